@@ -44,7 +44,9 @@ const EMBEDDER: &str = "vnfm-bench-embedder";
 /// # Errors
 /// When an operation does not complete.
 pub fn figures(_: &Path) -> Result<Vec<Figure>> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     let in_flight = runtime.block_on(in_flight())?;
     let idle = runtime.block_on(idle())?;
     drop(runtime);
@@ -52,9 +54,18 @@ pub fn figures(_: &Path) -> Result<Vec<Figure>> {
     let plain = format!("{name}, the system's allocator");
     Ok(vec![
         Figure::told("embedded: memory of an idle instance", idle, "KiB"),
-        Figure::told("embedded: memory of an operation in flight", in_flight, "KiB"),
+        Figure::told(
+            "embedded: memory of an operation in flight",
+            in_flight,
+            "KiB",
+        ),
         Figure::told(plain, pairs_in_a_second()?, "pairs/s"),
-        Figure::at_least(5_000.0, format!("{name}, mimalloc"), of_embedder()?, "pairs/s"),
+        Figure::at_least(
+            5_000.0,
+            format!("{name}, mimalloc"),
+            of_embedder()?,
+            "pairs/s",
+        ),
     ])
 }
 
@@ -62,9 +73,14 @@ pub fn figures(_: &Path) -> Result<Vec<Figure>> {
 fn of_embedder() -> Result<f64> {
     let program = std::env::current_exe()?.with_file_name(EMBEDDER);
     let told = || format!("cannot run `{}`", program.display());
-    let output = Command::new(&program).stderr(Stdio::inherit()).output().with_context(told)?;
+    let output = Command::new(&program)
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(told)?;
     let said = String::from_utf8_lossy(&output.stdout);
-    said.trim().parse().with_context(|| format!("`{EMBEDDER}` says `{said}`"))
+    said.trim()
+        .parse()
+        .with_context(|| format!("`{EMBEDDER}` says `{said}`"))
 }
 
 /// Pairs of instantiate and terminate in a second, with the allocator of whoever asks.
@@ -72,7 +88,10 @@ fn of_embedder() -> Result<f64> {
 /// # Errors
 /// When an operation does not complete.
 pub fn pairs_in_a_second() -> Result<f64> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(pairs())
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(pairs())
 }
 
 /// An engine, with what its instances are made from.
@@ -96,10 +115,17 @@ impl Embedded {
         let package = vnfm::descriptor::Package::open(PACKAGE.as_ref(), &limits)
             .map_err(|findings| anyhow::anyhow!("{findings}"))?;
         let vnfd_id = package.vnfd().descriptor_id.clone();
-        packages.onboard(&*store, (TENANT, "p"), Arc::new(package)).await?;
+        packages
+            .onboard(&*store, (TENANT, "p"), Arc::new(package))
+            .await?;
         let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;
         let vim = engine.register_vim(TENANT, VimChange::to(to)).await?.id;
-        Ok(Self { engine, store, vnfd_id, vim })
+        Ok(Self {
+            engine,
+            store,
+            vnfd_id,
+            vim,
+        })
     }
 
     async fn create(&self) -> Result<String> {
@@ -122,7 +148,11 @@ impl Embedded {
     async fn driven(&self, op: &str) -> Result<()> {
         self.engine.drive(op).await?;
         let state = self.engine.store().op(TENANT, op).await?.op.operation_state;
-        anyhow::ensure!(state.as_str() == "COMPLETED", "an operation ends {}", state.as_str());
+        anyhow::ensure!(
+            state.as_str() == "COMPLETED",
+            "an operation ends {}",
+            state.as_str()
+        );
         Ok(())
     }
 }
@@ -192,7 +222,9 @@ fn resident() -> Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|value| value.split_whitespace().next()?.parse::<u32>().ok());
-    Ok(f64::from(kib.context("`/proc/self/status` tells no memory")?))
+    Ok(f64::from(
+        kib.context("`/proc/self/status` tells no memory")?,
+    ))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]

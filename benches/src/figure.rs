@@ -24,28 +24,52 @@ pub struct Figure {
 impl Figure {
     /// A figure that should not exceed its aim.
     pub fn at_most(aim: f64, name: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        Self { name: name.into(), value, unit, aim: Some(aim), least: false, holds: value <= aim }
+        Self {
+            name: name.into(),
+            value,
+            unit,
+            aim: Some(aim),
+            least: false,
+            holds: value <= aim,
+        }
     }
 
     /// A figure that should not fall short of its aim.
     pub fn at_least(aim: f64, name: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        Self { name: name.into(), value, unit, aim: Some(aim), least: true, holds: value >= aim }
+        Self {
+            name: name.into(),
+            value,
+            unit,
+            aim: Some(aim),
+            least: true,
+            holds: value >= aim,
+        }
     }
 
     /// A figure that is only told.
     pub fn told(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        Self { name: name.into(), value, unit, aim: None, least: false, holds: true }
+        Self {
+            name: name.into(),
+            value,
+            unit,
+            aim: None,
+            least: false,
+            holds: true,
+        }
     }
 }
 
 /// The figures as a table for people.
 pub fn table(figures: &[Figure]) -> String {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(["figure", "value", "aim", ""]);
+    table
+        .load_style(presets::UTF8_HORIZONTAL_ONLY)
+        .set_header(["figure", "value", "aim", ""]);
     for figure in figures {
         let sign = if figure.least { "≥" } else { "≤" };
-        let aim =
-            figure.aim.map_or_else(String::new, |aim| format!("{sign} {aim} {}", figure.unit));
+        let aim = figure
+            .aim
+            .map_or_else(String::new, |aim| format!("{sign} {aim} {}", figure.unit));
         let word = if figure.holds { "" } else { "MISSED" };
         table.add_row([
             figure.name.clone(),
@@ -63,7 +87,10 @@ pub fn table(figures: &[Figure]) -> String {
 /// When there is none.
 pub fn median(mut values: Vec<f64>) -> anyhow::Result<f64> {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().ok_or_else(|| anyhow::anyhow!("nothing was measured"))
+    values
+        .get(values.len() / 2)
+        .copied()
+        .ok_or_else(|| anyhow::anyhow!("nothing was measured"))
 }
 
 #[cfg(test)]
@@ -77,18 +104,29 @@ mod tests {
             Figure::at_most(2.0, "b", 3.0, "MiB"),
             Figure::told("c", 4.0, "s"),
         ];
-        assert_eq!(figures.clone().map(|figure| figure.holds), [true, false, true]);
+        assert_eq!(
+            figures.clone().map(|figure| figure.holds),
+            [true, false, true]
+        );
         let text = table(&figures);
-        assert_eq!(text.lines().filter(|line| line.contains("MISSED")).count(), 1, "{text}");
+        assert_eq!(
+            text.lines().filter(|line| line.contains("MISSED")).count(),
+            1,
+            "{text}"
+        );
         assert!(
-            text.lines().any(|line| line.contains("3.00 MiB") && line.contains("MISSED")),
+            text.lines()
+                .any(|line| line.contains("3.00 MiB") && line.contains("MISSED")),
             "{text}"
         );
     }
 
     #[test]
     fn the_median_is_in_the_middle() {
-        assert_eq!(median(vec![9.0, 1.0, 5.0]).unwrap().to_bits(), 5.0_f64.to_bits());
+        assert_eq!(
+            median(vec![9.0, 1.0, 5.0]).unwrap().to_bits(),
+            5.0_f64.to_bits()
+        );
         assert!(median(Vec::new()).is_err());
     }
 }

@@ -42,7 +42,12 @@ fn kept(programs: &Path) -> Result<Vec<Figure>> {
     runtime.block_on(own.get(INSTANCES))?;
     let milliseconds = began.elapsed().as_secs_f64() * 1000.0;
     Ok(vec![
-        Figure::at_most(15.0, "server: more memory for 10 000 instances", more, "MiB"),
+        Figure::at_most(
+            15.0,
+            "server: more memory for 10 000 instances",
+            more,
+            "MiB",
+        ),
         Figure::at_most(
             100.0,
             "server: start to first answer, 10 000 instances",
@@ -86,7 +91,12 @@ fn in_flight(programs: &Path) -> Result<Vec<Figure>> {
     let seconds = began.elapsed().as_secs_f64();
     let with = format!("{} operations in flight", instances.len());
     Ok(vec![
-        Figure::at_most(150.0, format!("server: resident memory with {with}"), resident, "MiB"),
+        Figure::at_most(
+            150.0,
+            format!("server: resident memory with {with}"),
+            resident,
+            "MiB",
+        ),
         Figure::at_most(
             5.0,
             format!("kill -9 with {with}, start, each has called again"),
@@ -107,7 +117,11 @@ async fn begin(world: &Arc<World>, instances: &[String]) -> Result<()> {
             anyhow::Ok(())
         })
     });
-    try_join_all(clients).await.context("a client panicked")?.into_iter().collect()
+    try_join_all(clients)
+        .await
+        .context("a client panicked")?
+        .into_iter()
+        .collect()
 }
 
 /// Waits until the books show a call about the stack of each instance after call number `last`.
@@ -126,7 +140,9 @@ async fn called(world: &World, instances: &[String], last: usize) -> Result<()> 
         }
         for call in world.book("calls").await?.iter().skip(last) {
             let subject = call["subject"].as_str().unwrap_or_default();
-            if let Some(instance) = subject.split_once("vnf-").and_then(|(_, rest)| rest.get(..36))
+            if let Some(instance) = subject
+                .split_once("vnf-")
+                .and_then(|(_, rest)| rest.get(..36))
             {
                 waited.remove(instance);
             }

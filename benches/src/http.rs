@@ -34,18 +34,46 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let mut milliseconds = runtime.block_on(create(&world, TIMED))?;
     let rate = as_float(milliseconds.len()) / began.elapsed().as_secs_f64();
     milliseconds.sort_by(f64::total_cmp);
-    let late = milliseconds.get(milliseconds.len() * 99 / 100).copied().unwrap_or_default();
-    figures.push(Figure::at_least(3000.0, "create VNF instance, 16 clients, durable", rate, "/s"));
-    figures.push(Figure::at_most(10.0, "create VNF instance, 16 clients, p99", late, "ms"));
+    let late = milliseconds
+        .get(milliseconds.len() * 99 / 100)
+        .copied()
+        .unwrap_or_default();
+    figures.push(Figure::at_least(
+        3000.0,
+        "create VNF instance, 16 clients, durable",
+        rate,
+        "/s",
+    ));
+    figures.push(Figure::at_most(
+        10.0,
+        "create VNF instance, 16 clients, p99",
+        late,
+        "ms",
+    ));
     if let Some(flushes) = flushes(&world.server, || runtime.block_on(create(&world, COUNTED)))? {
         let each = flushes / as_float(CLIENTS * COUNTED);
-        figures.push(Figure::at_most(0.25, "fsync for each create, counted by strace", each, ""));
+        figures.push(Figure::at_most(
+            0.25,
+            "fsync for each create, counted by strace",
+            each,
+            "",
+        ));
     }
     let id = runtime.block_on(world.create())?;
     let one = format!("{INSTANCES}/{id}");
     let read = |path: &str| runtime.block_on(reads(&world, path));
-    figures.push(Figure::at_most(0.5, "GET one instance, median", read(&one)?, "ms"));
-    figures.push(Figure::at_most(5.0, "GET a list of 100, median", read(INSTANCES)?, "ms"));
+    figures.push(Figure::at_most(
+        0.5,
+        "GET one instance, median",
+        read(&one)?,
+        "ms",
+    ));
+    figures.push(Figure::at_most(
+        5.0,
+        "GET a list of 100, median",
+        read(INSTANCES)?,
+        "ms",
+    ));
     Ok(figures)
 }
 
@@ -81,9 +109,14 @@ async fn reads(world: &World, path: &str) -> Result<f64> {
 fn flushes<T>(server: &Running, act: impl FnOnce() -> Result<T>) -> Result<Option<f64>> {
     let file = tempfile::NamedTempFile::new()?;
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-c", "-e", "trace=fsync,fdatasync", "-o"]).arg(file.path());
+    strace
+        .args(["-f", "-c", "-e", "trace=fsync,fdatasync", "-o"])
+        .arg(file.path());
     strace.arg("-p").arg(server.0.id().to_string());
-    strace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    strace
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let Ok(mut child) = strace.spawn() else {
         eprintln!("no strace (Debian: `apt-get install strace`): flushes are not counted");
         return Ok(None);
@@ -93,14 +126,19 @@ fn flushes<T>(server: &Running, act: impl FnOnce() -> Result<T>) -> Result<Optio
     let words = child.stderr.take().context("strace has no words")?;
     std::io::BufRead::read_line(&mut std::io::BufReader::new(words), &mut line)?;
     let acted = act();
-    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let interrupt = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
     child.wait()?;
     interrupt?;
     acted?;
     let table = std::fs::read_to_string(file.path())?;
-    let calls = table.lines().filter(|line| line.ends_with("sync")).filter_map(|line| {
-        line.split_whitespace().nth(3)?.parse::<u32>().ok() // % time, seconds, usecs/call, calls
-    });
+    let calls = table
+        .lines()
+        .filter(|line| line.ends_with("sync"))
+        .filter_map(|line| {
+            line.split_whitespace().nth(3)?.parse::<u32>().ok() // % time, seconds, usecs/call, calls
+        });
     Ok(Some(f64::from(calls.sum::<u32>())))
 }
 

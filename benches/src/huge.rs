@@ -28,7 +28,11 @@ pub fn figures(_programs: &Path) -> Result<Vec<Figure>> {
     let mut loads = Vec::new();
     for size in [SMALL, SIZE] {
         let file = folder.path().join(format!("{size}.csar"));
-        let image = Image { size, method: CompressionMethod::Stored, content: Content::Zeros };
+        let image = Image {
+            size,
+            method: CompressionMethod::Stored,
+            content: Content::Zeros,
+        };
         write(Holes(File::create(&file)?), &vnfd(2, 2), Some(image))?;
         loads.push(cold(&file, false)?);
     }
@@ -36,7 +40,12 @@ pub fn figures(_programs: &Path) -> Result<Vec<Figure>> {
     let more = loads[1].peak_mib - loads[0].peak_mib;
     Ok(vec![
         Figure::told(format!("{name}: cold load"), loads[1].seconds, "s"),
-        Figure::at_most(8.0, format!("{name}: more memory than 16 MiB take"), more.max(0.0), "MiB"),
+        Figure::at_most(
+            8.0,
+            format!("{name}: more memory than 16 MiB take"),
+            more.max(0.0),
+            "MiB",
+        ),
     ])
 }
 

@@ -37,8 +37,18 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let deep =
         "filter=(eq,instantiatedVnfInfo/vnfcResourceInfo/computeResource/resourceId,nowhere)";
     let mut figures = vec![
-        Figure::at_most(20.0, "50 000 instances: first page of 100, median", ask("")?, "ms"),
-        Figure::at_most(20.0, "50 000 instances: last page of 100, median", ask(&last)?, "ms"),
+        Figure::at_most(
+            20.0,
+            "50 000 instances: first page of 100, median",
+            ask("")?,
+            "ms",
+        ),
+        Figure::at_most(
+            20.0,
+            "50 000 instances: last page of 100, median",
+            ask(&last)?,
+            "ms",
+        ),
         Figure::at_most(
             20.0,
             "50 000 instances: filter on an indexed attribute, median",
@@ -96,7 +106,11 @@ async fn fill(data: &Path, id: &str) -> Result<String> {
 
 /// The same instance under another id, every second one without resources.
 fn another(with: &InstanceRecord, number: usize) -> InstanceRecord {
-    let mut record = InstanceRecord { version: 0, active_op: None, ..with.clone() };
+    let mut record = InstanceRecord {
+        version: 0,
+        active_op: None,
+        ..with.clone()
+    };
     record.vnf.id = uuid::Uuid::new_v4().to_string();
     record.vnf.vnf_instance_name = Some(format!("n{number}"));
     if number.is_multiple_of(2) {
@@ -121,8 +135,14 @@ async fn read(world: &World, query: &str) -> Result<f64> {
 
 /// The most memory that the server has while it sends every instance with all its attributes.
 async fn whole(world: &World) -> Result<f64> {
-    let request = world.client.get(world.at(&format!("{INSTANCES}?all_fields")));
-    let answer = request.header("Version", "2.0.0").send().await?.error_for_status()?;
+    let request = world
+        .client
+        .get(world.at(&format!("{INSTANCES}?all_fields")));
+    let answer = request
+        .header("Version", "2.0.0")
+        .send()
+        .await?
+        .error_for_status()?;
     let (mut bytes, mut most) = (0, world.server.resident()?);
     let mut parts = answer.bytes_stream();
     while let Some(part) = parts.next().await {

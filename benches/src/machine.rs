@@ -19,7 +19,9 @@ impl Yardstick {
         let mut numbers: Vec<u64> = (0..NUMBERS)
             .map(|_| {
                 // Knuth's linear congruential generator.
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
                 state
             })
             .collect();

@@ -30,14 +30,20 @@ struct Arguments {
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     if let Some(file) = &arguments.load {
-        println!("{}", serde_json::to_string(&packages::load(file, arguments.hashed)?)?);
+        println!(
+            "{}",
+            serde_json::to_string(&packages::load(file, arguments.hashed)?)?
+        );
         return Ok(());
     }
     let (mut figures, mut yardstick) = (Vec::new(), Yardstick::default());
     let known = |name: &String| GROUPS.iter().any(|(group, _)| group == name);
     if let Some(unknown) = arguments.groups.iter().find(|name| !known(name)) {
         let names: Vec<_> = GROUPS.iter().map(|(name, _)| *name).collect();
-        anyhow::bail!("there is no group `{unknown}`; there are {}", names.join(", "));
+        anyhow::bail!(
+            "there is no group `{unknown}`; there are {}",
+            names.join(", ")
+        );
     }
     let wanted =
         |name: &str| arguments.groups.is_empty() || arguments.groups.iter().any(|g| g == name);
@@ -54,8 +60,15 @@ fn main() -> Result<()> {
         let text = serde_json::to_string_pretty(&serde_json::json!({ "figures": figures }))?;
         std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
     }
-    let missed: Vec<_> =
-        figures.iter().filter(|figure| !figure.holds).map(|figure| figure.name.as_str()).collect();
-    ensure!(missed.is_empty(), "these miss their aim: {}", missed.join(", "));
+    let missed: Vec<_> = figures
+        .iter()
+        .filter(|figure| !figure.holds)
+        .map(|figure| figure.name.as_str())
+        .collect();
+    ensure!(
+        missed.is_empty(),
+        "these miss their aim: {}",
+        missed.join(", ")
+    );
     Ok(())
 }

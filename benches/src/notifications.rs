@@ -57,7 +57,12 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
             "ms",
         ),
         Figure::told("the same beside a dead and a slow one: p99", beside, "ms"),
-        Figure::at_most(10.0, "a dead and a slow subscriber: p99 of the others", more, "% more"),
+        Figure::at_most(
+            10.0,
+            "a dead and a slow subscriber: p99 of the others",
+            more,
+            "% more",
+        ),
     ])
 }
 
@@ -89,7 +94,10 @@ struct Taking {
     pause: Duration,
 }
 
-#[expect(clippy::disallowed_methods, reason = "a slow subscriber takes its time")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a slow subscriber takes its time"
+)]
 async fn take(State(taking): State<Taking>, method: Method, body: String) -> StatusCode {
     let now = Timestamp::now();
     if method == Method::GET {
@@ -97,10 +105,16 @@ async fn take(State(taking): State<Taking>, method: Method, body: String) -> Sta
     }
     tokio::time::sleep(taking.pause).await;
     let told: Value = serde_json::from_str(&body).unwrap_or_default();
-    let written = told["timeStamp"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    let written = told["timeStamp"]
+        .as_str()
+        .and_then(|text| text.parse::<Timestamp>().ok());
     if let Some(written) = written {
         let late = now.duration_since(written).as_secs_f64() * 1000.0;
-        taking.late.lock().unwrap_or_else(PoisonError::into_inner).push(late);
+        taking
+            .late
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(late);
     }
     StatusCode::NO_CONTENT
 }
@@ -110,7 +124,10 @@ impl Sink {
         let late = Arc::<Mutex<Vec<f64>>>::default();
         let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
         let url = format!("http://{}/callback", listener.local_addr()?);
-        let router = Router::new().fallback(take).with_state(Taking { late: late.clone(), pause });
+        let router = Router::new().fallback(take).with_state(Taking {
+            late: late.clone(),
+            pause,
+        });
         let task = tokio::spawn(async move {
             let _ = axum::serve(listener, router).await; // it ends with its task
         });
@@ -122,13 +139,19 @@ impl Sink {
     }
 
     fn count(&self) -> usize {
-        self.late.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.late
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
     }
 }
 
 async fn subscribe(world: &World, sink: &Sink) -> Result<()> {
     let body = json!({"callbackUri": sink.url});
-    world.post(SUBSCRIPTIONS, &body, Answered::CREATED).await.map(drop)
+    world
+        .post(SUBSCRIPTIONS, &body, Answered::CREATED)
+        .await
+        .map(drop)
 }
 
 async fn subscribed(world: &World) -> Result<Vec<Sink>> {
@@ -152,7 +175,10 @@ async fn burdened(world: &World) -> Result<Vec<Sink>> {
 
 /// Lets operations go on for a while; the 99th of a hundred of how late the subscribers were told.
 async fn told(world: &World, ids: &[String], sinks: &[Sink]) -> Result<f64> {
-    let (mut beat, mut begun) = (tokio::time::interval(Duration::from_secs(1) / RATE), Vec::new());
+    let (mut beat, mut begun) = (
+        tokio::time::interval(Duration::from_secs(1) / RATE),
+        Vec::new(),
+    );
     for number in 0..RATE * SECONDS {
         beat.tick().await;
         let id = &ids[usize::try_from(number)? % ids.len()];
@@ -163,15 +189,27 @@ async fn told(world: &World, ids: &[String], sinks: &[Sink]) -> Result<f64> {
     }
     for request in begun {
         let answer = request.await.context("a client panicked")??;
-        ensure!(answer.status() == Answered::ACCEPTED, "a modification: {}", answer.status());
+        ensure!(
+            answer.status() == Answered::ACCEPTED,
+            "a modification: {}",
+            answer.status()
+        );
     }
     let wanted = usize::try_from(RATE * SECONDS)? * EACH;
-    let (began, mut look) = (Instant::now(), tokio::time::interval(Duration::from_millis(50)));
+    let (began, mut look) = (
+        Instant::now(),
+        tokio::time::interval(Duration::from_millis(50)),
+    );
     while sinks.iter().any(|sink| sink.count() < wanted) {
-        ensure!(began.elapsed() < LAST, "a subscriber was not told everything within {LAST:?}");
+        ensure!(
+            began.elapsed() < LAST,
+            "a subscriber was not told everything within {LAST:?}"
+        );
         look.tick().await;
     }
     let mut late: Vec<_> = sinks.iter().flat_map(Sink::taken).collect();
     late.sort_by(f64::total_cmp);
-    late.get(late.len() * 99 / 100).copied().context("nothing was told")
+    late.get(late.len() * 99 / 100)
+        .copied()
+        .context("nothing was told")
 }

@@ -31,7 +31,12 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let wall = runtime.block_on(come_and_go(&world, ROUNDS))?;
     let cpu = (world.server.cpu_seconds()? - before) * 1000.0 / (2.0 * f64::from(ROUNDS));
     let mut figures = vec![
-        Figure::at_most(5.0, "instantiate, terminate: the server's CPU, each", cpu, "ms"),
+        Figure::at_most(
+            5.0,
+            "instantiate, terminate: the server's CPU, each",
+            cpu,
+            "ms",
+        ),
         Figure::at_most(10.0, "instantiate, wall, median", median(wall.0)?, "ms"),
         Figure::at_most(10.0, "terminate, wall, median", median(wall.1)?, "ms"),
     ];
@@ -67,10 +72,17 @@ async fn side_by_side(world: &Arc<World>) -> Result<()> {
             let instance = world.create().await?;
             for task in LIFE {
                 let op = world.begin(&instance, task).await?;
-                world.completed(&op).await.with_context(|| task.to_owned())?;
+                world
+                    .completed(&op)
+                    .await
+                    .with_context(|| task.to_owned())?;
             }
             anyhow::Ok(())
         })
     });
-    try_join_all(lives).await.context("a client panicked")?.into_iter().collect()
+    try_join_all(lives)
+        .await
+        .context("a client panicked")?
+        .into_iter()
+        .collect()
 }

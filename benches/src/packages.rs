@@ -104,11 +104,17 @@ pub fn load(file: &Path, hashed: bool) -> Result<Load> {
         Package::open(file, &Limits::default())?
     };
     let seconds = began.elapsed().as_secs_f64();
-    ensure!(!package.vnfd().descriptor_id.is_empty(), "the package has no descriptor_id");
+    ensure!(
+        !package.vnfd().descriptor_id.is_empty(),
+        "the package has no descriptor_id"
+    );
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|value| value.split_whitespace().next()?.parse::<u32>().ok());
-    Ok(Load { seconds, peak_mib: f64::from(kib.context("`status` tells no memory")?) / 1024.0 })
+    Ok(Load {
+        seconds,
+        peak_mib: f64::from(kib.context("`status` tells no memory")?) / 1024.0,
+    })
 }
 
 /// The same in a process of its own.
@@ -122,13 +128,18 @@ pub(crate) fn cold(file: &Path, hashed: bool) -> Result<Load> {
         .output()
         .context("cannot start the load")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "`{}` does not load: {said}", file.display());
+    ensure!(
+        output.status.success(),
+        "`{}` does not load: {said}",
+        file.display()
+    );
     serde_json::from_slice(&output.stdout).context("the load tells nothing")
 }
 
 fn milliseconds(file: &Path) -> Result<f64> {
-    let loads =
-        (0..LOADS).map(|_| Ok(cold(file, false)?.seconds * 1000.0)).collect::<Result<Vec<_>>>()?;
+    let loads = (0..LOADS)
+        .map(|_| Ok(cold(file, false)?.seconds * 1000.0))
+        .collect::<Result<Vec<_>>>()?;
     median(loads)
 }
 
@@ -141,8 +152,15 @@ fn samples(folder: &TempDir) -> Result<Vec<Figure>> {
             continue;
         }
         let bytes = pack(&path, &Limits::default())?;
-        if largest.as_ref().is_none_or(|(_, known)| known.len() < bytes.len()) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if largest
+            .as_ref()
+            .is_none_or(|(_, known)| known.len() < bytes.len())
+        {
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             largest = Some((name, bytes));
         }
     }
@@ -150,13 +168,22 @@ fn samples(folder: &TempDir) -> Result<Vec<Figure>> {
     let file = folder.path().join("sample.csar");
     std::fs::write(&file, bytes)?;
     let figure = format!("cold load of the largest sample, {name}");
-    Ok(vec![Figure::at_most(30.0, figure, milliseconds(&file)?, "ms")])
+    Ok(vec![Figure::at_most(
+        30.0,
+        figure,
+        milliseconds(&file)?,
+        "ms",
+    )])
 }
 
 /// A descriptor of many VDUs and levels.
 fn wide(folder: &TempDir) -> Result<Vec<Figure>> {
     let file = folder.path().join("wide.csar");
-    write(BufWriter::new(File::create(&file)?), &vnfd(VDUS, LEVELS), None)?;
+    write(
+        BufWriter::new(File::create(&file)?),
+        &vnfd(VDUS, LEVELS),
+        None,
+    )?;
     let name = format!("cold load of {VDUS} VDUs × {LEVELS} levels");
     let peak = cold(&file, false)?.peak_mib;
     Ok(vec![
@@ -170,7 +197,9 @@ fn cached(folder: &TempDir) -> Result<Figure> {
     let runtime = runtime()?;
     let packages = PackageDir::open(&folder.path().join("packages"), Limits::default())?;
     let each = runtime.block_on(async {
-        packages.take("p", &Path::new(SAMPLES).join("vnf-levels")).await?;
+        packages
+            .take("p", &Path::new(SAMPLES).join("vnf-levels"))
+            .await?;
         let began = Instant::now();
         for _ in 0..LOOKS {
             packages.package("default", "p").await?;
@@ -189,7 +218,15 @@ fn large(
     let of = |size: u64| -> Result<PathBuf> {
         let file = folder.path().join(format!("{size}-{method}.csar"));
         let to = BufWriter::new(File::create(&file)?);
-        write(to, &vnfd(2, 2), Some(Image { size, method, content }))?;
+        write(
+            to,
+            &vnfd(2, 2),
+            Some(Image {
+                size,
+                method,
+                content,
+            }),
+        )?;
         Ok(file)
     };
     let (file, small) = (of(GIB)?, of(SMALL)?);
@@ -211,19 +248,31 @@ fn large(
     let ratio = median(ratios)?;
     Ok(vec![
         Figure::told(name.clone(), median(ours)?, "s"),
-        Figure::told(format!("{name}: with the archive's own hash"), median(twice)?, "s"),
+        Figure::told(
+            format!("{name}: with the archive's own hash"),
+            median(twice)?,
+            "s",
+        ),
         match aim {
             Some(aim) => Figure::at_least(aim, speed, ratio, "%"),
             None => Figure::told(speed, ratio, "%"),
         },
-        Figure::at_most(8.0, format!("{name}: more memory than 16 MiB take"), more, "MiB"),
+        Figure::at_most(
+            8.0,
+            format!("{name}: more memory than 16 MiB take"),
+            more,
+            "MiB",
+        ),
     ])
 }
 
 /// Seconds that `sha256sum` takes for a file.
 fn sha256sum(file: &Path) -> Result<f64> {
     let began = Instant::now();
-    let output = Command::new("sha256sum").arg(file).output().context("cannot start sha256sum")?;
+    let output = Command::new("sha256sum")
+        .arg(file)
+        .output()
+        .context("cannot start sha256sum")?;
     ensure!(output.status.success(), "sha256sum fails");
     Ok(began.elapsed().as_secs_f64())
 }
@@ -252,7 +301,10 @@ pub(crate) fn write(
         let options = options.compression_method(image.method).large_file(zip64);
         zip.start_file("Files/images/disk.img", options)?;
         let hash = fill(&mut zip, image)?;
-        writeln!(manifest, "\nSource: Files/images/disk.img\nAlgorithm: SHA-256\nHash: {hash}")?;
+        writeln!(
+            manifest,
+            "\nSource: Files/images/disk.img\nAlgorithm: SHA-256\nHash: {hash}"
+        )?;
     }
     add(&mut zip, "vnfd.mf", &manifest)?;
     zip.finish()?.flush()?;
@@ -264,8 +316,10 @@ fn fill(to: &mut impl std::io::Write, image: Image) -> Result<String> {
     use sha2::{Digest as _, Sha256};
     const PIECE: usize = 64 << 10;
     let (mut hash, mut state) = (Sha256::new(), 0x9e37_79b9_7f4a_7c15_u64);
-    let text: Vec<u8> =
-        (0..).flat_map(|line: u32| format!("{line}: a line\n").into_bytes()).take(PIECE).collect();
+    let text: Vec<u8> = (0..)
+        .flat_map(|line: u32| format!("{line}: a line\n").into_bytes())
+        .take(PIECE)
+        .collect();
     let zeros = vec![0; PIECE];
     let mut noise = vec![0; PIECE];
     for piece in 0..image.size / PIECE as u64 {
@@ -285,7 +339,10 @@ fn fill(to: &mut impl std::io::Write, image: Image) -> Result<String> {
         hash.update(bytes);
         to.write_all(bytes)?;
     }
-    Ok(hash.finalize().iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")))
+    Ok(hash
+        .finalize()
+        .iter()
+        .fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")))
 }
 
 /// A descriptor of so many VDUs, each with a connection point, at so many levels.
@@ -294,7 +351,9 @@ pub fn vnfd(vdus: usize, levels: usize) -> String {
     let mut policies = String::new();
     let all = (0..vdus).map(|vdu| format!("vdu{vdu}")).collect::<Vec<_>>();
     for vdu in &all {
-        text += &VDU.replace("@VDU@", vdu).replace("@MOST@", &levels.to_string());
+        text += &VDU
+            .replace("@VDU@", vdu)
+            .replace("@MOST@", &levels.to_string());
         policies += &INITIAL.replace("@VDU@", vdu);
     }
     text += "  policies:\n    - aspects:\n        type: tosca.policies.nfv.ScalingAspects\n        properties:\n          aspects:\n";

@@ -40,8 +40,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// # Errors
 /// When the plugin or the program that runs its hooks is missing, or its hook fails.
 pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
     let whole = "whole hook call, 1.3 KB of JSON, two host services";
     let in_process = Plugin::new(programs, Runner::InProcess)?;
     let mut figures = vec![Figure::at_most(
@@ -51,7 +53,12 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
         "µs",
     )];
     let took = in_process.calls(&runtime, CALLS, Duration::ZERO)?;
-    figures.push(Figure::at_most(40.0, format!("plugin: {whole}, median"), took, "µs"));
+    figures.push(Figure::at_most(
+        40.0,
+        format!("plugin: {whole}, median"),
+        took,
+        "µs",
+    ));
     let process = Plugin::new(programs, Runner::Process)?;
     let took = process.calls(&runtime, PROCESSES, PAUSE)?;
     let name = format!("plugin: {whole}, in the spare process, median");
@@ -74,7 +81,10 @@ impl Plugin {
         let library = programs.join(LIBRARY);
         std::fs::copy(&library, dir.path().join(LIBRARY))
             .with_context(|| format!("cannot copy `{}`", library.display()))?;
-        let plugin = PluginConfig { runner, ..PluginConfig::default() };
+        let plugin = PluginConfig {
+            runner,
+            ..PluginConfig::default()
+        };
         let config = Config {
             dir: dir.path().to_owned(),
             plugins: BTreeMap::from([(NAME.to_owned(), plugin)]),
@@ -86,7 +96,9 @@ impl Plugin {
         };
         let plugins = PluginHost::new(config, Arc::new(SystemClock));
         plugins.allow(LIBRARY).map_err(|error| anyhow!("{error}"))?;
-        let driver = plugins.find(NAME, None).map_err(|error| anyhow!("{error}"))?;
+        let driver = plugins
+            .find(NAME, None)
+            .map_err(|error| anyhow!("{error}"))?;
         Ok(Self { driver, _dir: dir })
     }
 

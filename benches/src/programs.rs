@@ -19,10 +19,17 @@ const STARTS: usize = 5;
 /// When one is missing or the server does not start.
 pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
-    for name in ["vnfm-server", "vnfmctl", "vnfm-sim", "libkubernetes_cluster.so"] {
+    for name in [
+        "vnfm-server",
+        "vnfmctl",
+        "vnfm-sim",
+        "libkubernetes_cluster.so",
+    ] {
         let file = programs.join(name);
-        let size =
-            file.metadata().with_context(|| format!("cannot look at `{}`", file.display()))?.len();
+        let size = file
+            .metadata()
+            .with_context(|| format!("cannot look at `{}`", file.display()))?
+            .len();
         figures.push(Figure::told(
             format!("size of {name}, stripped"),
             as_float(size) / MIB,
@@ -54,7 +61,9 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
 fn start(programs: &Path) -> Result<(f64, f64)> {
     let data = tempfile::tempdir().context("cannot make a temporary folder")?;
     let mut command = Command::new(programs.join("vnfm-server"));
-    command.args(["--listen", "127.0.0.1:0", "--data"]).arg(data.path());
+    command
+        .args(["--listen", "127.0.0.1:0", "--data"])
+        .arg(data.path());
     let began = Instant::now();
     let (server, line) = Running::start(&mut command)?;
     let milliseconds = began.elapsed().as_secs_f64() * 1000.0;

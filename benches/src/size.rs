@@ -42,7 +42,11 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let name = "database file after 10⁶ operations (instantiate, terminate)";
     Ok(vec![
         Figure::told(format!("{name}, all kept"), kept, "MiB"),
-        Figure::told(format!("{name} in a year, default retention"), pruned, "MiB"),
+        Figure::told(
+            format!("{name} in a year, default retention"),
+            pruned,
+            "MiB",
+        ),
     ])
 }
 
@@ -86,7 +90,10 @@ async fn recorded(programs: &Path) -> Result<Life> {
     }
     let instance = store.instance(TENANT, &id).await?;
     store.close().await?;
-    Ok(Life { instance, operations })
+    Ok(Life {
+        instance,
+        operations,
+    })
 }
 
 /// MiB of the file after 10⁶ operations.
@@ -124,25 +131,40 @@ async fn open(folder: &TempDir) -> Result<SqliteStore> {
 async fn instances(store: &SqliteStore, life: &Life) -> Result<Vec<String>> {
     let (package, vnfd) = (&life.instance.vnf_pkg_id, &life.instance.vnf.vnfd_id);
     let record = PackageRecord::onboarded(TENANT, package, vnfd);
-    store.write(None, vec![Change::AddPackage(Box::new(record))]).await?;
+    store
+        .write(None, vec![Change::AddPackage(Box::new(record))])
+        .await?;
     let mut ids = Vec::with_capacity(INSTANCES);
     for _ in 0..INSTANCES {
         let mut record = life.instance.clone();
         record.vnf.id = uuid::Uuid::new_v4().to_string();
         ids.push(record.vnf.id.clone());
-        store.write(None, vec![Change::AddInstance(Box::new(record))]).await?;
+        store
+            .write(None, vec![Change::AddInstance(Box::new(record))])
+            .await?;
     }
     Ok(ids)
 }
 
 async fn written(store: &SqliteStore, left: Left) -> Result<()> {
-    let Left { op, journal, log, told } = left;
+    let Left {
+        op,
+        journal,
+        log,
+        told,
+    } = left;
     let (id, from) = (op.op.id.clone(), op.op.operation_state);
     let record = Arc::new(op);
     // Written as ended, so that the next one may begin on the instance.
-    let mut changes =
-        vec![Change::AddOp(Box::new(OpRecord::clone(&record))), Change::PutOp { record, from }];
-    changes.extend(journal.into_iter().map(|row| Change::Journal(Arc::new(row))));
+    let mut changes = vec![
+        Change::AddOp(Box::new(OpRecord::clone(&record))),
+        Change::PutOp { record, from },
+    ];
+    changes.extend(
+        journal
+            .into_iter()
+            .map(|row| Change::Journal(Arc::new(row))),
+    );
     changes.extend(told.into_iter().map(|row| Change::Outbox(Box::new(row))));
     store.write(None, changes).await?;
     Ok(store.append_log(&id, log).await?)
@@ -175,7 +197,12 @@ impl Left {
         }
         instance.clone_into(&mut op.op.vnf_instance_id);
         op.op.id = id;
-        Self { op, journal, log, told }
+        Self {
+            op,
+            journal,
+            log,
+            told,
+        }
     }
 }
 

@@ -38,12 +38,23 @@ impl Running {
     /// # Errors
     /// When it does not start or ends before it says anything.
     pub fn start(command: &mut Command) -> Result<(Self, String)> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let child = command
+            .spawn()
+            .with_context(|| format!("cannot start {command:?}"))?;
         let mut running = Self(child);
         let mut line = String::new();
-        let out = running.0.stdout.take().context("the program has no output")?;
-        BufReader::new(out).read_line(&mut line).context("cannot read its first line")?;
+        let out = running
+            .0
+            .stdout
+            .take()
+            .context("the program has no output")?;
+        BufReader::new(out)
+            .read_line(&mut line)
+            .context("cannot read its first line")?;
         ensure!(!line.trim().is_empty(), "{command:?} ends without a word");
         Ok((running, line.trim().to_owned()))
     }
@@ -99,19 +110,41 @@ impl World {
     pub async fn start(programs: &Path, flags: &[&str]) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let mut sim = Command::new(programs.join("vnfm-sim"));
-        let (sim, line) =
-            Running::start(sim.arg("--data").arg(folder.path().join("world")).args(flags))?;
+        let (sim, line) = Running::start(
+            sim.arg("--data")
+                .arg(folder.path().join("world"))
+                .args(flags),
+        )?;
         let endpoints: Value = serde_json::from_str(&line).context("the world says no JSON")?;
         let client = Client::builder().no_proxy().build()?;
         let network = network(&client, &endpoints).await?;
         let (server, url) = serve(programs, folder.path())?;
         let programs = programs.to_owned();
         let vim = Value::Null;
-        let mut world =
-            Self { server, client, url, programs, folder, endpoints, network, vim, _sim: sim };
-        let clouds = world.endpoints["cloudsYaml"].as_str().unwrap_or_default().to_owned();
+        let mut world = Self {
+            server,
+            client,
+            url,
+            programs,
+            folder,
+            endpoints,
+            network,
+            vim,
+            _sim: sim,
+        };
+        let clouds = world.endpoints["cloudsYaml"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         world.ctl(&["package", "onboard", PACKAGE])?;
-        let register = ["vim", "register", "--name", "cloud", "--config-file", &clouds];
+        let register = [
+            "vim",
+            "register",
+            "--name",
+            "cloud",
+            "--config-file",
+            &clouds,
+        ];
         world.vim = world.ctl(&[&register[..], &["--cloud", "nfv"]].concat())?["id"].clone();
         Ok(world)
     }
@@ -163,9 +196,16 @@ impl World {
     /// With its words.
     pub fn ctl(&self, words: &[&str]) -> Result<Value> {
         let mut command = Command::new(self.programs.join("vnfmctl"));
-        let output = command.args(["-o", "json", "--server", &self.url]).args(words).output()?;
+        let output = command
+            .args(["-o", "json", "--server", &self.url])
+            .args(words)
+            .output()?;
         let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "`vnfmctl {}`: {said}", words.join(" "));
+        ensure!(
+            output.status.success(),
+            "`vnfmctl {}`: {said}",
+            words.join(" ")
+        );
         Ok(serde_json::from_slice(&output.stdout).unwrap_or_default())
     }
 
@@ -179,11 +219,18 @@ impl World {
     /// # Errors
     /// With the answer where it is another.
     pub async fn post(&self, path: &str, body: &Value, wanted: StatusCode) -> Result<Response> {
-        let request = self.client.post(self.at(path)).header("Version", "2.0.0").json(body);
+        let request = self
+            .client
+            .post(self.at(path))
+            .header("Version", "2.0.0")
+            .json(body);
         let answer = request.send().await?;
         let status = answer.status();
         if status != wanted {
-            anyhow::bail!("POST {path}: {status}: {}", answer.text().await.unwrap_or_default());
+            anyhow::bail!(
+                "POST {path}: {status}: {}",
+                answer.text().await.unwrap_or_default()
+            );
         }
         Ok(answer)
     }
@@ -203,7 +250,13 @@ impl World {
     /// When it is not there.
     pub async fn book(&self, page: &str) -> Result<Vec<Value>> {
         let control = self.endpoints["control"].as_str().unwrap_or_default();
-        Ok(self.client.get(format!("{control}/{page}")).send().await?.json().await?)
+        Ok(self
+            .client
+            .get(format!("{control}/{page}"))
+            .send()
+            .await?
+            .json()
+            .await?)
     }
 
     /// Makes an instance; its id.
@@ -214,7 +267,10 @@ impl World {
         let body = json!({"vnfdId": VNFD, "vnfInstanceName": "bench"});
         let answer = self.post(INSTANCES, &body, StatusCode::CREATED).await?;
         let made: Value = answer.json().await?;
-        Ok(made["id"].as_str().context("an instance without id")?.to_owned())
+        Ok(made["id"]
+            .as_str()
+            .context("an instance without id")?
+            .to_owned())
     }
 
     /// Begins a task on an instance; the operation's id.
@@ -237,8 +293,16 @@ impl World {
         };
         let path = format!("{INSTANCES}/{instance}/{task}");
         let answer = self.post(&path, &body, StatusCode::ACCEPTED).await?;
-        let place = answer.headers().get("location").context("202 without Location")?;
-        Ok(place.to_str()?.rsplit('/').next().unwrap_or_default().to_owned())
+        let place = answer
+            .headers()
+            .get("location")
+            .context("202 without Location")?;
+        Ok(place
+            .to_str()?
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned())
     }
 
     /// Follows an operation to its end, which must be COMPLETED.
@@ -247,7 +311,13 @@ impl World {
     /// When it ends otherwise.
     pub async fn completed(&self, op: &str) -> Result<()> {
         let path = self.at(&format!("/vnfm/v1/op_occs/{op}/events"));
-        let mut events = self.client.get(path).send().await?.error_for_status()?.bytes_stream();
+        let mut events = self
+            .client
+            .get(path)
+            .send()
+            .await?
+            .error_for_status()?
+            .bytes_stream();
         let mut heard = String::new();
         while let Some(part) = events.next().await {
             heard.push_str(&String::from_utf8_lossy(&part?));
@@ -255,7 +325,11 @@ impl World {
         let last = heard.rsplit("data:").next().unwrap_or_default().trim();
         let progress: Value = serde_json::from_str(last).context("an event without JSON")?;
         let state = &progress["operationState"];
-        ensure!(state == "COMPLETED", "operation `{op}` is {state}: {}", progress["error"]);
+        ensure!(
+            state == "COMPLETED",
+            "operation `{op}` is {state}: {}",
+            progress["error"]
+        );
         Ok(())
     }
 
@@ -264,7 +338,9 @@ impl World {
     /// # Errors
     /// When the record is not there.
     pub async fn took(&self, op: &str) -> Result<f64> {
-        let record = self.get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{op}")).await?;
+        let record = self
+            .get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{op}"))
+            .await?;
         let stamp = |name: &str| -> Result<jiff::Timestamp> {
             Ok(record[name].as_str().context("no stamp")?.parse()?)
         };
@@ -276,15 +352,23 @@ impl World {
 /// Starts the server on its folder; it and its address.
 fn serve(programs: &Path, folder: &Path) -> Result<(Running, String)> {
     let mut command = Command::new(programs.join("vnfm-server"));
-    command.args(["--listen", "127.0.0.1:0", "--data"]).arg(folder.join("data"));
+    command
+        .args(["--listen", "127.0.0.1:0", "--data"])
+        .arg(folder.join("data"));
     command.env("VNFM_LOG", "warn");
     let config = folder.join("vnfm.yaml");
     if config.exists() {
         command.arg("--config").arg(config);
     }
     let (server, line) = Running::start(&mut command)?;
-    let url = line.split_whitespace().find(|word| word.starts_with("http"));
-    Ok((server, url.with_context(|| format!("no address in `{line}`"))?.to_owned()))
+    let url = line
+        .split_whitespace()
+        .find(|word| word.starts_with("http"));
+    Ok((
+        server,
+        url.with_context(|| format!("no address in `{line}`"))?
+            .to_owned(),
+    ))
 }
 
 /// The id of the network inside the simulated cloud: it has addresses for 65 000 servers.
@@ -298,13 +382,29 @@ async fn network(client: &Client, endpoints: &Value) -> Result<String> {
         }}},
         "scope": {"project": {"name": user, "domain": domain}},
     }});
-    let login = client.post(format!("{}/auth/tokens", text("authUrl"))).json(&body).send().await?;
+    let login = client
+        .post(format!("{}/auth/tokens", text("authUrl")))
+        .json(&body)
+        .send()
+        .await?;
     let login = login.error_for_status().context("cannot log in")?;
-    let token = login.headers().get("x-subject-token").context("no token")?.clone();
+    let token = login
+        .headers()
+        .get("x-subject-token")
+        .context("no token")?
+        .clone();
     let path = format!("{}/v2.0/networks?name=nfv-net", text("neutron"));
-    let networks: Value =
-        client.get(path).header("x-auth-token", token).send().await?.json().await?;
-    Ok(networks["networks"][0]["id"].as_str().context("no network")?.to_owned())
+    let networks: Value = client
+        .get(path)
+        .header("x-auth-token", token)
+        .send()
+        .await?
+        .json()
+        .await?;
+    Ok(networks["networks"][0]["id"]
+        .as_str()
+        .context("no network")?
+        .to_owned())
 }
 
 /// A runtime for clients: two threads are more than they need.

@@ -49,22 +49,54 @@ pub(crate) struct Act {
 
 /// All of them.
 pub(crate) const ACTS: &[Act] = &[
-    row("key rotation", |at| Box::pin(rotate(at)), |at, _| Box::pin(is_readable(at))),
-    row("backup", |at| Box::pin(back_up(at)), |at, _| Box::pin(is_readable(at))),
+    row(
+        "key rotation",
+        |at| Box::pin(rotate(at)),
+        |at, _| Box::pin(is_readable(at)),
+    ),
+    row(
+        "backup",
+        |at| Box::pin(back_up(at)),
+        |at, _| Box::pin(is_readable(at)),
+    ),
     Act {
         closed: Some(|data| Box::pin(restore(data))),
-        ..row("restore", |at| Box::pin(back_up(at)), |at, ended| Box::pin(is_restored(at, ended)))
+        ..row(
+            "restore",
+            |at| Box::pin(back_up(at)),
+            |at, ended| Box::pin(is_restored(at, ended)),
+        )
     },
-    row("prune", |at| Box::pin(prune(at)), |at, _| Box::pin(is_readable(at))),
-    row("onboarding", |at| Box::pin(onboard(at)), |at, ended| Box::pin(is_onboarded(at, ended))),
+    row(
+        "prune",
+        |at| Box::pin(prune(at)),
+        |at, _| Box::pin(is_readable(at)),
+    ),
+    row(
+        "onboarding",
+        |at| Box::pin(onboard(at)),
+        |at, ended| Box::pin(is_onboarded(at, ended)),
+    ),
     row(
         "package download",
         |at| Box::pin(download(at)),
         |at, ended| Box::pin(is_onboarded(at, ended)),
     ),
-    row("vim update", |at| Box::pin(update_vim(at)), |at, _| Box::pin(is_readable(at))),
-    row("vim delete", |at| Box::pin(delete_vim(at)), |at, ended| Box::pin(is_deleted(at, ended))),
-    row("abandon", |at| Box::pin(abandon(at)), |at, ended| Box::pin(is_abandoned(at, ended))),
+    row(
+        "vim update",
+        |at| Box::pin(update_vim(at)),
+        |at, _| Box::pin(is_readable(at)),
+    ),
+    row(
+        "vim delete",
+        |at| Box::pin(delete_vim(at)),
+        |at, ended| Box::pin(is_deleted(at, ended)),
+    ),
+    row(
+        "abandon",
+        |at| Box::pin(abandon(at)),
+        |at, ended| Box::pin(is_abandoned(at, ended)),
+    ),
     Act {
         leaves_a_log: true,
         ..row(
@@ -80,7 +112,13 @@ const fn row(
     work: fn(&Place) -> Work<'_>,
     holds: fn(&Place, bool) -> Work<'_>,
 ) -> Act {
-    Act { name, work, closed: None, holds, leaves_a_log: false }
+    Act {
+        name,
+        work,
+        closed: None,
+        holds,
+        leaves_a_log: false,
+    }
 }
 
 /// The package that is onboarded beside those of the site.
@@ -100,7 +138,11 @@ async fn rotate(at: &Place) -> Result<()> {
 }
 
 async fn back_up(at: &Place) -> Result<()> {
-    drop(at.store.nameless_backup(&at.packages, &at.data, now()).await?);
+    drop(
+        at.store
+            .nameless_backup(&at.packages, &at.data, now())
+            .await?,
+    );
     Ok(())
 }
 
@@ -132,12 +174,19 @@ async fn restore(data: &Path) -> Result<()> {
 async fn is_restored(at: &Place, ended: bool) -> Result<()> {
     is_readable(at).await?;
     if ended && backup_of(&at.data).exists() {
-        ensure!(at.store.recovery().await?.is_some(), "it is not in recovery");
+        ensure!(
+            at.store.recovery().await?.is_some(),
+            "it is not in recovery"
+        );
     }
     at.store.end_recovery().await?;
     for entry in at.data.read_dir()? {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with("vnfm.db.before-") {
+        if entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with("vnfm.db.before-")
+        {
             std::fs::remove_file(entry.path())?;
         }
     }
@@ -147,7 +196,10 @@ async fn is_restored(at: &Place, ended: bool) -> Result<()> {
 /// Every secret can be unsealed: the VIMs can be logged in to.
 async fn is_readable(at: &Place) -> Result<()> {
     for vim in [&at.facts.cloud, &at.facts.cluster] {
-        at.engine.check_vim(TENANT, vim).await.context("a VIM cannot be reached")?;
+        at.engine
+            .check_vim(TENANT, vim)
+            .await
+            .context("a VIM cannot be reached")?;
     }
     Ok(())
 }
@@ -155,7 +207,10 @@ async fn is_readable(at: &Place) -> Result<()> {
 /// Takes the package away, whatever there is of it.
 async fn remove_package(at: &Place) -> Result<()> {
     if at.store.package_record(TENANT, PACKAGE).await.is_ok() {
-        let gone = Change::RemovePackage { tenant: TENANT.to_owned(), id: PACKAGE.to_owned() };
+        let gone = Change::RemovePackage {
+            tenant: TENANT.to_owned(),
+            id: PACKAGE.to_owned(),
+        };
         at.engine.store().write(None, vec![gone]).await?;
     }
     Ok(at.packages.remove(PACKAGE).await?)
@@ -165,7 +220,11 @@ async fn add_package(at: &Place, upload: PathBuf) -> Result<()> {
     let stored = at.packages.store(PACKAGE, upload).await;
     let package = stored.map_err(|why| anyhow::anyhow!("{why}"))?;
     let record = PackageRecord::onboarded(TENANT, PACKAGE, &package.vnfd().descriptor_id);
-    Ok(at.engine.store().write(None, vec![Change::AddPackage(Box::new(record))]).await?)
+    Ok(at
+        .engine
+        .store()
+        .write(None, vec![Change::AddPackage(Box::new(record))])
+        .await?)
 }
 
 fn packed(at: &Place) -> Result<Vec<u8>> {
@@ -197,7 +256,10 @@ async fn is_onboarded(at: &Place, ended: bool) -> Result<()> {
     let is_recorded = at.store.package_record(TENANT, PACKAGE).await.is_ok();
     ensure!(is_recorded || !ended, "the package is gone");
     if is_recorded {
-        at.packages.package(TENANT, PACKAGE).await.context("the package cannot be read")?;
+        at.packages
+            .package(TENANT, PACKAGE)
+            .await
+            .context("the package cannot be read")?;
     }
     at.packages.forget_arrived(&[])?;
     remove_package(at).await?;
@@ -221,13 +283,19 @@ fn connection(record: &VimRecord) -> Result<SecretConnection> {
 
 async fn update_vim(at: &Place) -> Result<()> {
     let known = at.store.vim(TENANT, &at.facts.cloud).await?;
-    let name = if known.vim.name == "cloud" { "another" } else { "cloud" };
+    let name = if known.vim.name == "cloud" {
+        "another"
+    } else {
+        "cloud"
+    };
     let change = VimChange {
         name: Some(name.to_owned()),
         connection: connection(&known)?,
         ..VimChange::default()
     };
-    at.engine.update_vim(TENANT, &at.facts.cloud, change).await?;
+    at.engine
+        .update_vim(TENANT, &at.facts.cloud, change)
+        .await?;
     Ok(())
 }
 
@@ -249,7 +317,10 @@ async fn is_deleted(at: &Place, ended: bool) -> Result<()> {
     match at.store.vim(TENANT, SPARE).await {
         Err(StoreError::NotFound { .. }) => {}
         Ok(_) if !ended => {
-            at.engine.check_vim(TENANT, SPARE).await.context("the VIM cannot be reached")?;
+            at.engine
+                .check_vim(TENANT, SPARE)
+                .await
+                .context("the VIM cannot be reached")?;
         }
         other => anyhow::bail!("the VIM was deleted, and is {other:?}"),
     }
@@ -263,7 +334,10 @@ fn because() -> OnOnesOwn {
 /// Makes an instance, abandons it, and forgets it.
 async fn abandon(at: &Place) -> Result<()> {
     let [_, vnfd_id] = at.facts.vnfds.clone();
-    let request = CreateVnfRequest { vnfd_id, ..CreateVnfRequest::default() };
+    let request = CreateVnfRequest {
+        vnfd_id,
+        ..CreateVnfRequest::default()
+    };
     let id = at.engine.create(TENANT, request).await?.vnf.id;
     at.engine.abandon(TENANT, &id, false, because()).await?;
     Ok(at.engine.forget_abandoned(TENANT, &id, because()).await?)
@@ -279,10 +353,15 @@ async fn is_abandoned(at: &Place, ended: bool) -> Result<()> {
         }
     }
     for one in store.tombstones(TENANT).await? {
-        at.engine.forget_abandoned(TENANT, &one.vnf_instance_id, because()).await?;
+        at.engine
+            .forget_abandoned(TENANT, &one.vnf_instance_id, because())
+            .await?;
         left += 1;
     }
-    ensure!(left == 0 || !ended, "{left} are left of an instance that was abandoned and forgotten");
+    ensure!(
+        left == 0 || !ended,
+        "{left} are left of an instance that was abandoned and forgotten"
+    );
     ensure!(left < 2, "an instance is there beside its tombstone");
     Ok(())
 }
@@ -322,7 +401,11 @@ async fn unsubscribe(at: &Place) -> Result<()> {
 /// There is one at most, whose login can be unsealed; then there is none.
 async fn is_subscribed(at: &Place, ended: bool) -> Result<()> {
     let all = at.store.subscribers().await?;
-    ensure!(all.len() <= 1 && (all.len() == 1 || !ended), "there are {} subscriptions", all.len());
+    ensure!(
+        all.len() <= 1 && (all.len() == 1 || !ended),
+        "there are {} subscriptions",
+        all.len()
+    );
     for one in &all {
         let password = &one.authentication["paramsBasic"]["password"];
         ensure!(*password == PLANTED, "the login of a subscription is lost");

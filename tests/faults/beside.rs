@@ -76,8 +76,15 @@ pub(crate) fn run(choice: &Choice) -> Result<Report> {
     let target = create(&process, site.facts(), Vnf::B)?;
     perform(&process, site.facts(), &target, Instantiate)?;
     drop(process);
-    let moments = MOMENTS.div_ceil(u32::try_from(choice.share).unwrap_or(MOMENTS)).max(1);
-    let wanted = |name: &str| choice.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
+    let moments = MOMENTS
+        .div_ceil(u32::try_from(choice.share).unwrap_or(MOMENTS))
+        .max(1);
+    let wanted = |name: &str| {
+        choice
+            .only
+            .as_ref()
+            .is_none_or(|only| name.contains(only.as_str()))
+    };
     for act in ACTS {
         let took = match learn(&site, act) {
             Ok(took) => took,
@@ -90,14 +97,18 @@ pub(crate) fn run(choice: &Choice) -> Result<Report> {
             let fault = format!("KilledAt {} of {moments} in {}", moment + 1, act.name);
             if wanted(&fault) {
                 let at = took * (2 * moment + 1) / (2 * moments);
-                keep(&mut report, act.name, &fault, || killed(&site, &target, act, at));
+                keep(&mut report, act.name, &fault, || {
+                    killed(&site, &target, act, at)
+                });
             }
         }
     }
     for (file, refused) in FILES {
         let fault = format!("Removed {file}");
         if wanted(&fault) {
-            keep(&mut report, "start", &fault, || removed(&site, &target, file, *refused));
+            keep(&mut report, "start", &fault, || {
+                removed(&site, &target, file, *refused)
+            });
         }
     }
     let process = site.start()?;
@@ -124,7 +135,11 @@ fn keep(report: &mut Report, act: &str, fault: &str, case: impl FnOnce() -> Resu
 fn learn(site: &Site, act: &Act) -> Result<Duration> {
     let mut child = Acting::start(site, act)?;
     let began = Instant::now();
-    ensure!(child.says(STUCK)?.as_deref() == Some(DONE), "`{}` does not end", act.name);
+    ensure!(
+        child.says(STUCK)?.as_deref() == Some(DONE),
+        "`{}` does not end",
+        act.name
+    );
     let took = began.elapsed();
     drop(child);
     after(site, site.start()?, act, true)?;
@@ -136,7 +151,9 @@ fn killed(site: &Site, target: &Target, act: &Act, at: Duration) -> Result<()> {
     let mut child = Acting::start(site, act)?;
     let ended = child.says(at)?.is_some();
     drop(child); // SIGKILL
-    let process = site.start().context("I7: the next process does not start")?;
+    let process = site
+        .start()
+        .context("I7: the next process does not start")?;
     let mark = check::mark(site, &process)?;
     after(site, process, act, ended)?;
     // Again, and to its end: what is left of the first time is no hindrance.
@@ -146,9 +163,15 @@ fn killed(site: &Site, target: &Target, act: &Act, at: Duration) -> Result<()> {
 
 /// A file of the data folder is gone after a crash.
 fn removed(site: &Site, target: &Target, file: &str, refused: bool) -> Result<()> {
-    let subscription = ACTS.iter().find(|act| act.leaves_a_log).context("no act leaves a log")?;
+    let subscription = ACTS
+        .iter()
+        .find(|act| act.leaves_a_log)
+        .context("no act leaves a log")?;
     let mut child = Acting::start(site, subscription)?;
-    ensure!(child.says(STUCK)?.as_deref() == Some(DONE), "the act does not end");
+    ensure!(
+        child.says(STUCK)?.as_deref() == Some(DONE),
+        "the act does not end"
+    );
     drop(child);
     let log = std::fs::read(site.data().join("vnfm.db-wal")).unwrap_or_default();
     ensure!(!log.is_empty(), "a process that is killed leaves a log");
@@ -156,15 +179,22 @@ fn removed(site: &Site, target: &Target, file: &str, refused: bool) -> Result<()
     std::fs::rename(&path, &kept).with_context(|| format!("there is no `{file}`"))?;
     let started = site.start();
     if refused {
-        let Err(error) = started.map(drop) else { bail!("it starts without `{file}`") };
+        let Err(error) = started.map(drop) else {
+            bail!("it starts without `{file}`")
+        };
         let said = format!("{error:#}");
-        ensure!(said.contains(file), "the refusal does not name `{file}`: {said}");
+        ensure!(
+            said.contains(file),
+            "the refusal does not name `{file}`: {said}"
+        );
         std::fs::rename(&kept, &path)?;
     } else {
         drop(started.with_context(|| format!("it does not start without `{file}`"))?);
         std::fs::remove_file(&kept)?;
     }
-    let process = site.start().context("I7: it does not start although everything is back")?;
+    let process = site
+        .start()
+        .context("I7: it does not start although everything is back")?;
     let mark = check::mark(site, &process)?;
     after(site, process, subscription, true)?;
     whole(site, target, mark)
@@ -175,7 +205,10 @@ fn after(site: &Site, process: Process, act: &Act, ended: bool) -> Result<()> {
     let place = place(&process, &site.data(), site.facts())?;
     process.finish((act.holds)(&place, ended))?;
     drop((place, process));
-    let names = site.data().read_dir()?.map(|entry| entry.map(|entry| entry.file_name()));
+    let names = site
+        .data()
+        .read_dir()?
+        .map(|entry| entry.map(|entry| entry.file_name()));
     for name in names {
         let name = name?.to_string_lossy().into_owned();
         ensure!(KNOWN.contains(&name.as_str()), "a crash left `{name}`");
@@ -192,7 +225,13 @@ fn whole(site: &Site, target: &Target, mark: check::Mark) -> Result<()> {
 fn place(process: &Process, data: &Path, facts: &Facts) -> Result<Place> {
     let (store, packages) = process.kept()?;
     let engine = process.engine()?;
-    Ok(Place { engine, store, packages, data: data.to_owned(), facts: facts.clone() })
+    Ok(Place {
+        engine,
+        store,
+        packages,
+        data: data.to_owned(),
+        facts: facts.clone(),
+    })
 }
 
 /// What a restore brings back is as new as can be: nothing that was checked before is forgotten by it.
@@ -232,7 +271,10 @@ impl Acting {
         let words = BufReader::new(child.stdout.take().context("no standard output")?);
         let (tell, lines) = mpsc::channel();
         std::thread::spawn(move || {
-            words.lines().map_while(Result::ok).all(|line| tell.send(line).is_ok())
+            words
+                .lines()
+                .map_while(Result::ok)
+                .all(|line| tell.send(line).is_ok())
         });
         let mut acting = Self { child, lines };
         match acting.says(STUCK)?.as_deref() {
@@ -263,7 +305,10 @@ impl Drop for Acting {
 /// The child's side.
 pub(crate) fn act() -> Result<()> {
     let order: Order = serde_json::from_reader(std::io::stdin().lock())?;
-    let act = ACTS.iter().find(|act| act.name == order.act).context("there is no such act")?;
+    let act = ACTS
+        .iter()
+        .find(|act| act.name == order.act)
+        .context("there is no such act")?;
     if let Some(closed) = act.closed {
         say(READY)?;
         tokio::runtime::Builder::new_current_thread()

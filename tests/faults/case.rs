@@ -45,7 +45,14 @@ pub(crate) struct Case {
 impl Case {
     /// One in which nothing goes wrong.
     pub(crate) fn calm(act: Act) -> Self {
-        Self { act, first: None, second: None, way: Way::Retry, death: Death::Dropped, order: None }
+        Self {
+            act,
+            first: None,
+            second: None,
+            way: Way::Retry,
+            death: Death::Dropped,
+            order: None,
+        }
     }
 }
 
@@ -74,7 +81,10 @@ pub(crate) fn play(
     let before = known(&process, target)?;
     let mark = check::mark(site, &process)?;
     let by_signal = case.death == Death::Signal
-        && case.first.as_ref().is_some_and(|plan| plan.fault.ends_the_drive());
+        && case
+            .first
+            .as_ref()
+            .is_some_and(|plan| plan.fault.ends_the_drive());
     let (met, struck) = match (&case.first, by_signal) {
         (Some(plan), true) => {
             drop(process);
@@ -98,9 +108,17 @@ pub(crate) fn play(
         }
     };
     site.control().disarm()?;
-    let ending = Ending { facts: site.facts(), target, case, before: &before };
-    let mut played =
-        Played { met: [met, Vec::new()], struck: [struck, false], took: Duration::ZERO };
+    let ending = Ending {
+        facts: site.facts(),
+        target,
+        case,
+        before: &before,
+    };
+    let mut played = Played {
+        met: [met, Vec::new()],
+        struck: [struck, false],
+        took: Duration::ZERO,
+    };
     if let Some(second) = &case.second {
         begin_probe(process.probe(), target, (case, Some(second.clone())));
         process.probe().learn()?;
@@ -222,7 +240,11 @@ impl Ending<'_> {
         // The last way on may have begun a second one.
         let is_second = |kind| kind == LcmOperationType::Terminate;
         let by_us = self.case.way == Way::FailAndTerminate && is_second(self.case.act.kind);
-        ensure!(new.len() < 2 || by_us, "I8: one request has made {} operations", new.len());
+        ensure!(
+            new.len() < 2 || by_us,
+            "I8: one request has made {} operations",
+            new.len()
+        );
         if let Some(first) = new.first() {
             return Ok(first.op.id.clone());
         }
@@ -236,24 +258,43 @@ impl Ending<'_> {
         let mut all = operations(engine, self.target).await?;
         all.retain(|record| !self.before.contains(&record.op.id));
         all.sort_by_key(|record| record.op.start_time);
-        let open = all.iter().filter(|record| !record.op.operation_state.is_final()).count();
-        ensure!(open < 2, "I8: {open} operations of one instance are not ended");
+        let open = all
+            .iter()
+            .filter(|record| !record.op.operation_state.is_final())
+            .count();
+        ensure!(
+            open < 2,
+            "I8: {open} operations of one instance are not ended"
+        );
         Ok(all)
     }
 
     async fn way_on(&self, engine: &Engine, record: &OpRecord) -> Result<()> {
         let op = &record.op.id;
-        let error = record.op.error.as_ref().context("I1: it stopped without a cause")?;
-        ensure!(error.step.is_some() && !error.detail.is_empty(), "I1: no cause: {error:?}");
+        let error = record
+            .op
+            .error
+            .as_ref()
+            .context("I1: it stopped without a cause")?;
+        ensure!(
+            error.step.is_some() && !error.detail.is_empty(),
+            "I1: no cause: {error:?}"
+        );
         let resumed = |plan: &Plan| plan.fault.ends_the_drive();
         let alone = self.case.second.is_none();
         if alone && self.case.first.as_ref().is_none_or(resumed) {
-            bail!("it should have gone on by itself, and stopped: {}", error.detail);
+            bail!(
+                "it should have gone on by itself, and stopped: {}",
+                error.detail
+            );
         }
         match self.case.way {
             Way::Retry => engine.retry(TENANT, op).await?,
             Way::Rollback => {
-                match (&record.point_of_no_return, engine.rollback(TENANT, op).await) {
+                match (
+                    &record.point_of_no_return,
+                    engine.rollback(TENANT, op).await,
+                ) {
                     (None, outcome) => outcome?,
                     (Some(step), Err(refusal)) => {
                         ensure!(refusal.why == Why::Conflict && refusal.detail.contains(step));
@@ -279,7 +320,9 @@ impl Ending<'_> {
         // Without anybody's rollback it gets there from STARTING alone: no step of PROCESSING has begun.
         let begun = engine.store().journal(&record.op.id).await?;
         let steps = operation(record.op.operation).map_or(&[][..], |operation| operation.steps);
-        let mut steps = steps.iter().filter(|step| step.state == LcmOperationState::Processing);
+        let mut steps = steps
+            .iter()
+            .filter(|step| step.state == LcmOperationState::Processing);
         let has_begun = steps.any(|step| begun.iter().any(|row| row.step == step.name));
         let by_itself = state == RolledBack && !has_begun;
         ensure!(possible || by_itself, "{:?} ends as {state}", self.case.way);

@@ -39,7 +39,9 @@ pub(crate) fn mark(site: &Site, process: &Process) -> Result<Mark> {
     process.finish(async {
         loop {
             let rows = engine.store().outbox(site.told().get(), MANY).await?;
-            let Some(last) = rows.last() else { return Ok(Mark(site.told().get())) };
+            let Some(last) = rows.last() else {
+                return Ok(Mark(site.told().get()));
+            };
             site.told().set(last.seq);
         }
     })
@@ -48,7 +50,10 @@ pub(crate) fn mark(site: &Site, process: &Process) -> Result<Mark> {
 /// Checks everything about one instance, and that there is nothing else.
 pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -> Result<()> {
     let violations = site.control().page("violations")?;
-    ensure!(violations.is_empty(), "the world was asked what it does not know: {violations:?}");
+    ensure!(
+        violations.is_empty(),
+        "the world was asked what it does not know: {violations:?}"
+    );
     let engine = process.engine()?;
     let instances = process.finish(async {
         let (mut instances, mut all) = (Vec::new(), Vec::new());
@@ -65,11 +70,22 @@ pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -
         Ok(instances)
     })?;
     let found = site.ours()?;
-    let there = instances.iter().filter(|(_, instance)| is_instantiated(instance)).enumerate();
+    let there = instances
+        .iter()
+        .filter(|(_, instance)| is_instantiated(instance))
+        .enumerate();
     let mut expected: Vec<_> = there
         .map(|(place, (vnf, instance))| {
-            let extent = if place == 0 { Extent::Exact } else { Extent::Moved };
-            Expected { vnf: *vnf, instance, extent }
+            let extent = if place == 0 {
+                Extent::Exact
+            } else {
+                Extent::Moved
+            };
+            Expected {
+                vnf: *vnf,
+                instance,
+                extent,
+            }
         })
         .collect();
     // What VNF-B has lies on what VNF-A has.
@@ -77,7 +93,10 @@ pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -
     exist(&found, &expected, process)?;
     process.finish(async {
         let (orphans, silent) = engine.orphans(TENANT).await?;
-        ensure!(orphans.is_empty() && silent.is_empty(), "I2: orphans {orphans:?} {silent:?}");
+        ensure!(
+            orphans.is_empty() && silent.is_empty(),
+            "I2: orphans {orphans:?} {silent:?}"
+        );
         Ok(())
     })
 }
@@ -95,9 +114,20 @@ pub(crate) fn is_instantiated(instance: &InstanceRecord) -> bool {
 
 /// I8.
 pub(crate) fn one_at_a_time(instance: &InstanceRecord, ops: &[OpRecord]) -> Result<()> {
-    let open: Vec<_> = ops.iter().filter(|record| !record.op.operation_state.is_final()).collect();
-    ensure!(open.is_empty(), "I8: an operation is not ended: {:?}", open[0].op);
-    ensure!(instance.active_op.is_none(), "I8: `{:?}` holds the instance", instance.active_op);
+    let open: Vec<_> = ops
+        .iter()
+        .filter(|record| !record.op.operation_state.is_final())
+        .collect();
+    ensure!(
+        open.is_empty(),
+        "I8: an operation is not ended: {:?}",
+        open[0].op
+    );
+    ensure!(
+        instance.active_op.is_none(),
+        "I8: `{:?}` holds the instance",
+        instance.active_op
+    );
     Ok(())
 }
 
@@ -112,10 +142,15 @@ pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Res
     for row in rows {
         ensure!(row.seq > last, "I4: number {} after {last}", row.seq);
         last = row.seq;
-        let Some(op) = row.body["vnfLcmOpOccId"].as_str() else { continue };
+        let Some(op) = row.body["vnfLcmOpOccId"].as_str() else {
+            continue;
+        };
         let state: LcmOperationState = serde_json::from_value(row.body["operationState"].clone())?;
         let other = open.get(&row.instance_id).filter(|other| *other != op);
-        ensure!(other.is_none(), "I8: `{op}` is {state} while {other:?} is not ended");
+        ensure!(
+            other.is_none(),
+            "I8: `{op}` is {state} while {other:?} is not ended"
+        );
         if state.is_final() {
             open.remove(&row.instance_id);
         } else {
@@ -131,18 +166,28 @@ pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Res
         let record = ops.iter().find(|record| record.op.id == *op);
         let record = record.with_context(|| format!("I4: told of an unknown `{op}`"))?;
         let initial = record.op.operation.initial_state();
-        ensure!(states[0] == initial, "I4: `{op}` begins with {states:?}, not {initial}");
+        ensure!(
+            states[0] == initial,
+            "I4: `{op}` begins with {states:?}, not {initial}"
+        );
         let legal = states.windows(2).all(|pair| pair[0].can_become(pair[1]));
         ensure!(legal, "I4: a notification is lost or doubled: {states:?}");
         let last = states.last().copied();
-        ensure!(last == Some(record.op.operation_state), "I4: {states:?} and {:?}", record.op);
+        ensure!(
+            last == Some(record.op.operation_state),
+            "I4: {states:?} and {:?}",
+            record.op
+        );
     }
     Ok(began)
 }
 
 /// I6: what an operator can read.
 async fn shown(engine: &Engine, instance: &InstanceRecord, ops: &[OpRecord]) -> Result<()> {
-    let mut texts = vec![serde_json::to_string(&instance.vnf)?, format!("{instance:?}")];
+    let mut texts = vec![
+        serde_json::to_string(&instance.vnf)?,
+        format!("{instance:?}"),
+    ];
     for record in ops {
         texts.push(format!("{} {record:?}", serde_json::to_string(&record.op)?));
         for line in engine.store().log(&record.op.id, 0).await? {
@@ -150,7 +195,10 @@ async fn shown(engine: &Engine, instance: &InstanceRecord, ops: &[OpRecord]) -> 
         }
     }
     for text in texts {
-        ensure!(!text.contains(PLANTED) && !text.contains(TOKEN), "I6: a secret in: {text}");
+        ensure!(
+            !text.contains(PLANTED) && !text.contains(TOKEN),
+            "I6: a secret in: {text}"
+        );
     }
     Ok(())
 }
@@ -159,9 +207,14 @@ async fn shown(engine: &Engine, instance: &InstanceRecord, ops: &[OpRecord]) -> 
 pub(crate) fn pages(data: &Path) -> Result<()> {
     for name in ["vnfm.db", "vnfm.db-wal"] {
         let path = data.join(name);
-        let Ok(bytes) = std::fs::read(&path) else { continue };
+        let Ok(bytes) = std::fs::read(&path) else {
+            continue;
+        };
         for secret in [PLANTED, TOKEN] {
-            ensure!(!holds(&bytes, secret.as_bytes()), "I6: a secret lies in `{name}`");
+            ensure!(
+                !holds(&bytes, secret.as_bytes()),
+                "I6: a secret lies in `{name}`"
+            );
         }
     }
     Ok(())
@@ -178,7 +231,11 @@ pub(crate) fn files(data: &Path) -> Result<()> {
         let bytes =
             std::fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
         for secret in [PLANTED, TOKEN] {
-            ensure!(!holds(&bytes, secret.as_bytes()), "I6: a secret lies in `{}`", path.display());
+            ensure!(
+                !holds(&bytes, secret.as_bytes()),
+                "I6: a secret lies in `{}`",
+                path.display()
+            );
         }
     }
     Ok(())
@@ -186,7 +243,9 @@ pub(crate) fn files(data: &Path) -> Result<()> {
 
 /// Whether `bytes` hold `part`; first bytes are looked for a word at a time, for databases are large.
 fn holds(mut bytes: &[u8], part: &[u8]) -> bool {
-    let Some((first, _)) = part.split_first() else { return true };
+    let Some((first, _)) = part.split_first() else {
+        return true;
+    };
     while let Some(at) = memchr::memchr(*first, bytes) {
         bytes = &bytes[at..];
         if bytes.starts_with(part) {
@@ -201,9 +260,16 @@ fn holds(mut bytes: &[u8], part: &[u8]) -> bool {
 async fn registry(engine: &Engine, instance: &InstanceRecord) -> Result<()> {
     let vims = engine.vims(TENANT).await?;
     let id = instance.vnf.id.as_str();
-    let own: Vec<_> = vims.iter().filter(|vim| vim.registered_by.as_deref() == Some(id)).collect();
+    let own: Vec<_> = vims
+        .iter()
+        .filter(|vim| vim.registered_by.as_deref() == Some(id))
+        .collect();
     if !is_instantiated(instance) {
-        ensure!(own.is_empty(), "I5: VIM {:?} outlived its instance", own[0].name);
+        ensure!(
+            own.is_empty(),
+            "I5: VIM {:?} outlived its instance",
+            own[0].name
+        );
         let uses = engine.store().vims(TENANT).await?;
         for vim in uses {
             let by = engine.store().uses(TENANT, &vim.vim.id).await?;
@@ -213,10 +279,18 @@ async fn registry(engine: &Engine, instance: &InstanceRecord) -> Result<()> {
         return Ok(());
     }
     for vim in &own {
-        engine.check_vim(TENANT, &vim.id).await.context("I5: its VIM cannot be reached")?;
+        engine
+            .check_vim(TENANT, &vim.id)
+            .await
+            .context("I5: its VIM cannot be reached")?;
         let known = &instance.vnf.vim_connection_info;
-        let is_known = known.values().any(|one| one.vim_id.as_deref() == Some(vim.id.as_str()));
-        ensure!(is_known, "I5: the instance does not know its VIM: {known:?}");
+        let is_known = known
+            .values()
+            .any(|one| one.vim_id.as_deref() == Some(vim.id.as_str()));
+        ensure!(
+            is_known,
+            "I5: the instance does not know its VIM: {known:?}"
+        );
     }
     Ok(())
 }
@@ -245,7 +319,12 @@ pub(crate) enum Extent {
 /// I2 and I5: exactly these instances exist, each as its record says.
 pub(crate) fn exist(found: &[Value], expected: &[Expected<'_>], process: &Process) -> Result<()> {
     let mut left: Vec<&Value> = found.iter().collect();
-    for Expected { vnf, instance, extent } in expected {
+    for Expected {
+        vnf,
+        instance,
+        extent,
+    } in expected
+    {
         let (of_it, others): (Vec<_>, Vec<_>) = match vnf {
             Vnf::A => left.into_iter().partition(|entry| is_of_a(entry)),
             Vnf::B => left.into_iter().partition(|entry| is_of_b(entry, instance)),
@@ -253,7 +332,11 @@ pub(crate) fn exist(found: &[Value], expected: &[Expected<'_>], process: &Proces
         left = others;
         match vnf {
             _ if *extent == Extent::Part => {}
-            Vnf::A => is_a(&of_it, instance, process.engine()?.store().installation_id())?,
+            Vnf::A => is_a(
+                &of_it,
+                instance,
+                process.engine()?.store().installation_id(),
+            )?,
             Vnf::B => is_b(&of_it, instance, *extent)?,
         }
     }
@@ -279,35 +362,64 @@ fn is_of_b(entry: &Value, instance: &InstanceRecord) -> bool {
 
 fn resources(instance: &InstanceRecord) -> BTreeSet<&str> {
     let info = instance.vnf.instantiated_vnf_info.as_ref();
-    let vnfcs = info.map(|info| info.vnfc_resource_info.as_slice()).unwrap_or_default();
-    vnfcs.iter().map(|vnfc| vnfc.compute_resource.resource_id.as_str()).collect()
+    let vnfcs = info
+        .map(|info| info.vnfc_resource_info.as_slice())
+        .unwrap_or_default();
+    vnfcs
+        .iter()
+        .map(|vnfc| vnfc.compute_resource.resource_id.as_str())
+        .collect()
 }
 
 fn is_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> Result<()> {
     let of = |kind: &str| -> Vec<&&Value> {
-        found.iter().filter(|entry| word(entry, "kind") == kind).collect()
+        found
+            .iter()
+            .filter(|entry| word(entry, "kind") == kind)
+            .collect()
     };
-    let [stack] = of("stack")[..] else { bail!("I2: {} stacks", of("stack").len()) };
-    ensure!(word(stack, "name").contains(&instance.vnf.id), "I5: the stack is {stack}");
+    let [stack] = of("stack")[..] else {
+        bail!("I2: {} stacks", of("stack").len())
+    };
+    ensure!(
+        word(stack, "name").contains(&instance.vnf.id),
+        "I5: the stack is {stack}"
+    );
     let tags = stack["detail"]["tags"].to_string();
-    ensure!(tags.contains(&format!("vnfm-{installation}")), "I2: the stack has tags {tags}");
+    ensure!(
+        tags.contains(&format!("vnfm-{installation}")),
+        "I2: the stack has tags {tags}"
+    );
     ensure!(tags.contains("vnfm-op-"), "I2: the stack has tags {tags}");
     let status = stack["detail"]["status"].as_str().unwrap_or_default();
     ensure!(status.ends_with("_COMPLETE"), "I5: the stack is {status}");
     let servers: BTreeSet<_> = of("server").iter().map(|entry| word(entry, "id")).collect();
     let known = resources(instance);
-    ensure!(servers == known, "I5: there are servers {servers:?}, known are {known:?}");
-    ensure!(of("cluster").len() == 1, "I2: {} clusters on one VNF", of("cluster").len());
+    ensure!(
+        servers == known,
+        "I5: there are servers {servers:?}, known are {known:?}"
+    );
+    ensure!(
+        of("cluster").len() == 1,
+        "I2: {} clusters on one VNF",
+        of("cluster").len()
+    );
     Ok(())
 }
 
 fn is_b(found: &[&Value], instance: &InstanceRecord, extent: Extent) -> Result<()> {
-    let pods = found.iter().filter(|entry| word(entry, "kind") == "object:pods");
-    let pods: BTreeSet<_> =
-        pods.map(|entry| word(entry, "name").rsplit('/').next().unwrap_or_default()).collect();
+    let pods = found
+        .iter()
+        .filter(|entry| word(entry, "kind") == "object:pods");
+    let pods: BTreeSet<_> = pods
+        .map(|entry| word(entry, "name").rsplit('/').next().unwrap_or_default())
+        .collect();
     let known = resources(instance);
     let as_many = extent == Extent::Moved && pods.len() == known.len();
-    ensure!(as_many || pods == known, "I5: there are pods {pods:?}, known are {known:?}");
+    ensure!(
+        as_many || pods == known,
+        "I5: there are pods {pods:?}, known are {known:?}"
+    );
     ensure!(!known.is_empty(), "I5: no pod is known");
     Ok(())
 }

@@ -44,7 +44,10 @@ pub(crate) fn killed(site: &Site, target: &Target, act: Act, plan: &Plan) -> Res
         act,
         plan: plan.clone(),
     };
-    let program = FIRST.get().cloned().map_or_else(std::env::current_exe, Ok)?;
+    let program = FIRST
+        .get()
+        .cloned()
+        .map_or_else(std::env::current_exe, Ok)?;
     let mut child = Command::new(program)
         .arg(DRIVE)
         .stdin(Stdio::piped())
@@ -69,7 +72,9 @@ pub(crate) fn killed(site: &Site, target: &Target, act: Act, plan: &Plan) -> Res
 pub(crate) fn drive() -> Result<()> {
     let order: Order = serde_json::from_reader(std::io::stdin().lock())?;
     let process = Process::start(&order.data, &Control::at(&order.control, order.world))?;
-    process.probe().begin(&order.target.instance, Some(order.plan));
+    process
+        .probe()
+        .begin(&order.target.instance, Some(order.plan));
     let engine = process.engine()?;
     let ran = process.run(async {
         let op = begin(&engine, &order.facts, &order.target, order.act).await?;

@@ -71,7 +71,11 @@ impl JumpingClock {
     pub(crate) fn jump(&self) {
         let mut state = self.state();
         let Some(at) = state.pass() else { return };
-        while let Some(first) = state.sleepers.first_entry().filter(|first| first.key().0 <= at) {
+        while let Some(first) = state
+            .sleepers
+            .first_entry()
+            .filter(|first| first.key().0 <= at)
+        {
             // It may have gone in this very moment.
             let _ = first.remove().wake.send(());
         }
@@ -106,7 +110,9 @@ impl JumpingClock {
 
 impl State {
     fn now(&self) -> Timestamp {
-        self.true_now().saturating_add(self.offset).unwrap_or(Timestamp::MAX)
+        self.true_now()
+            .saturating_add(self.offset)
+            .unwrap_or(Timestamp::MAX)
     }
 
     fn true_now(&self) -> Timestamp {
@@ -138,7 +144,13 @@ impl Clock for JumpingClock {
         let mut state = self.state();
         state.number += 1;
         let key = (state.elapsed.saturating_add(duration), state.number);
-        state.sleepers.insert(key, Sleeper { wake, pauses: duration < PAUSE });
+        state.sleepers.insert(
+            key,
+            Sleeper {
+                wake,
+                pauses: duration < PAUSE,
+            },
+        );
         Box::pin(async move {
             // The clock is gone only with everybody who looks at it.
             let _ = woken.await;

@@ -58,7 +58,11 @@ impl Queue {
 
     fn left(&self, vnf: Vnf) -> usize {
         let cases = self.cases();
-        cases.iter().filter(|(key, _)| key.0 == vnf).map(|(_, cases)| cases.len()).sum()
+        cases
+            .iter()
+            .filter(|(key, _)| key.0 == vnf)
+            .map(|(_, cases)| cases.len())
+            .sum()
     }
 }
 
@@ -97,9 +101,17 @@ pub(crate) fn learn() -> Result<(Site, Learnt)> {
         let mut target = create(&process, site.facts(), vnf)?;
         calm = Some(process);
         for act in vnf.acts() {
-            host(calm.as_ref().context("no process")?, site.facts(), &mut target, act.carries)?;
+            host(
+                calm.as_ref().context("no process")?,
+                site.facts(),
+                &mut target,
+                act.carries,
+            )?;
             let key = (vnf, act);
-            let in_order = Case { order: Some(0), ..Case::calm(act) };
+            let in_order = Case {
+                order: Some(0),
+                ..Case::calm(act)
+            };
             let played = play(&site, &mut calm, &target, &in_order);
             let played = played.with_context(|| format!("{} without any fault", told(key)))?;
             let [met, _] = played.met;
@@ -131,18 +143,35 @@ fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
                 if choice.upgrade && !fault.ends_the_drive() {
                     continue;
                 }
-                let plan = Plan { address: address.clone(), fault };
+                let plan = Plan {
+                    address: address.clone(),
+                    fault,
+                };
                 let text = plan.to_string();
-                if choice.only.as_ref().is_some_and(|only| !text.contains(only.as_str())) {
+                if choice
+                    .only
+                    .as_ref()
+                    .is_some_and(|only| !text.contains(only.as_str()))
+                {
                     continue;
                 }
                 let mut dice = Dice::new(choice.seed, &format!("{vnf:?} {act} {text}"));
                 let way = *dice.one(&Way::ALL);
                 let signal = choice.all || choice.upgrade || dice.below(10) == 0;
-                let death = if signal { Death::Signal } else { Death::Dropped };
+                let death = if signal {
+                    Death::Signal
+                } else {
+                    Death::Dropped
+                };
                 if dice.below(choice.share) == 0 {
-                    let case =
-                        Case { act, first: Some(plan), second: None, way, death, order: None };
+                    let case = Case {
+                        act,
+                        first: Some(plan),
+                        second: None,
+                        way,
+                        death,
+                        order: None,
+                    };
                     all.entry(key.to_owned()).or_default().push_back(case);
                 }
             }
@@ -155,14 +184,18 @@ fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
 fn work(number: usize, mut site: Option<Site>, queue: &Queue, report: &Mutex<Report>) {
     loop {
         let most = Vnf::ALL.into_iter().max_by_key(|vnf| queue.left(*vnf));
-        let Some(vnf) = most.filter(|vnf| queue.left(*vnf) > 0) else { return };
+        let Some(vnf) = most.filter(|vnf| queue.left(*vnf) > 0) else {
+            return;
+        };
         let lived = catch_unwind(AssertUnwindSafe(|| {
             let here = match site.take() {
                 Some(here) => here,
                 None => Site::build()?,
             };
             let next = |act| queue.next(vnf, act);
-            live(&here, vnf, next, |case, played| hear(report, vnf, "", (case, played)))?;
+            live(&here, vnf, next, |case, played| {
+                hear(report, vnf, "", (case, played))
+            })?;
             site = Some(here);
             anyhow::Ok(())
         }));
@@ -214,7 +247,10 @@ pub(crate) fn live(
         let process = calm.as_ref().context("no process")?;
         host(process, site.facts(), &mut target, case.act.carries)?;
         let played = catch_unwind(AssertUnwindSafe(|| play(site, &mut calm, &target, &case)));
-        hear(&case, played.unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked"))))?;
+        hear(
+            &case,
+            played.unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked"))),
+        )?;
         is_there = is_instantiated(calm.as_ref().context("no process")?, &target)?;
         if !is_there {
             break;
@@ -246,7 +282,10 @@ pub(crate) fn hear(
             let mut words: Vec<_> = plans.map(ToString::to_string).collect();
             words.extend([format!("{:?}", case.way), format!("{:?}", case.death)]);
             words.extend(Some(piece.to_owned()).filter(|piece| !piece.is_empty()));
-            let step = first.as_ref().map(|plan| plan.address.step.clone()).unwrap_or_default();
+            let step = first
+                .as_ref()
+                .map(|plan| plan.address.step.clone())
+                .unwrap_or_default();
             report.fail(Failure {
                 operation: told((vnf, case.act)),
                 step,

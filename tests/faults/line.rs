@@ -18,7 +18,11 @@ pub(crate) struct Line {
 impl Line {
     /// An empty one.
     pub(crate) fn new(seed: u64) -> Self {
-        Self { waiting: BTreeMap::new(), number: 0, dice: Dice::new(seed, "who is next") }
+        Self {
+            waiting: BTreeMap::new(),
+            number: 0,
+            dice: Dice::new(seed, "who is next"),
+        }
     }
 
     /// A call stands in it; what is returned completes when it is called.

@@ -118,8 +118,11 @@ fn run() -> Result<bool> {
         workers: arguments.workers.max(1),
         piece: arguments.piece,
     };
-    let report =
-        if arguments.beside { beside::run(&choice)? } else { single(&arguments, &choice)? };
+    let report = if arguments.beside {
+        beside::run(&choice)?
+    } else {
+        single(&arguments, &choice)?
+    };
     eprint!("{}", report.kinds.lines());
     println!(
         "{} cases in {:.0} s, {} failed (seed {}; {} calls did not come again)",
@@ -141,7 +144,11 @@ fn run() -> Result<bool> {
 fn single(arguments: &Arguments, choice: &exhaustive::Choice) -> Result<Report> {
     let began = Instant::now();
     let (site, learnt) = exhaustive::learn().context("cannot learn what the operations do")?;
-    eprintln!("learnt in {:.1} s; seed {}", began.elapsed().as_secs_f64(), choice.seed);
+    eprintln!(
+        "learnt in {:.1} s; seed {}",
+        began.elapsed().as_secs_f64(),
+        choice.seed
+    );
     let mut report = Report::new(choice.seed);
     if arguments.skip_single || arguments.piece.is_some() {
         drop(site);

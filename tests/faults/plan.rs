@@ -19,13 +19,19 @@ pub(crate) struct Address {
 impl Address {
     /// Whether the simulated world is to play the fault, and not the port.
     pub(crate) fn is_on_the_wire(&self) -> bool {
-        !["store ", "ssh.", "hook "].iter().any(|ours| self.call.starts_with(ours))
+        !["store ", "ssh.", "hook "]
+            .iter()
+            .any(|ours| self.call.starts_with(ours))
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let subject = self.subject.as_deref().map(|on| format!(" {on}")).unwrap_or_default();
+        let subject = self
+            .subject
+            .as_deref()
+            .map(|on| format!(" {on}"))
+            .unwrap_or_default();
         write!(f, "{} {}{subject} #{}", self.step, self.call, self.nth)
     }
 }
@@ -114,9 +120,11 @@ pub(crate) struct Dice(u64);
 impl Dice {
     /// From a seed and what it is for.
     pub(crate) fn new(seed: u64, what: &str) -> Self {
-        let mixed = what.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let mixed = what
+            .bytes()
+            .fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
         Self(mixed)
     }
 

@@ -76,7 +76,9 @@ fn of(fence: Option<&Fence>, changes: &[Change]) -> String {
         _ => None,
     };
     let fenced = fence.map(|fence| fence.op_id.clone());
-    fenced.or_else(|| changes.iter().find_map(of)).unwrap_or_default()
+    fenced
+        .or_else(|| changes.iter().find_map(of))
+        .unwrap_or_default()
 }
 
 #[async_trait]
@@ -97,7 +99,9 @@ impl Store for WatchedStore {
         }
         let call = format!("store {name}");
         let work = self.inner.write(fence, changes);
-        self.probe.through((&of, &call), SLOW, work, unavailable).await
+        self.probe
+            .through((&of, &call), SLOW, work, unavailable)
+            .await
     }
     async fn claim(
         &self,
@@ -107,7 +111,9 @@ impl Store for WatchedStore {
     ) -> Result<Option<Claim>, StoreError> {
         let work = self.inner.claim(owner, lease, op_id);
         let of = op_id.unwrap_or_default();
-        self.probe.through((of, "store claim"), SLOW, work, unavailable).await
+        self.probe
+            .through((of, "store claim"), SLOW, work, unavailable)
+            .await
     }
     async fn renew(
         &self,
@@ -119,7 +125,9 @@ impl Store for WatchedStore {
     }
     async fn release(&self, fence: &Fence) -> Result<(), StoreError> {
         let work = self.inner.release(fence);
-        self.probe.through((&fence.op_id, "store release"), SLOW, work, unavailable).await
+        self.probe
+            .through((&fence.op_id, "store release"), SLOW, work, unavailable)
+            .await
     }
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
         let _busy = self.probe.busy();
@@ -191,7 +199,9 @@ impl Store for WatchedStore {
             return Ok(());
         }
         let work = self.inner.append_log(op_id, lines);
-        self.probe.through((op_id, "store log"), SLOW, work, unavailable).await
+        self.probe
+            .through((op_id, "store log"), SLOW, work, unavailable)
+            .await
     }
     async fn log(&self, op_id: &str, after: u64) -> Result<Vec<LogLine>, StoreError> {
         let _busy = self.probe.busy();
@@ -293,28 +303,36 @@ impl<H: HostServices> HostServices for WatchedHosts<H> {
         let call = format!("ssh.run {host}: {line}");
         let limit = Duration::from_secs(command.deadline_seconds.into());
         let work = self.inner.ssh_run(target, command);
-        self.probe.through((WITH_HOSTS, &call), limit, work, Self::error(target)).await
+        self.probe
+            .through((WITH_HOSTS, &call), limit, work, Self::error(target))
+            .await
     }
 
     async fn ssh_put(&self, target: &SshTarget, file: &RemoteFile) -> Result<(), PortError> {
         let host = self.probe.host(&target.server_id);
         let call = format!("ssh.put {host}: {}", without_ids(&file.path));
         let work = self.inner.ssh_put(target, file);
-        self.probe.through((WITH_HOSTS, &call), UPLOAD, work, Self::error(target)).await
+        self.probe
+            .through((WITH_HOSTS, &call), UPLOAD, work, Self::error(target))
+            .await
     }
 
     async fn ssh_wait(&self, target: &SshTarget, deadline_seconds: u32) -> Result<(), PortError> {
         let call = format!("ssh.wait {}", self.probe.host(&target.server_id));
         let limit = Duration::from_secs(deadline_seconds.into());
         let work = self.inner.ssh_wait(target, deadline_seconds);
-        self.probe.through((WITH_HOSTS, &call), limit, work, Self::error(target)).await
+        self.probe
+            .through((WITH_HOSTS, &call), limit, work, Self::error(target))
+            .await
     }
 
     async fn http(&self, request: &HttpRequest) -> Result<HttpResponse, PortError> {
         let limit = Duration::from_secs(request.deadline_seconds.unwrap_or(60).into());
         let error = |why: &str| PortError::new(&TOLD_TO, "send a hook's request", why);
         let call = format!("ssh.http {}", request.method);
-        self.probe.through((WITH_HOSTS, &call), limit, self.inner.http(request), error).await
+        self.probe
+            .through((WITH_HOSTS, &call), limit, self.inner.http(request), error)
+            .await
     }
 }
 
@@ -331,7 +349,10 @@ impl<M: MgmtDrivers> MgmtDrivers for WatchedHooks<M> {
         plugin: Option<&str>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         let inner = self.inner.find(implementation, plugin)?;
-        Ok(Arc::new(WatchedHook { inner, probe: self.probe.clone() }))
+        Ok(Arc::new(WatchedHook {
+            inner,
+            probe: self.probe.clone(),
+        }))
     }
 
     fn list(&self) -> Vec<Declaration> {
@@ -362,6 +383,8 @@ impl MgmtDriver for WatchedHook {
         let error = |why: &str| PortError::new(&TOLD_TO, "run a hook", why);
         // Its own calls are counted; the hook itself waits for them and is not in flight.
         let of = request.instance.id.clone();
-        self.probe.around((&of, &call), FOREVER, self.inner.call(request, host), error).await
+        self.probe
+            .around((&of, &call), FOREVER, self.inner.call(request, host), error)
+            .await
     }
 }

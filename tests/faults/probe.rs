@@ -64,7 +64,10 @@ struct Inner {
 
 impl Inner {
     fn new() -> Self {
-        Self { last: BEFORE.to_owned(), ..Self::default() }
+        Self {
+            last: BEFORE.to_owned(),
+            ..Self::default()
+        }
     }
 }
 
@@ -74,14 +77,22 @@ const BEFORE: &str = "accept";
 impl Inner {
     /// The name of an instance, or of that of an operation; empty where there is one.
     fn who(&self, of: &str) -> String {
-        self.owners.get(of).or_else(|| self.names.get(of)).cloned().unwrap_or_default()
+        self.owners
+            .get(of)
+            .or_else(|| self.names.get(of))
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// The step of the address of what one of them does.
     fn place(&self, of: &str) -> String {
         let who = self.who(of);
         let step = self.steps.get(&who).map_or(BEFORE, String::as_str);
-        if who.is_empty() { step.to_owned() } else { format!("{who}: {step}") }
+        if who.is_empty() {
+            step.to_owned()
+        } else {
+            format!("{who}: {step}")
+        }
     }
 }
 
@@ -98,18 +109,31 @@ impl Drop for InFlight {
 impl Probe {
     /// A probe that lets everything pass.
     pub(crate) fn new(clock: JumpingClock, control: Control) -> Self {
-        Self { inner: Arc::new(Mutex::new(Inner::new())), fired: Arc::default(), clock, control }
+        Self {
+            inner: Arc::new(Mutex::new(Inner::new())),
+            fired: Arc::default(),
+            clock,
+            control,
+        }
     }
 
     /// From now on it counts for this instance, and strikes as `plan` says.
     pub(crate) fn begin(&self, instance: &str, plan: Option<Plan>) {
         let instance = instance.to_owned();
-        *self.inner() = Inner { instance, plan, ..Inner::new() };
+        *self.inner() = Inner {
+            instance,
+            plan,
+            ..Inner::new()
+        };
     }
 
     /// From now on it counts for each of these instances, by id and name, and strikes by chance.
     pub(crate) fn watch(&self, names: HashMap<String, String>, chance: Option<Chance>) {
-        *self.inner() = Inner { names, chance, ..Inner::new() };
+        *self.inner() = Inner {
+            names,
+            chance,
+            ..Inner::new()
+        };
     }
 
     /// From now on those who call go on one after the other, in an order that depends on `seed` and their calls alone.
@@ -230,11 +254,21 @@ impl Probe {
         let strikes = waits && self.control.has_struck().unwrap_or(false);
         if strikes {
             self.inner().struck = true;
-            let jumps = self.inner().plan.clone().filter(|plan| plan.fault == Fault::ClockJumps);
+            let jumps = self
+                .inner()
+                .plan
+                .clone()
+                .filter(|plan| plan.fault == Fault::ClockJumps);
             if let Some(plan) = jumps {
-                self.clock.off_by(an_hour(plan.address.nth.is_multiple_of(2)));
+                self.clock
+                    .off_by(an_hour(plan.address.nth.is_multiple_of(2)));
             }
-            if self.inner().plan.as_ref().is_some_and(|plan| plan.fault.ends_the_drive()) {
+            if self
+                .inner()
+                .plan
+                .as_ref()
+                .is_some_and(|plan| plan.fault.ends_the_drive())
+            {
                 self.fired.notify_one();
             }
         }
@@ -280,7 +314,9 @@ impl Probe {
         error: impl Fn(&str) -> E,
     ) -> Result<T, E> {
         self.turn(of, call).await;
-        let Some((fault, after)) = self.meet(of, call) else { return work.await };
+        let Some((fault, after)) = self.meet(of, call) else {
+            return work.await;
+        };
         match fault {
             Fault::ErrorBefore => Err(error("told to fail before its effect")),
             Fault::ErrorAfter => {
@@ -311,7 +347,12 @@ impl Probe {
         let mut inner = self.inner();
         let (step, call) = (inner.place(of), call.to_owned());
         let nth = count(&mut inner.counts, &step, &call);
-        let address = Address { step, call, subject: None, nth };
+        let address = Address {
+            step,
+            call,
+            subject: None,
+            nth,
+        };
         let planned = inner.plan.as_ref().filter(|plan| plan.address == address);
         let fault = planned.map(|plan| plan.fault).filter(|_| !inner.struck);
         inner.struck |= fault.is_some();
@@ -348,11 +389,17 @@ impl Probe {
             return name.clone();
         }
         let stock = self.control.page("left-behind").unwrap_or_default();
-        let found =
-            stock.iter().find(|entry| entry["kind"] == "server" && entry["id"] == server_id);
-        let name = found.and_then(|entry| entry["name"].as_str()).unwrap_or("host").to_owned();
+        let found = stock
+            .iter()
+            .find(|entry| entry["kind"] == "server" && entry["id"] == server_id);
+        let name = found
+            .and_then(|entry| entry["name"].as_str())
+            .unwrap_or("host")
+            .to_owned();
         let name = self.without_instance(&name);
-        self.inner().hosts.insert(server_id.to_owned(), name.clone());
+        self.inner()
+            .hosts
+            .insert(server_id.to_owned(), name.clone());
         name
     }
 
@@ -384,7 +431,12 @@ impl Probe {
                 None => of_name,
                 Some(subject) => count(&mut inner.counts, &step, &format!("{call} {subject}")),
             };
-            inner.met.push(Address { step, call, subject, nth });
+            inner.met.push(Address {
+                step,
+                call,
+                subject,
+                nth,
+            });
         }
     }
 
@@ -400,7 +452,9 @@ fn an_hour(back: bool) -> SignedDuration {
 
 /// The next number of a call in a step.
 fn count(counts: &mut HashMap<(String, String), u32>, step: &str, call: &str) -> u32 {
-    let nth = counts.entry((step.to_owned(), call.to_owned())).or_default();
+    let nth = counts
+        .entry((step.to_owned(), call.to_owned()))
+        .or_default();
     *nth += 1;
     *nth
 }
@@ -410,7 +464,9 @@ pub(crate) fn without_ids(text: &str) -> String {
     const LENGTH: usize = 36;
     let (mut left, mut without) = (text, String::new());
     while let Some(first) = left.chars().next() {
-        let id = left.get(..LENGTH).is_some_and(|part| uuid::Uuid::try_parse(part).is_ok());
+        let id = left
+            .get(..LENGTH)
+            .is_some_and(|part| uuid::Uuid::try_parse(part).is_ok());
         without.push(if id { '#' } else { first });
         left = &left[if id { LENGTH } else { first.len_utf8() }..];
     }

@@ -64,13 +64,18 @@ pub(crate) enum Ran<T> {
 
 /// Limits under which deadlines are as long as in earnest, and few renewals lie before them.
 fn limits() -> Limits {
-    Limits { lease: Duration::from_mins(5), ..Limits::default() }
+    Limits {
+        lease: Duration::from_mins(5),
+        ..Limits::default()
+    }
 }
 
 impl Process {
     /// Starts on the data in `folder`.
     pub(crate) fn start(folder: &Path, control: &Control) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         let clock = JumpingClock::new(control.latest());
         let probe = Probe::new(clock.clone(), control.clone());
         let (engine, kept) = {
@@ -132,7 +137,10 @@ impl Process {
                     Either::Left(_) => Ok(Ran::Ended),
                     Either::Right((Either::Left((done, _)), _)) => Ok(Ran::Through(done)),
                     Either::Right(_) => {
-                        bail!("it did not end within {STUCK:?}, at `{}`", self.probe.step())
+                        bail!(
+                            "it did not end within {STUCK:?}, at `{}`",
+                            self.probe.step()
+                        )
                     }
                 }
             });
@@ -256,13 +264,18 @@ async fn compose(
 ) -> Result<(Engine, Kept)> {
     vnfm_store::check_files(folder)?;
     let database = open(folder).await?;
-    let store = Arc::new(WatchedStore { inner: database.clone(), probe: probe.clone() });
+    let store = Arc::new(WatchedStore {
+        inner: database.clone(),
+        probe: probe.clone(),
+    });
     let packages = PackageDir::open(&folder.join("packages"), vnfm_descriptor::Limits::default())?;
     let packages = Arc::new(packages);
     let kept = (database, packages.clone());
     let time: Arc<JumpingClock> = Arc::new(clock.clone());
     let hooks = PluginHost::new(Config::default(), time.clone());
-    hooks.register(vnfm_plugin_sdk::static_driver::<kubernetes_cluster::KubernetesCluster>())?;
+    hooks.register(vnfm_plugin_sdk::static_driver::<
+        kubernetes_cluster::KubernetesCluster,
+    >())?;
     let hosts = vnfm::Hosts::new(store.clone(), Destinations::anywhere());
     let engine = Engine::new(EngineParts {
         store,
@@ -270,8 +283,14 @@ async fn compose(
         drivers: Drivers::default()
             .with(OpenStack::new(time.clone(), Destinations::anywhere()))
             .with(KubernetesDriver::new(Destinations::anywhere())),
-        mgmt: Arc::new(WatchedHooks { inner: hooks, probe: probe.clone() }),
-        host: Arc::new(WatchedHosts { inner: hosts, probe: probe.clone() }),
+        mgmt: Arc::new(WatchedHooks {
+            inner: hooks,
+            probe: probe.clone(),
+        }),
+        host: Arc::new(WatchedHosts {
+            inner: hosts,
+            probe: probe.clone(),
+        }),
         nfvo: Some(Arc::new(Grants::new(address(nfvo), time.clone())?)),
         schemas: Arc::new(vnfm::misfits),
         clock: time,

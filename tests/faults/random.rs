@@ -46,14 +46,19 @@ struct Known {
 
 impl Known {
     fn new(forward: &Learnt, back: &Learnt) -> Self {
-        Self { forward: settled(forward), back: settled(back) }
+        Self {
+            forward: settled(forward),
+            back: settled(back),
+        }
     }
 
     /// Two places: the second one lies behind the first one or, where there is a way back, on that.
     fn two(&self, key: Key, back: bool, dice: &mut Dice) -> Option<[Address; 2]> {
         let forward = self.forward.get(&key)?;
         let first = dice.one(forward);
-        let behind = forward.iter().position(|address| address.step == first.step)?;
+        let behind = forward
+            .iter()
+            .position(|address| address.step == first.step)?;
         let back = self.back.get(&key).filter(|all| back && !all.is_empty());
         let second = dice.one(back.map_or(&forward[behind..], Vec::as_slice));
         let mut places = [first.clone(), second.clone()];
@@ -70,11 +75,18 @@ fn settled(learnt: &Learnt) -> Learnt {
         let mut steps: Vec<&str> = all.iter().map(|address| address.step.as_str()).collect();
         steps.dedup();
         let place = |one: &Address| steps.iter().position(|step| *step == one.step);
-        let mut first: Vec<_> = all.iter().filter(|address| address.nth == 1).cloned().collect();
+        let mut first: Vec<_> = all
+            .iter()
+            .filter(|address| address.nth == 1)
+            .cloned()
+            .collect();
         first.sort_by_key(|one| (place(one), one.clone()));
         first
     };
-    learnt.iter().map(|(key, all)| (*key, settle(all))).collect()
+    learnt
+        .iter()
+        .map(|(key, all)| (*key, settle(all)))
+        .collect()
 }
 
 /// Lets each act of each package fail at its end and go back; what it meets on its way.
@@ -84,13 +96,31 @@ fn ways_back(site: &Site, learnt: &Learnt) -> Result<Learnt> {
         let mut asked = BTreeSet::new();
         let next = |act: Act| {
             let all = learnt.get(&(vnf, act)).filter(|_| asked.insert(act))?;
-            let last = all.iter().rev().find(|address| !address.call.starts_with("store "))?;
-            let first = Plan { address: last.clone(), fault: Fault::NoAnswer };
-            let nowhere = Address { step: "nowhere".to_owned(), ..last.clone() };
-            let second = Plan { address: nowhere, fault: Fault::ErrorBefore };
+            let last = all
+                .iter()
+                .rev()
+                .find(|address| !address.call.starts_with("store "))?;
+            let first = Plan {
+                address: last.clone(),
+                fault: Fault::NoAnswer,
+            };
+            let nowhere = Address {
+                step: "nowhere".to_owned(),
+                ..last.clone()
+            };
+            let second = Plan {
+                address: nowhere,
+                fault: Fault::ErrorBefore,
+            };
             let (first, second) = (Some(first), Some(second));
             let order = Some(0);
-            Some(Case { first, second, way: Way::Rollback, order, ..Case::calm(act) })
+            Some(Case {
+                first,
+                second,
+                way: Way::Rollback,
+                order,
+                ..Case::calm(act)
+            })
         };
         live(site, vnf, next, |case, played| {
             let met = played?.met.into_iter().next_back().unwrap_or_default();
@@ -112,7 +142,11 @@ pub(crate) fn run(choice: &Choice, time: Duration, learnt: &Learnt) -> Result<Re
     let known = Known::new(learnt, &back);
     let report = Mutex::new(Report::new(choice.seed));
     let number = AtomicUsize::new(choice.piece.unwrap_or(0));
-    let workers = if choice.piece.is_some() { 1 } else { choice.workers };
+    let workers = if choice.piece.is_some() {
+        1
+    } else {
+        choice.workers
+    };
     std::thread::scope(|scope| {
         let mut site = Some(site);
         for worker in 0..workers {
@@ -128,7 +162,12 @@ pub(crate) fn run(choice: &Choice, time: Duration, learnt: &Learnt) -> Result<Re
                     if is_over {
                         return;
                     }
-                    let piece = Piece { seed: choice.seed, number, known, report };
+                    let piece = Piece {
+                        seed: choice.seed,
+                        number,
+                        known,
+                        report,
+                    };
                     piece.play(&mut site);
                 }
             };
@@ -192,9 +231,18 @@ impl Piece<'_> {
             let way = *dice.one(&Way::ALL);
             let back = way == Way::Rollback && dice.below(4) > 0;
             let [first, second] = self.known.two(key, back, dice)?;
-            let mut plan = |address| Plan { address, fault: *dice.one(&Fault::ALL) };
+            let mut plan = |address| Plan {
+                address,
+                fault: *dice.one(&Fault::ALL),
+            };
             let (first, second) = (Some(plan(first)), Some(plan(second)));
-            Some(Case { first, second, way, order: Some(self.seed), ..Case::calm(act) })
+            Some(Case {
+                first,
+                second,
+                way,
+                order: Some(self.seed),
+                ..Case::calm(act)
+            })
         };
         live(site, vnf, next, |case, played| {
             if let (Ok(played), Some(first), Some(second)) = (&played, &case.first, &case.second) {
@@ -240,7 +288,9 @@ impl Piece<'_> {
     /// What was called, in order.
     fn write_down(&self, calls: impl Iterator<Item = String>) {
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
-        report.journal.extend(calls.map(|call| format!("{}: {call}", self.name())));
+        report
+            .journal
+            .extend(calls.map(|call| format!("{}: {call}", self.name())));
     }
 
     /// What happens, for those who want to see it.
@@ -272,19 +322,36 @@ struct Member {
 }
 
 /// Who is in a crowd.
-const MEMBERS: [(&str, Vnf); 4] = [("a", Vnf::A), ("b1", Vnf::B), ("b2", Vnf::B), ("b3", Vnf::B)];
+const MEMBERS: [(&str, Vnf); 4] = [
+    ("a", Vnf::A),
+    ("b1", Vnf::B),
+    ("b2", Vnf::B),
+    ("b3", Vnf::B),
+];
 
 impl<'a> Crowd<'a> {
     fn gather(site: &'a Site, seed: u64) -> Result<Self> {
         let process = site.start()?;
         let made = MEMBERS.map(|(name, vnf)| {
             let target = create(&process, site.facts(), vnf)?;
-            Ok(Member { name, target, moved: false })
+            Ok(Member {
+                name,
+                target,
+                moved: false,
+            })
         });
         let members: Result<Vec<_>> = made.into_iter().collect();
         let mark = check::mark(site, &process)?;
         let (process, did, met) = (Some(process), Vec::new(), Vec::new());
-        Ok(Self { site, process, members: members?, seed, mark, did, met })
+        Ok(Self {
+            site,
+            process,
+            members: members?,
+            seed,
+            mark,
+            did,
+            met,
+        })
     }
 
     fn process(&mut self) -> Result<&Process> {
@@ -311,13 +378,25 @@ impl<'a> Crowd<'a> {
     /// Some calls on the wire go wrong. They count for one instance: in which order several call is not to matter.
     fn disturb(&self, round: usize) -> Result<()> {
         const ON_CLOUD: [&str; 2] = ["heat.*", "keystone.*"];
-        const ON_CLUSTER: [&str; 4] =
-            ["kubernetes.apply", "kubernetes.delete", "kubernetes.get", "kubernetes.watch"];
-        let faults = [json!({"status": 503}), json!({"drop": "before"}), json!({"drop": "after"})];
+        const ON_CLUSTER: [&str; 4] = [
+            "kubernetes.apply",
+            "kubernetes.delete",
+            "kubernetes.get",
+            "kubernetes.watch",
+        ];
+        let faults = [
+            json!({"status": 503}),
+            json!({"drop": "before"}),
+            json!({"drop": "after"}),
+        ];
         let mut dice = self.dice(round, "the wire");
         for _ in 0..dice.below(3) {
             let Target { vnf, instance, .. } = &dice.one(&self.members).target;
-            let call = *dice.one(if *vnf == Vnf::A { &ON_CLOUD[..] } else { &ON_CLUSTER });
+            let call = *dice.one(if *vnf == Vnf::A {
+                &ON_CLOUD[..]
+            } else {
+                &ON_CLUSTER
+            });
             let (nth, fault) = (dice.below(20) + 1, dice.one(&faults).clone());
             let mut rule = json!({"call": call, "nth": nth, "fault": fault});
             if *vnf == Vnf::B {
@@ -332,15 +411,24 @@ impl<'a> Crowd<'a> {
     fn round(&mut self, round: usize) -> Result<()> {
         let facts = self.site.facts();
         let mut members = self.members.clone();
-        let dice: Vec<_> = members.iter().map(|member| self.dice(round, member.name)).collect();
-        let chance = Chance { seed: self.seed ^ round as u64, per_mille: STRUCK };
+        let dice: Vec<_> = members
+            .iter()
+            .map(|member| self.dice(round, member.name))
+            .collect();
+        let chance = Chance {
+            seed: self.seed ^ round as u64,
+            per_mille: STRUCK,
+        };
         let process = self.process()?;
         let probe = in_order(process, &members, (chance.seed, Some(chance)));
         let engine = process.engine()?;
         let (mut did, mut broken, mut moved) = (Vec::new(), None, false);
         let ran = process.run(async {
             for (member, mut dice) in members.iter_mut().zip(dice) {
-                let instance = engine.store().instance(TENANT, &member.target.instance).await?;
+                let instance = engine
+                    .store()
+                    .instance(TENANT, &member.target.instance)
+                    .await?;
                 if let Some(op) = &instance.active_op {
                     probe.own(op, &member.target.instance);
                     moved |= member.name == "a";
@@ -356,7 +444,12 @@ impl<'a> Crowd<'a> {
             drive_all(&engine, &members).await
         })?;
         did.extend(probe.struck_by_chance());
-        self.met.extend(probe.met().iter().map(|address| format!("round {round}: {address}")));
+        self.met.extend(
+            probe
+                .met()
+                .iter()
+                .map(|address| format!("round {round}: {address}")),
+        );
         if let Some(broken) = broken {
             return Err(broken);
         }
@@ -366,7 +459,8 @@ impl<'a> Crowd<'a> {
             member.moved |= moved;
         }
         self.members = members;
-        self.did.extend(did.into_iter().filter(|what| !what.is_empty()));
+        self.did
+            .extend(did.into_iter().filter(|what| !what.is_empty()));
         if !is_well {
             self.process = None;
             self.did.push("the process ends".to_owned());
@@ -394,7 +488,12 @@ impl<'a> Crowd<'a> {
             }
             end_all(&engine, &members).await?;
             heal_who_lost_its_cluster(&engine, facts, &members).await?;
-            for Member { target, moved: before, .. } in &members {
+            for Member {
+                target,
+                moved: before,
+                ..
+            } in &members
+            {
                 let instance = engine.store().instance(TENANT, &target.instance).await?;
                 let ops = check::operations(&engine, &target.instance).await?;
                 check::one_at_a_time(&instance, &ops)?;
@@ -414,7 +513,9 @@ impl<'a> Crowd<'a> {
             let (orphans, silent) = engine.orphans(TENANT).await?;
             ensure!(orphans.is_empty(), "I2: {orphans:?}");
             // A termination that was failed half-way leaves a VIM behind that nobody is at any more.
-            let all_whole = instances.iter().all(|(_, _, extent)| *extent != Extent::Part);
+            let all_whole = instances
+                .iter()
+                .all(|(_, _, extent)| *extent != Extent::Part);
             ensure!(silent.is_empty() || !all_whole, "I5: {silent:?}");
             Ok(instances)
         })?;
@@ -422,7 +523,11 @@ impl<'a> Crowd<'a> {
         let mut expected: Vec<_> = instances
             .iter()
             .filter(|(_, instance, _)| check::is_instantiated(instance))
-            .map(|(vnf, instance, extent)| Expected { vnf: *vnf, instance, extent: *extent })
+            .map(|(vnf, instance, extent)| Expected {
+                vnf: *vnf,
+                instance,
+                extent: *extent,
+            })
             .collect();
         expected.sort_by_key(|one| std::cmp::Reverse(one.vnf));
         check::exist(&site.ours()?, &expected, process)?;
@@ -480,11 +585,21 @@ async fn heal_who_lost_its_cluster(
 ) -> Result<()> {
     for Member { target, .. } in members.iter().filter(|one| one.target.vnf == Vnf::B) {
         let instance = engine.store().instance(TENANT, &target.instance).await?;
-        let Ok(vim) = engine.store().vim(TENANT, &target.vim).await else { continue };
-        let Some(host) = vim.vim.registered_by.filter(|_| check::is_instantiated(&instance)) else {
+        let Ok(vim) = engine.store().vim(TENANT, &target.vim).await else {
             continue;
         };
-        if !check::operations(engine, &host).await?.iter().any(replaced_the_control_plane) {
+        let Some(host) = vim
+            .vim
+            .registered_by
+            .filter(|_| check::is_instantiated(&instance))
+        else {
+            continue;
+        };
+        if !check::operations(engine, &host)
+            .await?
+            .iter()
+            .any(replaced_the_control_plane)
+        {
             continue;
         }
         let op = begin(engine, facts, target, Act::whole(LcmOperationType::Heal)).await?;
@@ -496,14 +611,20 @@ async fn heal_who_lost_its_cluster(
 }
 
 fn replaced_the_control_plane(record: &OpRecord) -> bool {
-    let changes = record.op.resource_changes.iter().flat_map(|changes| &changes.affected_vnfcs);
+    let changes = record
+        .op
+        .resource_changes
+        .iter()
+        .flat_map(|changes| &changes.affected_vnfcs);
     let is_heal = record.op.operation == LcmOperationType::Heal;
     is_heal && changes.into_iter().any(|vnfc| vnfc.vdu_id == "masterNode")
 }
 
 /// A probe that tells the members apart, and lets their calls come in an order that is the seed's.
 fn in_order(process: &Process, members: &[Member], by: (u64, Option<Chance>)) -> Probe {
-    let names = members.iter().map(|one| (one.target.instance.clone(), one.name.to_owned()));
+    let names = members
+        .iter()
+        .map(|one| (one.target.instance.clone(), one.name.to_owned()));
     let probe = process.probe().clone();
     probe.watch(names.collect(), by.1);
     probe.keep_order(by.0);
@@ -541,7 +662,11 @@ async fn end_all(engine: &Engine, members: &[Member]) -> Result<()> {
 /// What an operator does with an operation that has stopped: tries again, then goes back, then gives it up.
 async fn way_out(engine: &Engine, round: usize, record: &OpRecord) -> Result<()> {
     let (op, cause) = (&record.op.id, &record.op.error);
-    ensure!(round + 1 < ROUNDS, "I7: {} stopped {ROUNDS} times: {cause:?}", record.op.operation);
+    ensure!(
+        round + 1 < ROUNDS,
+        "I7: {} stopped {ROUNDS} times: {cause:?}",
+        record.op.operation
+    );
     if round < ROUNDS / 2 {
         return Ok(engine.retry(TENANT, op).await?);
     }
@@ -566,7 +691,11 @@ const HEAL_OF_A: &str = "a HEAL one VNFC";
 async fn move_on(
     engine: &Engine,
     facts: &Facts,
-    Member { name, target, moved }: &mut Member,
+    Member {
+        name,
+        target,
+        moved,
+    }: &mut Member,
     dice: &mut Dice,
 ) -> Result<String> {
     let instance = engine.store().instance(TENANT, &target.instance).await?;
@@ -622,7 +751,9 @@ fn next_act(vnf: Vnf, is_there: bool, dice: &mut Dice) -> Act {
 /// A cluster for VNF-B: the one that was there, or one that VNF-A has made.
 async fn somewhere(engine: &Engine, facts: &Facts, dice: &mut Dice) -> Result<String, StoreError> {
     let vims = engine.store().vims(TENANT).await?;
-    let made = vims.into_iter().find(|record| record.vim.registered_by.is_some());
+    let made = vims
+        .into_iter()
+        .find(|record| record.vim.registered_by.is_some());
     Ok(match made {
         Some(record) if dice.below(3) > 0 => record.vim.id,
         _ => facts.cluster.clone(),

@@ -40,7 +40,10 @@ pub(crate) struct Report {
 impl Report {
     /// An empty one.
     pub(crate) fn new(seed: u64) -> Self {
-        Self { seed, ..Self::default() }
+        Self {
+            seed,
+            ..Self::default()
+        }
     }
 
     /// A case of this kind held.

@@ -31,7 +31,12 @@ impl Watch {
         fs::read_to_string(COUNTED)
             .with_context(|| format!("cannot see who runs: `{COUNTED}` cannot be read"))?;
         let world = Path::new("/proc").join(world.to_string()).join("task");
-        Ok(Self { world, own, own_ran: Vec::new(), world_ran: Vec::new() })
+        Ok(Self {
+            world,
+            own,
+            own_ran: Vec::new(),
+            world_ran: Vec::new(),
+        })
     }
 
     /// Whether our thread sleeps and has slept since the last look, and whether the whole world has: that is not looked
@@ -51,7 +56,10 @@ impl Watch {
     pub(crate) fn hands_sleep(&self) -> bool {
         let name = |thread: &Path| fs::read_to_string(thread.join("comm")).unwrap_or_default();
         let own = name(&self.own);
-        let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+        let threads = fs::read_dir("/proc/self/task")
+            .into_iter()
+            .flatten()
+            .flatten();
         threads.map(|thread| thread.path()).all(|thread| {
             let name = name(&thread);
             let is_hand = name == own || HANDS.iter().any(|hand| name.starts_with(hand));
@@ -72,5 +80,6 @@ fn slept(threads: &[PathBuf], ran: &mut Vec<String>) -> bool {
 /// Whether a thread sleeps: the letter that says so follows its name, which may hold anything.
 fn sleeps(thread: &Path) -> bool {
     let line = fs::read_to_string(thread.join("stat")).unwrap_or_default();
-    line.rsplit_once(") ").is_none_or(|(_, behind)| behind.starts_with('S'))
+    line.rsplit_once(") ")
+        .is_none_or(|(_, behind)| behind.starts_with('S'))
 }

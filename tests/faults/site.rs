@@ -43,12 +43,26 @@ impl Site {
         let process = Process::start(&theirs, world.control())?;
         for vnf in Vnf::ALL {
             let target = create(&process, &their_facts, vnf)?;
-            perform(&process, &their_facts, &target, LcmOperationType::Instantiate)?;
+            perform(
+                &process,
+                &their_facts,
+                &target,
+                LcmOperationType::Instantiate,
+            )?;
         }
         drop(process);
         let baseline = stock(world.control())?;
-        ensure!(baseline.len() > 8, "the other installation has made too little");
-        Ok(Self { world, folder, facts, baseline, told: Cell::new(0) })
+        ensure!(
+            baseline.len() > 8,
+            "the other installation has made too little"
+        );
+        Ok(Self {
+            world,
+            folder,
+            facts,
+            baseline,
+            told: Cell::new(0),
+        })
     }
 
     /// Our data folder.
@@ -95,7 +109,11 @@ fn scratch() -> Result<TempDir> {
     let memory = Path::new("/dev/shm");
     let mut folder = tempfile::Builder::new();
     folder.prefix("vnfm-faults.");
-    let made = if memory.is_dir() { folder.tempdir_in(memory) } else { folder.tempdir() };
+    let made = if memory.is_dir() {
+        folder.tempdir_in(memory)
+    } else {
+        folder.tempdir()
+    };
     made.context("cannot make a folder for the databases")
 }
 
@@ -104,7 +122,13 @@ fn stock(control: &Control) -> Result<BTreeMap<(String, String), Value>> {
     let entries = control.page("left-behind")?.into_iter().map(|entry| {
         let word = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
         let place = entry["detail"]["cluster"].as_str().unwrap_or_default();
-        ((format!("{} {place}", word("kind")), format!("{} {}", word("id"), word("name"))), entry)
+        (
+            (
+                format!("{} {place}", word("kind")),
+                format!("{} {}", word("id"), word("name")),
+            ),
+            entry,
+        )
     });
     Ok(entries.collect())
 }
@@ -125,7 +149,10 @@ fn furnish(world: &World, folder: &Path) -> Result<Facts> {
     let (cloud, cluster) = process.finish(async {
         for (vnf, vnfd) in Vnf::ALL.into_iter().zip(&vnfds) {
             let record = PackageRecord::onboarded(TENANT, vnf.package(), vnfd);
-            engine.store().write(None, vec![Change::AddPackage(Box::new(record))]).await?;
+            engine
+                .store()
+                .write(None, vec![Change::AddPackage(Box::new(record))])
+                .await?;
         }
         let register = async |name: &str, connection| {
             let name = Some(name.to_owned());
@@ -133,13 +160,26 @@ fn furnish(world: &World, folder: &Path) -> Result<Facts> {
             engine
                 .register_vim(
                     TENANT,
-                    VimChange { id: None, name, connection, ..VimChange::default() },
+                    VimChange {
+                        id: None,
+                        name,
+                        connection,
+                        ..VimChange::default()
+                    },
                 )
                 .await
         };
-        Ok((register("cloud", cloud).await?.id, register("standalone", cluster).await?.id))
+        Ok((
+            register("cloud", cloud).await?.id,
+            register("standalone", cluster).await?.id,
+        ))
     })?;
-    Ok(Facts { cloud, cluster, ssh_port: world.ssh_port(), vnfds })
+    Ok(Facts {
+        cloud,
+        cluster,
+        ssh_port: world.ssh_port(),
+        vnfds,
+    })
 }
 
 fn store_package(folder: &Path, vnf: Vnf) -> Result<String> {
@@ -148,7 +188,9 @@ fn store_package(folder: &Path, vnf: Vnf) -> Result<String> {
     let sample = root().join("vnfd-samples").join(vnf.sample());
     let upload = packages.incoming();
     std::fs::write(&upload, vnfm_descriptor::pack(&sample, &limits)?)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let stored = runtime.block_on(packages.store(vnf.package(), upload));
     let package = stored.map_err(|why| anyhow::anyhow!("{}: {why:?}", vnf.sample()))?;
     Ok(package.vnfd().descriptor_id.clone())
@@ -159,7 +201,9 @@ fn cluster_of(kubeconfig: &Path) -> Result<VimConnectionInfo> {
     use base64::Engine as _;
     let config: Value = serde_yaml::from_str(&std::fs::read_to_string(kubeconfig)?)?;
     let cluster = &config["clusters"][0]["cluster"];
-    let authority = cluster["certificate-authority-data"].as_str().unwrap_or_default();
+    let authority = cluster["certificate-authority-data"]
+        .as_str()
+        .unwrap_or_default();
     let authority = base64::engine::general_purpose::STANDARD.decode(authority)?;
     Ok(serde_json::from_value(json!({
         "vimType": "ETSINFV.KUBERNETES.V_1",
@@ -173,7 +217,12 @@ pub(crate) fn create(process: &Process, facts: &Facts, vnf: Vnf) -> Result<Targe
     let made = process
         .finish(async { Ok(engine.create(TENANT, vnf.create(facts)).await?.vnf.id) })
         .context("cannot create an instance")?;
-    Ok(Target { vnf, instance: made, vim: vnf.vim(facts).to_owned(), guest: None })
+    Ok(Target {
+        vnf,
+        instance: made,
+        vim: vnf.vim(facts).to_owned(),
+        guest: None,
+    })
 }
 
 /// Lets a VNF-B live on the instance, or nobody.
@@ -192,9 +241,14 @@ pub(crate) fn host(process: &Process, facts: &Facts, on: &mut Target, wanted: bo
     if wanted && on.guest.is_none() {
         let engine = process.engine()?;
         let vims = process.finish(async { Ok(engine.vims(TENANT).await?) })?;
-        let its = vims.into_iter().find(|vim| vim.registered_by.as_ref() == Some(&on.instance));
+        let its = vims
+            .into_iter()
+            .find(|vim| vim.registered_by.as_ref() == Some(&on.instance));
         let vim = its.context("there is no cluster to live on")?.id;
-        let guest = Target { vim, ..create(process, facts, Vnf::B)? };
+        let guest = Target {
+            vim,
+            ..create(process, facts, Vnf::B)?
+        };
         perform(process, facts, &guest, LcmOperationType::Instantiate)?;
         on.guest = Some(Box::new(guest));
     }
@@ -223,7 +277,11 @@ pub(crate) fn perform(
         engine.drive(&op).await?;
         let record = engine.store().op(TENANT, &op).await?.op;
         let state = record.operation_state;
-        ensure!(state == LcmOperationState::Completed, "{kind} is {state}: {:?}", record.error);
+        ensure!(
+            state == LcmOperationState::Completed,
+            "{kind} is {state}: {:?}",
+            record.error
+        );
         Ok(())
     })
 }

@@ -36,12 +36,20 @@ pub(crate) struct Act {
 impl Act {
     /// On the whole instance, on which nobody lives.
     pub(crate) fn whole(kind: LcmOperationType) -> Self {
-        Self { kind, one: false, carries: false }
+        Self {
+            kind,
+            one: false,
+            carries: false,
+        }
     }
 
     /// What a kind of operation can be asked to do.
     fn of(kind: LcmOperationType, vnf: Vnf) -> Vec<Self> {
-        let one = Self { kind, one: true, carries: vnf == Vnf::A };
+        let one = Self {
+            kind,
+            one: true,
+            carries: vnf == Vnf::A,
+        };
         match kind {
             LcmOperationType::Heal => vec![one, Self::whole(kind)],
             _ => vec![Self::whole(kind)],
@@ -85,7 +93,10 @@ impl Vnf {
     pub(crate) fn acts(self) -> Vec<Act> {
         let kinds = OPERATIONS.iter().map(|operation| operation.kind);
         let between = |kind: &LcmOperationType| {
-            !matches!(kind, LcmOperationType::Instantiate | LcmOperationType::Terminate)
+            !matches!(
+                kind,
+                LcmOperationType::Instantiate | LcmOperationType::Terminate
+            )
         };
         let mut acts = vec![Act::whole(LcmOperationType::Instantiate)];
         acts.extend(kinds.filter(between).flat_map(|kind| Act::of(kind, self)));
@@ -104,7 +115,10 @@ impl Vnf {
     /// The request that makes an instance of it.
     pub(crate) fn create(self, facts: &Facts) -> CreateVnfRequest {
         let vnfd_id = facts.vnfds[usize::from(self == Self::B)].clone();
-        CreateVnfRequest { vnfd_id, ..CreateVnfRequest::default() }
+        CreateVnfRequest {
+            vnfd_id,
+            ..CreateVnfRequest::default()
+        }
     }
 
     /// The VIM that it lives on, where nothing else is said.
@@ -162,7 +176,10 @@ pub(crate) async fn begin(
     act: Act,
 ) -> Result<String, Refusal> {
     let id = &target.instance;
-    let mut request = target.vnf.request(act.kind, facts, target).map_err(|why| unready(&why))?;
+    let mut request = target
+        .vnf
+        .request(act.kind, facts, target)
+        .map_err(|why| unready(&why))?;
     if act.one {
         request["vnfcInstanceId"] = json!(one_of(engine, id).await?);
     }
@@ -173,7 +190,10 @@ pub(crate) async fn begin(
 async fn one_of(engine: &Engine, id: &str) -> Result<Vec<String>, Refusal> {
     let instance = engine.store().instance(TENANT, id).await?;
     let info = instance.vnf.instantiated_vnf_info.unwrap_or_default();
-    let last = info.vnfc_resource_info.into_iter().max_by(|a, b| a.vdu_id.cmp(&b.vdu_id));
+    let last = info
+        .vnfc_resource_info
+        .into_iter()
+        .max_by(|a, b| a.vdu_id.cmp(&b.vdu_id));
     Ok(last.map(|vnfc| vnfc.id).into_iter().collect())
 }
 

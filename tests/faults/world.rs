@@ -28,7 +28,9 @@ pub(crate) struct Control {
 impl Control {
     /// The control API at this address, of this process.
     pub(crate) fn at(url: &str, process: u32) -> Self {
-        let agent = Agent::config_builder().http_status_as_error(true).proxy(None);
+        let agent = Agent::config_builder()
+            .http_status_as_error(true)
+            .proxy(None);
         let agent = agent.timeout_global(Some(ANSWER)).build().into();
         Self {
             agent,
@@ -58,14 +60,20 @@ impl Control {
     pub(crate) fn endpoint(&self, name: &str) -> Result<String> {
         let mut answer = self.agent.get(format!("{}/world", self.url)).call()?;
         let world: Value = answer.body_mut().read_json()?;
-        let found = world[name].as_str().with_context(|| format!("the world has no `{name}`"))?;
+        let found = world[name]
+            .as_str()
+            .with_context(|| format!("the world has no `{name}`"))?;
         Ok(found.to_owned())
     }
 
     /// A page of the books.
     pub(crate) fn page(&self, page: &str) -> Result<Vec<Value>> {
         let url = format!("{}/{page}", self.url);
-        let mut answer = self.agent.get(&url).call().with_context(|| format!("GET {url}"))?;
+        let mut answer = self
+            .agent
+            .get(&url)
+            .call()
+            .with_context(|| format!("GET {url}"))?;
         let page: Value = answer.body_mut().with_config().limit(1 << 28).read_json()?;
         Ok(page.as_array().cloned().unwrap_or_default())
     }
@@ -91,7 +99,9 @@ impl Control {
 
     /// Adds a rule to the script.
     pub(crate) fn arm(&self, rule: &Value) -> Result<()> {
-        self.agent.post(format!("{}/faults", self.url)).send_json(rule)?;
+        self.agent
+            .post(format!("{}/faults", self.url))
+            .send_json(rule)?;
         Ok(())
     }
 
@@ -123,7 +133,9 @@ impl Control {
 
     /// Does something to the world.
     pub(crate) fn act(&self, action: &Value) -> Result<()> {
-        self.agent.post(format!("{}/actions", self.url)).send_json(action)?;
+        self.agent
+            .post(format!("{}/actions", self.url))
+            .send_json(action)?;
         Ok(())
     }
 }
@@ -139,7 +151,10 @@ impl World {
     pub(crate) fn start(folder: &Path) -> Result<Self> {
         let running = Simulated::start(folder, &["--cluster"]);
         let control = Control::at(running.endpoint("control"), running.process());
-        ensure!(control.page("violations")?.is_empty(), "a new world has violations");
+        ensure!(
+            control.page("violations")?.is_empty(),
+            "a new world has violations"
+        );
         Ok(Self { running, control })
     }
 

@@ -29,7 +29,11 @@ impl Canary {
     /// # Errors
     /// Where it cannot.
     pub(crate) fn open() -> Result<Self> {
-        let others: &[&str] = if network::is_own() { network::ADDRESSES } else { &[] };
+        let others: &[&str] = if network::is_own() {
+            network::ADDRESSES
+        } else {
+            &[]
+        };
         'ports: for _ in 0..PORTS {
             let canary = Self::at("127.99.0.1")?;
             for other in others {
@@ -74,7 +78,10 @@ fn watch(listener: TcpListener, books: Arc<Mutex<Vec<String>>>) {
             let books = books.clone();
             std::thread::spawn(move || {
                 let said = listen(stream);
-                books.lock().unwrap_or_else(PoisonError::into_inner).push(said);
+                books
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(said);
             });
         }
     });
@@ -105,10 +112,14 @@ fn listen(mut stream: TcpStream) -> String {
 /// Whether a request has come to its end.
 fn is_whole(said: &[u8]) -> bool {
     let text = String::from_utf8_lossy(said);
-    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
     let length = head.lines().filter_map(|line| line.split_once(':'));
     let mut length = length.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    let length = length.next().and_then(|(_, value)| value.trim().parse::<usize>().ok());
+    let length = length
+        .next()
+        .and_then(|(_, value)| value.trim().parse::<usize>().ok());
     body.len() >= length.unwrap_or(0)
 }
 

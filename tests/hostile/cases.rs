@@ -32,7 +32,14 @@ impl Case {
         what: String,
         act: impl Fn(&mut Ground, &mut Dice) -> Result<()> + Send + Sync + 'static,
     ) -> Self {
-        Self { number: 0, class, what, act: Box::new(act), alone: None, ground: Limits::default() }
+        Self {
+            number: 0,
+            class,
+            what,
+            act: Box::new(act),
+            alone: None,
+            ground: Limits::default(),
+        }
     }
 
     /// The limits of its server.
@@ -78,7 +85,9 @@ pub(crate) fn all(seed: u64, learnt: &Learnt, most: usize) -> Result<Vec<Case>> 
         .flat_map(|pile| {
             let length = pile.len();
             let place = move |at: usize| (at * total) / length.max(1);
-            pile.into_iter().enumerate().map(move |(at, case)| (place(at), case))
+            pile.into_iter()
+                .enumerate()
+                .map(move |(at, case)| (place(at), case))
         })
         .collect();
     order.sort_by_key(|(place, _)| *place);

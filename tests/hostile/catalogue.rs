@@ -39,16 +39,23 @@ impl Sample {
                 _ => json!({}),
             };
         };
-        let filled = text.replace("@VIM_ID@", vim).replace("@NETWORK_ID@", "provider");
+        let filled = text
+            .replace("@VIM_ID@", vim)
+            .replace("@NETWORK_ID@", "provider");
         serde_json::from_str(&filled).unwrap_or(Value::Null)
     }
 
     /// The names of the values that a request may give it.
     pub(crate) fn variables(&self) -> Vec<String> {
         let order = self.files.get("Files/kubernetes/order.yaml");
-        let order: Value =
-            order.and_then(|text| serde_yaml::from_slice(text).ok()).unwrap_or_default();
-        let names = order["variables"].as_object().into_iter().flat_map(Map::keys).cloned();
+        let order: Value = order
+            .and_then(|text| serde_yaml::from_slice(text).ok())
+            .unwrap_or_default();
+        let names = order["variables"]
+            .as_object()
+            .into_iter()
+            .flat_map(Map::keys)
+            .cloned();
         names.chain(["namespace".to_owned()]).collect()
     }
 
@@ -57,7 +64,11 @@ impl Sample {
     /// # Errors
     /// Where it cannot be packed.
     pub(crate) fn archive(&self) -> Result<Vec<u8>> {
-        archive(self.files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())))
+        archive(
+            self.files
+                .iter()
+                .map(|(name, bytes)| (name.as_str(), bytes.as_slice())),
+        )
     }
 }
 
@@ -88,16 +99,30 @@ pub(crate) fn samples() -> Result<Vec<Sample>> {
         let mut files = BTreeMap::new();
         read(&folder, &folder, &mut files)?;
         let is_request = |name: &String| name.starts_with("requests/") && name.ends_with(REQUEST);
-        let asked = files.iter().filter(|(name, _)| is_request(name)).map(|(name, bytes)| {
-            let operation = name.trim_start_matches("requests/").trim_end_matches(REQUEST);
-            (operation.to_owned(), String::from_utf8_lossy(bytes).into_owned())
-        });
+        let asked = files
+            .iter()
+            .filter(|(name, _)| is_request(name))
+            .map(|(name, bytes)| {
+                let operation = name
+                    .trim_start_matches("requests/")
+                    .trim_end_matches(REQUEST);
+                (
+                    operation.to_owned(),
+                    String::from_utf8_lossy(bytes).into_owned(),
+                )
+            });
         let requests: BTreeMap<_, _> = asked.collect();
         files.retain(|name, _| !name.starts_with("requests/"));
         let needs_login = requests["instantiate"].contains("@SSH_");
-        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = folder
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
         if !needs_login && !has_scripts(&files) {
-            all.push(Sample { name: name.unwrap_or_default(), files, requests });
+            all.push(Sample {
+                name: name.unwrap_or_default(),
+                files,
+                requests,
+            });
         }
     }
     Ok(all)
@@ -122,7 +147,9 @@ fn has_scripts(files: &BTreeMap<String, Vec<u8>>) -> bool {
 fn sorted(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries =
         std::fs::read_dir(folder).with_context(|| format!("cannot list `{}`", folder.display()))?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    let mut paths = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
     paths.sort();
     Ok(paths)
 }
@@ -163,7 +190,9 @@ impl Document {
         let file = sources::root().join("schemas/openapi/vnfm.yaml");
         let text = std::fs::read_to_string(&file)
             .with_context(|| format!("cannot read `{}`", file.display()))?;
-        Ok(Self(serde_yaml::from_str(&text).context("the OpenAPI document")?))
+        Ok(Self(
+            serde_yaml::from_str(&text).context("the OpenAPI document")?,
+        ))
     }
 
     /// Every request of it.
@@ -175,9 +204,16 @@ impl Document {
                     continue;
                 }
                 let kinds = what["requestBody"]["content"].as_object();
-                let kind = kinds.into_iter().flatten().find(|(kind, _)| kind.contains("json"));
+                let kind = kinds
+                    .into_iter()
+                    .flatten()
+                    .find(|(kind, _)| kind.contains("json"));
                 let body = kind.map_or(Value::Null, |(_, kind)| self.example(&kind["schema"], 0));
-                all.push(Described { method: method.to_uppercase(), path: path.clone(), body });
+                all.push(Described {
+                    method: method.to_uppercase(),
+                    path: path.clone(),
+                    body,
+                });
             }
         }
         all
@@ -186,15 +222,23 @@ impl Document {
     /// The names of the operations on an instance.
     pub(crate) fn operations(&self) -> Vec<String> {
         let of_instance = "/vnflcm/v2/vnf_instances/{vnfInstanceId}/";
-        let requests = self.requests().into_iter().filter(|request| request.method == "POST");
-        requests.filter_map(|one| one.path.strip_prefix(of_instance).map(str::to_owned)).collect()
+        let requests = self
+            .requests()
+            .into_iter()
+            .filter(|request| request.method == "POST");
+        requests
+            .filter_map(|one| one.path.strip_prefix(of_instance).map(str::to_owned))
+            .collect()
     }
 
     /// A value that fits a schema, with every member that it names.
     fn example(&self, schema: &Value, depth: usize) -> Value {
         if let Some(name) = schema["$ref"].as_str() {
             let pointer = name.trim_start_matches('#');
-            return self.0.pointer(pointer).map_or(Value::Null, |one| self.example(one, depth + 1));
+            return self
+                .0
+                .pointer(pointer)
+                .map_or(Value::Null, |one| self.example(one, depth + 1));
         }
         if depth > 8 {
             return Value::Null;
@@ -259,10 +303,15 @@ mod tests {
     #[test]
     fn operations_are_those_that_the_server_routes() {
         let operations: BTreeSet<_> = Document::read().unwrap().operations().into_iter().collect();
-        let routes = vnfm_server::access::roles::NEEDS.iter().filter_map(|(path, methods)| {
-            let name = path.strip_prefix("/vnflcm/v2/vnf_instances/{vnfInstanceId}/")?;
-            methods.iter().any(|(method, _)| *method == "post").then(|| name.to_owned())
-        });
+        let routes = vnfm_server::access::roles::NEEDS
+            .iter()
+            .filter_map(|(path, methods)| {
+                let name = path.strip_prefix("/vnflcm/v2/vnf_instances/{vnfInstanceId}/")?;
+                methods
+                    .iter()
+                    .any(|(method, _)| *method == "post")
+                    .then(|| name.to_owned())
+            });
         assert_eq!(operations, routes.collect());
     }
 
@@ -270,6 +319,10 @@ mod tests {
     fn every_driver_has_a_sample_that_is_played() {
         let all = samples().unwrap();
         let clusters = all.iter().filter(|sample| sample.is_kubernetes()).count();
-        assert!(clusters > 0 && clusters < all.len(), "{clusters} of {}", all.len());
+        assert!(
+            clusters > 0 && clusters < all.len(),
+            "{clusters} of {}",
+            all.len()
+        );
     }
 }

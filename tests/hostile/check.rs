@@ -49,18 +49,34 @@ pub(crate) fn all(ground: &mut Ground) -> Result<()> {
     log(ground)?;
     let keys = ground.clients.page("root", "/vnfm/v1/secrets")?["keys"].clone();
     let sealed = |keys: &serde_json::Value| keys[0]["fingerprint"].clone();
-    ensure!(sealed(&keys) == sealed(&ground.fixture.keys), "the server's keys were changed");
-    ensure!(!Path::new(TOUCHED).exists(), "a value was run: `{TOUCHED}` is there");
+    ensure!(
+        sealed(&keys) == sealed(&ground.fixture.keys),
+        "the server's keys were changed"
+    );
+    ensure!(
+        !Path::new(TOUCHED).exists(),
+        "a value was run: `{TOUCHED}` is there"
+    );
     ground.is_alive()
 }
 
 /// I10.
 pub(crate) fn canary(ground: &Ground) -> Result<()> {
     let seen = ground.canary.seen();
-    let Some(first) = seen.first() else { return Ok(()) };
-    let secrets: Vec<_> =
-        seen.iter().flat_map(|said| ground.planted.within(said.as_bytes())).collect();
-    let line: String = first.lines().next().unwrap_or("(silence)").chars().take(200).collect();
+    let Some(first) = seen.first() else {
+        return Ok(());
+    };
+    let secrets: Vec<_> = seen
+        .iter()
+        .flat_map(|said| ground.planted.within(said.as_bytes()))
+        .collect();
+    let line: String = first
+        .lines()
+        .next()
+        .unwrap_or("(silence)")
+        .chars()
+        .take(200)
+        .collect();
     if secrets.is_empty() {
         bail!("I10: the server called an inner address that no policy names: {line}");
     }
@@ -70,19 +86,36 @@ pub(crate) fn canary(ground: &Ground) -> Result<()> {
 /// I9, while nothing is going on: the victim's small story.
 fn victim(ground: &mut Ground) -> Result<()> {
     let began = Instant::now();
-    let own = |after: u64| ground.clients.page("vera", &format!("/vnfm/v1/events?after={after}"));
+    let own = |after: u64| {
+        ground
+            .clients
+            .page("vera", &format!("/vnfm/v1/events?after={after}"))
+    };
     let number = |page: &serde_json::Value| page["next"].as_u64().unwrap_or_default();
     let events = own(ground.fixture.calm_events).context("I9: the victim")?;
     let is_calm = events["events"] == json!([]) && number(&events) == ground.fixture.calm_events;
-    ensure!(is_calm, "the victim's events tell of what others do: {events}");
+    ensure!(
+        is_calm,
+        "the victim's events tell of what others do: {events}"
+    );
     let list = "/vnflcm/v2/vnf_instances";
-    let seen = ground.clients.page("vera", list).context("I9: the victim")?;
-    ensure!(seen == ground.fixture.calm, "I9: the victim sees another list: {seen}");
+    let seen = ground
+        .clients
+        .page("vera", list)
+        .context("I9: the victim")?;
+    ensure!(
+        seen == ground.fixture.calm,
+        "I9: the victim sees another list: {seen}"
+    );
     let body = json!({"vnfdId": ground.fixture.calm_vnfd});
     let made = ground.make("vera", list, &body).context("I9: the victim")?;
     let path = format!("{list}/{made}");
     let gone = ground.clients.send("vera", ("DELETE", &path), None)?;
-    ensure!(gone.status == 204, "I9: the victim's DELETE is {}", gone.status);
+    ensure!(
+        gone.status == 204,
+        "I9: the victim's DELETE is {}",
+        gone.status
+    );
     let events = number(&own(ground.fixture.calm_events)?);
     let took = began.elapsed();
     ensure!(took < SERVED, "I9: the victim's story takes {took:?}");
@@ -98,7 +131,11 @@ fn world(ground: &Ground) -> Result<()> {
         std::thread::park_timeout(Duration::from_millis(20));
         left = ground.stock(false)?;
     }
-    ensure!(left.is_empty(), "I2: {} things that nobody knows: {left:?}", left.len());
+    ensure!(
+        left.is_empty(),
+        "I2: {} things that nobody knows: {left:?}",
+        left.len()
+    );
     let seeded = ground.stock(true)?;
     let was = &ground.fixture.seeded;
     let gone: Vec<_> = was.iter().filter(|one| !seeded.contains(one)).collect();
@@ -112,14 +149,22 @@ fn events(ground: &mut Ground) -> Result<()> {
     let page = ground.clients.page("ann", &path)?;
     let mut told: BTreeMap<String, Vec<LcmOperationState>> = BTreeMap::new();
     for event in page["events"].as_array().into_iter().flatten() {
-        let Some(op) = event["vnfLcmOpOccId"].as_str() else { continue };
+        let Some(op) = event["vnfLcmOpOccId"].as_str() else {
+            continue;
+        };
         let state = serde_json::from_value(event["operationState"].clone())?;
         told.entry(op.to_owned()).or_default().push(state);
     }
     for (op, states) in &told {
         let legal = states.windows(2).all(|pair| pair[0].can_become(pair[1]));
-        ensure!(legal, "I4: an event of `{op}` is lost or doubled: {states:?}");
-        ensure!(states[0] == LcmOperationState::Starting, "I4: `{op}` begins with {states:?}");
+        ensure!(
+            legal,
+            "I4: an event of `{op}` is lost or doubled: {states:?}"
+        );
+        ensure!(
+            states[0] == LcmOperationState::Starting,
+            "I4: `{op}` begins with {states:?}"
+        );
         let is_over = states.last().is_some_and(|last| last.is_final());
         ensure!(is_over, "I8: `{op}` is not ended: {states:?}");
     }
@@ -138,7 +183,10 @@ fn log(ground: &mut Ground) -> Result<()> {
     ensure!(found.is_empty(), "I6: {found:?} in the log");
     let text = String::from_utf8_lossy(&bytes);
     let panic = text.lines().find(|line| line.contains("panicked at"));
-    ensure!(panic.is_none(), "a thread of the server panicked: {panic:?}");
+    ensure!(
+        panic.is_none(),
+        "a thread of the server panicked: {panic:?}"
+    );
     Ok(())
 }
 
@@ -160,13 +208,20 @@ pub(crate) fn files(ground: &Ground) -> Result<()> {
 pub(crate) fn own_namespace(ground: &Ground, instance: &str, asked: &str) -> Result<()> {
     let own = format!("vnf-{instance}");
     for name in ground.stock(false)? {
-        let Some((kind, name)) = name.split_once(' ') else { continue };
-        let Some(kind) = kind.strip_prefix("object:") else { continue };
+        let Some((kind, name)) = name.split_once(' ') else {
+            continue;
+        };
+        let Some(kind) = kind.strip_prefix("object:") else {
+            continue;
+        };
         let namespace = name.split_once('/').map_or("", |(namespace, _)| namespace);
         let is_own =
             |namespace: &str| namespace == own || (!asked.is_empty() && namespace == asked);
         let fine = is_own(namespace) || (kind == "namespaces" && is_own(name));
-        ensure!(fine, "an object outside of the instance's own namespace: {kind} `{name}`");
+        ensure!(
+            fine,
+            "an object outside of the instance's own namespace: {kind} `{name}`"
+        );
     }
     Ok(())
 }

@@ -78,8 +78,16 @@ pub(crate) fn cases() -> Vec<Case> {
             }));
         }
     }
-    all.push(Case::new("destination", "a token in clear text".into(), clear_text));
-    for member in ["interfaceInfo/endpoint", "extra/proxy", "interfaceInfo/identityUri"] {
+    all.push(Case::new(
+        "destination",
+        "a token in clear text".into(),
+        clear_text,
+    ));
+    for member in [
+        "interfaceInfo/endpoint",
+        "extra/proxy",
+        "interfaceInfo/identityUri",
+    ] {
         let what = format!("a stored login, and another `{member}` that is allowed");
         let act = move |ground: &mut Ground, _: &mut Dice| stored(ground, member);
         all.push(Case::new("destination", what, act));
@@ -95,23 +103,36 @@ fn stored(ground: &mut Ground, member: &str) -> Result<()> {
     let vim = ground.make("ann", "/vnfm/v1/vims", &body)?;
     let path = format!("/vnfm/v1/vims/{vim}");
     let url = format!("http://{}", wire.address());
-    let url = if member.ends_with("proxy") { url } else { format!("{url}/v3") };
+    let url = if member.ends_with("proxy") {
+        url
+    } else {
+        format!("{url}/v3")
+    };
     let (group, name) = member.split_once('/').unwrap_or((member, ""));
     let change = json!({ "connection": { group: { name: url } } });
     ground.clients.json("ann", ("PATCH", &path), &change)?;
-    ground.clients.send("ann", ("POST", &format!("{path}/check")), None)?;
+    ground
+        .clients
+        .send("ann", ("POST", &format!("{path}/check")), None)?;
     let gone = ground.clients.send("ann", ("DELETE", &path), None)?;
     ensure!(gone.is_success(), "a VIM does not go: {}", gone.text());
     let seen = wire.seen();
     let found = seen.iter().find(|said| said.contains(CLOUD_PASSWORD));
-    ensure!(found.is_none(), "I10: a stored login goes to another `{member}`");
+    ensure!(
+        found.is_none(),
+        "I10: a stored login goes to another `{member}`"
+    );
     Ok(())
 }
 
 /// A cluster at a name that begins as loopback addresses do, by a proxy that shows what passes: no token goes there.
 fn clear_text(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
     let wire = Canary::at("127.0.0.1")?;
-    for host in ["127.evil.example", "127.0.0.1.evil.example", "localhost.evil.example"] {
+    for host in [
+        "127.evil.example",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+    ] {
         let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
             "interfaceInfo": {"endpoint": format!("http://{host}:6443")},
             "accessInfo": {"bearer_token": crate::grammar::SECRET},
@@ -125,19 +146,32 @@ fn clear_text(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
             story::settle(ground, "olga", &op, PATIENCE)?;
         }
         story::away(ground, "olga", &instance, dice)?;
-        let leaked = wire.seen().iter().any(|said| said.contains(crate::grammar::SECRET));
-        ensure!(!leaked, "I10: a token for `{host}` goes over the wire in clear text");
+        let leaked = wire
+            .seen()
+            .iter()
+            .any(|said| said.contains(crate::grammar::SECRET));
+        ensure!(
+            !leaked,
+            "I10: a token for `{host}` goes over the wire in clear text"
+        );
     }
     Ok(())
 }
 
 fn spell(spelling: &str, address: SocketAddr) -> String {
     let plain = address.ip().to_string();
-    let parts: Vec<u32> = plain.split('.').filter_map(|part| part.parse().ok()).collect();
+    let parts: Vec<u32> = plain
+        .split('.')
+        .filter_map(|part| part.parse().ok())
+        .collect();
     let number = parts.iter().fold(0, |number, part| number << 8 | part);
     let marked = spelling.replace("@@A", "@\u{1}").replace("@A", "\u{1}");
-    let marked = marked.replace("@N", &number.to_string()).replace("@X", &format!("{number:#x}"));
-    marked.replace("@P", &address.port().to_string()).replace('\u{1}', &plain)
+    let marked = marked
+        .replace("@N", &number.to_string())
+        .replace("@X", &format!("{number:#x}"));
+    marked
+        .replace("@P", &address.port().to_string())
+        .replace('\u{1}', &plain)
 }
 
 /// How to log in to a VIM at this address, or to the true one by this proxy.
@@ -162,9 +196,12 @@ fn connection(ground: &Ground, member: &str, url: &str) -> Value {
 /// A request that is answered at once.
 fn ask(ground: &mut Ground, member: &str, url: &str) -> Result<()> {
     let (user, method, path, body) = match member {
-        "callback" => {
-            ("olga", "POST", "/vnflcm/v2/subscriptions".to_owned(), json!({ "callbackUri": url }))
-        }
+        "callback" => (
+            "olga",
+            "POST",
+            "/vnflcm/v2/subscriptions".to_owned(),
+            json!({ "callbackUri": url }),
+        ),
         "token endpoint of a callback" => {
             let callback = format!("{}/notifications", ground.endpoint("nfvo"));
             let login = json!({"clientId": "vnfm", "clientPassword": crate::grammar::SECRET,
@@ -197,7 +234,9 @@ fn ask(ground: &mut Ground, member: &str, url: &str) -> Result<()> {
     };
     let answer = ground.clients.json(user, (method, &path), &body)?;
     if let Some(id) = answer.made().filter(|_| answer.status == 201) {
-        ground.clients.send(user, ("DELETE", &format!("{path}/{id}")), None)?;
+        ground
+            .clients
+            .send(user, ("DELETE", &format!("{path}/{id}")), None)?;
     }
     Ok(())
 }

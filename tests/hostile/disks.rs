@@ -72,7 +72,9 @@ pub(crate) fn listed(data: &Path) -> Result<Vec<String>> {
 
 /// A name without what differs between two files of one kind.
 fn shape(name: &str) -> String {
-    name.chars().map(|one| if one.is_ascii_hexdigit() { '0' } else { one }).collect()
+    name.chars()
+        .map(|one| if one.is_ascii_hexdigit() { '0' } else { one })
+        .collect()
 }
 
 fn below(top: &Path, folder: &Path) -> Result<Vec<String>> {
@@ -95,20 +97,30 @@ pub(crate) fn files(learnt: &Learnt) -> Vec<Case> {
     for name in &learnt.files {
         for (how, harm) in HARMS {
             let wanted = shape(name);
-            all.push(Case::new("disk", format!("`{name}` is {how}"), move |ground, dice| {
-                let found = listed(&ground.data())?;
-                let file = found.into_iter().find(|one| shape(one) == wanted);
-                let file = file.context("the file is not there")?;
-                harmed(ground, &file, |path| harm(path, dice))
-            }));
+            all.push(Case::new(
+                "disk",
+                format!("`{name}` is {how}"),
+                move |ground, dice| {
+                    let found = listed(&ground.data())?;
+                    let file = found.into_iter().find(|one| shape(one) == wanted);
+                    let file = file.context("the file is not there")?;
+                    harmed(ground, &file, |path| harm(path, dice))
+                },
+            ));
         }
     }
     let mut add = |what: &str, act: fn(&mut Ground, &mut Dice) -> Result<()>| {
         all.push(Case::new("disk", what.to_owned(), act));
     };
-    add("the folder is taken from a running server", |ground, _| taken(ground));
-    add("a second server, once the lock is gone", |ground, _| second(ground));
-    add("a folder that everybody may read", |ground, _| readable(ground));
+    add("the folder is taken from a running server", |ground, _| {
+        taken(ground)
+    });
+    add("a second server, once the lock is gone", |ground, _| {
+        second(ground)
+    });
+    add("a folder that everybody may read", |ground, _| {
+        readable(ground)
+    });
     add("kills while keys are changed and backups made", leftovers);
     all
 }
@@ -134,7 +146,9 @@ fn harmed(ground: &mut Ground, file: &str, harm: impl FnOnce(&Path) -> Result<()
             if is_named && !why.contains("signal") && !why.contains("panicked") {
                 Ok(())
             } else {
-                Err(anyhow::anyhow!("it refuses to start, and does not name `{file}`: {why}"))
+                Err(anyhow::anyhow!(
+                    "it refuses to start, and does not name `{file}`: {why}"
+                ))
             }
         }
     };
@@ -161,7 +175,11 @@ fn complete(ground: &Ground) -> Result<()> {
     for (name, path) in pages {
         let path = format!("{path}/{}", ground.fixture.ids[name]);
         let seen = ground.clients.send("ann", ("GET", &path), None)?;
-        ensure!(seen.status == 200, "it starts and is ready, and GET {path} is {}", seen.status);
+        ensure!(
+            seen.status == 200,
+            "it starts and is ready, and GET {path} is {}",
+            seen.status
+        );
     }
     let calm = ground.clients.page("vera", "/vnflcm/v2/vnf_instances")?;
     ensure!(
@@ -170,13 +188,22 @@ fn complete(ground: &Ground) -> Result<()> {
     );
     let path = format!("/vnfm/v1/vims/{}/check", ground.fixture.cloud);
     let check = ground.clients.send("ann", ("POST", &path), None)?;
-    ensure!(check.status == 200, "a stored login cannot be used: {}", check.text());
+    ensure!(
+        check.status == 200,
+        "a stored login cannot be used: {}",
+        check.text()
+    );
     Ok(())
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let mut command = std::process::Command::new("cp");
-    let done = command.arg("-a").arg(from).arg(to).status().context("cannot start cp")?;
+    let done = command
+        .arg("-a")
+        .arg(from)
+        .arg(to)
+        .status()
+        .context("cannot start cp")?;
     ensure!(done.success(), "the data folder cannot be copied");
     Ok(())
 }
@@ -185,20 +212,37 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 fn taken(ground: &mut Ground) -> Result<()> {
     let (data, away) = (ground.data(), ground.folder().join("away"));
     std::fs::rename(&data, &away)?;
-    let made = ground.clients.json("ann", ("POST", "/vnfpkgm/v2/vnf_packages"), &json!({}));
+    let made = ground
+        .clients
+        .json("ann", ("POST", "/vnfpkgm/v2/vnf_packages"), &json!({}));
     let ready = ground.clients.send("", ("GET", "/readyz"), None);
     std::fs::rename(&away, &data)?;
     let (made, ready) = (made?, ready?);
     if let Some(id) = made.made().filter(|_| made.status == 201) {
-        ground.clients.send("ann", ("DELETE", &format!("/vnfpkgm/v2/vnf_packages/{id}")), None)?;
+        ground.clients.send(
+            "ann",
+            ("DELETE", &format!("/vnfpkgm/v2/vnf_packages/{id}")),
+            None,
+        )?;
     }
     ground.clients.found();
-    ensure!(made.status == 503, "a change is {} while its folder is gone", made.status);
-    ensure!(ready.status == 503, "/readyz is {} while its folder is gone", ready.status);
+    ensure!(
+        made.status == 503,
+        "a change is {} while its folder is gone",
+        made.status
+    );
+    ensure!(
+        ready.status == 503,
+        "/readyz is {} while its folder is gone",
+        ready.status
+    );
     // How it looked is remembered for two seconds.
     let began = std::time::Instant::now();
     while ground.clients.send("", ("GET", "/readyz"), None)?.status != 200 {
-        ensure!(began.elapsed() < PATIENCE, "the folder is back, and the server is not ready");
+        ensure!(
+            began.elapsed() < PATIENCE,
+            "the folder is back, and the server is not ready"
+        );
         std::thread::park_timeout(Duration::from_millis(50));
     }
     Ok(())
@@ -233,14 +277,21 @@ fn readable(ground: &mut Ground) -> Result<()> {
         return Ok(());
     }
     let left = mode(&data)? & 0o077;
-    ensure!(left == 0, "the data folder stays open for others: {left:03o}");
+    ensure!(
+        left == 0,
+        "the data folder stays open for others: {left:03o}"
+    );
     Ok(())
 }
 
 /// Kills at any moment of a change of keys and of a backup: the next server leaves nothing of it behind.
 fn leftovers(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
     let before = listed(&ground.data())?;
-    for path in ["/vnfm/v1/secrets/rotate", "/vnfm/v1/backups", "/vnfm/v1/secrets/rotate"] {
+    for path in [
+        "/vnfm/v1/secrets/rotate",
+        "/vnfm/v1/backups",
+        "/vnfm/v1/secrets/rotate",
+    ] {
         let process = ground.process();
         let wait = Duration::from_millis(1 + dice.below(40) as u64);
         std::thread::scope(|scope| {
@@ -253,7 +304,9 @@ fn leftovers(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
             drop(ground.clients.send("root", ("POST", path), None));
         });
         ground.kill()?;
-        ground.begin().with_context(|| format!("after a kill in POST {path}"))?;
+        ground
+            .begin()
+            .with_context(|| format!("after a kill in POST {path}"))?;
     }
     ground.clients.found();
     let known = |name: &String| before.iter().any(|old| shape(old) == shape(name));
@@ -276,24 +329,41 @@ pub(crate) fn full() -> Vec<Case> {
     for way in FILLS {
         let what = format!("a disk of {DISK} MiB is filled with {way}");
         let mut case = Case::new("disk", what, move |ground, dice| fill(ground, way, dice));
-        case.ground = Limits { disk: Some(DISK), ..Limits::default() };
+        case.ground = Limits {
+            disk: Some(DISK),
+            ..Limits::default()
+        };
         all.push(case);
     }
     all
 }
 
 fn fill(ground: &mut Ground, way: &str, dice: &mut Dice) -> Result<()> {
-    let found = ground.samples.iter().find(|(sample, _)| sample.is_kubernetes());
+    let found = ground
+        .samples
+        .iter()
+        .find(|(sample, _)| sample.is_kubernetes());
     let (sample, vnfd) = found.context("no sample for Kubernetes")?.clone();
     let instance = story::create(ground, "olga", &vnfd)?;
     let request = sample.request("instantiate", &vim_of(ground, &sample));
     let begun = story::begin(ground, "olga", (&instance, "instantiate"), &request)?;
-    let Begun::Op(op) = begun else { bail!("the operation is refused") };
+    let Begun::Op(op) = begun else {
+        bail!("the operation is refused")
+    };
     let (made, refused) = filled(ground, way, dice)?;
-    ensure!(refused != 500, "on a full disk a request is answered {refused}");
-    ensure!(way == "audit" || refused == 507, "a full disk is answered {refused}");
+    ensure!(
+        refused != 500,
+        "on a full disk a request is answered {refused}"
+    );
+    ensure!(
+        way == "audit" || refused == 507,
+        "a full disk is answered {refused}"
+    );
     // Reads go on.
-    ground.clients.page("vera", "/vnflcm/v2/vnf_instances").context("I9, on a full disk")?;
+    ground
+        .clients
+        .page("vera", "/vnflcm/v2/vnf_instances")
+        .context("I9, on a full disk")?;
     ground.is_alive()?;
     for path in made {
         if path.contains("vnf_packages") {
@@ -301,7 +371,12 @@ fn fill(ground: &mut Ground, way: &str, dice: &mut Dice) -> Result<()> {
             ground.clients.json("olga", ("PATCH", &path), &disable)?;
         }
         let gone = ground.clients.send("olga", ("DELETE", &path), None)?;
-        ensure!(gone.is_success(), "on a full disk DELETE is {}: {}", gone.status, gone.text());
+        ensure!(
+            gone.is_success(),
+            "on a full disk DELETE is {}: {}",
+            gone.status,
+            gone.text()
+        );
     }
     story::settle(ground, "olga", &op, PATIENCE)?;
     // What a database has once taken it keeps for itself: the operator makes the disk larger.
@@ -316,7 +391,9 @@ fn filled(ground: &Ground, way: &str, dice: &mut Dice) -> Result<(Vec<String>, u
     match way {
         "packages" => {
             for _ in 0..PIECES {
-                let id = ground.clients.json("olga", ("POST", packages), &json!({}))?;
+                let id = ground
+                    .clients
+                    .json("olga", ("POST", packages), &json!({}))?;
                 let Some(id) = id.made().filter(|_| id.status == 201) else {
                     return Ok((made, id.status));
                 };

@@ -36,18 +36,34 @@ fn doors() -> Result<Vec<Door>> {
     for (path, methods) in NEEDS {
         for (method, needs) in *methods {
             let method = method.to_uppercase();
-            let same = described.iter().find(|one| one.method == method && one.path == *path);
+            let same = described
+                .iter()
+                .find(|one| one.method == method && one.path == *path);
             let body = same.map_or(Value::Null, |one| one.body.clone());
             let path = (*path).to_owned();
             if path.starts_with("/vnflcm/v2/") {
                 let older = path.replace("/v2/", "/v1/");
                 let body = body.clone();
-                all.push(Door { method: method.clone(), path: older, needs: *needs, body });
+                all.push(Door {
+                    method: method.clone(),
+                    path: older,
+                    needs: *needs,
+                    body,
+                });
             }
-            all.push(Door { method, path, needs: *needs, body });
+            all.push(Door {
+                method,
+                path,
+                needs: *needs,
+                body,
+            });
         }
     }
-    ensure!(all.len() > 60, "only {} routes: the server's table is not read", all.len());
+    ensure!(
+        all.len() > 60,
+        "only {} routes: the server's table is not read",
+        all.len()
+    );
     Ok(all)
 }
 
@@ -59,10 +75,14 @@ pub(crate) fn cases() -> Result<Vec<Case>> {
             let door = door.clone();
             let who = if user.is_empty() { "nobody" } else { user };
             let what = format!("{} {} as {who}", door.method, door.path);
-            all.push(Case::new("door", what, move |ground, _| knock(ground, &door, user)));
+            all.push(Case::new("door", what, move |ground, _| {
+                knock(ground, &door, user)
+            }));
         }
         let what = format!("{} {} with hostile ids", door.method, door.path);
-        all.push(Case::new("door", what, move |ground, dice| odd(ground, &door, dice)));
+        all.push(Case::new("door", what, move |ground, dice| {
+            odd(ground, &door, dice)
+        }));
     }
     Ok(all)
 }
@@ -111,7 +131,12 @@ fn knock(ground: &Ground, door: &Door, user: &str) -> Result<()> {
     };
     if !may {
         let answer = send(ground, door, user, &filled(ground, &door.path, true))?;
-        ensure!(answer.status == 403, "{user} gets {}: {}", answer.status, answer.text());
+        ensure!(
+            answer.status == 403,
+            "{user} gets {}: {}",
+            answer.status,
+            answer.text()
+        );
         return Ok(());
     }
     if is_change && !has_id {
@@ -120,7 +145,11 @@ fn knock(ground: &Ground, door: &Door, user: &str) -> Result<()> {
     }
     let unknown = send(ground, door, user, &invented)?;
     if has_id && is_change && unknown.is_success() {
-        bail!("a change of what is not there is {}: {}", unknown.status, unknown.text());
+        bail!(
+            "a change of what is not there is {}: {}",
+            unknown.status,
+            unknown.text()
+        );
     }
     let is_stranger = matches!(user, "bob" | "beth" | "vera" | "tina");
     if has_id && is_stranger {
@@ -142,7 +171,11 @@ fn plain(ground: &Ground, answer: &Answer) -> (u16, String) {
         members.remove("traceId");
         members.remove("instance");
     }
-    let mut text = if body.is_null() { answer.text() } else { body.to_string() };
+    let mut text = if body.is_null() {
+        answer.text()
+    } else {
+        body.to_string()
+    };
     for id in ground.fixture.ids.values() {
         text = text.replace(id.as_str(), INVENTED);
     }
@@ -199,11 +232,15 @@ mod tests {
     #[test]
     fn every_route_of_the_document_is_attacked_without_a_line_here() {
         let described = Document::read().unwrap().requests();
-        let described: BTreeSet<_> =
-            described.into_iter().map(|one| format!("{} {}", one.method, one.path)).collect();
+        let described: BTreeSet<_> = described
+            .into_iter()
+            .map(|one| format!("{} {}", one.method, one.path))
+            .collect();
         let attacked = doors().unwrap();
-        let attacked: BTreeSet<_> =
-            attacked.iter().map(|door| format!("{} {}", door.method, door.path)).collect();
+        let attacked: BTreeSet<_> = attacked
+            .iter()
+            .map(|door| format!("{} {}", door.method, door.path))
+            .collect();
         let missing: Vec<_> = described.difference(&attacked).collect();
         assert!(missing.is_empty(), "nobody knocks at {missing:?}");
         let older = |one: &&String| one.contains("/vnflcm/v1/") && !one.ends_with("/api_versions");

@@ -88,8 +88,11 @@ pub(crate) fn cases() -> Vec<Case> {
                 play(ground, (name, victim), *flood)
             };
             let mut case = Case::new("flood", what, act);
-            case.alone =
-                Some(Limits { descriptors, core: two_cores().then_some(0), ..Limits::default() });
+            case.alone = Some(Limits {
+                descriptors,
+                core: two_cores().then_some(0),
+                ..Limits::default()
+            });
             all.push(case);
         }
     }
@@ -109,8 +112,14 @@ pub(crate) fn step_aside() -> Result<()> {
     if two_cores() {
         let me = std::process::id().to_string();
         let mut command = Command::new("taskset");
-        let moved = command.args(["-acp", "1", &me]).stdout(Stdio::null()).status();
-        ensure!(moved.context("cannot start taskset")?.success(), "taskset does not move us");
+        let moved = command
+            .args(["-acp", "1", &me])
+            .stdout(Stdio::null())
+            .status();
+        ensure!(
+            moved.context("cannot start taskset")?.success(),
+            "taskset does not move us"
+        );
     }
     Ok(())
 }
@@ -140,8 +149,15 @@ fn play(ground: &mut Ground, (name, user): (&'static str, &str), flood: Flood) -
     }
     // The same flood once before: what the allocator keeps of it is the warm level, which has a bound of its own.
     flooded(&address, user, flood).context("I9, when the flood comes first")?;
-    let (before, disk) = (ground.memory.now(), size(&ground.data()) + size(&ground.log()));
-    ensure!(before < WARM, "memory: {} MiB after a flood of {LASTS:?}", before >> 20);
+    let (before, disk) = (
+        ground.memory.now(),
+        size(&ground.data()) + size(&ground.log()),
+    );
+    ensure!(
+        before < WARM,
+        "memory: {} MiB after a flood of {LASTS:?}",
+        before >> 20
+    );
     let idle = beside_nothing(name, user, flood)?;
     let seen = flooded(&address, user, flood);
     ground.is_alive()?;
@@ -153,7 +169,11 @@ fn play(ground: &mut Ground, (name, user): (&'static str, &str), flood: Flood) -
         "I9: a request of `{user}` takes {seen:?} (p95), {idle:?} beside the same flood elsewhere"
     );
     let grown = (size(&ground.data()) + size(&ground.log())).saturating_sub(disk);
-    ensure!(grown < ON_DISK, "a flood of {LASTS:?} adds {} MiB to database and log", grown >> 20);
+    ensure!(
+        grown < ON_DISK,
+        "a flood of {LASTS:?} adds {} MiB to database and log",
+        grown >> 20
+    );
     let (most, began) = (before + before / 5 + (16 << 20), Instant::now());
     while ground.memory.now() > most.max(128 << 20) {
         let held = ground.memory.now() >> 20;
@@ -181,7 +201,13 @@ fn flooded(address: &str, user: &str, flood: Flood) -> Result<Duration> {
     let over = Arc::new(AtomicBool::new(false));
     let threads: Vec<_> = (0..THREADS)
         .map(|number| {
-            let (part, address) = (Part { over: over.clone(), number }, address.to_owned());
+            let (part, address) = (
+                Part {
+                    over: over.clone(),
+                    number,
+                },
+                address.to_owned(),
+            );
             std::thread::spawn(move || flood(&address, &part))
         })
         .collect();
@@ -217,18 +243,25 @@ fn request(address: &str, user: &str, method: &str, path: &str) -> Result<u16> {
     stream.set_read_timeout(Some(LONGEST))?;
     let head = head(method, path, &login(user), 0);
     let said = format!("{head}connection: close\r\n\r\n");
-    stream.write_all(said.as_bytes()).context("the request is not taken")?;
+    stream
+        .write_all(said.as_bytes())
+        .context("the request is not taken")?;
     let mut line = String::new();
     BufReader::new(stream)
         .read_line(&mut line)
         .with_context(|| format!("`{user}` gets no answer"))?;
-    let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = line
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok());
     status.with_context(|| format!("`{user}` is answered `{}`", line.trim()))
 }
 
 /// A connection from an address that those who flood do not have: what is limited by address is theirs alone.
 fn from_elsewhere(address: &str) -> Result<TcpStream> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let stream = runtime.block_on(async {
         let socket = tokio::net::TcpSocket::new_v4()?;
         socket.bind(VICTIM.into())?;
@@ -250,7 +283,11 @@ fn head(method: &str, path: &str, login: &str, length: usize) -> String {
 fn dummy() -> Result<(String, std::process::Child)> {
     let core = two_cores().then_some(0);
     let mut command = crate::processes::pinned("vnfm-hostile", core);
-    let mut child = command.arg("--dummy").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut child = command
+        .arg("--dummy")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
     let mut line = String::new();
     BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
     Ok((line.trim().to_owned(), child))
@@ -267,8 +304,10 @@ pub(crate) fn serve_dummy() -> Result<()> {
         for mut stream in listener.incoming().flatten() {
             std::thread::spawn(move || {
                 let mut piece = [0; 4096];
-                let (mut seen, answer) =
-                    (Vec::new(), b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]");
+                let (mut seen, answer) = (
+                    Vec::new(),
+                    b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]",
+                );
                 while let Ok(more @ 1..) = stream.read(&mut piece) {
                     seen.extend_from_slice(&piece[..more]);
                     if seen.ends_with(b"\r\n\r\n") {
@@ -289,7 +328,9 @@ pub(crate) fn serve_dummy() -> Result<()> {
 
 /// How much lies in a file or below a folder.
 fn size(path: &Path) -> u64 {
-    let Ok(about) = std::fs::metadata(path) else { return 0 };
+    let Ok(about) = std::fs::metadata(path) else {
+        return 0;
+    };
     if !about.is_dir() {
         return about.len();
     }
@@ -300,8 +341,12 @@ fn size(path: &Path) -> u64 {
 fn connect(address: &str) -> Option<TcpStream> {
     let address = address.parse().ok()?;
     let stream = TcpStream::connect_timeout(&address, Duration::from_millis(500)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_millis(200))).ok()?;
-    stream.set_write_timeout(Some(Duration::from_millis(200))).ok()?;
+    stream
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .ok()?;
+    stream
+        .set_write_timeout(Some(Duration::from_millis(200)))
+        .ok()?;
     Some(stream)
 }
 
@@ -326,7 +371,9 @@ fn hold(address: &str, part: &Part, first: &[u8], more: &[u8]) {
 fn hammer(address: &str, part: &Part, ask: impl Fn(usize) -> Vec<u8>, hang_up: bool) {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     while part.goes_on() {
-        let Some(mut stream) = connect(address) else { continue };
+        let Some(mut stream) = connect(address) else {
+            continue;
+        };
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         if stream.write_all(&ask(count)).is_err() {
             continue;
@@ -368,7 +415,12 @@ fn uploads(address: &str, part: &Part) {
 fn hung_up(address: &str, part: &Part) {
     let ask = |count| {
         let login = STANDARD.encode(format!("vera:wrong-{count}"));
-        let said = head("GET", "/vnflcm/v2/vnf_instances", &format!("Basic {login}"), 0);
+        let said = head(
+            "GET",
+            "/vnflcm/v2/vnf_instances",
+            &format!("Basic {login}"),
+            0,
+        );
         format!("{said}\r\n").into_bytes()
     };
     hammer(address, part, ask, true);
@@ -377,7 +429,12 @@ fn hung_up(address: &str, part: &Part) {
 fn wrong(address: &str, part: &Part) {
     let ask = |count| {
         let login = STANDARD.encode(format!("user-{}:wrong-{count}", count % 7));
-        let said = head("GET", "/vnflcm/v2/vnf_instances", &format!("Basic {login}"), 0);
+        let said = head(
+            "GET",
+            "/vnflcm/v2/vnf_instances",
+            &format!("Basic {login}"),
+            0,
+        );
         format!("{said}\r\n").into_bytes()
     };
     hammer(address, part, ask, false);
@@ -402,25 +459,48 @@ fn lists(address: &str, part: &Part) {
 }
 
 fn pollers(address: &str, part: &Part) {
-    let said = head("GET", "/vnfm/v1/events?after=99999&wait_seconds=60", &login("rita"), 0);
+    let said = head(
+        "GET",
+        "/vnfm/v1/events?after=99999&wait_seconds=60",
+        &login("rita"),
+        0,
+    );
     hold(address, part, format!("{said}\r\n").as_bytes(), b"");
 }
 
 fn subscriptions(address: &str, part: &Part) {
     // One that is refused costs as well: its callback is tried first.
-    let body = format!("{{\"callbackUri\": \"http://127.0.0.1:{}/\"}}", 9 + part.number);
-    let said = head("POST", "/vnflcm/v2/subscriptions", &login("bob"), body.len());
+    let body = format!(
+        "{{\"callbackUri\": \"http://127.0.0.1:{}/\"}}",
+        9 + part.number
+    );
+    let said = head(
+        "POST",
+        "/vnflcm/v2/subscriptions",
+        &login("bob"),
+        body.len(),
+    );
     let said = format!("{said}\r\n{body}").into_bytes();
     hammer(address, part, |_| said.clone(), false);
 }
 
 fn noise(address: &str, part: &Part) {
-    hold(address, part, &[0x16, 3, 1, 0xff, 0xff, 0, 0, 13, 10, 13, 10], &[0xff; 64]);
+    hold(
+        address,
+        part,
+        &[0x16, 3, 1, 0xff, 0xff, 0, 0, 13, 10, 13, 10],
+        &[0xff; 64],
+    );
 }
 
 fn large(address: &str, part: &Part) {
     let body = format!("{{\"vnfdId\": \"{}\"}}", "x".repeat(900_000));
-    let said = head("POST", "/vnflcm/v2/vnf_instances", &login("bob"), body.len());
+    let said = head(
+        "POST",
+        "/vnflcm/v2/vnf_instances",
+        &login("bob"),
+        body.len(),
+    );
     let said = format!("{said}\r\n{body}").into_bytes();
     hammer(address, part, |_| said.clone(), false);
 }

@@ -9,7 +9,9 @@ pub(crate) const SECRET: &str = "planted-secret-of-a-request-e5a9";
 pub(crate) const OWNED: &str = "own-the-cluster";
 
 /// What stands before what hurts.
-const BEFORE: &[&str] = &["", "x", "x\n", "\"", "'", "}}", "]", "\r\n", "\\", "#", "- "];
+const BEFORE: &[&str] = &[
+    "", "x", "x\n", "\"", "'", "}}", "]", "\r\n", "\\", "#", "- ",
+];
 /// What stands behind it.
 const AFTER: &[&str] = &["", "\n#", "\"", "'", "\n---\n", "{", "\0", " ", "\\"];
 
@@ -85,7 +87,11 @@ pub(crate) fn value(dice: &mut Dice) -> Value {
 /// A value in a value in a value.
 fn nested(levels: usize) -> Value {
     (0..levels).fold(json!("deep"), |inner, level| {
-        if level % 2 == 0 { json!([inner]) } else { json!({ "a": inner }) }
+        if level % 2 == 0 {
+            json!([inner])
+        } else {
+            json!({ "a": inner })
+        }
     })
 }
 
@@ -97,7 +103,10 @@ pub(crate) fn query(dice: &mut Dice) -> String {
     let text = encoded(&text);
     match dice.below(9) {
         0 => format!("filter={}", encoded(&clause)),
-        1 => format!("filter={}", encoded(&vec![clause; 1 + dice.below(40)].join(";"))),
+        1 => format!(
+            "filter={}",
+            encoded(&vec![clause; 1 + dice.below(40)].join(";"))
+        ),
         2 => format!("filter={text}"),
         3 => format!("fields={text}"),
         4 => format!("exclude_fields={text}"),

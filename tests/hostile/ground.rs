@@ -133,7 +133,9 @@ impl Ground {
     pub(crate) fn enlarge(&self, mebibytes: u64) -> Result<()> {
         let mut command = Command::new("nsenter");
         command.args(["--mount", "--target", &self.process().to_string(), "mount"]);
-        command.args(["-o", &format!("remount,size={mebibytes}m")]).arg(self.data());
+        command
+            .args(["-o", &format!("remount,size={mebibytes}m")])
+            .arg(self.data());
         let output = command.output().context("cannot start nsenter")?;
         let words = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "the disk does not grow: {words}");
@@ -152,8 +154,10 @@ impl Ground {
         let file = self.folder.path().join("clouds.yaml");
         std::fs::write(&file, clouds.replace(old, CLOUD_PASSWORD))?;
         let cloud = file.to_string_lossy().into_owned();
-        self.fixture.cloud =
-            self.register("ann", &["--name", "cloud", "--config-file", &cloud, "--cloud", "nfv"])?;
+        self.fixture.cloud = self.register(
+            "ann",
+            &["--name", "cloud", "--config-file", &cloud, "--cloud", "nfv"],
+        )?;
         let config = self.kubeconfig();
         let shared = ["--name", "shared", "--shared", "--config-file", &config];
         self.fixture.cluster = self.register("root", &shared)?;
@@ -163,7 +167,11 @@ impl Ground {
                 self.samples.push((sample, vnfd));
             }
         }
-        ensure!(self.samples.len() >= 4, "only {} samples can be onboarded", self.samples.len());
+        ensure!(
+            self.samples.len() >= 4,
+            "only {} samples can be onboarded",
+            self.samples.len()
+        );
         self.fixtures()?;
         self.fixture.seeded = self.stock(true)?;
         self.fixture.keys = self.clients.page("root", "/vnfm/v1/secrets")?["keys"].clone();
@@ -177,7 +185,9 @@ impl Ground {
     fn fixtures(&mut self) -> Result<()> {
         let (sample, vnfd) = &self.samples[self.samples.len() - 1];
         let archive = sample.archive()?;
-        let (package, _) = self.onboard("vera", &archive)?.map_err(anyhow::Error::msg)?;
+        let (package, _) = self
+            .onboard("vera", &archive)?
+            .map_err(anyhow::Error::msg)?;
         let _ = package;
         self.onboard("bob", &archive)?.map_err(anyhow::Error::msg)?;
         self.fixture.calm_vnfd.clone_from(vnfd);
@@ -188,8 +198,11 @@ impl Ground {
         let body = json!({"vnfdId": vnfd, "vnfInstanceName": name});
         let instance = self.make("olga", "/vnflcm/v2/vnf_instances", &body)?;
         let callback = format!("{}/notifications", self.endpoint("nfvo"));
-        let subscription =
-            self.make("olga", "/vnflcm/v2/subscriptions", &json!({"callbackUri": callback}))?;
+        let subscription = self.make(
+            "olga",
+            "/vnflcm/v2/subscriptions",
+            &json!({"callbackUri": callback}),
+        )?;
         let package = self.make("olga", "/vnfpkgm/v2/vnf_packages", &json!({}))?;
         let operation = self.operation()?;
         let ids = [
@@ -199,7 +212,10 @@ impl Ground {
             ("{vnfPkgId}", package),
             ("{vimId}", self.fixture.cloud.clone()),
         ];
-        self.fixture.ids = ids.into_iter().map(|(name, id)| (name.to_owned(), id)).collect();
+        self.fixture.ids = ids
+            .into_iter()
+            .map(|(name, id)| (name.to_owned(), id))
+            .collect();
         Ok(())
     }
 
@@ -213,9 +229,15 @@ impl Ground {
         for name in ["instantiate", "terminate"] {
             let request = sample.request(name, &vim);
             let begun = story::begin(self, "olga", (&instance, name), &request)?;
-            let story::Begun::Op(op) = begun else { bail!("`{}`: {name} is refused", sample.name) };
+            let story::Begun::Op(op) = begun else {
+                bail!("`{}`: {name} is refused", sample.name)
+            };
             let end = story::settle(self, "olga", &op, Duration::from_secs(20))?;
-            ensure!(end["operationState"] == "COMPLETED", "`{}`: {name}: {end}", sample.name);
+            ensure!(
+                end["operationState"] == "COMPLETED",
+                "`{}`: {name}: {end}",
+                sample.name
+            );
             last = op;
         }
         Ok(last)
@@ -227,7 +249,12 @@ impl Ground {
     /// Where it is refused.
     pub(crate) fn make(&self, user: &str, path: &str, body: &Value) -> Result<String> {
         let answer = self.clients.json(user, ("POST", path), body)?;
-        ensure!(answer.status == 201, "POST {path} as {user}: {} {}", answer.status, answer.text());
+        ensure!(
+            answer.status == 201,
+            "POST {path} as {user}: {} {}",
+            answer.status,
+            answer.text()
+        );
         answer.made().context("no Location")
     }
 
@@ -242,7 +269,9 @@ impl Ground {
     ) -> Result<std::result::Result<(String, String), String>> {
         let id = self.make(user, "/vnfpkgm/v2/vnf_packages", &json!({}))?;
         let content = format!("/vnfpkgm/v2/vnf_packages/{id}/package_content");
-        let put = self.clients.send(user, ("PUT", &content), Some(("application/zip", archive)))?;
+        let put = self
+            .clients
+            .send(user, ("PUT", &content), Some(("application/zip", archive)))?;
         let page = format!("/vnfpkgm/v2/vnf_packages/{id}");
         let mut state = Value::Null;
         if put.is_success() {
@@ -261,13 +290,20 @@ impl Ground {
         }
         let why = format!("{} {} {state}", put.status, put.text());
         let gone = self.clients.send(user, ("DELETE", &page), None)?;
-        ensure!(gone.is_success(), "a package that was not taken cannot be deleted: {why}");
+        ensure!(
+            gone.is_success(),
+            "a package that was not taken cannot be deleted: {why}"
+        );
         Ok(Err(why))
     }
 
     /// The file with a login to the world's cluster.
     pub(crate) fn kubeconfig(&self) -> String {
-        self.folder.path().join("world/kubeconfig").to_string_lossy().into_owned()
+        self.folder
+            .path()
+            .join("world/kubeconfig")
+            .to_string_lossy()
+            .into_owned()
     }
 
     /// Registers a VIM; its id.
@@ -279,7 +315,10 @@ impl Ground {
         all.extend(words);
         let said = self.vnfmctl(user, &all)?;
         let made: Value = serde_json::from_str(&said).with_context(|| said.clone())?;
-        made["id"].as_str().map(str::to_owned).with_context(|| format!("no id: {said}"))
+        made["id"]
+            .as_str()
+            .map(str::to_owned)
+            .with_context(|| format!("no id: {said}"))
     }
 
     /// What `vnfmctl` prints for a user.
@@ -289,8 +328,14 @@ impl Ground {
     pub(crate) fn vnfmctl(&self, user: &str, words: &[&str]) -> Result<String> {
         let mut command = Command::new(program("vnfmctl"));
         command.env("VNFM_SERVER", format!("http://{}", self.clients.address()));
-        command.env("VNFM_USER", user).env("VNFM_PASSWORD", PASSWORD).args(words);
-        let output = command.stdin(Stdio::null()).output().context("cannot start vnfmctl")?;
+        command
+            .env("VNFM_USER", user)
+            .env("VNFM_PASSWORD", PASSWORD)
+            .args(words);
+        let output = command
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot start vnfmctl")?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         ensure!(
             output.status.success(),
@@ -418,7 +463,9 @@ impl Ground {
 
 /// The address in the line that a server prints.
 fn url(line: &str) -> Result<&str> {
-    let url = line.split_whitespace().find(|word| word.starts_with("http"));
+    let url = line
+        .split_whitespace()
+        .find(|word| word.starts_with("http"));
     url.with_context(|| format!("no address in `{line}`"))
 }
 

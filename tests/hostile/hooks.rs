@@ -26,8 +26,15 @@ const REACHED: &str = "REACHED";
 const ON_DISK: u64 = 96 << 20;
 
 /// What a script tries.
-const TRIES: &[&str] =
-    &["services", "files", "processes", "network", "checkpoints", "endless", "files outside"];
+const TRIES: &[&str] = &[
+    "services",
+    "files",
+    "processes",
+    "network",
+    "checkpoints",
+    "endless",
+    "files outside",
+];
 
 const SCRIPT: &str = r#"
 import json, os, socket, sys
@@ -116,10 +123,19 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     for attempt in TRIES {
         for unprivileged in [false, true] {
-            let user = if unprivileged { "another user than root" } else { "root" };
+            let user = if unprivileged {
+                "another user than root"
+            } else {
+                "root"
+            };
             let what = format!("a script tries {attempt}, server as {user}");
-            let mut case = Case::new("hook", what, move |ground, dice| play(ground, attempt, dice));
-            case.alone = Some(Limits { unprivileged, ..Limits::default() });
+            let mut case = Case::new("hook", what, move |ground, dice| {
+                play(ground, attempt, dice)
+            });
+            case.alone = Some(Limits {
+                unprivileged,
+                ..Limits::default()
+            });
             all.push(case);
         }
     }
@@ -130,12 +146,18 @@ pub(crate) fn cases() -> Vec<Case> {
 fn services() -> Result<Vec<String>> {
     let file = sources::root().join("crates/vnfm-core/src/ports/service.rs");
     let text = std::fs::read_to_string(file)?;
-    let names = text.lines().filter_map(|line| line.trim().split_once("=> \""));
+    let names = text
+        .lines()
+        .filter_map(|line| line.trim().split_once("=> \""));
     let names: Vec<_> = names
         .filter(|(of, _)| of.starts_with("Self::"))
         .filter_map(|(_, rest)| rest.strip_suffix("\",").map(str::to_owned))
         .collect();
-    ensure!(names.len() >= 8, "only {} host services: their table is not read", names.len());
+    ensure!(
+        names.len() >= 8,
+        "only {} host services: their table is not read",
+        names.len()
+    );
     Ok(names)
 }
 
@@ -146,7 +168,10 @@ fn play(ground: &mut Ground, attempt: &str, dice: &mut Dice) -> Result<()> {
     let data = ground.data();
     let paths = ["secrets.key", "vnfm.db", "vnfm.db-wal"].map(|name| data.join(name));
     let config = ground.folder().join("server.yaml");
-    let port = own.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+    let port = own
+        .rsplit(':')
+        .next()
+        .and_then(|port| port.parse::<u16>().ok());
     let spec = json!({
         "try": attempt,
         "services": services()?,
@@ -167,45 +192,84 @@ fn play(ground: &mut Ground, attempt: &str, dice: &mut Dice) -> Result<()> {
         }
     }
     files.insert("Scripts/configure.py".into(), script.into_bytes());
-    let archive = archive(files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())))?;
+    let archive = archive(
+        files
+            .iter()
+            .map(|(name, bytes)| (name.as_str(), bytes.as_slice())),
+    )?;
     let before = size(ground);
-    let (package, vnfd) = ground.onboard("olga", &archive)?.map_err(anyhow::Error::msg)?;
+    let (package, vnfd) = ground
+        .onboard("olga", &archive)?
+        .map_err(anyhow::Error::msg)?;
     let file = sources::root().join(format!("vnfd-samples/{SAMPLE}/requests/instantiate.json"));
     let text = std::fs::read_to_string(file)?.replace("@VIM_ID@", &ground.fixture.cloud);
-    let text = text.replace("@NETWORK_ID@", "provider").replace("\"@SSH_PORT@\"", "2222");
+    let text = text
+        .replace("@NETWORK_ID@", "provider")
+        .replace("\"@SSH_PORT@\"", "2222");
     let request: Value = serde_json::from_str(&text)?;
     let instance = story::create(ground, "olga", &vnfd)?;
     let begun = story::begin(ground, "olga", (&instance, "instantiate"), &request)?;
-    let story::Begun::Op(op) = begun else { bail!("the sample with scripts is not instantiated") };
+    let story::Begun::Op(op) = begun else {
+        bail!("the sample with scripts is not instantiated")
+    };
     let end = story::settle(ground, "olga", &op, PATIENCE)?;
-    let log = ground.clients.page("olga", &format!("/vnfm/v1/op_occs/{op}/log"))?.to_string();
+    let log = ground
+        .clients
+        .page("olga", &format!("/vnfm/v1/op_occs/{op}/log"))?
+        .to_string();
     let grown = size(ground).saturating_sub(before);
     story::away(ground, "olga", &instance, dice)?;
     let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
-    ground.clients.json("olga", ("PATCH", &path), &json!({"operationalState": "DISABLED"}))?;
+    ground.clients.json(
+        "olga",
+        ("PATCH", &path),
+        &json!({"operationalState": "DISABLED"}),
+    )?;
     ground.clients.send("olga", ("DELETE", &path), None)?;
-    let found: Vec<_> = log.match_indices(REACHED).map(|(at, _)| line(&log[at..])).collect();
+    let found: Vec<_> = log
+        .match_indices(REACHED)
+        .map(|(at, _)| line(&log[at..]))
+        .collect();
     ensure!(found.is_empty(), "the script reached {found:?}");
-    ensure!(grown < ON_DISK, "a hook adds {} MiB to the database", grown >> 20);
+    ensure!(
+        grown < ON_DISK,
+        "a hook adds {} MiB to the database",
+        grown >> 20
+    );
     // A script that did not run has tried nothing: then the error says which requirement is missing.
-    let says_what_to_do = end["error"]["next"].as_str().is_some_and(|next| !next.is_empty());
+    let says_what_to_do = end["error"]["next"]
+        .as_str()
+        .is_some_and(|next| !next.is_empty());
     let is_named = end["operationState"] == "COMPLETED" || says_what_to_do;
-    ensure!(is_named, "the hook did not run, and nothing says why: {end}");
+    ensure!(
+        is_named,
+        "the hook did not run, and nothing says why: {end}"
+    );
     Ok(())
 }
 
 fn line(text: &str) -> String {
-    text.chars().take_while(|one| !matches!(one, '"' | '\\')).take(120).collect()
+    text.chars()
+        .take_while(|one| !matches!(one, '"' | '\\'))
+        .take(120)
+        .collect()
 }
 
 fn size(ground: &Ground) -> u64 {
-    let all = std::fs::read_dir(ground.data()).into_iter().flatten().flatten();
-    all.filter_map(|entry| entry.metadata().ok()).map(|about| about.len()).sum()
+    let all = std::fs::read_dir(ground.data())
+        .into_iter()
+        .flatten()
+        .flatten();
+    all.filter_map(|entry| entry.metadata().ok())
+        .map(|about| about.len())
+        .sum()
 }
 
 /// A VNFD with another id.
 fn with_id(text: &str, id: &str) -> String {
-    let Some(at) = text.find("descriptor_id:") else { return text.to_owned() };
+    let Some(at) = text.find("descriptor_id:") else {
+        return text.to_owned();
+    };
     let Some(from) = text[at..].find("default: ").map(|found| at + found + 9) else {
         return text.to_owned();
     };
@@ -226,13 +290,22 @@ mod tests {
         let (_, rest) = text.split_once("pub enum HookCall {").unwrap();
         let (calls, _) = rest.split_once("\n}").unwrap();
         // Each call is described by the name of its service.
-        let described: Vec<_> =
-            calls.lines().filter_map(|line| line.trim().strip_prefix("/// `")).collect();
+        let described: Vec<_> = calls
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("/// `"))
+            .collect();
         let services = services().unwrap();
-        assert_eq!(services.len(), described.len(), "{services:?}, {described:?}");
+        assert_eq!(
+            services.len(),
+            described.len(),
+            "{services:?}, {described:?}"
+        );
         for line in described {
             let name = line.split('`').next().unwrap();
-            assert!(services.iter().any(|one| one == name), "nobody asks for `{name}`");
+            assert!(
+                services.iter().any(|one| one == name),
+                "nobody asks for `{name}`"
+            );
         }
     }
 }

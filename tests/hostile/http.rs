@@ -89,7 +89,10 @@ pub(crate) const PATCH: &str = "application/merge-patch+json";
 
 /// The tenant of a user.
 pub(crate) fn tenant(user: &str) -> &'static str {
-    USERS.iter().find(|(name, _)| *name == user).map_or("", |(_, tenant)| tenant)
+    USERS
+        .iter()
+        .find(|(name, _)| *name == user)
+        .map_or("", |(_, tenant)| tenant)
 }
 
 /// The header with which a user logs in.
@@ -164,18 +167,27 @@ impl Clients {
             request = request.header("content-type", kind);
         }
         let bytes = body.map(|(_, bytes)| bytes.to_vec()).unwrap_or_default();
-        let request = request.body(bytes).with_context(|| format!("{method} {path}"))?;
+        let request = request
+            .body(bytes)
+            .with_context(|| format!("{method} {path}"))?;
         let began = Instant::now();
         let mut answer = self
             .agent
             .run(request)
             .with_context(|| format!("no answer to {method} {path} after {:?}", began.elapsed()))?;
-        let location = answer.headers().get("location").and_then(|value| value.to_str().ok());
+        let location = answer
+            .headers()
+            .get("location")
+            .and_then(|value| value.to_str().ok());
         let location = location.unwrap_or_default().to_owned();
         let status = answer.status().as_u16();
         let body_read = answer.body_mut().with_config().limit(LARGEST).read_to_vec();
         let body_read = body_read.with_context(|| format!("the answer to {method} {path}"))?;
-        Ok(Answer { status, location, body: body_read })
+        Ok(Answer {
+            status,
+            location,
+            body: body_read,
+        })
     }
 
     /// A JSON request.
@@ -189,7 +201,11 @@ impl Clients {
         body: &Value,
     ) -> Result<Answer> {
         let kind = if method == "PATCH" { PATCH } else { JSON };
-        self.send(user, (method, path), Some((kind, body.to_string().as_bytes())))
+        self.send(
+            user,
+            (method, path),
+            Some((kind, body.to_string().as_bytes())),
+        )
     }
 
     /// A page that must be there.
@@ -221,14 +237,19 @@ impl Clients {
         }
         let what = |why: &str| {
             let text: String = answer.text().chars().take(400).collect();
-            format!("{why}: {method} {path} as `{user}`: {} {text}", answer.status)
+            format!(
+                "{why}: {method} {path} as `{user}`: {} {text}",
+                answer.status
+            )
         };
         if answer.status >= 500 && !matches!(answer.status, 501 | 503 | 504 | 507) {
             notes.found.push(what("the server calls it its own fault"));
         }
         let secrets = self.planted.within(&answer.body);
         if !secrets.is_empty() {
-            notes.found.push(what(&format!("I6: {secrets:?} in an answer")));
+            notes
+                .found
+                .push(what(&format!("I6: {secrets:?} in an answer")));
         }
         if of == "default" {
             return;
@@ -257,6 +278,12 @@ impl Clients {
 
     /// What was found since the last time.
     pub(crate) fn found(&self) -> Vec<String> {
-        std::mem::take(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner).found)
+        std::mem::take(
+            &mut self
+                .notes
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .found,
+        )
     }
 }

@@ -100,7 +100,10 @@ fn run() -> Result<bool> {
         let mut learnt =
             neighbours::learn(&mut ground).context("cannot learn what operations do")?;
         drop(ground);
-        let mut ground = Ground::start(Limits { nfvo: true, ..Limits::default() })?;
+        let mut ground = Ground::start(Limits {
+            nfvo: true,
+            ..Limits::default()
+        })?;
         neighbours::learn_nfvo(&mut ground, &mut learnt)
             .context("cannot learn what an NFVO is asked")?;
         learnt
@@ -126,7 +129,10 @@ fn run() -> Result<bool> {
         }
         return Ok(true);
     }
-    let report = Mutex::new(Report { seed: arguments.seed, ..Report::default() });
+    let report = Mutex::new(Report {
+        seed: arguments.seed,
+        ..Report::default()
+    });
     let (apart, together): (Vec<_>, Vec<_>) =
         cases.into_iter().partition(|case| case.alone.is_some());
     beside(&arguments, together, &report);
@@ -182,7 +188,11 @@ const GROWTH: u64 = 20;
 
 impl<'a> Lane<'a> {
     fn new(seed: u64, report: &'a Mutex<Report>) -> Self {
-        Self { seed, report, ground: None }
+        Self {
+            seed,
+            report,
+            ground: None,
+        }
     }
 
     fn run(mut self, cases: &[Case], next: &AtomicUsize) {
@@ -223,13 +233,18 @@ impl<'a> Lane<'a> {
     fn close(&self, ground: &Ground, cases: &[Case]) {
         let mut found: Vec<_> = ground.memory.leaks();
         if let Err(error) = check::files(ground) {
-            found.push((cases.last().map_or(0, |case| case.number), format!("{error:#}")));
+            found.push((
+                cases.last().map_or(0, |case| case.number),
+                format!("{error:#}"),
+            ));
         }
         if let Some((warm, percent)) = ground.memory.growth() {
             self.note(|report| report.growth_percent = report.growth_percent.max(percent));
             if percent > GROWTH {
-                let why =
-                    format!("memory: grown by {percent} % from {} MiB over the run", warm >> 20);
+                let why = format!(
+                    "memory: grown by {percent} % from {} MiB over the run",
+                    warm >> 20
+                );
                 found.push((cases.last().map_or(0, |case| case.number), why));
             }
         }

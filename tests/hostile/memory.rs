@@ -37,7 +37,13 @@ impl Memory {
                 std::thread::park_timeout(LOOK_AGAIN);
             }
         });
-        Self { process, looks, over, thread: Some(thread), ends: Vec::new() }
+        Self {
+            process,
+            looks,
+            over,
+            thread: Some(thread),
+            ends: Vec::new(),
+        }
     }
 
     /// A case has ended.
@@ -67,13 +73,24 @@ impl Memory {
     /// for what it has left behind is there after the others, too.
     pub(crate) fn leaks(&self) -> Vec<(usize, String)> {
         let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((_, warm_at)) = self.ends.get(WARM - 1) else { return Vec::new() };
+        let Some((_, warm_at)) = self.ends.get(WARM - 1) else {
+            return Vec::new();
+        };
         let before = |at: &&(Instant, u64)| at.0 <= *warm_at;
-        let warm = looks.iter().take_while(before).map(|(_, bytes)| *bytes).max().unwrap_or(0);
+        let warm = looks
+            .iter()
+            .take_while(before)
+            .map(|(_, bytes)| *bytes)
+            .max()
+            .unwrap_or(0);
         let most = warm + warm / 5 + MORE;
         for (number, end) in &self.ends[WARM..] {
-            let after = looks.iter().filter(|(at, _)| at >= end && *at <= *end + TO_COME_BACK);
-            let Some(least) = after.map(|(_, bytes)| *bytes).min() else { continue };
+            let after = looks
+                .iter()
+                .filter(|(at, _)| at >= end && *at <= *end + TO_COME_BACK);
+            let Some(least) = after.map(|(_, bytes)| *bytes).min() else {
+                continue;
+            };
             if least > most {
                 let why = format!(
                     "memory: {} MiB at all times of the ten seconds after the case, warm it was {} MiB",
@@ -90,7 +107,11 @@ impl Memory {
     pub(crate) fn growth(&self) -> Option<(u64, u64)> {
         let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, warm_at) = self.ends.get(WARM - 1)?;
-        let warm = looks.iter().take_while(|at| at.0 <= *warm_at).map(|(_, bytes)| *bytes).max()?;
+        let warm = looks
+            .iter()
+            .take_while(|at| at.0 <= *warm_at)
+            .map(|(_, bytes)| *bytes)
+            .max()?;
         let last = looks.iter().rev().take(20).map(|(_, bytes)| *bytes).min()?;
         Some((warm, last.saturating_sub(warm) * 100 / warm.max(1)))
     }
@@ -109,6 +130,13 @@ impl Drop for Memory {
 /// What a process holds, in bytes; nothing where it is gone.
 fn resident(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim()
+        .trim_end_matches("kB")
+        .trim()
+        .parse::<u64>()
+        .ok()
+        .map(|kib| kib << 10)
 }

@@ -98,17 +98,27 @@ pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
     fresh(ground, &mut after)?;
     for (sample, vnfd) in ground.samples.clone() {
         let scene = |operation: &str| Scene::Life(learnt.samples.len(), operation.to_owned());
-        let (instance, vim) = (story::create(ground, "olga", &vnfd)?, vim_of(ground, &sample));
+        let (instance, vim) = (
+            story::create(ground, "olga", &vnfd)?,
+            vim_of(ground, &sample),
+        );
         let mut lives = true;
         let ends = ["instantiate", "terminate"];
-        let middle = operations.iter().map(String::as_str).filter(|one| !ends.contains(one));
+        let middle = operations
+            .iter()
+            .map(String::as_str)
+            .filter(|one| !ends.contains(one));
         let order = [ends[0]].into_iter().chain(middle).chain([ends[1]]);
         let mut seen = Vec::new();
         for operation in order {
             let step = [(operation.to_owned(), sample.request(operation, &vim))];
             let states = story::life(ground, ("olga", &instance), &step, HONEST)?;
             lives &= operation != "instantiate" || states == ["COMPLETED"];
-            let scene = scene(if ends.contains(&operation) { ends[1] } else { operation });
+            let scene = scene(if ends.contains(&operation) {
+                ends[1]
+            } else {
+                operation
+            });
             seen.push((scene, fresh(ground, &mut after)?));
         }
         story::away(ground, "olga", &instance, &mut dice)?;
@@ -118,11 +128,20 @@ pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
         if lives {
             learnt.samples.push((sample, vnfd));
         } else {
-            eprintln!("sample `{}` cannot be instantiated: it is left out", sample.name);
+            eprintln!(
+                "sample `{}` cannot be instantiated: it is left out",
+                sample.name
+            );
         }
     }
-    ensure!(learnt.samples.len() >= 4, "only {} samples come up", learnt.samples.len());
-    let asks = ASKS.iter().map(|(user, method, path)| Scene::Ask(user, method, path));
+    ensure!(
+        learnt.samples.len() >= 4,
+        "only {} samples come up",
+        learnt.samples.len()
+    );
+    let asks = ASKS
+        .iter()
+        .map(|(user, method, path)| Scene::Ask(user, method, path));
     for scene in asks.chain([Scene::Subscribe, Scene::Token, Scene::Start]) {
         play(ground, (&scene, &learnt.samples), &mut dice)?;
         note(&scene, fresh(ground, &mut after)?, &mut known, &mut learnt);
@@ -136,7 +155,11 @@ pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
 /// # Errors
 /// Where a sample does not come up.
 pub(crate) fn learn_nfvo(ground: &mut Ground, learnt: &mut Learnt) -> Result<()> {
-    let mut known: BTreeSet<_> = learnt.calls.iter().map(|(_, call, _)| call.clone()).collect();
+    let mut known: BTreeSet<_> = learnt
+        .calls
+        .iter()
+        .map(|(_, call, _)| call.clone())
+        .collect();
     let (mut dice, mut after) = (Dice::new(0), 0);
     let before = learnt.calls.len();
     // What it is asked at the start is asked again and again.
@@ -148,9 +171,15 @@ pub(crate) fn learn_nfvo(ground: &mut Ground, learnt: &mut Learnt) -> Result<()>
     for call in &mut learnt.calls[before..] {
         call.2 = true;
     }
-    let names: Vec<_> = learnt.calls[before..].iter().map(|(_, call, _)| call.as_str()).collect();
+    let names: Vec<_> = learnt.calls[before..]
+        .iter()
+        .map(|(_, call, _)| call.as_str())
+        .collect();
     for wanted in ["nfvo.grant", "nfvo.package", "nfvo.subscribe"] {
-        ensure!(names.iter().any(|name| name.starts_with(wanted)), "no `{wanted}` among {names:?}");
+        ensure!(
+            names.iter().any(|name| name.starts_with(wanted)),
+            "no `{wanted}` among {names:?}"
+        );
     }
     Ok(())
 }
@@ -176,7 +205,10 @@ fn note(scene: &Scene, calls: Vec<Value>, known: &mut BTreeSet<String>, learnt: 
 /// The operations of a life.
 fn steps(ground: &Ground, sample: &Sample, operation: &str) -> Vec<(String, Value)> {
     let vim = vim_of(ground, sample);
-    let mut all = vec![("instantiate".to_owned(), sample.request("instantiate", &vim))];
+    let mut all = vec![(
+        "instantiate".to_owned(),
+        sample.request("instantiate", &vim),
+    )];
     if operation != "terminate" {
         all.push((operation.to_owned(), sample.request(operation, &vim)));
     }
@@ -187,7 +219,11 @@ fn steps(ground: &Ground, sample: &Sample, operation: &str) -> Vec<(String, Valu
 /// The VIM for a sample.
 pub(crate) fn vim_of(ground: &Ground, sample: &Sample) -> String {
     let Ground { fixture, .. } = ground;
-    if sample.is_kubernetes() { fixture.cluster.clone() } else { fixture.cloud.clone() }
+    if sample.is_kubernetes() {
+        fixture.cluster.clone()
+    } else {
+        fixture.cloud.clone()
+    }
 }
 
 /// Plays a scene; whatever it is answered, nothing of it is left.
@@ -220,12 +256,17 @@ fn play(
 
 /// A server of its own starts, with its key in Barbican, or gives up; the lie does not end it.
 fn start(ground: &Ground) -> Result<()> {
-    let folder = tempfile::Builder::new().prefix("second").tempdir_in(ground.folder())?;
+    let folder = tempfile::Builder::new()
+        .prefix("second")
+        .tempdir_in(ground.folder())?;
     let password = ground.folder().join("keystone-password");
     let barbican = json!({"endpoint": ground.endpoint("authUrl"), "user": "nfv", "project": "nfv",
         "password_file": password, "wait_seconds": 1});
     let config = json!({"secrets": {"barbican": barbican}});
-    std::fs::write(folder.path().join("server.yaml"), serde_yaml::to_string(&config)?)?;
+    std::fs::write(
+        folder.path().join("server.yaml"),
+        serde_yaml::to_string(&config)?,
+    )?;
     let began = Instant::now();
     match start_server(folder.path(), Limits::default(), ANYWHERE) {
         Ok((mut child, _)) => {
@@ -235,11 +276,17 @@ fn start(ground: &Ground) -> Result<()> {
         Err(why) => {
             let why = format!("{why:#}");
             let is_named = !why.contains("signal") && !why.contains("panicked");
-            ensure!(is_named && !why.contains(INNER), "the start of a server ends badly: {why}");
+            ensure!(
+                is_named && !why.contains(INNER),
+                "the start of a server ends badly: {why}"
+            );
         }
     }
     let took = began.elapsed();
-    ensure!(took < TO_START, "a server needs {took:?} to start, or to give up");
+    ensure!(
+        took < TO_START,
+        "a server needs {took:?} to start, or to give up"
+    );
     Ok(())
 }
 
@@ -249,12 +296,18 @@ fn offer(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
     let file = ground.folder().join("offered.csar");
     std::fs::write(&file, &archive)?;
     let vnfd = vnfm_descriptor::Package::from_bytes(archive, &vnfm_descriptor::Limits::default());
-    let vnfd = vnfd.map_err(|why| anyhow::anyhow!("{why}"))?.vnfd().descriptor_id.clone();
+    let vnfd = vnfd
+        .map_err(|why| anyhow::anyhow!("{why}"))?
+        .vnfd()
+        .descriptor_id
+        .clone();
     ground.act(&json!({"action": "forget-subscriptions"}))?;
     ground
         .act(&json!({"action": "offer-package", "vnfPkgId": id, "vnfdId": vnfd, "path": file}))?;
     let path = "/vnflcm/v2/vnf_instances";
-    let made = ground.clients.json("olga", ("POST", path), &json!({"vnfdId": vnfd}))?;
+    let made = ground
+        .clients
+        .json("olga", ("POST", path), &json!({"vnfdId": vnfd}))?;
     // Between two looks at subscription and packages is a second.
     std::thread::park_timeout(LOOK);
     ground.disarm()?;
@@ -263,9 +316,22 @@ fn offer(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
     }
     ground.act(&json!({"action": "withdraw-package", "vnfPkgId": id}))?;
     let filter = format!("/vnfpkgm/v2/vnf_packages?filter=(eq,vnfdId,{vnfd})");
-    for one in ground.clients.page("olga", &filter)?.as_array().into_iter().flatten() {
-        let path = format!("/vnfpkgm/v2/vnf_packages/{}", one["id"].as_str().unwrap_or_default());
-        ground.clients.json("olga", ("PATCH", &path), &json!({"operationalState": "DISABLED"}))?;
+    for one in ground
+        .clients
+        .page("olga", &filter)?
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        let path = format!(
+            "/vnfpkgm/v2/vnf_packages/{}",
+            one["id"].as_str().unwrap_or_default()
+        );
+        ground.clients.json(
+            "olga",
+            ("PATCH", &path),
+            &json!({"operationalState": "DISABLED"}),
+        )?;
         ground.clients.send("olga", ("DELETE", &path), None)?;
     }
     Ok(())
@@ -280,7 +346,9 @@ fn subscribe(ground: &mut Ground) -> Result<()> {
         "authentication": {"authType": ["OAUTH2_CLIENT_CREDENTIALS"],
             "paramsOauth2ClientCredentials": credentials},
     });
-    let made = ground.clients.json("olga", ("POST", "/vnflcm/v2/subscriptions"), &request)?;
+    let made = ground
+        .clients
+        .json("olga", ("POST", "/vnflcm/v2/subscriptions"), &request)?;
     let vnfd = ground.samples[0].1.clone();
     let instance = story::create(ground, "olga", &vnfd)?;
     let path = format!("/vnflcm/v2/vnf_instances/{instance}");
@@ -288,7 +356,11 @@ fn subscribe(ground: &mut Ground) -> Result<()> {
     if let Some(id) = made.made().filter(|_| made.status == 201) {
         let path = format!("/vnflcm/v2/subscriptions/{id}");
         let gone = ground.clients.send("olga", ("DELETE", &path), None)?;
-        ensure!(gone.is_success(), "a subscription does not go: {}", gone.text());
+        ensure!(
+            gone.is_success(),
+            "a subscription does not go: {}",
+            gone.text()
+        );
     }
     Ok(())
 }
@@ -314,7 +386,11 @@ pub(crate) fn cases(learnt: &Learnt) -> Vec<Case> {
                     ground.disarm()?;
                     // An answer that is read without an end takes longer to kill the server than we wait.
                     let taken = ground.memory.peak_since(began).saturating_sub(before);
-                    ensure!(taken < AN_ANSWER, "memory: an answer takes {} MiB", taken >> 20);
+                    ensure!(
+                        taken < AN_ANSWER,
+                        "memory: an answer takes {} MiB",
+                        taken >> 20
+                    );
                     played
                 });
                 case.ground.nfvo = *nfvo;

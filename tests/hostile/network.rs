@@ -30,10 +30,17 @@ pub(crate) fn enter() {
     };
     let tried = unshare().arg(&script).stdin(Stdio::null()).output();
     if tried.as_ref().is_ok_and(|tried| tried.status.success()) {
-        let Ok(program) = std::env::current_exe() else { return };
+        let Ok(program) = std::env::current_exe() else {
+            return;
+        };
         let mut command = unshare();
-        command.arg(format!("{script} && exec \"$0\" \"$@\"")).arg(program);
-        let why = command.args(std::env::args_os().skip(1)).env(INSIDE, "1").exec();
+        command
+            .arg(format!("{script} && exec \"$0\" \"$@\""))
+            .arg(program);
+        let why = command
+            .args(std::env::args_os().skip(1))
+            .env(INSIDE, "1")
+            .exec();
         eprintln!("cannot begin again in a network of our own: {why}");
     }
     let why = match tried {

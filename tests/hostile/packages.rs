@@ -28,7 +28,9 @@ fn scalars(sample: &Sample) -> Vec<Scalar> {
     let mut all = Vec::new();
     for (name, bytes) in &sample.files {
         let is_yaml = [".yaml", ".yml"].iter().any(|end| name.ends_with(end));
-        let Ok(text) = std::str::from_utf8(bytes) else { continue };
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            continue;
+        };
         if !is_yaml {
             continue;
         }
@@ -64,7 +66,9 @@ fn play(
     (sample, archive): (&Sample, &[u8]),
     dice: &mut Dice,
 ) -> Result<()> {
-    let Ok((package, vnfd)) = ground.onboard(user, archive)? else { return Ok(()) };
+    let Ok((package, vnfd)) = ground.onboard(user, archive)? else {
+        return Ok(());
+    };
     let vim = vim_of(ground, sample);
     let mut request = sample.request("instantiate", &vim);
     if user == "nina" {
@@ -82,13 +86,22 @@ fn play(
     let disable = json!({"operationalState": "DISABLED"});
     ground.clients.json(user, ("PATCH", &path), &disable)?;
     let gone = ground.clients.send(user, ("DELETE", &path), None)?;
-    ensure!(gone.is_success(), "a package does not go: {} {}", gone.status, gone.text());
+    ensure!(
+        gone.is_success(),
+        "a package does not go: {} {}",
+        gone.status,
+        gone.text()
+    );
     outside
 }
 
 /// Who has a VIM for a sample: on the shared cluster it is another tenant.
 fn user_for(sample: &Sample) -> &'static str {
-    if sample.is_kubernetes() { "bob" } else { "olga" }
+    if sample.is_kubernetes() {
+        "bob"
+    } else {
+        "olga"
+    }
 }
 
 /// One scalar of a package replaced, and numbers of one kind all together: one alone is beyond another one's limit.
@@ -121,7 +134,10 @@ pub(crate) fn mutations(learnt: &Learnt, most: usize, dice: &mut Dice) -> Vec<Ca
 fn last_word(before: &[u8]) -> String {
     let text = String::from_utf8_lossy(before);
     let name = text.trim_end_matches([' ', ':']);
-    name.rsplit(|one: char| !one.is_ascii_alphanumeric()).next().unwrap_or_default().to_owned()
+    name.rsplit(|one: char| !one.is_ascii_alphanumeric())
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn mutation(
@@ -134,7 +150,10 @@ fn mutation(
     let old = String::from_utf8_lossy(&sample.files[file][*from..*to]).into_owned();
     let others = scalars.len() - 1;
     let new = put.unwrap_or("hostile");
-    let what = format!("{} {file}:{from} `{old}`, {others} like it: {new}", sample.name);
+    let what = format!(
+        "{} {file}:{from} `{old}`, {others} like it: {new}",
+        sample.name
+    );
     let (sample, vnfd) = (sample.clone(), vnfd.to_owned());
     // From behind, so that the places of the others stay.
     scalars.sort_by_key(|(file, from, _)| (file.clone(), std::cmp::Reverse(*from)));
@@ -150,14 +169,22 @@ fn mutation(
             }
         }
         let (sample, _) = renamed(&sample, &vnfd);
-        play(ground, user_for(&sample), (&sample, &sample.archive()?), dice)
+        play(
+            ground,
+            user_for(&sample),
+            (&sample, &sample.archive()?),
+            dice,
+        )
     })
 }
 
 /// Objects that a tenant has no business to make on a cluster that others share.
 pub(crate) fn objects(learnt: &Learnt) -> Vec<Case> {
     let mut all = Vec::new();
-    let charts = learnt.samples.iter().filter(|(sample, _)| manifest(sample).is_some());
+    let charts = learnt
+        .samples
+        .iter()
+        .filter(|(sample, _)| manifest(sample).is_some());
     for (sample, vnfd) in charts {
         for (name, object) in forbidden() {
             for user in ["bob", "olga", "nina"] {
@@ -179,14 +206,18 @@ fn object_case(
     dice: &mut Dice,
 ) -> Result<()> {
     let (mut sample, _) = renamed(sample, vnfd);
-    let Some(name) = manifest(&sample) else { return Ok(()) };
+    let Some(name) = manifest(&sample) else {
+        return Ok(());
+    };
     if let Some(bytes) = sample.files.get_mut(&name) {
         bytes.extend_from_slice(format!("\n---\n{object}\n").as_bytes());
     }
     let archive = sample.archive()?;
     // Who is narrowed onboards nothing: another one of the tenant does.
     let onboards = if user == "nina" { "olga" } else { user };
-    let Ok((package, vnfd)) = ground.onboard(onboards, &archive)? else { return Ok(()) };
+    let Ok((package, vnfd)) = ground.onboard(onboards, &archive)? else {
+        return Ok(());
+    };
     let mut request = sample.request("instantiate", &vim_of(ground, &sample));
     if user == "nina" {
         request["additionalParams"]["namespace"] = json!("web");
@@ -197,7 +228,11 @@ fn object_case(
     let outside = check::own_namespace(ground, &instance, if user == "nina" { "web" } else { "" });
     story::away(ground, user, &instance, dice)?;
     let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
-    ground.clients.json(onboards, ("PATCH", &path), &json!({"operationalState": "DISABLED"}))?;
+    ground.clients.json(
+        onboards,
+        ("PATCH", &path),
+        &json!({"operationalState": "DISABLED"}),
+    )?;
     ground.clients.send(onboards, ("DELETE", &path), None)?;
     outside?;
     let done = states.first().is_some_and(|state| state == "COMPLETED");
@@ -209,7 +244,9 @@ fn object_case(
 fn manifest(sample: &Sample) -> Option<String> {
     let order = sample.files.get("Files/kubernetes/order.yaml")?;
     let order: Value = serde_yaml::from_slice(order).ok()?;
-    order["manifests"].as_array()?.last()?["path"].as_str().map(str::to_owned)
+    order["manifests"].as_array()?.last()?["path"]
+        .as_str()
+        .map(str::to_owned)
 }
 
 /// Each with a name.
@@ -233,7 +270,10 @@ fn forbidden() -> Vec<(String, Value)> {
         json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": meta(""),
         "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}),
     );
-    add("Namespace".into(), json!({"apiVersion": "v1", "kind": "Namespace", "metadata": meta("")}));
+    add(
+        "Namespace".into(),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": meta("")}),
+    );
     for namespace in ["kube-system", "default", "kube-public", "web-of-others"] {
         add(
             format!("ConfigMap in {namespace}"),
@@ -250,13 +290,22 @@ fn forbidden() -> Vec<(String, Value)> {
         ("hostNetwork", json!({"hostNetwork": true})),
         ("hostPID", json!({"hostPID": true})),
         ("hostIPC", json!({"hostIPC": true})),
-        ("hostPath", json!({"volumes": [{"name": "a", "hostPath": {"path": "/"}}]})),
-        ("privileged", json!({"container": {"securityContext": {"privileged": true}}})),
+        (
+            "hostPath",
+            json!({"volumes": [{"name": "a", "hostPath": {"path": "/"}}]}),
+        ),
+        (
+            "privileged",
+            json!({"container": {"securityContext": {"privileged": true}}}),
+        ),
         (
             "capabilities",
             json!({"container": {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}}),
         ),
-        ("hostPort", json!({"container": {"ports": [{"containerPort": 80, "hostPort": 80}]}})),
+        (
+            "hostPort",
+            json!({"container": {"ports": [{"containerPort": 80, "hostPort": 80}]}}),
+        ),
     ];
     for (name, spec) in specs {
         add(name.to_owned(), deployment(&spec));
@@ -284,19 +333,25 @@ fn deployment(spec: &Value) -> Value {
 /// Archives that are more than archives.
 pub(crate) fn archives(learnt: &Learnt) -> Vec<Case> {
     let mut all = Vec::new();
-    let Some((sample, vnfd)) = learnt.samples.first().cloned() else { return all };
+    let Some((sample, vnfd)) = learnt.samples.first().cloned() else {
+        return all;
+    };
     let mut odd = |what: &str, refused: bool, make: fn(&Sample) -> Result<Vec<u8>>| {
         let (sample, vnfd) = (sample.clone(), vnfd.clone());
-        all.push(Case::new("archive", what.to_owned(), move |ground, dice| {
-            let (sample, _) = renamed(&sample, &vnfd);
-            let bytes = make(&sample)?;
-            if refused {
-                let taken = ground.onboard("olga", &bytes)?;
-                ensure!(taken.is_err(), "the archive is taken");
-                return Ok(());
-            }
-            play(ground, "olga", (&sample, &bytes), dice)
-        }));
+        all.push(Case::new(
+            "archive",
+            what.to_owned(),
+            move |ground, dice| {
+                let (sample, _) = renamed(&sample, &vnfd);
+                let bytes = make(&sample)?;
+                if refused {
+                    let taken = ground.onboard("olga", &bytes)?;
+                    ensure!(taken.is_err(), "the archive is taken");
+                    return Ok(());
+                }
+                play(ground, "olga", (&sample, &bytes), dice)
+            },
+        ));
     };
     odd("bytes before the archive", true, |sample| {
         Ok([b"#!/bin/sh\nexit\n".to_vec(), sample.archive()?].concat())
@@ -309,8 +364,12 @@ pub(crate) fn archives(learnt: &Learnt) -> Vec<Case> {
         Ok(bytes[..bytes.len() / 2].to_vec())
     });
     odd("no archive", true, |_| Ok(vec![0; 4096]));
-    odd("a path that leads outside", true, |sample| with(sample, &[("../../outside", b"x")]));
-    odd("an absolute path", true, |sample| with(sample, &[("/tmp/hostile", b"x")]));
+    odd("a path that leads outside", true, |sample| {
+        with(sample, &[("../../outside", b"x")])
+    });
+    odd("an absolute path", true, |sample| {
+        with(sample, &[("/tmp/hostile", b"x")])
+    });
     odd("one name in two spellings", true, |sample| {
         with(sample, &[("Files/\u{e9}", b"x"), ("Files/e\u{301}", b"y")])
     });
@@ -320,14 +379,20 @@ pub(crate) fn archives(learnt: &Learnt) -> Vec<Case> {
     });
     odd("many small files", true, |sample| {
         let names: Vec<_> = (0..100_000).map(|n| format!("Files/{n}")).collect();
-        let more: Vec<_> = names.iter().map(|name| (name.as_str(), b"x".as_slice())).collect();
+        let more: Vec<_> = names
+            .iter()
+            .map(|name| (name.as_str(), b"x".as_slice()))
+            .collect();
         with(sample, &more)
     });
     all
 }
 
 fn with(sample: &Sample, more: &[(&str, &[u8])]) -> Result<Vec<u8>> {
-    let files: BTreeMap<&str, &[u8]> =
-        sample.files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
+    let files: BTreeMap<&str, &[u8]> = sample
+        .files
+        .iter()
+        .map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
+        .collect();
     archive(files.into_iter().chain(more.iter().copied()))
 }

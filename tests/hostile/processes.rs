@@ -41,7 +41,10 @@ pub(crate) struct Limits {
 
 pub(crate) fn start_world(folder: &Path, limits: Limits) -> (Child, String) {
     let mut command = pinned("vnfm-sim", limits.core.map(|core| usize::from(core == 0)));
-    command.arg("--data").arg(folder.join("world")).arg("--cluster");
+    command
+        .arg("--data")
+        .arg(folder.join("world"))
+        .arg("--cluster");
     programs::start(&mut command, &folder.join("world.log"))
 }
 
@@ -65,31 +68,60 @@ pub(crate) fn start_server(folder: &Path, limits: Limits, listen: &str) -> Resul
         command.args(["taskset", "-c", &core.to_string()]);
     }
     if limits.unprivileged {
-        let owner = Command::new("chown").args(["-R", NOBODY]).arg(folder).status()?;
-        ensure!(owner.success(), "the folder cannot be given to user {NOBODY}");
+        let owner = Command::new("chown")
+            .args(["-R", NOBODY])
+            .arg(folder)
+            .status()?;
+        ensure!(
+            owner.success(),
+            "the folder cannot be given to user {NOBODY}"
+        );
         // Another user forgets whose death is its own: it is said again.
-        command.args(["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+        command.args([
+            "setpriv",
+            "--reuid",
+            NOBODY,
+            "--regid",
+            NOBODY,
+            "--clear-groups",
+        ]);
         command.args(["--pdeathsig", "KILL"]);
     }
-    command.arg(program("vnfm-server")).args(["--listen", listen]);
+    command
+        .arg(program("vnfm-server"))
+        .args(["--listen", listen]);
     command.arg("--data").arg(folder.join("data"));
-    command.arg("--config").arg(folder.join("server.yaml")).env("TMPDIR", folder);
+    command
+        .arg("--config")
+        .arg(folder.join("server.yaml"))
+        .env("TMPDIR", folder);
     begin(&mut command, &folder.join("server.log"))
 }
 
 /// Starts a program, with the first line of what it prints; what it says instead of that is the error.
 fn begin(command: &mut Command, log: &Path) -> Result<(Child, String)> {
-    let words = std::fs::File::options().create(true).append(true).open(log)?;
+    let words = std::fs::File::options()
+        .create(true)
+        .append(true)
+        .open(log)?;
     let said = words.metadata()?.len();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(words);
-    let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(words);
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot start {command:?}"))?;
     let mut line = String::new();
     BufReader::new(child.stdout.take().context("no standard output")?).read_line(&mut line)?;
     if line.trim().is_empty() {
         let status = child.wait()?;
         let words = std::fs::read(log)?;
         let words = words.get(usize::try_from(said)?..).unwrap_or_default();
-        bail!("it does not start ({status}): {}", String::from_utf8_lossy(words).trim());
+        bail!(
+            "it does not start ({status}): {}",
+            String::from_utf8_lossy(words).trim()
+        );
     }
     Ok((child, line.trim().to_owned()))
 }
@@ -97,11 +129,19 @@ fn begin(command: &mut Command, log: &Path) -> Result<(Child, String)> {
 /// Allows the plugin that runs scripts.
 pub(crate) fn allow_scripts(folder: &Path) -> Result<()> {
     let mut command = Command::new(program("vnfmctl"));
-    command.args(["plugin", "allow"]).arg(program("libmgmt_script.so"));
+    command
+        .args(["plugin", "allow"])
+        .arg(program("libmgmt_script.so"));
     command.arg("--dir").arg(folder.join("data/plugins"));
-    let output = command.stdin(Stdio::null()).output().context("cannot start vnfmctl")?;
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot start vnfmctl")?;
     let words = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "the plugin for scripts is not allowed: {words}");
+    ensure!(
+        output.status.success(),
+        "the plugin for scripts is not allowed: {words}"
+    );
     Ok(())
 }
 
@@ -118,7 +158,12 @@ pub(crate) fn pinned(name: &str, core: Option<usize>) -> Command {
 /// What runs a program that is killed when we end, however that may be, and that has so many bytes of addresses.
 fn bound(addresses: u64) -> Command {
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "prlimit", &format!("--as={addresses}")]);
+    command.args([
+        "--pdeathsig",
+        "KILL",
+        "prlimit",
+        &format!("--as={addresses}"),
+    ]);
     command
 }
 
@@ -156,7 +201,10 @@ pub(crate) fn configure(
         config["nfvo"] = nfvo(folder, endpoints)?;
     }
     let optional = [
-        ("vims", json!({"networks": ["default", "127.0.0.1/32", block]})),
+        (
+            "vims",
+            json!({"networks": ["default", "127.0.0.1/32", block]}),
+        ),
         ("hooks", json!({"networks": ["default", "127.0.0.1/32"]})),
     ];
     for (name, value) in optional {
@@ -174,9 +222,11 @@ pub(crate) fn configure(
 fn keystone(folder: &Path, endpoints: &Value) -> Result<Value> {
     let file = folder.join("keystone-password");
     std::fs::write(&file, CLOUD_PASSWORD)?;
-    Ok(json!({"endpoint": endpoints["authUrl"], "user": "nfv", "project": "nfv",
+    Ok(
+        json!({"endpoint": endpoints["authUrl"], "user": "nfv", "project": "nfv",
         "password_file": file, "cache_seconds": 0,
-        "rules": [{"project": "nfv", "gets": {"tenant": "acme", "role": "read"}}]}))
+        "rules": [{"project": "nfv", "gets": {"tenant": "acme", "role": "read"}}]}),
+    )
 }
 
 /// The world's NFVO, for operations of everybody, and for packages of `acme`.
@@ -186,25 +236,39 @@ fn nfvo(folder: &Path, endpoints: &Value) -> Result<Value> {
     let endpoint = endpoints["nfvo"].as_str().context("no NFVO")?;
     let login = json!({"token_endpoint": format!("{endpoint}/token"), "client_id": "vnfm",
         "client_password_file": file});
-    Ok(json!({"endpoint": endpoint, "oauth2": login, "answer_seconds": 2, "grant_seconds": 5,
-        "packages": {"tenants": ["acme"], "wait_seconds": 2, "look_seconds": 1}}))
+    Ok(
+        json!({"endpoint": endpoint, "oauth2": login, "answer_seconds": 2, "grant_seconds": 5,
+        "packages": {"tenants": ["acme"], "wait_seconds": 2, "look_seconds": 1}}),
+    )
 }
 
 fn write(folder: &Path, config: &Value) -> Result<()> {
-    Ok(std::fs::write(folder.join("server.yaml"), serde_yaml::to_string(config)?)?)
+    Ok(std::fs::write(
+        folder.join("server.yaml"),
+        serde_yaml::to_string(config)?,
+    )?)
 }
 
 fn is_known(folder: &Path) -> Result<bool> {
     let mut command = Command::new(program("vnfm-server"));
-    command.arg("check-config").arg(folder.join("server.yaml")).stdin(Stdio::null());
-    Ok(command.output().context("cannot start vnfm-server")?.status.success())
+    command
+        .arg("check-config")
+        .arg(folder.join("server.yaml"))
+        .stdin(Stdio::null());
+    Ok(command
+        .output()
+        .context("cannot start vnfm-server")?
+        .status
+        .success())
 }
 
 /// What is to be found nowhere.
 pub(crate) fn planted(folder: &Path) -> Result<Planted> {
     let config = std::fs::read_to_string(folder.join("world/kubeconfig"))?;
     let config: Value = serde_yaml::from_str(&config)?;
-    let token = config["users"][0]["user"]["token"].as_str().context("no token")?;
+    let token = config["users"][0]["user"]["token"]
+        .as_str()
+        .context("no token")?;
     let mut planted = Planted::default();
     planted.add("a user's password", PASSWORD);
     planted.add("the cloud's password", CLOUD_PASSWORD);
@@ -226,9 +290,16 @@ fn hash() -> Result<String> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
-    child.stdin.take().context("no standard input")?.write_all(PASSWORD.as_bytes())?;
+    child
+        .stdin
+        .take()
+        .context("no standard input")?
+        .write_all(PASSWORD.as_bytes())?;
     let output = child.wait_with_output()?;
     let hash = String::from_utf8(output.stdout)?.trim().to_owned();
-    ensure!(hash.starts_with('$'), "`vnfm-server hash-password` says `{hash}`");
+    ensure!(
+        hash.starts_with('$'),
+        "`vnfm-server hash-password` says `{hash}`"
+    );
     Ok(HASH.get_or_init(|| hash).clone())
 }

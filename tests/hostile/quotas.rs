@@ -49,12 +49,20 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     for (path, name) in LISTS {
         let what = format!("{name}, {AT_ONCE} clients at once");
-        all.push(Case::new("quota", what, move |ground, _| crowd(ground, path, name)));
+        all.push(Case::new("quota", what, move |ground, _| {
+            crowd(ground, path, name)
+        }));
     }
     for from_uri in [false, true] {
-        let way = if from_uri { "from an address" } else { "uploaded" };
+        let way = if from_uri {
+            "from an address"
+        } else {
+            "uploaded"
+        };
         let what = format!("packages {way}, {AT_ONCE} clients at once");
-        all.push(Case::new("quota", what, move |ground, dice| uploads(ground, from_uri, dice)));
+        all.push(Case::new("quota", what, move |ground, dice| {
+            uploads(ground, from_uri, dice)
+        }));
     }
     let what = format!("{MANY} subscriptions of another tenant");
     all.push(Case::new("tenant", what, |ground, _| subscribed(ground)));
@@ -72,8 +80,12 @@ fn at_once(clients: usize, act: impl Fn(usize) -> Result<bool> + Sync) -> Result
             done.fetch_add(usize::from(was_done), Ordering::Relaxed);
             anyhow::Ok(())
         };
-        let threads: Vec<_> = (0..clients).map(|number| scope.spawn(move || act(number))).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| died())?)
+        let threads: Vec<_> = (0..clients)
+            .map(|number| scope.spawn(move || act(number)))
+            .collect();
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().map_err(|_| died())?)
     })?;
     Ok(done.into_inner())
 }
@@ -83,7 +95,12 @@ fn died() -> anyhow::Error {
 }
 
 fn listed(ground: &Ground, path: &str) -> Result<Vec<Value>> {
-    Ok(ground.clients.page("tina", path)?.as_array().cloned().unwrap_or_default())
+    Ok(ground
+        .clients
+        .page("tina", path)?
+        .as_array()
+        .cloned()
+        .unwrap_or_default())
 }
 
 fn crowd(ground: &mut Ground, path: &str, name: &str) -> Result<()> {
@@ -101,7 +118,12 @@ fn crowd(ground: &mut Ground, path: &str, name: &str) -> Result<()> {
         };
         let answer = ground.clients.json("tina", ("POST", path), &body)?;
         let is_known = matches!(answer.status, 201 | 403 | 409 | 422 | 429 | 503 | 507);
-        ensure!(is_known, "POST {path} is answered {}: {}", answer.status, answer.text());
+        ensure!(
+            is_known,
+            "POST {path} is answered {}: {}",
+            answer.status,
+            answer.text()
+        );
         Ok(answer.status == 201)
     })?;
     let mut there = listed(ground, path)?;
@@ -109,11 +131,21 @@ fn crowd(ground: &mut Ground, path: &str, name: &str) -> Result<()> {
     there.retain(|one| one["id"] != ground.fixture.cluster.as_str());
     for one in &there {
         let id = one["id"].as_str().unwrap_or_default();
-        ground.clients.send("tina", ("DELETE", &format!("{path}/{id}")), None)?;
+        ground
+            .clients
+            .send("tina", ("DELETE", &format!("{path}/{id}")), None)?;
     }
     forget_packages(ground)?;
-    ensure!(there.len() <= FEW, "{} {name} where {FEW} are allowed", there.len());
-    ensure!(done == there.len(), "{done} {name} were made, and {} are there", there.len());
+    ensure!(
+        there.len() <= FEW,
+        "{} {name} where {FEW} are allowed",
+        there.len()
+    );
+    ensure!(
+        done == there.len(),
+        "{done} {name} were made, and {} are there",
+        there.len()
+    );
     ensure!(done > 0, "no {name} can be made at all");
     Ok(())
 }
@@ -122,8 +154,13 @@ fn crowd(ground: &mut Ground, path: &str, name: &str) -> Result<()> {
 fn tiny_vnfd(ground: &Ground) -> Result<String> {
     let (sample, vnfd) = ground.samples.last().context("no sample")?;
     let archive = sample.archive()?;
-    let (_, onboarded) = ground.onboard("tina", &archive)?.map_err(anyhow::Error::msg)?;
-    ensure!(onboarded == *vnfd, "another `vnfdId` than the sample's: {onboarded}");
+    let (_, onboarded) = ground
+        .onboard("tina", &archive)?
+        .map_err(anyhow::Error::msg)?;
+    ensure!(
+        onboarded == *vnfd,
+        "another `vnfdId` than the sample's: {onboarded}"
+    );
     Ok(onboarded)
 }
 
@@ -131,7 +168,11 @@ fn forget_packages(ground: &Ground) -> Result<()> {
     let packages = "/vnfpkgm/v2/vnf_packages";
     for one in listed(ground, packages)? {
         let path = format!("{packages}/{}", one["id"].as_str().unwrap_or_default());
-        ground.clients.json("tina", ("PATCH", &path), &json!({"operationalState": "DISABLED"}))?;
+        ground.clients.json(
+            "tina",
+            ("PATCH", &path),
+            &json!({"operationalState": "DISABLED"}),
+        )?;
         let gone = ground.clients.send("tina", ("DELETE", &path), None)?;
         ensure!(gone.is_success(), "a package does not go: {}", gone.text());
     }
@@ -148,21 +189,30 @@ pub(crate) fn padded(ground: &Ground, bytes: usize, dice: &mut Dice) -> Result<V
             *content = text.replace(vnfd, &new).into_bytes();
         }
     }
-    let padding = (0..bytes / 8).flat_map(|_| dice.roll().to_le_bytes()).collect();
+    let padding = (0..bytes / 8)
+        .flat_map(|_| dice.roll().to_le_bytes())
+        .collect();
     files.insert("Files/padding".into(), padding);
-    archive(files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())))
+    archive(
+        files
+            .iter()
+            .map(|(name, bytes)| (name.as_str(), bytes.as_slice())),
+    )
 }
 
 fn uploads(ground: &mut Ground, from_uri: bool, dice: &mut Dice) -> Result<()> {
     let packages = "/vnfpkgm/v2/vnf_packages";
-    let archives: Vec<_> =
-        (0..AT_ONCE).map(|_| padded(ground, PACKAGE, dice)).collect::<Result<_>>()?;
+    let archives: Vec<_> = (0..AT_ONCE)
+        .map(|_| padded(ground, PACKAGE, dice))
+        .collect::<Result<_>>()?;
     let ids: Vec<_> = archives
         .iter()
         .map(|_| ground.make("tina", packages, &json!({})))
         .collect::<Result<_>>()?;
-    let urls: Vec<_> =
-        archives.iter().map(|archive| ground.issuer.offer(archive.clone())).collect();
+    let urls: Vec<_> = archives
+        .iter()
+        .map(|archive| ground.issuer.offer(archive.clone()))
+        .collect();
     let sent = at_once(AT_ONCE, |number| {
         let path = format!("{packages}/{}/package_content", ids[number]);
         let clients = &ground.clients;
@@ -180,7 +230,10 @@ fn uploads(ground: &mut Ground, from_uri: bool, dice: &mut Dice) -> Result<()> {
     ensure!(sent? > 0, "no package is taken at all");
     let (onboarded, size) = (there?, archives[0].len() as u64);
     let held = onboarded as u64 * size;
-    ensure!(held <= BYTES, "{onboarded} packages of {size} bytes in {BYTES}");
+    ensure!(
+        held <= BYTES,
+        "{onboarded} packages of {size} bytes in {BYTES}"
+    );
     ensure!(onboarded > 0, "no package is on-boarded");
     Ok(())
 }
@@ -191,12 +244,22 @@ fn settled(ground: &Ground, ids: &[String]) -> Result<usize> {
     loop {
         let mut states = Vec::new();
         for id in ids {
-            let page = ground.clients.page("tina", &format!("/vnfpkgm/v2/vnf_packages/{id}"))?;
-            states.push(page["onboardingState"].as_str().unwrap_or_default().to_owned());
+            let page = ground
+                .clients
+                .page("tina", &format!("/vnfpkgm/v2/vnf_packages/{id}"))?;
+            states.push(
+                page["onboardingState"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+            );
         }
         let is_on_its_way = |state: &String| matches!(state.as_str(), "UPLOADING" | "PROCESSING");
         if !states.iter().any(is_on_its_way) || began.elapsed().as_secs() > 10 {
-            ensure!(!states.iter().any(is_on_its_way), "packages are still {states:?}");
+            ensure!(
+                !states.iter().any(is_on_its_way),
+                "packages are still {states:?}"
+            );
             return Ok(states.iter().filter(|state| *state == "ONBOARDED").count());
         }
         std::thread::park_timeout(std::time::Duration::from_millis(20));
@@ -214,10 +277,15 @@ fn used(ground: &Ground) -> Result<u64> {
 /// What the stories of the victim cost.
 fn stories(ground: &Ground) -> Result<u64> {
     let before = used(ground)?;
-    let (list, body) = ("/vnflcm/v2/vnf_instances", json!({"vnfdId": ground.fixture.calm_vnfd}));
+    let (list, body) = (
+        "/vnflcm/v2/vnf_instances",
+        json!({"vnfdId": ground.fixture.calm_vnfd}),
+    );
     for _ in 0..STORIES {
         let made = ground.make("vera", list, &body)?;
-        ground.clients.send("vera", ("DELETE", &format!("{list}/{made}")), None)?;
+        ground
+            .clients
+            .send("vera", ("DELETE", &format!("{list}/{made}")), None)?;
     }
     Ok(used(ground)? - before)
 }
@@ -235,21 +303,32 @@ fn subscribed(ground: &mut Ground) -> Result<()> {
         Ok(true)
     })?;
     let page = ground.clients.page("bob", path)?;
-    let ids: Vec<_> =
-        page.as_array().into_iter().flatten().filter_map(|one| one["id"].as_str()).collect();
+    let ids: Vec<_> = page
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|one| one["id"].as_str())
+        .collect();
     let beside = stories(ground);
     at_once(8, |number| {
         for id in ids.iter().skip(number).step_by(8) {
-            ground.clients.send("bob", ("DELETE", &format!("{path}/{id}")), None)?;
+            ground
+                .clients
+                .send("bob", ("DELETE", &format!("{path}/{id}")), None)?;
         }
         Ok(true)
     })?;
     let beside = beside?;
-    let events = ground
-        .clients
-        .page("vera", &format!("/vnfm/v1/events?after={}", ground.fixture.calm_events))?;
+    let events = ground.clients.page(
+        "vera",
+        &format!("/vnfm/v1/events?after={}", ground.fixture.calm_events),
+    )?;
     ground.fixture.calm_events = events["next"].as_u64().unwrap_or_default();
-    ensure!(ids.len() > 50, "only {} subscriptions can be made", ids.len());
+    ensure!(
+        ids.len() > 50,
+        "only {} subscriptions can be made",
+        ids.len()
+    );
     ensure!(
         beside <= alone * 2 + MORE,
         "I9: {STORIES} stories of the victim cost {beside}/100 s of the processor beside {} subscriptions of \
@@ -266,10 +345,16 @@ fn one_namespace(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
     for user in ["ann", "beth"] {
         vims.push(ground.register(user, &["--name", "own", "--config-file", &cluster])?);
     }
-    let found = ground.samples.iter().rev().find(|(sample, _)| sample.is_kubernetes());
+    let found = ground
+        .samples
+        .iter()
+        .rev()
+        .find(|(sample, _)| sample.is_kubernetes());
     let (sample, vnfd) = found.context("no sample for Kubernetes")?.clone();
     // Where it is refused, it is the one that `bob` has from the beginning.
-    let (package, _) = ground.onboard("bob", &sample.archive()?)?.unwrap_or_default();
+    let (package, _) = ground
+        .onboard("bob", &sample.archive()?)?
+        .unwrap_or_default();
     let mut instances = Vec::new();
     let mut states = Vec::new();
     for (user, vim) in ["olga", "bob"].into_iter().zip(&vims) {
@@ -280,8 +365,13 @@ fn one_namespace(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
         let state = match begun {
             Begun::Op(op) => {
                 let end = story::settle(ground, user, &op, std::time::Duration::from_secs(10))?;
-                ground.clients.page(user, &format!("/vnfm/v1/op_occs/{op}/log"))?;
-                end["operationState"].as_str().unwrap_or_default().to_owned()
+                ground
+                    .clients
+                    .page(user, &format!("/vnfm/v1/op_occs/{op}/log"))?;
+                end["operationState"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned()
             }
             Begun::Refused(answer) => answer.text(),
         };
@@ -292,15 +382,24 @@ fn one_namespace(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
         story::away(ground, user, instance, dice)?;
     }
     for (user, vim) in ["ann", "beth"].into_iter().zip(&vims) {
-        let gone = ground.clients.send(user, ("DELETE", &format!("/vnfm/v1/vims/{vim}")), None)?;
+        let gone = ground
+            .clients
+            .send(user, ("DELETE", &format!("/vnfm/v1/vims/{vim}")), None)?;
         ensure!(gone.is_success(), "a VIM does not go: {}", gone.text());
     }
     if !package.is_empty() {
         let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
-        ground.clients.json("bob", ("PATCH", &path), &json!({"operationalState": "DISABLED"}))?;
+        ground.clients.json(
+            "bob",
+            ("PATCH", &path),
+            &json!({"operationalState": "DISABLED"}),
+        )?;
         ground.clients.send("bob", ("DELETE", &path), None)?;
     }
     ensure!(states[0] == "COMPLETED", "the first one is {}", states[0]);
-    ensure!(states[1] != "COMPLETED", "the second one takes what the first one has");
+    ensure!(
+        states[1] != "COMPLETED",
+        "the second one takes what the first one has"
+    );
     Ok(())
 }

@@ -47,7 +47,10 @@ impl Report {
     /// Something did not hold.
     pub(crate) fn fail(&mut self, failure: Failure) {
         let why: String = failure.why.chars().take(700).collect();
-        eprintln!("FAILED {} {} ({}): {why}", failure.case, failure.class, failure.what);
+        eprintln!(
+            "FAILED {} {} ({}): {why}",
+            failure.case, failure.class, failure.what
+        );
         self.failed.push(failure);
     }
 }

@@ -115,8 +115,13 @@ pub(crate) fn settle(
     }
     let end = end.with_context(|| format!("I1: operation `{op}` does not end"))?;
     let state = end["operationState"].as_str().unwrap_or_default();
-    let has_cause = end["error"]["detail"].as_str().is_some_and(|detail| !detail.is_empty());
-    ensure!(state == "COMPLETED" || has_cause, "I1: {state} without a cause: {end}");
+    let has_cause = end["error"]["detail"]
+        .as_str()
+        .is_some_and(|detail| !detail.is_empty());
+    ensure!(
+        state == "COMPLETED" || has_cause,
+        "I1: {state} without a cause: {end}"
+    );
     Ok(end)
 }
 
@@ -126,7 +131,12 @@ pub(crate) fn settle(
 /// Where they cannot be read.
 pub(crate) fn operations(ground: &Ground, user: &str, instance: &str) -> Result<Vec<Value>> {
     let path = format!("/vnflcm/v2/vnf_lcm_op_occs?filter=(eq,vnfInstanceId,{instance})");
-    Ok(ground.clients.page(user, &path)?.as_array().cloned().unwrap_or_default())
+    Ok(ground
+        .clients
+        .page(user, &path)?
+        .as_array()
+        .cloned()
+        .unwrap_or_default())
 }
 
 /// Brings an instance away, by one of the ways on where it has stopped.
@@ -149,13 +159,20 @@ pub(crate) fn away(ground: &mut Ground, user: &str, instance: &str, dice: &mut D
                 DRIVEN.contains(&state) || state == "FAILED_TEMP"
             })
             .collect();
-        ensure!(open.len() < 2, "I8: two operations of one instance are open: {open:?}");
+        ensure!(
+            open.len() < 2,
+            "I8: two operations of one instance are open: {open:?}"
+        );
         if let Some(op) = open.first() {
             let id = op["id"].as_str().unwrap_or_default().to_owned();
             if op["operationState"] == "FAILED_TEMP" {
                 // A rollback or a retry may be impossible; to fail it is not.
                 let ways = ["retry", "rollback", "fail"];
-                let way = if attempt > 2 { "fail" } else { *dice.pick(&ways) };
+                let way = if attempt > 2 {
+                    "fail"
+                } else {
+                    *dice.pick(&ways)
+                };
                 let way = format!("/vnflcm/v2/vnf_lcm_op_occs/{id}/{way}");
                 let answer = ground.clients.send(user, ("POST", &way), None)?;
                 last = format!("{way}: {} {}", answer.status, answer.text());
@@ -193,7 +210,10 @@ pub(crate) fn life(
         match begin(ground, user, (instance, operation), request)? {
             Begun::Op(op) => {
                 let end = settle(ground, user, &op, patience)?;
-                let state = end["operationState"].as_str().unwrap_or_default().to_owned();
+                let state = end["operationState"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned();
                 let is_done = state == "COMPLETED";
                 states.push(state);
                 if !is_done {

@@ -74,7 +74,12 @@ impl Issuer {
                 std::thread::spawn(move || drop(answer(stream, (&says, &key), &shelf)));
             }
         });
-        Ok(Self { address, pair, says, archives })
+        Ok(Self {
+            address,
+            pair,
+            says,
+            archives,
+        })
     }
 
     /// The address of an archive.
@@ -114,7 +119,10 @@ fn answer(
     let mut request = [0; 4096];
     let length = stream.read(&mut request)?;
     let request = String::from_utf8_lossy(&request[..length]);
-    let wanted = request.split_whitespace().nth(1).and_then(|path| path.strip_prefix("/archives/"));
+    let wanted = request
+        .split_whitespace()
+        .nth(1)
+        .and_then(|path| path.strip_prefix("/archives/"));
     if let Some(number) = wanted.and_then(|number| number.parse::<usize>().ok()) {
         let shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
         let archive = shelf.get(number).cloned().unwrap_or_default();
@@ -164,11 +172,23 @@ fn lies() -> Vec<(String, Value, Value)> {
     let mut add = |name: &str, header: Value, claims: Value| {
         all.push((name.to_owned(), header, claims));
     };
-    add("`crit` that nobody knows", json!({"crit": ["b64"], "b64": true}), json!({}));
+    add(
+        "`crit` that nobody knows",
+        json!({"crit": ["b64"], "b64": true}),
+        json!({}),
+    );
     add("`crit` that is empty", json!({"crit": []}), json!({}));
-    add("of a key that nobody has", json!({"kid": "second"}), json!({}));
+    add(
+        "of a key that nobody has",
+        json!({"kid": "second"}),
+        json!({}),
+    );
     add("`alg` none", json!({"alg": "none"}), json!({}));
-    add("`alg` with a shared secret", json!({"alg": "HS256"}), json!({}));
+    add(
+        "`alg` with a shared secret",
+        json!({"alg": "HS256"}),
+        json!({}),
+    );
     add("`alg` of another key", json!({"alg": "RS256"}), json!({}));
     add(
         "with a key of its own",
@@ -179,18 +199,36 @@ fn lies() -> Vec<(String, Value, Value)> {
         add(&format!("without `{name}`"), json!({}), json!({name: null}));
         for text in grammar::cores() {
             let text: String = text.chars().take(2000).collect();
-            add(&format!("`{name}` is hostile"), json!({}), json!({name: text}));
+            add(
+                &format!("`{name}` is hostile"),
+                json!({}),
+                json!({name: text}),
+            );
         }
     }
     add("that has ended", json!({}), json!({"exp": 1}));
     add("that has not begun", json!({}), json!({"nbf": LATER - 1}));
     add("without a tenant", json!({}), json!({"tenant": null}));
-    add("for the operator's tenant", json!({}), json!({"tenant": "default"}));
+    add(
+        "for the operator's tenant",
+        json!({}),
+        json!({"tenant": "default"}),
+    );
     // What looks like a name is one.
-    let is_name = |text: &String| text.chars().all(|one| one.is_ascii_alphanumeric() || one == '-');
-    for text in grammar::cores().into_iter().filter(|text| !is_name(text) || text.len() > 100) {
+    let is_name = |text: &String| {
+        text.chars()
+            .all(|one| one.is_ascii_alphanumeric() || one == '-')
+    };
+    for text in grammar::cores()
+        .into_iter()
+        .filter(|text| !is_name(text) || text.len() > 100)
+    {
         let text: String = text.chars().take(2000).collect();
-        add("for a tenant that cannot be", json!({}), json!({"tenant": text}));
+        add(
+            "for a tenant that cannot be",
+            json!({}),
+            json!({"tenant": text}),
+        );
     }
     all
 }
@@ -199,11 +237,15 @@ fn lies() -> Vec<(String, Value, Value)> {
 pub(crate) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     for (name, header, changed) in lies() {
-        all.push(Case::new("token", format!("a token {name}: {changed}"), move |ground, _| {
-            let token = forged(&ground.issuer, &header, &changed)?;
-            refused(ground, "authorization", &format!("Bearer {token}"))?;
-            good(ground)
-        }));
+        all.push(Case::new(
+            "token",
+            format!("a token {name}: {changed}"),
+            move |ground, _| {
+                let token = forged(&ground.issuer, &header, &changed)?;
+                refused(ground, "authorization", &format!("Bearer {token}"))?;
+                good(ground)
+            },
+        ));
     }
     let keys = [
         Keys::Endless,
@@ -218,25 +260,36 @@ pub(crate) fn cases() -> Vec<Case> {
         Keys::Redirect(([0, 0, 0, 0], 0).into()),
     ];
     for keys in keys {
-        all.push(Case::new("token", format!("keys: {keys:?}"), move |ground, _| {
-            let says = match keys {
-                Keys::Redirect(_) => Keys::Redirect(ground.canary.address()),
-                ref keys => keys.clone(),
-            };
-            ground.issuer.say(says);
-            let token = forged(&ground.issuer, &json!({"kid": "unknown"}), &json!({}))?;
-            let refusal = refused(ground, "authorization", &format!("Bearer {token}"));
-            ground.issuer.say(Keys::True);
-            refusal?;
-            good(ground)
-        }));
+        all.push(Case::new(
+            "token",
+            format!("keys: {keys:?}"),
+            move |ground, _| {
+                let says = match keys {
+                    Keys::Redirect(_) => Keys::Redirect(ground.canary.address()),
+                    ref keys => keys.clone(),
+                };
+                ground.issuer.say(says);
+                let token = forged(&ground.issuer, &json!({"kid": "unknown"}), &json!({}))?;
+                let refusal = refused(ground, "authorization", &format!("Bearer {token}"));
+                ground.issuer.say(Keys::True);
+                refusal?;
+                good(ground)
+            },
+        ));
     }
     for text in grammar::cores() {
         let shown: String = text.chars().take(40).collect();
-        all.push(Case::new("token", format!("of Keystone: {shown:?}"), move |ground, _| {
-            let text: String = text.chars().filter(|one| (' '..='~').contains(one)).collect();
-            refused(ground, "x-auth-token", &text[..text.len().min(4000)])
-        }));
+        all.push(Case::new(
+            "token",
+            format!("of Keystone: {shown:?}"),
+            move |ground, _| {
+                let text: String = text
+                    .chars()
+                    .filter(|one| (' '..='~').contains(one))
+                    .collect();
+                refused(ground, "x-auth-token", &text[..text.len().min(4000)])
+            },
+        ));
     }
     all
 }
@@ -272,7 +325,9 @@ fn forged(issuer: &Issuer, header: &Value, changed: &Value) -> Result<String> {
 }
 
 fn merge(into: &mut Value, patch: &Value) {
-    let Some(into) = into.as_object_mut() else { return };
+    let Some(into) = into.as_object_mut() else {
+        return;
+    };
     for (name, value) in patch.as_object().into_iter().flatten() {
         if value.is_null() {
             into.remove(name);
@@ -286,14 +341,20 @@ fn merge(into: &mut Value, patch: &Value) {
 fn refused(ground: &Ground, header: &str, token: &str) -> Result<()> {
     for path in ["/vnflcm/v2/vnf_instances", "/vnfm/v1/secrets"] {
         let status = ground.clients.with_header((header, token), path)?;
-        ensure!(matches!(status, 400 | 401 | 403 | 429 | 503), "GET {path} is answered {status}");
+        ensure!(
+            matches!(status, 400 | 401 | 403 | 429 | 503),
+            "GET {path} is answered {status}"
+        );
     }
     Ok(())
 }
 
 /// The good one is taken, and is no operator's.
 fn good(ground: &Ground) -> Result<()> {
-    let header = Header { kid: Some(KID.to_owned()), ..Header::new(Algorithm::ES256) };
+    let header = Header {
+        kid: Some(KID.to_owned()),
+        ..Header::new(Algorithm::ES256)
+    };
     let token = ground.issuer.signed(&header, &claims())?;
     for (path, wanted) in [("/vnflcm/v2/vnf_instances", 200), ("/vnfm/v1/secrets", 403)] {
         let said = ("authorization", format!("Bearer {token}"));
@@ -304,7 +365,10 @@ fn good(ground: &Ground) -> Result<()> {
             std::thread::park_timeout(Duration::from_millis(100));
             status = ground.clients.with_header((said.0, &said.1), path)?;
         }
-        ensure!(status == wanted, "the good token is answered {status} at {path}");
+        ensure!(
+            status == wanted,
+            "the good token is answered {status} at {path}"
+        );
     }
     Ok(())
 }

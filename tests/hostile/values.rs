@@ -58,14 +58,18 @@ pub(crate) fn bodies(learnt: &Learnt) -> Result<Vec<Case>> {
 
 /// The members of a sample's request over those that the document invents.
 fn merge(example: &mut Value, own: Value) {
-    let (Some(example), Value::Object(own)) = (example.as_object_mut(), own) else { return };
+    let (Some(example), Value::Object(own)) = (example.as_object_mut(), own) else {
+        return;
+    };
     example.retain(|name, _| name == "additionalParams");
     example.extend(own);
 }
 
 /// Whether a member is one whose value nobody may see again.
 fn is_secret(pointer: &str) -> bool {
-    ["accessInfo", "authentication", "assword", "params"].iter().any(|part| pointer.contains(part))
+    ["accessInfo", "authentication", "assword", "params"]
+        .iter()
+        .any(|part| pointer.contains(part))
         && !pointer.contains("additionalParams")
 }
 
@@ -79,8 +83,12 @@ fn body(
     } else {
         grammar::value(dice)
     };
-    let mut body: Value =
-        serde_json::from_str(&request.body.to_string().replace("@VIM@", &ground.fixture.cloud))?;
+    let mut body: Value = serde_json::from_str(
+        &request
+            .body
+            .to_string()
+            .replace("@VIM@", &ground.fixture.cloud),
+    )?;
     if let Some(place) = body.pointer_mut(pointer) {
         *place = value;
     }
@@ -92,28 +100,48 @@ fn body(
     for (name, id) in &ground.fixture.ids {
         path = path.replace(name.as_str(), id);
     }
-    let kind = if request.method == "PATCH" { PATCH } else { JSON };
+    let kind = if request.method == "PATCH" {
+        PATCH
+    } else {
+        JSON
+    };
     let text = body.to_string();
-    let answer =
-        ground.clients.send("ann", (&request.method, &path), Some((kind, text.as_bytes())))?;
+    let answer = ground.clients.send(
+        "ann",
+        (&request.method, &path),
+        Some((kind, text.as_bytes())),
+    )?;
     tidy(ground, &path, &answer, dice)?;
     story::away(ground, "ann", &instance, dice)?;
     let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
     let gone = ground.clients.send("ann", ("DELETE", &path), None)?;
-    ensure!(gone.is_success(), "a package without content does not go: {}", gone.text());
+    ensure!(
+        gone.is_success(),
+        "a package without content does not go: {}",
+        gone.text()
+    );
     Ok(())
 }
 
 /// Brings away what a request has made.
 fn tidy(ground: &mut Ground, path: &str, answer: &Answer, dice: &mut Dice) -> Result<()> {
-    let Some(id) = answer.made() else { return Ok(()) };
+    let Some(id) = answer.made() else {
+        return Ok(());
+    };
     if answer.status == 202 {
         story::settle(ground, "ann", &id, PATIENCE)?;
     } else if answer.status == 201 && path.ends_with("/vnf_instances") {
         story::away(ground, "ann", &id, dice)?;
     } else if answer.status == 201 {
-        let gone = ground.clients.send("ann", ("DELETE", &format!("{path}/{id}")), None)?;
-        ensure!(gone.is_success(), "what was made does not go: {} {}", gone.status, gone.text());
+        let gone = ground
+            .clients
+            .send("ann", ("DELETE", &format!("{path}/{id}")), None)?;
+        ensure!(
+            gone.is_success(),
+            "what was made does not go: {} {}",
+            gone.status,
+            gone.text()
+        );
     }
     Ok(())
 }
@@ -122,7 +150,11 @@ fn tidy(ground: &mut Ground, path: &str, answer: &Answer, dice: &mut Dice) -> Re
 /// their end.
 pub(crate) fn parameters(learnt: &Learnt, most: usize, dice: &mut Dice) -> Vec<Case> {
     let mut all = Vec::new();
-    for (sample, vnfd) in learnt.samples.iter().filter(|(sample, _)| sample.is_kubernetes()) {
+    for (sample, vnfd) in learnt
+        .samples
+        .iter()
+        .filter(|(sample, _)| sample.is_kubernetes())
+    {
         for name in sample.variables() {
             let pointer = format!("/additionalParams/{name}");
             for text in grammar::cores() {
@@ -134,7 +166,12 @@ pub(crate) fn parameters(learnt: &Learnt, most: usize, dice: &mut Dice) -> Vec<C
     for _ in 0..(most / 16).max(40) {
         let (sample, vnfd) = dice.pick(&learnt.samples);
         let places = leaves(&sample.request("instantiate", "@VIM@"), false);
-        all.push(parameter((sample, vnfd), dice.pick(&places).clone(), "olga", None));
+        all.push(parameter(
+            (sample, vnfd),
+            dice.pick(&places).clone(),
+            "olga",
+            None,
+        ));
     }
     all
 }
@@ -146,7 +183,12 @@ fn parameter(
     text: Option<String>,
 ) -> Case {
     let (sample, vnfd) = (sample.clone(), vnfd.to_owned());
-    let shown: String = text.as_deref().unwrap_or("hostile").chars().take(40).collect();
+    let shown: String = text
+        .as_deref()
+        .unwrap_or("hostile")
+        .chars()
+        .take(40)
+        .collect();
     let what = format!("{} `{pointer}` as {user}: {shown:?}", sample.name);
     Case::new("parameter", what, move |ground, dice| {
         let text = text.clone().unwrap_or_else(|| grammar::text(dice));
@@ -156,8 +198,14 @@ fn parameter(
             request["additionalParams"]["namespace"] = json!("web");
         }
         put(&mut request, &pointer, json!(text));
-        let asked = request["additionalParams"]["namespace"].as_str().unwrap_or_default();
-        let asked = if is_label(asked) { asked.to_owned() } else { String::new() };
+        let asked = request["additionalParams"]["namespace"]
+            .as_str()
+            .unwrap_or_default();
+        let asked = if is_label(asked) {
+            asked.to_owned()
+        } else {
+            String::new()
+        };
         let instance = story::create(ground, user, &vnfd)?;
         let steps = [("instantiate".to_owned(), request)];
         let states = story::life(ground, (user, &instance), &steps, PATIENCE)?;
@@ -172,7 +220,9 @@ fn parameter(
 fn is_label(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with("kube-")
-        && text.chars().all(|one| one.is_ascii_alphanumeric() || one == '-')
+        && text
+            .chars()
+            .all(|one| one.is_ascii_alphanumeric() || one == '-')
 }
 
 /// Puts a value where a pointer shows, making what is missing on the way.
@@ -192,20 +242,28 @@ fn put(value: &mut Value, pointer: &str, new: Value) {
 pub(crate) fn terminals() -> Vec<Case> {
     let mut all = Vec::new();
     for words in PRINTS {
-        for name in ["\u{1b}]0;owned\u{7}\u{1b}[2J", "\u{9b}31m\u{85}", "\u{202e}exe\u{2066}\r"] {
+        for name in [
+            "\u{1b}]0;owned\u{7}\u{1b}[2J",
+            "\u{9b}31m\u{85}",
+            "\u{202e}exe\u{2066}\r",
+        ] {
             let what = format!("vnfmctl {} with {name:?}", words.join(" "));
             all.push(Case::new("terminal", what, move |ground, dice| {
                 let body = json!({"vnfdId": ground.samples[0].1, "vnfInstanceName": name,
                     "vnfInstanceDescription": name});
                 let instance = ground.make("olga", "/vnflcm/v2/vnf_instances", &body)?;
                 let after = ground.fixture.events.to_string();
-                let mut words: Vec<_> =
-                    words.iter().map(|word| word.replace('@', &instance)).collect();
+                let mut words: Vec<_> = words
+                    .iter()
+                    .map(|word| word.replace('@', &instance))
+                    .collect();
                 if words[0] == "events" {
                     words.extend(["--after".into(), after]);
                 }
                 let words: Vec<_> = words.iter().map(String::as_str).collect();
-                let said = ground.vnfmctl("olga", &words).unwrap_or_else(|why| why.to_string());
+                let said = ground
+                    .vnfmctl("olga", &words)
+                    .unwrap_or_else(|why| why.to_string());
                 story::away(ground, "olga", &instance, dice)?;
                 let raw = said.chars().find(|one| is_raw(*one));
                 ensure!(raw.is_none(), "vnfmctl prints {raw:?} as it is: {said:?}");

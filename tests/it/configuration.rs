@@ -32,7 +32,10 @@ fn the_page_of_the_configuration_is_current() {
 
 #[test]
 fn no_two_members_have_one_variable() {
-    let mut names: Vec<_> = members().into_iter().map(|member| member.variable).collect();
+    let mut names: Vec<_> = members()
+        .into_iter()
+        .map(|member| member.variable)
+        .collect();
     let all = names.len();
     names.sort();
     names.dedup();
@@ -43,6 +46,12 @@ fn no_two_members_have_one_variable() {
 #[test]
 fn the_example_of_the_page_is_right() {
     let page = page();
-    let example = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let example = page
+        .split("```yaml\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
     assert_eq!(example_mistakes(example), Vec::<String>::new());
 }

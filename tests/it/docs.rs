@@ -4,8 +4,20 @@ use std::path::Path;
 
 use vnfm_tests::sources::{Source, files, root};
 
-const PAPERS: &[&str] = &["docs", "crates", "plugins", "vnfd-samples", "schemas", "tests"];
-const AT_THE_TOP: &[&str] = &["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
+const PAPERS: &[&str] = &[
+    "docs",
+    "crates",
+    "plugins",
+    "vnfd-samples",
+    "schemas",
+    "tests",
+];
+const AT_THE_TOP: &[&str] = &[
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+];
 
 fn papers() -> Vec<Source> {
     let mut papers = files(PAPERS, ".md").unwrap();
@@ -34,7 +46,11 @@ fn links(text: &str) -> Vec<String> {
             .map(|(n, part)| if n % 2 == 0 { part } else { "code" })
             .collect();
         found.extend(
-            prose.split("](").skip(1).filter_map(|rest| rest.split(')').next()).map(str::to_owned),
+            prose
+                .split("](")
+                .skip(1)
+                .filter_map(|rest| rest.split(')').next())
+                .map(str::to_owned),
         );
     }
     found
@@ -61,7 +77,11 @@ fn every_link_leads_somewhere() {
             }
         }
     }
-    assert!(dead.is_empty(), "links that lead nowhere:\n{}", dead.join("\n"));
+    assert!(
+        dead.is_empty(),
+        "links that lead nowhere:\n{}",
+        dead.join("\n")
+    );
 }
 
 #[test]
@@ -70,7 +90,9 @@ fn headings_that_links_name_are_there() {
     for paper in papers() {
         let folder = root().join(&paper.path).parent().unwrap().to_path_buf();
         for link in links(&paper.text) {
-            let Some((file, heading)) = link.split_once('#') else { continue };
+            let Some((file, heading)) = link.split_once('#') else {
+                continue;
+            };
             if file.contains("://")
                 || !(file.is_empty()
                     || Path::new(file).extension().is_some_and(|kind| kind == "md"))
@@ -87,16 +109,24 @@ fn headings_that_links_name_are_there() {
             }
         }
     }
-    assert!(dead.is_empty(), "headings that are not there:\n{}", dead.join("\n"));
+    assert!(
+        dead.is_empty(),
+        "headings that are not there:\n{}",
+        dead.join("\n")
+    );
 }
 
 /// A paper's headings as a browser names them.
 fn headings(text: &str) -> impl Iterator<Item = String> {
-    text.lines().filter(|line| line.starts_with('#')).map(|line| {
-        let words = line.trim_start_matches('#').trim().to_lowercase();
-        let kept = words.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-        kept.collect::<String>().replace(' ', "-")
-    })
+    text.lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| {
+            let words = line.trim_start_matches('#').trim().to_lowercase();
+            let kept = words
+                .chars()
+                .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+            kept.collect::<String>().replace(' ', "-")
+        })
 }
 
 #[test]
@@ -114,7 +144,9 @@ fn papers_tell_nothing_of_our_machines() {
 #[test]
 fn every_test_of_the_conformance_page_is_there() {
     let page = std::fs::read_to_string(root().join("docs/conformance.md")).unwrap();
-    let rows = page.lines().filter(|line| line.starts_with("| ") && line.contains(".rs) `"));
+    let rows = page
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.contains(".rs) `"));
     let mut named = 0;
     for row in rows {
         let cell = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
@@ -123,7 +155,10 @@ fn every_test_of_the_conformance_page_is_there() {
             let text = std::fs::read_to_string(root().join("docs").join(file)).unwrap();
             for test in part.split('`').skip(1).step_by(2) {
                 named += 1;
-                assert!(text.contains(&format!("fn {test}(")), "no test `{test}` in {file}");
+                assert!(
+                    text.contains(&format!("fn {test}(")),
+                    "no test `{test}` in {file}"
+                );
             }
         }
     }

@@ -11,9 +11,21 @@ const PAGE: usize = 80;
 const SAYS: &[(&str, &str, &[&str])] = &[
     ("vnfm", "embed", &["COMPLETED: None", "the cluster is VIM "]),
     ("vnfm", "own_driver", &["Completed, on the cloud: 1"]),
-    ("vnfm", "own_nfvo", &["asked for INSTANTIATE with ", "\nCompleted"]),
-    ("vnfm", "own_hooks", &["instantiate_end of ", "Completed, {\"counted\": Number("]),
-    ("vnfm", "own_store", &["an_instance_is_read_as_it_was_written: ", " rules hold"]),
+    (
+        "vnfm",
+        "own_nfvo",
+        &["asked for INSTANTIATE with ", "\nCompleted"],
+    ),
+    (
+        "vnfm",
+        "own_hooks",
+        &["instantiate_end of ", "Completed, {\"counted\": Number("],
+    ),
+    (
+        "vnfm",
+        "own_store",
+        &["an_instance_is_read_as_it_was_written: ", " rules hold"],
+    ),
     (
         "vnfm",
         "events",
@@ -33,7 +45,11 @@ const SAYS: &[(&str, &str, &[&str])] = &[
             "still Instantiated, nothing runs: true",
         ],
     ),
-    ("vnfm", "one_thread", &["dropped in ", "resumed to Completed, 2 VNFCs"]),
+    (
+        "vnfm",
+        "one_thread",
+        &["dropped in ", "resumed to Completed, 2 VNFCs"],
+    ),
     (
         "vnfm-server",
         "nested",
@@ -50,7 +66,13 @@ const SAYS: &[(&str, &str, &[&str])] = &[
 /// The program, which lies beside the folder of the test programs.
 fn built(package: &str, name: &str) -> PathBuf {
     let program = std::env::current_exe().unwrap();
-    let example = program.parent().unwrap().parent().unwrap().join("examples").join(name);
+    let example = program
+        .parent()
+        .unwrap()
+        .parent()
+        .unwrap()
+        .join("examples")
+        .join(name);
     assert!(
         example.exists(),
         "`{}` is not there: `cargo test --workspace` builds it; alone, \
@@ -66,7 +88,10 @@ fn each_example_fits_on_a_page() {
         let file = root().join(format!("crates/{package}/examples/{name}.rs"));
         let lines = std::fs::read_to_string(file).unwrap().lines().count();
         let most = if *name == "embed" { 60 } else { PAGE };
-        assert!(lines <= most, "`{name}` has {lines} lines, more than the {most} that we promise");
+        assert!(
+            lines <= most,
+            "`{name}` has {lines} lines, more than the {most} that we promise"
+        );
     }
 }
 
@@ -74,8 +99,10 @@ fn each_example_fits_on_a_page() {
 fn each_example_does_what_it_says() {
     let files =
         ["vnfm", "vnfm-server"].map(|package| root().join(format!("crates/{package}/examples")));
-    let count =
-        files.iter().map(|folder| std::fs::read_dir(folder).unwrap().count()).sum::<usize>();
+    let count = files
+        .iter()
+        .map(|folder| std::fs::read_dir(folder).unwrap().count())
+        .sum::<usize>();
     assert_eq!(count, SAYS.len(), "an example is not tried here");
     for (package, name, says) in SAYS {
         let output = Command::new(built(package, name)).output().unwrap();

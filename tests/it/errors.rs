@@ -14,7 +14,10 @@ fn all() -> Vec<(&'static str, &'static Code)> {
         .chain(of("vnfm-memory", vnfm_memory::CODES.to_vec()))
         .chain(of("vnfm-store", vnfm_store::PACKAGE_CODES.to_vec()))
         .chain(of("vnfm-openstack", vnfm_openstack::CODES.to_vec()))
-        .chain(of("vnfm-kubernetes", vnfm_kubernetes::errors::CODES.to_vec()))
+        .chain(of(
+            "vnfm-kubernetes",
+            vnfm_kubernetes::errors::CODES.to_vec(),
+        ))
         .chain(of("vnfm-nfvo", vnfm_nfvo::codes()))
         .chain(of("vnfm-ssh", vnfm_ssh::CODES.to_vec()))
         .chain(of("vnfm-plugin-host", vnfm_plugin_host::codes()))
@@ -29,16 +32,22 @@ fn rendered() -> String {
          request may work later without anybody changing anything.\n\n## Operations and requests\n\n\
          | code | again | means | next | from |\n|---|---|---|---|---|\n",
     );
-    let sorted: BTreeMap<_, _> =
-        all().into_iter().map(|(from, code)| (code.name, (from, code))).collect();
+    let sorted: BTreeMap<_, _> = all()
+        .into_iter()
+        .map(|(from, code)| (code.name, (from, code)))
+        .collect();
     for (name, (from, code)) in sorted {
         let again = match code.kind {
             ErrorKind::Unavailable => "yes",
             ErrorKind::Refused => "no",
             _ => "no, a bug",
         };
-        writeln!(page, "| `{name}` | {again} | {} | {} | `{from}` |", code.means, code.next)
-            .unwrap();
+        writeln!(
+            page,
+            "| `{name}` | {again} | {} | {} | `{from}` |",
+            code.means, code.next
+        )
+        .unwrap();
     }
     page.push_str("\n## The facade\n\n| code | means | next |\n|---|---|---|\n");
     for (name, means, next) in vnfm_server::problem::CODES {
@@ -59,15 +68,24 @@ fn the_page_of_errors_is_current() {
 /// What authors of plugins and scripts read: code, who says it, what it means, what next.
 fn of_authors() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
     let host = vnfm_plugin_host::codes().into_iter();
-    let core = vnfm_core::codes()
-        .into_iter()
-        .filter(|code| ["hook.", "plugin."].iter().any(|begin| code.name.starts_with(begin)));
-    let codes = host.map(|code| (code, "the plugin host")).chain(core.map(|c| (c, "the engine")));
+    let core = vnfm_core::codes().into_iter().filter(|code| {
+        ["hook.", "plugin."]
+            .iter()
+            .any(|begin| code.name.starts_with(begin))
+    });
+    let codes = host
+        .map(|code| (code, "the plugin host"))
+        .chain(core.map(|c| (c, "the engine")));
     let sdk = vnfm_plugin_sdk::MEANINGS.iter().map(|row| (row, "the SDK"));
-    let script = mgmt_script::MEANINGS.iter().map(|row| (row, "`mgmt-script`"));
+    let script = mgmt_script::MEANINGS
+        .iter()
+        .map(|row| (row, "`mgmt-script`"));
     codes
         .map(|(code, from)| (code.name, from, code.means, code.next))
-        .chain(sdk.chain(script).map(|(row, from)| (row.code, from, row.means, row.next)))
+        .chain(
+            sdk.chain(script)
+                .map(|(row, from)| (row.code, from, row.means, row.next)),
+        )
         .collect()
 }
 
@@ -95,7 +113,12 @@ fn tests_of(codes: &BTreeSet<&str>) -> BTreeMap<String, (String, String)> {
                 let name = name.split('(').next().unwrap().to_owned();
                 test = std::mem::take(&mut is_test).then_some(name);
             } else if let Some(test) = &test {
-                for code in line.split('"').skip(1).step_by(2).filter(|code| codes.contains(code)) {
+                for code in line
+                    .split('"')
+                    .skip(1)
+                    .step_by(2)
+                    .filter(|code| codes.contains(code))
+                {
                     let place = (source.path.clone(), test.clone());
                     found.entry(code.to_owned()).or_insert(place);
                 }
@@ -123,7 +146,11 @@ fn the_page_of_authors_errors_is_current_and_each_has_a_test() {
             untried.push(code);
             continue;
         };
-        writeln!(page, "| `{code}` | {from} | {means} | {next} | [`{test}`](../{file}) |").unwrap();
+        writeln!(
+            page,
+            "| `{code}` | {from} | {means} | {next} | [`{test}`](../{file}) |"
+        )
+        .unwrap();
     }
     assert!(untried.is_empty(), "no test expects {untried:?}");
     page_is_current("docs/plugin-errors.md", &page);
@@ -144,13 +171,26 @@ fn a_code_has_one_meaning() {
 
 #[test]
 fn every_code_that_the_facade_gives_is_in_its_table() {
-    let known: BTreeSet<_> = vnfm_server::problem::CODES.iter().map(|row| row.0).collect();
+    let known: BTreeSet<_> = vnfm_server::problem::CODES
+        .iter()
+        .map(|row| row.0)
+        .collect();
     let sources = files(&["crates/vnfm-server/src"], ".rs").unwrap();
     for source in &sources {
         for word in source.text.split('"').skip(1).step_by(2) {
-            let is_code = ["request.", "package.", "server."].iter().any(|p| word.starts_with(p));
-            if is_code && word.bytes().all(|b| b.is_ascii_lowercase() || b".-".contains(&b)) {
-                assert!(known.contains(word), "{}: `{word}` is in no table", source.path);
+            let is_code = ["request.", "package.", "server."]
+                .iter()
+                .any(|p| word.starts_with(p));
+            if is_code
+                && word
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b".-".contains(&b))
+            {
+                assert!(
+                    known.contains(word),
+                    "{}: `{word}` is in no table",
+                    source.path
+                );
             }
         }
     }

@@ -28,14 +28,20 @@ fn machine(arguments: &[&str]) -> Value {
 fn every_operation_ends_well_whatever_single_call_goes_wrong() {
     let report = machine(&["--share", SHARE]);
     let cases = report["cases"].as_u64().unwrap();
-    assert!(cases >= 200, "only {cases} cases: the machine does not learn what operations do");
+    assert!(
+        cases >= 200,
+        "only {cases} cases: the machine does not learn what operations do"
+    );
 }
 
 #[test]
 fn what_is_done_beside_operations_ends_well_wherever_it_is_cut_short() {
     let report = machine(&["--beside", "--share", "4"]);
     let cases = report["cases"].as_u64().unwrap();
-    assert!(cases >= 26, "only {cases} cases: acts and files are missing");
+    assert!(
+        cases >= 26,
+        "only {cases} cases: acts and files are missing"
+    );
 }
 
 #[test]

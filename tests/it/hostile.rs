@@ -12,7 +12,14 @@ fn nobody_kills_reads_or_starves_the_server() {
     let report = folder.path().join("hostile.json");
     // Other tests run beside this one: how long a victim waits says nothing here, that it is served does.
     let output = Command::new(env!("CARGO_BIN_EXE_vnfm-hostile"))
-        .args(["--sample", SAMPLE, "--workers", "2", "--shared-machine", "--json"])
+        .args([
+            "--sample",
+            SAMPLE,
+            "--workers",
+            "2",
+            "--shared-machine",
+            "--json",
+        ])
         .arg(&report)
         .output()
         .unwrap();
@@ -21,7 +28,14 @@ fn nobody_kills_reads_or_starves_the_server() {
     println!("{}", String::from_utf8_lossy(&output.stdout));
     let report: Value = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
     let cases = report["cases"].as_u64().unwrap();
-    assert!(cases >= 300, "only {cases} cases: the machine does not learn what there is");
+    assert!(
+        cases >= 300,
+        "only {cases} cases: the machine does not learn what there is"
+    );
     let classes = report["classes"].as_object().unwrap();
-    assert!(classes.len() >= 15, "a class is missing: {:?}", classes.keys());
+    assert!(
+        classes.len() >= 15,
+        "a class is missing: {:?}",
+        classes.keys()
+    );
 }

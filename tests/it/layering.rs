@@ -18,7 +18,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("vnfm-descriptor", &["vnfm-types"]),
     ("vnfm-signature", &["vnfm-descriptor"]),
     ("vnfm-core", &["vnfm-types", "vnfm-descriptor"]),
-    ("vnfm-conformance", &["vnfm-types", "vnfm-schema", "vnfm-descriptor", "vnfm-core"]),
+    (
+        "vnfm-conformance",
+        &["vnfm-types", "vnfm-schema", "vnfm-descriptor", "vnfm-core"],
+    ),
     ("vnfm-memory", INNER),
     ("vnfm-store", INNER),
     ("vnfm-outbound", &[]),
@@ -30,10 +33,25 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("vnfm-plugin-sdk", &["vnfm-plugin-abi"]),
     (
         "vnfm-plugin-host",
-        &["vnfm-types", "vnfm-schema", "vnfm-descriptor", "vnfm-core", "vnfm-plugin-abi"],
+        &[
+            "vnfm-types",
+            "vnfm-schema",
+            "vnfm-descriptor",
+            "vnfm-core",
+            "vnfm-plugin-abi",
+        ],
     ),
     ("vnfm-sim", &["vnfm-types"]),
-    ("vnfm-cli", &["vnfm-types", "vnfm-descriptor", "vnfm-signature", "vnfm-plugin-host", "vnfm"]),
+    (
+        "vnfm-cli",
+        &[
+            "vnfm-types",
+            "vnfm-descriptor",
+            "vnfm-signature",
+            "vnfm-plugin-host",
+            "vnfm",
+        ],
+    ),
     ("vnfm-server", COMPOSED),
     ("vnfm", COMPOSED),
     ("kubernetes-cluster", &["vnfm-plugin-sdk"]),
@@ -45,7 +63,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 const INNER: &[&str] = &["vnfm-types", "vnfm-descriptor", "vnfm-core"];
 /// What exchanges bytes with neighbours does so through `vnfm-outbound`.
-const CALLING: &[&str] = &["vnfm-types", "vnfm-descriptor", "vnfm-core", "vnfm-outbound"];
+const CALLING: &[&str] = &[
+    "vnfm-types",
+    "vnfm-descriptor",
+    "vnfm-core",
+    "vnfm-outbound",
+];
 const COMPOSED: &[&str] = &[
     "vnfm-types",
     "vnfm-conformance",
@@ -99,7 +122,10 @@ const WRAPPED: &[(&str, &[&str])] = &[
     ("axum", &["vnfm-server", "vnfm-sim"]),
     // Whoever calls a neighbour does so through vnfm-outbound. The command line calls our own server, the simulated world is
     // the neighbour, and the server's exporter of spans calls a collector that the operator named.
-    ("reqwest", &["vnfm-outbound", "vnfm-cli", "vnfm-server", "vnfm-sim"]),
+    (
+        "reqwest",
+        &["vnfm-outbound", "vnfm-cli", "vnfm-server", "vnfm-sim"],
+    ),
 ];
 
 fn packages() -> Vec<Value> {
@@ -108,16 +134,26 @@ fn packages() -> Vec<Value> {
         .current_dir(root())
         .output()
         .unwrap();
-    let metadata: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|_| panic!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| {
+        panic!(
+            "cargo metadata: {}",
+            String::from_utf8_lossy(&output.stderr)
+        )
+    });
     metadata["packages"].as_array().unwrap().clone()
 }
 
 /// A package's dependencies as (name, whether it is one of ours, whether tests alone use it).
 fn dependencies(package: &Value) -> Vec<(&str, bool, bool)> {
     let all = package["dependencies"].as_array().unwrap().iter();
-    all.map(|one| (one["name"].as_str().unwrap(), one["path"].is_string(), one["kind"] == "dev"))
-        .collect()
+    all.map(|one| {
+        (
+            one["name"].as_str().unwrap(),
+            one["path"].is_string(),
+            one["kind"] == "dev",
+        )
+    })
+    .collect()
 }
 
 #[test]
@@ -129,8 +165,9 @@ fn crates_depend_only_inward() {
         if FREE.contains(&name) {
             continue;
         }
-        let allowed =
-            allowed.get(name).unwrap_or_else(|| panic!("`{name}` is not in the table of layers"));
+        let allowed = allowed
+            .get(name)
+            .unwrap_or_else(|| panic!("`{name}` is not in the table of layers"));
         for (dependency, ours, in_tests) in dependencies(&package) {
             let fine = allowed.contains(&dependency) || in_tests && FOR_TESTS.contains(&dependency);
             if ours && !fine {
@@ -152,7 +189,10 @@ fn crates_of_others_stay_behind_ours() {
                 continue;
             };
             if !in_tests && !FREE.contains(&name) && !keepers.contains(&name) {
-                wrong.push(format!("{name} -> {dependency} (only {})", keepers.join(", ")));
+                wrong.push(format!(
+                    "{name} -> {dependency} (only {})",
+                    keepers.join(", ")
+                ));
             }
         }
     }
@@ -175,19 +215,41 @@ fn code_with(sources: &[Source], marks: &[&str], but_in: &[&str]) -> Vec<String>
 #[test]
 fn unsafe_code_stays_at_the_plugins_border() {
     let sources = files(&["crates", "plugins", "xtask", "benches"], ".rs").unwrap();
-    let border = ["crates/vnfm-plugin-abi/", "crates/vnfm-plugin-sdk/", "crates/vnfm-plugin-host/"];
-    let found =
-        code_with(&sources, &["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"], &border);
+    let border = [
+        "crates/vnfm-plugin-abi/",
+        "crates/vnfm-plugin-sdk/",
+        "crates/vnfm-plugin-host/",
+    ];
+    let found = code_with(
+        &sources,
+        &["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"],
+        &border,
+    );
     assert!(found.is_empty(), "unsafe code:\n{}", found.join("\n"));
 }
 
 #[test]
 fn the_core_owns_no_runtime() {
-    let sources =
-        files(&["crates/vnfm-core", "crates/vnfm-types", "crates/vnfm-descriptor"], ".rs").unwrap();
+    let sources = files(
+        &[
+            "crates/vnfm-core",
+            "crates/vnfm-types",
+            "crates/vnfm-descriptor",
+        ],
+        ".rs",
+    )
+    .unwrap();
     assert!(sources.len() > 10, "the sources were not found");
-    let found = code_with(&sources, &["tokio::spawn", "thread::spawn", "block_on("], &[]);
-    assert!(found.is_empty(), "the embedder owns the runtime:\n{}", found.join("\n"));
+    let found = code_with(
+        &sources,
+        &["tokio::spawn", "thread::spawn", "block_on("],
+        &[],
+    );
+    assert!(
+        found.is_empty(),
+        "the embedder owns the runtime:\n{}",
+        found.join("\n")
+    );
 }
 
 /// `disallowed-methods` of clippy cannot tell a client's method from ours with the same name; a source can.
@@ -208,7 +270,11 @@ fn answers_of_neighbours_are_read_in_one_place() {
         "TcpStream::connect",
     ];
     let found = code_with(&sources, &marks, &calling);
-    assert!(found.is_empty(), "call neighbours through vnfm-outbound:\n{}", found.join("\n"));
+    assert!(
+        found.is_empty(),
+        "call neighbours through vnfm-outbound:\n{}",
+        found.join("\n")
+    );
 }
 
 /// A client's own readers take an answer of any size, and a stream of it is bounded by nobody. `vnfm_outbound::read` and
@@ -224,7 +290,11 @@ fn no_answer_of_a_neighbour_is_read_without_a_bound() {
         ".bytes_stream(",
     ];
     // They read answers of our own server, of the world itself, or do the bounding.
-    let apart = ["crates/vnfm-outbound/", "crates/vnfm-cli/", "crates/vnfm-sim/"];
+    let apart = [
+        "crates/vnfm-outbound/",
+        "crates/vnfm-cli/",
+        "crates/vnfm-sim/",
+    ];
     let sources = files(&["crates", "plugins"], ".rs").unwrap();
     let read = |source: &&Source| {
         !source.is_test() && !apart.iter().any(|place| source.path.starts_with(place))
@@ -235,14 +305,22 @@ fn no_answer_of_a_neighbour_is_read_without_a_bound() {
         Some(format!("{}: `{found}`", source.path))
     };
     let found: Vec<_> = sources.iter().filter(read).filter_map(unbounded).collect();
-    assert!(found.is_empty(), "read answers with vnfm_outbound:\n{}", found.join("\n"));
+    assert!(
+        found.is_empty(),
+        "read answers with vnfm_outbound:\n{}",
+        found.join("\n")
+    );
 }
 
 #[test]
 fn kinds_of_vim_are_spelt_in_one_place() {
     let sources = files(&["crates"], ".rs").unwrap();
     let found = code_with(&sources, &["\"ETSINFV."], &["crates/vnfm-types/src/vim.rs"]);
-    assert!(found.is_empty(), "use the names of `vnfm_types::vim`:\n{}", found.join("\n"));
+    assert!(
+        found.is_empty(),
+        "use the names of `vnfm_types::vim`:\n{}",
+        found.join("\n")
+    );
 }
 
 #[test]
@@ -263,5 +341,9 @@ fn nobody_below_the_programs_reads_the_environment() {
         "panic::set_hook",
     ];
     let found = code_with(&sources, &marks, &programs);
-    assert!(found.is_empty(), "libraries are told, they do not look:\n{}", found.join("\n"));
+    assert!(
+        found.is_empty(),
+        "libraries are told, they do not look:\n{}",
+        found.join("\n")
+    );
 }

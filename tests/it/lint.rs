@@ -19,11 +19,26 @@ fn rendered() -> String {
     let mut page = HEAD.to_owned();
     for (family, explanations) in EXPLANATIONS {
         writeln!(page, "\n## {family}").unwrap();
-        for Explanation { code, expected, wrong, right, clause, .. } in *explanations {
-            let meaning = CODES.iter().find(|known| known.code == *code).map(|known| known.meaning);
+        for Explanation {
+            code,
+            expected,
+            wrong,
+            right,
+            clause,
+            ..
+        } in *explanations
+        {
+            let meaning = CODES
+                .iter()
+                .find(|known| known.code == *code)
+                .map(|known| known.meaning);
             writeln!(page, "\n### {code}\n{}", meaning.unwrap()).unwrap();
             writeln!(page, "\n*Expected:* {expected}\n*By:* {clause}.\n").unwrap();
-            writeln!(page, "```text\n{wrong}\n```\nMended:\n```text\n{right}\n```").unwrap();
+            writeln!(
+                page,
+                "```text\n{wrong}\n```\nMended:\n```text\n{right}\n```"
+            )
+            .unwrap();
         }
     }
     page

@@ -75,16 +75,34 @@ async fn two_engines_in_one_process_do_not_meet() {
     let (one, two) = (World::default().into(), World::default().into());
     let (first, second) = (engine(store().await, &one), engine(store().await, &two));
     let id = instance(&first).await;
-    let op = first.instantiate("default", &id, on(crate::engine::bench::CLOUD)).await.unwrap();
+    let op = first
+        .instantiate("default", &id, on(crate::engine::bench::CLOUD))
+        .await
+        .unwrap();
     second.resume_all().await.unwrap();
     second.drive(&op).await.unwrap();
-    assert!(two.calls().is_empty(), "the other engine's world was touched: {:?}", two.calls());
+    assert!(
+        two.calls().is_empty(),
+        "the other engine's world was touched: {:?}",
+        two.calls()
+    );
     assert!(second.store().instance("default", &id).await.is_err());
     second.leave();
     first.drive(&op).await.unwrap();
-    let state = first.progress("default", &op).await.unwrap().operation_state;
-    assert_eq!(state, vnfm_types::LcmOperationState::Completed, "leaving one stops the other");
-    assert_ne!(first.store().installation_id(), second.store().installation_id());
+    let state = first
+        .progress("default", &op)
+        .await
+        .unwrap()
+        .operation_state;
+    assert_eq!(
+        state,
+        vnfm_types::LcmOperationState::Completed,
+        "leaving one stops the other"
+    );
+    assert_ne!(
+        first.store().installation_id(),
+        second.store().installation_id()
+    );
 }
 
 /// The crates that a feature of the umbrella brings.
@@ -106,9 +124,17 @@ fn tree(features: &str) -> BTreeSet<String> {
         .current_dir(root())
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let names = String::from_utf8_lossy(&output.stdout).into_owned();
-    names.lines().filter_map(|line| line.split_whitespace().next()).map(Into::into).collect()
+    names
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .map(Into::into)
+        .collect()
 }
 
 #[test]
@@ -118,8 +144,16 @@ fn nothing_is_linked_that_was_not_asked_for() {
         let found: Vec<_> = crates.iter().filter(|name| tree.contains(**name)).collect();
         assert!(found.is_empty(), "`{features}` brings {found:?}");
     };
-    let heavy =
-        ["tokio", "reqwest", "kube", "russh", "sqlx", "libsqlite3-sys", "rustls", "libloading"];
+    let heavy = [
+        "tokio",
+        "reqwest",
+        "kube",
+        "russh",
+        "sqlx",
+        "libsqlite3-sys",
+        "rustls",
+        "libloading",
+    ];
     without("", &[&heavy[..], &["jsonschema"]].concat());
     without("schema", &heavy);
     without("memory", &heavy);
@@ -128,9 +162,16 @@ fn nothing_is_linked_that_was_not_asked_for() {
         "memory,clock,openstack,kubernetes,plugins,hosts,conformance",
         &["sqlx", "libsqlite3-sys"],
     );
-    assert!(tree("sqlite").contains("libsqlite3-sys"), "the test looks for another name");
+    assert!(
+        tree("sqlite").contains("libsqlite3-sys"),
+        "the test looks for another name"
+    );
     let core = tree("");
-    assert!(core.len() <= 61, "the engine alone is {} crates, its aim 60", core.len() - 1);
+    assert!(
+        core.len() <= 61,
+        "the engine alone is {} crates, its aim 60",
+        core.len() - 1
+    );
 }
 
 #[test]
@@ -144,8 +185,14 @@ fn nothing_is_global() {
         "crates/vnfm-sim/",
         "crates/vnfm-plugin-sdk/",
     ];
-    let marks =
-        ["static mut ", "thread_local!", "lazy_static!", "install_default(", "ctrl_c(", "signal::"];
+    let marks = [
+        "static mut ",
+        "thread_local!",
+        "lazy_static!",
+        "install_default(",
+        "ctrl_c(",
+        "signal::",
+    ];
     let mut found = Vec::new();
     for source in sources.iter().filter(|source| !source.is_test()) {
         if free.iter().any(|place| source.path.starts_with(place))
@@ -159,5 +206,9 @@ fn nothing_is_global() {
             }
         }
     }
-    assert!(found.is_empty(), "an embedder's process has its own:\n{}", found.join("\n"));
+    assert!(
+        found.is_empty(),
+        "an embedder's process has its own:\n{}",
+        found.join("\n")
+    );
 }

@@ -29,10 +29,20 @@ fn install(apt: u8, folder: &Path) -> Output {
 fn a_bare_machine_gets_its_packages_and_keeps_no_guard() {
     let folder = tempfile::tempdir().unwrap();
     let done = install(0, folder.path());
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     let calls = std::fs::read_to_string(folder.path().join("calls")).unwrap();
-    assert!(calls.contains("containerd") && calls.contains("one-more"), "{calls}");
-    assert!(!calls.contains("unguarded"), "a daemon could start: {calls}");
+    assert!(
+        calls.contains("containerd") && calls.contains("one-more"),
+        "{calls}"
+    );
+    assert!(
+        !calls.contains("unguarded"),
+        "a daemon could start: {calls}"
+    );
     assert!(!folder.path().join("guard").exists(), "the guard stayed");
 }
 

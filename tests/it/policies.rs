@@ -19,13 +19,22 @@ fn the_schema_takes_what_the_programs_take() {
     for (policy, fits) in [
         (json!(null), true),
         (json!({}), true),
-        (serde_json::to_value(VimPolicy::for_borrowers()).unwrap(), true),
-        (json!({"namespaces": ["OWN", "team-*", "a"], "podSecurity": "privileged"}), true),
+        (
+            serde_json::to_value(VimPolicy::for_borrowers()).unwrap(),
+            true,
+        ),
+        (
+            json!({"namespaces": ["OWN", "team-*", "a"], "podSecurity": "privileged"}),
+            true,
+        ),
         (
             json!({"kinds": {"allow": ["BUILTIN"], "deny": ["core/Secret"]}, "serviceAccounts": "any"}),
             true,
         ),
-        (json!({"limits": {"objects": 1, "pods": 2, "servers": 3}, "externalIps": true}), true),
+        (
+            json!({"limits": {"objects": 1, "pods": 2, "servers": 3}, "externalIps": true}),
+            true,
+        ),
         (
             json!({"impersonate": "system:serviceaccount:tenants:{tenant}", "remoteFiles": false}),
             true,
@@ -47,9 +56,18 @@ fn the_schema_takes_what_the_programs_take() {
 #[test]
 fn every_member_is_in_the_how_to_and_its_example_is_one() {
     let page = std::fs::read_to_string(root().join("docs/how-to/limit-a-vim.md")).unwrap();
-    let example = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let example = page
+        .split("```yaml\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
     let example: Value = serde_yaml::from_str(example).unwrap();
-    assert!(misfits(&example).is_empty() && is_taken(&example), "{example:#}");
+    assert!(
+        misfits(&example).is_empty() && is_taken(&example),
+        "{example:#}"
+    );
     let schema = std::fs::read_to_string(root().join("schemas/vim-policy.schema.json")).unwrap();
     let schema: Value = serde_json::from_str(&schema).unwrap();
     for member in schema["properties"].as_object().unwrap().keys() {

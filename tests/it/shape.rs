@@ -33,7 +33,11 @@ fn they_are_those_of_the_official_schemas() {
     artifact["properties"]["artifactURI"] = json!({"type": "string"});
     bundle["$defs"]["Checksum"] = json!({"required": ["algorithm", "hash"],
         "properties": {"algorithm": {"type": "string"}, "hash": {"type": "string"}}});
-    let mut walk = Walk { bundle, compared: 0, wrong: Vec::new() };
+    let mut walk = Walk {
+        bundle,
+        compared: 0,
+        wrong: Vec::new(),
+    };
     for (name, resource) in [
         ("VnfInstance", &VNF_INSTANCES),
         ("VnfLcmOpOcc", &VNF_LCM_OP_OCCS),
@@ -61,7 +65,8 @@ impl Walk {
         }
         let nullable = ["anyOf", "oneOf"].into_iter().find_map(|several| {
             let mut all = schema[several].as_array()?.iter();
-            all.find(|one| schema["properties"].is_null() && one["type"] != "null").cloned()
+            all.find(|one| schema["properties"].is_null() && one["type"] != "null")
+                .cloned()
         });
         nullable.map_or(schema, |one| self.followed(&one))
     }
@@ -69,8 +74,12 @@ impl Walk {
     fn structure(&mut self, of: &Type, schema: &Value, at: &str) {
         let official = schema["properties"].as_object().unwrap();
         let names: BTreeSet<_> = official.keys().map(String::as_str).collect();
-        let needed: BTreeSet<_> =
-            schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let needed: BTreeSet<_> = schema["required"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         for attribute in of.attributes {
             let at = format!("{at}/{}", attribute.name);
             if OURS.iter().any(|ours| at.ends_with(&format!("/{ours}")))
@@ -79,17 +88,20 @@ impl Walk {
                 continue;
             }
             let Some(schema) = official.get(attribute.name) else {
-                self.wrong.push(format!("{at}: the standard does not have it"));
+                self.wrong
+                    .push(format!("{at}: the standard does not have it"));
                 continue;
             };
             if attribute.needed != needed.contains(attribute.name) {
-                self.wrong.push(format!("{at}: needed is {}", attribute.needed));
+                self.wrong
+                    .push(format!("{at}: needed is {}", attribute.needed));
             }
             self.compared += 1;
             self.attribute(attribute, schema, &at);
         }
         for missing in names.iter().filter(|name| of.attribute(name).is_none()) {
-            self.wrong.push(format!("{at}/{missing}: the standard has it"));
+            self.wrong
+                .push(format!("{at}/{missing}: the standard has it"));
         }
     }
 
@@ -104,7 +116,9 @@ impl Walk {
             _ => Many::One,
         };
         if many != attribute.many {
-            return self.wrong.push(format!("{at}: {:?} and not {many:?}", attribute.many));
+            return self
+                .wrong
+                .push(format!("{at}: {:?} and not {many:?}", attribute.many));
         }
         match many {
             Many::List => schema = self.followed(&schema["items"].clone()),
@@ -124,7 +138,8 @@ impl Walk {
             _ => schema["properties"].is_null() && matches!(kind, "object" | "any"),
         };
         if !fits {
-            self.wrong.push(format!("{at}: {:?} and not {schema}", attribute.shape));
+            self.wrong
+                .push(format!("{at}: {:?} and not {schema}", attribute.shape));
         }
     }
 }

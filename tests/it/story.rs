@@ -62,8 +62,16 @@ fn holds(package: &str) {
     assert_eq!(report["ok"], true);
     assert_eq!(report["left_behind"], serde_json::json!([]));
     let refused = steps(&report).iter().any(|step| step.contains("refused"));
-    assert!(refused, "VNF-A was not protected while VNF-B lived on it: {report}");
-    assert!(report["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{report}");
+    assert!(
+        refused,
+        "VNF-A was not protected while VNF-B lived on it: {report}"
+    );
+    assert!(
+        report["seconds"]
+            .as_f64()
+            .is_some_and(|seconds| seconds > 0.0),
+        "{report}"
+    );
 }
 
 #[test]
@@ -82,13 +90,25 @@ fn ctrl_c_in_the_middle_cleans_up_and_leaves_nothing() {
     let own = folder.path().join("tmp");
     std::fs::create_dir(&own).unwrap();
     let told = told(&[], &own, Some("PROCESSING instantiate_end")).unwrap();
-    assert!(!told.ok && told.said.contains("interrupted"), "{}", told.said);
-    for part in ["cleaning up", "clean up vnf-a", "the story broke off; the reason is above"] {
+    assert!(
+        !told.ok && told.said.contains("interrupted"),
+        "{}",
+        told.said
+    );
+    for part in [
+        "cleaning up",
+        "clean up vnf-a",
+        "the story broke off; the reason is above",
+    ] {
         assert!(told.said.contains(part), "no `{part}` in\n{}", told.said);
     }
     assert!(!told.said.contains("left behind:"), "{}", told.said);
     assert_eq!(processes_of(&own), [""; 0]);
-    assert_eq!(std::fs::read_dir(&own).unwrap().count(), 0, "a temporary folder is left");
+    assert_eq!(
+        std::fs::read_dir(&own).unwrap().count(),
+        0,
+        "a temporary folder is left"
+    );
 }
 
 #[test]
@@ -100,19 +120,33 @@ fn what_is_kept_can_be_used_and_ended_as_it_says() {
     assert!(told.ok, "{}", told.said);
     let line = |word: &str| {
         let mut lines = told.said.lines().map(str::trim);
-        lines.find_map(|line| line.strip_prefix(word)).unwrap_or_else(|| panic!("{}", told.said))
+        lines
+            .find_map(|line| line.strip_prefix(word))
+            .unwrap_or_else(|| panic!("{}", told.said))
     };
     let run = |words: &str| {
         let path = program("vnfmctl").parent().unwrap().to_owned();
         let mut shell = std::process::Command::new("sh");
-        shell.args(["-c", &format!("PATH={}:$PATH; {words}", path.display())]).output().unwrap()
+        shell
+            .args(["-c", &format!("PATH={}:$PATH; {words}", path.display())])
+            .output()
+            .unwrap()
     };
     let listed = run(line("try: "));
-    assert!(String::from_utf8_lossy(&listed.stdout).contains("COMPLETED"), "{listed:?}");
+    assert!(
+        String::from_utf8_lossy(&listed.stdout).contains("COMPLETED"),
+        "{listed:?}"
+    );
     assert_eq!(processes_of(&own).len(), 2, "server and world run on");
     assert!(run(line("end it: ")).status.success());
-    until("both have ended", LONG, || processes_of(&own).is_empty().then_some(()));
-    assert_eq!(std::fs::read_dir(&own).unwrap().count(), 0, "a temporary folder is left");
+    until("both have ended", LONG, || {
+        processes_of(&own).is_empty().then_some(())
+    });
+    assert_eq!(
+        std::fs::read_dir(&own).unwrap().count(),
+        0,
+        "a temporary folder is left"
+    );
 }
 
 /// A simulated world with these flags, and a server that knows its cloud.

@@ -50,7 +50,11 @@ async fn check<F: Future<Output = Arc<dyn Stand>>>(
         eprintln!("{:>6.1} s  {}", began.elapsed().as_secs_f64(), rule.name);
         broken.extend(tried.err());
     }
-    if broken.is_empty() { Ok(()) } else { Err(broken) }
+    if broken.is_empty() {
+        Ok(())
+    } else {
+        Err(broken)
+    }
 }
 
 fn openstack(clouds: &Path) -> Arc<dyn Stand> {
@@ -65,7 +69,11 @@ fn openstack(clouds: &Path) -> Arc<dyn Stand> {
     };
     let past = Cloud::login(clouds);
     let network = past.network();
-    let fill = |request: &str| request.replace("@NETWORK_ID@", &network).replace("@VIM_ID@", "vim");
+    let fill = |request: &str| {
+        request
+            .replace("@NETWORK_ID@", &network)
+            .replace("@VIM_ID@", "vim")
+    };
     let what = sample("vnf-script-hooks", fill);
     Arc::new(On {
         driver: OpenStack::new(Arc::new(SystemClock), Destinations::anywhere()),
@@ -80,11 +88,15 @@ fn openstack(clouds: &Path) -> Arc<dyn Stand> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_driver_of_openstack_keeps_its_rules_on_a_real_cloud() {
-    let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else { return };
+    let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else {
+        return;
+    };
     let past = Cloud::login(&clouds);
     let before = past.inventory(Path::new("/nowhere"));
     let all = std::env::var("VNFM_LIVE_CONTRACTS").as_deref() == Ok("all");
-    let rules = RULES.iter().filter(|rule| all || !LONG.contains(&rule.name));
+    let rules = RULES
+        .iter()
+        .filter(|rule| all || !LONG.contains(&rule.name));
     let outcome = check(rules, || async { openstack(&clouds) }).await;
     if outcome.is_err() {
         past.delete_stacks(&before);
@@ -105,9 +117,17 @@ const KINDS: &str = "namespaces,deployments,services,configmaps,pods";
 impl Cluster {
     fn kubectl(&self, words: &[&str]) -> Vec<u8> {
         let mut command = Command::new(&self.kubectl);
-        let output =
-            command.arg("--kubeconfig").arg(&self.kubeconfig).args(words).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = command
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .args(words)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         output.stdout
     }
 
@@ -120,14 +140,21 @@ impl Cluster {
             let stays = of["deletionTimestamp"].is_null() && of["name"] != "kube-root-ca.crt";
             stays.then(|| format!("{kind} {} {} {}", of["namespace"], of["name"], of["uid"]))
         };
-        listed["items"].as_array().unwrap().iter().filter_map(named).collect()
+        listed["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(named)
+            .collect()
     }
 
     /// The namespaces that instances got.
     fn namespaces(&self) -> BTreeSet<String> {
         let names = self.kubectl(&["get", "namespaces", "--output=name"]);
         let names = String::from_utf8(names).unwrap();
-        let ours = names.lines().filter(|name| name.starts_with("namespace/vnf-"));
+        let ours = names
+            .lines()
+            .filter(|name| name.starts_with("namespace/vnf-"));
         ours.map(ToOwned::to_owned).collect()
     }
 }
@@ -136,7 +163,12 @@ fn kubernetes(cluster: &Cluster) -> Arc<dyn Stand> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let (login, wrong) = by_kubeconfig(&std::fs::read_to_string(&cluster.kubeconfig).unwrap());
     let what = sample("vnf-b-cnf", |request| request.replace("@VIM_ID@", "vim"));
-    let vdu = what.package.vnfd().flavours["simple"].vdus.keys().next().unwrap().clone();
+    let vdu = what.package.vnfd().flavours["simple"]
+        .vdus
+        .keys()
+        .next()
+        .unwrap()
+        .clone();
     let past = cluster.clone();
     Arc::new(On {
         driver: KubernetesDriver::new(Destinations::anywhere()),
@@ -151,12 +183,16 @@ fn kubernetes(cluster: &Cluster) -> Arc<dyn Stand> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_driver_of_kubernetes_keeps_its_rules_on_a_real_control_plane() {
-    let (Some(kubeconfig), Some(assets)) =
-        (neighbour("VNFM_LIVE_KUBECONFIG"), neighbour("VNFM_LIVE_ASSETS"))
-    else {
+    let (Some(kubeconfig), Some(assets)) = (
+        neighbour("VNFM_LIVE_KUBECONFIG"),
+        neighbour("VNFM_LIVE_ASSETS"),
+    ) else {
         return;
     };
-    let cluster = Cluster { kubectl: assets.join("kubectl"), kubeconfig };
+    let cluster = Cluster {
+        kubectl: assets.join("kubectl"),
+        kubeconfig,
+    };
     let before = cluster.namespaces();
     let outcome = check(RULES.iter(), || async { kubernetes(&cluster) }).await;
     if outcome.is_err() {

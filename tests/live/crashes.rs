@@ -58,7 +58,11 @@ fn killed_at_ten_points_of_the_story_it_loses_nothing_and_shows_no_secret() {
         secrets.fill(&mut request);
         request
     });
-    println!("{} retries; died at\n{}", deaths.retried, deaths.died.join("\n"));
+    println!(
+        "{} retries; died at\n{}",
+        deaths.retried,
+        deaths.died.join("\n")
+    );
     assert_eq!(deaths.died.len(), DEATHS);
     assert_eq!(seen.processes.with(planted), [""; 0], "in a process");
     assert_eq!(written(&stage, planted), [""; 0], "in a file of the server");
@@ -72,25 +76,41 @@ fn killed_at_ten_points_of_the_story_it_loses_nothing_and_shows_no_secret() {
 /// What the record names is there, and what came to the cloud is in the record.
 fn inventory_is_reality(real: &Real, stage: &Stage) {
     let mut recorded = BTreeSet::new();
-    resource_ids(&stage.server.ctl(&["vnf", "show", VNF_A])["instantiatedVnfInfo"], &mut recorded);
+    resource_ids(
+        &stage.server.ctl(&["vnf", "show", VNF_A])["instantiatedVnfInfo"],
+        &mut recorded,
+    );
     let (came, all) = (real.came(), real.cloud().inventory(&real.hosts));
     let id = |one: &String| one.rsplit(' ').next().unwrap().to_owned();
     let is_machine = |one: &&String| one.starts_with("server ") || one.starts_with("network ");
     let machines: BTreeSet<_> = came.iter().filter(is_machine).map(id).collect();
     assert_eq!(machines.len(), 4, "three servers and a network: {came:#?}");
     let missing: Vec<_> = machines.difference(&recorded).collect();
-    assert!(missing.is_empty(), "not in the record: {missing:?} of {came:#?}");
+    assert!(
+        missing.is_empty(),
+        "not in the record: {missing:?} of {came:#?}"
+    );
     // Networks from before are among those that it uses.
     let all: BTreeSet<_> = all.iter().map(id).collect();
     let invented: Vec<_> = recorded.difference(&all).collect();
-    assert!(invented.is_empty(), "in the record alone: {invented:?} of {all:#?}");
+    assert!(
+        invented.is_empty(),
+        "in the record alone: {invented:?} of {all:#?}"
+    );
 }
 
 fn resource_ids(of: &Value, found: &mut BTreeSet<String>) {
     match of {
         Value::Object(members) => {
-            found.extend(members.get("resourceId").and_then(Value::as_str).map(str::to_owned));
-            members.values().for_each(|member| resource_ids(member, found));
+            found.extend(
+                members
+                    .get("resourceId")
+                    .and_then(Value::as_str)
+                    .map(str::to_owned),
+            );
+            members
+                .values()
+                .for_each(|member| resource_ids(member, found));
         }
         Value::Array(items) => items.iter().for_each(|item| resource_ids(item, found)),
         _ => {}
@@ -101,7 +121,11 @@ fn resource_ids(of: &Value, found: &mut BTreeSet<String>) {
 fn what_the_cluster_made_is_dead_or_known(real: &Real, watch: &Watch, planted: &mut Planted) {
     let files = watch.files();
     let made = Made::of(&files);
-    assert!(!made.tokens.is_empty(), "no bootstrap token was seen in {} files", files.len());
+    assert!(
+        !made.tokens.is_empty(),
+        "no bootstrap token was seen in {} files",
+        files.len()
+    );
     let short = |file: &Vec<u8>| String::from_utf8_lossy(file).contains("\"ttl\":\"15m\"");
     assert!(files.iter().any(short), "a token's life is not known");
     made.add_to(planted);
@@ -109,14 +133,21 @@ fn what_the_cluster_made_is_dead_or_known(real: &Real, watch: &Watch, planted: &
     planted.add("bearer token", &bearer_token(&master, "vnfm-token"));
     for token in &made.tokens {
         let said = lets_join(&worker, token).unwrap_err();
-        assert!(said.contains("JWS signature") || said.contains("Unauthorized"), "{said}");
+        assert!(
+            said.contains("JWS signature") || said.contains("Unauthorized"),
+            "{said}"
+        );
     }
     // The same question with a token that is good; the cluster learns a little later what became of it.
     let fresh = master.inside("kubeadm token create --ttl 15m");
-    until("the new token is known", LONG, || lets_join(&worker, fresh.trim()).ok());
+    until("the new token is known", LONG, || {
+        lets_join(&worker, fresh.trim()).ok()
+    });
     let id = fresh.split('.').next().unwrap();
     master.inside(&format!("kubeadm token delete {id}"));
-    until("the new token is dead", LONG, || lets_join(&worker, fresh.trim()).err());
+    until("the new token is dead", LONG, || {
+        lets_join(&worker, fresh.trim()).err()
+    });
 }
 
 /// A file that somebody leaves on a host.
@@ -125,12 +156,19 @@ fn is_found_on_a_host(real: &Real, planted: &Planted, secret: &str) {
     std::fs::write(&file, format!("password={secret}")).unwrap();
     let found = on_hosts(real, planted);
     std::fs::remove_file(file).unwrap();
-    assert!(found.iter().any(|file| file.ends_with("/tmp/let-through")), "{found:?}");
+    assert!(
+        found.iter().any(|file| file.ends_with("/tmp/let-through")),
+        "{found:?}"
+    );
 }
 
 /// An environment that holds one.
 fn is_found_in_a_process(mut seen: Seen, planted: &Planted, secret: &str) {
-    let mut child = Command::new("sleep").arg("60").env("LET_THROUGH", secret).spawn().unwrap();
+    let mut child = Command::new("sleep")
+        .arg("60")
+        .env("LET_THROUGH", secret)
+        .spawn()
+        .unwrap();
     // A process has no words while it becomes its program.
     until("the process shows its environment", LONG, || {
         seen.processes.look();
@@ -139,5 +177,8 @@ fn is_found_in_a_process(mut seen: Seen, planted: &Planted, secret: &str) {
     child.kill().unwrap();
     child.wait().unwrap();
     let found = seen.processes.with(planted);
-    assert!(found.iter().any(|one| one.contains("SSH password")), "{found:?}");
+    assert!(
+        found.iter().any(|one| one.contains("SSH password")),
+        "{found:?}"
+    );
 }

@@ -17,7 +17,10 @@ fn a_worker_is_drained_and_replaced_then_one_whose_power_went_behind_our_back() 
     stage.ends_as(&stage.instantiate(VNF_A, &request), "COMPLETED");
     let cluster = stage.a_is_up(3);
     stage.b_lives_on(&cluster);
-    assert_eq!(Inside::of(&stage).b_runs(&stage, 2), ["workernode-0", "workernode-1"]);
+    assert_eq!(
+        Inside::of(&stage).b_runs(&stage, 2),
+        ["workernode-0", "workernode-1"]
+    );
     heals(&stage, &cluster, "workerNode-0");
     Host::new(&real, "workernode-1").order("power-off");
     heals(&stage, &cluster, "workerNode-1");
@@ -35,7 +38,10 @@ fn heals(stage: &Stage, cluster: &str, worker: &str) {
     let began = Instant::now();
     let op = stage.heal(&[&old[worker].id], &[]);
     stage.ends_as(&op, "COMPLETED");
-    println!("`{worker}` healed in {:.1} s", began.elapsed().as_secs_f64());
+    println!(
+        "`{worker}` healed in {:.1} s",
+        began.elapsed().as_secs_f64()
+    );
 
     let new = vnfcs(stage);
     for (name, vnfc) in &old {

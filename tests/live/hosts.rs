@@ -32,11 +32,18 @@ impl<'a> Host<'a> {
 
     /// What the hypervisor says of it: `host` names its folder, which is not the server's name where that was taken.
     fn record(&self) -> Option<Value> {
-        let state = self.real.clouds.with_file_name("hypervisor").join("servers.json");
+        let state = self
+            .real
+            .clouds
+            .with_file_name("hypervisor")
+            .join("servers.json");
         let known: BTreeMap<String, Value> =
             serde_json::from_slice(&std::fs::read(state).ok()?).unwrap();
         let is_it = |server: &Value| {
-            let (name, id) = (server["name"].as_str().unwrap(), server["id"].as_str().unwrap());
+            let (name, id) = (
+                server["name"].as_str().unwrap(),
+                server["id"].as_str().unwrap(),
+            );
             name.eq_ignore_ascii_case(self.name) && !self.real.had_server(name, id)
         };
         known.into_values().find(is_it)
@@ -46,23 +53,32 @@ impl<'a> Host<'a> {
     pub(crate) fn order(&self, verb: &str) {
         let script = sources::root().join("tests/stack/openstack/hypervisor.py");
         let home = self.real.clouds.parent().unwrap();
-        let record = self.record().unwrap_or_else(|| panic!("no host `{}`", self.name));
+        let record = self
+            .record()
+            .unwrap_or_else(|| panic!("no host `{}`", self.name));
         let mut command = Command::new("python3");
-        command.arg(script).args([verb, record["id"].as_str().unwrap()]);
+        command
+            .arg(script)
+            .args([verb, record["id"].as_str().unwrap()]);
         let output = command.env("OPENSTACK_HOME", home).output().unwrap();
         assert!(output.status.success(), "{verb}: {output:?}");
     }
 
     /// Its first process; nothing while it is off.
     fn pid(&self) -> Option<String> {
-        let folder = self.real.hosts.join(self.record()?["host"].as_str().unwrap());
+        let folder = self
+            .real
+            .hosts
+            .join(self.record()?["host"].as_str().unwrap());
         let pid = std::fs::read_to_string(folder.join("pid")).ok()?;
         Some(pid.trim().to_owned()).filter(|pid| Path::new("/proc").join(pid).exists())
     }
 
     /// Where its files are seen from here.
     pub(crate) fn root(&self) -> PathBuf {
-        let pid = self.pid().unwrap_or_else(|| panic!("`{}` is off", self.name));
+        let pid = self
+            .pid()
+            .unwrap_or_else(|| panic!("`{}` is off", self.name));
         Path::new("/proc").join(pid).join("root")
     }
 
@@ -73,7 +89,9 @@ impl<'a> Host<'a> {
 
     /// The same, with something to read.
     pub(crate) fn inside_with(&self, script: &str, input: &str) -> String {
-        let pid = self.pid().unwrap_or_else(|| panic!("`{}` is off", self.name));
+        let pid = self
+            .pid()
+            .unwrap_or_else(|| panic!("`{}` is off", self.name));
         let mut command = Command::new("nsenter");
         let script = ["-t", &pid, "-m", "-n", "-p", "-u", "sh", "-c", script];
         let output = fed(command.args(script), input);
@@ -85,7 +103,9 @@ impl<'a> Host<'a> {
     fn runs(&self, pattern: &str) -> bool {
         self.pid().is_some_and(|pid| {
             let mut command = Command::new("nsenter");
-            let look = command.args(["-t", &pid, "-m", "-p", "pgrep", "-f", pattern]).output();
+            let look = command
+                .args(["-t", &pid, "-m", "-p", "pgrep", "-f", pattern])
+                .output();
             look.unwrap().status.success()
         })
     }
@@ -105,7 +125,8 @@ impl<'a> Host<'a> {
     }
 
     fn has_network(&self) -> bool {
-        self.inside("cat /sys/class/net/eth0/operstate").starts_with("up")
+        self.inside("cat /sys/class/net/eth0/operstate")
+            .starts_with("up")
     }
 
     /// Kills the sessions of SSH; who listens goes on. How many there were.
@@ -117,9 +138,17 @@ impl<'a> Host<'a> {
 
 /// Runs a program that reads this.
 pub(crate) fn fed(command: &mut Command, input: &str) -> Output {
-    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let command = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
     child.wait_with_output().unwrap()
 }
 
@@ -158,7 +187,10 @@ impl Suffering {
         let said = ["detail", "next"].map(|member| end["error"][member].as_str().unwrap());
         let why = said.join("\n");
         println!("{why}");
-        assert!(words.iter().all(|word| why.contains(word)), "{words:?} in {why}");
+        assert!(
+            words.iter().all(|word| why.contains(word)),
+            "{words:?} in {why}"
+        );
         end
     }
 
@@ -184,7 +216,9 @@ fn the_network_of_one_is_cut_for_half_a_minute_and_sshd_is_killed_on_another() {
         }
         (cut.is_some() && killed.is_some() && !joins).then_some(())
     });
-    until("the network is back", Duration::from_mins(1), || host.has_network().then_some(()));
+    until("the network is back", Duration::from_mins(1), || {
+        host.has_network().then_some(())
+    });
     assert!(cut.unwrap().elapsed() >= Duration::from_secs(29));
     println!("{killed:?} sessions were killed");
     assert!(killed.unwrap() > 1);

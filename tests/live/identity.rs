@@ -37,12 +37,22 @@ impl Keycloak {
         let mut command = Command::new(distribution.join("bin/kc.sh"));
         command.args(["start-dev", "--db=dev-mem", "--http-host=127.0.0.1"]);
         command.arg(format!("--http-port={port}"));
-        command.env("KC_BOOTSTRAP_ADMIN_USERNAME", ADMIN).env("KC_BOOTSTRAP_ADMIN_PASSWORD", ADMIN);
+        command
+            .env("KC_BOOTSTRAP_ADMIN_USERNAME", ADMIN)
+            .env("KC_BOOTSTRAP_ADMIN_PASSWORD", ADMIN);
         let words = File::create(log).unwrap();
-        command.stdin(Stdio::null()).stdout(words.try_clone().unwrap()).stderr(words);
+        command
+            .stdin(Stdio::null())
+            .stdout(words.try_clone().unwrap())
+            .stderr(words);
         let process = command.process_group(0).spawn().unwrap();
-        let keycloak = Self { process, url: format!("http://127.0.0.1:{port}") };
-        until("Keycloak gives its administrator a token", STARTS, || keycloak.try_admin().ok());
+        let keycloak = Self {
+            process,
+            url: format!("http://127.0.0.1:{port}"),
+        };
+        until("Keycloak gives its administrator a token", STARTS, || {
+            keycloak.try_admin().ok()
+        });
         keycloak
     }
 
@@ -58,15 +68,20 @@ impl Keycloak {
 
     fn token(&self, realm: &str, form: &[(&str, &str)]) -> Result<String, ureq::Error> {
         let url = format!("{}/realms/{realm}/protocol/openid-connect/token", self.url);
-        let answer: Value =
-            ureq::post(&url).send_form(form.iter().copied())?.body_mut().read_json()?;
+        let answer: Value = ureq::post(&url)
+            .send_form(form.iter().copied())?
+            .body_mut()
+            .read_json()?;
         Ok(answer["access_token"].as_str().unwrap().to_owned())
     }
 
     fn administer(&self, path: &str, body: &Value) {
         let login = format!("Bearer {}", self.try_admin().unwrap());
         let url = format!("{}/admin/realms{path}", self.url);
-        ureq::post(&url).header("authorization", &login).send_json(body).unwrap();
+        ureq::post(&url)
+            .header("authorization", &login)
+            .send_json(body)
+            .unwrap();
     }
 
     /// A realm with a client that has the role `vnfm-operator`, and tokens for us.
@@ -108,20 +123,28 @@ impl Keycloak {
 
 /// A port that nobody listens at, for a program that cannot choose one.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
 }
 
 /// Of a token its header (0), or what it claims (1).
 pub(crate) fn part_of(token: &str, part: usize) -> Value {
     use base64::Engine as _;
     let part = token.split('.').nth(part).unwrap();
-    let part = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(part).unwrap();
+    let part = base64::engine::general_purpose::URL_SAFE_NO_PAD
+        .decode(part)
+        .unwrap();
     serde_json::from_slice(&part).unwrap()
 }
 
 #[test]
 fn tokens_of_keycloak_are_taken_also_when_its_keys_change() {
-    let Some(distribution) = guest("VNFM_LIVE_KEYCLOAK") else { return };
+    let Some(distribution) = guest("VNFM_LIVE_KEYCLOAK") else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let keycloak = Keycloak::start(&distribution, &folder.path().join("keycloak.log"));
     keycloak.furnish();
@@ -136,13 +159,27 @@ fn tokens_of_keycloak_are_taken_also_when_its_keys_change() {
     std::fs::write(folder.path().join("server.yaml"), access.to_string()).unwrap();
     let server = Server::start(folder.path(), "info");
     let status = |token: &str| {
-        server.http_as("GET", INSTANCES, ("authorization", &format!("Bearer {token}"))).0
+        server
+            .http_as(
+                "GET",
+                INSTANCES,
+                ("authorization", &format!("Bearer {token}")),
+            )
+            .0
     };
 
     let old = keycloak.of_client("nfvo");
     assert_eq!(status(&old), 200);
-    assert_eq!(status(&keycloak.of_client("cook")), 403, "it has not the role");
-    assert_eq!(status(&keycloak.try_admin().unwrap()), 401, "another realm's");
+    assert_eq!(
+        status(&keycloak.of_client("cook")),
+        403,
+        "it has not the role"
+    );
+    assert_eq!(
+        status(&keycloak.try_admin().unwrap()),
+        401,
+        "another realm's"
+    );
     keycloak.rotate();
     let new = keycloak.of_client("nfvo");
     assert_ne!(part_of(&old, 0)["kid"], part_of(&new, 0)["kid"]);
@@ -153,10 +190,15 @@ fn tokens_of_keycloak_are_taken_also_when_its_keys_change() {
 
 #[test]
 fn tokens_of_the_clouds_keystone_are_taken() {
-    let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else { return };
+    let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else {
+        return;
+    };
     let file: Value = serde_yaml::from_str(&std::fs::read_to_string(&clouds).unwrap()).unwrap();
     let of = |cloud: &str, member: &str| {
-        file["clouds"][cloud]["auth"][member].as_str().unwrap().to_owned()
+        file["clouds"][cloud]["auth"][member]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     let folder = tempfile::tempdir().unwrap();
     let password = folder.path().join("password");
@@ -176,9 +218,13 @@ fn tokens_of_the_clouds_keystone_are_taken() {
             "identity": {"methods": ["password"], "password": {"user": {"name": of(cloud, "username"),
                 "domain": {"id": "default"}, "password": of(cloud, "password")}}},
             "scope": {"project": {"name": of(cloud, "project_name"), "domain": {"id": "default"}}}}});
-        let answer =
-            ureq::post(&format!("{}/auth/tokens", of(cloud, "auth_url"))).send_json(login).unwrap();
-        answer.headers()["x-subject-token"].to_str().unwrap().to_owned()
+        let answer = ureq::post(&format!("{}/auth/tokens", of(cloud, "auth_url")))
+            .send_json(login)
+            .unwrap();
+        answer.headers()["x-subject-token"]
+            .to_str()
+            .unwrap()
+            .to_owned()
     };
     assert_eq!(status(&token("nfv")), 200);
     assert_eq!(status(&token("admin")), 403, "no rule is for that project");

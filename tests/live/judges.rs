@@ -42,7 +42,14 @@ impl Court {
         let (_, request) = self.stage.create_a("vnf-a-k8s-cluster");
         let op = self.stage.instantiate("vnf-a", &request);
         self.stage.ends_as(&op, "COMPLETED");
-        server.ctl(&["vnf", "create", "--package", "Web server", "--name", "spare"]);
+        server.ctl(&[
+            "vnf",
+            "create",
+            "--package",
+            "Web server",
+            "--name",
+            "spare",
+        ]);
         let callback =
             json!({"callbackUri": format!("{}/notifications", self.world.endpoint("nfvo"))});
         let (status, told) = server.http("POST", "/vnflcm/v2/subscriptions", &callback.to_string());
@@ -74,29 +81,72 @@ struct Document<'a> {
 
 /// Lets schemathesis judge the server by a document.
 fn judged(judge: &Path, server: &Server, by: &Document<'_>) {
-    let Document { place, base, version, without } = by;
-    let cases = std::env::var("VNFM_JUDGE_CASES").ok().and_then(|cases| cases.parse().ok());
+    let Document {
+        place,
+        base,
+        version,
+        without,
+    } = by;
+    let cases = std::env::var("VNFM_JUDGE_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok());
     let mut command = Command::new(judge);
-    command.arg("--config-file").arg(papers("schemathesis.toml")).arg("run").arg(place);
-    command.args(["--url", &format!("{}{base}", server.url()), "--checks", "all"]);
+    command
+        .arg("--config-file")
+        .arg(papers("schemathesis.toml"))
+        .arg("run")
+        .arg(place);
+    command.args([
+        "--url",
+        &format!("{}{base}", server.url()),
+        "--checks",
+        "all",
+    ]);
     command.args([
         "--header",
         &format!("Version: {version}"),
         "--max-examples",
         &cases.unwrap_or(CASES).to_string(),
     ]);
-    command.args(["--phases", "examples,coverage,fuzzing,stateful", "--workers", "1"]);
-    command.args(["--max-response-time", LONGEST_ANSWER, "--request-timeout", "60"]);
-    command.args(["--continue-on-failure", "--generation-database", "none", "--no-color"]);
+    command.args([
+        "--phases",
+        "examples,coverage,fuzzing,stateful",
+        "--workers",
+        "1",
+    ]);
+    command.args([
+        "--max-response-time",
+        LONGEST_ANSWER,
+        "--request-timeout",
+        "60",
+    ]);
+    command.args([
+        "--continue-on-failure",
+        "--generation-database",
+        "none",
+        "--no-color",
+    ]);
     command.args(["--warnings", "off", "--seed", "1"]);
-    command.args(without.iter().flat_map(|path| ["--exclude-path", path.as_str()]));
-    command.env("SCHEMATHESIS_HOOKS", papers("hooks.py")).env("VNFM_JUDGE_SERVER", server.url());
-    command.env("NO_PROXY", "127.0.0.1").env("PYTHONDONTWRITEBYTECODE", "1");
+    command.args(
+        without
+            .iter()
+            .flat_map(|path| ["--exclude-path", path.as_str()]),
+    );
+    command
+        .env("SCHEMATHESIS_HOOKS", papers("hooks.py"))
+        .env("VNFM_JUDGE_SERVER", server.url());
+    command
+        .env("NO_PROXY", "127.0.0.1")
+        .env("PYTHONDONTWRITEBYTECODE", "1");
     command.current_dir(server.folder());
     let said = command.output().unwrap();
     let words = text(&said);
     println!("{words}");
-    assert!(said.status.success(), "{place}:\n{words}\nserver:\n{}", server.logged());
+    assert!(
+        said.status.success(),
+        "{place}:\n{words}\nserver:\n{}",
+        server.logged()
+    );
     let logged = server.logged();
     assert!(!logged.contains("panicked"), "{logged}");
 }
@@ -108,12 +158,19 @@ fn text(said: &Output) -> String {
 
 #[test]
 fn schemathesis_finds_nothing_against_our_documents() {
-    let Some(judge) = guest("VNFM_LIVE_SCHEMATHESIS") else { return };
+    let Some(judge) = guest("VNFM_LIVE_SCHEMATHESIS") else {
+        return;
+    };
     let court = Court::new();
     court.furnish();
     for (name, version) in [("openapi", "2.3.0"), ("openapi-v1", "1.3.0")] {
         let place = format!("{}/{name}.yaml", court.stage.server.url());
-        let document = Document { place: &place, base: "", version, without: Vec::new() };
+        let document = Document {
+            place: &place,
+            base: "",
+            version,
+            without: Vec::new(),
+        };
         judged(&judge, &court.stage.server, &document);
     }
 }
@@ -131,7 +188,12 @@ fn schemathesis_finds_nothing_against_the_official_documents() {
     ] {
         let document = sol.join("openapi-bundled").join(document);
         let (without, place) = (absent(&document, base), document.to_string_lossy());
-        let document = Document { place: &place, base, version: "2.3.0", without };
+        let document = Document {
+            place: &place,
+            base,
+            version: "2.3.0",
+            without,
+        };
         judged(&judge, &court.stage.server, &document);
     }
 }
@@ -141,8 +203,15 @@ fn schemathesis_finds_nothing_against_the_official_documents() {
 fn absent(document: &Path, base: &str) -> Vec<String> {
     let document: Value = serde_json::from_slice(&std::fs::read(document).unwrap()).unwrap();
     let paths = document["paths"].as_object().unwrap().keys();
-    let is_served = |path: &str| PATHS.iter().any(|(served, _)| *served == format!("{base}{path}"));
-    paths.filter(|path| *path == "/api_versions" || !is_served(path)).cloned().collect()
+    let is_served = |path: &str| {
+        PATHS
+            .iter()
+            .any(|(served, _)| *served == format!("{base}{path}"))
+    };
+    paths
+        .filter(|path| *path == "/api_versions" || !is_served(path))
+        .cloned()
+        .collect()
 }
 
 /// `openstack … vnflcm …` in one of Tacker's two versions.
@@ -155,9 +224,16 @@ impl Tacker<'_> {
     fn says(&self, words: &[&str]) -> String {
         let mut command = Command::new(OPENSTACK);
         command.args(["--os-auth-type", "none", "--os-endpoint", self.server.url()]);
-        command.args(["--os-tacker-api-version", self.version, "vnflcm"]).args(words);
+        command
+            .args(["--os-tacker-api-version", self.version, "vnflcm"])
+            .args(words);
         let said = command.env("NO_PROXY", "127.0.0.1").output().unwrap();
-        assert!(said.status.success(), "vnflcm {}: {}", words.join(" "), text(&said));
+        assert!(
+            said.status.success(),
+            "vnflcm {}: {}",
+            words.join(" "),
+            text(&said)
+        );
         text(&said)
     }
 
@@ -186,16 +262,29 @@ const PACKAGE: &str = "python3-tackerclient";
 /// The story of one VNF, by Tacker's client in this version.
 fn story(version: &'static str) {
     let plugin = "/usr/lib/python3/dist-packages/tackerclient/__init__.py";
-    if program(OPENSTACK, "python3-openstackclient").and(program(plugin, PACKAGE)).is_none() {
+    if program(OPENSTACK, "python3-openstackclient")
+        .and(program(plugin, PACKAGE))
+        .is_none()
+    {
         return;
     }
     let court = Court::new();
     let stage = &court.stage;
-    let tacker = Tacker { server: &stage.server, version };
+    let tacker = Tacker {
+        server: &stage.server,
+        version,
+    };
     let package = stage.onboard("vnf-a-k8s-cluster");
     let package = stage.server.ctl(&["package", "show", &package]);
     let vnfd = package["vnfdId"].as_str().unwrap();
-    let made = tacker.json(&["create", vnfd, "--name", "by-tacker", "--description", "told"]);
+    let made = tacker.json(&[
+        "create",
+        vnfd,
+        "--name",
+        "by-tacker",
+        "--description",
+        "told",
+    ]);
     let id = made["ID"].as_str().unwrap().to_owned();
     assert_eq!(made["VNF Instance Name"], "by-tacker", "{made:#}");
 
@@ -214,7 +303,10 @@ fn story(version: &'static str) {
     assert_eq!(listed[0]["ID"], id.as_str(), "{listed:#}");
     assert_eq!(listed[0]["Instantiation State"], "INSTANTIATED");
     let shown = tacker.says(&["show", &id]);
-    assert!(shown.contains("vnfcResourceInfo") && shown.contains("ETSINFV.OPENSTACK"), "{shown}");
+    assert!(
+        shown.contains("vnfcResourceInfo") && shown.contains("ETSINFV.OPENSTACK"),
+        "{shown}"
+    );
     let ops = tacker.json(&["op", "list"]);
     assert_eq!(ops[0]["Operation"], "INSTANTIATE", "{ops:#}");
     let op = tacker.json(&["op", "show", ops[0]["ID"].as_str().unwrap()]);
@@ -239,7 +331,11 @@ fn as_lists(request: &mut Value) {
         entries.collect()
     };
     request["vimConnectionInfo"] = listed(&request["vimConnectionInfo"], "id");
-    for link in request["extVirtualLinks"].as_array_mut().into_iter().flatten() {
+    for link in request["extVirtualLinks"]
+        .as_array_mut()
+        .into_iter()
+        .flatten()
+    {
         for cp in link["extCps"].as_array_mut().unwrap() {
             cp["cpConfig"] = listed(&cp["cpConfig"], "cpInstanceId");
         }

@@ -8,9 +8,16 @@ use vnfm_tests::programs::Server;
 
 #[test]
 fn the_key_goes_into_barbican_and_back() {
-    let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else { return };
+    let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else {
+        return;
+    };
     let file: Value = serde_yaml::from_str(&std::fs::read_to_string(&clouds).unwrap()).unwrap();
-    let of = |member: &str| file["clouds"]["nfv"]["auth"][member].as_str().unwrap().to_owned();
+    let of = |member: &str| {
+        file["clouds"]["nfv"]["auth"][member]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
     let folder = tempfile::tempdir().unwrap();
     let password = folder.path().join("password");
     std::fs::write(&password, of("password")).unwrap();
@@ -28,7 +35,11 @@ fn the_key_goes_into_barbican_and_back() {
         "nfv",
     ]);
     let vim = format!("/vnfm/v1/vims/{}", vim["id"].as_str().unwrap());
-    if !server.run(&["vim", "check", "cloud", "-o", "json"]).data.contains("key-manager") {
+    if !server
+        .run(&["vim", "check", "cloud", "-o", "json"])
+        .data
+        .contains("key-manager")
+    {
         return skip("the cloud has no Barbican; OPENSTACK_BARBICAN=1 starts one with it");
     }
     let refused = server.refused(&["secrets", "migrate", "--to", "barbican"]);
@@ -38,7 +49,11 @@ fn the_key_goes_into_barbican_and_back() {
         "project": of("project_name"), "password_file": password}}});
     std::fs::write(folder.path().join("server.yaml"), settings.to_string()).unwrap();
     server.begin();
-    assert_eq!(server.get(&vim).get("key_type"), None, "nothing moves by itself");
+    assert_eq!(
+        server.get(&vim).get("key_type"),
+        None,
+        "nothing moves by itself"
+    );
     server.ctl(&["secrets", "migrate", "--to", "barbican"]);
     let key_file = folder.path().join("data/secrets.key");
     assert!(!key_file.exists());
@@ -49,11 +64,18 @@ fn the_key_goes_into_barbican_and_back() {
     assert_eq!(server.get(&vim)["secret_uuid"], kept["secret_uuid"]);
     server.ctl(&["vim", "check", "cloud"]); // which needs the password that was sealed
     server.ctl(&["secrets", "rotate"]);
-    assert_ne!(server.get(&vim)["secret_uuid"], kept["secret_uuid"], "a new key");
+    assert_ne!(
+        server.get(&vim)["secret_uuid"],
+        kept["secret_uuid"],
+        "a new key"
+    );
     let back = server.ctl(&["secrets", "migrate", "--to", "file"]);
     assert_eq!(back["keyIn"], "file", "{back:#}");
     assert_eq!(back["unused"].as_array().unwrap().len(), 2, "{back:#}");
     server.ctl(&["vim", "check", "cloud"]);
     let (status, took) = server.terminate();
-    assert!(status.success() && took < Duration::from_secs(10), "{status} {took:?}");
+    assert!(
+        status.success() && took < Duration::from_secs(10),
+        "{status} {took:?}"
+    );
 }

@@ -20,19 +20,34 @@ fn login(
         "identity": { "methods": ["password"], "password": { "user": {
             "name": auth["username"], "domain": { "id": "default" }, "password": password } } },
         "scope": { "project": { "name": auth["project_name"], "domain": { "id": "default" } } } } }))?;
-    let token = answer.headers()["X-Subject-Token"].to_str().unwrap().to_owned();
-    Ok((token, answer.body_mut().read_json::<Value>()?["token"]["catalog"].clone()))
+    let token = answer.headers()["X-Subject-Token"]
+        .to_str()
+        .unwrap()
+        .to_owned();
+    Ok((
+        token,
+        answer.body_mut().read_json::<Value>()?["token"]["catalog"].clone(),
+    ))
 }
 
 #[test]
 fn openstack_gives_a_token_to_its_user_only() {
-    let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else { return };
+    let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else {
+        return;
+    };
     let (token, catalog) = login(&clouds, "nfv", None).unwrap();
     assert!(token.len() > 20);
-    let services: Vec<_> =
-        catalog.as_array().unwrap().iter().map(|entry| entry["type"].as_str().unwrap()).collect();
+    let services: Vec<_> = catalog
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["type"].as_str().unwrap())
+        .collect();
     for service in ["compute", "image", "network", "orchestration", "placement"] {
-        assert!(services.contains(&service), "no `{service}` in {services:?}");
+        assert!(
+            services.contains(&service),
+            "no `{service}` in {services:?}"
+        );
     }
     let refused = login(&clouds, "nfv", Some("not-the-password")).unwrap_err();
     assert!(matches!(refused, ureq::Error::StatusCode(401)), "{refused}");
@@ -40,17 +55,26 @@ fn openstack_gives_a_token_to_its_user_only() {
 
 #[test]
 fn openstack_has_what_the_samples_name() {
-    let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else { return };
+    let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else {
+        return;
+    };
     let (token, catalog) = login(&clouds, "nfv", None).unwrap();
     for (service, path, key, name) in [
         ("compute", "/flavors", "flavors", "m1.tiny"),
         ("image", "/v2/images", "images", "nfv-image"),
         ("network", "/v2.0/networks", "networks", "provider"),
     ] {
-        let entry =
-            catalog.as_array().unwrap().iter().find(|entry| entry["type"] == service).unwrap();
+        let entry = catalog
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|entry| entry["type"] == service)
+            .unwrap();
         let endpoints = entry["endpoints"].as_array().unwrap();
-        let public = endpoints.iter().find(|endpoint| endpoint["interface"] == "public").unwrap();
+        let public = endpoints
+            .iter()
+            .find(|endpoint| endpoint["interface"] == "public")
+            .unwrap();
         let url = format!("{}{path}", public["url"].as_str().unwrap());
         let body: Value = ureq::get(&url)
             .header("X-Auth-Token", &token)
@@ -59,17 +83,22 @@ fn openstack_has_what_the_samples_name() {
             .body_mut()
             .read_json()
             .unwrap();
-        let names: Vec<_> =
-            body[key].as_array().unwrap().iter().map(|item| item["name"].clone()).collect();
+        let names: Vec<_> = body[key]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item["name"].clone())
+            .collect();
         assert!(names.contains(&name.into()), "no `{name}` in {names:?}");
     }
 }
 
 #[test]
 fn kubernetes_has_a_simulated_node_that_is_ready() {
-    let (Some(kubeconfig), Some(assets)) =
-        (neighbour("VNFM_LIVE_KUBECONFIG"), neighbour("VNFM_LIVE_ASSETS"))
-    else {
+    let (Some(kubeconfig), Some(assets)) = (
+        neighbour("VNFM_LIVE_KUBECONFIG"),
+        neighbour("VNFM_LIVE_ASSETS"),
+    ) else {
         return;
     };
     let output = Command::new(assets.join("kubectl"))
@@ -80,10 +109,16 @@ fn kubernetes_has_a_simulated_node_that_is_ready() {
         .unwrap();
     let nodes: Value = serde_json::from_slice(&output.stdout).unwrap();
     let ready = |node: &Value| {
-        let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let conditions = node["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         conditions
             .iter()
             .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
     };
-    assert!(nodes["items"].as_array().unwrap().iter().any(ready), "{nodes}");
+    assert!(
+        nodes["items"].as_array().unwrap().iter().any(ready),
+        "{nodes}"
+    );
 }

@@ -18,12 +18,23 @@ fn a_python_script_and_a_playbook_configure_two_real_hosts() {
     }
     let Some(real) = Real::find() else { return };
     let stage = real.stage();
-    let plugins = stage.server.folder().join("data/plugins").to_string_lossy().into_owned();
+    let plugins = stage
+        .server
+        .folder()
+        .join("data/plugins")
+        .to_string_lossy()
+        .into_owned();
     let library = program("libmgmt_script.so").to_string_lossy().into_owned();
-    stage.server.ctl(&["plugin", "allow", &library, "--dir", &plugins]);
+    stage
+        .server
+        .ctl(&["plugin", "allow", &library, "--dir", &plugins]);
     let package = stage.onboard(SAMPLE);
-    stage.server.ctl(&["plugin", "allow", "--package", &package, "--dir", &plugins]);
-    stage.server.ctl(&["vnf", "create", "--package", &package, "--name", VNF]);
+    stage
+        .server
+        .ctl(&["plugin", "allow", "--package", &package, "--dir", &plugins]);
+    stage
+        .server
+        .ctl(&["vnf", "create", "--package", &package, "--name", VNF]);
     let vim = stage.server.ctl(&["vim", "show", "cloud"]);
     let request = stage.request(SAMPLE, vim["id"].as_str().unwrap());
     stage.ends_as(&stage.instantiate(VNF, &request), "COMPLETED");
@@ -37,15 +48,25 @@ fn a_python_script_and_a_playbook_configure_two_real_hosts() {
     // The playbook finds one host as it was, with another page, and one that is new.
     Host::new(&real, &names[0]).inside("echo changed >/tmp/vnf-page");
     let heal = ["vnf", "heal", VNF, "--vnfc", &before[1].1];
-    let op = stage.server.ctl(&heal)["vnfLcmOpOccId"].as_str().unwrap().to_owned();
+    let op = stage.server.ctl(&heal)["vnfLcmOpOccId"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let began = std::time::Instant::now();
     stage.ends_as(&op, "COMPLETED");
-    println!("healed, with the playbook, in {:.1} s", began.elapsed().as_secs_f64());
+    println!(
+        "healed, with the playbook, in {:.1} s",
+        began.elapsed().as_secs_f64()
+    );
     for name in &names {
         assert_eq!(page(name), "served by the VNF", "{name}");
     }
     let healed = stage.server.ctl(&["vnf", "show", VNF]);
-    assert_eq!(healed["metadata"]["pages"].as_array().unwrap().len(), 2, "{healed:#}");
+    assert_eq!(
+        healed["metadata"]["pages"].as_array().unwrap().len(),
+        2,
+        "{healed:#}"
+    );
     let log = stage.server.run(&["op", "log", &op]);
     assert!(format!("{log:?}").contains("putting the page"), "{log:?}");
 
@@ -57,7 +78,9 @@ fn a_python_script_and_a_playbook_configure_two_real_hosts() {
 /// Names and ids of the VNFCs, in order of their names.
 fn servers(instance: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let vnfcs = instance["instantiatedVnfInfo"]["vnfcResourceInfo"].as_array().cloned();
+    let vnfcs = instance["instantiatedVnfInfo"]["vnfcResourceInfo"]
+        .as_array()
+        .cloned();
     let mut found: Vec<_> = vnfcs
         .unwrap_or_else(|| panic!("no VNFC in {}", json!(instance)))
         .iter()

@@ -15,8 +15,12 @@ use crate::hosts::{Host, fed};
 use crate::story::Real;
 
 /// Files that hold what lets hosts join, for as long as a step runs; from a host's root.
-pub(crate) const FLEETING: &[&str] =
-    &["run/vnfm/init.yaml", "run/vnfm/join.yaml", "run/vnfm/vendor.env", "run/vnfm/script/out"];
+pub(crate) const FLEETING: &[&str] = &[
+    "run/vnfm/init.yaml",
+    "run/vnfm/join.yaml",
+    "run/vnfm/vendor.env",
+    "run/vnfm/script/out",
+];
 /// The user of the cloud.
 const LODGER: &str = "planted";
 
@@ -48,7 +52,13 @@ impl Secrets {
         planted.add("VIM password", &vim_password);
         planted.add("SSH password", &password);
         planted.add("private key", &key);
-        let secrets = Self { planted, password, key, folder, clouds };
+        let secrets = Self {
+            planted,
+            password,
+            key,
+            folder,
+            clouds,
+        };
         secrets.change_logins(&public);
         secrets
     }
@@ -60,7 +70,11 @@ impl Secrets {
 
     /// A package of VNF-A whose servers know the password, as a hash, and the key's public half.
     pub(crate) fn package(&self) -> String {
-        self.folder.path().join("vnf-a-k8s-cluster").to_string_lossy().into_owned()
+        self.folder
+            .path()
+            .join("vnf-a-k8s-cluster")
+            .to_string_lossy()
+            .into_owned()
     }
 
     fn change_logins(&self, public: &str) {
@@ -73,9 +87,10 @@ impl Secrets {
         let boot = json!({ "content_or_file_data": { "content": script } });
         let vnfd = copy("vnf-a-k8s-cluster", self.folder.path()).join("Definitions/vnf-a.yaml");
         let mut text = std::fs::read_to_string(&vnfd).unwrap();
-        for line in
-            ["        description: Control plane node\n", "        description: Worker node\n"]
-        {
+        for line in [
+            "        description: Control plane node\n",
+            "        description: Worker node\n",
+        ] {
             assert!(text.contains(line), "no `{line}` in {text}");
             text = text.replace(line, &format!("{line}        boot_data: {boot}\n"));
         }
@@ -101,7 +116,10 @@ impl Secrets {
 fn hash(password: &str) -> String {
     let mut openssl = Command::new("openssl");
     let output = fed(openssl.args(["passwd", "-6", "-stdin"]), password);
-    assert!(output.status.success(), "openssl (Debian: openssl) makes no hash: {output:?}");
+    assert!(
+        output.status.success(),
+        "openssl (Debian: openssl) makes no hash: {output:?}"
+    );
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
@@ -118,9 +136,11 @@ impl Made {
         for file in files {
             let text = String::from_utf8_lossy(file);
             let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
-            made.tokens.extend(words.filter(|word| is_token(word)).map(str::to_owned));
-            let key =
-                text.split_once("\"certificate_key\":\"").and_then(|(_, rest)| rest.get(..64));
+            made.tokens
+                .extend(words.filter(|word| is_token(word)).map(str::to_owned));
+            let key = text
+                .split_once("\"certificate_key\":\"")
+                .and_then(|(_, rest)| rest.get(..64));
             made.keys.extend(key.map(str::to_owned));
         }
         for list in [&mut made.tokens, &mut made.keys] {
@@ -144,7 +164,10 @@ impl Made {
 }
 
 fn is_token(word: &str) -> bool {
-    let plain = |part: &str| part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let plain = |part: &str| {
+        part.bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    };
     word.split_once('.').is_some_and(|(id, secret)| {
         id.len() == 6 && secret.len() == 16 && plain(id) && plain(secret)
     })
@@ -164,12 +187,18 @@ pub(crate) fn bearer_token(master: &Host<'_>, secret: &str) -> String {
 /// The files of all hosts that hold a secret, but for the database of Kubernetes, which is made to hold them.
 pub(crate) fn on_hosts(real: &Real, planted: &Planted) -> Vec<String> {
     let came = real.came();
-    let names: Vec<_> = came.iter().filter_map(|one| one.strip_prefix("host ")).collect();
+    let names: Vec<_> = came
+        .iter()
+        .filter_map(|one| one.strip_prefix("host "))
+        .collect();
     assert_eq!(names.len(), 3, "{came:#?}");
     let (hosts, mut folders) = (running(&real.hosts), Vec::new());
     for name in names {
         let root = &hosts[name];
-        assert!(root.join("run/vnfm/vnfm-step").is_file(), "not the files of a host of ours");
+        assert!(
+            root.join("run/vnfm/vnfm-step").is_file(),
+            "not the files of a host of ours"
+        );
         folders.push(real.hosts.join(name));
         folders.extend(["run", "tmp", "dev/shm"].map(|folder| root.join(folder)));
     }
@@ -190,7 +219,11 @@ pub(crate) fn lets_join(worker: &Host<'_>, token: &str) -> Result<(), String> {
          kubeadm join phase preflight --config /run/ask.yaml --ignore-preflight-errors=$past 2>&1 && echo accepted\n\
          rm -f /run/ask.yaml";
     let said = worker.inside_with(script, &ask.to_string());
-    if said.lines().any(|line| line == "accepted") { Ok(()) } else { Err(said) }
+    if said.lines().any(|line| line == "accepted") {
+        Ok(())
+    } else {
+        Err(said)
+    }
 }
 
 /// What a vendor's script let others join by is gone: the tokens, and the keys of the cluster that its certificate key
@@ -201,10 +234,17 @@ pub(crate) fn nobody_else_joins(real: &Real) {
         let kubectl =
             "kubectl --kubeconfig=/etc/kubernetes/admin.conf -n kube-system get secrets -o name";
         let all = master.inside(kubectl);
-        all.lines().filter(|name| name.contains(what)).map(str::to_owned).collect::<Vec<_>>()
+        all.lines()
+            .filter(|name| name.contains(what))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     assert_eq!(list("kubeadm-certs"), [""; 0]);
     assert_eq!(list("bootstrap-token"), [""; 0]);
     master.inside("kubeadm init phase upload-certs --upload-certs 2>&1");
-    assert_eq!(list("kubeadm-certs"), ["secret/kubeadm-certs"], "this is where they would be");
+    assert_eq!(
+        list("kubeadm-certs"),
+        ["secret/kubeadm-certs"],
+        "this is where they would be"
+    );
 }

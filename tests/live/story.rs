@@ -23,7 +23,10 @@ fn holds(package: &str) {
     assert_eq!(report["world"], "real");
     assert_eq!(report["ok"], true);
     assert_eq!(report["left_behind"], serde_json::json!([]));
-    assert!(steps(&report).iter().any(|step| step.contains("refused")), "{report}");
+    assert!(
+        steps(&report).iter().any(|step| step.contains("refused")),
+        "{report}"
+    );
     println!("{}", serde_json::to_string_pretty(&report).unwrap());
 }
 
@@ -47,9 +50,16 @@ pub(crate) struct Real {
 impl Real {
     /// Nothing, loudly, where a neighbour is missing.
     pub(crate) fn find() -> Option<Self> {
-        let (clouds, hosts) = (neighbour("VNFM_LIVE_OPENSTACK")?, neighbour("VNFM_LIVE_HOSTS")?);
+        let (clouds, hosts) = (
+            neighbour("VNFM_LIVE_OPENSTACK")?,
+            neighbour("VNFM_LIVE_HOSTS")?,
+        );
         let before = Cloud::login(&clouds).inventory(&hosts);
-        Some(Self { clouds, hosts, before })
+        Some(Self {
+            clouds,
+            hosts,
+            before,
+        })
     }
 
     pub(crate) fn stage(&self) -> Stage {
@@ -58,7 +68,11 @@ impl Real {
 
     /// What has come since, as `kind name id`.
     pub(crate) fn came(&self) -> BTreeSet<String> {
-        self.cloud().inventory(&self.hosts).difference(&self.before).cloned().collect()
+        self.cloud()
+            .inventory(&self.hosts)
+            .difference(&self.before)
+            .cloned()
+            .collect()
     }
 
     pub(crate) fn cloud(&self) -> Cloud {
@@ -104,7 +118,11 @@ fn killed_while_the_stack_is_in_progress_and_during_a_join_it_goes_on() {
     let watch = Watch::begin(&real.hosts, &[]);
     let (id, request) = stage.create_a("vnf-a-k8s-cluster");
     let op = stage.instantiate(VNF_A, &request);
-    let in_progress = || real.cloud().stack_states(&id).contains(&"CREATE_IN_PROGRESS".to_owned());
+    let in_progress = || {
+        real.cloud()
+            .stack_states(&id)
+            .contains(&"CREATE_IN_PROGRESS".to_owned())
+    };
     killed_when(&mut stage, &op, in_progress);
     killed_when(&mut stage, &op, || !kubeadms("join").is_empty());
     stage.ends_as(&op, "COMPLETED");
@@ -134,15 +152,24 @@ fn killed_when(stage: &mut Stage, op: &str, is_due: impl Fn() -> bool) {
 /// One `kubeadm` on each host, and never two at once.
 pub(crate) fn each_joined_once(seen: &Seen) {
     assert_eq!(seen.at_once, [""; 0]);
-    let verbs: Vec<_> = seen.kubeadms.values().map(|verbs| verbs.join(" ")).collect();
+    let verbs: Vec<_> = seen
+        .kubeadms
+        .values()
+        .map(|verbs| verbs.join(" "))
+        .collect();
     assert_eq!(verbs, ["init", "join", "join"], "{:?}", seen.kubeadms);
 }
 
 /// The `kubeadm` of this name that run on this machine, whose hosts are namespaces: their process ids.
 pub(crate) fn kubeadms(command: &str) -> Vec<String> {
-    let output = Command::new("pgrep").args(["-f", &format!("^kubeadm {command} ")]).output();
+    let output = Command::new("pgrep")
+        .args(["-f", &format!("^kubeadm {command} ")])
+        .output();
     let output = output.unwrap();
-    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]

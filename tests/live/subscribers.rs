@@ -53,12 +53,24 @@ impl Nginx {
         std::fs::write(&config, text).unwrap();
         let words = File::create(folder.join("nginx.log")).unwrap();
         let mut command = Command::new(nginx);
-        command.arg("-p").arg(folder).arg("-c").arg(&config).args(["-e", "stderr"]);
-        command.stdin(Stdio::null()).stdout(words.try_clone().unwrap()).stderr(words);
+        command
+            .arg("-p")
+            .arg(folder)
+            .arg("-c")
+            .arg(&config)
+            .args(["-e", "stderr"]);
+        command
+            .stdin(Stdio::null())
+            .stdout(words.try_clone().unwrap())
+            .stderr(words);
         let process = command.spawn().unwrap();
         let listens = || std::net::TcpStream::connect(("127.0.0.1", port)).ok();
         until("nginx listens", SOON, listens);
-        Self { process, port, heard }
+        Self {
+            process,
+            port,
+            heard,
+        }
     }
 
     /// What was asked of it, as soon as that is so many.
@@ -92,24 +104,36 @@ fn told_of_an_instance(server: &Server, package: &str, nginx: &Nginx) -> Vec<Val
         .iter()
         .map(|one| {
             let body: Value = serde_json::from_str(one["body"].as_str().unwrap()).unwrap();
-            assert_eq!((&one["method"], &one["status"]), (&json!("POST"), &json!("204")));
+            assert_eq!(
+                (&one["method"], &one["status"]),
+                (&json!("POST"), &json!("204"))
+            );
             body["notificationType"].as_str().unwrap().to_owned()
         })
         .collect();
-    let expected = ["VnfIdentifierCreationNotification", "VnfIdentifierDeletionNotification"];
+    let expected = [
+        "VnfIdentifierCreationNotification",
+        "VnfIdentifierDeletionNotification",
+    ];
     assert_eq!(kinds, expected);
     heard
 }
 
 #[test]
 fn a_subscriber_that_wants_a_certificate_is_shown_ours() {
-    let Some(nginx) = program("/usr/sbin/nginx", "nginx-light") else { return };
+    let Some(nginx) = program("/usr/sbin/nginx", "nginx-light") else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
     for (who, host) in [("nginx", "127.0.0.1"), ("us", "vnfm.example.com")] {
         let made = rcgen::generate_simple_self_signed(vec![host.to_owned()]).unwrap();
         std::fs::write(file(&format!("{who}.pem")), made.cert.pem()).unwrap();
-        std::fs::write(file(&format!("{who}.key")), made.signing_key.serialize_pem()).unwrap();
+        std::fs::write(
+            file(&format!("{who}.key")),
+            made.signing_key.serialize_pem(),
+        )
+        .unwrap();
     }
     let at = folder.path().display();
     let tls = format!(
@@ -137,8 +161,12 @@ fn a_subscriber_that_wants_a_certificate_is_shown_ours() {
 
 #[test]
 fn a_subscriber_is_brought_a_token_of_its_keycloak() {
-    let Some(distribution) = guest("VNFM_LIVE_KEYCLOAK") else { return };
-    let Some(nginx) = program("/usr/sbin/nginx", "nginx-light") else { return };
+    let Some(distribution) = guest("VNFM_LIVE_KEYCLOAK") else {
+        return;
+    };
+    let Some(nginx) = program("/usr/sbin/nginx", "nginx-light") else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let keycloak = Keycloak::start(&distribution, &folder.path().join("keycloak.log"));
     keycloak.furnish();
@@ -157,7 +185,11 @@ fn a_subscriber_is_brought_a_token_of_its_keycloak() {
     let (status, made) = server.http("POST", SUBSCRIPTIONS, &subscription("client-secret"));
     assert_eq!(status, 201, "{made}");
     for one in told_of_an_instance(&server, &package, &nginx) {
-        let token = one["authorization"].as_str().unwrap().strip_prefix("Bearer ").unwrap();
+        let token = one["authorization"]
+            .as_str()
+            .unwrap()
+            .strip_prefix("Bearer ")
+            .unwrap();
         assert_eq!(part_of(token, 1)["azp"], "cook");
     }
 }

@@ -1,6 +1,9 @@
 //! An OpenStack, asked directly: what a checker wants to know must not come from the drivers that it checks.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 #![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
 
 use std::collections::BTreeSet;
@@ -15,7 +18,12 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
     ("key pair", "compute", "/os-keypairs", "keypairs"),
     ("port", "network", "/v2.0/ports", "ports"),
     ("network", "network", "/v2.0/networks", "networks"),
-    ("security group", "network", "/v2.0/security-groups", "security_groups"),
+    (
+        "security group",
+        "network",
+        "/v2.0/security-groups",
+        "security_groups",
+    ),
     ("image", "image", "/v2/images", "images"),
 ];
 
@@ -46,10 +54,19 @@ impl Cloud {
                 "name": auth["username"], "domain": { "id": "default" }, "password": auth["password"] } } },
             "scope": { "project": { "name": auth["project_name"], "domain": { "id": "default" } } } } });
         let identity = auth["auth_url"].as_str().unwrap().to_owned();
-        let mut answer = ureq::post(format!("{identity}/auth/tokens")).send_json(body).unwrap();
-        let token = answer.headers()["X-Subject-Token"].to_str().unwrap().to_owned();
+        let mut answer = ureq::post(format!("{identity}/auth/tokens"))
+            .send_json(body)
+            .unwrap();
+        let token = answer.headers()["X-Subject-Token"]
+            .to_str()
+            .unwrap()
+            .to_owned();
         let catalog = answer.body_mut().read_json::<Value>().unwrap()["token"]["catalog"].clone();
-        Self { token, catalog, identity }
+        Self {
+            token,
+            catalog,
+            identity,
+        }
     }
 
     /// Another user who may do what `nfv` may; one of that name who is left from before goes. For administrators.
@@ -59,13 +76,19 @@ impl Cloud {
         let (project, model) = (first("projects", "name=nfv"), first("users", "name=nfv"));
         let user = json!({ "user": { "name": name, "password": password, "domain_id": "default",
             "default_project_id": project["id"] } });
-        let mut made = self.ask("POST", &format!("{}/users", self.identity), &user.to_string());
+        let mut made = self.ask(
+            "POST",
+            &format!("{}/users", self.identity),
+            &user.to_string(),
+        );
         let id = made.body_mut().read_json::<Value>().unwrap()["user"]["id"].clone();
         let text = |id: &Value| id.as_str().unwrap().to_owned();
         let query = format!("user.id={}", text(&model["id"]));
         for role in self.identities("role_assignments", &query) {
-            let (project, role) =
-                (text(&role["scope"]["project"]["id"]), text(&role["role"]["id"]));
+            let (project, role) = (
+                text(&role["scope"]["project"]["id"]),
+                text(&role["role"]["id"]),
+            );
             let path = format!("projects/{project}/users/{}/roles/{role}", text(&id));
             self.ask("PUT", &format!("{}/{path}", self.identity), "");
         }
@@ -81,7 +104,10 @@ impl Cloud {
 
     fn identities(&self, list: &str, query: &str) -> Vec<Value> {
         let mut answer = self.ask("GET", &format!("{}/{list}?{query}", self.identity), "");
-        answer.body_mut().read_json::<Value>().unwrap()[list].as_array().unwrap().clone()
+        answer.body_mut().read_json::<Value>().unwrap()[list]
+            .as_array()
+            .unwrap()
+            .clone()
     }
 
     fn ask(&self, method: &str, url: &str, body: &str) -> ureq::http::Response<ureq::Body> {
@@ -94,8 +120,14 @@ impl Cloud {
     /// Everything of a kind.
     pub fn list(&self, service: &str, path: &str, key: &str) -> Vec<Value> {
         let url = format!("{}{path}", self.at(service));
-        let mut answer = ureq::get(&url).header("X-Auth-Token", &self.token).call().unwrap();
-        answer.body_mut().read_json::<Value>().unwrap()[key].as_array().unwrap().clone()
+        let mut answer = ureq::get(&url)
+            .header("X-Auth-Token", &self.token)
+            .call()
+            .unwrap();
+        answer.body_mut().read_json::<Value>().unwrap()[key]
+            .as_array()
+            .unwrap()
+            .clone()
     }
 
     /// The id of the network into which external connection points are plugged.
@@ -108,9 +140,12 @@ impl Cloud {
     pub fn stack_states(&self, instance: &str) -> Vec<String> {
         let stacks = self.list("orchestration", "/stacks", "stacks");
         let ours = stacks.iter().filter(|stack| {
-            stack["stack_name"].as_str().is_some_and(|name| name.contains(instance))
+            stack["stack_name"]
+                .as_str()
+                .is_some_and(|name| name.contains(instance))
         });
-        ours.map(|stack| stack["stack_status"].as_str().unwrap().to_owned()).collect()
+        ours.map(|stack| stack["stack_status"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     /// Makes a stack with nothing in it, as somebody else would.
@@ -118,8 +153,10 @@ impl Cloud {
         let template = json!({ "heat_template_version": "2018-08-31", "resources": {} });
         let body = json!({ "stack_name": name, "template": template });
         let url = format!("{}/stacks", self.at("orchestration"));
-        let mut answer =
-            ureq::post(&url).header("X-Auth-Token", &self.token).send_json(body).unwrap();
+        let mut answer = ureq::post(&url)
+            .header("X-Auth-Token", &self.token)
+            .send_json(body)
+            .unwrap();
         let made = answer.body_mut().read_json::<Value>().unwrap();
         made["stack"]["id"].as_str().unwrap().to_owned()
     }
@@ -127,7 +164,10 @@ impl Cloud {
     /// Asks for a stack's deletion; does not wait.
     pub fn delete_stack(&self, name: &str, id: &str) {
         let url = format!("{}/stacks/{name}/{id}", self.at("orchestration"));
-        ureq::delete(&url).header("X-Auth-Token", &self.token).call().unwrap();
+        ureq::delete(&url)
+            .header("X-Auth-Token", &self.token)
+            .call()
+            .unwrap();
     }
 
     /// Everything that is there, by kind, name and id, and the hosts that have a folder below `hosts`.
@@ -139,7 +179,11 @@ impl Cloud {
                 if item["stack_status"] == "DELETE_COMPLETE" {
                     continue;
                 }
-                let item = if item["keypair"].is_object() { &item["keypair"] } else { &item };
+                let item = if item["keypair"].is_object() {
+                    &item["keypair"]
+                } else {
+                    &item
+                };
                 let name = item["stack_name"].as_str().or(item["name"].as_str());
                 let id = item["id"].as_str().unwrap_or_default();
                 found.insert(format!("{kind} {} {id}", name.unwrap_or_default()));
@@ -163,9 +207,15 @@ impl Cloud {
 
     fn at(&self, service: &str) -> &str {
         let entries = self.catalog.as_array().unwrap();
-        let entry = entries.iter().find(|entry| entry["type"] == service).unwrap();
+        let entry = entries
+            .iter()
+            .find(|entry| entry["type"] == service)
+            .unwrap();
         let endpoints = entry["endpoints"].as_array().unwrap();
-        let public = endpoints.iter().find(|endpoint| endpoint["interface"] == "public").unwrap();
+        let public = endpoints
+            .iter()
+            .find(|endpoint| endpoint["interface"] == "public")
+            .unwrap();
         public["url"].as_str().unwrap()
     }
 }

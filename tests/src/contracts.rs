@@ -1,6 +1,9 @@
 //! What the contract of infrastructure drivers is tried with, whatever VIM is behind the driver.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 #![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
 
 use async_trait::async_trait;
@@ -64,7 +67,8 @@ impl<D: InfraDriver> Stand for On<D> {
         (self.looked_at)()
     }
     fn places(&self) -> usize {
-        self.places.unwrap_or(vnfm_conformance::infra_driver::PLACES)
+        self.places
+            .unwrap_or(vnfm_conformance::infra_driver::PLACES)
     }
 }
 
@@ -75,16 +79,28 @@ pub fn sample(name: &str, fill: impl Fn(&str) -> String) -> Allocation {
     let request = std::fs::read_to_string(folder.join("requests/instantiate.json")).unwrap();
     let request = serde_json::from_str(&fill(&request)).unwrap();
     let what = Allocation::requested("package", Arc::new(package), request).unwrap();
-    Allocation { instance_name: Some("one".into()), ..what }
+    Allocation {
+        instance_name: Some("one".into()),
+        ..what
+    }
 }
 
 /// The same with an image for `owner` that an NFVO prescribes and no VIM has.
 #[must_use]
 pub fn with_image(what: &Allocation, owner: &str) -> Allocation {
     let images = [(owner.to_owned(), "no-such-image".to_owned())].into();
-    let placement = Granted { images, ..Granted::default() };
-    let deployment = Deployment { placement, ..Deployment::clone(&what.deployment) };
-    Allocation { deployment: Arc::new(deployment), ..what.clone() }
+    let placement = Granted {
+        images,
+        ..Granted::default()
+    };
+    let deployment = Deployment {
+        placement,
+        ..Deployment::clone(&what.deployment)
+    };
+    Allocation {
+        deployment: Arc::new(deployment),
+        ..what.clone()
+    }
 }
 
 /// Who has the first image of the flavour `simple`.
@@ -107,5 +123,8 @@ pub fn by_kubeconfig(kubeconfig: &str) -> (Value, Value) {
         }
     };
     let login = |access: &Value| serde_json::json!({"vimType": vnfm_types::KUBERNETES, "interfaceInfo": interface, "accessInfo": access});
-    (login(&access), login(&serde_json::json!({"bearer_token": "a wrong token"})))
+    (
+        login(&access),
+        login(&serde_json::json!({"bearer_token": "a wrong token"})),
+    )
 }

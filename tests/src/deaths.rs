@@ -5,7 +5,10 @@
 //! another life of VNF-A. Which points they are is a matter of a seed, which is printed; `VNFM_SEED` tells the same
 //! story again.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 #![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
 
 use std::collections::BTreeSet;
@@ -38,12 +41,20 @@ impl Deaths {
     pub fn drawn(number: usize, course: &[usize]) -> Self {
         let seed = std::env::var("VNFM_SEED").ok().map_or_else(
             || RandomState::new().build_hasher().finish(),
-            |seed| seed.parse().unwrap_or_else(|_| panic!("VNFM_SEED is no number: {seed}")),
+            |seed| {
+                seed.parse()
+                    .unwrap_or_else(|_| panic!("VNFM_SEED is no number: {seed}"))
+            },
         );
         let mut to_come = draw(seed, number, course);
         to_come.sort_unstable();
         println!("VNFM_SEED={seed}: the server dies at {to_come:?}");
-        Self { to_come, operation: 0, died: Vec::new(), retried: 0 }
+        Self {
+            to_come,
+            operation: 0,
+            died: Vec::new(),
+            retried: 0,
+        }
     }
 
     /// Begins the story's next operation and brings it to its end; its id.
@@ -70,7 +81,10 @@ impl Deaths {
             None
         });
         let (number, seconds) = (moments.len(), began.elapsed().as_secs_f64());
-        println!("operation {}: {number} moments in {seconds:.1} s", self.operation);
+        println!(
+            "operation {}: {number} moments in {seconds:.1} s",
+            self.operation
+        );
         self.operation += 1;
         op
     }
@@ -100,7 +114,10 @@ impl Deaths {
     fn goes_on(&mut self, stage: &Stage, op: &str, error: &Value) {
         let code = error["code"].as_str().unwrap();
         assert!(DIED.contains(&code), "{error:#}");
-        let names_plugin = error["detail"].as_str().unwrap().contains("kubernetes-cluster");
+        let names_plugin = error["detail"]
+            .as_str()
+            .unwrap()
+            .contains("kubernetes-cluster");
         assert!(names_plugin || code != DIED[0], "{error:#}");
         let retried = stage.server.run(&["op", "retry", op]);
         assert_eq!(retried.code, 0, "{retried:?}");
@@ -125,11 +142,18 @@ fn moment(progress: &Value) -> Value {
 /// Numbers that come again with the same seed: points of a course, each at most once.
 fn draw(seed: u64, number: usize, course: &[usize]) -> Vec<(usize, usize)> {
     let moments = course.iter().enumerate();
-    let mut points: Vec<_> =
-        moments.flat_map(|(at, length)| (0..*length).map(move |moment| (at, moment))).collect();
-    assert!(points.len() >= number, "{number} deaths do not fit into {} moments", points.len());
+    let mut points: Vec<_> = moments
+        .flat_map(|(at, length)| (0..*length).map(move |moment| (at, moment)))
+        .collect();
+    assert!(
+        points.len() >= number,
+        "{number} deaths do not fit into {} moments",
+        points.len()
+    );
     let mut dice = Dice::new(seed);
-    (0..number).map(|_| points.swap_remove(dice.below(points.len()))).collect()
+    (0..number)
+        .map(|_| points.swap_remove(dice.below(points.len())))
+        .collect()
 }
 
 #[cfg(test)]
@@ -145,13 +169,22 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 10);
-        assert!(all.iter().all(|(operation, moment)| *moment < course[*operation]), "{all:?}");
+        assert!(
+            all.iter()
+                .all(|(operation, moment)| *moment < course[*operation]),
+            "{all:?}"
+        );
     }
 
     #[test]
     fn what_an_operation_was_too_short_for_comes_with_the_next_one() {
         let to_come = vec![(0, 1), (0, 7), (1, 0)];
-        let mut deaths = Deaths { to_come, operation: 0, died: Vec::new(), retried: 0 };
+        let mut deaths = Deaths {
+            to_come,
+            operation: 0,
+            died: Vec::new(),
+            retried: 0,
+        };
         let due: Vec<_> = (1..4).map(|moments| deaths.is_due(moments)).collect();
         assert_eq!(due, [false, true, false]);
         deaths.operation = 1;

@@ -103,7 +103,8 @@ impl Store for Faulty {
         lease: Duration,
         op_id: Option<&str>,
     ) -> Result<Option<Claim>, StoreError> {
-        self.write_through(self.inner.claim(owner, lease, op_id)).await
+        self.write_through(self.inner.claim(owner, lease, op_id))
+            .await
     }
     async fn renew(
         &self,
@@ -117,10 +118,18 @@ impl Store for Faulty {
     }
     async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError> {
         let one_less = |left: usize| left.checked_sub(1);
-        if !lines.is_empty() && self.logs_to_fail.fetch_update(SeqCst, SeqCst, one_less).is_ok() {
-            return Err(StoreError::Unavailable("told to fail for the log alone".into()));
+        if !lines.is_empty()
+            && self
+                .logs_to_fail
+                .fetch_update(SeqCst, SeqCst, one_less)
+                .is_ok()
+        {
+            return Err(StoreError::Unavailable(
+                "told to fail for the log alone".into(),
+            ));
         }
-        self.write_through(self.inner.append_log(op_id, lines)).await
+        self.write_through(self.inner.append_log(op_id, lines))
+            .await
     }
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
         self.inner.instance(tenant, id).await

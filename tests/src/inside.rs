@@ -1,7 +1,10 @@
 //! VNF-A's machines and its cluster from inside: the servers that its record names, and `kubectl` on the control plane
 //! over SSH. Checkers look here, not at what the drivers say.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 #![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
 
 use std::collections::BTreeMap;
@@ -39,12 +42,23 @@ const ADDRESS: &str = "/cpProtocolInfo/0/ipOverEthernet/ipAddresses/0/addresses/
 /// The VNFCs of VNF-A, by their servers' names.
 pub fn vnfcs(stage: &Stage) -> BTreeMap<String, Vnfc> {
     let instance = stage.server.ctl(&["vnf", "show", VNF_A]);
-    let all = instance["instantiatedVnfInfo"]["vnfcResourceInfo"].as_array().unwrap().clone();
-    all.iter().map(vnfc).map(|vnfc| (vnfc.name.clone(), vnfc)).collect()
+    let all = instance["instantiatedVnfInfo"]["vnfcResourceInfo"]
+        .as_array()
+        .unwrap()
+        .clone();
+    all.iter()
+        .map(vnfc)
+        .map(|vnfc| (vnfc.name.clone(), vnfc))
+        .collect()
 }
 
 fn vnfc(shown: &Value) -> Vnfc {
-    let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{shown:#}")).to_owned();
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .unwrap_or_else(|| panic!("{shown:#}"))
+            .to_owned()
+    };
     let cps = shown["vnfcCpInfo"].as_array().unwrap().iter();
     let mut outside = cps.filter(|cp| text(&cp["cpdId"]).ends_with("ExternalCP"));
     let address = outside.find_map(|cp| cp.pointer(ADDRESS).map(text));
@@ -85,11 +99,19 @@ impl std::fmt::Debug for Inside {
 impl Inside {
     /// Into the machines of VNF-A as it is now.
     pub fn of(stage: &Stage) -> Self {
-        let master = vnfcs(stage).into_values().find(|vnfc| vnfc.vdu == "masterNode").unwrap();
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let master = vnfcs(stage)
+            .into_values()
+            .find(|vnfc| vnfc.vdu == "masterNode")
+            .unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build();
         Self {
-            ssh: Ssh::new(Arc::<RememberedHostKeys>::default(), Destinations::anywhere()),
+            ssh: Ssh::new(
+                Arc::<RememberedHostKeys>::default(),
+                Destinations::anywhere(),
+            ),
             port: stage.ssh_port(),
             master,
             runtime: runtime.unwrap(),
@@ -110,7 +132,9 @@ impl Inside {
             sudo: true,
             deadline_seconds: 60,
         };
-        self.runtime.block_on(self.ssh.run(&self.target(on), &command)).unwrap()
+        self.runtime
+            .block_on(self.ssh.run(&self.target(on), &command))
+            .unwrap()
     }
 
     /// Runs `kubectl`; what it says, or nothing where it fails.
@@ -129,14 +153,20 @@ impl Inside {
             sudo: true,
             deadline_seconds: 60,
         };
-        let output = self.runtime.block_on(self.ssh.run(&target, &command)).unwrap();
+        let output = self
+            .runtime
+            .block_on(self.ssh.run(&target, &command))
+            .unwrap();
         assert_eq!(output.exit_code, 0, "{output:?}");
     }
 
     /// Whether each node is Ready, by name.
     pub fn nodes(&self) -> BTreeMap<String, bool> {
         let nodes = self.items("get nodes -o json");
-        nodes.iter().map(|node| (text(&node["metadata"]["name"]), is_ready(node))).collect()
+        nodes
+            .iter()
+            .map(|node| (text(&node["metadata"]["name"]), is_ready(node)))
+            .collect()
     }
 
     /// The pods of VNF-B.
@@ -147,7 +177,10 @@ impl Inside {
             .iter()
             .map(|pod| Pod {
                 name: text(&pod["metadata"]["name"]),
-                node: pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned(),
+                node: pod["spec"]["nodeName"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
                 runs: is_ready(pod) && pod["metadata"]["deletionTimestamp"].is_null(),
             })
             .collect();
@@ -180,14 +213,25 @@ impl Inside {
 
 /// The namespace that the VNFM makes for VNF-B.
 pub fn namespace_of_b(stage: &Stage) -> String {
-    format!("vnf-{}", text(&stage.server.ctl(&["vnf", "show", VNF_B])["id"]))
+    format!(
+        "vnf-{}",
+        text(&stage.server.ctl(&["vnf", "show", VNF_B])["id"])
+    )
 }
 
 fn is_ready(object: &Value) -> bool {
-    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.into_iter().any(|seen| seen["type"] == "Ready" && seen["status"] == "True")
+    let conditions = object["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    conditions
+        .into_iter()
+        .any(|seen| seen["type"] == "Ready" && seen["status"] == "True")
 }
 
 fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("no text: {value}"))
+        .to_owned()
 }

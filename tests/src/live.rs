@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 /// When it is absent and `VNFM_REQUIRE_LIVE=1`.
 #[must_use]
 pub fn neighbour(variable: &str) -> Option<PathBuf> {
-    let found = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.exists());
+    let found = std::env::var_os(variable)
+        .map(PathBuf::from)
+        .filter(|path| path.exists());
     if found.is_none() {
         skip(&format!(
             "`{variable}` names nothing that is there (`cargo xtask stack up` prints it)"
@@ -32,7 +34,9 @@ pub fn neighbour(variable: &str) -> Option<PathBuf> {
 /// The same for what the real stack does not bring: that it is absent is told, and never a failure.
 #[must_use]
 pub fn guest(variable: &str) -> Option<PathBuf> {
-    let found = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.exists());
+    let found = std::env::var_os(variable)
+        .map(PathBuf::from)
+        .filter(|path| path.exists());
     if found.is_none() {
         eprintln!(
             "skipped: `{variable}` names nothing that is there (CONTRIBUTING.md says what it is)"

@@ -27,7 +27,10 @@ pub struct Costs(BTreeMap<String, Cost>);
 impl Costs {
     /// A case has ended.
     pub fn add(&mut self, kind: &str, took: Duration, failed: bool) {
-        let (seconds, of_kind) = (took.as_secs_f64(), self.0.entry(kind.to_owned()).or_default());
+        let (seconds, of_kind) = (
+            took.as_secs_f64(),
+            self.0.entry(kind.to_owned()).or_default(),
+        );
         of_kind.cases += 1;
         of_kind.failed += u32::from(failed);
         of_kind.seconds += seconds;

@@ -3,7 +3,10 @@
 //!
 //! What a search does not find says nothing unless it is known to find: a test lets one secret through on purpose.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 #![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,10 +36,15 @@ const KEYS_BEGIN: &str = "b3BlbnNzaC1rZXktdjEA";
 impl Planted {
     /// Adds a secret.
     pub fn add(&mut self, what: &str, secret: &str) {
-        assert!(secret.len() >= SHORTEST, "{what} is too short to be searched for");
+        assert!(
+            secret.len() >= SHORTEST,
+            "{what} is too short to be searched for"
+        );
         let shapes = self.0.entry(what.to_owned()).or_default();
         let of_all = |line: &str| line.starts_with("-----") || line.starts_with(KEYS_BEGIN);
-        let lines = secret.lines().filter(|line| line.len() > 20 && !of_all(line));
+        let lines = secret
+            .lines()
+            .filter(|line| line.len() > 20 && !of_all(line));
         for text in std::iter::once(secret).chain(lines) {
             shapes.extend([text.to_owned(), text.replace('\n', "\\n")]);
             shapes.extend(encoded(text));
@@ -47,7 +55,10 @@ impl Planted {
     #[must_use]
     pub fn within(&self, bytes: &[u8]) -> Vec<&str> {
         let text = String::from_utf8_lossy(bytes);
-        let found = self.0.iter().filter(|(_, shapes)| shapes.iter().any(|one| text.contains(one)));
+        let found = self
+            .0
+            .iter()
+            .filter(|(_, shapes)| shapes.iter().any(|one| text.contains(one)));
         found.map(|(what, _)| what.as_str()).collect()
     }
 
@@ -55,18 +66,37 @@ impl Planted {
     #[must_use]
     pub fn files(&self, folders: &[PathBuf], past: &[&str]) -> Vec<String> {
         let mut search = Command::new("grep");
-        search.env("LC_ALL", "C").args(["-rlaF", "--devices=skip", "-f", "-"]);
+        search
+            .env("LC_ALL", "C")
+            .args(["-rlaF", "--devices=skip", "-f", "-"]);
         search.args(past.iter().map(|name| format!("--exclude-dir={name}")));
-        search.arg("--").args(folders.iter().filter(|folder| folder.exists()));
-        search.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        search
+            .arg("--")
+            .args(folders.iter().filter(|folder| folder.exists()));
+        search
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let mut child = search.spawn().unwrap();
         // A shape of many lines is many patterns: its lines are among the shapes anyway.
-        let shapes = self.0.values().flatten().filter(|shape| !shape.contains('\n'));
+        let shapes = self
+            .0
+            .values()
+            .flatten()
+            .filter(|shape| !shape.contains('\n'));
         let mut patterns = shapes.map(String::as_str).collect::<Vec<_>>().join("\n");
         patterns.push('\n');
-        child.stdin.take().unwrap().write_all(patterns.as_bytes()).unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(patterns.as_bytes())
+            .unwrap();
         let found = child.wait_with_output().unwrap();
-        String::from_utf8_lossy(&found.stdout).lines().map(str::to_owned).collect()
+        String::from_utf8_lossy(&found.stdout)
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 }
 
@@ -104,7 +134,9 @@ impl Processes {
     /// Whether a process was seen whose command line or environment holds this.
     #[must_use]
     pub fn saw(&self, part: &str) -> bool {
-        self.0.iter().any(|one| String::from_utf8_lossy(one).contains(part))
+        self.0
+            .iter()
+            .any(|one| String::from_utf8_lossy(one).contains(part))
     }
 
     /// Those that hold a secret, with what it is.
@@ -131,8 +163,12 @@ pub fn random() -> String {
 pub fn key_pair(folder: &Path) -> (String, String) {
     let file = folder.join("planted-key");
     let mut make = Command::new("ssh-keygen");
-    make.args(["-q", "-t", "ed25519", "-N", "", "-C", "planted", "-f"]).arg(&file);
-    assert!(make.status().unwrap().success(), "ssh-keygen (Debian: openssh-client) makes no key");
+    make.args(["-q", "-t", "ed25519", "-N", "", "-C", "planted", "-f"])
+        .arg(&file);
+    assert!(
+        make.status().unwrap().success(),
+        "ssh-keygen (Debian: openssh-client) makes no key"
+    );
     let private = std::fs::read_to_string(&file).unwrap();
     let public = std::fs::read_to_string(file.with_extension("pub")).unwrap();
     std::fs::remove_file(file).unwrap();
@@ -162,16 +198,31 @@ mod tests {
         for before in ["", "x", "xy", "xyz", "{\"password\":\""] {
             for after in ["", "y", "\"}"] {
                 let text = format!("{before}planted?password>1f0c{after}");
-                let shapes = [text.clone(), STANDARD.encode(&text), URL_SAFE_NO_PAD.encode(&text)];
+                let shapes = [
+                    text.clone(),
+                    STANDARD.encode(&text),
+                    URL_SAFE_NO_PAD.encode(&text),
+                ];
                 for shape in shapes {
-                    assert_eq!(planted.within(shape.as_bytes()), ["password"], "{text} as {shape}");
+                    assert_eq!(
+                        planted.within(shape.as_bytes()),
+                        ["password"],
+                        "{text} as {shape}"
+                    );
                 }
             }
         }
         let binary = [b"\xff\x00\x80".as_slice(), KEY.as_bytes(), b"\xfe"].concat();
         assert_eq!(planted.within(&binary), ["key"]);
-        assert_eq!(planted.within(serde_json::json!({"k": KEY}).to_string().as_bytes()), ["key"]);
-        assert_eq!(planted.within(KEY.lines().nth(2).unwrap().as_bytes()), ["key"], "a line of it");
+        assert_eq!(
+            planted.within(serde_json::json!({"k": KEY}).to_string().as_bytes()),
+            ["key"]
+        );
+        assert_eq!(
+            planted.within(KEY.lines().nth(2).unwrap().as_bytes()),
+            ["key"],
+            "a line of it"
+        );
         let of_all = planted.within(KEY.lines().nth(1).unwrap().as_bytes());
         assert_eq!(of_all, [""; 0], "the line with which each key begins");
         assert_eq!(planted.within(b"planted-password nothing else"), [""; 0]);
@@ -202,6 +253,11 @@ mod tests {
         });
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(seen.with(&planted).iter().any(|one| one.contains("password")), "{seen:?}");
+        assert!(
+            seen.with(&planted)
+                .iter()
+                .any(|one| one.contains("password")),
+            "{seen:?}"
+        );
     }
 }

@@ -2,7 +2,10 @@
 //!
 //! Nothing outlives its value: what is started is ended by its recorded id when it is dropped.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 #![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
 
 use std::fmt::Write as _;
@@ -19,8 +22,17 @@ pub fn program(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let folder = own.parent().unwrap();
     let is_below = folder.file_name().is_some_and(|name| name == "deps");
-    let found = if is_below { folder.parent().unwrap() } else { folder }.join(name);
-    assert!(found.is_file(), "there is no `{}`: run `cargo build` first", found.display());
+    let found = if is_below {
+        folder.parent().unwrap()
+    } else {
+        folder
+    }
+    .join(name);
+    assert!(
+        found.is_file(),
+        "there is no `{}`: run `cargo build` first",
+        found.display()
+    );
     found
 }
 
@@ -42,13 +54,21 @@ pub fn until<T>(what: &str, at_most: Duration, mut look: impl FnMut() -> Option<
 /// Starts a program, its words into `log`; returns it with the first line of its data.
 pub fn start(command: &mut Command, log: &Path) -> (Child, String) {
     let words = File::options().create(true).append(true).open(log).unwrap();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(words);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(words);
     let mut child = command.spawn().unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     if line.trim().is_empty() {
         let _ = child.wait(); // it has closed its output: it ends
-        panic!("{command:?} says nothing but:\n{}", std::fs::read_to_string(log).unwrap());
+        panic!(
+            "{command:?} says nothing but:\n{}",
+            std::fs::read_to_string(log).unwrap()
+        );
     }
     (child, line.trim().to_owned())
 }
@@ -78,7 +98,11 @@ impl Server {
     /// run where `VNFM_TEST_RUNNER` says, such as `process`. It takes the configuration that lies there as
     /// `server.yaml`, else one for tests.
     pub fn start(folder: &Path, log: &str) -> Self {
-        Self::start_with(folder, log, std::env::var("VNFM_TEST_RUNNER").ok().as_deref())
+        Self::start_with(
+            folder,
+            log,
+            std::env::var("VNFM_TEST_RUNNER").ok().as_deref(),
+        )
     }
 
     /// The same, with hooks that run where it is said here.
@@ -91,7 +115,11 @@ impl Server {
             .arg(plugins)
             .output()
             .unwrap();
-        assert!(allowed.status.success(), "{}", String::from_utf8_lossy(&allowed.stderr));
+        assert!(
+            allowed.status.success(),
+            "{}",
+            String::from_utf8_lossy(&allowed.stderr)
+        );
         let mut server = Self {
             child: None,
             url: String::new(),
@@ -110,14 +138,22 @@ impl Server {
     /// Starts it on its data folder, at a free port.
     pub fn begin(&mut self) {
         let mut command = Command::new(program("vnfm-server"));
-        command.args(["--listen", "127.0.0.1:0", "--data"]).arg(self.folder.join("data"));
-        command.arg("--config").arg(self.folder.join("server.yaml")).env("VNFM_LOG", &self.log);
+        command
+            .args(["--listen", "127.0.0.1:0", "--data"])
+            .arg(self.folder.join("data"));
+        command
+            .arg("--config")
+            .arg(self.folder.join("server.yaml"))
+            .env("VNFM_LOG", &self.log);
         // Its temporary files are looked at with the rest.
         command.env("TMPDIR", &self.folder);
         let (child, line) = start(&mut command, &self.log_file());
         self.child = Some(child);
-        let url = line.split_whitespace().find(|word| word.starts_with("http"));
-        url.unwrap_or_else(|| panic!("no address in `{line}`")).clone_into(&mut self.url);
+        let url = line
+            .split_whitespace()
+            .find(|word| word.starts_with("http"));
+        url.unwrap_or_else(|| panic!("no address in `{line}`"))
+            .clone_into(&mut self.url);
     }
 
     /// The number of its process; 0 where it does not run.
@@ -137,18 +173,31 @@ impl Server {
     pub fn terminate(&mut self) -> (ExitStatus, Duration) {
         let mut child = self.child.take().unwrap();
         let (told, id) = (Instant::now(), child.id().to_string());
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args(["-TERM", &id])
+                .status()
+                .unwrap()
+                .success()
+        );
         (child.wait().unwrap(), told.elapsed())
     }
 
     /// Runs the server's program for something else than serving, on the same data folder.
     pub fn instead(&self, words: &[&str]) -> Said {
         let mut command = Command::new(program("vnfm-server"));
-        command.arg("--data").arg(self.folder.join("data")).args(words);
+        command
+            .arg("--data")
+            .arg(self.folder.join("data"))
+            .args(words);
         let output = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let code = output.status.code().unwrap_or(-1);
-        Said { code, data: text(&output.stdout), words: text(&output.stderr) }
+        Said {
+            code,
+            data: text(&output.stdout),
+            words: text(&output.stderr),
+        }
     }
 
     /// Where it listens.
@@ -186,8 +235,11 @@ impl Server {
         body: &str,
         header: Option<(&str, &str)>,
     ) -> (u16, Value) {
-        let agent: ureq::Agent =
-            ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().into();
+        let agent: ureq::Agent = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .build()
+            .into();
         let mut request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url))
@@ -219,13 +271,25 @@ impl Server {
     pub fn feed(&self, words: &[&str], input: &str) -> Said {
         let mut command = Command::new(program("vnfmctl"));
         command.args(["--server", &self.url]).args(words);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(input.as_bytes())
+            .unwrap();
         let output = child.wait_with_output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let code = output.status.code().unwrap_or(-1);
-        let said = Said { code, data: text(&output.stdout), words: text(&output.stderr) };
+        let said = Said {
+            code,
+            data: text(&output.stdout),
+            words: text(&output.stderr),
+        };
         self.keep(words, &said);
         said
     }
@@ -233,9 +297,20 @@ impl Server {
     /// Keeps what was said: a checker reads all of it.
     fn keep(&self, words: &[&str], said: &Said) {
         let mut text = String::new();
-        writeln!(text, "$ vnfmctl {}\n{}{}", words.join(" "), said.data, said.words).unwrap();
+        writeln!(
+            text,
+            "$ vnfmctl {}\n{}{}",
+            words.join(" "),
+            said.data,
+            said.words
+        )
+        .unwrap();
         let file = self.folder.join("vnfmctl.log");
-        let mut file = File::options().create(true).append(true).open(file).unwrap();
+        let mut file = File::options()
+            .create(true)
+            .append(true)
+            .open(file)
+            .unwrap();
         file.write_all(text.as_bytes()).unwrap();
     }
 
@@ -274,7 +349,10 @@ impl Server {
     fn last_words(&self) -> String {
         let log = self.logged();
         let lines: Vec<_> = log.lines().collect();
-        format!("\nserver:\n{}", lines[lines.len().saturating_sub(12)..].join("\n"))
+        format!(
+            "\nserver:\n{}",
+            lines[lines.len().saturating_sub(12)..].join("\n")
+        )
     }
 }
 

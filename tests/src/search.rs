@@ -1,6 +1,9 @@
 //! Where the server could show a secret: its answers, what `vnfmctl` prints, its log, its database and what else it writes.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 #![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
 
 use crate::planted::Planted;
@@ -23,13 +26,21 @@ pub fn ask_for_everything(stage: &Stage, ops: &[&str]) -> String {
         }
     }
     for op in ops {
-        answers += &server.get(&format!("/vnfm/v1/op_occs/{op}/progress")).to_string();
-        answers += &server.get(&format!("/vnfm/v1/op_occs/{op}/log")).to_string();
+        answers += &server
+            .get(&format!("/vnfm/v1/op_occs/{op}/progress"))
+            .to_string();
+        answers += &server
+            .get(&format!("/vnfm/v1/op_occs/{op}/log"))
+            .to_string();
         for words in [["op", "show", op], ["op", "explain", op], ["op", "log", op]] {
             assert_eq!(server.run(&words).code, 0);
         }
     }
-    for words in [["vim", "show", VIM], ["vim", "show", "cluster"], ["vnf", "show", VNF_A]] {
+    for words in [
+        ["vim", "show", VIM],
+        ["vim", "show", "cluster"],
+        ["vnf", "show", VNF_A],
+    ] {
         let table = server.run(&words);
         let json = server.run(&[&["-o", "json"], words.as_slice()].concat());
         assert!(table.code == json.code, "{table:?}");
@@ -40,11 +51,22 @@ pub fn ask_for_everything(stage: &Stage, ops: &[&str]) -> String {
 /// The server's files that hold a secret; the requests that the test itself has written are none of them.
 pub fn written(stage: &Stage, planted: &Planted) -> Vec<String> {
     let folder = stage.server.folder();
-    for expected in ["server.log", "vnfmctl.log", "data/vnfm.db", "data/vnfm.db-wal"] {
-        assert!(folder.join(expected).is_file(), "{expected} was not looked at");
+    for expected in [
+        "server.log",
+        "vnfmctl.log",
+        "data/vnfm.db",
+        "data/vnfm.db-wal",
+    ] {
+        assert!(
+            folder.join(expected).is_file(),
+            "{expected} was not looked at"
+        );
     }
     let log = std::fs::read(folder.join("server.log")).unwrap();
-    assert!(String::from_utf8_lossy(&log).contains("TRACE"), "the log is not at its loudest");
+    assert!(
+        String::from_utf8_lossy(&log).contains("TRACE"),
+        "the log is not at its loudest"
+    );
     let mut found = planted.files(&[folder.to_owned()], &["world"]);
     found.retain(|file| !file.ends_with(&format!("/{VNF_A}.json")));
     found
@@ -54,13 +76,20 @@ pub fn written(stage: &Stage, planted: &Planted) -> Vec<String> {
 pub fn is_found_in_the_open(stage: &Stage, planted: &Planted, secret: &str, what: &str) {
     let package = stage.server.ctl(&["package", "list"])[0]["id"].clone();
     let shown = ["--name", "shown", "--description", secret];
-    let words = [&["vnf", "create", "--package", package.as_str().unwrap()], &shown[..]].concat();
+    let words = [
+        &["vnf", "create", "--package", package.as_str().unwrap()],
+        &shown[..],
+    ]
+    .concat();
     stage.server.ctl(&words);
     let answer = stage.server.get("/vnflcm/v2/vnf_instances").to_string();
     assert_eq!(planted.within(answer.as_bytes()), [what]);
     let files = written(stage, planted);
     for name in ["/vnfmctl.log", "/data/vnfm.db"] {
-        assert!(files.iter().any(|file| file.contains(name)), "not in {name}: {files:?}");
+        assert!(
+            files.iter().any(|file| file.contains(name)),
+            "not in {name}: {files:?}"
+        );
     }
     stage.server.ctl(&["vnf", "delete", "shown"]);
 }

@@ -1,6 +1,9 @@
 //! `vnfm-sim` as a process of its own: it outlives the server, and checkers read its books.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 #![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
 
 use std::path::{Path, PathBuf};
@@ -25,7 +28,10 @@ impl Simulated {
         let mut command = Command::new(program("vnfm-sim"));
         command.arg("--data").arg(folder.join("world")).args(flags);
         let (child, line) = start(&mut command, &folder.join("world.log"));
-        Self { child, endpoints: serde_json::from_str(&line).unwrap() }
+        Self {
+            child,
+            endpoints: serde_json::from_str(&line).unwrap(),
+        }
     }
 
     /// The number of its process.
@@ -55,12 +61,23 @@ impl Simulated {
     /// A page of its books.
     pub fn page(&self, page: &str) -> Vec<Value> {
         let mut answer = ureq::get(self.url(page)).call().unwrap();
-        answer.body_mut().read_json::<Value>().unwrap().as_array().unwrap().clone()
+        answer
+            .body_mut()
+            .read_json::<Value>()
+            .unwrap()
+            .as_array()
+            .unwrap()
+            .clone()
     }
 
     /// What the NFVO was asked and told, and what it answered.
     pub fn nfvo(&self) -> Value {
-        ureq::get(self.url("nfvo")).call().unwrap().body_mut().read_json().unwrap()
+        ureq::get(self.url("nfvo"))
+            .call()
+            .unwrap()
+            .body_mut()
+            .read_json()
+            .unwrap()
     }
 
     /// Lets the NFVO decide like this from now on.
@@ -90,7 +107,10 @@ impl Simulated {
 
     /// How many calls the lines of the script have seen, all together.
     pub fn seen(&self) -> u64 {
-        self.page("faults").iter().map(|line| line["seen"].as_u64().unwrap()).sum()
+        self.page("faults")
+            .iter()
+            .map(|line| line["seen"].as_u64().unwrap())
+            .sum()
     }
 
     /// Does something to the world.
@@ -111,8 +131,16 @@ impl Simulated {
 
     /// How often a stack was made, changed or deleted.
     pub fn touched_stacks(&self) -> usize {
-        let changes = ["stack_create", "stack_update", "stack_delete", "stack_action"];
-        changes.iter().map(|change| self.calls(&format!("heat.{change}"), "").len()).sum()
+        let changes = [
+            "stack_create",
+            "stack_update",
+            "stack_delete",
+            "stack_action",
+        ];
+        changes
+            .iter()
+            .map(|change| self.calls(&format!("heat.{change}"), "").len())
+            .sum()
     }
 
     /// The hosts on which a command has ended with 0, once for each time.
@@ -120,7 +148,15 @@ impl Simulated {
         let calls = self.calls("host.exec", &format!(": {command}"));
         let well = calls.iter().filter(|call| call["status"] == 0);
         let mut hosts: Vec<_> = well
-            .map(|call| call["subject"].as_str().unwrap().split(':').next().unwrap().to_owned())
+            .map(|call| {
+                call["subject"]
+                    .as_str()
+                    .unwrap()
+                    .split(':')
+                    .next()
+                    .unwrap()
+                    .to_owned()
+            })
             .collect();
         hosts.sort();
         hosts

@@ -21,7 +21,10 @@ pub fn page_is_current(path: &str, wanted: &str) {
         std::fs::write(&file, wanted).expect("the page can be written");
     }
     let found = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(found == wanted, "{path} is not current: run this test with VNFM_UPDATE_GENERATED=1");
+    assert!(
+        found == wanted,
+        "{path} is not current: run this test with VNFM_UPDATE_GENERATED=1"
+    );
 }
 
 /// A file of the checkout.
@@ -47,7 +50,9 @@ impl Source {
     /// Whether the whole file is a test or an example, which may do what a user does.
     #[must_use]
     pub fn is_test(&self) -> bool {
-        self.path.split('/').any(|part| matches!(part, "tests" | "benches" | "examples"))
+        self.path
+            .split('/')
+            .any(|part| matches!(part, "tests" | "benches" | "examples"))
             || self.path.ends_with("/tests.rs")
     }
 }
@@ -71,15 +76,26 @@ fn collect(folder: &Path, ending: &str, found: &mut Vec<Source>) -> anyhow::Resu
     }
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         if path.is_symlink() || name.starts_with("target") || name == ".git" {
             continue;
         }
         if path.is_dir() {
             collect(&path, ending, found)?;
         } else if name.ends_with(ending) {
-            let short = path.strip_prefix(root()).unwrap_or(&path).to_string_lossy().into_owned();
-            found.push(Source { path: short, text: std::fs::read_to_string(&path)? });
+            let short = path
+                .strip_prefix(root())
+                .unwrap_or(&path)
+                .to_string_lossy()
+                .into_owned();
+            found.push(Source {
+                path: short,
+                text: std::fs::read_to_string(&path)?,
+            });
         }
     }
     Ok(())

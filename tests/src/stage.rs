@@ -1,6 +1,9 @@
 //! The story's pieces, on any cloud: packages, VIM, VNF-A, VNF-B, and the way down.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 #![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
 
 use std::path::{Path, PathBuf};
@@ -43,8 +46,22 @@ impl Stage {
     /// Takes a server that runs in this folder.
     pub fn with(server: Server, folder: TempDir, clouds: &Path, ssh_port: u64) -> Self {
         let file = clouds.to_string_lossy();
-        server.ctl(&["vim", "register", "--name", VIM, "--config-file", &file, "--cloud", "nfv"]);
-        Self { server, cloud: clouds.to_owned(), ssh_port, folder }
+        server.ctl(&[
+            "vim",
+            "register",
+            "--name",
+            VIM,
+            "--config-file",
+            &file,
+            "--cloud",
+            "nfv",
+        ]);
+        Self {
+            server,
+            cloud: clouds.to_owned(),
+            ssh_port,
+            folder,
+        }
     }
 
     /// The port of the machines' SSH servers.
@@ -63,33 +80,49 @@ impl Stage {
     /// Onboards a sample, or a package in any folder.
     pub fn onboard(&self, sample: &str) -> String {
         let folder = sources::root().join("vnfd-samples").join(sample);
-        let package = self.server.ctl(&["package", "onboard", &folder.to_string_lossy()]);
+        let package = self
+            .server
+            .ctl(&["package", "onboard", &folder.to_string_lossy()]);
         package["id"].as_str().unwrap().to_owned()
     }
 
     /// The request of a sample, its placeholders filled for this cloud.
     pub fn request(&self, sample: &str, vim: &str) -> Value {
-        let file =
-            sources::root().join("vnfd-samples").join(sample).join("requests/instantiate.json");
+        let file = sources::root()
+            .join("vnfd-samples")
+            .join(sample)
+            .join("requests/instantiate.json");
         let text = std::fs::read_to_string(file).unwrap();
-        let mut values = vec![("\"@VIM_ID@\"", json!(vim)), ("\"@CLUSTER_NAME@\"", json!(CLUSTER))];
+        let mut values = vec![
+            ("\"@VIM_ID@\"", json!(vim)),
+            ("\"@CLUSTER_NAME@\"", json!(CLUSTER)),
+        ];
         values.push(("\"@SSH_PORT@\"", json!(self.ssh_port)));
         values.push(("\"@SSH_USER@\"", json!("ubuntu")));
         values.push(("\"@SSH_PASSWORD@\"", json!("secret")));
         if text.contains("@NETWORK_ID@") {
-            values.push(("\"@NETWORK_ID@\"", json!(Cloud::login(&self.cloud).network())));
+            values.push((
+                "\"@NETWORK_ID@\"",
+                json!(Cloud::login(&self.cloud).network()),
+            ));
         }
-        let filled =
-            values.iter().fold(text, |text, (name, value)| text.replace(name, &value.to_string()));
+        let filled = values.iter().fold(text, |text, (name, value)| {
+            text.replace(name, &value.to_string())
+        });
         serde_json::from_str(&filled).unwrap()
     }
 
     /// VNF-A of this package, created; returns its id and its request.
     pub fn create_a(&self, sample: &str) -> (String, Value) {
         let package = self.onboard(sample);
-        let made = self.server.ctl(&["vnf", "create", "--package", &package, "--name", VNF_A]);
+        let made = self
+            .server
+            .ctl(&["vnf", "create", "--package", &package, "--name", VNF_A]);
         let vim = self.server.ctl(&["vim", "show", VIM]);
-        (text(&made["id"]), self.request(&sample_of(sample), &text(&vim["id"])))
+        (
+            text(&made["id"]),
+            self.request(&sample_of(sample), &text(&vim["id"])),
+        )
     }
 
     /// Begins an instantiation; the operation's id.
@@ -97,7 +130,9 @@ impl Stage {
         let file = self.folder.path().join(format!("{name}.json"));
         std::fs::write(&file, request.to_string()).unwrap();
         let file = file.to_string_lossy();
-        let begun = self.server.ctl(&["vnf", "instantiate", name, "--request", &file]);
+        let begun = self
+            .server
+            .ctl(&["vnf", "instantiate", name, "--request", &file]);
         text(&begun["vnfLcmOpOccId"])
     }
 
@@ -124,11 +159,20 @@ impl Stage {
     pub fn a_is_up(&self, nodes: usize) -> String {
         let instance = self.server.ctl(&["vnf", "show", VNF_A]);
         let info = &instance["instantiatedVnfInfo"];
-        assert_eq!(info["vnfcResourceInfo"].as_array().unwrap().len(), nodes, "{info:#}");
+        assert_eq!(
+            info["vnfcResourceInfo"].as_array().unwrap().len(),
+            nodes,
+            "{info:#}"
+        );
         let vim = self.server.ctl(&["vim", "show", CLUSTER]);
         let id = text(&vim["id"]);
         let connections = instance["vimConnectionInfo"].as_object().unwrap();
-        assert!(connections.values().any(|known| known["vimId"] == id.as_str()), "{instance:#}");
+        assert!(
+            connections
+                .values()
+                .any(|known| known["vimId"] == id.as_str()),
+            "{instance:#}"
+        );
         self.server.ctl(&["vim", "check", CLUSTER]);
         id
     }
@@ -148,24 +192,33 @@ impl Stage {
     /// VNF-B of this package, created; returns its request.
     pub fn create_b(&self, package: &str, cluster: &str) -> Value {
         let package = self.onboard(package);
-        self.server.ctl(&["vnf", "create", "--package", &package, "--name", VNF_B]);
+        self.server
+            .ctl(&["vnf", "create", "--package", &package, "--name", VNF_B]);
         self.request("vnf-b-cnf", cluster)
     }
 
     /// VNF-B, up and whole, and VNF-A is protected by it.
     pub fn b_is_up(&self) {
         let instance = self.server.ctl(&["vnf", "show", VNF_B]);
-        let pods = instance["instantiatedVnfInfo"]["vnfcResourceInfo"].as_array().unwrap();
+        let pods = instance["instantiatedVnfInfo"]["vnfcResourceInfo"]
+            .as_array()
+            .unwrap();
         assert_eq!(pods.len(), 2, "{instance:#}");
         let id = instance["id"].as_str().unwrap();
         let why = self.server.refused(&["vnf", "terminate", VNF_A]);
         assert!(why.contains(VNF_B) && why.contains(id), "{why}");
         let a = self.server.ctl(&["vnf", "show", VNF_A]);
-        let path = format!("/vnflcm/v2/vnf_instances/{}/terminate", a["id"].as_str().unwrap());
+        let path = format!(
+            "/vnflcm/v2/vnf_instances/{}/terminate",
+            a["id"].as_str().unwrap()
+        );
         let forceful = r#"{"terminationType": "FORCEFUL"}"#;
         let (status, problem) = self.server.http("POST", &path, forceful);
         assert_eq!(status, 409, "{problem}");
-        assert!(problem["detail"].as_str().unwrap().contains(id), "{problem}");
+        assert!(
+            problem["detail"].as_str().unwrap().contains(id),
+            "{problem}"
+        );
     }
 
     /// Begins to terminate an instance; the operation's id.
@@ -193,16 +246,24 @@ impl Stage {
     /// Deletes every package.
     pub fn packages_go(&self) {
         for package in self.server.ctl(&["package", "list"]).as_array().unwrap() {
-            self.server.ctl(&["package", "delete", &text(&package["id"])]);
+            self.server
+                .ctl(&["package", "delete", &text(&package["id"])]);
         }
     }
 }
 
 /// The sample whose request serves a package: itself, or the one that a changed copy in a folder is named after.
 fn sample_of(package: &str) -> String {
-    Path::new(package).file_name().unwrap().to_string_lossy().into_owned()
+    Path::new(package)
+        .file_name()
+        .unwrap()
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("no text: {value}"))
+        .to_owned()
 }

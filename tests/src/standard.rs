@@ -1,7 +1,10 @@
 //! What bodies have to look like: the official schemas, all types of SOL003 V3.7.1 in one document, found by
 //! `VNFM_SOL_DATA`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 #![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
 
 use std::path::Path;
@@ -27,22 +30,35 @@ impl Standard {
     fn from(data: &Path, kind: &'static str) -> Self {
         let text = std::fs::read_to_string(data.join(BUNDLE)).unwrap();
         let bundle: Value = serde_json::from_str(&text).unwrap();
-        assert!(bundle["$defs"][kind].is_object(), "the standard has no {kind}");
+        assert!(
+            bundle["$defs"][kind].is_object(),
+            "the standard has no {kind}"
+        );
         let schema = json!({"$schema": bundle["$schema"], "$ref": format!("#/$defs/{kind}"),
             "$defs": bundle["$defs"]});
-        Self { kind, validator: jsonschema::validator_for(&schema).unwrap() }
+        Self {
+            kind,
+            validator: jsonschema::validator_for(&schema).unwrap(),
+        }
     }
 
     /// What is wrong with a body.
     pub fn wrong_with(&self, body: &Value) -> Vec<String> {
         let wrong = self.validator.iter_errors(body);
-        wrong.map(|error| format!("{}: {error}", error.instance_path())).collect()
+        wrong
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect()
     }
 
     /// Panics where a body is not of the type.
     pub fn check(&self, body: &Value) {
         let wrong = self.wrong_with(body);
-        assert!(wrong.is_empty(), "no {}:\n{}\nin {body:#}", self.kind, wrong.join("\n"));
+        assert!(
+            wrong.is_empty(),
+            "no {}:\n{}\nin {body:#}",
+            self.kind,
+            wrong.join("\n")
+        );
     }
 }
 
@@ -53,7 +69,9 @@ mod tests {
 
     #[test]
     fn what_the_standard_refuses_is_refused() {
-        let Some(standard) = Standard::of("GrantRequest") else { return };
+        let Some(standard) = Standard::of("GrantRequest") else {
+            return;
+        };
         let href = |id: &str| json!({"href": format!("http://vnfm.example.com/{id}")});
         let mut request = json!({"vnfInstanceId": "i", "vnfLcmOpOccId": "o", "vnfdId": "d",
             "operation": "INSTANTIATE", "isAutomaticInvocation": false, "instantiationLevelId": "l",

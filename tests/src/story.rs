@@ -63,17 +63,29 @@ pub fn told(words: &[&str], folder: &Path, cue: Option<&str>) -> Result<Told> {
     let log = folder.with_extension("log");
     let file = File::create(&log)?;
     let mut command = demo(words);
-    command.env("TMPDIR", folder).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    let mut child = command.process_group(0).spawn().context("cannot start `cargo xtask demo`")?;
+    command
+        .env("TMPDIR", folder)
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file);
+    let mut child = command
+        .process_group(0)
+        .spawn()
+        .context("cannot start `cargo xtask demo`")?;
     let heard = || std::fs::read_to_string(&log).unwrap_or_default();
     if let Some(cue) = cue {
-        until(&format!("the story says `{cue}`"), LONGEST, || heard().contains(cue).then_some(()));
+        until(&format!("the story says `{cue}`"), LONGEST, || {
+            heard().contains(cue).then_some(())
+        });
         let group = format!("-{}", child.id());
         let pressed = Command::new("kill").args(["-INT", "--", &group]).status()?;
         ensure!(pressed.success(), "Ctrl-C reached nobody");
     }
     let ended = child.wait()?;
-    Ok(Told { ok: ended.success(), said: heard() })
+    Ok(Told {
+        ok: ended.success(),
+        said: heard(),
+    })
 }
 
 /// The processes whose command line names something below `folder`.

@@ -4,7 +4,10 @@
 //! Hosts are namespaces of this machine: their processes are here, too, and their files are seen through the first
 //! process of each.
 
-#![expect(clippy::missing_panics_doc, reason = "a test that cannot go on says so by panicking")]
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "a test that cannot go on says so by panicking"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -60,7 +63,12 @@ impl Watch {
                 std::thread::park_timeout(LOOK_AGAIN);
             }
         });
-        Self { stop, looks, seen, thread }
+        Self {
+            stop,
+            looks,
+            seen,
+            thread,
+        }
     }
 
     /// How often it has looked.
@@ -92,8 +100,11 @@ impl Seen {
         self.processes.look();
         self.look_for_kubeadm(hosts);
         for host in hosts.values() {
-            let found = files.iter().filter_map(|file| std::fs::read(host.join(file)).ok());
-            self.files.extend(found.filter(|content| !content.is_empty()));
+            let found = files
+                .iter()
+                .filter_map(|file| std::fs::read(host.join(file)).ok());
+            self.files
+                .extend(found.filter(|content| !content.is_empty()));
         }
     }
 
@@ -106,7 +117,9 @@ impl Seen {
         let running: BTreeMap<String, Kubeadm> = kubeadms().collect();
         let mut now = BTreeMap::<&str, Vec<&str>>::new();
         // A program that one starts looks like it for a moment.
-        let own = running.iter().filter(|(_, one)| !running.contains_key(&one.parent));
+        let own = running
+            .iter()
+            .filter(|(_, one)| !running.contains_key(&one.parent));
         for (id, one) in own {
             let network = std::fs::read_link(format!("/proc/{id}/ns/net"));
             let Some(host) = network.ok().and_then(|network| of_host.get(&network)) else {
@@ -114,11 +127,15 @@ impl Seen {
             };
             now.entry(host).or_default().push(&one.verb);
             if self.known.insert(format!("{id} since {}", one.since)) {
-                self.kubeadms.entry((*host).clone()).or_default().push(one.verb.clone());
+                self.kubeadms
+                    .entry((*host).clone())
+                    .or_default()
+                    .push(one.verb.clone());
             }
         }
         let several = now.into_iter().filter(|(_, verbs)| verbs.len() > 1);
-        self.at_once.extend(several.map(|(host, verbs)| format!("{host}: {verbs:?}")));
+        self.at_once
+            .extend(several.map(|(host, verbs)| format!("{host}: {verbs:?}")));
     }
 }
 
@@ -130,7 +147,9 @@ pub fn running(hosts: &Path) -> BTreeMap<String, PathBuf> {
         let root = Path::new("/proc").join(pid.trim()).join("root");
         Some((host.file_name().to_string_lossy().into_owned(), root))
     });
-    known.filter(|(_, root)| root.join("run").is_dir()).collect()
+    known
+        .filter(|(_, root)| root.join("run").is_dir())
+        .collect()
 }
 
 /// A `kubeadm` at work.
@@ -145,7 +164,9 @@ fn kubeadms() -> impl Iterator<Item = (String, Kubeadm)> {
     processes.filter_map(|process| {
         let line = std::fs::read(process.path().join("cmdline")).ok()?;
         let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-        let verb = (words.next()? == "kubeadm").then(|| words.next())??.into_owned();
+        let verb = (words.next()? == "kubeadm")
+            .then(|| words.next())??
+            .into_owned();
         // A single phase is what somebody else asks for.
         if !CHANGES.contains(&verb.as_str()) || words.next().is_some_and(|word| word == "phase") {
             return None;
@@ -154,7 +175,11 @@ fn kubeadms() -> impl Iterator<Item = (String, Kubeadm)> {
         // Behind the name, which may hold anything: state, parent, …, and the 22nd of all is when it began.
         let fields: Vec<_> = stat.rsplit(')').next()?.split_whitespace().collect();
         let field = |at: usize| fields.get(at).map(|field| (*field).to_owned());
-        let found = Kubeadm { verb, parent: field(1)?, since: field(19)? };
+        let found = Kubeadm {
+            verb,
+            parent: field(1)?,
+            since: field(19)?,
+        };
         Some((process.file_name().to_string_lossy().into_owned(), found))
     })
 }
@@ -173,11 +198,18 @@ mod tests {
     fn join(folder: &Path) -> Child {
         std::fs::write(folder.join("join"), "read line").unwrap();
         let mut shell = Command::new("sh");
-        shell.arg0("kubeadm").arg("join").current_dir(folder).env("KEY", "seen-by-the-watch");
+        shell
+            .arg0("kubeadm")
+            .arg("join")
+            .current_dir(folder)
+            .env("KEY", "seen-by-the-watch");
         let child = shell.stdin(Stdio::piped()).spawn().unwrap();
         let line = format!("/proc/{}/cmdline", child.id());
         until("it runs", Duration::from_secs(10), || {
-            std::fs::read(&line).unwrap().starts_with(b"kubeadm").then_some(())
+            std::fs::read(&line)
+                .unwrap()
+                .starts_with(b"kubeadm")
+                .then_some(())
         });
         child
     }
@@ -186,7 +218,11 @@ mod tests {
     fn who_runs_for_a_while_is_seen_and_two_at_once_are_said() {
         let folder = tempfile::tempdir().unwrap();
         let (host, file) = (folder.path().join("one"), folder.path().join("join.yaml"));
-        let relative = file.strip_prefix("/").unwrap().to_string_lossy().into_owned();
+        let relative = file
+            .strip_prefix("/")
+            .unwrap()
+            .to_string_lossy()
+            .into_owned();
         let story = |at_once: bool| {
             let watch = Watch::begin(folder.path(), &[&relative]);
             std::fs::create_dir(&host).unwrap();
@@ -214,11 +250,18 @@ mod tests {
             watch.end()
         };
         let seen = story(false);
-        assert_eq!((&seen.kubeadms["one"], seen.at_once.len()), (&vec!["join".to_owned(); 2], 0));
+        assert_eq!(
+            (&seen.kubeadms["one"], seen.at_once.len()),
+            (&vec!["join".to_owned(); 2], 0)
+        );
         assert!(
             seen.files.contains(b"the token".as_slice()) && seen.processes.saw("seen-by-the-watch")
         );
         let seen = story(true);
-        assert!(seen.at_once[0].contains("one: [\"join\", \"join\"]"), "{:?}", seen.at_once);
+        assert!(
+            seen.at_once[0].contains("one: [\"join\", \"join\"]"),
+            "{:?}",
+            seen.at_once
+        );
     }
 }

@@ -36,8 +36,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// What measures, and what is measured.
-const PROGRAMS: &[&str] =
-    &["vnfm-benches", "vnfm-server", "vnfm-cli", "vnfm-sim", "kubernetes-cluster", "mgmt-template"];
+const PROGRAMS: &[&str] = &[
+    "vnfm-benches",
+    "vnfm-server",
+    "vnfm-cli",
+    "vnfm-sim",
+    "kubernetes-cluster",
+    "mgmt-template",
+];
 /// Groups that need no program beside the one that measures.
 const ALONE: &[&str] = &["embed"];
 
@@ -46,10 +52,17 @@ fn released(arguments: &Arguments) -> Result<()> {
     let alone = !arguments.groups.is_empty() && arguments.groups.iter().all(is_alone);
     let mut build = places::cargo();
     build.args(["build", "--release"]);
-    for program in PROGRAMS.iter().copied().take(if alone { 1 } else { PROGRAMS.len() }) {
+    for program in PROGRAMS
+        .iter()
+        .copied()
+        .take(if alone { 1 } else { PROGRAMS.len() })
+    {
         build.args(["--package", program]);
     }
-    ensure!(process::foreground(&mut build)?, "the release build failed; its words are above");
+    ensure!(
+        process::foreground(&mut build)?,
+        "the release build failed; its words are above"
+    );
     let release = places::target()?.join("release");
     let mut figures = Command::new(release.join("vnfm-benches"));
     figures.arg("--programs").arg(&release);
@@ -71,13 +84,18 @@ fn released(arguments: &Arguments) -> Result<()> {
 const DEMO: f64 = 15.0;
 
 fn demo(arguments: &Arguments) -> Result<()> {
-    let seconds = told(&[], &[])?["seconds"].as_f64().context("the demo tells no seconds")?;
+    let seconds = told(&[], &[])?["seconds"]
+        .as_f64()
+        .context("the demo tells no seconds")?;
     println!("the demo in the simulated world: {seconds:.1} s (aim < {DEMO} s)");
     if let Some(file) = &arguments.json {
         let mut figures: Value = serde_json::from_slice(&std::fs::read(file)?)?;
         let figure = serde_json::json!({ "name": "the demo in the simulated world", "value": seconds, "unit": "s",
             "aim": DEMO, "holds": seconds < DEMO });
-        figures["figures"].as_array_mut().context("no list of figures")?.push(figure);
+        figures["figures"]
+            .as_array_mut()
+            .context("no list of figures")?
+            .push(figure);
         std::fs::write(file, serde_json::to_string_pretty(&figures)?)?;
     }
     ensure!(seconds < DEMO, "the demo takes too long");
@@ -85,8 +103,12 @@ fn demo(arguments: &Arguments) -> Result<()> {
 }
 
 /// The steps of the story that the cloud, the hosts and the cluster decide: what a pair compares.
-const OPERATIONS: [&str; 4] =
-    ["instantiate VNF-A", "instantiate VNF-B", "terminate VNF-B", "terminate VNF-A"];
+const OPERATIONS: [&str; 4] = [
+    "instantiate VNF-A",
+    "instantiate VNF-B",
+    "terminate VNF-B",
+    "terminate VNF-A",
+];
 /// What the ratio should be at most.
 const AIM: f64 = 1.0;
 /// Seconds of a story in which nothing outside may be in flight.
@@ -109,7 +131,12 @@ fn beside_by_hand(pairs: usize, arguments: &Arguments) -> Result<()> {
     println!("the real story, its four operations, {pairs} times in turn with the same by hand");
     let figures = [
         figure("the real story against the same by hand", "", ratios, AIM),
-        figure("the real story with nothing outside in flight", "s", idles, IDLE),
+        figure(
+            "the real story with nothing outside in flight",
+            "s",
+            idles,
+            IDLE,
+        ),
     ];
     if let Some(file) = &arguments.json {
         let text = serde_json::to_string_pretty(&serde_json::json!({ "figures": figures }))?;
@@ -125,7 +152,10 @@ fn figure(name: &str, unit: &str, mut values: Vec<f64>, aim: f64) -> Value {
     values.sort_by(f64::total_cmp);
     let median = values.get(values.len() / 2).copied().unwrap_or_default();
     let all: Vec<_> = values.iter().map(|value| format!("{value:.3}")).collect();
-    println!("{name}: {median:.3} {unit} (aim ≤ {aim}); each: {}", all.join(" "));
+    println!(
+        "{name}: {median:.3} {unit} (aim ≤ {aim}); each: {}",
+        all.join(" ")
+    );
     serde_json::json!({ "name": name, "value": median, "unit": unit, "aim": aim, "holds": median <= aim })
 }
 
@@ -134,15 +164,25 @@ fn by_hand() -> Result<f64> {
     let environment = stack::environment();
     let folder = |name: &str| {
         let found = environment.iter().find(|(known, _)| *known == name);
-        found.map(|(_, path)| path.clone()).with_context(|| format!("`{name}` is not there"))
+        found
+            .map(|(_, path)| path.clone())
+            .with_context(|| format!("`{name}` is not there"))
     };
     let told = tempfile::NamedTempFile::new()?;
     let mut script = Command::new("bash");
     script.arg(places::root().join("tests/stack/baseline.sh"));
-    script.arg(folder("VNFM_LIVE_ASSETS")?).arg(folder("VNFM_LIVE_IMAGES")?).arg(told.path());
-    ensure!(process::foreground(&mut script)?, "the story by hand broke off; its words are above");
+    script
+        .arg(folder("VNFM_LIVE_ASSETS")?)
+        .arg(folder("VNFM_LIVE_IMAGES")?)
+        .arg(told.path());
+    ensure!(
+        process::foreground(&mut script)?,
+        "the story by hand broke off; its words are above"
+    );
     let told: Value = serde_json::from_slice(&std::fs::read(told.path())?)?;
-    told["seconds"].as_f64().context("the story by hand tells no seconds")
+    told["seconds"]
+        .as_f64()
+        .context("the story by hand tells no seconds")
 }
 
 /// Seconds of our four operations, and of these the seconds with nothing outside in flight.
@@ -151,11 +191,19 @@ fn ours() -> Result<(f64, f64)> {
     let told = told(&["--real"], &[("VNFM_MONITORING_TRACES", collector.url())])?;
     let idle = idle(&collector.end()?);
     for (operation, seconds) in &idle {
-        terminal::note(&format!("{operation}: {seconds:.2} s with nothing in flight outside"));
+        terminal::note(&format!(
+            "{operation}: {seconds:.2} s with nothing in flight outside"
+        ));
     }
-    ensure!(idle.len() == OPERATIONS.len(), "spans of {} operations, not of four", idle.len());
+    ensure!(
+        idle.len() == OPERATIONS.len(),
+        "spans of {} operations, not of four",
+        idle.len()
+    );
     let idle = idle.iter().map(|(_, seconds)| seconds).sum();
-    let steps = told["steps"].as_array().context("the story tells no steps")?;
+    let steps = told["steps"]
+        .as_array()
+        .context("the story tells no steps")?;
     let of = |operation: &&Value| {
         let name = operation["step"].as_str().unwrap_or_default();
         OPERATIONS.iter().any(|wanted| name.starts_with(wanted)) && !name.contains("refused")
@@ -165,7 +213,13 @@ fn ours() -> Result<(f64, f64)> {
         counted.len() == OPERATIONS.len(),
         "not one step for each of {OPERATIONS:?}: {steps:?}"
     );
-    Ok((counted.iter().filter_map(|step| step["seconds"].as_f64()).sum(), idle))
+    Ok((
+        counted
+            .iter()
+            .filter_map(|step| step["seconds"].as_f64())
+            .sum(),
+        idle,
+    ))
 }
 
 /// What the demo tells of itself, played with these flags.
@@ -174,6 +228,9 @@ fn told(flags: &[&str], environment: &[(&str, String)]) -> Result<Value> {
     let mut demo = Command::new(std::env::current_exe()?);
     demo.arg("demo").args(flags).arg("--json").arg(told.path());
     demo.envs(environment.iter().map(|(name, value)| (*name, value)));
-    ensure!(process::foreground(&mut demo)?, "the story broke off; its words are above");
+    ensure!(
+        process::foreground(&mut demo)?,
+        "the story broke off; its words are above"
+    );
     Ok(serde_json::from_slice(&std::fs::read(told.path())?)?)
 }

@@ -28,19 +28,63 @@ pub(crate) struct Arguments {
 const FILES: &[(&str, &str, u32)] = &[
     ("built:vnfm-server", "usr/bin/vnfm-server", 0o755),
     ("built:vnfmctl", "usr/bin/vnfmctl", 0o755),
-    ("built:libkubernetes_cluster.so", "usr/lib/vnfm/libkubernetes_cluster.so", 0o644),
-    ("built:libmgmt_script.so", "usr/lib/vnfm/libmgmt_script.so", 0o644),
-    ("crates/vnfm-server/packaging/systemd/vnfm.service", "lib/systemd/system/vnfm.service", 0o644),
-    ("crates/vnfm-server/packaging/debian/vnfm.yaml", "etc/vnfm/vnfm.yaml", 0o640),
-    ("crates/vnfm-server/packaging/prometheus/alerts.yaml", "usr/share/vnfm/alerts.yaml", 0o644),
-    ("crates/vnfm-server/packaging/grafana/vnfm.json", "usr/share/vnfm/grafana.json", 0o644),
-    ("schemas/config.schema.json", "usr/share/vnfm/config.schema.json", 0o644),
+    (
+        "built:libkubernetes_cluster.so",
+        "usr/lib/vnfm/libkubernetes_cluster.so",
+        0o644,
+    ),
+    (
+        "built:libmgmt_script.so",
+        "usr/lib/vnfm/libmgmt_script.so",
+        0o644,
+    ),
+    (
+        "crates/vnfm-server/packaging/systemd/vnfm.service",
+        "lib/systemd/system/vnfm.service",
+        0o644,
+    ),
+    (
+        "crates/vnfm-server/packaging/debian/vnfm.yaml",
+        "etc/vnfm/vnfm.yaml",
+        0o640,
+    ),
+    (
+        "crates/vnfm-server/packaging/prometheus/alerts.yaml",
+        "usr/share/vnfm/alerts.yaml",
+        0o644,
+    ),
+    (
+        "crates/vnfm-server/packaging/grafana/vnfm.json",
+        "usr/share/vnfm/grafana.json",
+        0o644,
+    ),
+    (
+        "schemas/config.schema.json",
+        "usr/share/vnfm/config.schema.json",
+        0o644,
+    ),
     ("LICENSE", "usr/share/doc/vnfm/copyright", 0o644),
     ("CHANGELOG.md", "usr/share/doc/vnfm/CHANGELOG.md", 0o644),
-    ("crates/vnfm-server/packaging/debian/conffiles", "DEBIAN/conffiles", 0o644),
-    ("crates/vnfm-server/packaging/debian/postinst", "DEBIAN/postinst", 0o755),
-    ("crates/vnfm-server/packaging/debian/prerm", "DEBIAN/prerm", 0o755),
-    ("crates/vnfm-server/packaging/debian/postrm", "DEBIAN/postrm", 0o755),
+    (
+        "crates/vnfm-server/packaging/debian/conffiles",
+        "DEBIAN/conffiles",
+        0o644,
+    ),
+    (
+        "crates/vnfm-server/packaging/debian/postinst",
+        "DEBIAN/postinst",
+        0o755,
+    ),
+    (
+        "crates/vnfm-server/packaging/debian/prerm",
+        "DEBIAN/prerm",
+        0o755,
+    ),
+    (
+        "crates/vnfm-server/packaging/debian/postrm",
+        "DEBIAN/postrm",
+        0o755,
+    ),
 ];
 
 /// Shells that `vnfmctl` completes its commands in, and where they look for that.
@@ -90,9 +134,15 @@ fn package(built: &Path, out: &Path) -> anyhow::Result<PathBuf> {
         .replace("@ARCHITECTURE@", &architecture)
         .replace("@SIZE@", &(size / 1024).to_string());
     fs::write(folder.join("DEBIAN/control"), control)?;
-    let package = out.join(format!("vnfm_{}_{architecture}.deb", env!("CARGO_PKG_VERSION")));
+    let package = out.join(format!(
+        "vnfm_{}_{architecture}.deb",
+        env!("CARGO_PKG_VERSION")
+    ));
     let told = said(
-        Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(&folder).arg(&package),
+        Command::new("dpkg-deb")
+            .args(["--root-owner-group", "--build"])
+            .arg(&folder)
+            .arg(&package),
     )?;
     note(&told);
     Ok(package)
@@ -111,7 +161,11 @@ fn materials(to: &Path) -> anyhow::Result<u64> {
 /// Has the built client write how it is completed in a shell; how many bytes that has.
 fn complete(client: &Path, shell: &str, to: &Path) -> anyhow::Result<u64> {
     let script = said(Command::new(client).args(["completion", shell]))?;
-    ensure!(!script.is_empty(), "`{} completion {shell}` says nothing", client.display());
+    ensure!(
+        !script.is_empty(),
+        "`{} completion {shell}` says nothing",
+        client.display()
+    );
     let above = to.parent().context("a file has no folder")?;
     fs::create_dir_all(above).with_context(|| format!("cannot make `{}`", above.display()))?;
     fs::write(to, script + "\n").with_context(|| format!("cannot write `{}`", to.display()))?;
@@ -121,8 +175,16 @@ fn complete(client: &Path, shell: &str, to: &Path) -> anyhow::Result<u64> {
 
 fn build() -> anyhow::Result<PathBuf> {
     note("building the programs");
-    let packages =
-        ["-p", "vnfm-server", "-p", "vnfm-cli", "-p", "kubernetes-cluster", "-p", "mgmt-script"];
+    let packages = [
+        "-p",
+        "vnfm-server",
+        "-p",
+        "vnfm-cli",
+        "-p",
+        "kubernetes-cluster",
+        "-p",
+        "mgmt-script",
+    ];
     let mut cargo = places::cargo();
     cargo.args(["build", "--release"]).args(packages);
     ensure!(cargo.status()?.success(), "the programs cannot be built");
@@ -141,9 +203,14 @@ fn install(from: &Path, to: &Path, mode: u32) -> anyhow::Result<u64> {
 
 /// What a command says, where it ends well.
 fn said(command: &mut Command) -> anyhow::Result<String> {
-    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {command:?}"))?;
     if !output.status.success() {
-        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!(
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
@@ -159,7 +226,10 @@ mod tests {
 
     /// Stand-ins for the programs: what these do other tests look at.
     fn programs(folder: &Path) {
-        for name in FILES.iter().filter_map(|(from, ..)| from.strip_prefix("built:")) {
+        for name in FILES
+            .iter()
+            .filter_map(|(from, ..)| from.strip_prefix("built:"))
+        {
             let path = folder.join(name);
             fs::write(&path, "#!/bin/sh\necho complete vnfmctl\n").unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -170,7 +240,10 @@ mod tests {
     fn has(program: &str) -> bool {
         let found = Command::new(program).arg("--version").output().is_ok();
         let why = format!("no `{program}`: the package cannot be looked at");
-        assert!(found || std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"), "{why}");
+        assert!(
+            found || std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"),
+            "{why}"
+        );
         if !found {
             eprintln!("skipped: {why}");
         }
@@ -180,7 +253,11 @@ mod tests {
     fn said(command: &mut Command) -> String {
         let output = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{command:?}: {}",
+            text(&output.stderr)
+        );
         text(&output.stdout) + &text(&output.stderr)
     }
 
@@ -193,11 +270,22 @@ mod tests {
         let unit = fs::read_to_string(scratch.join("lib/systemd/system/vnfm.service")).unwrap();
         let verify = |unit: &str| {
             let path = scratch.join("vnfm.service");
-            fs::write(&path, unit.replace("/usr/bin/vnfm-server", &program.to_string_lossy()))
-                .unwrap();
-            said(Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(path))
+            fs::write(
+                &path,
+                unit.replace("/usr/bin/vnfm-server", &program.to_string_lossy()),
+            )
+            .unwrap();
+            said(
+                Command::new("systemd-analyze")
+                    .args(["verify", "--man=no"])
+                    .arg(path),
+            )
         };
-        assert_eq!(verify(&unit), "", "systemd has something to say of the unit");
+        assert_eq!(
+            verify(&unit),
+            "",
+            "systemd has something to say of the unit"
+        );
         hooks_can_be_shut_in(&unit);
         let odd = verify(&unit.replace("ProtectProc=", "ProtectPrco="));
         assert!(odd.contains("ProtectPrco"), "it would say so: {odd}");
@@ -206,12 +294,24 @@ mod tests {
     /// What the processes of hooks are shut in by is allowed, and nothing is given to the server itself.
     fn hooks_can_be_shut_in(unit: &str) {
         let values = |name: &str| -> Vec<&str> {
-            let lines = unit.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+            let lines = unit
+                .lines()
+                .filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
             lines.flat_map(str::split_whitespace).collect()
         };
-        assert_eq!(values("RestrictNamespaces"), ["user", "mnt", "pid", "ipc", "net"]);
+        assert_eq!(
+            values("RestrictNamespaces"),
+            ["user", "mnt", "pid", "ipc", "net"]
+        );
         let calls = values("SystemCallFilter");
-        for call in ["capset", "mount", "umount2", "pivot_root", "mount_setattr", "seccomp"] {
+        for call in [
+            "capset",
+            "mount",
+            "umount2",
+            "pivot_root",
+            "mount_setattr",
+            "seccomp",
+        ] {
             assert!(calls.contains(&call), "no `{call}` in {calls:?}");
         }
         for call in ["create_ruleset", "add_rule", "restrict_self"] {
@@ -233,7 +333,12 @@ mod tests {
         let made = package(folder.path(), &folder.path().join("out")).unwrap();
         let scratch = folder.path().join("scratch");
         said(Command::new("dpkg-deb").arg("-x").arg(&made).arg(&scratch));
-        said(Command::new("dpkg-deb").arg("-e").arg(&made).arg(scratch.join("DEBIAN")));
+        said(
+            Command::new("dpkg-deb")
+                .arg("-e")
+                .arg(&made)
+                .arg(scratch.join("DEBIAN")),
+        );
         for (_, to, mode) in FILES {
             let found = fs::metadata(scratch.join(to)).unwrap_or_else(|e| panic!("{to}: {e}"));
             assert_eq!(found.permissions().mode() & 0o777, *mode, "{to}");
@@ -245,17 +350,33 @@ mod tests {
         let materials = fs::read_to_string(scratch.join(MATERIALS)).unwrap();
         let materials: serde_json::Value = serde_json::from_str(&materials).unwrap();
         let crates = materials["components"].as_array().unwrap();
-        assert!(crates.iter().any(|one| one["name"] == "vnfm-server"), "{materials}");
+        assert!(
+            crates.iter().any(|one| one["name"] == "vnfm-server"),
+            "{materials}"
+        );
         let licence = fs::read_to_string(scratch.join("usr/share/doc/vnfm/copyright")).unwrap();
-        assert_eq!(licence, fs::read_to_string(places::root().join("LICENSE")).unwrap());
+        assert_eq!(
+            licence,
+            fs::read_to_string(places::root().join("LICENSE")).unwrap()
+        );
         let conffiles = fs::read_to_string(scratch.join("DEBIAN/conffiles")).unwrap();
         for kept in conffiles.lines() {
-            assert!(scratch.join(kept.trim_start_matches('/')).is_file(), "{kept}");
+            assert!(
+                scratch.join(kept.trim_start_matches('/')).is_file(),
+                "{kept}"
+            );
         }
         let listed = said(Command::new("dpkg-deb").arg("-c").arg(&made));
-        assert!(listed.lines().all(|line| line.contains(" root/root ")), "{listed}");
+        assert!(
+            listed.lines().all(|line| line.contains(" root/root ")),
+            "{listed}"
+        );
         for script in ["postinst", "prerm", "postrm"] {
-            said(Command::new("sh").arg("-n").arg(scratch.join("DEBIAN").join(script)));
+            said(
+                Command::new("sh")
+                    .arg("-n")
+                    .arg(scratch.join("DEBIAN").join(script)),
+            );
         }
         the_unit_is_sound(&scratch);
     }
@@ -266,15 +387,29 @@ mod tests {
         let text = fs::read_to_string(file).unwrap();
         let line = |begin: &str| text.lines().find(|line| line.starts_with(begin)).unwrap();
         let entry = line("ENTRYPOINT");
-        for word in entry.split('"').skip(1).step_by(2).filter(|word| word.starts_with('/')) {
-            let is_there = FILES.iter().any(|(_, to, _)| *to == word.trim_start_matches('/'));
+        for word in entry
+            .split('"')
+            .skip(1)
+            .step_by(2)
+            .filter(|word| word.starts_with('/'))
+        {
+            let is_there = FILES
+                .iter()
+                .any(|(_, to, _)| *to == word.trim_start_matches('/'));
             assert!(is_there, "the package has no `{word}`");
         }
-        assert!(line("COPY").starts_with("COPY vnfm_*.deb "), "{}", line("COPY"));
+        assert!(
+            line("COPY").starts_with("COPY vnfm_*.deb "),
+            "{}",
+            line("COPY")
+        );
         let postinst = places::root().join("crates/vnfm-server/packaging/debian/postinst");
         let postinst = fs::read_to_string(postinst).unwrap();
         let user = line("USER ").trim_start_matches("USER ");
-        assert!(postinst.contains(&format!("--no-create-home --quiet {user}")), "`{user}` is made");
+        assert!(
+            postinst.contains(&format!("--no-create-home --quiet {user}")),
+            "`{user}` is made"
+        );
         assert!(postinst.contains(line("VOLUME ").trim_start_matches("VOLUME ")));
     }
 }

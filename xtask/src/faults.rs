@@ -53,7 +53,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut build = places::cargo();
     build.args(["build", "--profile", PROFILE, "--bins"]);
     build.args(["--package", "vnfm-sim", "--package", "vnfm-tests"]);
-    ensure!(process::foreground(&mut build)?, "the build failed; its words are above");
+    ensure!(
+        process::foreground(&mut build)?,
+        "the build failed; its words are above"
+    );
     let mut machine =
         std::process::Command::new(places::target()?.join(PROFILE).join("vnfm-faults"));
     machine.args(["--seconds", &(arguments.minutes * 60).to_string()]);
@@ -61,7 +64,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(seed) = arguments.seed {
         machine.args(["--seed", &seed.to_string()]);
     }
-    for (flag, value) in [("--operation", &arguments.operation), ("--only", &arguments.only)] {
+    for (flag, value) in [
+        ("--operation", &arguments.operation),
+        ("--only", &arguments.only),
+    ] {
         if let Some(value) = value {
             machine.args([flag, value]);
         }
@@ -80,7 +86,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(json) = &arguments.json {
         machine.arg("--json").arg(json);
     }
-    ensure!(process::foreground(&mut machine)?, "a case did not end well; it is named above");
+    ensure!(
+        process::foreground(&mut machine)?,
+        "a case did not end well; it is named above"
+    );
     Ok(())
 }
 

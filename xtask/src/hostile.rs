@@ -15,7 +15,13 @@ const PROFILE: &str = "faults";
 const WORKERS: usize = 3;
 
 /// What is built: the machine, what it attacks, the world, and the plugin that runs scripts.
-const PACKAGES: &[&str] = &["vnfm-tests", "vnfm-server", "vnfm-cli", "vnfm-sim", "mgmt-script"];
+const PACKAGES: &[&str] = &[
+    "vnfm-tests",
+    "vnfm-server",
+    "vnfm-cli",
+    "vnfm-sim",
+    "mgmt-script",
+];
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -53,28 +59,44 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut build = places::cargo();
     build.args(["build", "--profile", PROFILE, "--lib", "--bins"]);
     build.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
-    ensure!(process::foreground(&mut build)?, "the build failed; its words are above");
+    ensure!(
+        process::foreground(&mut build)?,
+        "the build failed; its words are above"
+    );
     let program = places::target()?.join(PROFILE).join("vnfm-hostile");
     let mut machine = std::process::Command::new(program);
     machine.args(["--workers", &(WORKERS * cores()).to_string()]);
     let numbers = [
         ("--seed", arguments.seed.map(|seed| seed.to_string())),
         ("--cases", arguments.cases.map(|cases| cases.to_string())),
-        ("--sample", arguments.sample.map(|sample| sample.to_string())),
+        (
+            "--sample",
+            arguments.sample.map(|sample| sample.to_string()),
+        ),
         ("--case", arguments.case.map(|case| case.to_string())),
         ("--only", arguments.only.clone()),
     ];
     for (flag, value) in numbers {
-        machine.args(value.map(|value| [flag.to_owned(), value]).into_iter().flatten());
+        machine.args(
+            value
+                .map(|value| [flag.to_owned(), value])
+                .into_iter()
+                .flatten(),
+        );
     }
-    for (flag, set) in [("--shared-machine", arguments.shared_machine), ("--list", arguments.list)]
-    {
+    for (flag, set) in [
+        ("--shared-machine", arguments.shared_machine),
+        ("--list", arguments.list),
+    ] {
         machine.args(set.then_some(flag));
     }
     if let Some(json) = &arguments.json {
         machine.arg("--json").arg(json);
     }
-    ensure!(process::foreground(&mut machine)?, "a case did not hold; it is named above");
+    ensure!(
+        process::foreground(&mut machine)?,
+        "a case did not hold; it is named above"
+    );
     Ok(())
 }
 

@@ -16,7 +16,10 @@ struct State {
     children: Vec<Pid>,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { interrupted: false, children: Vec::new() });
+static STATE: Mutex<State> = Mutex::new(State {
+    interrupted: false,
+    children: Vec::new(),
+});
 static CHANGED: Condvar = Condvar::new();
 
 fn state() -> MutexGuard<'static, State> {

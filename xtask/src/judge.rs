@@ -31,19 +31,32 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let judge = provide(&places::cache())?;
     let mut build = places::cargo();
     build.args(["build", "--workspace", "--all-targets"]);
-    ensure!(process::foreground(&mut build)?, "the build failed; its words are above");
+    ensure!(
+        process::foreground(&mut build)?,
+        "the build failed; its words are above"
+    );
     let mut test = places::cargo();
     test.args(["test", "--workspace", "--test", "live", "--"]);
-    test.arg(if arguments.only.is_empty() { "judges::" } else { &arguments.only });
+    test.arg(if arguments.only.is_empty() {
+        "judges::"
+    } else {
+        &arguments.only
+    });
     test.args(["--nocapture", "--test-threads", "1"]);
-    test.env("VNFM_LIVE_SCHEMATHESIS", judge).env("VNFM_JUDGE_CASES", arguments.cases.to_string());
-    ensure!(process::foreground(&mut test)?, "a judge found something; it is told above");
+    test.env("VNFM_LIVE_SCHEMATHESIS", judge)
+        .env("VNFM_JUDGE_CASES", arguments.cases.to_string());
+    ensure!(
+        process::foreground(&mut test)?,
+        "a judge found something; it is told above"
+    );
     Ok(())
 }
 
 /// schemathesis' program, where it was installed.
 fn program(cache: &Path) -> PathBuf {
-    cache.join("tools").join(format!("schemathesis-{VERSION}/bin/schemathesis"))
+    cache
+        .join("tools")
+        .join(format!("schemathesis-{VERSION}/bin/schemathesis"))
 }
 
 /// Installs schemathesis where it is not.

@@ -12,7 +12,10 @@ type Interval = (f64, f64);
 
 /// What an operation did, and for how many seconds it had nothing outside in flight.
 pub(crate) fn idle(spans: &[Span]) -> Vec<(String, f64)> {
-    let mut operations: Vec<_> = spans.iter().filter(|span| span.name == "operation").collect();
+    let mut operations: Vec<_> = spans
+        .iter()
+        .filter(|span| span.name == "operation")
+        .collect();
     operations.sort_by(|a, b| a.interval().0.total_cmp(&b.interval().0));
     let told = |operation: &&Span| {
         let name = operation.attribute("operation").unwrap_or_default();
@@ -22,7 +25,10 @@ pub(crate) fn idle(spans: &[Span]) -> Vec<(String, f64)> {
 }
 
 fn idle_in(operation: &Span, spans: &[Span]) -> f64 {
-    let own: Vec<_> = spans.iter().filter(|span| span.trace_id == operation.trace_id).collect();
+    let own: Vec<_> = spans
+        .iter()
+        .filter(|span| span.trace_id == operation.trace_id)
+        .collect();
     let mut busy = Vec::new();
     for span in &own {
         match span.name.as_str() {
@@ -45,14 +51,19 @@ fn idle_in(operation: &Span, spans: &[Span]) -> f64 {
 /// A wait up to the pause before its last look.
 fn pauses(wait: &Span, spans: &[&Span]) -> Interval {
     let (from, to) = wait.interval();
-    let Some(pause) = wait.attribute("last_pause_ms").and_then(|text| text.parse::<f64>().ok())
+    let Some(pause) = wait
+        .attribute("last_pause_ms")
+        .and_then(|text| text.parse::<f64>().ok())
     else {
         return (from, to);
     };
     let looks = spans.iter().filter(|span| span.parent == wait.id);
     let mut looks: Vec<_> = looks.map(|span| span.interval()).collect();
     looks.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let gap = looks.windows(2).rev().find(|pair| pair[1].0 - pair[0].1 >= pause / 1e3 * 0.9);
+    let gap = looks
+        .windows(2)
+        .rev()
+        .find(|pair| pair[1].0 - pair[0].1 >= pause / 1e3 * 0.9);
     (from, gap.map_or(from, |pair| pair[0].1))
 }
 
@@ -110,15 +121,40 @@ mod tests {
     fn what_no_call_and_no_pause_covers_is_idle_and_so_is_the_last_pause() {
         let none = json!({});
         let spans = [
-            span("operation", ("o", ""), (0, 100), &json!({"operation": "HEAL"})),
+            span(
+                "operation",
+                ("o", ""),
+                (0, 100),
+                &json!({"operation": "HEAL"}),
+            ),
             span("vim_call", ("a", "o"), (5, 10), &none), // idle before it: 0.5 s
-            span("wait", ("w", "o"), (10, 40), &json!({"last_pause_ms": 1000})),
+            span(
+                "wait",
+                ("w", "o"),
+                (10, 40),
+                &json!({"last_pause_ms": 1000}),
+            ),
             span("vim_call", ("b", "w"), (11, 12), &none),
             span("vim_call", ("c", "w"), (24, 25), &none), // after it the last pause: 1.0 s
             span("vim_call", ("d", "w"), (35, 40), &none),
-            span("hook_call", ("e", "o"), (40, 60), &json!({"service": "ssh.run"})),
-            span("hook_call", ("f", "o"), (60, 65), &json!({"service": "sleep"})),
-            span("hook_call", ("g", "o"), (66, 70), &json!({"service": "sleep"})), // idle: 0.1 s, and 0.4 s
+            span(
+                "hook_call",
+                ("e", "o"),
+                (40, 60),
+                &json!({"service": "ssh.run"}),
+            ),
+            span(
+                "hook_call",
+                ("f", "o"),
+                (60, 65),
+                &json!({"service": "sleep"}),
+            ),
+            span(
+                "hook_call",
+                ("g", "o"),
+                (66, 70),
+                &json!({"service": "sleep"}),
+            ), // idle: 0.1 s, and 0.4 s
             span("watch", ("h", "o"), (70, 100), &none),
         ];
         let told = idle(&spans);

@@ -45,7 +45,10 @@ fn metadata() -> Result<Metadata> {
         .output()
         .context("cannot ask `cargo metadata` about the workspace")?;
     serde_json::from_slice(&output.stdout).with_context(|| {
-        format!("`cargo metadata` says: {}", String::from_utf8_lossy(&output.stderr))
+        format!(
+            "`cargo metadata` says: {}",
+            String::from_utf8_lossy(&output.stderr)
+        )
     })
 }
 
@@ -62,7 +65,10 @@ pub(crate) fn target() -> Result<PathBuf> {
 /// # Errors
 /// When cargo does not say.
 pub(crate) fn test_programs() -> Result<BTreeSet<String>> {
-    let targets = metadata()?.packages.into_iter().flat_map(|package| package.targets);
+    let targets = metadata()?
+        .packages
+        .into_iter()
+        .flat_map(|package| package.targets);
     Ok(targets
         .filter(|target| target.kind.iter().any(|kind| kind == "test"))
         .map(|target| target.name)
@@ -77,8 +83,11 @@ pub(crate) fn state() -> PathBuf {
 /// What is dear to make and outlives checkouts: `$VNFM_CACHE`, else as root `/var/cache/vnfm`,
 /// else `$XDG_CACHE_HOME/vnfm`.
 pub(crate) fn cache() -> PathBuf {
-    let set =
-        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let set = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     if let Some(cache) = set("VNFM_CACHE") {
         return cache;
     }

@@ -36,9 +36,13 @@ pub(crate) fn follow(
     mut hear: impl FnMut(Output, &str),
 ) -> Result<ExitStatus> {
     interrupt::check()?;
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child =
-        command.spawn().with_context(|| format!("cannot start `{}`", line_of(command)))?;
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot start `{}`", line_of(command)))?;
     let bound = interrupt::bind(&child);
     let (sender, lines) = mpsc::channel();
     if let Some(out) = child.stdout.take() {
@@ -50,7 +54,9 @@ pub(crate) fn follow(
     for (output, line) in lines {
         hear(output, &line);
     }
-    let status = child.wait().with_context(|| format!("cannot wait for `{}`", line_of(command)))?;
+    let status = child
+        .wait()
+        .with_context(|| format!("cannot wait for `{}`", line_of(command)))?;
     drop(bound);
     heed(status)?;
     Ok(status)
@@ -101,7 +107,11 @@ pub(crate) fn run(label: &str, command: &mut Command) -> Result<String> {
         Ok(status) => {
             busy.failed();
             let words: Vec<_> = last.into_iter().collect();
-            bail!("`{}` ended with {status}:\n  {}", line_of(command), words.join("\n  "))
+            bail!(
+                "`{}` ended with {status}:\n  {}",
+                line_of(command),
+                words.join("\n  ")
+            )
         }
         Err(error) => {
             busy.failed();
@@ -116,10 +126,13 @@ pub(crate) fn run(label: &str, command: &mut Command) -> Result<String> {
 /// When it cannot be started or somebody interrupted us.
 pub(crate) fn foreground(command: &mut Command) -> Result<bool> {
     interrupt::check()?;
-    let mut child =
-        command.spawn().with_context(|| format!("cannot start `{}`", line_of(command)))?;
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot start `{}`", line_of(command)))?;
     let bound = interrupt::bind(&child);
-    let status = child.wait().with_context(|| format!("cannot wait for `{}`", line_of(command)))?;
+    let status = child
+        .wait()
+        .with_context(|| format!("cannot wait for `{}`", line_of(command)))?;
     drop(bound);
     heed(status)?;
     Ok(status.success())
@@ -127,15 +140,23 @@ pub(crate) fn foreground(command: &mut Command) -> Result<bool> {
 
 /// What a quick question to a program answers; nothing where it is absent or ends badly.
 pub(crate) fn ask(program: impl AsRef<Path>, arguments: &[&str]) -> Option<String> {
-    let output =
-        Command::new(program.as_ref()).args(arguments).stdin(Stdio::null()).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let output = Command::new(program.as_ref())
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// The program's path, if the search path has it.
 pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
 }
 
 /// Ends a child politely, and waits until it is gone.
@@ -150,6 +171,10 @@ pub(crate) fn end(child: &mut Child) {
 /// The command as one would type it.
 fn line_of(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
-    words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
+    words.extend(
+        command
+            .get_args()
+            .map(|word| word.to_string_lossy().into_owned()),
+    );
     words.join(" ")
 }

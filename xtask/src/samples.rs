@@ -30,7 +30,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             continue;
         }
         let bytes = pack(&folder).with_context(|| format!("cannot pack `{}`", folder.display()))?;
-        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = folder
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let file = arguments.folder.join(format!("{name}.csar"));
         std::fs::write(&file, bytes)
             .with_context(|| format!("cannot write `{}`", file.display()))?;
@@ -42,7 +46,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn sorted(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries =
         std::fs::read_dir(folder).with_context(|| format!("cannot list `{}`", folder.display()))?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    let mut paths = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
     paths.sort();
     Ok(paths)
 }
@@ -76,8 +82,11 @@ mod tests {
     fn the_same_folder_gives_the_same_bytes() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("TOSCA-Metadata")).unwrap();
-        std::fs::write(folder.path().join("TOSCA-Metadata/TOSCA.meta"), "CSAR-Version: 1.1\n")
-            .unwrap();
+        std::fs::write(
+            folder.path().join("TOSCA-Metadata/TOSCA.meta"),
+            "CSAR-Version: 1.1\n",
+        )
+        .unwrap();
         std::fs::write(folder.path().join("vnfd.yaml"), "a: 1\n").unwrap();
         let bytes = pack(folder.path()).unwrap();
         assert_eq!(bytes, pack(folder.path()).unwrap());

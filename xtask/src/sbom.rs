@@ -9,8 +9,12 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The packages whose programs and libraries are in the Debian package.
-pub(crate) const SHIPPED: [&str; 4] =
-    ["vnfm-server", "vnfm-cli", "kubernetes-cluster", "mgmt-script"];
+pub(crate) const SHIPPED: [&str; 4] = [
+    "vnfm-server",
+    "vnfm-cli",
+    "kubernetes-cluster",
+    "mgmt-script",
+];
 
 /// The whole document.
 ///
@@ -41,7 +45,12 @@ fn said(words: &[&str]) -> anyhow::Result<String> {
     let output = places::cargo().args(words).arg("--locked").output();
     let output = output.with_context(|| format!("cannot run `cargo {}`", words[0]))?;
     let why = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "`cargo {}` failed: {}", words[0], why.trim());
+    ensure!(
+        output.status.success(),
+        "`cargo {}` failed: {}",
+        words[0],
+        why.trim()
+    );
     Ok(String::from_utf8(output.stdout)?)
 }
 
@@ -132,7 +141,10 @@ mod tests {
     fn a_checksum_is_found_by_name_and_version() {
         let lock = "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nchecksum = \"c0ffee\"\n\n[[package]]\nname = \"b\"\nversion = \"2.0.0\"\n";
         let found = checksums(lock);
-        assert_eq!(found.get(&("a".into(), "1.0.0".into())), Some(&"c0ffee".to_owned()));
+        assert_eq!(
+            found.get(&("a".into(), "1.0.0".into())),
+            Some(&"c0ffee".to_owned())
+        );
         assert_eq!(found.len(), 1);
     }
 }

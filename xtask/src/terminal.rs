@@ -41,7 +41,11 @@ impl Busy {
         if bar.is_none() {
             note(&format!("         … {label}"));
         }
-        Self { label: label.to_owned(), began: Instant::now(), bar }
+        Self {
+            label: label.to_owned(),
+            began: Instant::now(),
+            bar,
+        }
     }
 
     /// The latest word about it; plain output shows each once.

@@ -25,7 +25,13 @@ pub struct Cli {
     #[arg(long, global = true, env = "VNFM_PROFILE", value_name = "NAME")]
     pub profile: Option<String>,
     /// Bearer token, where the server needs one; without it `VNFM_USER` and `VNFM_PASSWORD`
-    #[arg(long, global = true, env = "VNFM_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    #[arg(
+        long,
+        global = true,
+        env = "VNFM_TOKEN",
+        hide_env_values = true,
+        value_name = "TOKEN"
+    )]
     pub token: Option<String>,
     /// Certificate authority of the server, PEM
     #[arg(long, global = true, env = "VNFM_CA", value_name = "FILE")]

@@ -98,7 +98,10 @@ impl Failure {
 impl From<PortError> for Failure {
     /// What the plugin host says, which knows what to do next.
     fn from(error: PortError) -> Self {
-        Self::Hinted { what: error.to_string(), hint: error.next().to_owned() }
+        Self::Hinted {
+            what: error.to_string(),
+            hint: error.next().to_owned(),
+        }
     }
 }
 
@@ -142,10 +145,18 @@ impl Login {
     }
 
     fn kept(profile: &Profile) -> Option<Self> {
-        let Profile { token, user, password, .. } = profile.clone();
+        let Profile {
+            token,
+            user,
+            password,
+            ..
+        } = profile.clone();
         match (token, user) {
             (Some(token), _) => Some(Self::Token(token)),
-            (None, Some(name)) => Some(Self::User { name, password: password.unwrap_or_default() }),
+            (None, Some(name)) => Some(Self::User {
+                name,
+                password: password.unwrap_or_default(),
+            }),
             (None, None) => None,
         }
     }
@@ -173,9 +184,13 @@ impl Client {
     /// Where the certificate authority or the profiles cannot be read, or only half of a login is there.
     pub fn new(cli: &Cli) -> Outcome<Self> {
         let profile = profile(cli)?;
-        let version = (HeaderName::from_static("version"), HeaderValue::from_static(VERSION));
-        let mut builder =
-            reqwest::Client::builder().no_proxy().default_headers(HeaderMap::from_iter([version]));
+        let version = (
+            HeaderName::from_static("version"),
+            HeaderValue::from_static(VERSION),
+        );
+        let mut builder = reqwest::Client::builder()
+            .no_proxy()
+            .default_headers(HeaderMap::from_iter([version]));
         if let Some(file) = cli.ca.as_ref().or(profile.ca.as_ref()) {
             let pem = std::fs::read(file)
                 .map_err(|error| local(format!("cannot read `{}`: {error}", file.display())))?;
@@ -184,12 +199,17 @@ impl Client {
             })?;
             builder = builder.add_root_certificate(authority);
         }
-        let http =
-            builder.build().map_err(|error| local(format!("cannot make a client: {error}")))?;
+        let http = builder
+            .build()
+            .map_err(|error| local(format!("cannot make a client: {error}")))?;
         let named = cli.server.as_deref().or(Some(profile.server.as_str()));
         let server = named.filter(|server| !server.is_empty()).unwrap_or(HERE);
         let server = server.trim_end_matches('/').to_owned();
-        Ok(Self { http, server, login: Login::of(cli, &profile)? })
+        Ok(Self {
+            http,
+            server,
+            login: Login::of(cli, &profile)?,
+        })
     }
 
     /// A request for `path`.
@@ -266,7 +286,8 @@ impl Client {
             parameters.push(format!("filter={}", segment(filter)));
         }
         let asked = if parameters.is_empty() { "" } else { "?" };
-        self.list(&format!("{path}{asked}{}", parameters.join("&"))).await
+        self.list(&format!("{path}{asked}{}", parameters.join("&")))
+            .await
     }
 
     /// All entries of a list, page by page.
@@ -300,8 +321,13 @@ impl Client {
     /// As [`Failure`] says.
     pub async fn task(&self, request: RequestBuilder) -> Outcome<String> {
         let response = self.send(request).await?;
-        let location = response.headers().get(header::LOCATION).and_then(|l| l.to_str().ok());
-        let id = location.and_then(|location| location.rsplit('/').next()).map(ToOwned::to_owned);
+        let location = response
+            .headers()
+            .get(header::LOCATION)
+            .and_then(|l| l.to_str().ok());
+        let id = location
+            .and_then(|location| location.rsplit('/').next())
+            .map(ToOwned::to_owned);
         id.ok_or_else(|| local("the server accepted it without saying where the operation is"))
     }
 
@@ -311,9 +337,14 @@ impl Client {
     ///
     /// Where the reason is no single line.
     pub fn acting(&self, request: RequestBuilder, reason: Option<&str>) -> Outcome<RequestBuilder> {
-        let who = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+        let who = ["USER", "LOGNAME"]
+            .into_iter()
+            .find_map(|name| std::env::var(name).ok());
         let mut request = request;
-        for (name, value) in [("x-vnfm-operator", who.as_deref()), ("x-vnfm-reason", reason)] {
+        for (name, value) in [
+            ("x-vnfm-operator", who.as_deref()),
+            ("x-vnfm-reason", reason),
+        ] {
             let Some(value) = value else { continue };
             let value = HeaderValue::from_bytes(value.as_bytes())
                 .map_err(|_| local(format!("`{value}` is no single line of text")))?;
@@ -341,14 +372,22 @@ impl Client {
         let mut found: Vec<Value> = Vec::new();
         for name in names {
             let filter = segment(&format!("(eq,{name},'{}')", wanted.replace('\'', "''")));
-            let named = self.list(&format!("{path}?all_fields&filter={filter}")).await?;
+            let named = self
+                .list(&format!("{path}?all_fields&filter={filter}"))
+                .await?;
             let new = |entry: &Value| found.iter().all(|known| known["id"] != entry["id"]);
             let new: Vec<_> = named.into_iter().filter(new).collect();
             found.extend(new);
         }
         if found.len() > 1 {
-            let ids: Vec<_> = found.iter().filter_map(|entry| entry["id"].as_str()).collect();
-            return Err(local(format!("several {what}s are named `{wanted}`: {}", ids.join(", "))));
+            let ids: Vec<_> = found
+                .iter()
+                .filter_map(|entry| entry["id"].as_str())
+                .collect();
+            return Err(local(format!(
+                "several {what}s are named `{wanted}`: {}",
+                ids.join(", ")
+            )));
         }
         found.pop().ok_or_else(|| {
             let mut problem = ProblemDetails::new(404, format!("there is no {what} `{wanted}`"));
@@ -368,9 +407,15 @@ pub async fn read<T: DeserializeOwned>(response: Response) -> Outcome<T> {
     let body = response
         .bytes()
         .await
-        .map_err(|error| Failure::Unreachable { url: url.clone(), why: root_cause(&error) })?;
-    serde_json::from_slice(&body)
-        .map_err(|error| local(format!("{url} answers with what I do not understand: {error}")))
+        .map_err(|error| Failure::Unreachable {
+            url: url.clone(),
+            why: root_cause(&error),
+        })?;
+    serde_json::from_slice(&body).map_err(|error| {
+        local(format!(
+            "{url} answers with what I do not understand: {error}"
+        ))
+    })
 }
 
 /// `text` as one segment of a path.
@@ -383,12 +428,16 @@ fn next_page(link: &str) -> Option<String> {
     let uri = link.strip_prefix('<')?.split_once('>')?.0;
     let path = uri.split_once("://").map_or(uri, |(_, rest)| rest);
     let from = path.find('/')?;
-    link.contains("rel=\"next\"").then(|| path[from..].to_owned())
+    link.contains("rel=\"next\"")
+        .then(|| path[from..].to_owned())
 }
 
 /// The connection that broke while an answer was read.
 pub fn lost(client: &Client, error: &reqwest::Error) -> Failure {
-    Failure::Unreachable { url: client.server.clone(), why: root_cause(error) }
+    Failure::Unreachable {
+        url: client.server.clone(),
+        why: root_cause(error),
+    }
 }
 
 fn root_cause(error: &dyn std::error::Error) -> String {

@@ -23,8 +23,11 @@ use vnfm_descriptor::{Finding, Report, Severity};
 
 /// Everything that a report says.
 pub fn text(path: &Path, report: &Report) -> String {
-    let renderer =
-        if std::io::stdout().is_terminal() { Renderer::styled() } else { Renderer::plain() };
+    let renderer = if std::io::stdout().is_terminal() {
+        Renderer::styled()
+    } else {
+        Renderer::plain()
+    };
     let mut seen = BTreeSet::new();
     let mut all = String::new();
     for finding in &report.findings {
@@ -41,9 +44,16 @@ fn one(
     finding: &Finding,
     (renderer, first): (&Renderer, bool),
 ) -> String {
-    let level = if finding.severity == Severity::Error { Level::ERROR } else { Level::WARNING };
+    let level = if finding.severity == Severity::Error {
+        Level::ERROR
+    } else {
+        Level::WARNING
+    };
     let span = finding.span.as_ref();
-    let file = span.map_or_else(|| path.display().to_string(), |span| place(path, &span.file));
+    let file = span.map_or_else(
+        || path.display().to_string(),
+        |span| place(path, &span.file),
+    );
     // The report quotes a package, and the colours are ours alone.
     let file = plain(&file).into_owned();
     let line = span.and_then(|span| report.line(span)).map(plain);
@@ -52,25 +62,36 @@ fn one(
     match (span, line.as_deref()) {
         (Some(span), Some(line)) => {
             let mark = AnnotationKind::Primary.span(marked(line, span.column));
-            let snippet = Snippet::source(line).line_start(span.line).path(file.as_str());
+            let snippet = Snippet::source(line)
+                .line_start(span.line)
+                .path(file.as_str());
             elements.push(snippet.annotation(mark).into());
         }
         (Some(span), None) if span.line > 0 => {
-            let origin = Origin::path(file.as_str()).line(span.line).char_column(span.column);
+            let origin = Origin::path(file.as_str())
+                .line(span.line)
+                .char_column(span.column);
             elements.push(origin.into());
         }
         _ => elements.push(Origin::path(file.as_str()).into()),
     }
     let explanation = vnfm_descriptor::explain(finding.code).filter(|_| first);
     if let Some(explanation) = explanation {
-        let expected = Level::NOTE.with_name("expected").message(explanation.expected);
+        let expected = Level::NOTE
+            .with_name("expected")
+            .message(explanation.expected);
         elements.push(expected.into());
     }
     if let Some(hint) = &hint {
         elements.push(Level::HELP.with_name("hint").message(hint.as_ref()).into());
     }
     if let Some(explanation) = explanation {
-        elements.push(Level::NOTE.with_name("clause").message(explanation.clause).into());
+        elements.push(
+            Level::NOTE
+                .with_name("clause")
+                .message(explanation.clause)
+                .into(),
+        );
     }
     let title = level.primary_title(message.as_ref()).id(finding.code);
     renderer.render(&[title.elements(elements)])
@@ -78,9 +99,15 @@ fn one(
 
 /// The bytes of the word that begins at a column, which counts characters from 1.
 fn marked(line: &str, column: usize) -> std::ops::Range<usize> {
-    let start = line.char_indices().nth(column.saturating_sub(1)).map_or(line.len(), |(at, _)| at);
+    let start = line
+        .char_indices()
+        .nth(column.saturating_sub(1))
+        .map_or(line.len(), |(at, _)| at);
     let rest = &line[start..];
-    let quote = rest.chars().next().filter(|first| ['\'', '"'].contains(first));
+    let quote = rest
+        .chars()
+        .next()
+        .filter(|first| ['\'', '"'].contains(first));
     let end = match quote {
         Some(quote) => rest[1..].find(quote).map(|at| at + 2),
         None => rest.find(|c: char| c.is_whitespace() || ",]}".contains(c)),

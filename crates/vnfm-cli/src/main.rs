@@ -10,14 +10,24 @@ use vnfm_cli::{client, commands, output};
 
 fn main() -> ExitCode {
     // Hidden from `--help`: nobody starts it by hand.
-    if std::env::args_os().nth(1).is_some_and(|mode| mode == vnfm_cli::RUNNER_MODE) {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|mode| mode == vnfm_cli::RUNNER_MODE)
+    {
         return vnfm_plugin_host::plugin_runner();
     }
     let cli = Cli::parse();
-    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
-        return report(&client::Failure::Local("another TLS provider is installed".into()));
+    if rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .is_err()
+    {
+        return report(&client::Failure::Local(
+            "another TLS provider is installed".into(),
+        ));
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(commands::run(cli)),
         Err(error) => Err(client::Failure::Local(format!("cannot start: {error}"))),

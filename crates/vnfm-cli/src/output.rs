@@ -43,7 +43,9 @@ impl Output {
             table.add_row(cells.map(|cell| plain(&cell).into_owned()));
         }
         let lines = table.to_string();
-        lines.lines().for_each(|line| print(line.strip_prefix(' ').unwrap_or(line).trim_end()));
+        lines
+            .lines()
+            .for_each(|line| print(line.strip_prefix(' ').unwrap_or(line).trim_end()));
         Ok(())
     }
 
@@ -58,13 +60,17 @@ impl Output {
         columns: &[Column],
         fields: Option<&str>,
     ) -> Outcome<()> {
-        let Some(fields) = fields else { return self.list(entries, columns) };
+        let Some(fields) = fields else {
+            return self.list(entries, columns);
+        };
         let places: Vec<_> = fields
             .split(',')
             .map(|field| (field, format!("/{}", field.trim_matches('/'))))
             .collect();
-        let chosen: Vec<Column> =
-            places.iter().map(|(head, place)| (*head, place.as_str())).collect();
+        let chosen: Vec<Column> = places
+            .iter()
+            .map(|(head, place)| (*head, place.as_str()))
+            .collect();
         self.list(entries, &chosen)
     }
 
@@ -77,7 +83,11 @@ impl Output {
         if self.0 != Format::Table {
             return self.value(entry);
         }
-        let widest = columns.iter().map(|(head, _)| head.len()).max().unwrap_or(0);
+        let widest = columns
+            .iter()
+            .map(|(head, _)| head.len())
+            .max()
+            .unwrap_or(0);
         for (head, place) in columns {
             let shown = cell(entry.pointer(place));
             if !shown.is_empty() {
@@ -124,9 +134,11 @@ pub fn cell(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(items)) if items.iter().all(Value::is_string) => {
-            items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
-        }
+        Some(Value::Array(items)) if items.iter().all(Value::is_string) => items
+            .iter()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+            .join(", "),
         Some(Value::Array(items)) => items.len().to_string(),
         Some(other) => shortened(other).to_string(),
     }
@@ -140,9 +152,10 @@ fn shortened(value: &Value) -> Value {
             None => value.clone(),
         },
         Value::Array(items) => items.iter().map(shortened).collect(),
-        Value::Object(members) => {
-            members.iter().map(|(name, value)| (name.clone(), shortened(value))).collect()
-        }
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| (name.clone(), shortened(value)))
+            .collect(),
         other => other.clone(),
     }
 }
@@ -191,7 +204,11 @@ fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
     }
     let mut all = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        if acts_on_a_terminal(c) { all.push_str(&escape(c)) } else { all.push(c) }
+        if acts_on_a_terminal(c) {
+            all.push_str(&escape(c))
+        } else {
+            all.push(c)
+        }
     }
     Cow::Owned(all)
 }

@@ -54,7 +54,10 @@ impl Profiles {
     /// Where it cannot be read, is of another form, or others may read it.
     pub fn read(file: &Path) -> Outcome<Self> {
         let failed = |why: &dyn std::fmt::Display| {
-            local(format!("cannot read the profiles in `{}`: {why}", file.display()))
+            local(format!(
+                "cannot read the profiles in `{}`: {why}",
+                file.display()
+            ))
         };
         let text = match std::fs::read_to_string(file) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -62,7 +65,10 @@ impl Profiles {
             }
             text => text.map_err(|error| failed(&error))?,
         };
-        let mode = std::fs::metadata(file).map_err(|error| failed(&error))?.permissions().mode();
+        let mode = std::fs::metadata(file)
+            .map_err(|error| failed(&error))?
+            .permissions()
+            .mode();
         if mode & 0o077 != 0 {
             return Err(Failure::Hinted {
                 what: format!("others may read the logins in `{}`", file.display()),
@@ -79,14 +85,18 @@ impl Profiles {
     /// Where the folder cannot be made or written.
     pub fn write(&self, file: &Path) -> Outcome<()> {
         let failed = |why: &dyn std::fmt::Display| {
-            local(format!("cannot write the profiles to `{}`: {why}", file.display()))
+            local(format!(
+                "cannot write the profiles to `{}`: {why}",
+                file.display()
+            ))
         };
         let folder = file.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
         let text = serde_yaml::to_string(self).map_err(|error| failed(&error))?;
         // It is made readable for its owner alone.
         let mut part = tempfile::NamedTempFile::new_in(folder).map_err(|error| failed(&error))?;
-        part.write_all(text.as_bytes()).map_err(|error| failed(&error))?;
+        part.write_all(text.as_bytes())
+            .map_err(|error| failed(&error))?;
         part.persist(file).map_err(|error| failed(&error.error))?;
         Ok(())
     }
@@ -97,11 +107,17 @@ impl Profiles {
     ///
     /// Where there is none of that name; with those that there are.
     pub fn chosen(&self, name: Option<&str>) -> Outcome<Option<Profile>> {
-        let Some(name) = name.or(self.current.as_deref()) else { return Ok(None) };
+        let Some(name) = name.or(self.current.as_deref()) else {
+            return Ok(None);
+        };
         let found = self.profiles.get(name).cloned();
         found.map(Some).ok_or_else(|| {
             let known: Vec<_> = self.profiles.keys().map(String::as_str).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let known = if known.is_empty() {
+                "none".to_owned()
+            } else {
+                known.join(", ")
+            };
             Failure::Hinted {
                 what: format!("there is no profile `{name}`; there are: {known}"),
                 hint: "`vnfmctl profile set NAME --url URL` makes one".to_owned(),
@@ -113,8 +129,11 @@ impl Profiles {
 /// Where they are: `VNFM_PROFILES`, else `vnfm/vnfmctl.yaml` in the folder for configurations; nowhere where neither
 /// `XDG_CONFIG_HOME` nor `HOME` is set.
 pub fn file() -> Option<PathBuf> {
-    let set =
-        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let set = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     set("VNFM_PROFILES").or_else(|| {
         let folder =
             set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")));
@@ -132,8 +151,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("below/vnfmctl.yaml");
         assert_eq!(Profiles::read(&file).unwrap(), Profiles::default());
-        let lab =
-            Profile { server: "https://lab".into(), token: Some("t".into()), ..Profile::default() };
+        let lab = Profile {
+            server: "https://lab".into(),
+            token: Some("t".into()),
+            ..Profile::default()
+        };
         let all = Profiles {
             current: Some("lab".into()),
             profiles: [("lab".into(), lab.clone())].into(),

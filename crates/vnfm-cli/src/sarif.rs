@@ -12,8 +12,15 @@ use vnfm_descriptor::{CODES, Finding, Report, Severity};
 /// Where SARIF's own schema is.
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 /// What a path in a URI may not hold as it is.
-const PATH: &AsciiSet =
-    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`');
+const PATH: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'`');
 
 /// The log of one run over some packages.
 pub fn log(all: &[Linted]) -> Value {
@@ -51,8 +58,10 @@ fn rule(code: &str, meaning: &str) -> Value {
     });
     if let Some(known) = vnfm_descriptor::explain(code) {
         rule["fullDescription"] = json!({"text": known.expected});
-        let text =
-            format!("Wrong:\n{}\n\nRight:\n{}\n\nBy: {}", known.wrong, known.right, known.clause);
+        let text = format!(
+            "Wrong:\n{}\n\nRight:\n{}\n\nBy: {}",
+            known.wrong, known.right, known.clause
+        );
         rule["help"] = json!({"text": text});
     }
     rule
@@ -85,7 +94,11 @@ fn location(path: &Path, report: &Report, finding: &Finding) -> Value {
         return json!({"physicalLocation": {"artifactLocation": uri(&path.display().to_string())}});
     };
     let packed = path.is_file() && path.file_name().is_some_and(|name| name != &*span.file);
-    let file = if packed { path.display().to_string() } else { place(path, &span.file) };
+    let file = if packed {
+        path.display().to_string()
+    } else {
+        place(path, &span.file)
+    };
     let mut physical = json!({"artifactLocation": uri(&file)});
     if span.line > 0 && !packed {
         physical["region"] = json!({"startLine": span.line, "startColumn": span.column});

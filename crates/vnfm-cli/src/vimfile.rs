@@ -53,9 +53,15 @@ fn cloud(clouds: &Value, entry: Option<&str>, folder: &Path) -> Parsed<Read> {
     let auth = &cloud["auth"];
     let place = |member: &str| format!("clouds.{name}.auth.{member}");
     let mut interface = Map::new();
-    interface.insert("endpoint".into(), required(auth, "auth_url", &place("auth_url"))?);
+    interface.insert(
+        "endpoint".into(),
+        required(auth, "auth_url", &place("auth_url"))?,
+    );
     if let Some(file) = cloud["cacert"].as_str() {
-        interface.insert("trustedCertificates".into(), json!([contents(folder, file)?]));
+        interface.insert(
+            "trustedCertificates".into(),
+            json!([contents(folder, file)?]),
+        );
     }
     let mut warnings = Vec::new();
     if cloud["verify"] == false {
@@ -70,12 +76,18 @@ fn cloud(clouds: &Value, entry: Option<&str>, folder: &Path) -> Parsed<Read> {
             ("project_name", "project"),
             ("project_id", "projectId"),
             ("application_credential_id", "applicationCredentialId"),
-            ("application_credential_secret", "applicationCredentialSecret"),
+            (
+                "application_credential_secret",
+                "applicationCredentialSecret",
+            ),
         ],
     );
     for (ours, names) in [
         ("userDomain", ["user_domain_name", "user_domain_id"]),
-        ("projectDomain", ["project_domain_name", "project_domain_id"]),
+        (
+            "projectDomain",
+            ["project_domain_name", "project_domain_id"],
+        ),
     ] {
         if let Some(domain) = names.iter().find_map(|name| auth[*name].as_str()) {
             access.insert(ours.into(), json!(domain));
@@ -87,14 +99,20 @@ fn cloud(clouds: &Value, entry: Option<&str>, folder: &Path) -> Parsed<Read> {
             place("password")
         ));
     }
-    access.extend(members(cloud, &[("region_name", "region"), ("interface", "interface")]));
+    access.extend(members(
+        cloud,
+        &[("region_name", "region"), ("interface", "interface")],
+    ));
     let connection = VimConnectionInfo {
         vim_type: OPENSTACK.into(),
         interface_info: interface,
         access_info: access,
         ..VimConnectionInfo::default()
     };
-    Ok(Read { connection, warnings })
+    Ok(Read {
+        connection,
+        warnings,
+    })
 }
 
 /// A context of a kubeconfig; files that it names are read, nothing of it is executed.
@@ -102,12 +120,17 @@ fn kubeconfig(config: &Value, entry: Option<&str>, folder: &Path) -> Parsed<Read
     let context = entry.or_else(|| config["current-context"].as_str());
     let context = context.ok_or("it has no `current-context`; choose one with --cloud")?;
     let chosen = named(config, "contexts", context)?["context"].clone();
-    let cluster = chosen["cluster"].as_str().ok_or("the context names no cluster")?;
+    let cluster = chosen["cluster"]
+        .as_str()
+        .ok_or("the context names no cluster")?;
     let cluster = &named(config, "clusters", cluster)?["cluster"];
     let user = chosen["user"].as_str().ok_or("the context names no user")?;
     let user = &named(config, "users", user)?["user"];
     let mut interface = Map::new();
-    interface.insert("endpoint".into(), required(cluster, "server", "cluster.server")?);
+    interface.insert(
+        "endpoint".into(),
+        required(cluster, "server", "cluster.server")?,
+    );
     let mut warnings = Vec::new();
     if cluster["insecure-skip-tls-verify"] == true {
         interface.insert("skipCertificateVerification".into(), json!(true));
@@ -118,15 +141,22 @@ fn kubeconfig(config: &Value, entry: Option<&str>, folder: &Path) -> Parsed<Read
     if let Some(name) = cluster["tls-server-name"].as_str() {
         interface.insert("tls_server_name".into(), json!(name));
     }
-    let extra = chosen["namespace"].as_str().map(|namespace| json!({"namespace": namespace}));
+    let extra = chosen["namespace"]
+        .as_str()
+        .map(|namespace| json!({"namespace": namespace}));
     let connection = VimConnectionInfo {
         vim_type: KUBERNETES.into(),
         interface_info: interface,
         access_info: kubernetes_user(user, folder)?,
-        extra: extra.and_then(|extra| extra.as_object().cloned()).unwrap_or_default(),
+        extra: extra
+            .and_then(|extra| extra.as_object().cloned())
+            .unwrap_or_default(),
         ..VimConnectionInfo::default()
     };
-    Ok(Read { connection, warnings })
+    Ok(Read {
+        connection,
+        warnings,
+    })
 }
 
 fn kubernetes_user(user: &Value, folder: &Path) -> Parsed<Map<String, Value>> {
@@ -135,9 +165,10 @@ fn kubernetes_user(user: &Value, folder: &Path) -> Parsed<Map<String, Value>> {
         access.insert("bearer_token".into(), json!(token));
     } else if let Some(file) = user["tokenFile"].as_str() {
         access.insert("bearer_token".into(), json!(contents(folder, file)?.trim()));
-    } else if let (Some(certificate), Some(key)) =
-        (material(user, "client-certificate", folder)?, material(user, "client-key", folder)?)
-    {
+    } else if let (Some(certificate), Some(key)) = (
+        material(user, "client-certificate", folder)?,
+        material(user, "client-key", folder)?,
+    ) {
         access.insert("client_certificate".into(), json!(certificate));
         access.insert("client_key".into(), json!(key));
     } else if user.get("exec").is_some() || user.get("auth-provider").is_some() {
@@ -154,7 +185,9 @@ fn tacker(file: &Value) -> Parsed<Read> {
     match file["type"].as_str() {
         Some("openstack") | None => tacker_openstack(file),
         Some("kubernetes") => tacker_kubernetes(file),
-        Some(other) => Err(format!("`type: {other}` is neither openstack nor kubernetes")),
+        Some(other) => Err(format!(
+            "`type: {other}` is neither openstack nor kubernetes"
+        )),
     }
 }
 
@@ -187,7 +220,10 @@ fn tacker_openstack(file: &Value) -> Parsed<Read> {
         access_info: access,
         ..VimConnectionInfo::default()
     };
-    Ok(Read { connection, warnings })
+    Ok(Read {
+        connection,
+        warnings,
+    })
 }
 
 fn tacker_kubernetes(file: &Value) -> Parsed<Read> {
@@ -195,7 +231,9 @@ fn tacker_kubernetes(file: &Value) -> Parsed<Read> {
         && (file.get("username").is_some() || file.get("password").is_some())
     {
         let what = "basic authentication (username, password) left Kubernetes with version 1.19";
-        return Err(format!("{what}; give `bearer_token`, as `kubectl create token` makes it"));
+        return Err(format!(
+            "{what}; give `bearer_token`, as `kubectl create token` makes it"
+        ));
     }
     let mut interface = Map::new();
     interface.insert("endpoint".into(), required(file, "auth_url", "auth_url")?);
@@ -219,7 +257,10 @@ fn tacker_kubernetes(file: &Value) -> Parsed<Read> {
         extra: Map::from_iter([("namespace".to_owned(), json!(namespace))]),
         ..VimConnectionInfo::default()
     };
-    Ok(Read { connection, warnings })
+    Ok(Read {
+        connection,
+        warnings,
+    })
 }
 
 /// A PEM whose line breaks YAML folded into spaces, with its lines again.
@@ -228,7 +269,11 @@ fn unfold(pem: &str) -> String {
         return pem.to_owned();
     }
     let mut lines = Vec::new();
-    for part in pem.split("-----").map(str::trim).filter(|part| !part.is_empty()) {
+    for part in pem
+        .split("-----")
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+    {
         if part.starts_with("BEGIN ") || part.starts_with("END ") {
             lines.push(format!("-----{part}-----"));
         } else {
@@ -243,19 +288,38 @@ fn chosen<'a>(
     entry: Option<&str>,
     flag: &str,
 ) -> Parsed<(&'a str, &'a Value)> {
-    let names = || all.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let names = || {
+        all.keys()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     let found = match entry {
         Some(entry) => all.get_key_value(entry),
         None if all.len() == 1 => all.iter().next(),
-        None => return Err(format!("it has several entries, choose one with {flag}: {}", names())),
+        None => {
+            return Err(format!(
+                "it has several entries, choose one with {flag}: {}",
+                names()
+            ));
+        }
     };
-    found.map(|(name, value)| (name.as_str(), value)).ok_or_else(|| {
-        format!("it has no entry `{}`; it has: {}", entry.unwrap_or_default(), names())
-    })
+    found
+        .map(|(name, value)| (name.as_str(), value))
+        .ok_or_else(|| {
+            format!(
+                "it has no entry `{}`; it has: {}",
+                entry.unwrap_or_default(),
+                names()
+            )
+        })
 }
 
 fn named<'a>(config: &'a Value, list: &str, name: &str) -> Parsed<&'a Value> {
-    let entries = config[list].as_array().map(Vec::as_slice).unwrap_or_default();
+    let entries = config[list]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     entries
         .iter()
         .find(|entry| entry["name"] == name)
@@ -272,7 +336,9 @@ fn required(of: &Value, member: &str, place: &str) -> Parsed<Value> {
 
 fn members(of: &Value, names: &[(&str, &str)]) -> Map<String, Value> {
     let found = names.iter().filter_map(|(theirs, ours)| {
-        of[*theirs].as_str().map(|text| ((*ours).to_owned(), json!(text)))
+        of[*theirs]
+            .as_str()
+            .map(|text| ((*ours).to_owned(), json!(text)))
     });
     found.collect()
 }
@@ -281,14 +347,21 @@ fn members(of: &Value, names: &[(&str, &str)]) -> Map<String, Value> {
 fn material(of: &Value, name: &str, folder: &Path) -> Parsed<Option<String>> {
     if let Some(data) = of[format!("{name}-data")].as_str() {
         let bytes = decode(data).ok_or_else(|| format!("`{name}-data` is no base64"))?;
-        return String::from_utf8(bytes).map(Some).map_err(|_| format!("`{name}-data` is no PEM"));
+        return String::from_utf8(bytes)
+            .map(Some)
+            .map_err(|_| format!("`{name}-data` is no PEM"));
     }
-    of[name].as_str().map(|file| contents(folder, file)).transpose()
+    of[name]
+        .as_str()
+        .map(|file| contents(folder, file))
+        .transpose()
 }
 
 fn decode(text: &str) -> Option<Vec<u8>> {
     use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.decode(text.trim()).ok()
+    base64::engine::general_purpose::STANDARD
+        .decode(text.trim())
+        .ok()
 }
 
 fn contents(folder: &Path, file: &str) -> Parsed<String> {
@@ -327,7 +400,10 @@ mod tests {
         let error = read(file.path(), None).err().unwrap().to_string();
         assert!(error.ends_with("choose one with --cloud: a, b"), "{error}");
         let error = read(file.path(), Some("b")).err().unwrap().to_string();
-        assert!(error.contains("`clouds.b.auth.auth_url` is missing"), "{error}");
+        assert!(
+            error.contains("`clouds.b.auth.auth_url` is missing"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -350,11 +426,17 @@ mod tests {
         let insecure =
             file("auth_url: https://h\nbearer_token: t\nssl_ca_cert: None\ntype: kubernetes\n");
         let read_it = read(insecure.path(), None).unwrap();
-        assert_eq!(read_it.connection.interface_info["skipCertificateVerification"], true);
+        assert_eq!(
+            read_it.connection.interface_info["skipCertificateVerification"],
+            true
+        );
         assert_eq!(read_it.warnings.len(), 1);
         let basic = file("auth_url: https://h\nusername: u\npassword: hunter2\ntype: kubernetes\n");
         let error = read(basic.path(), None).err().unwrap().to_string();
-        assert!(error.contains("1.19") && !error.contains("hunter2"), "{error}");
+        assert!(
+            error.contains("1.19") && !error.contains("hunter2"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -23,11 +23,16 @@ pub async fn operation(client: &Client, op_id: &str, wanted: LcmOperationState) 
         match follow(client, op_id, &mut teller, &mut last).await {
             Ok(()) => {}
             Err(Failure::Unreachable { url, why }) if last.is_some() => {
-                teller.say(&format!("lost the connection to {url}: {why}; looking again"));
+                teller.say(&format!(
+                    "lost the connection to {url}: {why}; looking again"
+                ));
             }
             Err(failure) => return Err(failure),
         }
-        match client.get::<Progress>(&format!("/vnfm/v1/op_occs/{op_id}/progress")).await {
+        match client
+            .get::<Progress>(&format!("/vnfm/v1/op_occs/{op_id}/progress"))
+            .await
+        {
             Ok(now) if !now.operation_state.is_driven() => {
                 teller.end();
                 return verdict(&now, op_id, wanted);
@@ -42,7 +47,9 @@ pub async fn operation(client: &Client, op_id: &str, wanted: LcmOperationState) 
     }
     teller.end();
     let what = format!("the server was not seen again; operation `{op_id}` goes on when it is");
-    let hint = Some(format!("start vnfm-server, then `vnfmctl op watch {op_id}`"));
+    let hint = Some(format!(
+        "start vnfm-server, then `vnfmctl op watch {op_id}`"
+    ));
     Err(Failure::Operation { what, hint })
 }
 
@@ -51,7 +58,10 @@ const MOST_MISSED: u32 = 60;
 const BETWEEN: Duration = Duration::from_secs(1);
 
 /// Waits for a server that went away: there is nothing to listen to.
-#[expect(clippy::disallowed_methods, reason = "the pause between two looks for a lost server")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the pause between two looks for a lost server"
+)]
 async fn pause() {
     tokio::time::sleep(BETWEEN).await;
 }
@@ -88,7 +98,9 @@ impl Events {
     fn received(&mut self, chunk: &[u8]) -> Outcome<()> {
         self.0.extend_from_slice(chunk);
         if self.0.len() > MAX_EVENT && !self.0.windows(2).any(|two| two == b"\n\n") {
-            return Err(local(format!("the server sent an event of more than {MAX_EVENT} bytes")));
+            return Err(local(format!(
+                "the server sent an event of more than {MAX_EVENT} bytes"
+            )));
         }
         Ok(())
     }
@@ -112,7 +124,10 @@ fn verdict(end: &Progress, op_id: &str, wanted: LcmOperationState) -> Outcome<()
     if end.operation_state == wanted {
         return Ok(());
     }
-    let why = end.error.as_ref().map_or("no reason given", |error| &error.detail);
+    let why = end
+        .error
+        .as_ref()
+        .map_or("no reason given", |error| &error.detail);
     let next = end.error.as_ref().and_then(|error| error.next.clone());
     let mut what = format!("operation `{op_id}` is {}: {why}", end.operation_state);
     for way in end.ways_on.iter().filter(|way| way.allowed) {
@@ -184,8 +199,11 @@ fn line(now: &Progress) -> String {
 /// Steps that have ended, and the share of the one that runs.
 fn share(now: &Progress) -> u64 {
     let all = now.steps.len().max(1) as u64;
-    let done =
-        now.steps.iter().filter(|s| matches!(s.status.as_str(), "done" | "skipped")).count() as u64;
+    let done = now
+        .steps
+        .iter()
+        .filter(|s| matches!(s.status.as_str(), "done" | "skipped"))
+        .count() as u64;
     (done * 100 + u64::from(now.percent.unwrap_or(0))) / all
 }
 
@@ -205,7 +223,11 @@ mod tests {
             let early = events.next();
             events.received(&text.as_bytes()[cut..]).unwrap();
             let now = early.or_else(|| events.next()).unwrap();
-            assert_eq!(now.message.as_deref(), Some("Zürich – 東京"), "cut at {cut}");
+            assert_eq!(
+                now.message.as_deref(),
+                Some("Zürich – 東京"),
+                "cut at {cut}"
+            );
         }
     }
 

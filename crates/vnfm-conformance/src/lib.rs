@@ -50,7 +50,11 @@ pub struct Rule<S> {
 impl<S> Rule<S> {
     /// What it says.
     pub fn says(&self) -> String {
-        self.says.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+        self.says
+            .iter()
+            .map(|line| line.trim())
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// Tries it.
@@ -113,7 +117,11 @@ where
             broken.push((rule.name, rule.says(), why));
         }
     }
-    if broken.is_empty() { Ok(()) } else { Err(Broken(broken)) }
+    if broken.is_empty() {
+        Ok(())
+    } else {
+        Err(Broken(broken))
+    }
 }
 
 /// The table of a contract: the sentence of each rule, and the function of its name.
@@ -152,6 +160,9 @@ mod tests {
         let broken = check(RULES, || async { 9 }).await.unwrap_err();
         assert_eq!(broken.names(), ["small", "even"]);
         let told = format!("{broken:?}");
-        assert!(told.contains("`small`: It is small.") && told.contains("odd"), "{told}");
+        assert!(
+            told.contains("`small`: It is small.") && told.contains("odd"),
+            "{told}"
+        );
     }
 }

@@ -94,8 +94,18 @@ impl Host {
             *calls += 1;
             *calls
         };
-        if self.fails_at.lock().unwrap().take_if(|at| *at == number).is_some() {
-            return Err(PortError::new(&CUT, format!("serve call {number}"), "told to fail"));
+        if self
+            .fails_at
+            .lock()
+            .unwrap()
+            .take_if(|at| *at == number)
+            .is_some()
+        {
+            return Err(PortError::new(
+                &CUT,
+                format!("serve call {number}"),
+                "told to fail",
+            ));
         }
         let hung = match &mut *self.hangs_at.lock().unwrap() {
             Some((at, hung)) if *at == number => hung.take(),
@@ -156,11 +166,18 @@ struct Try {
 
 impl Try {
     fn of(stand: &Arc<dyn Stand>) -> Self {
-        Self { driver: found(stand), request: stand.request(), host: Host::new(stand) }
+        Self {
+            driver: found(stand),
+            request: stand.request(),
+            host: Host::new(stand),
+        }
     }
 
     async fn run(&self) -> Result<Effects, PortError> {
-        let outcome = self.driver.call(self.request.clone(), self.host.clone()).await;
+        let outcome = self
+            .driver
+            .call(self.request.clone(), self.host.clone())
+            .await;
         if let Err(error) = &outcome {
             self.host.tell(format!("{error} {}", error.next()));
         }
@@ -168,14 +185,24 @@ impl Try {
     }
 
     fn opposite(&self) -> Self {
-        let request = HookRequest { undo: true, ..self.request.clone() };
-        Self { driver: self.driver.clone(), request, host: self.host.clone() }
+        let request = HookRequest {
+            undo: true,
+            ..self.request.clone()
+        };
+        Self {
+            driver: self.driver.clone(),
+            request,
+            host: self.host.clone(),
+        }
     }
 }
 
 fn found(stand: &Arc<dyn Stand>) -> Arc<dyn MgmtDriver> {
     let (implementation, plugin) = stand.named();
-    stand.drivers().find(&implementation, plugin.as_deref()).unwrap()
+    stand
+        .drivers()
+        .find(&implementation, plugin.as_deref())
+        .unwrap()
 }
 
 /// The effects of a hook that nobody disturbs, and how many calls it makes.
@@ -200,17 +227,32 @@ mod tried {
     pub(super) async fn what_is_named_is_found_and_listed(stand: Shared) {
         let driver = found(&stand);
         let says: &Declaration = driver.declaration();
-        assert!(stand.drivers().list().contains(says), "`{}` is not listed so", says.name);
+        assert!(
+            stand.drivers().list().contains(says),
+            "`{}` is not listed so",
+            says.name
+        );
         let (implementation, plugin) = stand.named();
-        let again = stand.drivers().again(&driver.id(), &implementation, plugin.as_deref());
-        assert_eq!(again.unwrap().id(), driver.id(), "an operation goes on with what it began");
+        let again = stand
+            .drivers()
+            .again(&driver.id(), &implementation, plugin.as_deref());
+        assert_eq!(
+            again.unwrap().id(),
+            driver.id(),
+            "an operation goes on with what it began"
+        );
     }
 
     pub(super) async fn what_is_not_there_is_refused_by_name(stand: Shared) {
         let nowhere = stand.drivers().find("no-such-driver-anywhere", None);
-        let Err(error) = nowhere else { panic!("any name is served by something") };
+        let Err(error) = nowhere else {
+            panic!("any name is served by something")
+        };
         assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
-        assert!(error.to_string().contains("no-such-driver-anywhere"), "{error}");
+        assert!(
+            error.to_string().contains("no-such-driver-anywhere"),
+            "{error}"
+        );
     }
 
     pub(super) async fn a_declaration_is_whole(stand: Shared) {
@@ -218,10 +260,26 @@ mod tried {
         let says = driver.declaration();
         assert!(!says.name.is_empty() && !says.hooks.is_empty(), "{says:?}");
         let number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        let numbers: Vec<_> = says.version.split(['-', '+']).next().unwrap().split('.').collect();
-        assert!(numbers.len() == 3 && numbers.iter().all(|n| number(n)), "`{}`", says.version);
-        assert!(says.hooks.contains_key(&stand.request().hook), "not the hook that is tried");
-        let schemas = says.hooks.values().filter_map(|hook| hook.parameters.as_ref());
+        let numbers: Vec<_> = says
+            .version
+            .split(['-', '+'])
+            .next()
+            .unwrap()
+            .split('.')
+            .collect();
+        assert!(
+            numbers.len() == 3 && numbers.iter().all(|n| number(n)),
+            "`{}`",
+            says.version
+        );
+        assert!(
+            says.hooks.contains_key(&stand.request().hook),
+            "not the hook that is tried"
+        );
+        let schemas = says
+            .hooks
+            .values()
+            .filter_map(|hook| hook.parameters.as_ref());
         for schema in schemas.chain(&says.config_schema) {
             misfits(schema, &json!({}), "parameters").unwrap();
         }
@@ -229,15 +287,24 @@ mod tried {
 
     pub(super) async fn what_is_not_declared_is_refused(stand: Shared) {
         let mut tried = Try::of(&stand);
-        tried.request = HookRequest { hook: "no_such_hook".into(), ..tried.request };
-        tried.run().await.expect_err("a hook that it does not declare was run");
+        tried.request = HookRequest {
+            hook: "no_such_hook".into(),
+            ..tried.request
+        };
+        tried
+            .run()
+            .await
+            .expect_err("a hook that it does not declare was run");
         assert_eq!(*tried.host.calls.lock().unwrap(), 0, "it called a host");
     }
 
     pub(super) async fn a_hook_that_is_repeated_says_the_same(stand: Shared) {
         let tried = Try::of(&stand);
         let once = tried.run().await.unwrap();
-        assert!(tried.run().await.unwrap() == once, "other effects the second time");
+        assert!(
+            tried.run().await.unwrap() == once,
+            "other effects the second time"
+        );
     }
 
     pub(super) async fn a_hook_whose_call_fails_is_made_up_for(stand: Shared) {
@@ -266,7 +333,10 @@ mod tried {
             assert!(is_cut, "it did not come to call {number}");
             let again = tried.run().await;
             let again = again.unwrap_or_else(|error| panic!("dropped at call {number}: {error}"));
-            assert!(again == effects, "other effects after it was dropped at call {number}");
+            assert!(
+                again == effects,
+                "other effects after it was dropped at call {number}"
+            );
         }
     }
 
@@ -282,7 +352,10 @@ mod tried {
         }
         // As the engine does, for whom a retry after a rollback begins anew.
         tried.host.remembered.lock().unwrap().clear();
-        assert!(tried.run().await.unwrap() == done, "other effects after it was undone");
+        assert!(
+            tried.run().await.unwrap() == done,
+            "other effects after it was undone"
+        );
     }
 
     pub(super) async fn no_secret_is_told(stand: Shared) {
@@ -294,7 +367,11 @@ mod tried {
             for secret in stand.secrets() {
                 let told = tried.host.told.lock().unwrap().clone();
                 let leak = told.into_iter().find(|text| text.contains(&secret));
-                assert_eq!(leak.map(|text| text.replace(&secret, "[it]")), None, "call {number}");
+                assert_eq!(
+                    leak.map(|text| text.replace(&secret, "[it]")),
+                    None,
+                    "call {number}"
+                );
             }
         }
     }

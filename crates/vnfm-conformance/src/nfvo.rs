@@ -66,7 +66,10 @@ mod tried {
     type Shared = Arc<dyn Stand>;
 
     pub(super) async fn a_request_is_decided(stand: Shared) {
-        assert!(!decided(&stand, &stand.request()).await.id.is_empty(), "a grant without an id");
+        assert!(
+            !decided(&stand, &stand.request()).await.id.is_empty(),
+            "a grant without an id"
+        );
     }
 
     pub(super) async fn a_grant_is_for_what_was_asked(stand: Shared) {
@@ -78,16 +81,27 @@ mod tried {
             all.iter().map(|one| one.id.clone()).collect()
         };
         let told = |all: &[GrantInfo]| -> BTreeSet<_> {
-            all.iter().map(|one| one.resource_definition_id.clone()).collect()
+            all.iter()
+                .map(|one| one.resource_definition_id.clone())
+                .collect()
         };
         assert_eq!(told(&grant.add_resources), asked(&request.add_resources));
-        assert_eq!(told(&grant.remove_resources), asked(&request.remove_resources));
-        assert_eq!(told(&grant.update_resources), asked(&request.update_resources));
+        assert_eq!(
+            told(&grant.remove_resources),
+            asked(&request.remove_resources)
+        );
+        assert_eq!(
+            told(&grant.update_resources),
+            asked(&request.update_resources)
+        );
     }
 
     pub(super) async fn who_asks_again_is_answered_again(stand: Shared) {
         let request = stand.request();
-        let (first, second) = (decided(&stand, &request).await, decided(&stand, &request).await);
+        let (first, second) = (
+            decided(&stand, &request).await,
+            decided(&stand, &request).await,
+        );
         assert_eq!(second.vnf_lcm_op_occ_id, first.vnf_lcm_op_occ_id);
         assert_eq!(second.add_resources, first.add_resources);
     }
@@ -100,10 +114,14 @@ mod tried {
     }
 
     pub(super) async fn what_is_not_granted_is_refused_with_its_words(stand: Shared) {
-        let Some(request) = stand.unwelcome() else { return };
+        let Some(request) = stand.unwelcome() else {
+            return;
+        };
         let mut answer = stand.nfvo().ask(&request).await;
         for _ in 0..100 {
-            let Ok(GrantAnswer::Later(place, _)) = &answer else { break };
+            let Ok(GrantAnswer::Later(place, _)) = &answer else {
+                break;
+            };
             stand.meanwhile().await;
             answer = stand.nfvo().look(place).await;
         }

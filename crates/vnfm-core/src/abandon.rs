@@ -42,20 +42,41 @@ impl Engine {
         let mut changes = Vec::new();
         if let Some(op) = &op {
             let op_id = op.op.id.clone();
-            changes.push(Change::FenceOff { instance_id: id.to_owned(), op_id, force });
+            changes.push(Change::FenceOff {
+                instance_id: id.to_owned(),
+                op_id,
+                force,
+            });
             changes.extend(self.ended(op, &instance, &act));
         }
-        changes.push(Change::Abandon { tenant: tenant.to_owned(), id: id.to_owned(), force });
+        changes.push(Change::Abandon {
+            tenant: tenant.to_owned(),
+            id: id.to_owned(),
+            force,
+        });
         changes.extend(self.without_its_vims(tenant, id).await?);
         let tombstone = self.tombstone(&instance, op.as_ref(), &act).await?;
-        changes.push(Change::Bury { tenant: tenant.to_owned(), tombstone: Box::new(tombstone) });
+        changes.push(Change::Bury {
+            tenant: tenant.to_owned(),
+            tombstone: Box::new(tombstone),
+        });
         let name = instance.vnf.vnf_instance_name.clone();
-        let what = if force { "vnf abandon --force" } else { "vnf abandon" };
+        let what = if force {
+            "vnf abandon --force"
+        } else {
+            "vnf abandon"
+        };
         changes.push(act.audit(self, tenant, what, (id, name)));
-        let told =
-            identifier_row(&instance, "VnfIdentifierDeletionNotification", self.parts.clock.now());
+        let told = identifier_row(
+            &instance,
+            "VnfIdentifierDeletionNotification",
+            self.parts.clock.now(),
+        );
         changes.push(Change::Outbox(Box::new(told)));
-        store.write(None, changes).await.map_err(|error| needs_force(error, op.as_ref()))?;
+        store
+            .write(None, changes)
+            .await
+            .map_err(|error| needs_force(error, op.as_ref()))?;
         // A step that hangs in this process need not hang on: whatever it writes is refused.
         if let Some(live) = op.and_then(|op| self.live.of(&op.op.id)) {
             live.cancel(CancelMode::Forceful);
@@ -71,9 +92,14 @@ impl Engine {
     pub async fn forget_abandoned(&self, tenant: &str, id: &str, act: Act) -> Result<(), Refusal> {
         let act = act.with_reason()?;
         let known = self.store().tombstones(tenant).await?;
-        let name = known.into_iter().find(|tombstone| tombstone.vnf_instance_id == id);
+        let name = known
+            .into_iter()
+            .find(|tombstone| tombstone.vnf_instance_id == id);
         let name = name.and_then(|tombstone| tombstone.vnf_instance_name);
-        let forget = Change::Forget { tenant: tenant.to_owned(), instance_id: id.to_owned() };
+        let forget = Change::Forget {
+            tenant: tenant.to_owned(),
+            instance_id: id.to_owned(),
+        };
         let audit = act.audit(self, tenant, "orphans --forget", (id, name));
         Ok(self.store().write(None, vec![forget, audit]).await?)
     }
@@ -95,7 +121,10 @@ impl Engine {
             record.op.state_entered_time = now;
             record.op.error = Some(abandoned(op, act));
             (record.op.cancel_mode, record.op.is_cancel_pending) = (None, false);
-            changes.push(Change::PutOp { record: Arc::new(record.clone()), from });
+            changes.push(Change::PutOp {
+                record: Arc::new(record.clone()),
+                from,
+            });
             changes.push(Change::Outbox(Box::new(notification(
                 &record,
                 instance,
@@ -117,7 +146,11 @@ impl Engine {
                 changes.push(Change::PutVim(Box::new(record)));
             } else {
                 let (tenant, id) = (tenant.to_owned(), record.vim.id);
-                changes.push(Change::RemoveVim { tenant, id, force: false });
+                changes.push(Change::RemoveVim {
+                    tenant,
+                    id,
+                    force: false,
+                });
             }
         }
         Ok(changes)
@@ -129,11 +162,16 @@ impl Engine {
         op: Option<&OpRecord>,
         act: &Act,
     ) -> Result<Tombstone, StoreError> {
-        let deployment = instance.deployment.as_ref().or(op.and_then(|op| op.target.as_ref()));
+        let deployment = instance
+            .deployment
+            .as_ref()
+            .or(op.and_then(|op| op.target.as_ref()));
         let mut vims = Vec::new();
         let connections = deployment.map(|deployment| deployment.vim_connection_info.clone());
         for (key, connection) in connections.into_iter().flatten() {
-            let id = connection.vim_id.filter(|_| connection.access_info.is_empty());
+            let id = connection
+                .vim_id
+                .filter(|_| connection.access_info.is_empty());
             let mut left = LeftVim {
                 vim_id: id.clone(),
                 name: key,
@@ -164,13 +202,23 @@ impl Engine {
 }
 
 fn endpoint(interface: &vnfm_types::KeyValuePairs) -> Option<String> {
-    interface.get("endpoint").and_then(Value::as_str).map(ToOwned::to_owned)
+    interface
+        .get("endpoint")
+        .and_then(Value::as_str)
+        .map(ToOwned::to_owned)
 }
 
 /// Why the operation of an abandoned instance ended.
 fn abandoned(op: &OpRecord, act: &Act) -> ProblemDetails {
-    let before = op.op.error.as_ref().map(|error| format!("; before: {}", error.detail));
-    let what = format!("its VNF instance was abandoned by {}: {}", act.who, act.reason);
+    let before = op
+        .op
+        .error
+        .as_ref()
+        .map(|error| format!("; before: {}", error.detail));
+    let what = format!(
+        "its VNF instance was abandoned by {}: {}",
+        act.who, act.reason
+    );
     let mut problem = ProblemDetails::new(500, what + &before.unwrap_or_default());
     problem.title = Some(ABANDONED.means.to_owned());
     problem.code = Some(ABANDONED.name.to_owned());

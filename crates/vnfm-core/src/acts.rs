@@ -27,7 +27,10 @@ pub struct SkipHooks {
 impl Act {
     /// An act of `who`.
     pub fn new(who: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { who: who.into(), reason: reason.into() }
+        Self {
+            who: who.into(),
+            reason: reason.into(),
+        }
     }
 
     /// The same, where it says why.
@@ -50,24 +53,55 @@ impl Act {
         let (who, reason) = (self.who.clone(), self.reason.clone());
         let (what, target) = (what.into(), target.to_owned());
         let at = engine.parts.clock.now();
-        tracing::warn!(tenant, who, what, target, reason, "an act on somebody's own authority");
-        let entry =
-            AuditEntry { seq: 0, at, who, what, target, name, reason, from: None, status: None };
-        Change::Audit { tenant: tenant.to_owned(), entry: Box::new(entry) }
+        tracing::warn!(
+            tenant,
+            who,
+            what,
+            target,
+            reason,
+            "an act on somebody's own authority"
+        );
+        let entry = AuditEntry {
+            seq: 0,
+            at,
+            who,
+            what,
+            target,
+            name,
+            reason,
+            from: None,
+            status: None,
+        };
+        Change::Audit {
+            tenant: tenant.to_owned(),
+            entry: Box::new(entry),
+        }
     }
 }
 
 impl SkipHooks {
     /// The same, where it has a reason and every hook is one of `known`.
     pub(crate) fn checked(self, known: &[&str]) -> Result<Self, Refusal> {
-        if let Some(unknown) = self.hooks.iter().find(|hook| !known.contains(&hook.as_str())) {
+        if let Some(unknown) = self
+            .hooks
+            .iter()
+            .find(|hook| !known.contains(&hook.as_str()))
+        {
             let what = format!(
                 "hook `{unknown}` is none of this operation, which has: {}",
                 known.join(", ")
             );
-            return Err(Refusal::new(Why::Unprocessable, &refusal::UNKNOWN_HOOK, what));
+            return Err(Refusal::new(
+                Why::Unprocessable,
+                &refusal::UNKNOWN_HOOK,
+                what,
+            ));
         }
-        let act = if self.hooks.is_empty() { self.act } else { self.act.with_reason()? };
+        let act = if self.hooks.is_empty() {
+            self.act
+        } else {
+            self.act.with_reason()?
+        };
         Ok(Self { act, ..self })
     }
 }

@@ -84,9 +84,16 @@ impl Deployment {
     pub fn set_levels(&mut self, flavour: &Flavour) -> Result<(), LevelError> {
         let level = self.instantiation_level_id.as_deref();
         let counted = |vdu: &String| Ok((vdu.as_str().into(), flavour.instances_of(vdu, level)?));
-        self.vdu_instances = flavour.vdus.keys().map(counted).collect::<Result<_, LevelError>>()?;
+        self.vdu_instances = flavour
+            .vdus
+            .keys()
+            .map(counted)
+            .collect::<Result<_, LevelError>>()?;
         let levels = flavour.scale_levels(level)?;
-        self.scale_levels = levels.into_iter().map(|(name, at)| (name.into(), at)).collect();
+        self.scale_levels = levels
+            .into_iter()
+            .map(|(name, at)| (name.into(), at))
+            .collect();
         Ok(())
     }
 
@@ -115,7 +122,11 @@ impl Engine {
     pub async fn record_levels(&self, instances: Vec<(String, String)>) -> Result<(), StoreError> {
         for (tenant, id) in instances {
             let mut record = self.store().instance(&tenant, &id).await?;
-            let package = self.parts.packages.package(&tenant, &record.vnf_pkg_id).await;
+            let package = self
+                .parts
+                .packages
+                .package(&tenant, &record.vnf_pkg_id)
+                .await;
             let (Ok(package), Some(deployment)) = (package, &mut record.deployment) else {
                 tracing::warn!(
                     instance_id = id,
@@ -123,7 +134,9 @@ impl Engine {
                 );
                 continue;
             };
-            let Some(flavour) = package.vnfd().flavour(&deployment.flavour_id) else { continue };
+            let Some(flavour) = package.vnfd().flavour(&deployment.flavour_id) else {
+                continue;
+            };
             if let Err(error) = Arc::make_mut(deployment).set_levels(flavour) {
                 tracing::warn!(instance_id = id, %error, "its scale levels are not known");
                 continue;
@@ -133,7 +146,11 @@ impl Engine {
                 info.max_scale_levels = max_scale_levels(flavour);
                 info.vnf_state = deployment.vnf_state;
             }
-            match self.store().write(None, vec![Change::PutInstance(Box::new(record))]).await {
+            match self
+                .store()
+                .write(None, vec![Change::PutInstance(Box::new(record))])
+                .await
+            {
                 Err(StoreError::Changed { .. } | StoreError::NotFound { .. }) => {}
                 outcome => outcome?,
             }
@@ -173,7 +190,11 @@ mod tests {
     fn requested(request: Value) -> Result<Allocation, PortError> {
         let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
         let package = Package::open(&samples.join("vnf-levels"), &Limits::default()).unwrap();
-        Allocation::requested("p", Arc::new(package), serde_json::from_value(request).unwrap())
+        Allocation::requested(
+            "p",
+            Arc::new(package),
+            serde_json::from_value(request).unwrap(),
+        )
     }
 
     #[test]
@@ -181,7 +202,13 @@ mod tests {
         let what =
             requested(json!({"flavourId": "simple", "instantiationLevelId": "town"})).unwrap();
         let deployment = &what.deployment;
-        assert_eq!((deployment.instances_of("web"), deployment.instances_of("worker")), (3, 4));
+        assert_eq!(
+            (
+                deployment.instances_of("web"),
+                deployment.instances_of("worker")
+            ),
+            (3, 4)
+        );
         assert_eq!(deployment.instances_of("no such VDU"), 0);
         let status = json!(deployment.scale_status());
         assert_eq!(
@@ -199,13 +226,19 @@ mod tests {
     fn a_level_that_the_flavour_lacks_is_refused_by_name() {
         let request = json!({"flavourId": "simple", "instantiationLevelId": "huge"});
         let error = requested(request).err().unwrap();
-        assert!(error.to_string().contains("no instantiation level `huge`"), "{error}");
+        assert!(
+            error.to_string().contains("no instantiation level `huge`"),
+            "{error}"
+        );
     }
 
     #[test]
     fn debug_shows_no_secret() {
         let request = json!({"flavourId": "simple", "additionalParams": {"password": "hunter2"}});
         let shown = format!("{:?}", requested(request).unwrap().deployment);
-        assert!(shown.contains("simple") && !shown.contains("hunter2"), "{shown}");
+        assert!(
+            shown.contains("simple") && !shown.contains("hunter2"),
+            "{shown}"
+        );
     }
 }

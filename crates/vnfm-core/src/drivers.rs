@@ -31,7 +31,10 @@ impl Drivers {
     ) -> Result<(&Arc<dyn InfraDriver>, &'static str), PortError> {
         let known = || self.0.keys().copied().collect::<Vec<_>>().join(", ");
         let driver = self.0.get(vim_type).ok_or_else(|| {
-            let what = format!("no driver serves vimType `{vim_type}`; there are: {}", known());
+            let what = format!(
+                "no driver serves vimType `{vim_type}`; there are: {}",
+                known()
+            );
             PortError::new(&UNKNOWN_TYPE, "choose a driver", what)
         })?;
         Ok((driver, driver.vim_types()[0]))

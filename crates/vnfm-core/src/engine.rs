@@ -147,17 +147,26 @@ impl Engine {
     /// the NFVO is asked for a grant, however the operation goes on.
     #[must_use]
     pub fn in_edition(&self, edition: Edition) -> Self {
-        Self { edition, ..self.clone() }
+        Self {
+            edition,
+            ..self.clone()
+        }
     }
 
     /// The same engine, which accepts and writes nothing.
     pub(crate) fn for_trial(&self) -> Self {
-        Self { is_trial: true, ..self.clone() }
+        Self {
+            is_trial: true,
+            ..self.clone()
+        }
     }
 
     /// The limits as they are now.
     pub fn limits(&self) -> Limits {
-        self.limits.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.limits
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Other limits from now on, for whatever begins: a step that runs keeps its time.
@@ -189,7 +198,11 @@ impl Engine {
     ///
     /// Where the database does not answer: the operation stays as it is until somebody drives it again.
     pub async fn drive(&self, op_id: &str) -> Result<(), StoreError> {
-        match self.store().claim(&self.owner, self.limits().lease, Some(op_id)).await? {
+        match self
+            .store()
+            .claim(&self.owner, self.limits().lease, Some(op_id))
+            .await?
+        {
             Some(claim) => lcm::runner::drive(self, claim).await,
             None => Ok(()),
         }
@@ -204,7 +217,10 @@ impl Engine {
         &self,
     ) -> Result<Option<impl Future<Output = Result<(), StoreError>> + Send + 'static>, StoreError>
     {
-        let claim = self.store().claim(&self.owner, self.limits().lease, None).await?;
+        let claim = self
+            .store()
+            .claim(&self.owner, self.limits().lease, None)
+            .await?;
         let engine = self.clone();
         Ok(claim.map(|claim| async move { lcm::runner::drive(&engine, claim).await }))
     }
@@ -246,7 +262,10 @@ impl Engine {
     /// Notes that this process leaves an operation, or all of them, in order. Where that cannot be written, a step may
     /// run alone once without need.
     pub(crate) async fn left_in_order(&self, op_id: Option<String>) {
-        let change = Change::LeftInOrder { process: self.owner.to_string(), op_id };
+        let change = Change::LeftInOrder {
+            process: self.owner.to_string(),
+            op_id,
+        };
         if let Err(error) = self.store().write(None, vec![change]).await {
             tracing::warn!(%error, "that this process stops in order was not noted");
         }

@@ -36,10 +36,18 @@ impl Engine {
         after: u64,
     ) -> impl Stream<Item = Result<OutboxRow, StoreError>> + Send + use<> {
         let (engine, seen, ahead) = (self.clone(), News::default(), VecDeque::new());
-        stream::unfold(Reading { engine, after, seen, ahead }, |mut reading| async move {
-            let next = reading.next().await;
-            Some((next, reading))
-        })
+        stream::unfold(
+            Reading {
+                engine,
+                after,
+                seen,
+                ahead,
+            },
+            |mut reading| async move {
+                let next = reading.next().await;
+                Some((next, reading))
+            },
+        )
     }
 }
 

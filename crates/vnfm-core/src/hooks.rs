@@ -53,7 +53,9 @@ pub(crate) fn check_parameters(
 ) -> Result<Value, Refusal> {
     let mut shown = redact(body, None, &mut Redactor::default());
     let flavour = asked.package.vnfd().flavours.get(asked.flavour);
-    let Some(flavour) = flavour else { return Ok(shown) };
+    let Some(flavour) = flavour else {
+        return Ok(shown);
+    };
     let params = Value::Object(asked.params.clone());
     if let Some(schema) = flavour.additional_params_schema(asked.operation) {
         fits(engine, schema, &params, "the VNFD's interface")?;
@@ -65,12 +67,21 @@ pub(crate) fn check_parameters(
         }
         let driver = driver_of(engine, asked.deployed, (asked.package, hook)).map_err(no_driver)?;
         let declared = driver.declaration().hooks.get(&hook.operation);
-        let Some(schema) = declared.and_then(|hook| hook.parameters.as_ref()) else { continue };
+        let Some(schema) = declared.and_then(|hook| hook.parameters.as_ref()) else {
+            continue;
+        };
         if own {
-            let name = format!("hook `{}` of `{}`", hook.operation, driver.declaration().name);
+            let name = format!(
+                "hook `{}` of `{}`",
+                hook.operation,
+                driver.declaration().name
+            );
             fits(engine, schema, &params, &name)?;
-            let redacted =
-                redact(&shown["additionalParams"], Some(schema), &mut Redactor::default());
+            let redacted = redact(
+                &shown["additionalParams"],
+                Some(schema),
+                &mut Redactor::default(),
+            );
             if !redacted.is_null() {
                 shown["additionalParams"] = redacted;
             }
@@ -81,26 +92,37 @@ pub(crate) fn check_parameters(
 
 /// The operation that a hook belongs to: `change_flavour` for `change_flavour_start`.
 fn operation_of(hook: &str) -> &str {
-    hook.strip_suffix("_start").or_else(|| hook.strip_suffix("_end")).unwrap_or(hook)
+    hook.strip_suffix("_start")
+        .or_else(|| hook.strip_suffix("_end"))
+        .unwrap_or(hook)
 }
 
 fn no_driver(error: PortError) -> Refusal {
     let refusal = Refusal::unprocessable(error);
-    Refusal { code: &refusal::NO_DRIVER, ..refusal }
+    Refusal {
+        code: &refusal::NO_DRIVER,
+        ..refusal
+    }
 }
 
 /// All places where `params` do not fit `schema`, at once.
 fn fits(engine: &Engine, schema: &Value, params: &Value, whose: &str) -> Result<(), Refusal> {
     let schemas = &engine.parts.schemas;
-    let places = schemas.misfits(schema, params, "additionalParams").map_err(|error| {
-        let what = format!("the schema of {whose} cannot be used: {error}");
-        Refusal::new(Why::Broken, &SCHEMA, what)
-    })?;
+    let places = schemas
+        .misfits(schema, params, "additionalParams")
+        .map_err(|error| {
+            let what = format!("the schema of {whose} cannot be used: {error}");
+            Refusal::new(Why::Broken, &SCHEMA, what)
+        })?;
     if places.is_empty() {
         return Ok(());
     }
     let what = format!("additionalParams do not fit {whose}: {}", places.join("; "));
-    Err(Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what))
+    Err(Refusal::new(
+        Why::Unprocessable,
+        &refusal::BAD_PARAMETERS,
+        what,
+    ))
 }
 
 /// The driver that serves `hook` in operations that begin now: for an instance that is `deployed`, the version that
@@ -116,7 +138,9 @@ pub(crate) fn driver_of(
 ) -> Result<Arc<dyn MgmtDriver>, PortError> {
     let (mgmt, wanted) = (&engine.parts.mgmt, Wanted::of(hook, package));
     let kept = deployed.and_then(|deployment| deployment.plugins.get(&hook.implementation));
-    let Some(kept) = kept else { return declares(mgmt.for_hook(&wanted)?, hook) };
+    let Some(kept) = kept else {
+        return declares(mgmt.for_hook(&wanted)?, hook);
+    };
     // Its own first: that the newest cannot be loaded is nothing to an instance that does not use it.
     let own = mgmt.for_hook_kept(kept, &wanted);
     if let Ok(own) = &own
@@ -125,9 +149,9 @@ pub(crate) fn driver_of(
         return declares(own.clone(), hook);
     }
     let newest = mgmt.for_hook(&wanted).map_err(|error| match own {
-        Err(own) if own.name() != error.name() => {
-            error.also(&format!("`{kept}`, which instantiated it, does not serve it either: {own}"))
-        }
+        Err(own) if own.name() != error.name() => error.also(&format!(
+            "`{kept}`, which instantiated it, does not serve it either: {own}"
+        )),
         _ => error,
     })?;
     declares(newest, hook)
@@ -146,7 +170,13 @@ fn driver_for(op: &Op, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
         let deployed = op.record.before.as_deref();
         return driver_of(&op.engine, deployed, (op.package()?, hook));
     };
-    declares(op.engine.parts.mgmt.for_hook_again(began, &Wanted::of(hook, op.package()?))?, hook)
+    declares(
+        op.engine
+            .parts
+            .mgmt
+            .for_hook_again(began, &Wanted::of(hook, op.package()?))?,
+        hook,
+    )
 }
 
 /// Tells the operator where another version serves the instance than the one that instantiated it.
@@ -177,7 +207,9 @@ pub(crate) fn state(op: &Op, name: &str) -> Option<HookState> {
 
 /// The plugin that the artifact of a hook names.
 pub(crate) fn plugin_of(hook: &Hook) -> Option<&str> {
-    hook.artifact.as_ref().and_then(|artifact| artifact.plugin())
+    hook.artifact
+        .as_ref()
+        .and_then(|artifact| artifact.plugin())
 }
 
 fn declares(driver: Arc<dyn MgmtDriver>, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
@@ -186,7 +218,11 @@ fn declares(driver: Arc<dyn MgmtDriver>, hook: &Hook) -> Result<Arc<dyn MgmtDriv
     }
     let says = driver.declaration();
     let what = format!("`{}` {} does not implement it", says.name, says.version);
-    Err(PortError::new(&UNDECLARED, format!("run hook `{}`", hook.operation), what))
+    Err(PortError::new(
+        &UNDECLARED,
+        format!("run hook `{}`", hook.operation),
+        what,
+    ))
 }
 
 /// Runs the hook `name` of `op`.
@@ -195,7 +231,9 @@ fn declares(driver: Arc<dyn MgmtDriver>, hook: &Hook) -> Result<Arc<dyn MgmtDriv
 ///
 /// What the hook says, or what kept it from running.
 pub(crate) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Effects, PortError> {
-    let Some(hook) = op.flavour()?.hook(name) else { return Ok(Effects::default()) };
+    let Some(hook) = op.flavour()?.hook(name) else {
+        return Ok(Effects::default());
+    };
     let driver = driver_for(op, hook)?;
     tell_if_replaced(op, hook, &*driver);
     let effects = call(op, hook, &*driver, request(op, hook, inventory).await?).await?;
@@ -214,17 +252,32 @@ pub(crate) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Ef
 /// What the hook says, or that its MgmtDriver, which declared an opposite when it began, is not there.
 pub(crate) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(), PortError> {
     let row = op.rows.get(name);
-    if !row.and_then(|row| row.hook.as_ref()).is_some_and(|hook| hook.can_undo) {
+    if !row
+        .and_then(|row| row.hook.as_ref())
+        .is_some_and(|hook| hook.can_undo)
+    {
         return Ok(());
     }
-    let Some(hook) = op.flavour()?.hook(name) else { return Ok(()) };
+    let Some(hook) = op.flavour()?.hook(name) else {
+        return Ok(());
+    };
     let driver = driver_for(op, hook)?;
     if !can_undo(&*driver, name) {
         let says = driver.declaration();
-        let what = format!("`{}` {} does not declare its opposite", says.name, says.version);
-        return Err(PortError::new(&UNDECLARED, format!("undo hook `{name}`"), what));
+        let what = format!(
+            "`{}` {} does not declare its opposite",
+            says.name, says.version
+        );
+        return Err(PortError::new(
+            &UNDECLARED,
+            format!("undo hook `{name}`"),
+            what,
+        ));
     }
-    let request = HookRequest { undo: true, ..request(op, hook, inventory).await? };
+    let request = HookRequest {
+        undo: true,
+        ..request(op, hook, inventory).await?
+    };
     let effects = call(op, hook, &*driver, request).await?;
     if let Some(said) = effects.message {
         op.watcher().log("info", name, &said);
@@ -233,7 +286,11 @@ pub(crate) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(
 }
 
 fn can_undo(driver: &dyn MgmtDriver, name: &str) -> bool {
-    driver.declaration().hooks.get(name).is_some_and(|hook| hook.undo)
+    driver
+        .declaration()
+        .hooks
+        .get(name)
+        .is_some_and(|hook| hook.undo)
 }
 
 async fn call(
@@ -243,9 +300,18 @@ async fn call(
     request: HookRequest,
 ) -> Result<Effects, PortError> {
     let name = &hook.operation;
-    if let Some(schema) = driver.declaration().hooks.get(name).and_then(|h| h.parameters.as_ref()) {
+    if let Some(schema) = driver
+        .declaration()
+        .hooks
+        .get(name)
+        .and_then(|h| h.parameters.as_ref())
+    {
         let mut found = Redactor::default();
-        redact(&Value::Object(request.additional_params.clone()), Some(schema), &mut found);
+        redact(
+            &Value::Object(request.additional_params.clone()),
+            Some(schema),
+            &mut found,
+        );
         op.live.hide(&found);
     }
     let (vim, infra) = op.vim().await?;
@@ -264,8 +330,10 @@ async fn call(
         remembered: Remembered::default(),
         span: tracing::Span::current(),
     };
-    let effects =
-        driver.call(request, Arc::new(host)).await.map_err(|error| match pending.told() {
+    let effects = driver
+        .call(request, Arc::new(host))
+        .await
+        .map_err(|error| match pending.told() {
             Some(calls) => error.also(&op.live.clean(&calls)),
             None => error,
         })?;
@@ -306,7 +374,11 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
         dependents,
         vims: vims
             .into_iter()
-            .map(|r| HookVim { id: r.vim.id, name: r.vim.name, vim_type: r.vim.vim_type })
+            .map(|r| HookVim {
+                id: r.vim.id,
+                name: r.vim.name,
+                vim_type: r.vim.vim_type,
+            })
             .collect(),
         heal: lcm::heal::told(op)?,
         artifacts: hook.artifact.iter().filter_map(in_package).collect(),
@@ -338,7 +410,10 @@ async fn dependents(op: &Op, vims: &[VimRecord]) -> Result<Vec<HookDependent>, P
             }
         }
     }
-    let dependent = |(id, vnf_instance_name)| HookDependent { id, vnf_instance_name };
+    let dependent = |(id, vnf_instance_name)| HookDependent {
+        id,
+        vnf_instance_name,
+    };
     Ok(found.into_iter().map(dependent).collect())
 }
 

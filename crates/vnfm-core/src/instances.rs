@@ -39,15 +39,20 @@ impl Engine {
         request: CreateVnfRequest,
     ) -> Result<InstanceRecord, Refusal> {
         let of_vnfd = Query::only("vnfdId", request.vnfd_id.as_str());
-        let of_vnfd = Query { sight: sight.clone(), ..of_vnfd };
+        let of_vnfd = Query {
+            sight: sight.clone(),
+            ..of_vnfd
+        };
         let packages = self.store().package_records(tenant, &of_vnfd).await?;
         let wanted = |info: &vnfm_types::VnfPkgInfo| {
             info.onboarding_state == PackageOnboardingState::Onboarded
                 && info.operational_state == PackageOperationalState::Enabled
         };
         let Some(package) = packages.into_iter().find(|package| wanted(&package.info)) else {
-            let what =
-                format!("no onboarded and enabled VNF package has vnfdId `{}`", request.vnfd_id);
+            let what = format!(
+                "no onboarded and enabled VNF package has vnfdId `{}`",
+                request.vnfd_id
+            );
             return Err(Refusal::new(Why::Unprocessable, &refusal::NO_PACKAGE, what));
         };
         let now = self.parts.clock.now();
@@ -59,8 +64,10 @@ impl Engine {
             ..InstanceRecord::default()
         };
         let told = identifier_row(&record, "VnfIdentifierCreationNotification", now);
-        let changes =
-            vec![Change::AddInstance(Box::new(record.clone())), Change::Outbox(Box::new(told))];
+        let changes = vec![
+            Change::AddInstance(Box::new(record.clone())),
+            Change::Outbox(Box::new(told)),
+        ];
         self.store().write(None, changes).await?;
         Ok(record)
     }
@@ -89,10 +96,16 @@ impl Engine {
         lcm::modify_info::as_expected(&record, expected)?;
         let now = self.parts.clock.now();
         let told = identifier_row(&record, "VnfIdentifierDeletionNotification", now);
-        let gone = Change::RemoveInstance { tenant: tenant.to_owned(), id: id.to_owned() };
+        let gone = Change::RemoveInstance {
+            tenant: tenant.to_owned(),
+            id: id.to_owned(),
+        };
         // It is written, unchanged, so that it goes in the version that was looked at.
         let same = Change::PutInstance(Box::new(record));
-        Ok(self.store().write(None, vec![same, gone, Change::Outbox(Box::new(told))]).await?)
+        Ok(self
+            .store()
+            .write(None, vec![same, gone, Change::Outbox(Box::new(told))])
+            .await?)
     }
 
     /// Accepts an operation of whichever kind, as the others here, from the JSON of its request.
@@ -108,7 +121,11 @@ impl Engine {
     ) -> Result<String, Refusal> {
         let Some(operation) = lcm::operation(kind) else {
             let what = format!("there is no operation {kind}");
-            return Err(Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what));
+            return Err(Refusal::new(
+                Why::Unprocessable,
+                &refusal::BAD_PARAMETERS,
+                what,
+            ));
         };
         (operation.accept)(self, (tenant, id), request).await
     }

@@ -32,8 +32,16 @@ impl MgmtDrivers for Linked {
             driver.declaration().name == name || versioned(&driver.id()) == name
         };
         self.0.iter().rev().find(named).cloned().ok_or_else(|| {
-            let known: Vec<_> = self.0.iter().map(|d| d.declaration().name.as_str()).collect();
-            let what = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let known: Vec<_> = self
+                .0
+                .iter()
+                .map(|d| d.declaration().name.as_str())
+                .collect();
+            let what = if known.is_empty() {
+                "none".to_owned()
+            } else {
+                known.join(", ")
+            };
             let what = format!("this program links {what}");
             PortError::new(&NO_DRIVER, format!("find the MgmtDriver `{name}`"), what)
         })
@@ -50,7 +58,10 @@ impl MgmtDrivers for Linked {
     }
 
     fn list(&self) -> Vec<Declaration> {
-        self.0.iter().map(|driver| driver.declaration().clone()).collect()
+        self.0
+            .iter()
+            .map(|driver| driver.declaration().clone())
+            .collect()
     }
 }
 
@@ -60,7 +71,11 @@ pub struct NoHosts;
 
 impl NoHosts {
     fn refuse<T>(doing: String) -> Result<T, PortError> {
-        Err(PortError::new(&NO_HOSTS, doing, "this engine was made without a way to hosts"))
+        Err(PortError::new(
+            &NO_HOSTS,
+            doing,
+            "this engine was made without a way to hosts",
+        ))
     }
 }
 
@@ -112,7 +127,11 @@ mod tests {
 
     impl Of {
         fn version(version: &str) -> Self {
-            Self(Declaration { name: "mine".into(), version: version.into(), ..Default::default() })
+            Self(Declaration {
+                name: "mine".into(),
+                version: version.into(),
+                ..Default::default()
+            })
         }
     }
 
@@ -128,9 +147,14 @@ mod tests {
 
     #[test]
     fn the_last_of_a_name_serves_what_is_new_and_each_version_what_began_with_it() {
-        let linked = Linked::default().with(Of::version("1.0.0")).with(Of::version("2.0.0"));
+        let linked = Linked::default()
+            .with(Of::version("1.0.0"))
+            .with(Of::version("2.0.0"));
         let version = |name: &str| linked.find(name, None).unwrap().id().version;
-        assert_eq!((version("mine"), version("mine@1.0.0")), ("2.0.0".into(), "1.0.0".into()));
+        assert_eq!(
+            (version("mine"), version("mine@1.0.0")),
+            ("2.0.0".into(), "1.0.0".into())
+        );
         let began = linked.find("mine@1.0.0", None).unwrap().id();
         assert_eq!(linked.again(&began, "mine", None).unwrap().id(), began);
         let later = Linked::default().with(Of::version("2.0.0"));
@@ -148,7 +172,11 @@ mod tests {
             serde_json::json!({"serverId": "s", "address": "192.0.2.1", "username": "u"}),
         )
         .unwrap();
-        let error = NoHosts.ssh_wait(&target, 1).now_or_never().unwrap().unwrap_err();
+        let error = NoHosts
+            .ssh_wait(&target, 1)
+            .now_or_never()
+            .unwrap()
+            .unwrap_err();
         assert_eq!(error.name(), "hook.no-hosts");
         assert!(error.to_string().contains("192.0.2.1"), "{error}");
     }

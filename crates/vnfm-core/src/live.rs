@@ -198,7 +198,11 @@ impl LiveOp {
             tracing::warn!(op_id, %error, "the log was not stored");
             let log = &mut lock(&self.state).log;
             let room = MOST_BUFFERED.saturating_sub(log.len());
-            lines.into_iter().rev().take(room).for_each(|line| log.push_front(line));
+            lines
+                .into_iter()
+                .rev()
+                .take(room)
+                .for_each(|line| log.push_front(line));
         }
     }
 
@@ -214,11 +218,19 @@ impl Watcher for LiveOp {
     fn waiting(&self, what: &str) {
         let mut state = lock(&self.state);
         let what = cut(state.redactor.clean(what));
-        if state.waiting.as_ref().is_some_and(|waiting| waiting.for_what == what) {
+        if state
+            .waiting
+            .as_ref()
+            .is_some_and(|waiting| waiting.for_what == what)
+        {
             return;
         }
         let (since, until) = (self.clock.now(), state.deadline);
-        state.waiting = Some(Waiting { for_what: what, since, until });
+        state.waiting = Some(Waiting {
+            for_what: what,
+            since,
+            until,
+        });
         drop(state);
         self.changed.notify(usize::MAX);
     }
@@ -239,7 +251,13 @@ impl Watcher for LiveOp {
             state.log.pop_front();
         }
         let (level, source) = (cut(level.to_owned()), cut(source.to_owned()));
-        state.log.push_back(LogLine { seq: 0, at, level, source, text });
+        state.log.push_back(LogLine {
+            seq: 0,
+            at,
+            level,
+            source,
+            text,
+        });
     }
 }
 

@@ -62,7 +62,10 @@ pub struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { unanswered: Duration::from_hours(24), refused: Duration::from_mins(10) }
+        Self {
+            unanswered: Duration::from_hours(24),
+            refused: Duration::from_mins(10),
+        }
     }
 }
 
@@ -158,7 +161,10 @@ impl Notifier {
             let sent = match fan.next(&feed, record.sent).await {
                 Next::Gone => return Event::Gone,
                 Next::Rows(rows) => self.send(&mut record, (&rows, true), login.as_ref()).await,
-                Next::Behind => self.catch_up(&mut record, (fan, &feed), login.as_ref()).await,
+                Next::Behind => {
+                    self.catch_up(&mut record, (fan, &feed), login.as_ref())
+                        .await
+                }
             };
             match sent {
                 Ok(true) => {}
@@ -182,8 +188,13 @@ impl Notifier {
         (fan, feed): (&Fan, &Feed),
         login: Option<&SubscriptionAuthentication>,
     ) -> Result<bool, StoreError> {
-        let rows: Vec<_> =
-            self.store.outbox(record.sent, HANDFUL).await?.into_iter().map(Arc::new).collect();
+        let rows: Vec<_> = self
+            .store
+            .outbox(record.sent, HANDFUL)
+            .await?
+            .into_iter()
+            .map(Arc::new)
+            .collect();
         let is_whole = rows.len() == HANDFUL;
         if !rows.is_empty() && !self.send(record, (&rows, is_whole), login).await? {
             return Ok(false);
@@ -214,11 +225,18 @@ impl Notifier {
             }
             to_note = true;
         }
-        let Some(last) = rows.last().map(|row| row.seq) else { return Ok(true) };
+        let Some(last) = rows.last().map(|row| row.seq) else {
+            return Ok(true);
+        };
         record.sent = record.sent.max(last);
         if to_note {
             let (tenant, id) = key(record);
-            let sent = Change::Sent { tenant, id, seq: last, lost };
+            let sent = Change::Sent {
+                tenant,
+                id,
+                seq: last,
+                lost,
+            };
             self.store.write(None, vec![sent]).await?;
         }
         Ok(true)
@@ -231,7 +249,8 @@ impl Notifier {
         row: &OutboxRow,
         login: Option<&SubscriptionAuthentication>,
     ) -> Outcome {
-        self.subscribers.waits(&record.subscription.id, Some(row.at));
+        self.subscribers
+            .waits(&record.subscription.id, Some(row.at));
         let outcome = self.offer(record, row, login).await;
         self.subscribers.waits(&record.subscription.id, None);
         outcome
@@ -244,7 +263,11 @@ impl Notifier {
         login: Option<&SubscriptionAuthentication>,
     ) -> Outcome {
         let uri = &record.subscription.callback_uri;
-        let callback = Callback { uri, login, edition: record.edition() };
+        let callback = Callback {
+            uri,
+            login,
+            edition: record.edition(),
+        };
         let told = told(record, row, self.store.installation_id());
         let (mut pause, mut refused_since) = (FIRST_PAUSE, None);
         loop {
@@ -281,7 +304,10 @@ impl Notifier {
     }
 
     async fn is_gone(&self, (tenant, id): &Key) -> bool {
-        matches!(self.store.subscription(tenant, id).await, Err(StoreError::NotFound { .. }))
+        matches!(
+            self.store.subscription(tenant, id).await,
+            Err(StoreError::NotFound { .. })
+        )
     }
 }
 
@@ -301,8 +327,10 @@ fn told(record: &SubscriptionRecord, row: &OutboxRow, installation_id: &str) -> 
     let edition = record.edition();
     let link = |path: String| json!({"href": format!("{}/{path}", record.api())});
     let mut body = row.body.clone();
-    let id =
-        Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{installation_id}/{}", row.seq).as_bytes());
+    let id = Uuid::new_v5(
+        &Uuid::NAMESPACE_OID,
+        format!("{installation_id}/{}", row.seq).as_bytes(),
+    );
     body["id"] = id.to_string().into();
     body["subscriptionId"] = subscription.id.clone().into();
     let mut links = json!({

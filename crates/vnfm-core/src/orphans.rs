@@ -23,10 +23,22 @@ impl Engine {
     ) -> Result<(Vec<Orphan>, Vec<(String, String)>), Refusal> {
         let instances = self.store().instances(tenant, &Query::default()).await?;
         let (mut living, others) = self.of_others(tenant).await?;
-        living.extend(instances.into_iter().filter(is_explained).map(|record| record.vnf.id));
+        living.extend(
+            instances
+                .into_iter()
+                .filter(is_explained)
+                .map(|record| record.vnf.id),
+        );
         let tombstones = self.store().tombstones(tenant).await?;
-        let ours = tombstones.iter().map(|tombstone| tombstone.vnf_instance_id.clone()).collect();
-        let owners = Owners { living, ours, others };
+        let ours = tombstones
+            .iter()
+            .map(|tombstone| tombstone.vnf_instance_id.clone())
+            .collect();
+        let owners = Owners {
+            living,
+            ours,
+            others,
+        };
         let registered = self.store().vims(tenant).await?;
         let (mut orphans, mut silent) = (Vec::new(), not_asked(&tombstones, &registered));
         for record in registered {
@@ -49,11 +61,26 @@ impl Engine {
         tenant: &str,
     ) -> Result<(BTreeSet<String>, BTreeSet<String>), StoreError> {
         let (mut living, mut abandoned) = (BTreeSet::new(), BTreeSet::new());
-        for other in self.store().tenants().await?.into_iter().filter(|other| other != tenant) {
+        for other in self
+            .store()
+            .tenants()
+            .await?
+            .into_iter()
+            .filter(|other| other != tenant)
+        {
             let instances = self.store().instances(&other, &Query::default()).await?;
-            living.extend(instances.into_iter().filter(is_explained).map(|record| record.vnf.id));
+            living.extend(
+                instances
+                    .into_iter()
+                    .filter(is_explained)
+                    .map(|record| record.vnf.id),
+            );
             let tombstones = self.store().tombstones(&other).await?;
-            abandoned.extend(tombstones.into_iter().map(|tombstone| tombstone.vnf_instance_id));
+            abandoned.extend(
+                tombstones
+                    .into_iter()
+                    .map(|tombstone| tombstone.vnf_instance_id),
+            );
         }
         Ok((living, abandoned))
     }
@@ -99,7 +126,10 @@ impl Owners {
             let is_of = |instances: &BTreeSet<String>| id.is_some_and(|id| instances.contains(id));
             is_of(&self.ours) || (own && !is_of(&self.others))
         };
-        unexplained(found, |id| self.living.contains(id)).into_iter().filter(told).collect()
+        unexplained(found, |id| self.living.contains(id))
+            .into_iter()
+            .filter(told)
+            .collect()
     }
 }
 
@@ -109,7 +139,10 @@ pub(crate) fn unexplained(found: Vec<Orphan>, known: impl Fn(&String) -> bool) -
     let thing = |orphan: &Orphan| (orphan.kind.clone(), orphan.id.clone());
     let explains = |orphan: &&Orphan| orphan.vnf_instance_id.as_ref().is_some_and(&known);
     let explained: BTreeSet<_> = found.iter().filter(explains).map(thing).collect();
-    found.into_iter().filter(|orphan| !explained.contains(&thing(orphan))).collect()
+    found
+        .into_iter()
+        .filter(|orphan| !explained.contains(&thing(orphan)))
+        .collect()
 }
 
 /// The VIMs of abandoned instances that are not in the registry, with what may be there.
@@ -117,10 +150,21 @@ fn not_asked(tombstones: &[Tombstone], registered: &[VimRecord]) -> Vec<(String,
     let mut silent = Vec::new();
     for tombstone in tombstones {
         let known = |id: &String| registered.iter().any(|record| &record.vim.id == id);
-        for vim in tombstone.vims.iter().filter(|vim| !vim.vim_id.as_ref().is_some_and(known)) {
-            let at = vim.endpoint.as_ref().map(|at| format!(" at {at}")).unwrap_or_default();
+        for vim in tombstone
+            .vims
+            .iter()
+            .filter(|vim| !vim.vim_id.as_ref().is_some_and(known))
+        {
+            let at = vim
+                .endpoint
+                .as_ref()
+                .map(|at| format!(" at {at}"))
+                .unwrap_or_default();
             let id = vim.vim_id.as_deref().unwrap_or("none");
-            let name = tombstone.vnf_instance_name.as_deref().unwrap_or("without a name");
+            let name = tombstone
+                .vnf_instance_name
+                .as_deref()
+                .unwrap_or("without a name");
             let why = format!(
                 "the VIM{at} (id {id}) is not in the registry; VNF instance {name} ({}) was abandoned on it on {}: {}; \
                  once nothing of it is left: `vnfmctl orphans --forget {} --reason TEXT`",
@@ -154,7 +198,12 @@ mod tests {
 
     #[test]
     fn what_several_use_is_explained_by_one_of_them() {
-        let found = vec![of("1", "gone"), of("1", "here"), of("2", "gone"), of("2", "lost")];
+        let found = vec![
+            of("1", "gone"),
+            of("1", "here"),
+            of("2", "gone"),
+            of("2", "lost"),
+        ];
         let left = unexplained(found, |id| id == "here");
         assert_eq!(left, [of("2", "gone"), of("2", "lost")]);
     }
@@ -163,10 +212,23 @@ mod tests {
     fn what_two_tenants_abandoned_is_an_orphan_of_each() {
         let one = |id: &str| BTreeSet::from([id.to_owned()]);
         let seen_by = |ours: &str, others: &str, own: bool| {
-            let owners = Owners { living: one("here"), ours: one(ours), others: one(others) };
-            let found = [("1", "x"), ("1", "y"), ("2", "x"), ("2", "y"), ("2", "here")];
+            let owners = Owners {
+                living: one("here"),
+                ours: one(ours),
+                others: one(others),
+            };
+            let found = [
+                ("1", "x"),
+                ("1", "y"),
+                ("2", "x"),
+                ("2", "y"),
+                ("2", "here"),
+            ];
             let more = [("3", "y"), ("4", "lost")];
-            let found = found.into_iter().chain(more).map(|(id, instance)| of(id, instance));
+            let found = found
+                .into_iter()
+                .chain(more)
+                .map(|(id, instance)| of(id, instance));
             owners.orphans(found.collect(), own)
         };
         // The VIM belongs to X, and Y lives on it, too.

@@ -18,7 +18,9 @@ use vnfm_types::{
 
 /// Merges a patch into values; `None` is the patch `null`, which takes all of them away.
 pub fn merge_patch(values: &mut KeyValuePairs, patch: Option<&KeyValuePairs>) {
-    let Some(patch) = patch else { return values.clear() };
+    let Some(patch) = patch else {
+        return values.clear();
+    };
     for (name, new) in patch {
         match new {
             Value::Null => drop(values.remove(name)),
@@ -60,10 +62,16 @@ impl Connections {
     ///
     /// What cannot be so, and why.
     pub(crate) fn patched(mut self, patch: Option<&KeyValuePairs>) -> Result<Self, String> {
-        let everything = || self.shown.keys().map(|key| (key.clone(), Value::Null)).collect();
+        let everything = || {
+            self.shown
+                .keys()
+                .map(|key| (key.clone(), Value::Null))
+                .collect()
+        };
         let patch = patch.cloned().unwrap_or_else(everything);
         for (key, patch) in patch {
-            self.one(&key, &patch).map_err(|why| format!("vimConnectionInfo.{key}: {why}"))?;
+            self.one(&key, &patch)
+                .map_err(|why| format!("vimConnectionInfo.{key}: {why}"))?;
             self.touched.insert(key);
         }
         Ok(self)
@@ -83,7 +91,9 @@ impl Connections {
                 _ => Err("it is an object, or null to take it away".to_owned()),
             };
         };
-        let old = brought.as_ref().or_else(|| self.shown.get(key).map(|shown| &**shown));
+        let old = brought
+            .as_ref()
+            .or_else(|| self.shown.get(key).map(|shown| &**shown));
         let new = Box::new(merged(old, patch)?);
         let is_inline = brought.as_ref().is_some_and(is_inline);
         if let Some(old) = &brought
@@ -127,16 +137,26 @@ impl Connections {
         patch: &mut KeyValuePairs,
     ) -> Result<(), Refusal> {
         let drivers = &engine.parts.drivers;
-        let spelling =
-            |vim_type: &str| drivers.driver(vim_type).ok().map(|driver| driver.vim_types()[0]);
+        let spelling = |vim_type: &str| {
+            drivers
+                .driver(vim_type)
+                .ok()
+                .map(|driver| driver.vim_types()[0])
+        };
         for key in &self.touched {
-            let Some(vim) = self.shown.get(key) else { continue };
+            let Some(vim) = self.shown.get(key) else {
+                continue;
+            };
             let Some(id) = &vim.vim_id else { continue };
             let record = match engine.store().vim(tenant, id).await {
                 Err(StoreError::NotFound { .. }) => {
                     let what =
                         format!("vimConnectionInfo.{key}.vimId `{id}` is not in the registry");
-                    return Err(Refusal::new(Why::Unprocessable, &refusal::UNKNOWN_VIM, what));
+                    return Err(Refusal::new(
+                        Why::Unprocessable,
+                        &refusal::UNKNOWN_VIM,
+                        what,
+                    ));
                 }
                 found => found?.vim,
             };
@@ -158,7 +178,10 @@ impl Connections {
     /// The connection of this key that the instantiation brought, while resources are behind it.
     fn brought(&self, key: &str) -> Option<&VimConnectionInfo> {
         let deployment = self.deployment.as_ref().filter(|_| self.instantiated)?;
-        deployment.vim_connection_info.get(key).map(|connection| &**connection)
+        deployment
+            .vim_connection_info
+            .get(key)
+            .map(|connection| &**connection)
     }
 
     /// The VIM connections of the deployment, if the patch changes how its VIM is reached; `None` if it does not, or if
@@ -189,8 +212,13 @@ fn merged(
     old: Option<&VimConnectionInfo>,
     patch: &KeyValuePairs,
 ) -> Result<VimConnectionInfo, String> {
-    let old = old.map(serde_json::to_value).transpose().map_err(|error| error.to_string())?;
-    let mut values = old.and_then(|old| old.as_object().cloned()).unwrap_or_default();
+    let old = old
+        .map(serde_json::to_value)
+        .transpose()
+        .map_err(|error| error.to_string())?;
+    let mut values = old
+        .and_then(|old| old.as_object().cloned())
+        .unwrap_or_default();
     merge_patch(&mut values, Some(patch));
     serde_json::from_value(Value::Object(values)).map_err(|error| error.to_string())
 }
@@ -221,13 +249,17 @@ pub(crate) async fn declared(
         .filter_map(|(name, old, patch)| Some((name, old, patch.as_ref()?.as_ref()?)));
     for (name, old, patch) in asked.filter(|(_, _, patch)| !patch.is_empty()) {
         let packages = &engine.parts.packages;
-        let package = packages.package(&instance.tenant, &instance.vnf_pkg_id).await;
+        let package = packages
+            .package(&instance.tenant, &instance.vnf_pkg_id)
+            .await;
         let package = match package {
             Err(_) if name == "metadata" => continue,
             package => package.map_err(Refusal::unprocessable)?,
         };
         let flavours = package.vnfd().flavours.iter().filter(|(id, _)| {
-            vnf.instantiated_vnf_info.as_ref().is_none_or(|info| info.flavour_id == **id)
+            vnf.instantiated_vnf_info
+                .as_ref()
+                .is_none_or(|info| info.flavour_id == **id)
         });
         let mut after = old.clone();
         merge_patch(&mut after, Some(patch));
@@ -235,8 +267,9 @@ pub(crate) async fn declared(
         let schemas = &*engine.parts.schemas;
         let declared = flavours.map(|(_, flavour)| flavour.modifiable_types.get(name));
         let is_free = name == "metadata";
-        let outcomes: Vec<_> =
-            declared.map(|schema| fits(schemas, schema, &after, is_free)).collect();
+        let outcomes: Vec<_> = declared
+            .map(|schema| fits(schemas, schema, &after, is_free))
+            .collect();
         // Before the instantiation it is enough that one flavour has it so.
         if let Some(Err(why)) = outcomes.first()
             && outcomes.iter().all(Result::is_err)
@@ -267,7 +300,10 @@ fn fits(
                 return Err(format!("the VNFD declares no `{name}`, nor any other"));
             }
             let known: Vec<_> = properties.keys().map(String::as_str).collect();
-            return Err(format!("the VNFD declares no `{name}`; it declares {}", known.join(", ")));
+            return Err(format!(
+                "the VNFD declares no `{name}`; it declares {}",
+                known.join(", ")
+            ));
         };
         if let Some(misfit) = schemas.misfits(schema, value, name)?.into_iter().next() {
             return Err(misfit);
@@ -294,16 +330,32 @@ mod tests {
     fn a_patch_merges_as_rfc_7396_says() {
         for (values, patch, wanted) in [
             (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
-            (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
-            (json!({"a": "b", "b": "c"}), json!({"a": null}), json!({"b": "c"})),
+            (
+                json!({"a": "b"}),
+                json!({"b": "c"}),
+                json!({"a": "b", "b": "c"}),
+            ),
+            (
+                json!({"a": "b", "b": "c"}),
+                json!({"a": null}),
+                json!({"b": "c"}),
+            ),
             (json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"})),
             (
                 json!({"a": {"b": "c"}}),
                 json!({"a": {"b": "d", "c": null}}),
                 json!({"a": {"b": "d"}}),
             ),
-            (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
-            (json!({"a": [1, 2]}), json!({"a": {"b": 1}}), json!({"a": {"b": 1}})),
+            (
+                json!({}),
+                json!({"a": {"bb": {"ccc": null}}}),
+                json!({"a": {"bb": {}}}),
+            ),
+            (
+                json!({"a": [1, 2]}),
+                json!({"a": {"b": 1}}),
+                json!({"a": {"b": 1}}),
+            ),
         ] {
             let mut values = object(&values);
             merge_patch(&mut values, Some(&object(&patch)));
@@ -324,7 +376,10 @@ mod tests {
         let mut shown: vnfm_types::VimConnectionInfo =
             serde_json::from_value(connection.clone()).unwrap();
         shown.access_info.clear();
-        record.vnf.vim_connection_info.insert("vim1".into(), Box::new(shown));
+        record
+            .vnf
+            .vim_connection_info
+            .insert("vim1".into(), Box::new(shown));
         record
     }
 
@@ -349,7 +404,9 @@ mod tests {
         let shown = &after.vnf.vim_connection_info["vim1"];
         assert!(shown.access_info.is_empty());
         assert_eq!(shown.interface_info["endpoint"], "f");
-        let changed = Connections::of(&record).patched(Some(&object(&patch))).unwrap();
+        let changed = Connections::of(&record)
+            .patched(Some(&object(&patch)))
+            .unwrap();
         assert!(changed.reached_otherwise().is_some());
     }
 
@@ -357,26 +414,55 @@ mod tests {
     fn an_instance_with_resources_stays_on_its_vim() {
         let registered = instance(&json!({"vimId": "v", "vimType": "t"}));
         for (patch, why) in [
-            (json!({"vim1": null}), "resources of the instance are on that VIM"),
-            (json!({"vim1": {"vimId": "w"}}), "neither vimId nor vimType can change"),
-            (json!({"vim1": {"vimType": "u"}}), "neither vimId nor vimType can change"),
-            (json!({"vim1": {"accessInfo": {"password": "p"}}}), "kept in the registry"),
-            (json!({"vim1": {"interfaceInfo": {"endpoint": "e"}}}), "kept in the registry"),
+            (
+                json!({"vim1": null}),
+                "resources of the instance are on that VIM",
+            ),
+            (
+                json!({"vim1": {"vimId": "w"}}),
+                "neither vimId nor vimType can change",
+            ),
+            (
+                json!({"vim1": {"vimType": "u"}}),
+                "neither vimId nor vimType can change",
+            ),
+            (
+                json!({"vim1": {"accessInfo": {"password": "p"}}}),
+                "kept in the registry",
+            ),
+            (
+                json!({"vim1": {"interfaceInfo": {"endpoint": "e"}}}),
+                "kept in the registry",
+            ),
             (json!({"vim1": 7}), "it is an object, or null"),
-            (json!({"vim2": {"vimType": "t"}}), "name a VIM of the registry"),
-            (json!({"vim2": {"vimId": "w", "accessInfo": {"a": 1}}}), "kept in the registry"),
+            (
+                json!({"vim2": {"vimType": "t"}}),
+                "name a VIM of the registry",
+            ),
+            (
+                json!({"vim2": {"vimId": "w", "accessInfo": {"a": 1}}}),
+                "kept in the registry",
+            ),
         ] {
             let told = patched(&registered, &patch).unwrap_err();
             assert!(told.contains(why), "{patch}: {told}");
         }
-        let more =
-            patched(&registered, &json!({"vim2": {"vimId": "w"}, "vim1": {"extra": {"a": 1}}}))
-                .unwrap();
-        assert_eq!(more.vnf.vim_connection_info["vim2"].vim_id.as_deref(), Some("w"));
+        let more = patched(
+            &registered,
+            &json!({"vim2": {"vimId": "w"}, "vim1": {"extra": {"a": 1}}}),
+        )
+        .unwrap();
+        assert_eq!(
+            more.vnf.vim_connection_info["vim2"].vim_id.as_deref(),
+            Some("w")
+        );
         assert_eq!(more.vnf.vim_connection_info["vim1"].extra["a"], 1);
         let same_way = Connections::of(&registered);
         let same_way = same_way.patched(Some(&object(&json!({"vim1": {"extra": {"a": 1}}}))));
-        assert!(same_way.unwrap().reached_otherwise().is_none(), "the registry's");
+        assert!(
+            same_way.unwrap().reached_otherwise().is_none(),
+            "the registry's"
+        );
         let fewer = patched(&more, &json!({"vim2": null})).unwrap();
         assert!(!fewer.vnf.vim_connection_info.contains_key("vim2"));
     }
@@ -384,7 +470,10 @@ mod tests {
     #[test]
     fn values_fit_what_the_vnfd_declares() {
         let schema = json!({"properties": {"n": {"type": "integer"}}});
-        assert_eq!(fits(&misfits, Some(&schema), &object(&json!({"n": 1})), false), Ok(()));
+        assert_eq!(
+            fits(&misfits, Some(&schema), &object(&json!({"n": 1})), false),
+            Ok(())
+        );
         let told = fits(&misfits, Some(&schema), &object(&json!({"n": "x"})), false).unwrap_err();
         assert!(told.starts_with("n: the value is not"), "{told}");
         let told = fits(&misfits, Some(&schema), &object(&json!({"m": 1})), false).unwrap_err();
@@ -394,9 +483,22 @@ mod tests {
                 .unwrap_err()
                 .contains("nor any other")
         );
-        assert_eq!(fits(&misfits, Some(&schema), &object(&json!({"m": 1, "n": 2})), true), Ok(()));
-        let told =
-            fits(&misfits, Some(&schema), &object(&json!({"m": 1, "n": "x"})), true).unwrap_err();
+        assert_eq!(
+            fits(
+                &misfits,
+                Some(&schema),
+                &object(&json!({"m": 1, "n": 2})),
+                true
+            ),
+            Ok(())
+        );
+        let told = fits(
+            &misfits,
+            Some(&schema),
+            &object(&json!({"m": 1, "n": "x"})),
+            true,
+        )
+        .unwrap_err();
         assert!(told.starts_with("n: the value is not"), "{told}");
     }
 }

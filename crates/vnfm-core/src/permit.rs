@@ -22,7 +22,11 @@ impl Engine {
         policy: &VimPolicy,
     ) -> Result<(), Refusal> {
         let instance = self.store().instance(tenant, instance_id).await?;
-        let package = self.parts.packages.package(tenant, &instance.vnf_pkg_id).await;
+        let package = self
+            .parts
+            .packages
+            .package(tenant, &instance.vnf_pkg_id)
+            .await;
         let package = package.map_err(Refusal::unprocessable)?;
         let (_, driver) = vims::of_connections(self, tenant, &request.vim_connection_info).await?;
         let asked = Allocation::requested(&instance.vnf_pkg_id, package, request);
@@ -32,7 +36,11 @@ impl Engine {
             ..asked.map_err(Refusal::unprocessable)?
         };
         within_budget(&allocation).map_err(Refusal::unprocessable)?;
-        driver.validate_request(&allocation).map_err(Refusal::unprocessable)?;
-        driver.permit(&allocation, policy).map_err(Refusal::unprocessable)
+        driver
+            .validate_request(&allocation)
+            .map_err(Refusal::unprocessable)?;
+        driver
+            .permit(&allocation, policy)
+            .map_err(Refusal::unprocessable)
     }
 }

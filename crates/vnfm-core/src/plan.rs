@@ -51,18 +51,34 @@ impl Engine {
         (tenant, id): (&str, &str),
         request: Value,
     ) -> Result<Plan, Refusal> {
-        self.for_trial().begin(kind, (tenant, id), request.clone()).await?;
+        self.for_trial()
+            .begin(kind, (tenant, id), request.clone())
+            .await?;
         let instance = self.store().instance(tenant, id).await?;
         let deployed = instance.deployment.as_deref();
         let flavour_id = deployed.map(|deployment| deployment.flavour_id.as_str());
-        let flavour_id = flavour_id.or(request["flavourId"].as_str()).unwrap_or_default();
-        let package = self.parts.packages.package(tenant, &instance.vnf_pkg_id).await;
+        let flavour_id = flavour_id
+            .or(request["flavourId"].as_str())
+            .unwrap_or_default();
+        let package = self
+            .parts
+            .packages
+            .package(tenant, &instance.vnf_pkg_id)
+            .await;
         let package = package.map_err(Refusal::unprocessable)?;
         let flavour = package.vnfd().flavours.get(flavour_id);
-        let table = lcm::operation(kind).map(|operation| operation.steps).unwrap_or_default();
+        let table = lcm::operation(kind)
+            .map(|operation| operation.steps)
+            .unwrap_or_default();
         let of = (deployed, &*package, flavour);
-        let steps = table.iter().filter_map(|step| self.planned(step, of)).collect();
-        Ok(Plan { operation: kind, steps })
+        let steps = table
+            .iter()
+            .filter_map(|step| self.planned(step, of))
+            .collect();
+        Ok(Plan {
+            operation: kind,
+            steps,
+        })
     }
 
     /// A step as it would run; `None` where it would be passed over.
@@ -74,10 +90,18 @@ impl Engine {
         if step.grant && self.parts.nfvo.is_none() {
             return None;
         }
-        let hook = if step.hook { Some(flavour?.hook(step.name)?) } else { None };
+        let hook = if step.hook {
+            Some(flavour?.hook(step.name)?)
+        } else {
+            None
+        };
         let driver = hook.and_then(|hook| hooks::driver_of(self, deployed, (package, hook)).ok());
         let of_hook = |driver: &dyn crate::ports::MgmtDriver| {
-            driver.declaration().hooks.get(step.name).is_some_and(|hook| hook.undo)
+            driver
+                .declaration()
+                .hooks
+                .get(step.name)
+                .is_some_and(|hook| hook.undo)
         };
         Some(PlannedStep {
             name: step.name,

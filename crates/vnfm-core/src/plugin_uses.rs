@@ -55,7 +55,10 @@ impl Engine {
         sight: &Sight,
     ) -> Result<Vec<PluginUse>, Refusal> {
         let mut uses = Vec::new();
-        let seen = Query { sight: sight.clone(), ..Query::default() };
+        let seen = Query {
+            sight: sight.clone(),
+            ..Query::default()
+        };
         for record in self.store().package_records(tenant, &seen).await? {
             if record.info.onboarding_state == PackageOnboardingState::Onboarded {
                 uses.extend(self.uses_of(tenant, &record).await);
@@ -76,18 +79,27 @@ impl Engine {
         sight: &Sight,
     ) -> Result<BTreeMap<String, Vec<ServedInstance>>, Refusal> {
         let mut served: BTreeMap<String, Vec<ServedInstance>> = BTreeMap::new();
-        let seen = Query { sight: sight.clone(), ..Query::default() };
+        let seen = Query {
+            sight: sight.clone(),
+            ..Query::default()
+        };
         for record in self.store().instances(tenant, &seen).await? {
             let vnf = record.vnf;
             let info = vnf.instantiated_vnf_info.as_ref();
             let drivers = info.and_then(|info| info.metadata.get(hooks::DRIVERS)?.as_object());
-            let drivers: BTreeSet<_> =
-                drivers.into_iter().flatten().filter_map(|(_, driver)| driver.as_str()).collect();
+            let drivers: BTreeSet<_> = drivers
+                .into_iter()
+                .flatten()
+                .filter_map(|(_, driver)| driver.as_str())
+                .collect();
             for driver in drivers {
-                served.entry(driver.to_owned()).or_default().push(ServedInstance {
-                    id: vnf.id.clone(),
-                    vnf_instance_name: vnf.vnf_instance_name.clone(),
-                });
+                served
+                    .entry(driver.to_owned())
+                    .or_default()
+                    .push(ServedInstance {
+                        id: vnf.id.clone(),
+                        vnf_instance_name: vnf.vnf_instance_name.clone(),
+                    });
             }
         }
         Ok(served)

@@ -43,7 +43,10 @@ impl Query {
             comparison: Comparison::Eq,
             operands: vec![Operand::Text(value.into())],
         };
-        Self { filter: Filter(vec![term]), ..Self::default() }
+        Self {
+            filter: Filter(vec![term]),
+            ..Self::default()
+        }
     }
 
     /// The operations of an instance.
@@ -178,6 +181,9 @@ pub struct IllFormed {
 
 impl IllFormed {
     fn at(column: usize, why: impl Into<String>) -> Self {
-        Self { column, why: why.into() }
+        Self {
+            column,
+            why: why.into(),
+        }
     }
 }

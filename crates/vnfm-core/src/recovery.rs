@@ -31,9 +31,17 @@ impl Engine {
         let records = self.store().instances(tenant, &Query::default()).await?;
         let seen = self.look_around(tenant, &records).await?;
         let in_flight = self.in_flight(tenant, &records).await?;
-        let instances = records.iter().map(|record| compared(record, &seen)).collect();
+        let instances = records
+            .iter()
+            .map(|record| compared(record, &seen))
+            .collect();
         let not_asked = seen.silent.into_values().collect();
-        Ok(Comparison { instances, orphans: seen.orphans, in_flight, not_asked })
+        Ok(Comparison {
+            instances,
+            orphans: seen.orphans,
+            in_flight,
+            not_asked,
+        })
     }
 
     /// The same for all tenants.
@@ -77,13 +85,18 @@ impl Engine {
             match self.ours_on(&vim).await {
                 Ok(found) => {
                     seen.asked.insert(vim.vim.id);
-                    let of_instances =
-                        found.iter().filter_map(|found| found.vnf_instance_id.clone());
+                    let of_instances = found
+                        .iter()
+                        .filter_map(|found| found.vnf_instance_id.clone());
                     seen.of_instances.extend(of_instances);
-                    seen.orphans.extend(unexplained(found, |id| explained.contains(id)));
+                    seen.orphans
+                        .extend(unexplained(found, |id| explained.contains(id)));
                 }
                 Err(why) => {
-                    let silent = NotAsked { vim: vim.vim.name, why: why.to_string() };
+                    let silent = NotAsked {
+                        vim: vim.vim.name,
+                        why: why.to_string(),
+                    };
                     seen.silent.insert(vim.vim.id, silent);
                 }
             }
@@ -97,7 +110,10 @@ impl Engine {
         records: &[InstanceRecord],
     ) -> Result<Vec<OpInFlight>, StoreError> {
         let mut in_flight = Vec::new();
-        for id in records.iter().filter_map(|record| record.active_op.as_deref()) {
+        for id in records
+            .iter()
+            .filter_map(|record| record.active_op.as_deref())
+        {
             let op = self.store().op(tenant, id).await?.op;
             in_flight.push(OpInFlight {
                 vnf_lcm_op_occ_id: op.id,

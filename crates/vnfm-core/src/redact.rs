@@ -27,8 +27,10 @@ const WELL_KNOWN: &[&str] = &[
 /// `bearer_token`, …
 pub fn is_secret_name(name: &str) -> bool {
     let ends_with = |known: &&str| {
-        let end =
-            name.len().checked_sub(known.len()).and_then(|start| name.as_bytes().get(start..));
+        let end = name
+            .len()
+            .checked_sub(known.len())
+            .and_then(|start| name.as_bytes().get(start..));
         end.is_some_and(|end| end.eq_ignore_ascii_case(known.as_bytes()))
     };
     name.eq_ignore_ascii_case("accessinfo") || WELL_KNOWN.iter().any(ends_with)
@@ -52,7 +54,9 @@ fn walk(
             members
                 .iter()
                 .map(|(name, member)| {
-                    let place = schema.and_then(|s| s.get("properties")).and_then(|p| p.get(name));
+                    let place = schema
+                        .and_then(|s| s.get("properties"))
+                        .and_then(|p| p.get(name));
                     let hidden = is_secret_name(name) || place.is_some_and(is_write_only);
                     let shown = if hidden && !member.is_null() {
                         found.add(member);
@@ -66,7 +70,12 @@ fn walk(
         ),
         Value::Array(items) => {
             let place = schema.and_then(|s| s.get("items"));
-            Value::Array(items.iter().map(|item| walk(item, place, root, found)).collect())
+            Value::Array(
+                items
+                    .iter()
+                    .map(|item| walk(item, place, root, found))
+                    .collect(),
+            )
         }
         other => other.clone(),
     }
@@ -76,15 +85,23 @@ fn resolve<'a>(schema: &'a Value, root: Option<&'a Value>) -> Option<&'a Value> 
     if let Some(path) = schema.get("$ref").and_then(Value::as_str) {
         return root.and_then(|r| r.pointer(path.strip_prefix('#')?));
     }
-    let inner = ["anyOf", "oneOf", "allOf"].iter().find_map(|key| schema.get(*key)?.as_array());
+    let inner = ["anyOf", "oneOf", "allOf"]
+        .iter()
+        .find_map(|key| schema.get(*key)?.as_array());
     match inner {
-        Some(choices) => choices.iter().find_map(|choice| resolve(choice, root)).or(Some(schema)),
+        Some(choices) => choices
+            .iter()
+            .find_map(|choice| resolve(choice, root))
+            .or(Some(schema)),
         None => Some(schema),
     }
 }
 
 fn is_write_only(schema: &Value) -> bool {
-    schema.get("writeOnly").and_then(Value::as_bool).unwrap_or(false)
+    schema
+        .get("writeOnly")
+        .and_then(Value::as_bool)
+        .unwrap_or(false)
 }
 
 /// Replaces known secrets in text.
@@ -117,7 +134,11 @@ impl Redactor {
         match value {
             Value::Array(items) => items.iter().for_each(|item| self.add_well_known(item)),
             Value::Object(members) => members.iter().for_each(|(name, member)| {
-                if is_secret_name(name) { self.add(member) } else { self.add_well_known(member) }
+                if is_secret_name(name) {
+                    self.add(member)
+                } else {
+                    self.add_well_known(member)
+                }
             }),
             _ => {}
         }
@@ -129,12 +150,16 @@ impl Redactor {
                 self.secrets.push(part.to_owned());
             }
         }
-        self.secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        self.secrets
+            .sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     }
 
     /// What `other` knows as well.
     pub fn extend(&mut self, other: &Self) {
-        other.secrets.iter().for_each(|secret| self.add_text(secret));
+        other
+            .secrets
+            .iter()
+            .for_each(|secret| self.add_text(secret));
     }
 
     /// `text` with every known secret replaced by [`HIDDEN`], and whatever looks like a token: a JWT, or a bootstrap
@@ -146,7 +171,10 @@ impl Redactor {
         }
         let ends_word = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | '_' | '-');
         let words = text.split(ends_word).map(|word| word.trim_matches('.'));
-        let tokens: Vec<_> = words.filter(|word| is_token(word)).map(ToOwned::to_owned).collect();
+        let tokens: Vec<_> = words
+            .filter(|word| is_token(word))
+            .map(ToOwned::to_owned)
+            .collect();
         for token in &tokens {
             hide(&mut text, token);
         }
@@ -163,7 +191,10 @@ fn hide(text: &mut String, secret: &str) {
 /// `eyJ….….…`, or six and sixteen letters and digits with a dot between them.
 fn is_token(word: &str) -> bool {
     let mut parts = word.split('.');
-    let plain = |part: &str| part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let plain = |part: &str| {
+        part.bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    };
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
         (Some(id), Some(secret), None, None) => {
             id.len() == 6 && secret.len() == 16 && plain(id) && plain(secret)
@@ -192,7 +223,10 @@ mod tests {
             shown,
             json!({"a": {"pin": "[hidden]", "name": "n"}, "list": [{"ssh_password": "[hidden]"}]})
         );
-        assert_eq!(found.clean("pw hunter2, pin 12345"), "pw [hidden], pin [hidden]");
+        assert_eq!(
+            found.clean("pw hunter2, pin 12345"),
+            "pw [hidden], pin [hidden]"
+        );
     }
 
     #[test]

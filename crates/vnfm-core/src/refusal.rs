@@ -45,7 +45,14 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal with a sentence.
     pub fn new(why: Why, code: &'static Code, detail: impl Into<String>) -> Self {
-        Self { why, code, detail: detail.into(), hint: None, blocked_by: Vec::new(), source: None }
+        Self {
+            why,
+            code,
+            detail: detail.into(),
+            hint: None,
+            blocked_by: Vec::new(),
+            source: None,
+        }
     }
 
     /// Says what to do next, more exactly than the code does.
@@ -105,7 +112,10 @@ impl From<StoreError> for Refusal {
                 (Why::Unavailable, &UNAVAILABLE)
             }
             StoreError::Broken(_) => (Why::Broken, &BROKEN),
-            StoreError::Keys { kind: ErrorKind::Unavailable, .. } => (Why::Unavailable, &KEYS_AWAY),
+            StoreError::Keys {
+                kind: ErrorKind::Unavailable,
+                ..
+            } => (Why::Unavailable, &KEYS_AWAY),
             StoreError::Keys { .. } => (Why::Conflict, &KEYS_REFUSED),
         };
         let refusal = Self::new(why, code, error.to_string());
@@ -121,7 +131,12 @@ impl From<StoreError> for Refusal {
 
 /// One row of the table below.
 const fn refused(name: &'static str, means: &'static str, next: &'static str) -> Code {
-    Code { name, kind: ErrorKind::Refused, means, next }
+    Code {
+        name,
+        kind: ErrorKind::Refused,
+        means,
+        next,
+    }
 }
 
 /// `404`.

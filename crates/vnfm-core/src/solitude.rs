@@ -108,7 +108,12 @@ impl Solitude {
             return None;
         }
         state.running += 1;
-        Some(Pass { solitude: self, place: None, is_alone: false, is_running: true })
+        Some(Pass {
+            solitude: self,
+            place: None,
+            is_alone: false,
+            is_running: true,
+        })
     }
 
     /// A place in line for a suspect of `tenant` that outlived so many turns.
@@ -118,8 +123,18 @@ impl Solitude {
         state.next += 1;
         let asks = later(now, state.patience(tenant));
         let tenant = tenant.to_owned();
-        state.line.push(Place { number, tenant, outlived, asks });
-        Pass { solitude: self, place: Some(number), is_alone: false, is_running: false }
+        state.line.push(Place {
+            number,
+            tenant,
+            outlived,
+            asks,
+        });
+        Pass {
+            solitude: self,
+            place: Some(number),
+            is_alone: false,
+            is_running: false,
+        }
     }
 
     /// Completes at the next change.
@@ -164,9 +179,18 @@ impl State {
         if self.resting_since.is_none() || self.running > 0 {
             return;
         }
-        let ready = self.line.iter().enumerate().filter(|(_, place)| place.asks <= now);
-        let order =
-            |place: &Place| (self.turns.get(&place.tenant).copied(), place.outlived, place.number);
+        let ready = self
+            .line
+            .iter()
+            .enumerate()
+            .filter(|(_, place)| place.asks <= now);
+        let order = |place: &Place| {
+            (
+                self.turns.get(&place.tenant).copied(),
+                place.outlived,
+                place.number,
+            )
+        };
         if let Some((at, _)) = ready.min_by_key(|(_, place)| order(place)) {
             let place = self.line.remove(at);
             self.alone = Some(place.number);
@@ -212,7 +236,9 @@ impl Pass<'_> {
         state.alone = None;
         state.running += 1;
         (self.is_alone, self.is_running) = (false, true);
-        let is_over = state.resting_since.is_none_or(|since| passed(since, now) >= LONGEST_REST);
+        let is_over = state
+            .resting_since
+            .is_none_or(|since| passed(since, now) >= LONGEST_REST);
         let others_wait = state.line.iter().any(|place| place.asks <= now);
         if is_over || !others_wait {
             state.go_on(now);
@@ -282,7 +308,10 @@ mod tests {
         drop(running);
         assert!(suspect.take_turn(after(1)));
         assert!(solitude.enter(after(2)).is_none());
-        assert!(!suspect.end_turn(after(31)), "nobody else waits for silence");
+        assert!(
+            !suspect.end_turn(after(31)),
+            "nobody else waits for silence"
+        );
         assert!(solitude.enter(after(31)).is_some(), "they go on beside it");
     }
 
@@ -295,7 +324,10 @@ mod tests {
         let rest = LONGEST_REST.as_secs();
         assert!(solitude.enter(after(rest - 1)).is_none());
         assert!(solitude.enter(after(rest)).is_some());
-        assert!(solitude.enter(after(2 * rest - 2)).is_some(), "they work as long as they rested");
+        assert!(
+            solitude.enter(after(2 * rest - 2)).is_some(),
+            "they work as long as they rested"
+        );
         assert!(solitude.enter(after(2 * rest)).is_none());
     }
 
@@ -309,16 +341,26 @@ mod tests {
         assert!(of_a[0].end_turn(after(30)), "it makes room: others wait");
         drop(of_a.remove(0));
         assert!(!of_a[0].take_turn(after(30)));
-        assert!(of_b.take_turn(after(30)), "a tenant that had no turn comes before one that had");
+        assert!(
+            of_b.take_turn(after(30)),
+            "a tenant that had no turn comes before one that had"
+        );
     }
 
     #[test]
     fn a_tenant_whose_steps_killed_processes_asks_late_and_ever_later() {
         let solitude = Solitude::default();
-        solitude.expect(BTreeSet::new(), BTreeMap::from([("a".to_owned(), 2)]), START);
+        solitude.expect(
+            BTreeSet::new(),
+            BTreeMap::from([("a".to_owned(), 2)]),
+            START,
+        );
         let mut suspect = solitude.stand("a", 0, START);
         assert!(!suspect.take_turn(after(59)));
-        assert!(solitude.enter(after(59)).is_some(), "nobody rests for it yet");
+        assert!(
+            solitude.enter(after(59)).is_some(),
+            "nobody rests for it yet"
+        );
         assert!(suspect.take_turn(after(60)));
         drop(suspect);
         solitude.killed("a");
@@ -336,13 +378,18 @@ mod tests {
         solitude.is_here("o1");
         assert!(solitude.enter(START).is_some());
         solitude.expect(expected(), BTreeMap::new(), START);
-        assert!(solitude.enter(later(START, EXPECTED)).is_some(), "but not for ever");
+        assert!(
+            solitude.enter(later(START, EXPECTED)).is_some(),
+            "but not for ever"
+        );
     }
 
     #[test]
     fn the_time_alone_doubles_up_to_the_steps_own() {
         let longest = Duration::from_mins(30);
-        let times: Vec<_> = (0..3).map(|outlived| time_alone(outlived, longest)).collect();
+        let times: Vec<_> = (0..3)
+            .map(|outlived| time_alone(outlived, longest))
+            .collect();
         assert_eq!(times, [ALONE, ALONE * 2, ALONE * 4]);
         assert_eq!(time_alone(u32::MAX, longest), longest);
     }

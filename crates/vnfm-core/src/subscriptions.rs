@@ -69,7 +69,11 @@ impl Engine {
         if let Some(id) = self.known(&record).await? {
             return Ok(Subscribed::Known(id));
         }
-        let callback = Callback { uri: &request.callback_uri, login, edition: record.edition() };
+        let callback = Callback {
+            uri: &request.callback_uri,
+            login,
+            edition: record.edition(),
+        };
         subscribers.test(&callback).await.map_err(|error| {
             let what = format!("callbackUri: {error}");
             Refusal::new(Why::Unprocessable, &refusal::CALLBACK, what).hint(error.next())
@@ -83,7 +87,10 @@ impl Engine {
     async fn known(&self, new: &SubscriptionRecord) -> Result<Option<String>, Refusal> {
         let wanted = &new.subscription;
         let same = Query::only("callbackUri", wanted.callback_uri.clone());
-        let same = Query { sight: new.sight.clone(), ..same };
+        let same = Query {
+            sight: new.sight.clone(),
+            ..same
+        };
         let known = self.store().subscriptions(&new.tenant, &same).await?;
         let says_the_same = |known: &SubscriptionRecord| {
             let (is, edition) = (&known.subscription, known.edition());
@@ -92,7 +99,10 @@ impl Engine {
                 && edition == new.edition()
                 && known.sight == new.sight
         };
-        Ok(known.into_iter().find(says_the_same).map(|known| known.subscription.id))
+        Ok(known
+            .into_iter()
+            .find(says_the_same)
+            .map(|known| known.subscription.id))
     }
 
     /// Ends a subscription; what was not sent yet is not sent any more.
@@ -101,7 +111,10 @@ impl Engine {
     ///
     /// `NotFound`.
     pub async fn unsubscribe(&self, tenant: &str, id: &str) -> Result<(), Refusal> {
-        let gone = Change::RemoveSubscription { tenant: tenant.to_owned(), id: id.to_owned() };
+        let gone = Change::RemoveSubscription {
+            tenant: tenant.to_owned(),
+            id: id.to_owned(),
+        };
         Ok(self.store().write(None, vec![gone]).await?)
     }
 }
@@ -109,12 +122,20 @@ impl Engine {
 /// A filter by operations is one of notifications of operations.
 fn consistent(filter: &LifecycleChangeNotificationsFilter) -> Result<(), Refusal> {
     let by_operation = !filter.operation_types.is_empty() || !filter.operation_states.is_empty();
-    if !by_operation || filter.notification_types.contains(&VnfLcmOperationOccurrenceNotification) {
+    if !by_operation
+        || filter
+            .notification_types
+            .contains(&VnfLcmOperationOccurrenceNotification)
+    {
         return Ok(());
     }
     let what = "filter.operationTypes and filter.operationStates choose among notifications of type \
                 `VnfLcmOperationOccurrenceNotification`, which filter.notificationTypes does not name";
-    Err(Refusal::new(Why::Unprocessable, &refusal::BAD_SUBSCRIPTION, what))
+    Err(Refusal::new(
+        Why::Unprocessable,
+        &refusal::BAD_SUBSCRIPTION,
+        what,
+    ))
 }
 
 /// One of the ways that a subscriber takes is one that we can go, with what is needed for it.
@@ -135,14 +156,24 @@ fn possible(login: &SubscriptionAuthentication, certificate: bool) -> Result<(),
         };
         wanting.push(wants);
     }
-    let what = if wanting.is_empty() { "it names no way".to_owned() } else { wanting.join("; ") };
+    let what = if wanting.is_empty() {
+        "it names no way".to_owned()
+    } else {
+        wanting.join("; ")
+    };
     let what = format!("authentication.authType names no way that we can go: {what}");
-    Err(Refusal::new(Why::Unprocessable, &refusal::BAD_SUBSCRIPTION, what))
+    Err(Refusal::new(
+        Why::Unprocessable,
+        &refusal::BAD_SUBSCRIPTION,
+        what,
+    ))
 }
 
 /// Whether a subscription wants a notification.
 pub(crate) fn wants(subscription: &LccnSubscription, row: &OutboxRow) -> bool {
-    let Some(filter) = &subscription.filter else { return true };
+    let Some(filter) = &subscription.filter else {
+        return true;
+    };
     let kind = read::<LifecycleNotification>(&Value::from(row.kind.as_str()));
     let of_kind = kind.is_some_and(|kind| is_among(&filter.notification_types, &kind));
     of_kind
@@ -166,12 +197,19 @@ fn of_operation(filter: &LifecycleChangeNotificationsFilter, row: &OutboxRow) ->
 }
 
 fn of_instance(filter: &VnfInstanceSubscriptionFilter, row: &OutboxRow) -> bool {
-    let About { vnfd_id, vnf_instance_name, .. } = &row.about;
+    let About {
+        vnfd_id,
+        vnf_instance_name,
+        ..
+    } = &row.about;
     let names = &filter.vnf_instance_names;
     let products = &filter.vnf_products_from_providers;
     is_among(&filter.vnfd_ids, vnfd_id)
         && is_among(&filter.vnf_instance_ids, &row.instance_id)
-        && (names.is_empty() || vnf_instance_name.as_ref().is_some_and(|name| names.contains(name)))
+        && (names.is_empty()
+            || vnf_instance_name
+                .as_ref()
+                .is_some_and(|name| names.contains(name)))
         && (products.is_empty() || products.iter().any(|of| of_product(of, &row.about)))
 }
 
@@ -232,33 +270,75 @@ mod tests {
         let made = "VnfIdentifierCreationNotification";
         let of = |filter: Value| json!({"vnfInstanceSubscriptionFilter": filter});
         let product = |versions: Value| {
-            of(json!({"vnfProductsFromProviders": [{"vnfProvider": "p", "vnfProducts": [
-                {"vnfProductName": "n", "versions": versions}]}]}))
+            of(
+                json!({"vnfProductsFromProviders": [{"vnfProvider": "p", "vnfProducts": [
+                {"vnfProductName": "n", "versions": versions}]}]}),
+            )
         };
         for (filter, kind, is_wanted) in [
             (Value::Null, op, true),
             (json!({}), made, true),
             (json!({"notificationTypes": [op]}), op, true),
             (json!({"notificationTypes": [op]}), made, false),
-            (json!({"notificationTypes": [op, made], "operationTypes": ["HEAL"]}), op, true),
-            (json!({"notificationTypes": [op, made], "operationTypes": ["TERMINATE"]}), op, false),
-            (json!({"notificationTypes": [op, made], "operationTypes": ["TERMINATE"]}), made, true),
-            (json!({"notificationTypes": [op], "operationStates": ["PROCESSING"]}), op, true),
-            (json!({"notificationTypes": [op], "operationStates": ["FAILED"]}), op, false),
+            (
+                json!({"notificationTypes": [op, made], "operationTypes": ["HEAL"]}),
+                op,
+                true,
+            ),
+            (
+                json!({"notificationTypes": [op, made], "operationTypes": ["TERMINATE"]}),
+                op,
+                false,
+            ),
+            (
+                json!({"notificationTypes": [op, made], "operationTypes": ["TERMINATE"]}),
+                made,
+                true,
+            ),
+            (
+                json!({"notificationTypes": [op], "operationStates": ["PROCESSING"]}),
+                op,
+                true,
+            ),
+            (
+                json!({"notificationTypes": [op], "operationStates": ["FAILED"]}),
+                op,
+                false,
+            ),
             (of(json!({"vnfdIds": ["x", "d"]})), op, true),
             (of(json!({"vnfdIds": ["x"]})), made, false),
             (of(json!({"vnfInstanceIds": ["i"]})), op, true),
             (of(json!({"vnfInstanceIds": ["j"]})), op, false),
             (of(json!({"vnfInstanceNames": ["web"]})), op, true),
             (of(json!({"vnfInstanceNames": ["db"]})), op, false),
-            (of(json!({"vnfdIds": ["d"], "vnfInstanceNames": ["db"]})), op, false),
-            (of(json!({"vnfProductsFromProviders": [{"vnfProvider": "p"}]})), op, true),
-            (of(json!({"vnfProductsFromProviders": [{"vnfProvider": "q"}]})), op, false),
+            (
+                of(json!({"vnfdIds": ["d"], "vnfInstanceNames": ["db"]})),
+                op,
+                false,
+            ),
+            (
+                of(json!({"vnfProductsFromProviders": [{"vnfProvider": "p"}]})),
+                op,
+                true,
+            ),
+            (
+                of(json!({"vnfProductsFromProviders": [{"vnfProvider": "q"}]})),
+                op,
+                false,
+            ),
             (product(json!([])), op, true),
             (product(json!([{"vnfSoftwareVersion": "1"}])), op, true),
             (product(json!([{"vnfSoftwareVersion": "9"}])), op, false),
-            (product(json!([{"vnfSoftwareVersion": "1", "vnfdVersions": ["2"]}])), op, true),
-            (product(json!([{"vnfSoftwareVersion": "1", "vnfdVersions": ["3"]}])), op, false),
+            (
+                product(json!([{"vnfSoftwareVersion": "1", "vnfdVersions": ["2"]}])),
+                op,
+                true,
+            ),
+            (
+                product(json!([{"vnfSoftwareVersion": "1", "vnfdVersions": ["3"]}])),
+                op,
+                false,
+            ),
         ] {
             assert_eq!(wanted(&filter, kind), is_wanted, "{filter} {kind}");
         }
@@ -274,7 +354,10 @@ mod tests {
         let read = |login: serde_json::Value| serde_json::from_value(login).unwrap();
         for (login, word) in [
             (json!({"authType": []}), "names no way"),
-            (json!({"authType": ["TLS_CERT"]}), "notifications.certificate"),
+            (
+                json!({"authType": ["TLS_CERT"]}),
+                "notifications.certificate",
+            ),
             (
                 json!({"authType": ["BASIC"], "paramsOauth2ClientCredentials": oauth2}),
                 "paramsBasic",

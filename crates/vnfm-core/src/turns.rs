@@ -55,7 +55,10 @@ impl Turns {
     /// From now on so many at a time; 0: any number. Those that have their turn keep it.
     pub(crate) fn limit(&self, limit: usize) {
         self.limit.store(limit, Ordering::SeqCst);
-        let lines: Vec<_> = lock(&self.lines).values().filter_map(Weak::upgrade).collect();
+        let lines: Vec<_> = lock(&self.lines)
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect();
         for line in lines {
             line.serve();
         }
@@ -81,7 +84,10 @@ impl Turns {
             return line;
         }
         lines.retain(|_, line| line.strong_count() > 0);
-        let line = Arc::new(Line { limit: self.limit.clone(), state: Mutex::default() });
+        let line = Arc::new(Line {
+            limit: self.limit.clone(),
+            state: Mutex::default(),
+        });
         lines.insert(address.to_owned(), Arc::downgrade(&line));
         line
     }
@@ -93,7 +99,9 @@ impl Line {
         let limit = self.limit.load(Ordering::SeqCst);
         let mut state = lock(&self.state);
         while limit == 0 || state.having < limit {
-            let Some(slot) = state.waiting.pop_front() else { return };
+            let Some(slot) = state.waiting.pop_front() else {
+                return;
+            };
             state.having += 1;
             slot.has_turn.store(true, Ordering::SeqCst);
             slot.called.notify(usize::MAX);
@@ -105,7 +113,11 @@ impl Ticket {
     /// Its place in line, from 1; `None` once it has its turn.
     pub(crate) fn place(&self) -> Option<usize> {
         let state = lock(&self.line.state);
-        state.waiting.iter().position(|slot| Arc::ptr_eq(slot, &self.slot)).map(|place| place + 1)
+        state
+            .waiting
+            .iter()
+            .position(|slot| Arc::ptr_eq(slot, &self.slot))
+            .map(|place| place + 1)
     }
 
     /// Completes once it has its turn; meanwhile `told` hears its place, again and again, and may end the wait by
@@ -158,7 +170,11 @@ mod tests {
         let places =
             |all: &[super::Ticket]| all.iter().map(super::Ticket::place).collect::<Vec<_>>();
         assert_eq!(places(&all), [None, None, Some(1), Some(2), Some(3)]);
-        assert_eq!(turns.stand("b").place(), None, "another VIM has a line of its own");
+        assert_eq!(
+            turns.stand("b").place(),
+            None,
+            "another VIM has a line of its own"
+        );
         drop(all.remove(3)); // it went away before its turn
         drop(all.remove(0));
         assert_eq!(places(&all), [None, None, Some(1)]);

@@ -41,7 +41,10 @@ pub struct VimChange {
 impl VimChange {
     /// A registration of the VIM that this leads to.
     pub fn to(connection: VimConnectionInfo) -> Self {
-        Self { connection: SecretConnection(connection), ..Self::default() }
+        Self {
+            connection: SecretConnection(connection),
+            ..Self::default()
+        }
     }
 }
 
@@ -62,11 +65,15 @@ impl Engine {
         };
         let name = new.name.unwrap_or_else(|| id.clone());
         let policy = new.policy.map(sound).transpose()?;
-        let mut record = self.checked(tenant, (id, name), new.connection.0, None).await?;
+        let mut record = self
+            .checked(tenant, (id, name), new.connection.0, None)
+            .await?;
         record.vim.shared = new.shared.unwrap_or_default();
         record.vim.policy = policy.flatten();
         let shown = record.vim.clone();
-        self.store().write(None, vec![Change::AddVim(Box::new(record))]).await?;
+        self.store()
+            .write(None, vec![Change::AddVim(Box::new(record))])
+            .await?;
         Ok(shown)
     }
 
@@ -89,7 +96,9 @@ impl Engine {
         let new = change.connection.0;
         let mut given = new.access_info.clone();
         if !new.interface_info.is_empty() {
-            connection.interface_info.retain(|name, _| name == "endpoint");
+            connection
+                .interface_info
+                .retain(|name, _| name == "endpoint");
             connection.interface_info.extend(new.interface_info);
         }
         connection.extra.extend(new.extra);
@@ -98,17 +107,24 @@ impl Engine {
         }
         if let Some(password) = change.password {
             given.insert("password".to_owned(), password.reveal().into());
-            connection.access_info.insert("password".to_owned(), password.reveal().into());
+            connection
+                .access_info
+                .insert("password".to_owned(), password.reveal().into());
         }
         stays_where_it_belongs(&connection_of(&old), &connection, &given)
             .map_err(|why| Refusal::new(Why::Unprocessable, &LOGIN_ELSEWHERE, why))?;
-        let key = (old.vim.id.clone(), change.name.unwrap_or_else(|| old.vim.name.clone()));
+        let key = (
+            old.vim.id.clone(),
+            change.name.unwrap_or_else(|| old.vim.name.clone()),
+        );
         let mut record = self.checked(tenant, key, connection, Some(&old)).await?;
         record.version = old.version;
         record.vim.shared = change.shared.unwrap_or(old.vim.shared);
         record.vim.policy = policy.unwrap_or(old.vim.policy);
         let shown = record.vim.clone();
-        self.store().write(None, vec![Change::PutVim(Box::new(record))]).await?;
+        self.store()
+            .write(None, vec![Change::PutVim(Box::new(record))])
+            .await?;
         Ok(shown)
     }
 
@@ -119,8 +135,11 @@ impl Engine {
     /// Where the login is refused or nobody answers.
     pub async fn check_vim(&self, tenant: &str, id_or_name: &str) -> Result<VimReport, Refusal> {
         let record = self.store().vim(tenant, id_or_name).await?;
-        let (driver, _) =
-            self.parts.drivers.of(&record.vim.vim_type).map_err(Refusal::unprocessable)?;
+        let (driver, _) = self
+            .parts
+            .drivers
+            .of(&record.vim.vim_type)
+            .map_err(Refusal::unprocessable)?;
         let vim = AnyVim::registered(self, &record, (tenant, &record.vim.id));
         let report = driver.check(&vim).await.map_err(Refusal::unprocessable)?;
         remember(self, tenant, &vim, &report).await?;
@@ -134,7 +153,10 @@ impl Engine {
     /// Where the database does not answer.
     pub async fn vims(&self, tenant: &str) -> Result<Vec<Vim>, Refusal> {
         let all = self.store().vims(tenant).await?;
-        Ok(all.into_iter().map(|record| seen_by(tenant, record)).collect())
+        Ok(all
+            .into_iter()
+            .map(|record| seen_by(tenant, record))
+            .collect())
     }
 
     /// One VIM, by id or name.
@@ -152,7 +174,10 @@ impl Engine {
         if record.tenant == tenant {
             return Ok(record);
         }
-        let what = format!("VIM `{}` is another tenant's, which shares it", record.vim.name);
+        let what = format!(
+            "VIM `{}` is another tenant's, which shares it",
+            record.vim.name
+        );
         Err(Refusal::new(Why::Conflict, &SHARED, what))
     }
 
@@ -173,8 +198,15 @@ impl Engine {
         let audit = force
             .as_ref()
             .map(|act| act.audit(self, tenant, "vim delete --force", (&id, Some(name))));
-        let change = Change::RemoveVim { tenant: tenant.to_owned(), id, force: force.is_some() };
-        Ok(self.store().write(None, [Some(change), audit].into_iter().flatten().collect()).await?)
+        let change = Change::RemoveVim {
+            tenant: tenant.to_owned(),
+            id,
+            force: force.is_some(),
+        };
+        Ok(self
+            .store()
+            .write(None, [Some(change), audit].into_iter().flatten().collect())
+            .await?)
     }
 
     /// Registers, under another name, the cluster that an instance's hook made; its secret does not leave the server.
@@ -198,7 +230,11 @@ impl Engine {
             return Err(Refusal::new(Why::Conflict, &refusal::UNKNOWN_VIM, what));
         };
         let connection = SecretConnection(connection_of(record));
-        let new = VimChange { name: Some(name), connection, ..VimChange::default() };
+        let new = VimChange {
+            name: Some(name),
+            connection,
+            ..VimChange::default()
+        };
         self.register_vim(tenant, new).await
     }
 
@@ -211,10 +247,13 @@ impl Engine {
         old: Option<&VimRecord>,
     ) -> Result<VimRecord, Refusal> {
         let drivers = &self.parts.drivers;
-        let (driver, spelling) =
-            drivers.of(&connection.vim_type).map_err(Refusal::unprocessable)?;
+        let (driver, spelling) = drivers
+            .of(&connection.vim_type)
+            .map_err(Refusal::unprocessable)?;
         spelling.clone_into(&mut connection.vim_type);
-        driver.validate(&connection).map_err(Refusal::unprocessable)?;
+        driver
+            .validate(&connection)
+            .map_err(Refusal::unprocessable)?;
         let before = old.map(|old| old.vim.id.as_str());
         let vim = AnyVim::inline(self, (tenant, before), &name, connection.clone());
         let report = driver.check(&vim).await.map_err(Refusal::unprocessable)?;
@@ -253,7 +292,10 @@ fn sound(policy: VimPolicy) -> Result<Option<Box<VimPolicy>>, Refusal> {
 /// A VIM as a tenant sees it: of one that another tenant shares, not which instance registered it.
 fn seen_by(tenant: &str, record: VimRecord) -> Vim {
     let registered_by = record.vim.registered_by.filter(|_| record.tenant == tenant);
-    Vim { registered_by, ..record.vim }
+    Vim {
+        registered_by,
+        ..record.vim
+    }
 }
 
 fn connection_of(record: &VimRecord) -> VimConnectionInfo {
@@ -287,34 +329,61 @@ pub(crate) async fn of_connections(
     };
     let drivers = &engine.parts.drivers;
     let place = format!("vimConnectionInfo.{key}");
-    let Some(id) = given.vim_id.as_deref().filter(|_| given.access_info.is_empty()) else {
-        let (driver, spelling) = drivers.of(&given.vim_type).map_err(Refusal::unprocessable)?;
+    let Some(id) = given
+        .vim_id
+        .as_deref()
+        .filter(|_| given.access_info.is_empty())
+    else {
+        let (driver, spelling) = drivers
+            .of(&given.vim_type)
+            .map_err(Refusal::unprocessable)?;
         let mut connection = VimConnectionInfo::clone(given);
         spelling.clone_into(&mut connection.vim_type);
-        driver.validate(&connection).map_err(Refusal::unprocessable)?;
-        return Ok((AnyVim::inline(engine, (tenant, None), key, connection), driver.clone()));
+        driver
+            .validate(&connection)
+            .map_err(Refusal::unprocessable)?;
+        return Ok((
+            AnyVim::inline(engine, (tenant, None), key, connection),
+            driver.clone(),
+        ));
     };
     let record = match engine.store().vim(tenant, id).await {
         Err(StoreError::NotFound { .. }) => {
             let what = format!("{place}.vimId `{id}` is not in the registry");
-            return Err(Refusal::new(Why::Unprocessable, &refusal::UNKNOWN_VIM, what));
+            return Err(Refusal::new(
+                Why::Unprocessable,
+                &refusal::UNKNOWN_VIM,
+                what,
+            ));
         }
         found => found?,
     };
-    let (driver, spelling) = drivers.of(&record.vim.vim_type).map_err(Refusal::unprocessable)?;
+    let (driver, spelling) = drivers
+        .of(&record.vim.vim_type)
+        .map_err(Refusal::unprocessable)?;
     if !given.vim_type.is_empty()
-        && drivers.of(&given.vim_type).ok().is_none_or(|d| d.1 != spelling)
+        && drivers
+            .of(&given.vim_type)
+            .ok()
+            .is_none_or(|d| d.1 != spelling)
     {
         let (said, is) = (&given.vim_type, &record.vim.vim_type);
-        return Err(bad(format!("{place}.vimType is `{said}`, but VIM `{id}` is of type `{is}`")));
+        return Err(bad(format!(
+            "{place}.vimType is `{said}`, but VIM `{id}` is of type `{is}`"
+        )));
     }
-    Ok((AnyVim::registered(engine, &record, (tenant, key)), driver.clone()))
+    Ok((
+        AnyVim::registered(engine, &record, (tenant, key)),
+        driver.clone(),
+    ))
 }
 
 /// Makes `connections` name `vim` by its id and its type: a name can change, and a client that reads the instance need
 /// not know our registry.
 pub(crate) fn by_id(connections: &mut Connections, vim: &AnyVim) {
-    let Some(id) = vim.registered_id() else { return };
+    let Some(id) = vim.registered_id() else {
+        return;
+    };
     for connection in connections.values_mut() {
         connection.vim_id = Some(id.to_owned());
         if connection.vim_type.is_empty() {
@@ -332,7 +401,9 @@ pub(crate) async fn still_registered(
     engine: &Engine,
     instance: &InstanceRecord,
 ) -> Result<(), Refusal> {
-    let Some(deployment) = &instance.deployment else { return Ok(()) };
+    let Some(deployment) = &instance.deployment else {
+        return Ok(());
+    };
     match of_connections(engine, &instance.tenant, &deployment.vim_connection_info).await {
         Err(refusal) if refusal.code == &refusal::UNKNOWN_VIM => Err(refusal.hint(WAYS_BACK)),
         _ => Ok(()),
@@ -360,7 +431,9 @@ pub(crate) async fn remember(
     vim: &AnyVim,
     report: &VimReport,
 ) -> Result<(), StoreError> {
-    let Some(id) = vim.registered_id() else { return Ok(()) };
+    let Some(id) = vim.registered_id() else {
+        return Ok(());
+    };
     let mut record = engine.store().vim(tenant, id).await?;
     let known = (&record.vim.identity, record.vim.expires_at);
     if known == (&report.identity, report.expires_at) {
@@ -368,7 +441,11 @@ pub(crate) async fn remember(
     }
     record.vim.identity.clone_from(&report.identity);
     record.vim.expires_at = report.expires_at;
-    match engine.store().write(None, vec![Change::PutVim(Box::new(record))]).await {
+    match engine
+        .store()
+        .write(None, vec![Change::PutVim(Box::new(record))])
+        .await
+    {
         // Somebody else wrote it; the next check remembers.
         Err(StoreError::Changed { .. }) => Ok(()),
         outcome => outcome,
@@ -391,8 +468,11 @@ pub(crate) async fn register_for(
         extra: new.extra,
     };
     let key = (id.clone(), new.name);
-    let mut record =
-        op.engine.checked(op.tenant(), key, connection, None).await.map_err(as_port_error)?;
+    let mut record = op
+        .engine
+        .checked(op.tenant(), key, connection, None)
+        .await
+        .map_err(as_port_error)?;
     record.vim.registered_by = Some(instance_id.clone());
     let shown = Box::new(VimConnectionInfo {
         vim_id: Some(id.clone()),

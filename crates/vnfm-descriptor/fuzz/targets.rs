@@ -7,13 +7,19 @@ use zip::write::SimpleFileOptions;
 
 /// YAML to the model.
 pub(crate) fn vnfd(bytes: &[u8]) {
-    drop(Package::from_bytes(archive_of(&[("vnfd.yaml", bytes)]), &Limits::default()));
+    drop(Package::from_bytes(
+        archive_of(&[("vnfd.yaml", bytes)]),
+        &Limits::default(),
+    ));
 }
 
 /// The manifest, beside a descriptor that is right.
 pub(crate) fn manifest(bytes: &[u8]) {
     let files = [
-        ("vnfd.yaml", &b"tosca_definitions_version: tosca_simple_yaml_1_3\n"[..]),
+        (
+            "vnfd.yaml",
+            &b"tosca_definitions_version: tosca_simple_yaml_1_3\n"[..],
+        ),
         ("vnfd.mf", bytes),
     ];
     drop(Package::from_bytes(archive_of(&files), &Limits::default()));

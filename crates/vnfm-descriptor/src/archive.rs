@@ -129,7 +129,10 @@ impl Archive {
         match crate::pack::pack(path, limits) {
             Ok(bytes) => Archive::bytes(bytes.into(), limits, sink),
             Err(findings) => {
-                findings.as_slice().iter().for_each(|finding| sink.add(finding.clone()));
+                findings
+                    .as_slice()
+                    .iter()
+                    .for_each(|finding| sink.add(finding.clone()));
                 None
             }
         }
@@ -171,7 +174,10 @@ impl Archive {
         let mut bytes = Vec::new();
         let taken = self.with(path, |file| file.take(limit + 1).read_to_end(&mut bytes))?;
         if taken as u64 > limit {
-            Err(ReadError::TooLarge { path: path.to_owned(), limit })
+            Err(ReadError::TooLarge {
+                path: path.to_owned(),
+                limit,
+            })
         } else {
             Ok(bytes)
         }
@@ -179,11 +185,18 @@ impl Archive {
 
     /// The size of a file as the archive states it; who reads it to the end knows better.
     pub(crate) fn stated_size(&self, path: &str) -> Result<u64, ReadError> {
-        let failed = |reason: String| ReadError::Io { path: path.to_owned(), reason };
+        let failed = |reason: String| ReadError::Io {
+            path: path.to_owned(),
+            reason,
+        };
         let index = self.entries.get(path);
-        let index = *index.ok_or_else(|| ReadError::NotFound { path: path.to_owned() })?;
+        let index = *index.ok_or_else(|| ReadError::NotFound {
+            path: path.to_owned(),
+        })?;
         let mut zip = self.zip.clone();
-        let entry = zip.by_index_raw(index).map_err(|error| failed(error.to_string()))?;
+        let entry = zip
+            .by_index_raw(index)
+            .map_err(|error| failed(error.to_string()))?;
         Ok(entry.size())
     }
 
@@ -194,10 +207,14 @@ impl Archive {
         most: u64,
         to: &mut dyn Write,
     ) -> Result<u64, ReadError> {
-        let copied =
-            self.with(path, |file| io::copy(&mut file.take(most.saturating_add(1)), to))?;
+        let copied = self.with(path, |file| {
+            io::copy(&mut file.take(most.saturating_add(1)), to)
+        })?;
         if copied > most {
-            return Err(ReadError::TooLarge { path: path.to_owned(), limit: most });
+            return Err(ReadError::TooLarge {
+                path: path.to_owned(),
+                limit: most,
+            });
         }
         Ok(copied)
     }
@@ -212,15 +229,24 @@ impl Archive {
         path: &str,
         act: impl FnOnce(&mut dyn Read) -> io::Result<T>,
     ) -> Result<T, ReadError> {
-        let normal =
-            normalise(path).map_err(|source| ReadError::Path { path: path.to_owned(), source })?;
+        let normal = normalise(path).map_err(|source| ReadError::Path {
+            path: path.to_owned(),
+            source,
+        })?;
         let index = *self
             .entries
             .get(&normal)
-            .ok_or_else(|| ReadError::NotFound { path: path.to_owned() })?;
-        let failed = |reason: String| ReadError::Io { path: path.to_owned(), reason };
+            .ok_or_else(|| ReadError::NotFound {
+                path: path.to_owned(),
+            })?;
+        let failed = |reason: String| ReadError::Io {
+            path: path.to_owned(),
+            reason,
+        };
         let mut zip = self.zip.clone();
-        let mut file = zip.by_index(index).map_err(|error| failed(error.to_string()))?;
+        let mut file = zip
+            .by_index(index)
+            .map_err(|error| failed(error.to_string()))?;
         act(&mut file).map_err(|error| failed(error.to_string()))
     }
 
@@ -282,12 +308,18 @@ fn names(zip: &mut Zip, limits: &Limits, sink: &mut Sink) -> BTreeMap<String, us
     let mut entries = BTreeMap::new();
     let mut folded: BTreeMap<String, String> = BTreeMap::new();
     for index in 0..zip.len() {
-        let Some((name, normal)) = entry(zip, index, limits, sink) else { continue };
+        let Some((name, normal)) = entry(zip, index, limits, sink) else {
+            continue;
+        };
         if let Some(other) = folded.insert(crate::path::folded(&normal), name.clone()) {
             let message = format!(
                 "`{other}` has the same name, but for case or the way its characters are written"
             );
-            sink.add(Finding::new(codes::ZIP_DUPLICATE, Span::file(&name), message));
+            sink.add(Finding::new(
+                codes::ZIP_DUPLICATE,
+                Span::file(&name),
+                message,
+            ));
         }
         entries.insert(normal, index);
     }
@@ -324,12 +356,17 @@ fn entry(
     let refuse = |code, message: String| Finding::new(code, Span::file(&name), message);
     let kind = entry.unix_mode().map_or(0, |mode| mode & 0o170_000);
     if entry.is_symlink() || !matches!(kind, 0 | 0o100_000 | 0o040_000) {
-        let finding =
-            refuse(codes::ZIP_SYMLINK, "the entry is a symbolic link or a special file".to_owned());
+        let finding = refuse(
+            codes::ZIP_SYMLINK,
+            "the entry is a symbolic link or a special file".to_owned(),
+        );
         sink.add(finding.hint("put the file itself there"));
     }
     if entry.encrypted() {
-        sink.add(refuse(codes::ZIP_ENCRYPTED, "the entry is encrypted".to_owned()));
+        sink.add(refuse(
+            codes::ZIP_ENCRYPTED,
+            "the entry is encrypted".to_owned(),
+        ));
     }
     if name.len() > limits.path_bytes {
         sink.add(refuse(
@@ -407,14 +444,20 @@ fn behind_the_end(bytes: &Bytes) -> Option<u64> {
 }
 
 pub(crate) fn cannot_read(path: &Path, error: &io::Error) -> Finding {
-    Finding::new(codes::IO, None, format!("cannot read `{}`: {error}", path.display()))
+    Finding::new(
+        codes::IO,
+        None,
+        format!("cannot read `{}`: {error}", path.display()),
+    )
 }
 
 /// Bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing into a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            // Writing into a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }

@@ -29,7 +29,13 @@ const PIECE: usize = 128 << 10;
 impl Bytes {
     /// A reader at the beginning.
     pub(crate) fn reader(&self) -> Reader {
-        Reader { bytes: self.clone(), file: None, at: 0, held: Vec::new(), from: 0 }
+        Reader {
+            bytes: self.clone(),
+            file: None,
+            at: 0,
+            held: Vec::new(),
+            from: 0,
+        }
     }
 
     /// How many there are.
@@ -76,7 +82,10 @@ pub(crate) struct Reader {
 
 impl Clone for Reader {
     fn clone(&self) -> Self {
-        Reader { at: self.at, ..self.bytes.reader() }
+        Reader {
+            at: self.at,
+            ..self.bytes.reader()
+        }
     }
 }
 
@@ -93,7 +102,10 @@ impl Read for Reader {
 
 impl Reader {
     fn read_file(&mut self, path: &Path, buffer: &mut [u8]) -> io::Result<usize> {
-        let held = self.at.checked_sub(self.from).map_or(0, |at| copied(&self.held, at, buffer));
+        let held = self
+            .at
+            .checked_sub(self.from)
+            .map_or(0, |at| copied(&self.held, at, buffer));
         if held > 0 || buffer.is_empty() {
             return Ok(held);
         }
@@ -115,7 +127,10 @@ impl Reader {
 
 /// Copies from `at` on; how many bytes that were.
 fn copied(bytes: &[u8], at: u64, buffer: &mut [u8]) -> usize {
-    let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+    let rest = usize::try_from(at)
+        .ok()
+        .and_then(|at| bytes.get(at..))
+        .unwrap_or_default();
     let count = rest.len().min(buffer.len());
     buffer[..count].copy_from_slice(&rest[..count]);
     count
@@ -152,20 +167,37 @@ mod tests {
         let (_file, sources) = both(&all);
         for source in &sources {
             let mut reader = source.reader();
-            for (at, count) in [(0, 4), (3, 40_000), (32_764, 8), (32_768, 8), (2, 4), (399_998, 8)]
-            {
+            for (at, count) in [
+                (0, 4),
+                (3, 40_000),
+                (32_764, 8),
+                (32_768, 8),
+                (2, 4),
+                (399_998, 8),
+            ] {
                 reader.seek(SeekFrom::Start(at as u64)).unwrap();
                 let mut found = vec![0; count];
                 let mut taken = 0;
                 while let Ok(more @ 1..) = reader.read(&mut found[taken..]) {
                     taken += more;
                 }
-                assert_eq!(found[..taken], all[at..all.len().min(at + count)], "{count} at {at}");
+                assert_eq!(
+                    found[..taken],
+                    all[at..all.len().min(at + count)],
+                    "{count} at {at}"
+                );
             }
-            assert_eq!(reader.seek(SeekFrom::End(-4)).unwrap(), all.len() as u64 - 4);
+            assert_eq!(
+                reader.seek(SeekFrom::End(-4)).unwrap(),
+                all.len() as u64 - 4
+            );
             let mut rest = Vec::new();
             reader.clone().read_to_end(&mut rest).unwrap();
-            assert_eq!(rest, all[all.len() - 4..], "a clone stands where it was made");
+            assert_eq!(
+                rest,
+                all[all.len() - 4..],
+                "a clone stands where it was made"
+            );
             assert!(reader.seek(SeekFrom::Current(i64::MIN)).is_err());
             assert_eq!(source.tail(6).unwrap(), all[all.len() - 6..]);
             assert_eq!(source.tail(1 << 40).unwrap(), all);

@@ -41,12 +41,18 @@ pub(crate) fn read(packed: &[u8], limits: &Limits) -> Result<Chart, String> {
     let mut sink = Sink::default();
     let Some(node) = parse(&text, FILE, limits, &mut sink) else {
         let findings = sink.all();
-        let why = findings.first().map(ToString::to_string).unwrap_or_default();
+        let why = findings
+            .first()
+            .map(ToString::to_string)
+            .unwrap_or_default();
         return Err(format!("its `{FILE}` cannot be read: {why}"));
     };
     let text = |key: &str| node.get(key).and_then(Node::as_str).map(str::to_owned);
     let needed = |key: &str| text(key).ok_or_else(|| format!("its `{FILE}` has no `{key}`"));
-    let dependencies = node.get("dependencies").map(Node::items).unwrap_or_default();
+    let dependencies = node
+        .get("dependencies")
+        .map(Node::items)
+        .unwrap_or_default();
     let name = |one: &Node| one.get("name").and_then(Node::as_str).map(str::to_owned);
     Ok(Chart {
         api_version: needed("apiVersion")?,
@@ -93,7 +99,10 @@ fn chart_yaml(packed: &[u8], limits: &Limits) -> Result<String, String> {
 
 /// Whether a header is that of `<folder>/Chart.yaml`, a file.
 fn is_chart_yaml(header: &[u8; BLOCK]) -> bool {
-    let name = header[..100].split(|byte| *byte == 0).next().unwrap_or_default();
+    let name = header[..100]
+        .split(|byte| *byte == 0)
+        .next()
+        .unwrap_or_default();
     let name = name.strip_prefix(b"./").unwrap_or(name);
     let regular = matches!(header[156], 0 | b'0');
     let parts: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
@@ -103,7 +112,11 @@ fn is_chart_yaml(header: &[u8; BLOCK]) -> bool {
 /// A number as tar writes it: octal digits, with blanks or zeros around.
 fn octal(field: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(field).ok()?.trim_matches(['\0', ' ']);
-    if text.is_empty() { Some(0) } else { u64::from_str_radix(text, 8).ok() }
+    if text.is_empty() {
+        Some(0)
+    } else {
+        u64::from_str_radix(text, 8).ok()
+    }
 }
 
 #[cfg(test)]
@@ -150,9 +163,15 @@ mod tests {
             ("web/Chart.yaml", WEB.as_bytes()),
         ];
         let chart = of(&packed(&tar(&files))).unwrap();
-        assert_eq!((chart.name.as_str(), chart.version.as_str()), ("web", "1.10.0"));
+        assert_eq!(
+            (chart.name.as_str(), chart.version.as_str()),
+            ("web", "1.10.0")
+        );
         assert_eq!(chart.app_version.as_deref(), Some("1"));
-        assert_eq!((chart.library, chart.dependencies), (false, vec!["redis".to_owned()]));
+        assert_eq!(
+            (chart.library, chart.dependencies),
+            (false, vec!["redis".to_owned()])
+        );
     }
 
     #[test]
@@ -166,9 +185,18 @@ mod tests {
             (b"apiVersion: v2, name: web".to_vec(), "no gzipped tar"),
             (Vec::new(), "`Chart.yaml`"),
             (packed(b"text"), "no folder with a `Chart.yaml`"),
-            (one("Chart.yaml", WEB.as_bytes()), "no folder with a `Chart.yaml`"),
-            (one("web/values.yaml", b"a: 1"), "no folder with a `Chart.yaml`"),
-            (one("web/Chart.yaml", b"apiVersion: v2\nversion: 1.0.0\n"), "has no `name`"),
+            (
+                one("Chart.yaml", WEB.as_bytes()),
+                "no folder with a `Chart.yaml`",
+            ),
+            (
+                one("web/values.yaml", b"a: 1"),
+                "no folder with a `Chart.yaml`",
+            ),
+            (
+                one("web/Chart.yaml", b"apiVersion: v2\nversion: 1.0.0\n"),
+                "has no `name`",
+            ),
             (one("web/Chart.yaml", b"a: [1\n"), "cannot be read"),
             (one("web/Chart.yaml", b"\xff"), "cannot be read"),
             (packed(&bent), "a size in it is no number"),

@@ -40,8 +40,14 @@ impl External {
         };
         let uri = &source.source;
         let scheme = uri.split("://").next().unwrap_or_default();
-        if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
-            return wrong(format!("`{uri}` cannot be fetched"), "http and https can be");
+        if !["http", "https"]
+            .iter()
+            .any(|known| scheme.eq_ignore_ascii_case(known))
+        {
+            return wrong(
+                format!("`{uri}` cannot be fetched"),
+                "http and https can be",
+            );
         }
         let (Some(algorithm), Some(hash)) = (&source.algorithm, &source.hash) else {
             let message = format!("`{uri}` is outside of the package, and its hash is not stated");
@@ -58,13 +64,20 @@ impl External {
             return wrong(message, "`sha256sum` prints one");
         }
         let hash = hash.to_ascii_lowercase();
-        Some(External { uri: uri.clone(), algorithm: known.name(), hash })
+        Some(External {
+            uri: uri.clone(),
+            algorithm: known.name(),
+            hash,
+        })
     }
 
     /// Begins to hash what arrives.
     pub fn arriving(&self) -> Arriving {
         let algorithm = Algorithm::named(self.algorithm).unwrap_or(Algorithm::Sha256);
-        Arriving { hash: algorithm.hasher(), expected: self.hash.clone() }
+        Arriving {
+            hash: algorithm.hasher(),
+            expected: self.hash.clone(),
+        }
     }
 
     /// Whether this file is the artifact.
@@ -72,7 +85,10 @@ impl External {
     /// # Errors
     /// It cannot be read, or has another hash.
     pub fn check(&self, file: &Path) -> Result<(), ReadError> {
-        let failed = |reason: String| ReadError::Io { path: self.uri.clone(), reason };
+        let failed = |reason: String| ReadError::Io {
+            path: self.uri.clone(),
+            reason,
+        };
         let told = |error: io::Error| failed(format!("`{}`: {error}", file.display()));
         let mut from = File::open(file).map_err(told)?;
         let mut arriving = self.arriving();
@@ -83,7 +99,9 @@ impl External {
                 count => arriving.take(&buffer[..count]),
             }
         }
-        arriving.end().map_err(|real| failed(format!("its hash is {real}")))
+        arriving
+            .end()
+            .map_err(|real| failed(format!("its hash is {real}")))
     }
 }
 
@@ -99,7 +117,11 @@ impl Arriving {
     /// The hash that it has, where that is another one than the manifest states.
     pub fn end(self) -> Result<(), String> {
         let real = hex(&self.hash.finalize());
-        if real == self.expected { Ok(()) } else { Err(real) }
+        if real == self.expected {
+            Ok(())
+        } else {
+            Err(real)
+        }
     }
 }
 
@@ -128,7 +150,10 @@ pub(crate) fn copy(
     let from = File::open(file).map_err(failed)?;
     let copied = io::copy(&mut from.take(most.saturating_add(1)), to).map_err(failed)?;
     if copied > most {
-        return Err(ReadError::TooLarge { path: uri.to_owned(), limit: most });
+        return Err(ReadError::TooLarge {
+            path: uri.to_owned(),
+            limit: most,
+        });
     }
     Ok(copied)
 }

@@ -25,12 +25,20 @@ pub struct Span {
 impl Span {
     /// The file as a whole.
     pub fn file(path: &str) -> Self {
-        Span { file: Arc::from(path), line: 0, column: 0 }
+        Span {
+            file: Arc::from(path),
+            line: 0,
+            column: 0,
+        }
     }
 
     /// A line of a file that is not YAML.
     pub fn line(path: &str, line: usize) -> Self {
-        Span { file: Arc::from(path), line, column: 1 }
+        Span {
+            file: Arc::from(path),
+            line,
+            column: 1,
+        }
     }
 }
 
@@ -76,8 +84,18 @@ impl Finding {
         span: impl Into<Option<Span>>,
         message: impl Into<String>,
     ) -> Self {
-        let severity = if code.starts_with('W') { Severity::Warning } else { Severity::Error };
-        Finding { code, severity, span: span.into(), message: message.into(), hint: None }
+        let severity = if code.starts_with('W') {
+            Severity::Warning
+        } else {
+            Severity::Error
+        };
+        Finding {
+            code,
+            severity,
+            span: span.into(),
+            message: message.into(),
+            hint: None,
+        }
     }
 
     /// Adds what to do about it.
@@ -132,7 +150,9 @@ impl Findings {
 
     /// The findings that refuse the package.
     pub fn errors(&self) -> impl Iterator<Item = &Finding> {
-        self.0.iter().filter(|finding| finding.severity == Severity::Error)
+        self.0
+            .iter()
+            .filter(|finding| finding.severity == Severity::Error)
     }
 }
 
@@ -184,12 +204,16 @@ impl Sink {
 
     /// Whether one of the findings refuses the package.
     pub(crate) fn failed(&self) -> bool {
-        self.findings.iter().any(|finding| finding.severity == Severity::Error)
+        self.findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Error)
     }
 
     /// Whether there is a finding of one of these codes.
     pub(crate) fn has(&self, codes: &[&str]) -> bool {
-        self.findings.iter().any(|finding| codes.contains(&finding.code))
+        self.findings
+            .iter()
+            .any(|finding| codes.contains(&finding.code))
     }
 
     /// Everything, in the order of the files, without what only follows from something else.
@@ -204,7 +228,11 @@ impl Sink {
     pub(crate) fn finish(self) -> Result<Vec<Finding>, Findings> {
         let failed = self.failed();
         let findings = self.all();
-        if failed { Err(Findings(findings)) } else { Ok(findings) }
+        if failed {
+            Err(Findings(findings))
+        } else {
+            Ok(findings)
+        }
     }
 }
 
@@ -379,7 +407,11 @@ mod tests {
 
     #[test]
     fn a_finding_reads_like_a_compilers() {
-        let span = Span { file: Arc::from("Definitions/vnfd.yaml"), line: 41, column: 5 };
+        let span = Span {
+            file: Arc::from("Definitions/vnfd.yaml"),
+            line: 41,
+            column: 5,
+        };
         let finding = Finding::new(codes::NODE_UNKNOWN, span, "no node template `workerNod`")
             .did_you_mean("workerNod", ["workerNode", "masterNode"]);
         assert_eq!(
@@ -392,7 +424,11 @@ mod tests {
     fn codes_are_unique_and_say_how_grave_they_are() {
         let mut seen = std::collections::BTreeSet::new();
         for code in CODES {
-            assert!(code.code.starts_with("E-") || code.code.starts_with("W-"), "{}", code.code);
+            assert!(
+                code.code.starts_with("E-") || code.code.starts_with("W-"),
+                "{}",
+                code.code
+            );
             assert!(seen.insert(code.code), "{} twice", code.code);
             assert!(code.meaning.ends_with('.'), "{}", code.code);
         }

@@ -132,13 +132,22 @@ impl HotExpression {
                 near.unwrap_or_else(|| format!("known: {}", names.join(", "))),
             ))
         };
-        let vdu =
-            |name: &str| known("VDU", name, flavour.vdus.keys().map(String::as_str).collect());
+        let vdu = |name: &str| {
+            known(
+                "VDU",
+                name,
+                flavour.vdus.keys().map(String::as_str).collect(),
+            )
+        };
         let cp = |name: &str| {
             known(
                 "external CP",
                 name,
-                flavour.external_cps.iter().map(|cp| cp.cpd_id.as_str()).collect(),
+                flavour
+                    .external_cps
+                    .iter()
+                    .map(|cp| cp.cpd_id.as_str())
+                    .collect(),
             )
         };
         match words.as_slice() {
@@ -155,10 +164,12 @@ impl HotExpression {
                 flavour.virtual_links.keys().map(String::as_str).collect(),
             )
             .map(Self::VirtualLinkCidr),
-            ["storage", name, "size"] => {
-                known("storage", name, flavour.storages.keys().map(String::as_str).collect())
-                    .map(Self::StorageSize)
-            }
+            ["storage", name, "size"] => known(
+                "storage",
+                name,
+                flavour.storages.keys().map(String::as_str).collect(),
+            )
+            .map(Self::StorageSize),
             ["additionalParams", keys @ ..] if !keys.is_empty() => {
                 Ok(Self::AdditionalParam(keys.iter().map(owned).collect()))
             }
@@ -242,7 +253,9 @@ impl HotSource<'_> {
         let here = folder(&template);
         let mut files = BTreeMap::new();
         for path in below.into_iter().filter(|path| **path != template) {
-            files.entry(base(path).to_owned()).or_insert_with(|| path.clone());
+            files
+                .entry(base(path).to_owned())
+                .or_insert_with(|| path.clone());
             if let Some(relative) = path.strip_prefix(&format!("{here}/")) {
                 files.insert(relative.to_owned(), path.clone());
             }
@@ -254,24 +267,47 @@ impl HotSource<'_> {
                     .iter()
                     .filter(|p| p.name == "nfv")
                     .map(|p| {
-                        (p.name.clone(), HotBinding { from: HotExpression::Nfv, default: None })
+                        (
+                            p.name.clone(),
+                            HotBinding {
+                                from: HotExpression::Nfv,
+                                default: None,
+                            },
+                        )
                     })
                     .collect(),
             ),
         };
-        let named = |name: &str| mapping.and_then(|node| node.at(&["parameters", name])).is_some();
+        let named = |name: &str| {
+            mapping
+                .and_then(|node| node.at(&["parameters", name]))
+                .is_some()
+        };
         let filled = |name: &str| named(name) || parameters.0.contains_key(name);
-        for parameter in declared.iter().filter(|p| !p.has_default && !filled(&p.name)) {
-            let message = format!("nothing fills parameter `{}` of `{template}`", parameter.name);
+        for parameter in declared
+            .iter()
+            .filter(|p| !p.has_default && !filled(&p.name))
+        {
+            let message = format!(
+                "nothing fills parameter `{}` of `{template}`",
+                parameter.name
+            );
             let finding = Finding::new(codes::HOT_UNMAPPED, Span::file(&template), message);
             sink.add(finding.hint(format!("add it to `parameters` in `{PARAMETERS_FILE}`")));
         }
-        Some(BaseHot { template, files, declared, parameters })
+        Some(BaseHot {
+            template,
+            files,
+            declared,
+            parameters,
+        })
     }
 
     fn named_template(&self, named: &Node, sink: &mut Sink) -> Option<String> {
         let text = crate::shape::text(named, "`template`", sink)?;
-        let found = crate::path::normalise(&text).ok().filter(|path| self.paths.contains(path));
+        let found = crate::path::normalise(&text)
+            .ok()
+            .filter(|path| self.paths.contains(path));
         if found.is_none() {
             let finding = Finding::new(
                 codes::HOT,
@@ -286,8 +322,11 @@ impl HotSource<'_> {
 
 /// The template that lies directly in the flavour's folder.
 fn only_top(root: &str, below: &[&String], sink: &mut Sink) -> Option<String> {
-    let tops: Vec<&str> =
-        below.iter().map(|path| path.as_str()).filter(|path| folder(path) == root).collect();
+    let tops: Vec<&str> = below
+        .iter()
+        .map(|path| path.as_str())
+        .filter(|path| folder(path) == root)
+        .collect();
     if let [only] = tops.as_slice() {
         return Some((*only).to_owned());
     }
@@ -313,7 +352,11 @@ fn declared(node: &Node, template: &str, sink: &mut Sink) -> Vec<HotParameter> {
     }
     let parameter = |(name, node): (&str, &Node)| HotParameter {
         name: name.to_owned(),
-        kind: node.get("type").and_then(Node::as_str).unwrap_or("string").to_owned(),
+        kind: node
+            .get("type")
+            .and_then(Node::as_str)
+            .unwrap_or("string")
+            .to_owned(),
         has_default: node.named().any(|(key, _)| key == "default"),
         hidden: node.get("hidden").and_then(Node::as_bool).unwrap_or(false),
     };
@@ -329,7 +372,9 @@ fn bindings(
     sink: &mut Sink,
 ) -> HotParameters {
     let mut bindings = BTreeMap::new();
-    let Some(node) = node else { return HotParameters::default() };
+    let Some(node) = node else {
+        return HotParameters::default();
+    };
     for (key, value) in crate::shape::mapping(node, "`parameters`", sink) {
         let name = key.as_str().unwrap_or("~");
         if !declared.iter().any(|parameter| parameter.name == name) {
@@ -338,10 +383,10 @@ fn bindings(
                 key.span.clone(),
                 format!("the Base HOT declares no parameter `{name}`"),
             );
-            sink.add(
-                finding
-                    .did_you_mean(name, declared.iter().map(|parameter| parameter.name.as_str())),
-            );
+            sink.add(finding.did_you_mean(
+                name,
+                declared.iter().map(|parameter| parameter.name.as_str()),
+            ));
         }
         if let Some(binding) = binding(value, flavour, sink) {
             bindings.insert(name.to_owned(), binding);
@@ -353,9 +398,15 @@ fn bindings(
 fn binding(node: &Node, flavour: &Flavour, sink: &mut Sink) -> Option<HotBinding> {
     if let Some(value) = node.get("value") {
         crate::shape::keys(node, &["value"], "a literal", sink);
-        return Some(HotBinding { from: HotExpression::Literal(value.to_json()), default: None });
+        return Some(HotBinding {
+            from: HotExpression::Literal(value.to_json()),
+            default: None,
+        });
     }
-    let default = node.named().find(|(key, _)| *key == "default").map(|(_, value)| value.to_json());
+    let default = node
+        .named()
+        .find(|(key, _)| *key == "default")
+        .map(|(_, value)| value.to_json());
     let expression = match node.get("from") {
         Some(from) => {
             crate::shape::keys(node, &["from", "default"], "a binding", sink);

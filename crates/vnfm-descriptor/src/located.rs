@@ -32,7 +32,10 @@ impl Located {
         let mut errors = sink.all();
         errors.retain(|finding| finding.severity == Severity::Error);
         let located = node.map(|node| {
-            let mut located = Self { value: node.to_json(), places: BTreeMap::new() };
+            let mut located = Self {
+                value: node.to_json(),
+                places: BTreeMap::new(),
+            };
             located.note(String::new(), None, &node);
             located
         });
@@ -46,7 +49,9 @@ impl Located {
 
     /// Where the key of the part at a JSON pointer begins.
     pub fn key_at(&self, pointer: &str) -> Option<&Span> {
-        self.places.get(pointer).and_then(|place| place.key.as_ref())
+        self.places
+            .get(pointer)
+            .and_then(|place| place.key.as_ref())
     }
 
     fn note(&mut self, pointer: String, key: Option<&Span>, node: &Node) {
@@ -60,11 +65,18 @@ impl Located {
             Value::Mapping(entries) => {
                 for (key, value) in entries {
                     let name = key.as_str().unwrap_or("null");
-                    self.note(format!("{pointer}/{}", escaped(name)), Some(&key.span), value);
+                    self.note(
+                        format!("{pointer}/{}", escaped(name)),
+                        Some(&key.span),
+                        value,
+                    );
                 }
             }
         }
-        let place = Place { key: key.cloned(), value: node.span.clone() };
+        let place = Place {
+            key: key.cloned(),
+            value: node.span.clone(),
+        };
         self.places.insert(pointer, place);
     }
 }
@@ -95,7 +107,10 @@ mod tests {
     fn what_is_wrong_with_the_text_is_found() {
         let (located, errors) = Located::read("a: 1\na: 2\n", "f.yaml");
         assert_eq!(located.unwrap().value["a"], 1);
-        assert!(errors[0].to_string().starts_with("f.yaml:2:1: "), "{errors:?}");
+        assert!(
+            errors[0].to_string().starts_with("f.yaml:2:1: "),
+            "{errors:?}"
+        );
         let (located, errors) = Located::read("a: [\n", "f.yaml");
         assert!(located.is_none());
         assert_eq!(errors.len(), 1);

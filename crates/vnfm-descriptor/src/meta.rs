@@ -68,7 +68,11 @@ pub(crate) fn read(
     limit: u64,
     sink: &mut Sink,
 ) -> Option<(Meta, BTreeMap<String, Expected>)> {
-    let Named { entry, manifest: named, certificate } = entry(archive, limit, sink)?;
+    let Named {
+        entry,
+        manifest: named,
+        certificate,
+    } = entry(archive, limit, sink)?;
     let manifest = manifest_path(archive, &entry, named, sink);
     if manifest.is_none() && !sink.failed() {
         sink.add(
@@ -77,23 +81,49 @@ pub(crate) fn read(
         );
     }
     let manifest = manifest.and_then(|path| {
-        Some(parse(&path, &text(archive, &path, limit, codes::MANIFEST, sink)?, sink))
+        Some(parse(
+            &path,
+            &text(archive, &path, limit, codes::MANIFEST, sink)?,
+            sink,
+        ))
     });
-    let expected =
-        manifest.as_ref().map(|manifest| expected(manifest, archive, sink)).unwrap_or_default();
-    let externals = manifest.as_ref().map(|manifest| externals(manifest, sink)).unwrap_or_default();
-    archive.name_externals(externals.iter().map(|external| external.uri.clone()).collect());
-    let certificate =
-        certificate.or_else(|| Some(certificate_of(&manifest.as_ref()?.path))).and_then(|path| {
+    let expected = manifest
+        .as_ref()
+        .map(|manifest| expected(manifest, archive, sink))
+        .unwrap_or_default();
+    let externals = manifest
+        .as_ref()
+        .map(|manifest| externals(manifest, sink))
+        .unwrap_or_default();
+    archive.name_externals(
+        externals
+            .iter()
+            .map(|external| external.uri.clone())
+            .collect(),
+    );
+    let certificate = certificate
+        .or_else(|| Some(certificate_of(&manifest.as_ref()?.path)))
+        .and_then(|path| {
             let path = normalise(&path).ok()?;
             archive.has(&path).then_some(path)
         });
-    Some((Meta { entry, manifest, externals, certificate }, expected))
+    Some((
+        Meta {
+            entry,
+            manifest,
+            externals,
+            certificate,
+        },
+        expected,
+    ))
 }
 
 /// Where the certificate lies that signed a manifest, if it lies beside it (SOL004 4.3.6).
 fn certificate_of(manifest: &str) -> String {
-    format!("{}.cert", manifest.rsplit_once('.').map_or(manifest, |(stem, _)| stem))
+    format!(
+        "{}.cert",
+        manifest.rsplit_once('.').map_or(manifest, |(stem, _)| stem)
+    )
 }
 
 /// What `TOSCA.meta` names.
@@ -111,12 +141,18 @@ fn entry(archive: &Archive, limit: u64, sink: &mut Sink) -> Option<Named> {
         .map(str::to_owned)
     else {
         let entry = root_yaml(archive, sink)?;
-        return Some(Named { entry, manifest: None, certificate: None });
+        return Some(Named {
+            entry,
+            manifest: None,
+            certificate: None,
+        });
     };
     let text = text(archive, &meta, limit, codes::META, sink)?;
     let block = first_block(&text);
     let find = |names: &[&str]| {
-        block.iter().find(|(key, _, _)| names.iter().any(|name| key.eq_ignore_ascii_case(name)))
+        block
+            .iter()
+            .find(|(key, _, _)| names.iter().any(|name| key.eq_ignore_ascii_case(name)))
     };
     let Some((_, value, line)) = find(&["Entry-Definitions"]) else {
         sink.add(
@@ -138,14 +174,21 @@ fn entry(archive: &Archive, limit: u64, sink: &mut Sink) -> Option<Named> {
         .map(|(_, value, line)| (value.clone(), Span::line(&meta, *line)));
     let certificate = find(&["ETSI-Entry-Certificate", "Entry-Certificate"]);
     let certificate = certificate.map(|(_, value, _)| value.clone());
-    Some(Named { entry: path?, manifest: named, certificate })
+    Some(Named {
+        entry: path?,
+        manifest: named,
+        certificate,
+    })
 }
 
 /// Without `TOSCA.meta`: the one YAML file at the root.
 fn root_yaml(archive: &Archive, sink: &mut Sink) -> Option<String> {
     let yaml = |path: &&str| has_extension(path, &["yaml", "yml"]);
-    let roots: Vec<&str> =
-        archive.paths().filter(|path| folder(path).is_empty()).filter(yaml).collect();
+    let roots: Vec<&str> = archive
+        .paths()
+        .filter(|path| folder(path).is_empty())
+        .filter(yaml)
+        .collect();
     if let [only] = roots.as_slice() {
         return Some((*only).to_owned());
     }
@@ -252,12 +295,16 @@ fn parse(path: &str, text: &str, sink: &mut Sink) -> Manifest {
             sink.add(finding.hint("its hashes are"));
             break;
         }
-        let Some((key, value)) =
-            line.split_once(':').map(|(key, value)| (key.trim(), value.trim()))
+        let Some((key, value)) = line
+            .split_once(':')
+            .map(|(key, value)| (key.trim(), value.trim()))
         else {
             continue;
         };
-        match (key.to_ascii_lowercase().as_str(), manifest.sources.last_mut()) {
+        match (
+            key.to_ascii_lowercase().as_str(),
+            manifest.sources.last_mut(),
+        ) {
             ("metadata", _) if value.is_empty() => in_metadata = true,
             ("source", _) => {
                 in_metadata = false;
@@ -282,7 +329,10 @@ fn parse(path: &str, text: &str, sink: &mut Sink) -> Manifest {
 }
 
 fn externals(manifest: &Manifest, sink: &mut Sink) -> Vec<External> {
-    let outside = manifest.sources.iter().filter(|source| source.is_external());
+    let outside = manifest
+        .sources
+        .iter()
+        .filter(|source| source.is_external());
     outside
         .filter_map(|source| {
             External::named(source, &Span::line(&manifest.path, source.line), sink)
@@ -297,11 +347,17 @@ fn expected(manifest: &Manifest, archive: &Archive, sink: &mut Sink) -> BTreeMap
         if source.is_external() {
             continue;
         }
-        let Some(path) = normalise(&source.source).ok().filter(|path| archive.has(path)) else {
+        let Some(path) = normalise(&source.source)
+            .ok()
+            .filter(|path| archive.has(path))
+        else {
             let finding = Finding::new(
                 codes::MANIFEST,
                 span,
-                format!("the manifest names `{}`, which is not in the package", source.source),
+                format!(
+                    "the manifest names `{}`, which is not in the package",
+                    source.source
+                ),
             );
             sink.add(finding.did_you_mean(&source.source, archive.paths()));
             continue;
@@ -321,7 +377,14 @@ fn expected(manifest: &Manifest, archive: &Archive, sink: &mut Sink) -> BTreeMap
             sink.add(finding.hint("SHA-224, SHA-256, SHA-384 and SHA-512 are"));
             continue;
         };
-        all.insert(path, Expected { algorithm, hash, span });
+        all.insert(
+            path,
+            Expected {
+                algorithm,
+                hash,
+                span,
+            },
+        );
     }
     all
 }

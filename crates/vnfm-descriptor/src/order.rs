@@ -72,9 +72,25 @@ impl OrderFile {
         };
         let mut manifests = items.clone().map(manifest).collect::<Option<Vec<_>>>()?;
         manifests.sort_by_key(|manifest| manifest.order);
-        let given = |name: &String| (name.clone(), Variable { default: None, description: None });
-        let variables = items.flat_map(|item| &item.lifecycle_parameters).map(given).collect();
-        Some(OrderFile { path: path.to_owned(), namespace: None, variables, manifests })
+        let given = |name: &String| {
+            (
+                name.clone(),
+                Variable {
+                    default: None,
+                    description: None,
+                },
+            )
+        };
+        let variables = items
+            .flat_map(|item| &item.lifecycle_parameters)
+            .map(given)
+            .collect();
+        Some(OrderFile {
+            path: path.to_owned(),
+            namespace: None,
+            variables,
+            manifests,
+        })
     }
 
     /// The variables with their values: the request's, else the default, else none. A value has the type of the
@@ -88,7 +104,10 @@ impl OrderFile {
         given: impl Fn(&str) -> Option<&'a Value>,
     ) -> Result<Variables, UnfitValue> {
         let value = |(name, variable): (&String, &Variable)| {
-            let default = variable.default.as_ref().filter(|default| !default.is_null());
+            let default = variable
+                .default
+                .as_ref()
+                .filter(|default| !default.is_null());
             let value = match given(name).filter(|value| !value.is_null()) {
                 None => default.cloned(),
                 Some(given) => Some(as_declared(name, given, default)?),
@@ -103,7 +122,10 @@ impl OrderFile {
     /// # Errors
     /// A variable in it has no value.
     pub fn namespace(&self, values: &Variables) -> Result<Option<String>, MissingVariable> {
-        self.namespace.as_deref().map(|namespace| substitute(namespace, values)).transpose()
+        self.namespace
+            .as_deref()
+            .map(|namespace| substitute(namespace, values))
+            .transpose()
     }
 
     /// The manifests in stages: those of one order together, lowest first.
@@ -130,9 +152,13 @@ pub struct UnfitValue {
 
 /// A value of the request, of the default's type. A number or boolean may be written as a text that spells it.
 fn as_declared(name: &str, given: &Value, default: Option<&Value>) -> Result<Value, UnfitValue> {
-    let Some(default) = default else { return Ok(given.clone()) };
+    let Some(default) = default else {
+        return Ok(given.clone());
+    };
     let fits = std::mem::discriminant(default) == std::mem::discriminant(given);
-    let read = given.as_str().and_then(|text| serde_json::from_str::<Value>(text.trim()).ok());
+    let read = given
+        .as_str()
+        .and_then(|text| serde_json::from_str::<Value>(text.trim()).ok());
     match (default, read) {
         _ if fits => Ok(given.clone()),
         (Value::String(_), _) => Ok(text_of(given).into_owned().into()),
@@ -173,8 +199,9 @@ pub(crate) fn read(
         "the order file",
         sink,
     );
-    let namespace =
-        node.get("namespace").and_then(|value| crate::shape::text(value, "`namespace`", sink));
+    let namespace = node
+        .get("namespace")
+        .and_then(|value| crate::shape::text(value, "`namespace`", sink));
     let mut variables = BTreeMap::new();
     if let Some(declared) = node.get("variables") {
         for (key, value) in crate::shape::mapping(declared, "`variables`", sink) {
@@ -206,18 +233,30 @@ pub(crate) fn read(
         }
     }
     manifests.sort_by_key(|manifest| manifest.order);
-    OrderFile { path: ORDER_FILE.to_owned(), namespace, variables, manifests }
+    OrderFile {
+        path: ORDER_FILE.to_owned(),
+        namespace,
+        variables,
+        manifests,
+    }
 }
 
 /// `{default, description}`, or the default itself.
 fn variable(node: &Node, sink: &mut Sink) -> Variable {
     if !node.is_mapping() {
-        return Variable { default: (!node.is_null()).then(|| node.to_json()), description: None };
+        return Variable {
+            default: (!node.is_null()).then(|| node.to_json()),
+            description: None,
+        };
     }
     crate::shape::keys(node, &["default", "description"], "a variable", sink);
-    let description =
-        node.get("description").and_then(|value| crate::shape::text(value, "`description`", sink));
-    Variable { default: node.get("default").map(Node::to_json), description }
+    let description = node
+        .get("description")
+        .and_then(|value| crate::shape::text(value, "`description`", sink));
+    Variable {
+        default: node.get("default").map(Node::to_json),
+        description,
+    }
 }
 
 fn manifest(
@@ -228,11 +267,17 @@ fn manifest(
 ) -> Option<Manifest> {
     crate::shape::keys(node, &["path", "order"], "a manifest", sink);
     let Some(path) = node.get("path") else {
-        sink.add(Finding::new(codes::ORDER_FILE, node.span.clone(), "a manifest without `path`"));
+        sink.add(Finding::new(
+            codes::ORDER_FILE,
+            node.span.clone(),
+            "a manifest without `path`",
+        ));
         return None;
     };
     let text = crate::shape::text(path, "`path`", sink)?;
-    let normal = crate::path::normalise(&text).ok().filter(|normal| exists(normal));
+    let normal = crate::path::normalise(&text)
+        .ok()
+        .filter(|normal| exists(normal));
     let Some(normal) = normal else {
         let finding = Finding::new(
             codes::ORDER_MANIFEST,
@@ -264,7 +309,11 @@ fn manifest(
             return None;
         }
     };
-    Some(Manifest { path: normal, order, span: path.span.clone() })
+    Some(Manifest {
+        path: normal,
+        order,
+        span: path.span.clone(),
+    })
 }
 
 #[cfg(test)]
@@ -277,8 +326,15 @@ mod tests {
         let mut sink = Sink::default();
         let node = crate::yaml::parse(text, ORDER_FILE, &Limits::default(), &mut sink).unwrap();
         let known = ["Files/a.yaml".to_owned(), "Files/b.yaml".to_owned()];
-        let order = read(&node, &|path| known.contains(&path.to_owned()), &known, &mut sink);
-        let findings = sink.finish().unwrap_or_else(|findings| findings.as_slice().to_vec());
+        let order = read(
+            &node,
+            &|path| known.contains(&path.to_owned()),
+            &known,
+            &mut sink,
+        );
+        let findings = sink
+            .finish()
+            .unwrap_or_else(|findings| findings.as_slice().to_vec());
         (order, findings.iter().map(ToString::to_string).collect())
     }
 
@@ -302,11 +358,21 @@ mod tests {
         );
         let given = json!({"team": "blue", "n": "7", "page": 5});
         let values = order.values(|name| given.get(name)).unwrap();
-        assert_eq!(order.namespace(&values).unwrap().as_deref(), Some("ns-blue"));
+        assert_eq!(
+            order.namespace(&values).unwrap().as_deref(),
+            Some("ns-blue")
+        );
         assert_eq!(values["n"], Some(json!(7)), "a text that spells a number");
-        assert_eq!(values["page"], Some(json!("5")), "what is declared as a text stays one");
+        assert_eq!(
+            values["page"],
+            Some(json!("5")),
+            "what is declared as a text stays one"
+        );
         let defaults = order.values(|_| None).unwrap();
-        assert_eq!((&defaults["n"], &defaults["page"]), (&Some(json!(2)), &Some(json!("a b"))));
+        assert_eq!(
+            (&defaults["n"], &defaults["page"]),
+            (&Some(json!(2)), &Some(json!("a b")))
+        );
         assert_eq!(order.namespace(&defaults).unwrap_err().name, "team");
     }
 

@@ -37,7 +37,11 @@ impl Outer {
         let archive = Archive::open(path, limits, &mut sink)?;
         let paths: Vec<String> = archive.paths().map(str::to_owned).collect();
         let of = |extensions: &[&str]| -> Vec<String> {
-            paths.iter().filter(|path| has_extension(path, extensions)).cloned().collect()
+            paths
+                .iter()
+                .filter(|path| has_extension(path, extensions))
+                .cloned()
+                .collect()
         };
         let (packages, signatures) = (of(&["csar", "zip"]), of(&["cms", "p7s"]));
         let certificates = of(&["cert", "crt", "cer", "pem"]);
@@ -82,7 +86,10 @@ impl Outer {
     /// # Errors
     /// As [`Outer::signature`].
     pub fn certificate(&self) -> Result<Option<Vec<u8>>, ReadError> {
-        self.certificate.as_ref().map(|path| self.archive.read(path, LARGEST)).transpose()
+        self.certificate
+            .as_ref()
+            .map(|path| self.archive.read(path, LARGEST))
+            .transpose()
     }
 
     /// Copies the package out, if it has at most `most` bytes; constant memory.

@@ -44,8 +44,10 @@ pub fn pack_to(
     walk(folder, "", &mut files, &mut sink);
     let total: u64 = files.values().map(|(_, size)| size).sum();
     if files.len() > limits.entries || total > limits.total_bytes {
-        let message =
-            format!("the folder has {} files and {total} bytes, more than are packed", files.len());
+        let message = format!(
+            "the folder has {} files and {total} bytes, more than are packed",
+            files.len()
+        );
         sink.add(Finding::new(codes::ZIP_BOMB, None, message));
     }
     sink.finish()?;
@@ -53,7 +55,9 @@ pub fn pack_to(
     for (name, (path, size)) in &files {
         zip.add(name, (CompressionMethod::Deflated, *size), |to| {
             let mut file = File::open(path).map_err(|error| error.to_string())?;
-            io::copy(&mut file, to).map(drop).map_err(|error| error.to_string())
+            io::copy(&mut file, to)
+                .map(drop)
+                .map_err(|error| error.to_string())
         })?;
     }
     zip.finish()
@@ -68,8 +72,10 @@ pub fn repack(
     replaced: &BTreeMap<String, Vec<u8>>,
     to: &mut (impl Write + Seek),
 ) -> Result<(), Findings> {
-    let names: BTreeSet<&str> =
-        package.paths().chain(replaced.keys().map(String::as_str)).collect();
+    let names: BTreeSet<&str> = package
+        .paths()
+        .chain(replaced.keys().map(String::as_str))
+        .collect();
     let mut zip = Zip(ZipWriter::new(to));
     for name in names {
         if let Some(bytes) = replaced.get(name) {
@@ -126,9 +132,15 @@ pub fn wrap(
     }
     small(&mut zip, "cms", signature)?;
     // It is compressed already.
-    zip.add(&format!("{name}.csar"), (CompressionMethod::Stored, size), |to| {
-        io::copy(&mut file, to).map(drop).map_err(|error| error.to_string())
-    })?;
+    zip.add(
+        &format!("{name}.csar"),
+        (CompressionMethod::Stored, size),
+        |to| {
+            io::copy(&mut file, to)
+                .map(drop)
+                .map_err(|error| error.to_string())
+        },
+    )?;
     zip.finish()
 }
 
@@ -147,14 +159,24 @@ impl<W: Write + Seek> Zip<W> {
             .last_modified_time(zip::DateTime::default())
             .unix_permissions(0o644)
             .large_file(size >= u64::from(u32::MAX));
-        let started = self.0.start_file(name, options).map_err(|error| error.to_string());
-        started.and_then(|()| content(&mut self.0)).map_err(|reason| unpacked(name, &reason))
+        let started = self
+            .0
+            .start_file(name, options)
+            .map_err(|error| error.to_string());
+        started
+            .and_then(|()| content(&mut self.0))
+            .map_err(|reason| unpacked(name, &reason))
     }
 
     fn copy(&mut self, package: &Package, (name, from): (&str, &str)) -> Result<(), Findings> {
-        let size = package.size(from).map_err(|error| unpacked(name, &error.to_string()))?;
+        let size = package
+            .size(from)
+            .map_err(|error| unpacked(name, &error.to_string()))?;
         self.add(name, (CompressionMethod::Deflated, size), |to| {
-            package.copy(from, to).map(drop).map_err(|error| error.to_string())
+            package
+                .copy(from, to)
+                .map(drop)
+                .map_err(|error| error.to_string())
         })
     }
 
@@ -189,7 +211,11 @@ fn walk(
         };
         let raw = entry.file_name();
         let Some(name) = raw.to_str().map(|name| {
-            if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") }
+            if prefix.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{prefix}/{name}")
+            }
         }) else {
             sink.add(Finding::new(
                 codes::ZIP_PATH,

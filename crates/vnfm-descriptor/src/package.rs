@@ -99,7 +99,11 @@ impl Package {
     /// Tells where each external artifact is kept; from then on it is read by its URI.
     #[must_use]
     pub fn with_externals(mut self, at: impl Fn(&External) -> PathBuf) -> Self {
-        self.kept = self.externals.iter().map(|one| (one.uri.clone(), at(one))).collect();
+        self.kept = self
+            .externals
+            .iter()
+            .map(|one| (one.uri.clone(), at(one)))
+            .collect();
         self
     }
 
@@ -107,9 +111,9 @@ impl Package {
     fn kept(&self, path: &str) -> Result<Option<&Path>, ReadError> {
         match self.kept.get(path) {
             Some(file) => Ok(Some(file)),
-            None if self.archive.has_external(path) => {
-                Err(ReadError::NotFetched { uri: path.to_owned() })
-            }
+            None if self.archive.has_external(path) => Err(ReadError::NotFetched {
+                uri: path.to_owned(),
+            }),
             None => Ok(None),
         }
     }
@@ -174,7 +178,10 @@ impl Package {
     /// # Errors
     /// Why the file cannot be read, or is no Helm chart.
     pub fn chart(&self, path: &str) -> Result<Chart, ReadError> {
-        let why = |reason: String| ReadError::Io { path: path.to_owned(), reason };
+        let why = |reason: String| ReadError::Io {
+            path: path.to_owned(),
+            reason,
+        };
         crate::chart::read(&self.read(path)?, &self.limits).map_err(why)
     }
 
@@ -214,12 +221,16 @@ impl Package {
         mut sink: Sink,
         limits: &Limits,
     ) -> Result<Self, Findings> {
-        let Some(archive) = archive else { return Err(refused(sink)) };
+        let Some(archive) = archive else {
+            return Err(refused(sink));
+        };
         let (read, sha256) = match sha256 {
             Some(known) => (examine(&archive, limits, &mut sink), known),
             None => examine_and_hash(&archive, limits, &mut sink),
         };
-        let (Some(meta), Some(vnfd)) = (read.meta, read.vnfd) else { return Err(refused(sink)) };
+        let (Some(meta), Some(vnfd)) = (read.meta, read.vnfd) else {
+            return Err(refused(sink));
+        };
         let warnings = sink.finish()?;
         Ok(Package {
             archive,
@@ -291,16 +302,30 @@ pub(crate) fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Re
     let paths: Vec<String> = archive.paths().map(str::to_owned).collect();
     let order = read_order(archive, &paths, limits, sink)
         .or_else(|| OrderFile::of_asd(asd.as_ref()?, &meta.as_ref()?.entry));
-    let source =
-        HotSource { text: &|path, sink| text(archive, path, limits, sink), paths: &paths, limits };
-    let hot = vnfd.as_ref().map(|vnfd| source.read(vnfd, sink)).unwrap_or_default();
-    Read { meta, vnfd, asd, order, hot }
+    let source = HotSource {
+        text: &|path, sink| text(archive, path, limits, sink),
+        paths: &paths,
+        limits,
+    };
+    let hot = vnfd
+        .as_ref()
+        .map(|vnfd| source.read(vnfd, sink))
+        .unwrap_or_default();
+    Read {
+        meta,
+        vnfd,
+        asd,
+        order,
+        hot,
+    }
 }
 
 /// What the manifest says about versions of the standard.
 pub(crate) fn compatible(meta: &Meta) -> Option<&str> {
     let metadata = &meta.manifest.as_ref()?.metadata;
-    metadata.get("compatible_specification_versions").map(String::as_str)
+    metadata
+        .get("compatible_specification_versions")
+        .map(String::as_str)
 }
 
 /// A stage that gives nothing has said why.
@@ -320,8 +345,12 @@ fn read_order(
     if !archive.has(ORDER_FILE) {
         return None;
     }
-    let node =
-        crate::yaml::parse(&text(archive, ORDER_FILE, limits, sink)?, ORDER_FILE, limits, sink)?;
+    let node = crate::yaml::parse(
+        &text(archive, ORDER_FILE, limits, sink)?,
+        ORDER_FILE,
+        limits,
+        sink,
+    )?;
     Some(order::read(&node, &|path| archive.has(path), paths, sink))
 }
 
@@ -332,7 +361,9 @@ pub(crate) fn text(
     limits: &Limits,
     sink: &mut Sink,
 ) -> Option<String> {
-    let read = archive.read(path, limits.yaml_bytes as u64).map_err(|error| error.to_string());
+    let read = archive
+        .read(path, limits.yaml_bytes as u64)
+        .map_err(|error| error.to_string());
     match read
         .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "the file is not UTF-8".to_owned()))
     {

@@ -48,7 +48,11 @@ pub(crate) fn resolve(folder: &str, path: &str) -> Result<String, PathError> {
             _ => parts.push(part),
         }
     }
-    if parts.is_empty() { Err(PathError::Name) } else { Ok(parts.join("/")) }
+    if parts.is_empty() {
+        Err(PathError::Name)
+    } else {
+        Ok(parts.join("/"))
+    }
 }
 
 /// The path as a file system may see it: two paths that fold to the same name one file somewhere. Compatible characters
@@ -72,7 +76,11 @@ pub(crate) fn base(path: &str) -> &str {
 /// Whether a file's name ends with one of these, without regard to case.
 pub(crate) fn has_extension(path: &str, extensions: &[&str]) -> bool {
     let extension = base(path).rsplit_once('.').map(|(_, extension)| extension);
-    extension.is_some_and(|own| extensions.iter().any(|known| own.eq_ignore_ascii_case(known)))
+    extension.is_some_and(|own| {
+        extensions
+            .iter()
+            .any(|known| own.eq_ignore_ascii_case(known))
+    })
 }
 
 #[cfg(test)]
@@ -97,7 +105,10 @@ mod tests {
     #[test]
     fn paths_stay_in_the_package() {
         assert_eq!(normalise("./a//b/../c").as_deref(), Ok("a/c"));
-        assert_eq!(resolve("Definitions", "../Files/x").as_deref(), Ok("Files/x"));
+        assert_eq!(
+            resolve("Definitions", "../Files/x").as_deref(),
+            Ok("Files/x")
+        );
         for (path, why) in [
             ("/etc/passwd", PathError::Absolute),
             ("../x", PathError::Escape),
@@ -110,6 +121,9 @@ mod tests {
         ] {
             assert_eq!(normalise(path), Err(why), "{path}");
         }
-        assert_eq!((folder("a/b/c"), base("a/b/c"), folder("c"), base("c")), ("a/b", "c", "", "c"));
+        assert_eq!(
+            (folder("a/b/c"), base("a/b/c"), folder("c"), base("c")),
+            ("a/b", "c", "", "c")
+        );
     }
 }

@@ -34,7 +34,10 @@ pub fn manifest_with(
         .map(|source| (source.source.as_str(), source))
         .collect();
     let mut written = head;
-    let mut names: Vec<&str> = package.paths().chain(instead.keys().map(String::as_str)).collect();
+    let mut names: Vec<&str> = package
+        .paths()
+        .chain(instead.keys().map(String::as_str))
+        .collect();
     names.sort_unstable();
     names.dedup();
     for name in names.into_iter().filter(|name| !without.contains(name)) {
@@ -43,11 +46,20 @@ pub fn manifest_with(
             None => hash(package, name)?,
         };
         // Writing into a String cannot fail.
-        let _ = write!(written, "\nSource: {name}\nAlgorithm: SHA-256\nHash: {hash}\n");
+        let _ = write!(
+            written,
+            "\nSource: {name}\nAlgorithm: SHA-256\nHash: {hash}\n"
+        );
         let source = own.get(name);
         for (key, value) in [
-            ("Signature", source.and_then(|source| source.signature.as_ref())),
-            ("Certificate", source.and_then(|source| source.certificate.as_ref())),
+            (
+                "Signature",
+                source.and_then(|source| source.signature.as_ref()),
+            ),
+            (
+                "Certificate",
+                source.and_then(|source| source.certificate.as_ref()),
+            ),
         ] {
             if let Some(value) = value {
                 let _ = writeln!(written, "{key}: {value}");
@@ -70,11 +82,20 @@ pub fn without_files(text: &str) -> String {
 fn kept(text: &str) -> (String, String) {
     let (mut head, mut tail) = (Vec::new(), Vec::new());
     let mut in_sets = false;
-    for line in text.trim_start_matches('\u{feff}').lines().map(str::trim_end) {
+    for line in text
+        .trim_start_matches('\u{feff}')
+        .lines()
+        .map(str::trim_end)
+    {
         if line.trim_start().starts_with("-----BEGIN") {
             break;
         }
-        let key = line.split(':').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let key = line
+            .split(':')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_ascii_lowercase();
         in_sets |= key == "non_mano_artifact_sets";
         if in_sets {
             tail.push(line);

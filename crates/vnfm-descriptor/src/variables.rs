@@ -56,7 +56,11 @@ impl Marked {
         while text.contains(&stem) {
             stem.push('q');
         }
-        let mut marked = Self { text: String::with_capacity(text.len()), stem, marks: Vec::new() };
+        let mut marked = Self {
+            text: String::with_capacity(text.len()),
+            stem,
+            marks: Vec::new(),
+        };
         let (mut rest, mut line) = (text, 1);
         while let Some(at) = rest.find('$') {
             marked.text.push_str(&rest[..at]);
@@ -66,7 +70,10 @@ impl Marked {
             if name.is_none_or(&is_declared) && taken > 1 {
                 let mark = marked.mark(marked.marks.len());
                 marked.text.push_str(&mark);
-                marked.marks.push(Mark { name: name.map(str::to_owned), line });
+                marked.marks.push(Mark {
+                    name: name.map(str::to_owned),
+                    line,
+                });
                 rest = &rest[taken..];
             } else {
                 marked.text.push('$');
@@ -95,7 +102,9 @@ impl Marked {
     /// The text to parse, with `words` in place of the marks of these numbers.
     pub fn with_words(&self, words: &BTreeMap<usize, String>, text: &str) -> String {
         self.replaced(text, |number, mark| {
-            words.get(&number).map_or_else(|| mark.to_owned(), Clone::clone)
+            words
+                .get(&number)
+                .map_or_else(|| mark.to_owned(), Clone::clone)
         })
     }
 
@@ -111,8 +120,14 @@ impl Marked {
     ) -> Result<&'a Value, MissingVariable> {
         let Mark { name, line } = &self.marks[number];
         let name = name.as_deref().unwrap_or_default();
-        let missing = || MissingVariable { name: name.to_owned(), line: *line };
-        variables.get(name).and_then(Option::as_ref).ok_or_else(missing)
+        let missing = || MissingVariable {
+            name: name.to_owned(),
+            line: *line,
+        };
+        variables
+            .get(name)
+            .and_then(Option::as_ref)
+            .ok_or_else(missing)
     }
 
     /// The name of the variable that placeholder `number` stands for.
@@ -186,7 +201,9 @@ pub fn substitute(scalar: &str, variables: &Variables) -> Result<String, Missing
 
 /// A value inside of a text: a text as it is, everything else as JSON.
 pub fn text_of(value: &Value) -> Cow<'_, str> {
-    value.as_str().map_or_else(|| value.to_string().into(), Into::into)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string().into(), Into::into)
 }
 
 /// Whether a name can be a variable: letters, digits and `_`, no digit first.
@@ -201,7 +218,10 @@ fn placeholder(text: &str) -> (usize, Option<&str>) {
     if after.starts_with('$') {
         return (2, None);
     }
-    match after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
+    match after
+        .strip_prefix('{')
+        .and_then(|inner| inner.split_once('}'))
+    {
         Some((name, _)) => (name.len() + 3, Some(name)),
         None => (name_length(after) + 1, Some(&after[..name_length(after)])),
     }
@@ -212,7 +232,8 @@ fn name_length(text: &str) -> usize {
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         return 0;
     }
-    text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len())
+    text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .unwrap_or(text.len())
 }
 
 #[cfg(test)]
@@ -220,10 +241,15 @@ mod tests {
     use super::*;
 
     fn variables() -> Variables {
-        [("name", Some("web")), ("port", Some("80")), ("later", None), ("cost", Some("$name"))]
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value.map(Value::from)))
-            .collect()
+        [
+            ("name", Some("web")),
+            ("port", Some("80")),
+            ("later", None),
+            ("cost", Some("$name")),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.map(Value::from)))
+        .collect()
     }
 
     #[test]
@@ -231,14 +257,21 @@ mod tests {
         for (text, expected) in [
             ("name: $name", "name: web"),
             ("${name}-$port", "web-80"),
-            ("$names $1 $ ${HOME} $HOME ${", "$names $1 $ ${HOME} $HOME ${"),
+            (
+                "$names $1 $ ${HOME} $HOME ${",
+                "$names $1 $ ${HOME} $HOME ${",
+            ),
             ("$$name $$$name $$$$", "$name $web $$"),
             ("$cost", "$name"),
             ("${name", "${name"),
             ("ü$nameü", "üwebü"),
             ("", ""),
         ] {
-            assert_eq!(substitute(text, &variables()).as_deref(), Ok(expected), "{text}");
+            assert_eq!(
+                substitute(text, &variables()).as_deref(),
+                Ok(expected),
+                "{text}"
+            );
         }
     }
 
@@ -262,7 +295,11 @@ mod tests {
     #[test]
     fn a_placeholder_alone_is_told_from_one_in_a_text() {
         let marked = Marked::new("$name|${port}x|$$", |name| variables().contains_key(name));
-        let parts: Vec<_> = marked.text().split('|').map(|part| marked.whole(part)).collect();
+        let parts: Vec<_> = marked
+            .text()
+            .split('|')
+            .map(|part| marked.whole(part))
+            .collect();
         assert_eq!(parts, [Some(0), None, None]);
         assert_eq!(marked.value(0, &variables()), Ok(&Value::from("web")));
     }

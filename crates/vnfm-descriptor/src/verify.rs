@@ -94,7 +94,13 @@ fn verify_one(
 ) -> Result<u64, Finding> {
     let mut file = zip.by_index(index).map_err(|error| broken(path, &error))?;
     let (stated, packed) = (file.size(), file.compressed_size().max(1));
-    let reading = Reading { file: &mut file, path, packed, left, limits };
+    let reading = Reading {
+        file: &mut file,
+        path,
+        packed,
+        left,
+        limits,
+    };
     let (total, hash) = match expected.map(|expected| expected.algorithm) {
         None => (reading.whole(&mut |piece| piece)?, None),
         Some(algorithm) if stated < LARGE => here(reading, algorithm)?,
@@ -108,15 +114,21 @@ fn verify_one(
         (Some(expected), Some(real)) if !expected.hash.eq_ignore_ascii_case(&real) => {
             let message =
                 format!("`{path}` does not have the hash that the manifest states, but {real}");
-            Err(Finding::new(codes::MANIFEST_HASH, expected.span.clone(), message)
-                .hint("the file was changed after the manifest was written"))
+            Err(
+                Finding::new(codes::MANIFEST_HASH, expected.span.clone(), message)
+                    .hint("the file was changed after the manifest was written"),
+            )
         }
         _ => Ok(total),
     }
 }
 
 fn broken(path: &str, reason: &dyn std::fmt::Display) -> Finding {
-    Finding::new(codes::ZIP, Span::file(path), format!("the entry cannot be read: {reason}"))
+    Finding::new(
+        codes::ZIP,
+        Span::file(path),
+        format!("the entry cannot be read: {reason}"),
+    )
 }
 
 /// Some bytes of a file.
@@ -128,7 +140,10 @@ struct Piece {
 
 impl Piece {
     fn new() -> Self {
-        Piece { bytes: vec![0; PIECE], count: 0 }
+        Piece {
+            bytes: vec![0; PIECE],
+            count: 0,
+        }
     }
 }
 
@@ -161,14 +176,21 @@ impl Reading<'_> {
 
     fn bounded(&self, total: u64) -> Result<(), Finding> {
         let message = if total > self.left {
-            format!("the package becomes larger than {} bytes", self.limits.total_bytes)
+            format!(
+                "the package becomes larger than {} bytes",
+                self.limits.total_bytes
+            )
         } else if total > DENSE && total / self.packed > self.limits.ratio {
             let most = self.limits.ratio;
             format!("the entry becomes more than {most} times as large as it is packed")
         } else {
             return Ok(());
         };
-        Err(Finding::new(codes::ZIP_BOMB, Span::file(self.path), message))
+        Err(Finding::new(
+            codes::ZIP_BOMB,
+            Span::file(self.path),
+            message,
+        ))
     }
 }
 
@@ -206,7 +228,9 @@ fn aside(reading: Reading<'_>, algorithm: Algorithm) -> Result<Hashed, Finding> 
             empty.recv().unwrap_or_else(|_| Piece::new())
         });
         drop(full);
-        let hashed = thread.join().map_err(|_| broken(path, &"the thread that hashed it ended"))?;
+        let hashed = thread
+            .join()
+            .map_err(|_| broken(path, &"the thread that hashed it ended"))?;
         Ok((total?, Some(hashed)))
     })
 }
@@ -232,12 +256,15 @@ mod tests {
     const SIZES: [u64; 3] = [PIECE as u64, LARGE + 1, 3 * LARGE];
 
     fn bytes(size: u64) -> Vec<u8> {
-        (0..size).map(|at| u8::try_from(at / 7 % 251).unwrap()).collect()
+        (0..size)
+            .map(|at| u8::try_from(at / 7 % 251).unwrap())
+            .collect()
     }
 
     fn archive(size: u64, method: CompressionMethod) -> Archive {
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-        zip.start_file("a", SimpleFileOptions::default().compression_method(method)).unwrap();
+        zip.start_file("a", SimpleFileOptions::default().compression_method(method))
+            .unwrap();
         zip.write_all(&bytes(size)).unwrap();
         let zipped = zip.finish().unwrap().into_inner();
         let mut sink = Sink::default();
@@ -251,7 +278,11 @@ mod tests {
         limits: &Limits,
     ) -> Vec<String> {
         let span = Span::file("a.mf");
-        let expected = Expected { algorithm, hash: hash.to_owned(), span };
+        let expected = Expected {
+            algorithm,
+            hash: hash.to_owned(),
+            span,
+        };
         let mut sink = Sink::default();
         archive.verify(&[("a".to_owned(), expected)].into(), limits, &mut sink);
         sink.all().iter().map(ToString::to_string).collect()
@@ -260,20 +291,32 @@ mod tests {
     #[test]
     fn a_hash_is_the_same_in_this_thread_and_in_another() {
         for (size, method) in SIZES.iter().flat_map(|size| {
-            [(*size, CompressionMethod::Stored), (*size, CompressionMethod::Deflated)]
+            [
+                (*size, CompressionMethod::Stored),
+                (*size, CompressionMethod::Deflated),
+            ]
         }) {
             let archive = archive(size, method);
-            for algorithm in
-                [Algorithm::Sha224, Algorithm::Sha256, Algorithm::Sha384, Algorithm::Sha512]
-            {
+            for algorithm in [
+                Algorithm::Sha224,
+                Algorithm::Sha256,
+                Algorithm::Sha384,
+                Algorithm::Sha512,
+            ] {
                 let mut hash = algorithm.hasher();
                 hash.update(&bytes(size));
                 let right = hex(&hash.finalize());
                 let limits = Limits::default();
-                assert_eq!(verified(&archive, algorithm, &right.to_uppercase(), &limits), [""; 0]);
+                assert_eq!(
+                    verified(&archive, algorithm, &right.to_uppercase(), &limits),
+                    [""; 0]
+                );
                 let wrong = verified(&archive, algorithm, "00", &limits);
                 assert_eq!(wrong.len(), 1);
-                assert!(wrong[0].contains(&format!("but {right}")), "{size}: {wrong:?}");
+                assert!(
+                    wrong[0].contains(&format!("but {right}")),
+                    "{size}: {wrong:?}"
+                );
             }
         }
     }
@@ -282,7 +325,10 @@ mod tests {
     fn a_bomb_ends_the_reading_in_both_threads() {
         for size in SIZES {
             let archive = archive(size, CompressionMethod::Deflated);
-            let limits = Limits { total_bytes: size - 1, ..Limits::default() };
+            let limits = Limits {
+                total_bytes: size - 1,
+                ..Limits::default()
+            };
             let found = verified(&archive, Algorithm::Sha256, "00", &limits);
             assert_eq!(found.len(), 1);
             assert!(

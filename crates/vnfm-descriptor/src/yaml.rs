@@ -68,17 +68,27 @@ impl Node {
 
     /// The items of a list; none for everything else.
     pub(crate) fn items(&self) -> &[Node] {
-        if let Value::Sequence(items) = &self.value { items } else { &[] }
+        if let Value::Sequence(items) = &self.value {
+            items
+        } else {
+            &[]
+        }
     }
 
     /// The entries of a mapping; none for everything else.
     pub(crate) fn entries(&self) -> &[(Node, Node)] {
-        if let Value::Mapping(entries) = &self.value { entries } else { &[] }
+        if let Value::Mapping(entries) = &self.value {
+            entries
+        } else {
+            &[]
+        }
     }
 
     /// The entries of a mapping whose keys are text.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&str, &Node)> {
-        self.entries().iter().filter_map(|(key, value)| Some((key.as_str()?, value)))
+        self.entries()
+            .iter()
+            .filter_map(|(key, value)| Some((key.as_str()?, value)))
     }
 
     /// The value of a key; null counts as absent.
@@ -152,19 +162,28 @@ fn scalar_json(text: &str, plain: bool) -> Json {
 /// A whole number of YAML 1.2's core schema.
 pub(crate) fn integer(text: &str) -> Option<i64> {
     if let Some(octal) = text.strip_prefix("0o") {
-        return i64::from_str_radix(octal, 8).ok().filter(|_| !octal.starts_with(['+', '-']));
+        return i64::from_str_radix(octal, 8)
+            .ok()
+            .filter(|_| !octal.starts_with(['+', '-']));
     }
     if let Some(hex) = text.strip_prefix("0x") {
-        return i64::from_str_radix(hex, 16).ok().filter(|_| !hex.starts_with(['+', '-']));
+        return i64::from_str_radix(hex, 16)
+            .ok()
+            .filter(|_| !hex.starts_with(['+', '-']));
     }
     text.parse().ok()
 }
 
 /// A floating point number of YAML 1.2's core schema.
 pub(crate) fn float(text: &str) -> Option<f64> {
-    let starts =
-        text.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit() || c == '.');
-    if starts && text.contains(|c: char| c.is_ascii_digit()) { text.parse().ok() } else { None }
+    let starts = text
+        .trim_start_matches(['+', '-'])
+        .starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    if starts && text.contains(|c: char| c.is_ascii_digit()) {
+        text.parse().ok()
+    } else {
+        None
+    }
 }
 
 /// Reads the only document of a file; `None` if it cannot be read, with the reason in `sink`.
@@ -173,14 +192,25 @@ pub(crate) fn parse(text: &str, file: &str, limits: &Limits, sink: &mut Sink) ->
     if documents.len() > 1 {
         let span = documents[1].span.clone();
         sink.add(
-            Finding::new(codes::YAML, span, "the file has more than one YAML document")
-                .hint("one file describes one thing"),
+            Finding::new(
+                codes::YAML,
+                span,
+                "the file has more than one YAML document",
+            )
+            .hint("one file describes one thing"),
         );
         return None;
     }
     let empty = || Node {
-        value: Value::Scalar { text: String::new(), plain: true },
-        span: Span { file: Arc::from(file), line: 1, column: 1 },
+        value: Value::Scalar {
+            text: String::new(),
+            plain: true,
+        },
+        span: Span {
+            file: Arc::from(file),
+            line: 1,
+            column: 1,
+        },
     };
     Some(documents.pop().unwrap_or_else(empty))
 }
@@ -217,8 +247,11 @@ pub(crate) fn parse_all(
             Ok((event, span)) => builder.event(event, span.start.line(), span.start.col() + 1)?,
             Err(error) => {
                 let at = *error.marker();
-                let span =
-                    Span { file: Arc::clone(&builder.file), line: at.line(), column: at.col() + 1 };
+                let span = Span {
+                    file: Arc::clone(&builder.file),
+                    line: at.line(),
+                    column: at.col() + 1,
+                };
                 builder.sink.add(Finding::new(
                     codes::YAML,
                     span,
@@ -262,11 +295,21 @@ struct Builder<'a> {
 impl Builder<'_> {
     /// Takes one event; `None` stops the reading.
     fn event(&mut self, event: Event<'_>, line: usize, column: usize) -> Option<()> {
-        let span = Span { file: Arc::clone(&self.file), line, column };
+        let span = Span {
+            file: Arc::clone(&self.file),
+            line,
+            column,
+        };
         match event {
             Event::Scalar(text, style, anchor, _tag) => {
                 let plain = style == ScalarStyle::Plain;
-                let node = Node { value: Value::Scalar { text: text.into_owned(), plain }, span };
+                let node = Node {
+                    value: Value::Scalar {
+                        text: text.into_owned(),
+                        plain,
+                    },
+                    span,
+                };
                 self.lint(&node);
                 self.count(1, &node.span)?;
                 self.finished(node, anchor);
@@ -288,13 +331,22 @@ impl Builder<'_> {
                 self.finished(node, 0);
                 Some(())
             }
-            Event::SequenceStart(anchor, _tag) => {
-                self.open(Open::Sequence { span, anchor, items: Vec::new() })
-            }
+            Event::SequenceStart(anchor, _tag) => self.open(Open::Sequence {
+                span,
+                anchor,
+                items: Vec::new(),
+            }),
             Event::MappingStart(anchor, _tag) => {
                 // Most mappings have one entry, and a vector begins with room for four.
                 let (entries, seen) = (Vec::with_capacity(1), HashMap::new());
-                self.open(Open::Mapping { span, anchor, entries, key: None, seen, twice: false })
+                self.open(Open::Mapping {
+                    span,
+                    anchor,
+                    entries,
+                    key: None,
+                    seen,
+                    twice: false,
+                })
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
             Event::DocumentStart(_)
@@ -316,17 +368,39 @@ impl Builder<'_> {
 
     fn close(&mut self) -> Option<()> {
         let (node, anchor) = match self.stack.pop()? {
-            Open::Sequence { span, anchor, mut items } => {
+            Open::Sequence {
+                span,
+                anchor,
+                mut items,
+            } => {
                 items.shrink_to_fit();
-                (Node { value: Value::Sequence(items), span }, anchor)
+                (
+                    Node {
+                        value: Value::Sequence(items),
+                        span,
+                    },
+                    anchor,
+                )
             }
-            Open::Mapping { span, anchor, mut entries, twice, .. } => {
+            Open::Mapping {
+                span,
+                anchor,
+                mut entries,
+                twice,
+                ..
+            } => {
                 if twice {
                     first_of_each(&mut entries);
                 }
                 let mut entries = self.merged(entries);
                 entries.shrink_to_fit();
-                (Node { value: Value::Mapping(entries), span }, anchor)
+                (
+                    Node {
+                        value: Value::Mapping(entries),
+                        span,
+                    },
+                    anchor,
+                )
             }
         };
         self.finished(node, anchor);
@@ -342,7 +416,13 @@ impl Builder<'_> {
         match self.stack.last_mut() {
             None => self.documents.push(node),
             Some(Open::Sequence { items, .. }) => items.push(node),
-            Some(Open::Mapping { entries, key, seen, twice, .. }) => {
+            Some(Open::Mapping {
+                entries,
+                key,
+                seen,
+                twice,
+                ..
+            }) => {
                 if let Some(name) = key.take() {
                     entries.push((name, node));
                     return;
@@ -350,7 +430,11 @@ impl Builder<'_> {
                 if let Some(first) = first_of(&node, entries, seen) {
                     let name = node.as_str().unwrap_or_default();
                     let message = format!("key `{name}` occurs twice, first on line {first}");
-                    self.sink.add(Finding::new(codes::YAML_DUPLICATE, node.span.clone(), message));
+                    self.sink.add(Finding::new(
+                        codes::YAML_DUPLICATE,
+                        node.span.clone(),
+                        message,
+                    ));
                     *twice = true;
                 }
                 *key = Some(node);
@@ -364,7 +448,8 @@ impl Builder<'_> {
             return Some(());
         }
         let message = format!("the file is nested deeper than {}", self.limits.yaml_depth);
-        self.sink.add(Finding::new(codes::YAML_BOMB, span.clone(), message));
+        self.sink
+            .add(Finding::new(codes::YAML_BOMB, span.clone(), message));
         None
     }
 
@@ -373,7 +458,10 @@ impl Builder<'_> {
         if self.nodes <= self.limits.yaml_nodes {
             return Some(());
         }
-        let message = format!("the file grows to more than {} nodes", self.limits.yaml_nodes);
+        let message = format!(
+            "the file grows to more than {} nodes",
+            self.limits.yaml_nodes
+        );
         self.sink.add(
             Finding::new(codes::YAML_BOMB, span.clone(), message)
                 .hint("an alias `*…` repeats everything below its anchor"),
@@ -393,7 +481,11 @@ impl Builder<'_> {
                 Finding::new(codes::YAML_MERGE, key.span, "`<<` is not part of YAML 1.2")
                     .hint("write the keys out"),
             );
-            let sources = if value.is_sequence() { value.items().to_vec() } else { vec![value] };
+            let sources = if value.is_sequence() {
+                value.items().to_vec()
+            } else {
+                vec![value]
+            };
             for (name, inner) in sources.iter().flat_map(Node::entries) {
                 if !own.iter().any(|(other, _)| other.as_str() == name.as_str()) {
                     own.push((name.clone(), inner.clone()));
@@ -404,7 +496,9 @@ impl Builder<'_> {
     }
 
     fn lint(&mut self, node: &Node) {
-        let Value::Scalar { text, plain: true } = &node.value else { return };
+        let Value::Scalar { text, plain: true } = &node.value else {
+            return;
+        };
         if let Some(other) = crate::yaml_11::meaning(text) {
             let message = format!("unquoted `{text}` is {other} to readers of YAML 1.1");
             let hint = if other == "a boolean" {
@@ -412,7 +506,8 @@ impl Builder<'_> {
             } else {
                 "quote it, or write the number plainly"
             };
-            self.sink.add(Finding::new(codes::YAML_11, node.span.clone(), message).hint(hint));
+            self.sink
+                .add(Finding::new(codes::YAML_11, node.span.clone(), message).hint(hint));
         }
     }
 }
@@ -428,12 +523,16 @@ fn first_of(
 ) -> Option<usize> {
     let name = key.as_str()?;
     if entries.len() < FEW {
-        let known = entries.iter().find(|(other, _)| other.as_str() == Some(name));
+        let known = entries
+            .iter()
+            .find(|(other, _)| other.as_str() == Some(name));
         return known.map(|(other, _)| other.span.line);
     }
     if seen.is_empty() {
         for (other, _) in entries {
-            let Some(other_name) = other.as_str() else { continue };
+            let Some(other_name) = other.as_str() else {
+                continue;
+            };
             seen.entry(other_name.to_owned()).or_insert(other.span.line);
         }
     }
@@ -465,9 +564,10 @@ fn extent(node: &Node) -> (usize, usize) {
     let (size, below) = match &node.value {
         Value::Scalar { .. } => return (1, 0),
         Value::Sequence(items) => items.iter().fold((1, 0), add),
-        Value::Mapping(entries) => {
-            entries.iter().flat_map(|(key, value)| [key, value]).fold((1, 0), add)
-        }
+        Value::Mapping(entries) => entries
+            .iter()
+            .flat_map(|(key, value)| [key, value])
+            .fold((1, 0), add),
     };
     (size, below + 1)
 }
@@ -495,7 +595,10 @@ mod tests {
         assert_eq!(node.get("version").unwrap().as_str(), Some("1.10"));
         let deep = node.get("list").unwrap().items()[0].get("deep").unwrap();
         assert_eq!((deep.span.line, deep.span.column), (3, 12));
-        assert_eq!(node.to_json(), json!({"version": 1.1, "list": [{"deep": "x"}]}));
+        assert_eq!(
+            node.to_json(),
+            json!({"version": 1.1, "list": [{"deep": "x"}]})
+        );
     }
 
     #[test]
@@ -526,7 +629,11 @@ mod tests {
     #[test]
     fn duplicate_keys_are_named_with_both_places() {
         let (node, findings) = read("a: 1\nb: 2\na: 3\n");
-        assert_eq!(node.unwrap().get("a").and_then(Node::as_i64), Some(1), "read on by the first");
+        assert_eq!(
+            node.unwrap().get("a").and_then(Node::as_i64),
+            Some(1),
+            "read on by the first"
+        );
         assert_eq!(
             findings,
             ["a.yaml:3:1: error[E-YAML-DUPLICATE]: key `a` occurs twice, first on line 1"]
@@ -554,7 +661,10 @@ mod tests {
             assert!(findings[0].contains("E-YAML"), "{}", findings[0]);
         }
         let (node, findings) = read("a: &a [*a]");
-        assert!(node.is_none() && findings[0].contains("E-YAML"), "{findings:?}");
+        assert!(
+            node.is_none() && findings[0].contains("E-YAML"),
+            "{findings:?}"
+        );
     }
 
     #[test]
@@ -569,7 +679,10 @@ mod tests {
 
     #[test]
     fn byte_order_marks_windows_lines_and_empty_files_are_read() {
-        assert_eq!(read("\u{feff}a: 1\r\nb: 2\r\n").0.unwrap().to_json(), json!({"a": 1, "b": 2}));
+        assert_eq!(
+            read("\u{feff}a: 1\r\nb: 2\r\n").0.unwrap().to_json(),
+            json!({"a": 1, "b": 2})
+        );
         assert!(read("").0.unwrap().is_null());
         assert!(read("a: 1\n---\nb: 2\n").0.is_none());
     }

@@ -2,7 +2,9 @@
 
 /// What YAML 1.1 makes of a plain scalar that YAML 1.2 reads differently.
 pub(crate) fn meaning(text: &str) -> Option<&'static str> {
-    let boolean = ["yes", "Yes", "YES", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF"];
+    let boolean = [
+        "yes", "Yes", "YES", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF",
+    ];
     if boolean.contains(&text) {
         return Some("a boolean");
     }

@@ -18,17 +18,24 @@ fn try_package(files: &[(&str, &str)]) -> Result<Package, Findings> {
     Package::from_bytes(zip.finish().unwrap().into_inner(), &Limits::default())
 }
 
-const META: (&str, &str) =
-    ("TOSCA-Metadata/TOSCA.meta", "Entry-Definitions: Definitions/asd.yaml\n");
+const META: (&str, &str) = (
+    "TOSCA-Metadata/TOSCA.meta",
+    "Entry-Definitions: Definitions/asd.yaml\n",
+);
 const MANIFEST: (&str, &str) = ("asd.mf", "metadata:\n  entry_definition_type: asd\n");
 const CHARTS: [(&str, &str); 2] = [("Charts/db.tgz", "db"), ("Charts/web.tgz", "web")];
 
 /// A package of an ASD with two charts; its warnings.
 #[track_caller]
 fn read(asd: &str) -> (Asd, Vec<String>) {
-    let package =
-        try_package(&[META, MANIFEST, ("Definitions/asd.yaml", asd), CHARTS[0], CHARTS[1]])
-            .unwrap_or_else(|findings| panic!("{findings}"));
+    let package = try_package(&[
+        META,
+        MANIFEST,
+        ("Definitions/asd.yaml", asd),
+        CHARTS[0],
+        CHARTS[1],
+    ])
+    .unwrap_or_else(|findings| panic!("{findings}"));
     let warnings = package.warnings().iter().map(ToString::to_string).collect();
     (package.asd().unwrap().clone(), warnings)
 }
@@ -91,22 +98,44 @@ topology_template:
 fn dialects_say_the_same() {
     let ((draft, warned), (oran, none)) = (read(DRAFT), read(ORAN));
     assert_eq!((warned, none), (vec![], vec![]));
-    assert_eq!((draft.dialect, oran.dialect), (AsdDialect::Draft, AsdDialect::ORan));
+    assert_eq!(
+        (draft.dialect, oran.dialect),
+        (AsdDialect::Draft, AsdDialect::ORan)
+    );
     for asd in [&draft, &oran] {
-        assert_eq!((asd.asd_id.as_str(), asd.asd_application_version.as_str()), ("a1", "2.3"));
+        assert_eq!(
+            (asd.asd_id.as_str(), asd.asd_application_version.as_str()),
+            ("a1", "2.3")
+        );
         let shown = |item: &DeploymentItem| {
-            format!("{} {} {}", item.deployment_item_id, item.artifact_type, item.file)
+            format!(
+                "{} {} {}",
+                item.deployment_item_id, item.artifact_type, item.file
+            )
         };
         let stages: Vec<Vec<String>> = asd
             .stages()
             .iter()
             .map(|stage| stage.iter().map(|item| shown(item)).collect())
             .collect();
-        assert_eq!(stages, [["1 helm_chart Charts/db.tgz"], ["2 helm_chart Charts/web.tgz"]]);
-        let web = asd.deployment_items.iter().find(|item| item.deployment_item_id == "2").unwrap();
+        assert_eq!(
+            stages,
+            [
+                ["1 helm_chart Charts/db.tgz"],
+                ["2 helm_chart Charts/web.tgz"]
+            ]
+        );
+        let web = asd
+            .deployment_items
+            .iter()
+            .find(|item| item.deployment_item_id == "2")
+            .unwrap();
         assert_eq!(web.lifecycle_parameters, ["replicas"]);
     }
-    assert_eq!(draft.enhanced_cluster_capabilities, oran.enhanced_cluster_capabilities);
+    assert_eq!(
+        draft.enhanced_cluster_capabilities,
+        oran.enhanced_cluster_capabilities
+    );
     let capabilities = serde_json::to_value(draft.enhanced_cluster_capabilities.unwrap()).unwrap();
     assert_eq!(
         capabilities,
@@ -133,9 +162,14 @@ fn dialects_say_the_same() {
 
 #[test]
 fn an_asd_is_a_vnf_of_one_flavour() {
-    let package =
-        try_package(&[META, MANIFEST, ("Definitions/asd.yaml", ORAN), CHARTS[0], CHARTS[1]])
-            .unwrap();
+    let package = try_package(&[
+        META,
+        MANIFEST,
+        ("Definitions/asd.yaml", ORAN),
+        CHARTS[0],
+        CHARTS[1],
+    ])
+    .unwrap();
     let vnfd = package.vnfd();
     assert_eq!(
         (
@@ -155,25 +189,40 @@ fn the_published_sample_loads_from_its_crooked_files() {
     let folder = root.join("asd/onap-so-cnfm-sample");
     if !folder.is_dir() {
         let reason = format!("skipped: `{}` is not there", folder.display());
-        assert!(std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"), "{reason}");
+        assert!(
+            std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"),
+            "{reason}"
+        );
         eprintln!("{reason}");
         return;
     }
     let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     let asd = text("asd.yaml");
-    for (types, crooked) in [("asd_types.yaml", true), ("asd_types.reindented.yaml", false)] {
+    for (types, crooked) in [
+        ("asd_types.yaml", true),
+        ("asd_types.reindented.yaml", false),
+    ] {
         let types = text(types);
         let package = try_package(&[
             META,
             MANIFEST,
             ("Definitions/asd.yaml", &asd),
             ("Definitions/asd_types.yaml", &types),
-            ("Artifacts/Deployment/HELM/sampleapp-db-operator-helm.tgz", "chart"),
-            ("Artifacts/Deployment/HELM/sampleapp-services-helm.tgz", "chart"),
+            (
+                "Artifacts/Deployment/HELM/sampleapp-db-operator-helm.tgz",
+                "chart",
+            ),
+            (
+                "Artifacts/Deployment/HELM/sampleapp-services-helm.tgz",
+                "chart",
+            ),
         ])
         .unwrap_or_else(|findings| panic!("{findings}"));
-        let indents =
-            package.warnings().iter().filter(|finding| finding.code == codes::TYPES_INDENT).count();
+        let indents = package
+            .warnings()
+            .iter()
+            .filter(|finding| finding.code == codes::TYPES_INDENT)
+            .count();
         assert_eq!(indents > 0, crooked, "{:?}", package.warnings());
         let asd = package.asd().unwrap();
         assert_eq!(asd.dialect, AsdDialect::Field);
@@ -184,7 +233,10 @@ fn the_published_sample_loads_from_its_crooked_files() {
             ["nad name 1", "nad name 2"]
         );
         let needs = asd.enhanced_cluster_capabilities.as_ref().unwrap();
-        assert_eq!(needs.required_custom_resources[0].api_version.as_deref(), Some("myVersion"));
+        assert_eq!(
+            needs.required_custom_resources[0].api_version.as_deref(),
+            Some("myVersion")
+        );
         assert_eq!(needs.required_plugins[1].version.as_deref(), Some("4.5.6"));
     }
 }
@@ -192,13 +244,21 @@ fn the_published_sample_loads_from_its_crooked_files() {
 #[test]
 fn what_is_wrong_with_an_asd_is_said() {
     let findings = |text: &str, more: &[(&str, &str)]| -> Vec<String> {
-        let mut files = vec![META, MANIFEST, ("Definitions/asd.yaml", text), CHARTS[0], CHARTS[1]];
+        let mut files = vec![
+            META,
+            MANIFEST,
+            ("Definitions/asd.yaml", text),
+            CHARTS[0],
+            CHARTS[1],
+        ];
         files.extend(more);
         let all = match try_package(&files) {
             Ok(package) => package.warnings().to_vec(),
             Err(findings) => findings.as_slice().to_vec(),
         };
-        all.iter().map(|finding| format!("{} {}", finding.code, finding.message)).collect()
+        all.iter()
+            .map(|finding| format!("{} {}", finding.code, finding.message))
+            .collect()
     };
     for (from, to, expected) in [
         (
@@ -245,8 +305,14 @@ fn what_is_wrong_with_an_asd_is_said() {
         expected.sort();
         assert_eq!(found, expected);
     }
-    let layout = ("images/web/oci-layout", "{\"imageLayoutVersion\": \"1.0.0\"}");
-    let unnamed = findings(ORAN, &[layout, ("images/web/index.json", "{\"manifests\": [{}]}")]);
+    let layout = (
+        "images/web/oci-layout",
+        "{\"imageLayoutVersion\": \"1.0.0\"}",
+    );
+    let unnamed = findings(
+        ORAN,
+        &[layout, ("images/web/index.json", "{\"manifests\": [{}]}")],
+    );
     assert_eq!(
         unnamed,
         ["E-ASD the image in `images/web` has no `name` annotation in its `index.json`"]

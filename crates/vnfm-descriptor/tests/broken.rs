@@ -38,15 +38,23 @@ fn folders() -> Vec<PathBuf> {
         .filter(|path| path.is_dir())
         .collect();
     folders.sort();
-    assert!(folders.len() >= 80, "only {} broken packages", folders.len());
+    assert!(
+        folders.len() >= 80,
+        "only {} broken packages",
+        folders.len()
+    );
     folders
 }
 
 /// What lint says; the expectation itself lies in the folder and is no part of the package.
 fn said(folder: &Path) -> Vec<Finding> {
     let mut findings = lint(folder, &Limits::default()).findings;
-    findings
-        .retain(|finding| finding.span.as_ref().is_none_or(|span| &*span.file != "expected.txt"));
+    findings.retain(|finding| {
+        finding
+            .span
+            .as_ref()
+            .is_none_or(|span| &*span.file != "expected.txt")
+    });
     findings
 }
 
@@ -63,7 +71,10 @@ fn broken_packages_are_told_exactly_this() {
         }
         let stated = fs::read_to_string(&expected).unwrap_or_default();
         if stated != found {
-            wrong.push(format!("{}\n--- stated\n{stated}--- found\n{found}", folder.display()));
+            wrong.push(format!(
+                "{}\n--- stated\n{stated}--- found\n{found}",
+                folder.display()
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -84,8 +95,11 @@ fn what_lint_calls_an_error_is_what_onboarding_refuses() {
 
 #[test]
 fn every_code_is_shown_by_a_broken_package() {
-    let shown: BTreeSet<&str> =
-        folders().iter().flat_map(|folder| said(folder)).map(|finding| finding.code).collect();
+    let shown: BTreeSet<&str> = folders()
+        .iter()
+        .flat_map(|folder| said(folder))
+        .map(|finding| finding.code)
+        .collect();
     let missing: Vec<&str> = CODES
         .iter()
         .map(|code| code.code)

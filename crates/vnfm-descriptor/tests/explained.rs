@@ -29,7 +29,11 @@ struct Place {
 }
 
 const fn same(code: &'static str, edits: &'static [Edit]) -> Place {
-    Place { code, wrong: edits, right: edits }
+    Place {
+        code,
+        wrong: edits,
+        right: edits,
+    }
 }
 
 const fn each(code: &'static str, wrong: &'static [Edit], right: &'static [Edit]) -> Place {
@@ -58,12 +62,16 @@ const SPELLED: &[(&str, &str)] = &[
 /// The lines of an example, without remarks, written out.
 fn lines(example: &str) -> Vec<String> {
     let said = example.lines().map(|line| {
-        let remark = line.split_once("   (").filter(|(_, remark)| remark.ends_with(')'));
+        let remark = line
+            .split_once("   (")
+            .filter(|(_, remark)| remark.ends_with(')'));
         remark.map_or(line, |(text, _)| text)
     });
     let kept = |line: &&str| !(line.starts_with('(') && line.ends_with(')'));
     let spelled = said.filter(kept).map(|line| {
-        SPELLED.iter().fold(line.to_owned(), |line, (short, long)| line.replace(short, long))
+        SPELLED.iter().fold(line.to_owned(), |line, (short, long)| {
+            line.replace(short, long)
+        })
     });
     spelled.collect()
 }
@@ -71,7 +79,9 @@ fn lines(example: &str) -> Vec<String> {
 /// The text with the lines where it says `§`, all of them as far in as the first.
 fn filled(text: &str, lines: &[String]) -> String {
     let with = |line: &str| {
-        let Some((before, behind)) = line.split_once('§') else { return line.to_owned() };
+        let Some((before, behind)) = line.split_once('§') else {
+            return line.to_owned();
+        };
         let indent = " ".repeat(before.chars().count());
         format!("{before}{}{behind}", lines.join(&format!("\n{indent}")))
     };
@@ -89,7 +99,11 @@ fn findings(code: &str, edits: &[Edit], example: &str) -> Vec<Finding> {
         }
         let text = files.entry((*file).to_owned()).or_default();
         assert!(text.contains(find), "{code}: `{file}` has no `{find}`");
-        *text = if find.is_empty() { (*put).to_owned() } else { text.replacen(find, put, 1) };
+        *text = if find.is_empty() {
+            (*put).to_owned()
+        } else {
+            text.replacen(find, put, 1)
+        };
     }
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in &files {
@@ -106,7 +120,9 @@ fn findings(code: &str, edits: &[Edit], example: &str) -> Vec<Finding> {
 
 /// What is untrue of an explanation.
 fn untrue(place: &Place, explanation: &Explanation) -> Vec<String> {
-    let Explanation { code, wrong, right, .. } = explanation;
+    let Explanation {
+        code, wrong, right, ..
+    } = explanation;
     let says = |finding: &Finding| finding.code == *code;
     let told = findings(code, place.wrong, wrong);
     let mended = findings(code, place.right, right);
@@ -114,14 +130,22 @@ fn untrue(place: &Place, explanation: &Explanation) -> Vec<String> {
     if !told.iter().any(says) {
         untrue.push(format!("{code}: the wrong one is told {}", listed(&told)));
     }
-    if mended.iter().any(|finding| says(finding) || finding.severity == Severity::Error) {
-        untrue.push(format!("{code}: the mended one is told {}", listed(&mended)));
+    if mended
+        .iter()
+        .any(|finding| says(finding) || finding.severity == Severity::Error)
+    {
+        untrue.push(format!(
+            "{code}: the mended one is told {}",
+            listed(&mended)
+        ));
     }
     untrue
 }
 
 fn listed(findings: &[Finding]) -> String {
-    findings.iter().fold(String::new(), |all, finding| format!("{all}\n    {finding}"))
+    findings.iter().fold(String::new(), |all, finding| {
+        format!("{all}\n    {finding}")
+    })
 }
 
 #[test]
@@ -141,8 +165,15 @@ fn every_example_is_tried_here_or_named_with_the_reason() {
     let tried: Vec<_> = PLACES.iter().map(|place| place.code).collect();
     let named = ELSEWHERE.iter().map(|(code, _)| *code);
     let known: BTreeSet<_> = tried.iter().copied().chain(named).collect();
-    assert_eq!(known.len(), tried.len() + ELSEWHERE.len(), "a code is there twice");
-    let all = EXPLANATIONS.iter().flat_map(|(_, family)| *family).map(|told| told.code);
+    assert_eq!(
+        known.len(),
+        tried.len() + ELSEWHERE.len(),
+        "a code is there twice"
+    );
+    let all = EXPLANATIONS
+        .iter()
+        .flat_map(|(_, family)| *family)
+        .map(|told| told.code);
     assert_eq!(known, all.collect::<BTreeSet<_>>());
 }
 
@@ -160,9 +191,14 @@ fn what_is_abbreviated_is_known() {
 fn packages_around_the_examples_have_no_errors() {
     for (name, edits) in places::AROUND {
         let said = findings(name, edits, "");
-        let errors = said.iter().filter(|finding| finding.severity == Severity::Error);
+        let errors = said
+            .iter()
+            .filter(|finding| finding.severity == Severity::Error);
         assert_eq!(errors.count(), 0, "{name}: {}", listed(&said));
     }
     let missing = lint(Path::new("no/such/package"), &Limits::default());
-    assert!(!missing.findings.is_empty(), "lint says something of what is wrong");
+    assert!(
+        !missing.findings.is_empty(),
+        "lint says something of what is wrong"
+    );
 }

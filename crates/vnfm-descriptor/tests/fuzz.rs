@@ -21,15 +21,21 @@ const LONG: Duration = Duration::from_secs(5);
 /// The files of the broken packages that end like this; all of them packed for the empty ending.
 fn corpus(ending: &str) -> Vec<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/broken");
-    let mut folders: Vec<_> =
-        fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut folders: Vec<_> = fs::read_dir(root)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     folders.sort();
     folders.retain(|folder| folder.is_dir());
     if ending.is_empty() {
-        let packed = folders.iter().map(|folder| pack(folder, &Limits::default()).unwrap());
+        let packed = folders
+            .iter()
+            .map(|folder| pack(folder, &Limits::default()).unwrap());
         return packed.collect();
     }
-    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let files = folders
+        .iter()
+        .flat_map(|folder| fs::read_dir(folder).unwrap());
     let mut paths: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     paths.retain(|path| path.to_string_lossy().ends_with(ending));
@@ -101,7 +107,11 @@ fn mutated(corpus: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
         let from = dice.below(bytes.len());
         let to = (from + dice.below(40)).min(bytes.len());
         match dice.below(6) {
-            0 => bytes.iter_mut().skip(from).take(1).for_each(|byte| *byte ^= 1 << dice.below(8)),
+            0 => bytes
+                .iter_mut()
+                .skip(from)
+                .take(1)
+                .for_each(|byte| *byte ^= 1 << dice.below(8)),
             1 => drop(bytes.drain(from..to)),
             2 => {
                 let piece = bytes[from..to].repeat(1 + dice.below(8));
@@ -139,8 +149,12 @@ fn run(target: fn(&[u8]), corpus: &[Vec<u8>], rounds: usize) {
     for bytes in corpus {
         target(bytes);
     }
-    let mut dice =
-        Dice(number("VNFM_FUZZ_SEED").unwrap_or(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut dice = Dice(
+        number("VNFM_FUZZ_SEED")
+            .unwrap_or(1)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            | 1,
+    );
     let until =
         number("VNFM_FUZZ_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut round = 0;
@@ -196,8 +210,14 @@ fn types_that_multiply_are_refused_before_they_cost() {
         (0..times).for_each(|_| archive(&bytes));
         computed().saturating_sub(before)
     };
-    let (usual, bomb) = (cost("unused-link", 2 * MULTIPLIED), cost("exploding-types", 2));
-    assert!(bomb < usual, "{bomb:?}, and {usual:?} for {MULTIPLIED} times as many that are usual");
+    let (usual, bomb) = (
+        cost("unused-link", 2 * MULTIPLIED),
+        cost("exploding-types", 2),
+    );
+    assert!(
+        bomb < usual,
+        "{bomb:?}, and {usual:?} for {MULTIPLIED} times as many that are usual"
+    );
 }
 
 /// How many times as long a descriptor may take that describes as much as is read at most.

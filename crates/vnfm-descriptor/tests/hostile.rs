@@ -30,7 +30,11 @@ fn with(entries: &[(&str, &[u8])]) -> Vec<u8> {
 
 /// The codes of the errors that refuse the bytes.
 fn refused(bytes: Vec<u8>, limits: &Limits) -> Vec<&'static str> {
-    Package::from_bytes(bytes, limits).unwrap_err().errors().map(|finding| finding.code).collect()
+    Package::from_bytes(bytes, limits)
+        .unwrap_err()
+        .errors()
+        .map(|finding| finding.code)
+        .collect()
 }
 
 #[track_caller]
@@ -44,8 +48,9 @@ fn renamed(mut bytes: Vec<u8>, from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut at = 0;
     let mut times = 0;
-    while let Some(found) =
-        bytes[at..].windows(from.len()).position(|window| window == from.as_bytes())
+    while let Some(found) = bytes[at..]
+        .windows(from.len())
+        .position(|window| window == from.as_bytes())
     {
         bytes[at + found..at + found + from.len()].copy_from_slice(to.as_bytes());
         at += found + from.len();
@@ -80,11 +85,17 @@ fn names_that_leave_the_package_are_refused() {
 
 #[test]
 fn symbolic_links_and_special_files_are_refused() {
-    let link = archive(|zip| zip.add_symlink("vnfd.yaml", "/etc/passwd", options()).unwrap());
+    let link = archive(|zip| {
+        zip.add_symlink("vnfd.yaml", "/etc/passwd", options())
+            .unwrap()
+    });
     refused_for(link, codes::ZIP_SYMLINK);
     let mut device = with(&[("vnfd.yaml", VNFD.as_bytes())]);
     // The upper half of the external attributes in the central header is the Unix mode.
-    let central = device.windows(4).position(|window| window == b"PK\x01\x02").unwrap();
+    let central = device
+        .windows(4)
+        .position(|window| window == b"PK\x01\x02")
+        .unwrap();
     device[central + 5] = 3;
     device[central + 40..central + 42].copy_from_slice(&0o020_644_u16.to_le_bytes());
     refused_for(device, codes::ZIP_SYMLINK);
@@ -102,15 +113,24 @@ fn names_that_collide_are_refused() {
         with(&[("vnfd.yaml", VNFD.as_bytes()), ("VNFD.yaml", b"other")]),
         codes::ZIP_DUPLICATE,
     );
-    refused_for(with(&[("a/b", b""), ("a/./b", b"other")]), codes::ZIP_DUPLICATE);
-    refused_for(with(&[("a", b""), ("a/b/c", b"other")]), codes::ZIP_DUPLICATE);
+    refused_for(
+        with(&[("a/b", b""), ("a/./b", b"other")]),
+        codes::ZIP_DUPLICATE,
+    );
+    refused_for(
+        with(&[("a", b""), ("a/b/c", b"other")]),
+        codes::ZIP_DUPLICATE,
+    );
 }
 
 #[test]
 fn encrypted_entries_are_refused() {
     let mut bytes = with(&[("vnfd.yaml", VNFD.as_bytes())]);
     for (signature, flags) in [(b"PK\x03\x04", 6), (b"PK\x01\x02", 8)] {
-        let at = bytes.windows(4).position(|window| window == signature).unwrap();
+        let at = bytes
+            .windows(4)
+            .position(|window| window == signature)
+            .unwrap();
         bytes[at + flags] |= 1;
     }
     refused_for(bytes, codes::ZIP_ENCRYPTED);
@@ -127,14 +147,20 @@ fn bombs_are_refused_by_what_they_really_become() {
     assert_eq!(refused(dense, &limits), [codes::ZIP_BOMB]);
     let mut limits = Limits::default();
     limits.entries = 2;
-    assert_eq!(refused(with(&[("a", b""), ("b", b""), ("c", b"")]), &limits), [codes::ZIP_BOMB]);
+    assert_eq!(
+        refused(with(&[("a", b""), ("b", b""), ("c", b"")]), &limits),
+        [codes::ZIP_BOMB]
+    );
 }
 
 #[test]
 fn damage_is_named() {
     refused_for(b"this is no archive".to_vec(), codes::ZIP);
     refused_for(Vec::new(), codes::ZIP);
-    let whole = with(&[("vnfd.yaml", VNFD.as_bytes()), ("noise", &(0..=255).collect::<Vec<u8>>())]);
+    let whole = with(&[
+        ("vnfd.yaml", VNFD.as_bytes()),
+        ("noise", &(0..=255).collect::<Vec<u8>>()),
+    ]);
     refused_for(whole[..whole.len() / 2].to_vec(), codes::ZIP);
     let stored = archive(|zip| {
         zip.start_file(
@@ -145,11 +171,17 @@ fn damage_is_named() {
         zip.write_all(VNFD.as_bytes()).unwrap();
     });
     let mut flipped = stored;
-    let at = flipped.windows(5).position(|window| window == b"tosca").unwrap();
+    let at = flipped
+        .windows(5)
+        .position(|window| window == b"tosca")
+        .unwrap();
     flipped[at] = b'T';
     refused_for(flipped, codes::ZIP);
     let missing = Package::open("no/such/package.csar".as_ref(), &Limits::default()).unwrap_err();
-    assert!(missing.to_string().contains("no/such/package.csar"), "{missing}");
+    assert!(
+        missing.to_string().contains("no/such/package.csar"),
+        "{missing}"
+    );
 }
 
 #[test]
@@ -194,11 +226,17 @@ fn wrong_sizes_in_headers_are_refused() {
     for (signature, size) in [(b"PK\x01\x02", 24), (b"PK\x01\x02", 20)] {
         for stated in [0_u32, 3, 1 << 30] {
             let mut bytes = bytes.clone();
-            let at = bytes.windows(4).position(|window| window == signature).unwrap();
+            let at = bytes
+                .windows(4)
+                .position(|window| window == signature)
+                .unwrap();
             bytes[at + size..at + size + 4].copy_from_slice(&stated.to_le_bytes());
             let found = refused(bytes, &Limits::default());
             let named = [codes::ZIP, codes::ZIP_BOMB];
-            assert!(found.iter().any(|code| named.contains(code)), "{stated} at {size}: {found:?}");
+            assert!(
+                found.iter().any(|code| named.contains(code)),
+                "{stated} at {size}: {found:?}"
+            );
         }
     }
 }
@@ -232,9 +270,12 @@ fn data_before_the_start_is_refused() {
 
 #[test]
 fn names_that_are_one_name_elsewhere_are_refused() {
-    for (one, other) in
-        [("\u{e9}.txt", "e\u{301}.txt"), ("A.txt", "a.txt"), ("x", "X/y"), ("\u{fb01}le", "file")]
-    {
+    for (one, other) in [
+        ("\u{e9}.txt", "e\u{301}.txt"),
+        ("A.txt", "a.txt"),
+        ("x", "X/y"),
+        ("\u{fb01}le", "file"),
+    ] {
         let files: [(&str, &[u8]); 3] =
             [("vnfd.yaml", VNFD.as_bytes()), (one, b"1"), (other, b"2")];
         refused_for(with(&files), codes::ZIP_DUPLICATE);
@@ -248,7 +289,10 @@ fn an_archive_in_an_archive_is_a_file() {
         with(&[("vnfd.yaml", VNFD.as_bytes()), ("inner.csar", &inner)]),
         &Limits::default(),
     );
-    assert!(!found.iter().any(|code| code.starts_with("E-ZIP")), "nothing unpacks it: {found:?}");
+    assert!(
+        !found.iter().any(|code| code.starts_with("E-ZIP")),
+        "nothing unpacks it: {found:?}"
+    );
 }
 
 #[test]
@@ -256,7 +300,10 @@ fn large_documents_are_refused_unread() {
     let mut limits = Limits::default();
     limits.ratio = u64::MAX;
     let large = format!("{VNFD}description: {}\n", "x".repeat(100 << 20));
-    assert_eq!(refused(with(&[("vnfd.yaml", large.as_bytes())]), &limits), [codes::YAML]);
+    assert_eq!(
+        refused(with(&[("vnfd.yaml", large.as_bytes())]), &limits),
+        [codes::YAML]
+    );
 }
 
 #[test]
@@ -268,10 +315,15 @@ fn ten_thousand_imports_are_refused() {
         entry.push_str(&line);
         files.push(format!("t{number}.yaml"));
     }
-    let mut entries: Vec<(&str, &[u8])> =
-        files.iter().map(|name| (name.as_str(), VNFD.as_bytes())).collect();
+    let mut entries: Vec<(&str, &[u8])> = files
+        .iter()
+        .map(|name| (name.as_str(), VNFD.as_bytes()))
+        .collect();
     let meta = b"Entry-Definitions: vnfd.yaml\n";
-    entries.extend([("vnfd.yaml", entry.as_bytes()), ("TOSCA-Metadata/TOSCA.meta", meta)]);
+    entries.extend([
+        ("vnfd.yaml", entry.as_bytes()),
+        ("TOSCA-Metadata/TOSCA.meta", meta),
+    ]);
     refused_for(with(&entries), codes::IMPORT);
 }
 
@@ -303,26 +355,38 @@ topology_template:
 
 #[test]
 fn types_that_contain_each_other_without_end_are_refused() {
-    let wide: Vec<String> =
-        (0..10).map(|number| format!("p{number}: {{type: A, required: false}}")).collect();
+    let wide: Vec<String> = (0..10)
+        .map(|number| format!("p{number}: {{type: A, required: false}}"))
+        .collect();
     let exploding = described_by(&format!("  A: {{properties: {{{}}}}}", wide.join(", ")));
     assert_eq!(
-        refused(with(&[("vnfd.yaml", exploding.as_bytes())]), &Limits::default()),
+        refused(
+            with(&[("vnfd.yaml", exploding.as_bytes())]),
+            &Limits::default()
+        ),
         [codes::TYPE_BOMB]
     );
     let list = described_by("  A: {properties: {next: {type: A, required: false}}}");
     let package = Package::from_bytes(with(&[("vnfd.yaml", list.as_bytes())]), &Limits::default());
     assert!(
-        package.unwrap().vnfd().flavours["a"].additional_params_schema("instantiate").is_some()
+        package.unwrap().vnfd().flavours["a"]
+            .additional_params_schema("instantiate")
+            .is_some()
     );
 }
 
 /// 10^8 servers: counted, refused by name and place, and nothing is made of them.
 #[test]
 fn a_descriptor_that_wants_a_hundred_million_instances_is_refused_where_it_says_so() {
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-flavours");
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../vnfd-samples/vnf-flavours"
+    );
     for (from, to) in [
-        ("max_number_of_instances: 1}", "max_number_of_instances: 100000000}"),
+        (
+            "max_number_of_instances: 1}",
+            "max_number_of_instances: 100000000}",
+        ),
         (
             "initial_delta: {number_of_instances: 1}",
             "initial_delta: {number_of_instances: 100000000}",
@@ -330,19 +394,31 @@ fn a_descriptor_that_wants_a_hundred_million_instances_is_refused_where_it_says_
     ] {
         let folder = tempfile::tempdir().unwrap();
         let packed = vnfm_descriptor::pack(sample.as_ref(), &Limits::default()).unwrap();
-        zip::ZipArchive::new(Cursor::new(packed)).unwrap().extract(folder.path()).unwrap();
+        zip::ZipArchive::new(Cursor::new(packed))
+            .unwrap()
+            .extract(folder.path())
+            .unwrap();
         let file = folder.path().join("Definitions/simple.yaml");
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(text.contains(from), "{text}");
         std::fs::write(&file, text.replace(from, to)).unwrap();
         let report = vnfm_descriptor::lint(folder.path(), &Limits::default());
-        let found = report.findings.iter().find(|finding| finding.code == codes::RESOURCES);
+        let found = report
+            .findings
+            .iter()
+            .find(|finding| finding.code == codes::RESOURCES);
         if from.starts_with("max") {
-            assert!(found.is_none(), "the most that a VDU may have is not what it has");
+            assert!(
+                found.is_none(),
+                "the most that a VDU may have is not what it has"
+            );
             continue;
         }
         let said = found.unwrap().to_string();
         assert!(said.starts_with("Definitions/simple.yaml:"), "{said}");
-        assert!(said.contains("more than 10000") && said.contains("limits.resources"), "{said}");
+        assert!(
+            said.contains("more than 10000") && said.contains("limits.resources"),
+            "{said}"
+        );
     }
 }

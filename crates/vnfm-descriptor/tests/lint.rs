@@ -28,9 +28,18 @@ fn one_mistake_does_not_hide_those_of_later_stages() {
     let report = package(&[
         ("vnfd.yaml", &vnfd),
         ("vnfd.mf", "metadata:\nSource: gone.yaml\n"),
-        ("Files/kubernetes/order.yaml", "manifests: [{path: gone.yaml, order: 1}]\n"),
-        ("Files/kubernetes/web.yaml", "{apiVersion: v1, kind: Pd, metadata: {name: a}}\n"),
-        ("Scripts/a.sh", "-----BEGIN PRIVATE KEY-----\nc2FtcGxlIG9mIGEga2V5LCBub3Qgb25lYQ==\n"),
+        (
+            "Files/kubernetes/order.yaml",
+            "manifests: [{path: gone.yaml, order: 1}]\n",
+        ),
+        (
+            "Files/kubernetes/web.yaml",
+            "{apiVersion: v1, kind: Pd, metadata: {name: a}}\n",
+        ),
+        (
+            "Scripts/a.sh",
+            "-----BEGIN PRIVATE KEY-----\nc2FtcGxlIG9mIGEga2V5LCBub3Qgb25lYQ==\n",
+        ),
     ]);
     let found = codes(&report);
     for code in [
@@ -53,7 +62,9 @@ fn dated(before: &str, behind: &str) -> Report {
         "{head}{HEAD}node_types:\n  V:\n    derived_from: tosca.nodes.nfv.VNF\n    metadata:\n{before}      made: 2026-11-01{behind}\n"
     );
     let mut report = package(&[("vnfd.yaml", &vnfd)]);
-    report.findings.retain(|finding| !finding.code.starts_with("E-VNF"));
+    report
+        .findings
+        .retain(|finding| !finding.code.starts_with("E-VNF"));
     report
 }
 
@@ -62,7 +73,10 @@ fn a_comment_with_a_reason_allows_on_its_line_and_the_one_before() {
     assert_eq!(codes(&dated("", "")), ["W-YAML-DATE"]);
     for (before, behind) in [
         ("", " # vnfm-lint: allow W-YAML-DATE our tools read 1.2"),
-        ("      # vnfm-lint: allow W-YAML-DATE our tools read 1.2\n", ""),
+        (
+            "      # vnfm-lint: allow W-YAML-DATE our tools read 1.2\n",
+            "",
+        ),
         (
             "      # vnfm-lint: allow W-YAML-DATE our tools read 1.2\n      # and so do yours\n\n",
             "",
@@ -70,7 +84,10 @@ fn a_comment_with_a_reason_allows_on_its_line_and_the_one_before() {
     ] {
         let report = dated(before, behind);
         assert_eq!(codes(&report), [""; 0], "{before}{behind}");
-        let allowed = report.allowed.iter().find(|allowed| allowed.finding.code == "W-YAML-DATE");
+        let allowed = report
+            .allowed
+            .iter()
+            .find(|allowed| allowed.finding.code == "W-YAML-DATE");
         assert_eq!(allowed.unwrap().reason, "our tools read 1.2");
     }
 }
@@ -78,9 +95,21 @@ fn a_comment_with_a_reason_allows_on_its_line_and_the_one_before() {
 #[test]
 fn a_comment_allows_no_more_than_it_says() {
     for (before, behind, expected) in [
-        ("", " # vnfm-lint: allow W-YAML-DATE", ["W-YAML-DATE", "W-ALLOW-REASON"]),
-        ("", " # vnfm-lint: allow W-YAML-BOM a reason", ["W-YAML-DATE", "W-ALLOW-UNUSED"]),
-        ("", " # vnfm-lint: ignore W-YAML-DATE a reason", ["W-YAML-DATE", "W-ALLOW-CODE"]),
+        (
+            "",
+            " # vnfm-lint: allow W-YAML-DATE",
+            ["W-YAML-DATE", "W-ALLOW-REASON"],
+        ),
+        (
+            "",
+            " # vnfm-lint: allow W-YAML-BOM a reason",
+            ["W-YAML-DATE", "W-ALLOW-UNUSED"],
+        ),
+        (
+            "",
+            " # vnfm-lint: ignore W-YAML-DATE a reason",
+            ["W-YAML-DATE", "W-ALLOW-CODE"],
+        ),
         (
             "      # vnfm-lint: allow W-YAML-DATE a reason\n      other: 1\n",
             "",
@@ -94,14 +123,24 @@ fn a_comment_allows_no_more_than_it_says() {
 #[test]
 fn several_codes_stand_in_one_comment() {
     let both = " # vnfm-lint: allow W-YAML-DATE,W-YAML-BOM a reason";
-    assert_eq!(codes(&dated("", both)), ["W-ALLOW-UNUSED"], "the second allows nothing");
+    assert_eq!(
+        codes(&dated("", both)),
+        ["W-ALLOW-UNUSED"],
+        "the second allows nothing"
+    );
 }
 
 #[test]
 fn a_line_with_a_secret_is_never_given() {
     let vnfd = format!("{HEAD}dsl_definitions:\n  a: 1.10\n  b: {{password: planted, v: 1.10}}\n");
     let report = package(&[("vnfd.yaml", &vnfd)]);
-    let line = |line| report.line(&Span { file: "vnfd.yaml".into(), line, column: 1 });
+    let line = |line| {
+        report.line(&Span {
+            file: "vnfd.yaml".into(),
+            line,
+            column: 1,
+        })
+    };
     assert_eq!(line(4), Some("  a: 1.10"));
     assert_eq!(line(5), None);
 }

@@ -34,9 +34,11 @@ topology_template:
 {vnf}{rest}"
     );
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-    for (name, text) in
-        [("a.yaml", vnfd.as_str()), ("a.mf", "metadata:\n"), ("Charts/web.tgz", "chart")]
-    {
+    for (name, text) in [
+        ("a.yaml", vnfd.as_str()),
+        ("a.mf", "metadata:\n"),
+        ("Charts/web.tgz", "chart"),
+    ] {
         zip.start_file(name, SimpleFileOptions::default()).unwrap();
         zip.write_all(text.as_bytes()).unwrap();
     }
@@ -71,13 +73,24 @@ fn machines_are_asked_for_their_features() {
         (pinning.policy.as_deref(), pinning.rules.as_slice()),
         (Some("static"), &["0-1".to_owned()][..])
     );
-    assert_eq!((compute.cpu_architecture.as_deref(), compute.numa_enabled), (Some("x86_64"), true));
-    let pages: Vec<(u64, u64)> =
-        compute.huge_pages.iter().map(|pages| (pages.page_bytes, pages.requested_bytes)).collect();
+    assert_eq!(
+        (compute.cpu_architecture.as_deref(), compute.numa_enabled),
+        (Some("x86_64"), true)
+    );
+    let pages: Vec<(u64, u64)> = compute
+        .huge_pages
+        .iter()
+        .map(|pages| (pages.page_bytes, pages.requested_bytes))
+        .collect();
     assert_eq!(pages, [(2 << 20, 1 << 30)]);
     let gpu = &vdu.requested_capabilities[0];
     assert_eq!(
-        (gpu.key.as_str(), gpu.name.as_str(), gpu.support_mandatory, gpu.min_version.as_deref()),
+        (
+            gpu.key.as_str(),
+            gpu.name.as_str(),
+            gpu.support_mandatory,
+            gpu.min_version.as_deref()
+        ),
         ("gpu", "nvidia", false, Some("2"))
     );
     assert_eq!(gpu.target_performance_parameters["tflops"], "10");
@@ -113,9 +126,15 @@ fn containers_belong_to_units_and_units_to_charts() {
         ),
         (Some(500), Some(1000), Some(64 << 20))
     );
-    assert_eq!(container.extended_resources, [("nvidia.com/gpu".to_owned(), 2)].into());
     assert_eq!(
-        container.image.as_ref().and_then(|image| image.file.as_deref()),
+        container.extended_resources,
+        [("nvidia.com/gpu".to_owned(), 2)].into()
+    );
+    assert_eq!(
+        container
+            .image
+            .as_ref()
+            .and_then(|image| image.file.as_deref()),
         Some("registry/web:1")
     );
     let chart = &flavour.mciops["M"];
@@ -145,7 +164,14 @@ fn links_and_monitoring_are_read_in_both_forms() {
     let found: Vec<(&str, &str, Option<Duration>, &Monitored)> = newer
         .monitoring_parameters
         .iter()
-        .map(|one| (one.id.as_str(), one.name.as_str(), one.collection_period, &one.of))
+        .map(|one| {
+            (
+                one.id.as_str(),
+                one.name.as_str(),
+                one.collection_period,
+                &one.of,
+            )
+        })
         .collect();
     let link = Monitored::VirtualLink("L".to_owned());
     assert_eq!(
@@ -157,12 +183,19 @@ fn links_and_monitoring_are_read_in_both_forms() {
     );
     let older = flavour("2.6.1", "", &LINK.replace("MONITORED", old));
     assert_eq!(
-        (older.monitoring_parameters[0].id.as_str(), &older.monitoring_parameters[0].of),
+        (
+            older.monitoring_parameters[0].id.as_str(),
+            &older.monitoring_parameters[0].of
+        ),
         ("in", &link)
     );
     let link = &newer.virtual_links["L"];
     assert_eq!(
-        (link.max_bitrate, link.min_bitrate, link.flow_pattern.as_deref()),
+        (
+            link.max_bitrate,
+            link.min_bitrate,
+            link.flow_pattern.as_deref()
+        ),
         (Some(1_000_000), Some(1_000), Some("mesh"))
     );
     let qos = link.qos.as_ref().unwrap();
@@ -188,7 +221,11 @@ fn policies_become_rules() {
     let selector = "{source_descriptor_id: d, destination_descriptor_id: e, source_flavour_id: f}";
     let of = |version: &str, selector: &str| {
         let link = LINK.replace("        monitoring_parameters: MONITORED\n", "");
-        flavour(version, "", &format!("{link}{}", policies.replace("SELECTOR", selector)))
+        flavour(
+            version,
+            "",
+            &format!("{link}{}", policies.replace("SELECTOR", selector)),
+        )
     };
     for flavour in [of("4.4.1", &format!("[{selector}]")), of("3.5.1", selector)] {
         let rule = &flavour.security_group_rules[0];
@@ -239,7 +276,10 @@ fn scaling(configuration: &str) -> Flavour {
 }
 
 fn status(levels: &[(&str, u32)]) -> ScaleStatus {
-    levels.iter().map(|(aspect, level)| ((*aspect).to_owned(), *level)).collect()
+    levels
+        .iter()
+        .map(|(aspect, level)| ((*aspect).to_owned(), *level))
+        .collect()
 }
 
 #[test]
@@ -248,20 +288,46 @@ fn a_scaling_goes_as_far_as_aspects_and_profiles_allow() {
     let flavour =
         scaling("{heal: {causes: [broken]}, terminate: {min_graceful_termination_timeout: 10 s}}");
     assert_eq!(flavour.lcm.heal_causes, ["broken"]);
-    assert_eq!(flavour.lcm.min_graceful_termination_timeout, Some(Duration::from_secs(10)));
+    assert_eq!(
+        flavour.lcm.min_graceful_termination_timeout,
+        Some(Duration::from_secs(10))
+    );
     let begin = status(&[("a", 0), ("b", 0)]);
     let scaled = |from: &ScaleStatus, aspect, direction, steps| {
-        flavour.scaled(from, aspect, direction, steps).map_err(|error| error.to_string())
+        flavour
+            .scaled(from, aspect, direction, steps)
+            .map_err(|error| error.to_string())
     };
     let one = scaled(&begin, "a", ScaleOut, 1).unwrap();
     assert_eq!(one, status(&[("a", 1), ("b", 0)]));
     let two = scaled(&one, "a", ScaleOut, 1).unwrap();
-    assert_eq!(flavour.all_instances_at(&two), Ok(BTreeMap::from([("V".to_owned(), 4)])));
+    assert_eq!(
+        flavour.all_instances_at(&two),
+        Ok(BTreeMap::from([("V".to_owned(), 4)]))
+    );
     assert_eq!(scaled(&two, "a", ScaleIn, 1), Ok(one.clone()));
     for (from, aspect, direction, steps, why) in [
-        (&begin, "c", ScaleOut, 1, "flavour `f` has no scaling aspect `c`"),
-        (&begin, "a", ScaleIn, 1, "scaling aspect `a` is at level 0 and cannot go down 1"),
-        (&two, "a", ScaleOut, 1, "scaling aspect `a` goes up to level 2, not 3"),
+        (
+            &begin,
+            "c",
+            ScaleOut,
+            1,
+            "flavour `f` has no scaling aspect `c`",
+        ),
+        (
+            &begin,
+            "a",
+            ScaleIn,
+            1,
+            "scaling aspect `a` is at level 0 and cannot go down 1",
+        ),
+        (
+            &two,
+            "a",
+            ScaleOut,
+            1,
+            "scaling aspect `a` goes up to level 2, not 3",
+        ),
         (
             &begin,
             "a",
@@ -294,16 +360,27 @@ fn a_scaling_goes_as_far_as_aspects_and_profiles_allow() {
 fn a_scaling_to_levels_needs_a_level_or_leave() {
     let begin = status(&[("a", 0), ("b", 0)]);
     let strict = scaling("{scale_to_level: {arbitrary_target_levels_supported: false}}");
-    assert_eq!(strict.scaled_to(&begin, &status(&[("a", 2)])), Ok(status(&[("a", 2), ("b", 0)])));
+    assert_eq!(
+        strict.scaled_to(&begin, &status(&[("a", 2)])),
+        Ok(status(&[("a", 2), ("b", 0)]))
+    );
     assert_eq!(
         strict.scaled_to(&begin, &status(&[("a", 1)])),
-        Err(ScaleError::Arbitrary { flavour: "f".to_owned() })
+        Err(ScaleError::Arbitrary {
+            flavour: "f".to_owned()
+        })
     );
     let free = scaling("{scale_to_level: {arbitrary_target_levels_supported: true}}");
-    assert_eq!(free.scaled_to(&begin, &status(&[("b", 3)])), Ok(status(&[("a", 0), ("b", 3)])));
+    assert_eq!(
+        free.scaled_to(&begin, &status(&[("b", 3)])),
+        Ok(status(&[("a", 0), ("b", 3)]))
+    );
     assert!(matches!(
         free.scaled_to(&begin, &status(&[("a", 2), ("b", 2)])),
         Err(ScaleError::Profile { count: 6, .. })
     ));
-    assert!(matches!(free.scaled_to(&begin, &status(&[("b", 4)])), Err(ScaleError::Level(_))));
+    assert!(matches!(
+        free.scaled_to(&begin, &status(&[("b", 4)])),
+        Err(ScaleError::Level(_))
+    ));
 }

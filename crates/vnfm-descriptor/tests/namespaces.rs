@@ -81,20 +81,35 @@ fn the_same_name_means_what_its_file_declares() {
     };
     let package = read(&files(vnfd(BOTH, "acme:Server", "other:Server")));
     let flavour = &package.vnfd().flavours["f"];
-    assert_eq!(flavour.vdus.keys().collect::<Vec<_>>(), ["one", "two"], "both are machines");
+    assert_eq!(
+        flavour.vdus.keys().collect::<Vec<_>>(),
+        ["one", "two"],
+        "both are machines"
+    );
     assert_eq!(package.warnings(), [], "nothing is declared twice");
 
     let wrong = vnfd(BOTH, "acme:Server", "other:Server").replace("role: r", "role: s");
     let refused = package_errors(&files(wrong));
-    assert_eq!(refused.len(), 1, "only acme's role knows no `s`: {refused:?}");
+    assert_eq!(
+        refused.len(),
+        1,
+        "only acme's role knows no `s`: {refused:?}"
+    );
     assert!(refused[0].contains("`one.role` is `s`"), "{refused:?}");
 
     let plain = package_errors(&files(vnfd(BOTH, "acme:Server", "Server")));
-    assert!(plain[0].contains(codes::TYPE_UNKNOWN) && plain[0].contains(":Server`?"), "{plain:?}");
+    assert!(
+        plain[0].contains(codes::TYPE_UNKNOWN) && plain[0].contains(":Server`?"),
+        "{plain:?}"
+    );
 }
 
 fn package_errors(files: &[(&str, String)]) -> Vec<String> {
-    package(files).unwrap_err().errors().map(ToString::to_string).collect()
+    package(files)
+        .unwrap_err()
+        .errors()
+        .map(ToString::to_string)
+        .collect()
 }
 
 #[test]
@@ -112,13 +127,20 @@ fn a_prefix_reaches_what_its_file_imports() {
 #[test]
 fn without_prefixes_the_first_declaration_counts() {
     let files = [
-        ("vnfd.yaml", vnfd("acme.yaml, other.yaml", "Server", "Server")),
+        (
+            "vnfd.yaml",
+            vnfd("acme.yaml, other.yaml", "Server", "Server"),
+        ),
         ("acme.yaml", types("machine.yaml", "r")),
         ("other.yaml", types("machine.yaml", "s")),
         ("machine.yaml", MACHINE.to_owned()),
     ];
     let package = read(&files);
-    let warned: Vec<&str> = package.warnings().iter().map(|finding| finding.code).collect();
+    let warned: Vec<&str> = package
+        .warnings()
+        .iter()
+        .map(|finding| finding.code)
+        .collect();
     assert_eq!(warned, [codes::TYPE_REDEFINED; 2], "`Role` and `Server`");
 }
 
@@ -151,15 +173,26 @@ fn templates_values_and_texts_keep_their_words() {
 fn a_copy_is_known_by_what_it_says_of_itself() {
     let copy = "metadata: \n  template_name: etsi_nfv_sol001_vnfd_types\n  template_version: 3.3.1\nnode_types:\n  tosca.nodes.nfv.VNF: {derived_from: tosca.nodes.Root}\n  Machine: {derived_from: tosca.nodes.nfv.Vdu.Compute}\n";
     let files = [
-        ("vnfd.yaml", vnfd("nfv.yaml, server.yaml", "Server", "Server")),
+        (
+            "vnfd.yaml",
+            vnfd("nfv.yaml, server.yaml", "Server", "Server"),
+        ),
         ("nfv.yaml", copy.to_owned()),
         ("server.yaml", types("nfv.yaml", "r")),
     ];
     let package = read(&files);
     assert_eq!(package.vnfd().sol001_version.as_deref(), Some("3.3.1"));
-    assert_eq!(package.warnings(), [], "the standard's types are not declared twice by it");
+    assert_eq!(
+        package.warnings(),
+        [],
+        "the standard's types are not declared twice by it"
+    );
     let own = copy.replace("etsi_nfv_sol001_vnfd_types", "mine");
     let package = read(&[files[0].clone(), ("nfv.yaml", own), files[2].clone()]);
-    assert_eq!(package.vnfd().sol001_version, None, "a vendor's version is the vendor's");
+    assert_eq!(
+        package.vnfd().sol001_version,
+        None,
+        "a vendor's version is the vendor's"
+    );
     assert_eq!(package.warnings()[0].code, codes::TYPE_REDEFINED);
 }

@@ -10,7 +10,9 @@ use vnfm_descriptor::{
 };
 
 fn sample(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../vnfd-samples")
+        .join(name)
 }
 
 fn open(name: &str) -> Package {
@@ -70,7 +72,10 @@ fn every_sample_is_without_errors_and_most_without_warnings() {
             &[]
         };
         assert_eq!(warnings, expected, "{name}");
-        assert!(sample(&name).join("README.md").is_file(), "{name} has no README");
+        assert!(
+            sample(&name).join("README.md").is_file(),
+            "{name} has no README"
+        );
         let flavour = request(&name)["flavourId"].as_str().unwrap().to_owned();
         let typed: vnfm_types::InstantiateVnfRequest =
             serde_json::from_value(request(&name)).unwrap();
@@ -117,8 +122,11 @@ fn a_manifest_names_every_file_of_its_package() {
     ] {
         let package = open(name);
         let manifest = package.manifest().unwrap();
-        let mut named: Vec<&str> =
-            manifest.sources.iter().map(|source| source.source.as_str()).collect();
+        let mut named: Vec<&str> = manifest
+            .sources
+            .iter()
+            .map(|source| source.source.as_str())
+            .collect();
         named.sort_unstable();
         let real = package.paths().filter(|path| {
             !path.starts_with("requests/") && *path != "README.md" && *path != manifest.path
@@ -133,7 +141,11 @@ fn levels_count_what_their_readme_says() {
     let flavour = package.vnfd().flavour("simple").unwrap();
     for (level, web, worker) in [("trial", 1, 2), ("town", 3, 4), ("city", 7, 8)] {
         assert_eq!(flavour.instances_of("web", Some(level)), Ok(web), "{level}");
-        assert_eq!(flavour.instances_of("worker", Some(level)), Ok(worker), "{level}");
+        assert_eq!(
+            flavour.instances_of("worker", Some(level)),
+            Ok(worker),
+            "{level}"
+        );
     }
     assert_eq!(flavour.default_level.as_deref(), Some("trial"));
 }
@@ -142,7 +154,14 @@ fn levels_count_what_their_readme_says() {
 fn each_flavour_has_a_topology_of_its_own() {
     let package = open("vnf-flavours");
     let vdus = |flavour: &str| -> Vec<String> {
-        package.vnfd().flavour(flavour).unwrap().vdus.keys().cloned().collect()
+        package
+            .vnfd()
+            .flavour(flavour)
+            .unwrap()
+            .vdus
+            .keys()
+            .cloned()
+            .collect()
     };
     assert_eq!(vdus("simple"), ["front"]);
     assert_eq!(vdus("redundant"), ["back", "front"]);
@@ -167,7 +186,10 @@ fn ports_are_of_every_kind() {
     assert_eq!(flavour.cps["fast"].vnic_type.as_deref(), Some("direct"));
     assert!(flavour.cps["tagged"].trunk_mode);
     assert_eq!(flavour.cps["shared"].kind, CpKind::VipCp);
-    assert_eq!(flavour.cps["customer"].virtual_link.as_deref(), Some("customers"));
+    assert_eq!(
+        flavour.cps["customer"].virtual_link.as_deref(),
+        Some("customers")
+    );
 }
 
 #[test]
@@ -179,7 +201,10 @@ fn groups_are_filled_by_the_level_and_the_request() {
     let hot = package.base_hot("simple").unwrap();
     assert_eq!(hot.files["disk.yaml"], "BaseHOT/simple/nested/disk.yaml");
     let disks = &hot.parameters.0["disks"];
-    assert_eq!(disks.from, HotExpression::AdditionalParam(vec!["disks".to_owned()]));
+    assert_eq!(
+        disks.from,
+        HotExpression::AdditionalParam(vec!["disks".to_owned()])
+    );
     assert_eq!(disks.default, Some(json!(2)));
 }
 
@@ -190,11 +215,27 @@ fn an_asd_of_manifests_says_what_an_order_file_says() {
     let stages: Vec<Vec<&str>> = order
         .stages()
         .iter()
-        .map(|stage| stage.iter().map(|one| one.path.rsplit('/').next().unwrap()).collect())
+        .map(|stage| {
+            stage
+                .iter()
+                .map(|one| one.path.rsplit('/').next().unwrap())
+                .collect()
+        })
         .collect();
-    assert_eq!(stages, [vec!["page.yaml"], vec!["web.yaml", "service.yaml"]]);
-    assert_eq!(order.variables.keys().collect::<Vec<_>>(), ["greeting", "replicas"]);
-    assert!(order.variables.values().all(|variable| variable.default.is_none()));
+    assert_eq!(
+        stages,
+        [vec!["page.yaml"], vec!["web.yaml", "service.yaml"]]
+    );
+    assert_eq!(
+        order.variables.keys().collect::<Vec<_>>(),
+        ["greeting", "replicas"]
+    );
+    assert!(
+        order
+            .variables
+            .values()
+            .all(|variable| variable.default.is_none())
+    );
     assert_eq!(order.path, "Definitions/asd.yaml");
     let charts = open("cnf-chart");
     assert!(charts.order_file().is_none());
@@ -206,10 +247,17 @@ fn an_asd_of_manifests_says_what_an_order_file_says() {
 
 #[test]
 fn vnf_a_is_what_the_seed_describes() {
-    for name in ["vnf-a-k8s-cluster", "vnf-a-k8s-cluster-base-hot", "vnf-a-vendor-script"] {
+    for name in [
+        "vnf-a-k8s-cluster",
+        "vnf-a-k8s-cluster-base-hot",
+        "vnf-a-vendor-script",
+    ] {
         let package = open(name);
         let flavour = cluster(&package);
-        assert_eq!(flavour.vdus.keys().collect::<Vec<_>>(), ["masterNode", "workerNode"]);
+        assert_eq!(
+            flavour.vdus.keys().collect::<Vec<_>>(),
+            ["masterNode", "workerNode"]
+        );
         let master = &flavour.vdus["masterNode"];
         let compute = master.compute.as_ref().unwrap();
         assert_eq!(
@@ -222,15 +270,26 @@ fn vnf_a_is_what_the_seed_describes() {
         );
         let image = master.image.as_ref().unwrap();
         assert_eq!(
-            (image.name.as_str(), image.artifact.as_deref(), image.min_disk_gib),
+            (
+                image.name.as_str(),
+                image.artifact.as_deref(),
+                image.min_disk_gib
+            ),
             ("nfv-image", None, Some(1))
         );
         assert_eq!(master.kind, VduKind::Compute);
         assert_eq!(
-            flavour.external_cps.iter().map(|cp| cp.cpd_id.as_str()).collect::<Vec<_>>(),
+            flavour
+                .external_cps
+                .iter()
+                .map(|cp| cp.cpd_id.as_str())
+                .collect::<Vec<_>>(),
             ["masterNodeExternalCP", "workerNodeExternalCP"]
         );
-        assert_eq!(flavour.external_cps[0].requirements, ["virtual_link_master"]);
+        assert_eq!(
+            flavour.external_cps[0].requirements,
+            ["virtual_link_master"]
+        );
         let cps: Vec<(&str, bool, Option<&str>)> = flavour
             .cps_of("workerNode")
             .iter()
@@ -251,7 +310,11 @@ fn vnf_a_is_what_the_seed_describes() {
         );
         let link = &flavour.virtual_links["internalVL"];
         assert_eq!(
-            (link.cidr.as_deref(), link.ip_version.as_deref(), link.gateway.as_deref()),
+            (
+                link.cidr.as_deref(),
+                link.ip_version.as_deref(),
+                link.gateway.as_deref()
+            ),
             (Some("10.10.0.0/24"), Some("ipv4"), None)
         );
         assert!(
@@ -267,22 +330,37 @@ fn instances_follow_levels() {
     let package = open("vnf-a-k8s-cluster");
     let flavour = cluster(&package);
     assert_eq!(
-        (flavour.instances_of("masterNode", None), flavour.instances_of("workerNode", None)),
+        (
+            flavour.instances_of("masterNode", None),
+            flavour.instances_of("workerNode", None)
+        ),
         (Ok(1), Ok(2))
     );
     assert_eq!(flavour.instances_of("workerNode", Some("large")), Ok(4));
-    assert_eq!(flavour.instances_at("workerNode", &[("workers".to_owned(), 4)].into()), Ok(6));
+    assert_eq!(
+        flavour.instances_at("workerNode", &[("workers".to_owned(), 4)].into()),
+        Ok(6)
+    );
     assert_eq!(
         flavour.instances_at("workerNode", &[("workers".to_owned(), 5)].into()),
-        Err(LevelError::TooHigh { aspect: "workers".to_owned(), level: 5, max: 4 })
+        Err(LevelError::TooHigh {
+            aspect: "workers".to_owned(),
+            level: 5,
+            max: 4
+        })
     );
-    let unknown = flavour.instances_of("workerNode", Some("huge")).unwrap_err();
+    let unknown = flavour
+        .instances_of("workerNode", Some("huge"))
+        .unwrap_err();
     assert_eq!(
         unknown.to_string(),
         "flavour `cluster_install` has no instantiation level `huge`, only `large`, `small`"
     );
     assert_eq!(
-        flavour.instances_of("workrNode", None).unwrap_err().to_string(),
+        flavour
+            .instances_of("workrNode", None)
+            .unwrap_err()
+            .to_string(),
         "flavour `cluster_install` has no VDU `workrNode`"
     );
     assert_eq!(flavour.scale_levels(Some("large")).unwrap()["workers"], 2);
@@ -294,16 +372,27 @@ fn hooks_name_their_plugin() {
     let package = open("vnf-a-k8s-cluster");
     let flavour = cluster(&package);
     assert_eq!(
-        flavour.hooks().iter().map(|hook| hook.operation.as_str()).collect::<Vec<_>>(),
+        flavour
+            .hooks()
+            .iter()
+            .map(|hook| hook.operation.as_str())
+            .collect::<Vec<_>>(),
         ["instantiate_end", "heal_start", "heal_end", "terminate_end"]
     );
     let hook = flavour.hook("instantiate_end").unwrap();
     let artifact = hook.artifact.as_ref().unwrap();
     assert_eq!(
-        (hook.implementation.as_str(), artifact.plugin(), artifact.file.as_deref()),
+        (
+            hook.implementation.as_str(),
+            artifact.plugin(),
+            artifact.file.as_deref()
+        ),
         ("kubernetes-cluster", Some("kubernetes-cluster"), None)
     );
-    assert_eq!(artifact.kind, "tosca.artifacts.Implementation.SharedLibrary");
+    assert_eq!(
+        artifact.kind,
+        "tosca.artifacts.Implementation.SharedLibrary"
+    );
     assert_eq!(hook.timeout, Some(Duration::from_mins(30)));
     assert!(flavour.hook("instantiate").is_none() && flavour.hook("instantiate_start").is_none());
     let seed = open("vnf-a-seed");
@@ -311,7 +400,10 @@ fn hooks_name_their_plugin() {
     let artifact = hook.artifact.as_ref().unwrap();
     assert_eq!(
         (hook.implementation.as_str(), artifact.kind.as_str()),
-        ("mgmt-drivers-kubernetes", "tosca.artifacts.Implementation.Python")
+        (
+            "mgmt-drivers-kubernetes",
+            "tosca.artifacts.Implementation.Python"
+        )
     );
     assert_eq!((artifact.file.as_deref(), artifact.plugin()), (None, None));
     assert_eq!(seed.vnfd().vnfm_info, ["Tacker"]);
@@ -320,11 +412,16 @@ fn hooks_name_their_plugin() {
 #[test]
 fn declared_parameters_become_a_schema_that_knows_secrets() {
     let package = open("vnf-a-k8s-cluster");
-    let schema = cluster(&package).additional_params_schema("instantiate").unwrap();
+    let schema = cluster(&package)
+        .additional_params_schema("instantiate")
+        .unwrap();
     let node = &schema["properties"]["k8s_cluster_installation_param"]["properties"]["master_node"]
         ["properties"];
     assert_eq!(
-        (&node["password"]["writeOnly"], &node["username"]["writeOnly"]),
+        (
+            &node["password"]["writeOnly"],
+            &node["username"]["writeOnly"]
+        ),
         (&json!(true), &Value::Null)
     );
     let validator = jsonschema::validator_for(schema).unwrap();
@@ -334,15 +431,26 @@ fn declared_parameters_become_a_schema_that_knows_secrets() {
     assert!(
         validator.is_valid(&params),
         "{:?}",
-        validator.iter_errors(&params).map(|error| error.to_string()).collect::<Vec<_>>()
+        validator
+            .iter_errors(&params)
+            .map(|error| error.to_string())
+            .collect::<Vec<_>>()
     );
     params["k8s_cluster_installation_param"]["ssh_port"] = json!(0);
     assert!(!validator.is_valid(&params));
     params["k8s_cluster_installation_param"]["ssh_port"] = json!(22);
     params["k8s_cluster_installation_param"]["worker_node"] = json!({"username": "u"});
     assert!(!validator.is_valid(&params));
-    assert!(cluster(&package).additional_params_schema("terminate").is_none());
-    assert!(cluster(&open("vnf-a-seed")).additional_params_schema("instantiate").is_none());
+    assert!(
+        cluster(&package)
+            .additional_params_schema("terminate")
+            .is_none()
+    );
+    assert!(
+        cluster(&open("vnf-a-seed"))
+            .additional_params_schema("instantiate")
+            .is_none()
+    );
 }
 
 #[test]
@@ -350,8 +458,14 @@ fn the_base_hot_is_mapped() {
     let package = open("vnf-a-k8s-cluster-base-hot");
     let hot = package.base_hot("cluster_install").unwrap();
     assert_eq!(hot.template, "BaseHOT/cluster_install/top.yaml");
-    assert_eq!(hot.files["worker.yaml"], "BaseHOT/cluster_install/nested/worker.yaml");
-    assert_eq!(hot.files["nested/worker.yaml"], "BaseHOT/cluster_install/nested/worker.yaml");
+    assert_eq!(
+        hot.files["worker.yaml"],
+        "BaseHOT/cluster_install/nested/worker.yaml"
+    );
+    assert_eq!(
+        hot.files["nested/worker.yaml"],
+        "BaseHOT/cluster_install/nested/worker.yaml"
+    );
     assert_eq!(
         hot.parameters.0["worker_count"].from,
         HotExpression::VduCount("workerNode".to_owned())
@@ -360,10 +474,16 @@ fn the_base_hot_is_mapped() {
         hot.parameters.0["external_network"].from,
         HotExpression::ExtCpNetwork("masterNodeExternalCP".to_owned())
     );
-    assert!(hot.declared.iter().all(|parameter| hot.parameters.0.contains_key(&parameter.name)));
+    assert!(
+        hot.declared
+            .iter()
+            .all(|parameter| hot.parameters.0.contains_key(&parameter.name))
+    );
     assert!(
         package.base_hot("other").is_none()
-            && open("vnf-a-k8s-cluster").base_hot("cluster_install").is_none()
+            && open("vnf-a-k8s-cluster")
+                .base_hot("cluster_install")
+                .is_none()
     );
 }
 
@@ -373,11 +493,17 @@ fn vnf_b_has_its_manifests_in_order() {
     let flavour = package.vnfd().flavour("simple").unwrap();
     let web = &flavour.vdus["web"];
     assert_eq!(
-        (web.display_name.as_str(), web.kind, flavour.instances_of("web", None)),
+        (
+            web.display_name.as_str(),
+            web.kind,
+            flavour.instances_of("web", None)
+        ),
         ("web", VduKind::OsContainer, Ok(2))
     );
     assert_eq!(
-        web.mcio.as_ref().map(|mcio| (mcio.name.as_str(), mcio.kind.as_str())),
+        web.mcio
+            .as_ref()
+            .map(|mcio| (mcio.name.as_str(), mcio.kind.as_str())),
         Some(("web", "Deployment"))
     );
     assert_eq!(
@@ -385,8 +511,12 @@ fn vnf_b_has_its_manifests_in_order() {
         Some("localhost/busybox:1")
     );
     let order = package.order_file().unwrap();
-    let stages: Vec<&str> =
-        order.stages().into_iter().flatten().map(|manifest| manifest.path.as_str()).collect();
+    let stages: Vec<&str> = order
+        .stages()
+        .into_iter()
+        .flatten()
+        .map(|manifest| manifest.path.as_str())
+        .collect();
     assert_eq!(
         stages,
         [
@@ -398,7 +528,11 @@ fn vnf_b_has_its_manifests_in_order() {
     let given = request("vnf-b-cnf")["additionalParams"].clone();
     let values = order.values(|name| given.get(name)).unwrap();
     let text = |path: &str| {
-        substitute(&String::from_utf8(package.read(path).unwrap()).unwrap(), &values).unwrap()
+        substitute(
+            &String::from_utf8(package.read(path).unwrap()).unwrap(),
+            &values,
+        )
+        .unwrap()
     };
     assert!(text("Files/kubernetes/page.yaml").contains("    hello from VNF-B\n"));
     assert!(text("Files/kubernetes/web.yaml").contains("  replicas: 2\n"));
@@ -417,11 +551,15 @@ fn a_folder_and_its_archive_are_the_same_package() {
     let file = tempfile::NamedTempFile::with_suffix(".csar").unwrap();
     std::fs::write(file.path(), &packed).unwrap();
     let file = Package::open(file.path(), &Limits::default()).unwrap();
-    assert_eq!((folder.sha256(), bytes.sha256()), (file.sha256(), file.sha256()));
+    assert_eq!(
+        (folder.sha256(), bytes.sha256()),
+        (file.sha256(), file.sha256())
+    );
     assert_eq!(folder.vnfd(), file.vnfd());
     assert!(folder.paths().eq(file.paths()));
     assert_eq!(
-        file.read("./Definitions/../Definitions/vnf-b.yaml").unwrap(),
+        file.read("./Definitions/../Definitions/vnf-b.yaml")
+            .unwrap(),
         std::fs::read(sample("vnf-b-cnf/Definitions/vnf-b.yaml")).unwrap()
     );
     for (path, why) in [
@@ -433,7 +571,10 @@ fn a_folder_and_its_archive_are_the_same_package() {
         assert!(error.contains(why), "{error}");
     }
     let mut copied = Vec::new();
-    assert_eq!(file.copy("vnf-b.mf", &mut copied).unwrap(), copied.len() as u64);
+    assert_eq!(
+        file.copy("vnf-b.mf", &mut copied).unwrap(),
+        copied.len() as u64
+    );
 }
 
 #[test]

@@ -24,14 +24,19 @@ fn data(what: &str) -> Option<PathBuf> {
         "skipped: `{}` is not there; VNFM_SOL_DATA names the folder of the published data",
         path.display()
     );
-    assert!(std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"), "{reason}");
+    assert!(
+        std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"),
+        "{reason}"
+    );
     eprintln!("{reason}");
     None
 }
 
 fn add_folder(zip: &mut ZipWriter<Cursor<Vec<u8>>>, folder: &Path, prefix: &str) {
-    let mut entries: Vec<PathBuf> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut entries: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     entries.sort();
     for path in entries {
         let name = format!("{prefix}{}", path.file_name().unwrap().to_str().unwrap());
@@ -50,7 +55,9 @@ fn add(zip: &mut ZipWriter<Cursor<Vec<u8>>>, name: &str, bytes: &[u8]) {
 
 #[test]
 fn tackers_kubernetes_sample_loads_with_its_flavours() {
-    let Some(folder) = data("vnfd-samples/kubernetes_vnf_package") else { return };
+    let Some(folder) = data("vnfd-samples/kubernetes_vnf_package") else {
+        return;
+    };
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     add_folder(&mut zip, &folder, "");
     add(&mut zip, "TOSCA-Metadata/TOSCA.meta", b"TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-by: test\nEntry-Definitions: Definitions/sample_kubernetes_top.vnfd.yaml\n");
@@ -61,7 +68,10 @@ fn tackers_kubernetes_sample_loads_with_its_flavours() {
         (vnfd.descriptor_id.as_str(), vnfd.provider.as_str()),
         ("b1db0ce7-ebca-1fb7-95ed-4840d70a1163", "Company")
     );
-    assert_eq!(vnfd.flavours.keys().collect::<Vec<_>>(), ["complex", "podaffinity", "simple"]);
+    assert_eq!(
+        vnfd.flavours.keys().collect::<Vec<_>>(),
+        ["complex", "podaffinity", "simple"]
+    );
     for (flavour, level, masters, workers) in [
         ("simple", None, 1, 2),
         ("simple", Some("instantiation_level_2"), 3, 4),
@@ -86,13 +96,28 @@ fn tackers_kubernetes_sample_loads_with_its_flavours() {
         Some("Image for masterNode kubernetes")
     );
     assert_eq!(
-        simple.external_cps.iter().map(|cp| cp.cpd_id.as_str()).collect::<Vec<_>>(),
+        simple
+            .external_cps
+            .iter()
+            .map(|cp| cp.cpd_id.as_str())
+            .collect::<Vec<_>>(),
         ["masterNode_CP1", "workerNode_CP2"]
     );
-    let hooks: Vec<&str> = simple.hooks().iter().map(|hook| hook.operation.as_str()).collect();
+    let hooks: Vec<&str> = simple
+        .hooks()
+        .iter()
+        .map(|hook| hook.operation.as_str())
+        .collect();
     assert_eq!(
         hooks,
-        ["instantiate_end", "terminate_end", "heal_start", "heal_end", "scale_start", "scale_end"]
+        [
+            "instantiate_end",
+            "terminate_end",
+            "heal_start",
+            "heal_end",
+            "scale_start",
+            "scale_end"
+        ]
     );
     let hot = package.base_hot("simple").unwrap();
     assert_eq!(
@@ -100,8 +125,16 @@ fn tackers_kubernetes_sample_loads_with_its_flavours() {
         "BaseHOT/simple/nested/simple_nested_master.yaml"
     );
     assert!(hot.parameters.0.contains_key("nfv"));
-    let warned: Vec<&str> = package.warnings().iter().map(|finding| finding.code).collect();
-    for code in [codes::REQUIREMENT_UNDECLARED, codes::ARTIFACT_ABSENT, codes::MANIFEST_NONE] {
+    let warned: Vec<&str> = package
+        .warnings()
+        .iter()
+        .map(|finding| finding.code)
+        .collect();
+    for code in [
+        codes::REQUIREMENT_UNDECLARED,
+        codes::ARTIFACT_ABSENT,
+        codes::MANIFEST_NONE,
+    ] {
         assert!(warned.contains(&code), "{warned:?} lacks {code}");
     }
 }
@@ -122,13 +155,24 @@ topology_template:
     for version in fs::read_dir(folder).unwrap() {
         let version = version.unwrap();
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-        add(&mut zip, "TOSCA-Metadata/TOSCA.meta", b"Entry-Definitions: Definitions/vnfd.yaml\n");
+        add(
+            &mut zip,
+            "TOSCA-Metadata/TOSCA.meta",
+            b"Entry-Definitions: Definitions/vnfd.yaml\n",
+        );
         add(&mut zip, "Definitions/vnfd.yaml", vnfd.as_bytes());
         add_folder(&mut zip, &version.path(), "Definitions/");
         let package = Package::from_bytes(zip.finish().unwrap().into_inner(), &Limits::default())
             .unwrap_or_else(|findings| panic!("{findings}"));
-        assert_eq!(package.vnfd().sol001_version.as_deref(), version.file_name().to_str());
-        let warned: Vec<&str> = package.warnings().iter().map(|finding| finding.code).collect();
+        assert_eq!(
+            package.vnfd().sol001_version.as_deref(),
+            version.file_name().to_str()
+        );
+        let warned: Vec<&str> = package
+            .warnings()
+            .iter()
+            .map(|finding| finding.code)
+            .collect();
         assert_eq!(warned, [codes::MANIFEST_NONE], "{version:?}");
         versions += 1;
     }
@@ -150,13 +194,20 @@ topology_template:
     for version in fs::read_dir(folder).unwrap() {
         let version = version.unwrap();
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-        add(&mut zip, "TOSCA-Metadata/TOSCA.meta", b"Entry-Definitions: Definitions/vnfd.yaml\n");
+        add(
+            &mut zip,
+            "TOSCA-Metadata/TOSCA.meta",
+            b"Entry-Definitions: Definitions/vnfd.yaml\n",
+        );
         add(&mut zip, "Definitions/vnfd.yaml", vnfd.as_bytes());
         let copy = fs::read(version.path().join("etsi_nfv_sol001_vnfd_types.yaml")).unwrap();
         add(&mut zip, "Definitions/nfv/vnfd.yaml", &copy);
         let package = Package::from_bytes(zip.finish().unwrap().into_inner(), &Limits::default())
             .unwrap_or_else(|findings| panic!("{version:?}: {findings}"));
-        assert_eq!(package.vnfd().sol001_version.as_deref(), version.file_name().to_str());
+        assert_eq!(
+            package.vnfd().sol001_version.as_deref(),
+            version.file_name().to_str()
+        );
         let warned: Vec<String> = package.warnings().iter().map(ToString::to_string).collect();
         assert_eq!(warned.len(), 1, "{version:?}: {warned:#?}");
         assert!(warned[0].contains(codes::MANIFEST_NONE), "{warned:#?}");
@@ -168,7 +219,10 @@ topology_template:
 fn what_describes_something_else_is_refused_with_its_reason() {
     let Some(folder) = data("sol001") else { return };
     let mut refused = 0;
-    for (file, kind) in [("nsd", "tosca.nodes.nfv.NS"), ("pnfd", "tosca.nodes.nfv.PNF")] {
+    for (file, kind) in [
+        ("nsd", "tosca.nodes.nfv.NS"),
+        ("pnfd", "tosca.nodes.nfv.PNF"),
+    ] {
         for version in fs::read_dir(&folder).unwrap() {
             let version = version.unwrap();
             let types = format!("etsi_nfv_sol001_{file}_types.yaml");
@@ -179,14 +233,28 @@ fn what_describes_something_else_is_refused_with_its_reason() {
                 "tosca_definitions_version: tosca_simple_yaml_1_3\nimports: [{types}]\ntopology_template: {{node_templates: {{N: {{type: {kind}}}}}}}\n"
             );
             let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-            add(&mut zip, "TOSCA-Metadata/TOSCA.meta", b"Entry-Definitions: Definitions/d.yaml\n");
+            add(
+                &mut zip,
+                "TOSCA-Metadata/TOSCA.meta",
+                b"Entry-Definitions: Definitions/d.yaml\n",
+            );
             add(&mut zip, "Definitions/d.yaml", entry.as_bytes());
             add_folder(&mut zip, &version.path(), "Definitions/");
             let bytes = zip.finish().unwrap().into_inner();
             let findings = Package::from_bytes(bytes, &Limits::default()).unwrap_err();
-            let codes: Vec<&str> = findings.as_slice().iter().map(|finding| finding.code).collect();
-            assert!(codes.contains(&codes::IMPORT_OTHER), "{version:?}: {findings}");
-            assert!(codes.contains(&codes::TYPE_UNKNOWN), "{version:?}: {findings}");
+            let codes: Vec<&str> = findings
+                .as_slice()
+                .iter()
+                .map(|finding| finding.code)
+                .collect();
+            assert!(
+                codes.contains(&codes::IMPORT_OTHER),
+                "{version:?}: {findings}"
+            );
+            assert!(
+                codes.contains(&codes::TYPE_UNKNOWN),
+                "{version:?}: {findings}"
+            );
             refused += 1;
         }
     }
@@ -230,18 +298,30 @@ topology_template:
 ";
     let read = |profile: &[u8]| {
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-        add(&mut zip, "TOSCA-Metadata/TOSCA.meta", b"Entry-Definitions: Definitions/vnfd.yaml\n");
+        add(
+            &mut zip,
+            "TOSCA-Metadata/TOSCA.meta",
+            b"Entry-Definitions: Definitions/vnfd.yaml\n",
+        );
         add(&mut zip, "Definitions/vnfd.yaml", vnfd.as_bytes());
         add(&mut zip, "Definitions/profile.yaml", profile);
         Package::from_bytes(zip.finish().unwrap().into_inner(), &Limits::default())
     };
-    let files: Vec<PathBuf> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    let [file] = &files[..] else { panic!("{files:?}") };
+    let files: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    let [file] = &files[..] else {
+        panic!("{files:?}")
+    };
     let profile = fs::read(file).unwrap();
     let refused = read(&profile).unwrap_err();
     let errors: Vec<&str> = refused.errors().map(|finding| finding.code).collect();
-    assert_eq!(errors, [codes::TOSCA_VERSION], "as it is, it says no version: {refused}");
+    assert_eq!(
+        errors,
+        [codes::TOSCA_VERSION],
+        "as it is, it says no version: {refused}"
+    );
     let head = b"tosca_definitions_version: tosca_simple_yaml_1_3\n";
     let package = read(&[&head[..], &profile].concat()).unwrap_or_else(|f| panic!("{f}"));
     assert_eq!(package.vnfd().flavours.len(), 1);

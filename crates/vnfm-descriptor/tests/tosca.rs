@@ -82,8 +82,16 @@ fn implementations_are_names_paths_or_mappings() {
         .hooks()
         .iter()
         .map(|hook| {
-            let file = hook.artifact.as_ref().and_then(|artifact| artifact.file.as_deref());
-            (hook.operation.as_str(), hook.implementation.as_str(), file, hook.timeout)
+            let file = hook
+                .artifact
+                .as_ref()
+                .and_then(|artifact| artifact.file.as_deref());
+            (
+                hook.operation.as_str(),
+                hook.implementation.as_str(),
+                file,
+                hook.timeout,
+            )
         })
         .collect();
     let script = Some("Definitions/Scripts/bye.sh");
@@ -94,7 +102,12 @@ fn implementations_are_names_paths_or_mappings() {
             ("instantiate_end", "lib", None, None),
             ("terminate_start", "Scripts/bye.sh", script, None),
             ("terminate_end", "lib", None, Some(Duration::from_secs(90))),
-            ("heal_start", "Scripts/bye.sh", script, Some(Duration::from_secs(5))),
+            (
+                "heal_start",
+                "Scripts/bye.sh",
+                script,
+                Some(Duration::from_secs(5))
+            ),
             ("operate_end", "by-configuration", None, None),
         ]
     );
@@ -103,11 +116,24 @@ fn implementations_are_names_paths_or_mappings() {
         json!({"a": {"get_input": "x"}, "b": 2})
     );
     assert_eq!(
-        flavour.hook("terminate_start").unwrap().artifact.as_ref().unwrap().kind,
+        flavour
+            .hook("terminate_start")
+            .unwrap()
+            .artifact
+            .as_ref()
+            .unwrap()
+            .kind,
         "tosca.artifacts.Implementation.Bash"
     );
-    let warned: Vec<&str> = package.warnings().iter().map(|finding| finding.code).collect();
-    assert_eq!(warned, [codes::MANIFEST_NONE, codes::IMPLEMENTATION_UNKNOWN]);
+    let warned: Vec<&str> = package
+        .warnings()
+        .iter()
+        .map(|finding| finding.code)
+        .collect();
+    assert_eq!(
+        warned,
+        [codes::MANIFEST_NONE, codes::IMPLEMENTATION_UNKNOWN]
+    );
 }
 
 #[test]
@@ -126,12 +152,22 @@ node_types:
         package.vnfd().flavours["f"].modifiable_types.clone()
     };
     let declared = of(types);
-    assert_eq!(declared["extensions"]["properties"], json!({"size": {"type": "integer"}}));
+    assert_eq!(
+        declared["extensions"]["properties"],
+        json!({"size": {"type": "integer"}})
+    );
     let properties = &declared["vnfConfigurableProperties"]["properties"];
     assert_eq!(properties["level"]["type"], "string");
-    assert_eq!(properties["isAutohealEnabled"]["type"], "boolean", "{properties:#}");
+    assert_eq!(
+        properties["isAutohealEnabled"]["type"], "boolean",
+        "{properties:#}"
+    );
     let plain = of(PLAIN);
-    assert!(plain["vnfConfigurableProperties"]["properties"].get("level").is_none());
+    assert!(
+        plain["vnfConfigurableProperties"]["properties"]
+            .get("level")
+            .is_none()
+    );
 }
 
 fn meta(entry: &str) -> (&'static str, &'static str) {
@@ -163,8 +199,16 @@ node_types:
     let package = package(&[("a.yaml", &vnfd(types, "", ""))]);
     let flavour = &package.vnfd().flavours["f"];
     let hook = flavour.hook("terminate_end").unwrap();
-    assert_eq!(hook.artifact.as_ref().and_then(|artifact| artifact.plugin()), Some("p"));
-    assert_eq!(flavour.additional_params.keys().collect::<Vec<_>>(), ["instantiate"]);
+    assert_eq!(
+        hook.artifact
+            .as_ref()
+            .and_then(|artifact| artifact.plugin()),
+        Some("p")
+    );
+    assert_eq!(
+        flavour.additional_params.keys().collect::<Vec<_>>(),
+        ["instantiate"]
+    );
     assert_eq!(
         flavour.additional_params_schema("instantiate").unwrap(),
         &json!({
@@ -190,7 +234,9 @@ fn parameters_may_be_declared_at_the_node_template() {
     let vnf =
         "      interfaces: {Vnflcm: {instantiate: {inputs: {additional_parameters: {type: T}}}}}\n";
     let package = package(&[("a.yaml", &vnfd(&types, vnf, ""))]);
-    let schema = package.vnfd().flavours["f"].additional_params_schema("instantiate").unwrap();
+    let schema = package.vnfd().flavours["f"]
+        .additional_params_schema("instantiate")
+        .unwrap();
     assert_eq!(schema["required"], json!(["key_1"]));
 }
 
@@ -210,10 +256,14 @@ fn imports_may_be_cycles_and_diamonds_and_name_files_in_any_form() {
         all.iter().any(|finding| finding.contains("E-ENTRY")),
         "two YAML files at the root need TOSCA.meta: {all:?}"
     );
-    let inside: Vec<(String, &str)> =
-        files.iter().map(|(name, text)| (format!("Definitions/{name}"), *text)).collect();
-    let mut inside: Vec<(&str, &str)> =
-        inside.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+    let inside: Vec<(String, &str)> = files
+        .iter()
+        .map(|(name, text)| (format!("Definitions/{name}"), *text))
+        .collect();
+    let mut inside: Vec<(&str, &str)> = inside
+        .iter()
+        .map(|(name, text)| (name.as_str(), *text))
+        .collect();
     inside.push(meta("Definitions/a.yaml"));
     let package = package(&inside);
     assert_eq!(package.vnfd().node_type, "N");
@@ -296,20 +346,32 @@ fn servers_and_storages_are_read_in_both_spellings() {
         (Some("m1.small"), None)
     );
     assert_eq!(
-        (server.storages.as_slice(), flavour.instances_of("server", None)),
+        (
+            server.storages.as_slice(),
+            flavour.instances_of("server", None)
+        ),
         (&["disk".to_owned(), "share".to_owned()][..], Ok(2))
     );
     let image = server.image.as_ref().unwrap();
-    assert_eq!((image.name.as_str(), image.artifact.as_deref()), ("i", Some("Files/i.qcow2")));
+    assert_eq!(
+        (image.name.as_str(), image.artifact.as_deref()),
+        ("i", Some("Files/i.qcow2"))
+    );
     assert_eq!(image.checksum.as_ref().unwrap().algorithm, "sha-256");
-    assert_eq!(flavour.images().map(|(id, _)| id).collect::<Vec<_>>(), ["server"]);
+    assert_eq!(
+        flavour.images().map(|(id, _)| id).collect::<Vec<_>>(),
+        ["server"]
+    );
     let disk = &flavour.storages["disk"];
     assert_eq!(
         (disk.kind, disk.size_gib, disk.per_vnfc_instance),
         (StorageKind::Block, Some(2), false)
     );
     assert_eq!(
-        (flavour.storages["share"].kind, flavour.storages["share"].size_gib),
+        (
+            flavour.storages["share"].kind,
+            flavour.storages["share"].size_gib
+        ),
         (StorageKind::File, Some(2))
     );
 }
@@ -320,7 +382,12 @@ fn links_and_connection_points_are_read() {
     let flavour = &package.vnfd().flavours["f"];
     let lan = &flavour.virtual_links["lan"];
     assert_eq!(
-        (lan.cidr.as_deref(), lan.gateway.as_deref(), lan.dhcp, lan.mtu),
+        (
+            lan.cidr.as_deref(),
+            lan.gateway.as_deref(),
+            lan.dhcp,
+            lan.mtu
+        ),
         (Some("fd00::/64"), Some("fd00::1"), Some(false), Some(1400))
     );
     assert_eq!(
@@ -340,7 +407,10 @@ fn links_and_connection_points_are_read() {
         ]
     );
     assert_eq!(
-        (flavour.cps["vip"].vdu.as_deref(), flavour.cps["vip"].external),
+        (
+            flavour.cps["vip"].vdu.as_deref(),
+            flavour.cps["vip"].external
+        ),
         (Some("server"), false)
     );
     assert_eq!(flavour.affinity_rules[0].targets, ["server", "lan"]);
@@ -364,7 +434,14 @@ fn a_vnf_without_substitution_or_vdus_is_a_flavour_of_its_own() {
         ),
     ]);
     assert!(package.vnfd().flavours["only"].vdus.is_empty());
-    assert!(package.base_hot("only").unwrap().parameters.0.contains_key("nfv"));
+    assert!(
+        package
+            .base_hot("only")
+            .unwrap()
+            .parameters
+            .0
+            .contains_key("nfv")
+    );
 }
 
 #[test]
@@ -389,7 +466,10 @@ fn two_flavours_of_one_name_and_two_identities_are_refused() {
     let same = with(&df("d1", "f"));
     assert!(same.len() == 1 && same[0].contains("E-FLAVOUR"), "{same:?}");
     let other = with(&df("d2", "g"));
-    assert!(other.len() == 1 && other[0].contains("E-VNF-PROPERTY"), "{other:?}");
+    assert!(
+        other.len() == 1 && other[0].contains("E-VNF-PROPERTY"),
+        "{other:?}"
+    );
 }
 
 #[test]
@@ -402,29 +482,57 @@ fn hashes_are_checked_in_every_spelling() {
             "metadata:\r\n  vnf_product_name: N\r\n\r\nSource: a.txt\r\nAlgorithm: SHA-256\r\nHash: {first}\r\n\r\nsource: ./b.txt\r\nAlgorithm: sha512\r\nHash: {second}\r\nSource: https://example.org/c\r\nAlgorithm: SHA-256\r\nHash: {sha256}\r\n-----BEGIN CMS-----\r\nMII\r\n-----END CMS-----\r\n"
         )
     };
-    let with =
-        |mf: &str| try_package(&[("a.yaml", &text), ("a.mf", mf), ("a.txt", ""), ("b.txt", "")]);
+    let with = |mf: &str| {
+        try_package(&[
+            ("a.yaml", &text),
+            ("a.mf", mf),
+            ("a.txt", ""),
+            ("b.txt", ""),
+        ])
+    };
     let good = with(&manifest(sha256, sha512)).unwrap();
     let read = good.manifest().unwrap();
     assert_eq!(
-        (read.metadata["vnf_product_name"].as_str(), read.signed, read.sources.len()),
+        (
+            read.metadata["vnf_product_name"].as_str(),
+            read.signed,
+            read.sources.len()
+        ),
         ("N", true, 3)
     );
-    let outside: Vec<&str> = good.externals().iter().map(|one| one.uri.as_str()).collect();
+    let outside: Vec<&str> = good
+        .externals()
+        .iter()
+        .map(|one| one.uri.as_str())
+        .collect();
     assert_eq!(outside, ["https://example.org/c"]);
     assert_eq!(
-        good.warnings().iter().map(|finding| finding.code).collect::<Vec<_>>(),
+        good.warnings()
+            .iter()
+            .map(|finding| finding.code)
+            .collect::<Vec<_>>(),
         [codes::SIGNATURE]
     );
-    for bad in [manifest(&sha256.replace('e', "f"), sha512), manifest(sha256, sha256)] {
+    for bad in [
+        manifest(&sha256.replace('e', "f"), sha512),
+        manifest(sha256, sha256),
+    ] {
         let refused = with(&bad).unwrap_err();
         assert_eq!(
-            refused.errors().map(|finding| finding.code).collect::<Vec<_>>(),
+            refused
+                .errors()
+                .map(|finding| finding.code)
+                .collect::<Vec<_>>(),
             [codes::MANIFEST_HASH]
         );
     }
     let unknown = with(&manifest(sha256, sha512).replace("sha512", "md5")).unwrap_err();
-    assert!(unknown.to_string().contains("`md5` is not a hash that is known"), "{unknown}");
+    assert!(
+        unknown
+            .to_string()
+            .contains("`md5` is not a hash that is known"),
+        "{unknown}"
+    );
 }
 
 #[test]
@@ -436,7 +544,9 @@ fn wrong_shapes_are_findings_and_never_a_panic() {
     );
     let lines: Vec<&str> = base.lines().collect();
     for (index, line) in lines.iter().enumerate() {
-        let Some((key, _)) = line.split_once(':') else { continue };
+        let Some((key, _)) = line.split_once(':') else {
+            continue;
+        };
         for value in [
             "",
             " 7",

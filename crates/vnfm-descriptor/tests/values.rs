@@ -42,7 +42,9 @@ fn findings(declared: &str, given: &str, rest: &str) -> Vec<String> {
         Ok(package) => package.warnings().to_vec(),
         Err(findings) => findings.as_slice().to_vec(),
     };
-    all.iter().map(|finding| format!("{} {}", finding.code, finding.message)).collect()
+    all.iter()
+        .map(|finding| format!("{} {}", finding.code, finding.message))
+        .collect()
 }
 
 #[test]
@@ -71,16 +73,38 @@ fn every_kind_of_constraint_is_checked() {
             "'2019-12-31T23:00:00-02:00'",
         ),
         ("scalar-unit.size", "greater_than: 1 GB", "1 GiB", "1000 MB"),
-        ("scalar-unit.time", "in_range: [1 s, 1 m]", "1000 ms", "61 s"),
-        ("scalar-unit.frequency", "less_than: 1 GHz", "999 MHz", "1000 MHz"),
-        ("scalar-unit.bitrate", "greater_or_equal: 1 MBps", "8 Mbps", "7 Mbps"),
+        (
+            "scalar-unit.time",
+            "in_range: [1 s, 1 m]",
+            "1000 ms",
+            "61 s",
+        ),
+        (
+            "scalar-unit.frequency",
+            "less_than: 1 GHz",
+            "999 MHz",
+            "1000 MHz",
+        ),
+        (
+            "scalar-unit.bitrate",
+            "greater_or_equal: 1 MBps",
+            "8 Mbps",
+            "7 Mbps",
+        ),
         ("map", "valid_values: [{a: 1}, {b: 2}]", "{b: 2}", "{b: 3}"),
     ] {
         let declared = format!("p: {{type: {kind}, constraints: [{constraint}]}}");
-        assert_eq!(findings(&declared, &format!("p: {good}"), ""), [""; 0], "{kind} {constraint}");
+        assert_eq!(
+            findings(&declared, &format!("p: {good}"), ""),
+            [""; 0],
+            "{kind} {constraint}"
+        );
         let found = findings(&declared, &format!("p: {bad}"), "");
         assert_eq!(found.len(), 1, "{kind} {constraint}: {found:?}");
-        assert!(found[0].starts_with(codes::PROPERTY_CONSTRAINT), "{found:?}");
+        assert!(
+            found[0].starts_with(codes::PROPERTY_CONSTRAINT),
+            "{found:?}"
+        );
     }
 }
 
@@ -97,7 +121,11 @@ fn scalars_have_their_own_forms() {
         ("Ports", "[1, 99]", "[0, 99]"),
     ] {
         let declared = format!("p: {{type: {kind}}}");
-        assert_eq!(findings(&declared, &format!("p: {good}"), ""), [""; 0], "{kind}");
+        assert_eq!(
+            findings(&declared, &format!("p: {good}"), ""),
+            [""; 0],
+            "{kind}"
+        );
         let found = findings(&declared, &format!("p: {bad}"), "");
         assert_eq!(found.len(), 1, "{kind} {bad}: {found:?}");
     }
@@ -108,8 +136,15 @@ fn constraints_that_cannot_be_used_are_said_where_they_are_declared() {
     let found = findings("p: {type: string, constraints: [patern: a]}", "p: b", "");
     assert_eq!(found, ["E-KEY-UNKNOWN there is no constraint `patern`"]);
     let found = findings("p: {type: string, constraints: {pattern: a}}", "p: b", "");
-    assert!(found[0].starts_with("E-SHAPE `constraints` is a mapping"), "{found:?}");
-    let found = findings("p: {type: string, constraints: [pattern: '(?=a)']}", "p: b", "");
+    assert!(
+        found[0].starts_with("E-SHAPE `constraints` is a mapping"),
+        "{found:?}"
+    );
+    let found = findings(
+        "p: {type: string, constraints: [pattern: '(?=a)']}",
+        "p: b",
+        "",
+    );
     assert_eq!(found, ["W-PATTERN the pattern `(?=a)` is not checked"]);
     let huge = "p: {type: string, constraints: [pattern: '((a{1,100}){1,100}){1,100}']}";
     assert!(findings(huge, "p: b", "")[0].starts_with(codes::PATTERN));
@@ -122,12 +157,21 @@ fn constraints_that_cannot_be_used_are_said_where_they_are_declared() {
         .collect();
     let found = findings(&many.join(", "), "p0: a0", "");
     assert_eq!(found.len(), 5, "{found:?}");
-    assert!(found.iter().all(|finding| finding.starts_with(codes::PATTERN)), "{found:?}");
+    assert!(
+        found
+            .iter()
+            .all(|finding| finding.starts_with(codes::PATTERN)),
+        "{found:?}"
+    );
 }
 
 #[test]
 fn defaults_keep_what_they_are_defaults_of() {
-    let found = findings("p: {type: integer, default: x}, q: {type: Even, default: 3}", "", "");
+    let found = findings(
+        "p: {type: integer, default: x}, q: {type: Even, default: 3}",
+        "",
+        "",
+    );
     assert_eq!(
         found,
         [
@@ -155,7 +199,10 @@ fn get_property_reads_what_the_type_has_by_default() {
     let declared = "p: {type: string, default: web}, n: {type: map, entry_schema: {type: integer}, default: {least: 1}}";
     let package = package(declared, "", rest).unwrap_or_else(|findings| panic!("{findings}"));
     let vdu = &package.vnfd().flavours["f"].vdus["V"];
-    assert_eq!((vdu.display_name.as_str(), vdu.min_number_of_instances), ("web", Some(1)));
+    assert_eq!(
+        (vdu.display_name.as_str(), vdu.min_number_of_instances),
+        ("web", Some(1))
+    );
 }
 
 #[test]
@@ -181,8 +228,11 @@ fn a_requirement_may_describe_its_target() {
     assert_eq!(bound(by_name).as_deref(), Some("V2"));
     let by_range = "{node_filter: {properties: [{name: [{min_length: 5}, {pattern: 's.*'}]}]}, capability: tosca.capabilities.nfv.VirtualBindable}";
     assert_eq!(bound(by_range).as_deref(), Some("V1"));
-    let several =
-        findings("p: {type: string}", "p: a", &port("{node: tosca.nodes.nfv.Vdu.Compute}"));
+    let several = findings(
+        "p: {type: string}",
+        "p: a",
+        &port("{node: tosca.nodes.nfv.Vdu.Compute}"),
+    );
     assert_eq!(
         several,
         [
@@ -235,11 +285,14 @@ topology_template:
 {rest}"
     );
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-    zip.start_file("a.yaml", SimpleFileOptions::default()).unwrap();
+    zip.start_file("a.yaml", SimpleFileOptions::default())
+        .unwrap();
     zip.write_all(vnfd.as_bytes()).unwrap();
     let package =
         Package::from_bytes(zip.finish().unwrap().into_inner(), &Limits::default()).unwrap();
-    let schema = package.vnfd().flavours["f"].additional_params_schema("instantiate").unwrap();
+    let schema = package.vnfd().flavours["f"]
+        .additional_params_schema("instantiate")
+        .unwrap();
     let validator = jsonschema::validator_for(schema).unwrap();
     for (value, valid) in [
         (json!({"a": "x"}), true),

@@ -51,7 +51,9 @@ fn the_import_says_the_version_else_the_manifest() {
     let plain = "etsi_nfv_sol001_vnfd_types.yaml";
     assert_eq!(read(plain, &both, ""), (Some("3.5.1".to_owned()), vec![]));
     assert_eq!(
-        read("etsi_nfv_sol001_vnfd_2_6_1_types.yaml", &both, "").0.as_deref(),
+        read("etsi_nfv_sol001_vnfd_2_6_1_types.yaml", &both, "")
+            .0
+            .as_deref(),
         Some("2.6.1")
     );
     assert_eq!(read(plain, METADATA, ""), (None, vec![]));
@@ -80,12 +82,21 @@ fn what_another_version_has_is_said_but_taken() {
             "a.yaml:15:9: warning[W-SOL001-OTHER]: SOL001 4.4.1, which the package names, has no `V.sw_image_data` (hint: 2.5.1 to 3.5.1 has it)"
         ]
     );
-    assert_eq!(read("etsi_nfv_sol001_vnfd_types_v3.5.1.yaml", METADATA, old).1, [""; 0]);
-    assert_eq!(read("etsi_nfv_sol001_vnfd_types.yaml", METADATA, old).1, [""; 0]);
+    assert_eq!(
+        read("etsi_nfv_sol001_vnfd_types_v3.5.1.yaml", METADATA, old).1,
+        [""; 0]
+    );
+    assert_eq!(
+        read("etsi_nfv_sol001_vnfd_types.yaml", METADATA, old).1,
+        [""; 0]
+    );
     let listed = "nfvi_constraints: [fast]";
     let (_, warnings) = read("etsi_nfv_sol001_vnfd_types_v3.3.1.yaml", METADATA, listed);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(warnings[0].contains("has no `V.nfvi_constraints` of this form"), "{warnings:?}");
+    assert!(
+        warnings[0].contains("has no `V.nfvi_constraints` of this form"),
+        "{warnings:?}"
+    );
     let (_, warnings) = read("etsi_nfv_sol001_vnfd_types_v2.6.1.yaml", METADATA, listed);
     assert_eq!(warnings, [""; 0]);
 }
@@ -107,5 +118,8 @@ fn a_version_has_its_own_constraints() {
     let boot = "boot_data: {vim_specific_properties: {properties: {a: b}}}";
     assert!(package("etsi_nfv_sol001_vnfd_types_v4.4.1.yaml", METADATA, boot).is_ok());
     let text = "boot_data: '#cloud-config'";
-    assert_eq!(read("etsi_nfv_sol001_vnfd_types_v2.5.1.yaml", METADATA, text).1, [""; 0]);
+    assert_eq!(
+        read("etsi_nfv_sol001_vnfd_types_v2.5.1.yaml", METADATA, text).1,
+        [""; 0]
+    );
 }

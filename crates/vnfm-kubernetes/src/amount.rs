@@ -68,7 +68,10 @@ fn pods_of_job(item: &Item, spec: &str) -> Result<u64, PortError> {
 }
 
 fn claims_of_each(item: &Item) -> u64 {
-    let templates = item.object.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
+    let templates = item
+        .object
+        .pointer("/spec/volumeClaimTemplates")
+        .and_then(Value::as_array);
     templates.map_or(0, |templates| templates.len() as u64)
 }
 
@@ -103,8 +106,15 @@ mod tests {
 
     fn refusal(objects: &[Value], resources: u64) -> Option<String> {
         let items = objects.iter().cloned().map(for_test).collect();
-        let plan = Plan { namespace: "mine".into(), is_named: true, stages: vec![items] };
-        let budget = Budget { resources, ..Budget::default() };
+        let plan = Plan {
+            namespace: "mine".into(),
+            is_named: true,
+            stages: vec![items],
+        };
+        let budget = Budget {
+            resources,
+            ..Budget::default()
+        };
         check(&plan, &budget).err().map(|error| error.to_string())
     }
 
@@ -119,9 +129,18 @@ mod tests {
     fn what_a_cluster_makes_of_an_object_counts_as_the_object_does() {
         const MANY: u64 = 100_000_000;
         for (object, count) in [
-            (workload("apps/v1", "Deployment", json!({"replicas": MANY})), MANY + 1),
-            (workload("apps/v1", "ReplicaSet", json!({"replicas": MANY})), MANY + 1),
-            (workload("v1", "ReplicationController", json!({"replicas": MANY})), MANY + 1),
+            (
+                workload("apps/v1", "Deployment", json!({"replicas": MANY})),
+                MANY + 1,
+            ),
+            (
+                workload("apps/v1", "ReplicaSet", json!({"replicas": MANY})),
+                MANY + 1,
+            ),
+            (
+                workload("v1", "ReplicationController", json!({"replicas": MANY})),
+                MANY + 1,
+            ),
             (
                 workload(
                     "apps/v1",
@@ -130,8 +149,18 @@ mod tests {
                 ),
                 3 * MANY + 1,
             ),
-            (workload("batch/v1", "Job", json!({"parallelism": MANY})), MANY + 1),
-            (workload("batch/v1", "Job", json!({"parallelism": 1, "completions": MANY})), MANY + 1),
+            (
+                workload("batch/v1", "Job", json!({"parallelism": MANY})),
+                MANY + 1,
+            ),
+            (
+                workload(
+                    "batch/v1",
+                    "Job",
+                    json!({"parallelism": 1, "completions": MANY}),
+                ),
+                MANY + 1,
+            ),
             (
                 workload(
                     "batch/v1",
@@ -141,14 +170,25 @@ mod tests {
                 MANY + 1,
             ),
             (
-                workload("autoscaling/v2", "HorizontalPodAutoscaler", json!({"maxReplicas": MANY})),
+                workload(
+                    "autoscaling/v2",
+                    "HorizontalPodAutoscaler",
+                    json!({"maxReplicas": MANY}),
+                ),
                 MANY + 1,
             ),
             (
-                workload("example.com/v1", "Fleet", json!({"replicas": MANY, "template": {}})),
+                workload(
+                    "example.com/v1",
+                    "Fleet",
+                    json!({"replicas": MANY, "template": {}}),
+                ),
                 MANY + 1,
             ),
-            (workload("apps/v1", "Deployment", json!({"replicas": u64::MAX})), u64::MAX),
+            (
+                workload("apps/v1", "Deployment", json!({"replicas": u64::MAX})),
+                u64::MAX,
+            ),
         ] {
             let refusal = refusal(std::slice::from_ref(&object), 10_000).unwrap_or_default();
             let expected = format!("comes to {count} resources; `limits.resources` is 10000");
@@ -169,8 +209,14 @@ mod tests {
     #[test]
     fn a_number_that_is_none_is_refused_where_the_kind_is_known() {
         for replicas in [json!(1e8), json!(-1), json!("100000000"), json!([1])] {
-            let refusal =
-                refusal(&[workload("apps/v1", "Deployment", json!({"replicas": replicas}))], 10);
+            let refusal = refusal(
+                &[workload(
+                    "apps/v1",
+                    "Deployment",
+                    json!({"replicas": replicas}),
+                )],
+                10,
+            );
             let refusal = refusal.unwrap();
             assert!(
                 refusal.contains("Deployment `web`") && refusal.contains("`spec.replicas`"),
@@ -178,9 +224,16 @@ mod tests {
             );
         }
         let own = |replicas: Value| {
-            workload("example.com/v1", "Fleet", json!({"replicas": replicas, "template": {}}))
+            workload(
+                "example.com/v1",
+                "Fleet",
+                json!({"replicas": replicas, "template": {}}),
+            )
         };
-        assert_eq!(refusal(&[own(json!({"min": 1})), own(json!(null))], 10), None);
+        assert_eq!(
+            refusal(&[own(json!({"min": 1})), own(json!(null))], 10),
+            None
+        );
         assert!(refusal(&[own(json!(1e8))], 10).is_some());
     }
 }

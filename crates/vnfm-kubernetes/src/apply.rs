@@ -69,8 +69,10 @@ pub(crate) async fn place(
     for stage in &plan.stages {
         let mut placed = Vec::new();
         for item in stage {
-            let kind =
-                catalog.find(&item.api_version, &item.kind).await?.ok_or_else(|| unknown(item))?;
+            let kind = catalog
+                .find(&item.api_version, &item.kind)
+                .await?
+                .ok_or_else(|| unknown(item))?;
             placed.push(place_one(item, &kind, &plan.namespace));
         }
         stages.push(placed);
@@ -80,14 +82,28 @@ pub(crate) async fn place(
 
 /// The place of one object of a known kind.
 pub(crate) fn place_one(item: &Item, kind: &Kind, namespace: &str) -> Placed {
-    let namespace =
-        kind.namespaced.then(|| item.namespace.clone().unwrap_or_else(|| namespace.to_owned()));
-    let target = Target { resource: kind.resource.clone(), namespace, name: item.name.clone() };
-    Placed { item: item.clone(), target, watchable: kind.can("watch") }
+    let namespace = kind.namespaced.then(|| {
+        item.namespace
+            .clone()
+            .unwrap_or_else(|| namespace.to_owned())
+    });
+    let target = Target {
+        resource: kind.resource.clone(),
+        namespace,
+        name: item.name.clone(),
+    };
+    Placed {
+        item: item.clone(),
+        target,
+        watchable: kind.can("watch"),
+    }
 }
 
 fn unknown(item: &Item) -> PortError {
-    let text = format!("the cluster serves no `{}` of `{}`", item.kind, item.api_version);
+    let text = format!(
+        "the cluster serves no `{}` of `{}`",
+        item.kind, item.api_version
+    );
     PortError::new(&KIND, format!("use `{}` of the package", item.place), text)
         .on(format!("{} `{}`", item.kind, item.name))
 }
@@ -110,8 +126,10 @@ pub(crate) async fn namespace_state(
     match found {
         None => Ok(NamespaceState::Absent),
         Some(metadata) if metadata.deletion_timestamp.is_some() => {
-            Err(PortError::new(&TERMINATING, format!("use {target}"), "it is being deleted")
-                .on(target.to_string()))
+            Err(
+                PortError::new(&TERMINATING, format!("use {target}"), "it is being deleted")
+                    .on(target.to_string()),
+            )
         }
         Some(metadata) if labels::is_ours(&metadata, owner) => Ok(NamespaceState::Ours),
         Some(_) => Ok(NamespaceState::Shared),
@@ -131,9 +149,14 @@ pub(crate) async fn look(
         return Ok(None);
     }
     let (doing, name) = (format!("look at {target}"), &segment(&target.name));
-    let found =
-        session.find(&doing, |client| async move { target.metadata(client).get(name).await }).await;
-    Ok(found.map_err(|error| error.on(target.to_string()))?.map(|object| object.metadata))
+    let found = session
+        .find(&doing, |client| async move {
+            target.metadata(client).get(name).await
+        })
+        .await;
+    Ok(found
+        .map_err(|error| error.on(target.to_string()))?
+        .map(|object| object.metadata))
 }
 
 /// The metadata of an object of ours, if it is there.
@@ -173,8 +196,10 @@ pub(crate) async fn make(
 ) -> Result<Vec<Vec<Option<String>>>, PortError> {
     let state = namespace_state(session, cx.ownership, namespace).await?;
     policy::permit_namespace(namespace, cx.vim.policy(), Some(state))?;
-    let needed =
-        stages.iter().flatten().any(|placed| placed.target.namespace.as_deref() == Some(namespace));
+    let needed = stages
+        .iter()
+        .flatten()
+        .any(|placed| placed.target.namespace.as_deref() == Some(namespace));
     if needed && state == NamespaceState::Absent && !brings(stages, namespace) {
         make_namespace(cx, session, namespace).await?;
     }
@@ -182,11 +207,17 @@ pub(crate) async fn make(
     let (mut done, mut uids) = (0, Vec::new());
     for stage in stages {
         let mut of_stage = Vec::new();
-        let mine: Vec<&Placed> =
-            stage.iter().filter(|placed| !is_shared(placed, namespace, state)).collect();
+        let mine: Vec<&Placed> = stage
+            .iter()
+            .filter(|placed| !is_shared(placed, namespace, state))
+            .collect();
         for placed in stage {
             let shared = is_shared(placed, namespace, state);
-            of_stage.push(if shared { None } else { Some(apply(cx, session, placed, how).await?) });
+            of_stage.push(if shared {
+                None
+            } else {
+                Some(apply(cx, session, placed, how).await?)
+            });
         }
         cx.watcher.progress(
             percent(done, total),
@@ -195,7 +226,10 @@ pub(crate) async fn make(
         wait_ready(cx, session, &mine).await?;
         done += stage.len();
         uids.push(of_stage);
-        cx.watcher.progress(percent(done, total), &format!("{done} of {total} objects ready"));
+        cx.watcher.progress(
+            percent(done, total),
+            &format!("{done} of {total} objects ready"),
+        );
     }
     Ok(uids)
 }
@@ -206,7 +240,10 @@ fn is_shared(placed: &Placed, namespace: &str, state: NamespaceState) -> bool {
 }
 
 fn brings(stages: &[Vec<Placed>], namespace: &str) -> bool {
-    stages.iter().flatten().any(|placed| placed.target == Target::of_namespace(namespace))
+    stages
+        .iter()
+        .flatten()
+        .any(|placed| placed.target == Target::of_namespace(namespace))
 }
 
 fn percent(done: usize, total: usize) -> u8 {
@@ -222,7 +259,9 @@ async fn make_namespace(
     secure(&mut object, cx.vim.policy());
     labels::stamp(&mut object, cx.ownership);
     let target = Target::of_namespace(name);
-    patch(session, &target, (&object, ""), false).await.map(drop)
+    patch(session, &target, (&object, ""), false)
+        .await
+        .map(drop)
 }
 
 /// The cluster holds to the policy as well, by labels of the namespace that we make.
@@ -261,7 +300,14 @@ async fn apply(
         }
     };
     let seen = |reason: &str| cx.watcher.waiting(reason);
-    let applied = wait(cx.clock, cx.deadline, Duration::from_millis(100), seen, defined).await?;
+    let applied = wait(
+        cx.clock,
+        cx.deadline,
+        Duration::from_millis(100),
+        seen,
+        defined,
+    )
+    .await?;
     let applied = applied.ok_or_else(|| {
         PortError::new(
             &KIND,
@@ -292,14 +338,23 @@ async fn free(
         match found {
             Some(metadata) if metadata.deletion_timestamp.is_some() && how.heal => {
                 let held = held_by(&metadata);
-                Ok(Waited::NotYet(format!("{target} to go, which is made anew then{held}")))
+                Ok(Waited::NotYet(format!(
+                    "{target} to go, which is made anew then{held}"
+                )))
             }
             Some(metadata) if metadata.deletion_timestamp.is_some() => Err(going()),
             _ => Ok(Waited::Done(())),
         }
     };
     let seen = |reason: &str| cx.watcher.waiting(reason);
-    let free = wait(cx.clock, cx.deadline, Duration::from_millis(100), seen, looked).await?;
+    let free = wait(
+        cx.clock,
+        cx.deadline,
+        Duration::from_millis(100),
+        seen,
+        looked,
+    )
+    .await?;
     free.ok_or_else(going)
 }
 
@@ -313,7 +368,9 @@ fn held_by(metadata: &ObjectMeta) -> String {
 /// A definition that was just established is served a moment later.
 fn is_not_served_yet(error: &PortError) -> bool {
     error.code() == &errors::REJECTED
-        && error.detail().contains("could not find the requested resource")
+        && error
+            .detail()
+            .contains("could not find the requested resource")
 }
 
 async fn patch(
@@ -328,10 +385,15 @@ async fn patch(
     let name = &segment(&target.name);
     let applied = session
         .call(&doing, |client| async move {
-            target.api(client).patch(name, how, &Patch::Apply(object)).await
+            target
+                .api(client)
+                .patch(name, how, &Patch::Apply(object))
+                .await
         })
         .await;
-    Ok(applied.map_err(|error| error.on(target.to_string()))?.metadata)
+    Ok(applied
+        .map_err(|error| error.on(target.to_string()))?
+        .metadata)
 }
 
 /// Waits until every object of a stage is ready.
@@ -340,7 +402,11 @@ async fn wait_ready(
     session: &Session<'_>,
     stage: &[&Placed],
 ) -> Result<(), PortError> {
-    let watched: Vec<&Placed> = stage.iter().copied().filter(|placed| placed.watchable).collect();
+    let watched: Vec<&Placed> = stage
+        .iter()
+        .copied()
+        .filter(|placed| placed.watchable)
+        .collect();
     if watched.is_empty() {
         return Ok(());
     }
@@ -352,10 +418,12 @@ async fn wait_ready(
     match until(cx, session, &feeds(&watched, cx.ownership), ready).await? {
         End::Done(()) => Ok(()),
         End::Late { scene, reason } => {
-            let late =
-                watched.iter().find_map(|placed| Some((&placed.target, unready(&scene, placed)?)));
-            let (what, text) = late
-                .map_or(("the VNF".to_owned(), reason), |(target, why)| (target.to_string(), why));
+            let late = watched
+                .iter()
+                .find_map(|placed| Some((&placed.target, unready(&scene, placed)?)));
+            let (what, text) = late.map_or(("the VNF".to_owned(), reason), |(target, why)| {
+                (target.to_string(), why)
+            });
             Err(PortError::new(
                 &NOT_READY,
                 format!("wait until {what} is ready"),
@@ -376,10 +444,21 @@ pub(crate) fn feeds(watched: &[&Placed], owner: &Ownership) -> Vec<Feed> {
     };
     for placed in watched {
         let target = &placed.target;
-        add(Feed::labelled(&target.resource, target.namespace.as_deref(), &selector));
-        if let Some(namespace) = target.namespace.as_deref().filter(|_| makes_pods(&placed.target))
+        add(Feed::labelled(
+            &target.resource,
+            target.namespace.as_deref(),
+            &selector,
+        ));
+        if let Some(namespace) = target
+            .namespace
+            .as_deref()
+            .filter(|_| makes_pods(&placed.target))
         {
-            add(Feed::labelled(&core("Pod", "pods"), Some(namespace), &selector));
+            add(Feed::labelled(
+                &core("Pod", "pods"),
+                Some(namespace),
+                &selector,
+            ));
             add(Feed {
                 resource: core("Event", "events"),
                 namespace: Some(namespace.to_owned()),
@@ -393,7 +472,10 @@ pub(crate) fn feeds(watched: &[&Placed], owner: &Ownership) -> Vec<Feed> {
 
 pub(crate) fn makes_pods(target: &Target) -> bool {
     matches!(target.resource.group.as_str(), "apps" | "batch")
-        || matches!(target.resource.kind.as_str(), "Pod" | "PersistentVolumeClaim")
+        || matches!(
+            target.resource.kind.as_str(),
+            "Pod" | "PersistentVolumeClaim"
+        )
 }
 
 /// Deployments that gave up before we began to wait: what they wait for may come all the same after a retry.
@@ -431,7 +513,12 @@ pub(crate) fn judge(scene: &Scene, watched: &[&Placed], stale: &BTreeSet<String>
     match waiting.len() {
         0 => Verdict::Done(()),
         1 | 2 => Verdict::NotYet(waiting.join("; ")),
-        more => Verdict::NotYet(format!("{}; {}; and {} more", waiting[0], waiting[1], more - 2)),
+        more => Verdict::NotYet(format!(
+            "{}; {}; and {} more",
+            waiting[0],
+            waiting[1],
+            more - 2
+        )),
     }
 }
 

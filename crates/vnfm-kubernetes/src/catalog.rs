@@ -50,7 +50,11 @@ impl Target {
 
     /// A namespace.
     pub(crate) fn of_namespace(name: &str) -> Self {
-        Self { resource: core("Namespace", "namespaces"), namespace: None, name: name.to_owned() }
+        Self {
+            resource: core("Namespace", "namespaces"),
+            namespace: None,
+            name: name.to_owned(),
+        }
     }
 }
 
@@ -93,7 +97,11 @@ impl<'a> Catalog<'a> {
         session: &'a Session<'a>,
         objects: impl Iterator<Item = &'o Value>,
     ) -> Self {
-        Self { session, asked: Mutex::default(), brought: objects.flat_map(brought_by).collect() }
+        Self {
+            session,
+            asked: Mutex::default(),
+            brought: objects.flat_map(brought_by).collect(),
+        }
     }
 
     /// The kind, if there is one.
@@ -110,7 +118,11 @@ impl<'a> Catalog<'a> {
         let fits = |known: &&Kind| {
             known.resource.kind == kind && known.resource.api_version == api_version
         };
-        Ok(served.iter().find(fits).or_else(|| self.brought.iter().find(fits)).cloned())
+        Ok(served
+            .iter()
+            .find(fits)
+            .or_else(|| self.brought.iter().find(fits))
+            .cloned())
     }
 
     /// Every kind that can be listed and deleted, each group in its preferred version. A group whose own server is
@@ -123,10 +135,16 @@ impl<'a> Catalog<'a> {
         let doing = "list the kinds that the cluster serves";
         let groups = self
             .session
-            .call(doing, |client| async move { client.list_api_groups().await })
+            .call(
+                doing,
+                |client| async move { client.list_api_groups().await },
+            )
             .await?;
         let preferred = groups.groups.iter().filter_map(|group| {
-            let version = group.preferred_version.as_ref().or_else(|| group.versions.first())?;
+            let version = group
+                .preferred_version
+                .as_ref()
+                .or_else(|| group.versions.first())?;
             Some(version.group_version.as_str())
         });
         let versions: BTreeSet<&str> = std::iter::once("v1").chain(preferred).collect();
@@ -134,7 +152,10 @@ impl<'a> Catalog<'a> {
         for version in versions {
             match self.group(version).await {
                 Ok(served) => kinds.extend(
-                    served.iter().filter(|kind| kind.can("list") && kind.can("delete")).cloned(),
+                    served
+                        .iter()
+                        .filter(|kind| kind.can("list") && kind.can("delete"))
+                        .cloned(),
                 ),
                 Err(error) if error.code() == &errors::SERVER => {
                     tracing::warn!(group = version, %error, "kinds of a group are left out");
@@ -146,8 +167,11 @@ impl<'a> Catalog<'a> {
     }
 
     async fn group(&self, api_version: &str) -> Result<Arc<Vec<Kind>>, PortError> {
-        if let Some(known) =
-            self.asked.lock().unwrap_or_else(PoisonError::into_inner).get(api_version)
+        if let Some(known) = self
+            .asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(api_version)
         {
             return Ok(known.clone());
         }
@@ -176,8 +200,13 @@ impl<'a> Catalog<'a> {
 
 fn kinds(list: APIResourceList) -> Vec<Kind> {
     let group_version = list.group_version;
-    let standalone = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
-    standalone.map(|resource| kind(&group_version, resource)).collect()
+    let standalone = list
+        .resources
+        .into_iter()
+        .filter(|resource| !resource.name.contains('/'));
+    standalone
+        .map(|resource| kind(&group_version, resource))
+        .collect()
 }
 
 fn kind(group_version: &str, resource: APIResource) -> Kind {
@@ -200,12 +229,18 @@ fn brought_by(object: &Value) -> Vec<Kind> {
         return Vec::new();
     }
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-    let (Some(group), Some(kind), Some(plural)) =
-        (text("/spec/group"), text("/spec/names/kind"), text("/spec/names/plural"))
-    else {
+    let (Some(group), Some(kind), Some(plural)) = (
+        text("/spec/group"),
+        text("/spec/names/kind"),
+        text("/spec/names/plural"),
+    ) else {
         return Vec::new();
     };
-    let versions = object.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let versions = object
+        .pointer("/spec/versions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     let names = versions.filter_map(|version| version.get("name")?.as_str());
     let of_version = |version: &str| Kind {
         resource: ApiResource::from_gvk_with_plural(
@@ -228,10 +263,16 @@ mod tests {
         let definition = json!({"kind": "CustomResourceDefinition", "spec": {"group": "example.com", "scope": "Namespaced",
             "names": {"kind": "Thing", "plural": "things"}, "versions": [{"name": "v1"}, {"name": "v2"}]}});
         let kinds = brought_by(&definition);
-        let versions: Vec<&str> =
-            kinds.iter().map(|kind| kind.resource.api_version.as_str()).collect();
+        let versions: Vec<&str> = kinds
+            .iter()
+            .map(|kind| kind.resource.api_version.as_str())
+            .collect();
         assert_eq!(versions, ["example.com/v1", "example.com/v2"]);
-        assert!(kinds.iter().all(|kind| kind.namespaced && kind.resource.plural == "things"));
+        assert!(
+            kinds
+                .iter()
+                .all(|kind| kind.namespaced && kind.resource.plural == "things")
+        );
         assert!(brought_by(&json!({"kind": "ConfigMap"})).is_empty());
     }
 
@@ -239,8 +280,11 @@ mod tests {
     fn a_target_says_where_it_is() {
         let mut target = Target::of_namespace("a");
         assert_eq!(target.to_string(), "Namespace `a`");
-        target =
-            Target { resource: core("Pod", "pods"), namespace: Some("a".into()), name: "b".into() };
+        target = Target {
+            resource: core("Pod", "pods"),
+            namespace: Some("a".into()),
+            name: "b".into(),
+        };
         assert_eq!(target.to_string(), "Pod `b` in namespace `a`");
     }
 }

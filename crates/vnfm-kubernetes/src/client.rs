@@ -43,7 +43,10 @@ struct Limit<'a> {
 
 impl Limit<'_> {
     fn left(&self) -> Duration {
-        self.deadline.duration_since(self.clock.now()).try_into().unwrap_or(Duration::ZERO)
+        self.deadline
+            .duration_since(self.clock.now())
+            .try_into()
+            .unwrap_or(Duration::ZERO)
     }
 }
 
@@ -58,7 +61,13 @@ struct Held {
 impl<'a> Session<'a> {
     /// Calls without a deadline but the client's own time limits.
     pub(crate) fn new(vim: &'a dyn Vim, to: &'a Destinations) -> Self {
-        Self { vim, to, limit: None, user: None, held: Mutex::default() }
+        Self {
+            vim,
+            to,
+            limit: None,
+            user: None,
+            held: Mutex::default(),
+        }
     }
 
     /// Calls that end at the deadline of `cx`, and are repeated while the API server is away for a moment.
@@ -67,9 +76,17 @@ impl<'a> Session<'a> {
     ///
     /// Where the VIM's policy names no user that there can be.
     pub(crate) fn within(cx: &VimCall<'a>, to: &'a Destinations) -> Result<Self, PortError> {
-        let limit = Limit { clock: cx.clock, deadline: cx.deadline, watcher: cx.watcher };
+        let limit = Limit {
+            clock: cx.clock,
+            deadline: cx.deadline,
+            watcher: cx.watcher,
+        };
         let user = crate::policy::user_of(cx.vim.policy(), &cx.ownership.tenant)?;
-        Ok(Self { limit: Some(limit), user, ..Self::new(cx.vim, to) })
+        Ok(Self {
+            limit: Some(limit),
+            user,
+            ..Self::new(cx.vim, to)
+        })
     }
 
     /// The VIM's name, for messages.
@@ -98,7 +115,11 @@ impl<'a> Session<'a> {
     /// An error of the client in the driver's words; without the API server's own, where those are not shown.
     pub(crate) fn told(&self, doing: &str, error: &kube::Error) -> PortError {
         let told = errors::told(doing, error);
-        if self.vim.shows_answers() { told } else { errors::hidden(told, error) }
+        if self.vim.shows_answers() {
+            told
+        } else {
+            errors::hidden(told, error)
+        }
     }
 
     /// Whether the API server's certificate is verified.
@@ -113,7 +134,10 @@ impl<'a> Session<'a> {
     /// Whether the registry has another connection by now than the one used last.
     pub(crate) async fn was_updated(&self) -> bool {
         let used = self.lock().as_ref().map(|held| held.version);
-        self.vim.connection().await.is_ok_and(|login| Some(login.version) != used)
+        self.vim
+            .connection()
+            .await
+            .is_ok_and(|login| Some(login.version) != used)
     }
 
     /// One call. A refused login is tried once more where the connection was updated meanwhile.
@@ -126,7 +150,9 @@ impl<'a> Session<'a> {
         F: Fn(Client) -> Fut,
         Fut: Future<Output = kube::Result<T>>,
     {
-        self.attempt(doing, run).await?.map_err(|error| self.told(doing, &error))
+        self.attempt(doing, run)
+            .await?
+            .map_err(|error| self.told(doing, &error))
     }
 
     /// One call whose "there is no such thing" is `None`.
@@ -151,12 +177,16 @@ impl<'a> Session<'a> {
         F: Fn(Client) -> Fut,
         Fut: Future<Output = kube::Result<T>>,
     {
-        let Some(limit) = self.limit else { return self.once(doing, &run).await };
+        let Some(limit) = self.limit else {
+            return self.once(doing, &run).await;
+        };
         let patient_until = limit.clock.now() + PATIENCE;
         let mut pause = FIRST_PAUSE;
         loop {
             let answer = self.once(doing, &run).await?;
-            let Err(error) = &answer else { return Ok(answer) };
+            let Err(error) = &answer else {
+                return Ok(answer);
+            };
             let asked = errors::asked_to_wait(error);
             let next = asked.unwrap_or(pause);
             let too_late = limit.clock.now() + next >= patient_until || next >= limit.left();
@@ -176,10 +206,13 @@ impl<'a> Session<'a> {
         F: Fn(Client) -> Fut,
         Fut: Future<Output = kube::Result<T>>,
     {
-        let answer = self.limited(doing, self.in_turn(doing, run(self.client().await?))).await?;
+        let answer = self
+            .limited(doing, self.in_turn(doing, run(self.client().await?)))
+            .await?;
         match answer {
             Err(error) if errors::status(&error) == 401 && self.was_updated().await => {
-                self.limited(doing, self.in_turn(doing, run(self.client().await?))).await
+                self.limited(doing, self.in_turn(doing, run(self.client().await?)))
+                    .await
             }
             answer => Ok(answer),
         }
@@ -191,15 +224,23 @@ impl<'a> Session<'a> {
         doing: &str,
         call: impl Future<Output = kube::Result<T>>,
     ) -> kube::Result<T> {
-        let turn = self.vim.turn(doing, self.limit.map(|limit| limit.watcher)).await;
+        let turn = self
+            .vim
+            .turn(doing, self.limit.map(|limit| limit.watcher))
+            .await;
         let answer = call.await;
-        let told = answer.as_ref().err().is_none_or(|error| errors::status(error) == 404);
+        let told = answer
+            .as_ref()
+            .err()
+            .is_none_or(|error| errors::status(error) == 404);
         turn.ended(told);
         answer
     }
 
     async fn limited<T>(&self, doing: &str, call: impl Future<Output = T>) -> Result<T, PortError> {
-        let Some(limit) = self.limit else { return Ok(call.await) };
+        let Some(limit) = self.limit else {
+            return Ok(call.await);
+        };
         match select(pin!(call), limit.clock.sleep(limit.left())).await {
             Either::Left((answer, _)) => Ok(answer),
             Either::Right(_) => Err(PortError::new(
@@ -213,7 +254,11 @@ impl<'a> Session<'a> {
 
     async fn held(&self) -> Result<Held, PortError> {
         let login = self.vim.connection().await?;
-        if let Some(held) = self.lock().as_ref().filter(|held| held.version == login.version) {
+        if let Some(held) = self
+            .lock()
+            .as_ref()
+            .filter(|held| held.version == login.version)
+        {
             return Ok(held.clone());
         }
         let connection =
@@ -221,9 +266,10 @@ impl<'a> Session<'a> {
         let mut to = self.to.clone();
         if self.vim.keeps_address(&login.info) {
             let proxy = connection.proxy.iter().map(ToString::to_string);
-            to = proxy.fold(to.and_host_of(&connection.endpoint.to_string()), |to, proxy| {
-                to.and_host_of(&proxy)
-            });
+            to = proxy.fold(
+                to.and_host_of(&connection.endpoint.to_string()),
+                |to, proxy| to.and_host_of(&proxy),
+            );
         }
         let held = Held {
             version: login.version,

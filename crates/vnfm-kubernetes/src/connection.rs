@@ -19,8 +19,13 @@ use std::net::IpAddr;
 use vnfm_core::ports::PortError;
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, Secret, VimConnectionInfo};
-const INTERFACE: &[&str] =
-    &["endpoint", "ssl_ca_cert", "sslCaCert", "skipCertificateVerification", "tls_server_name"];
+const INTERFACE: &[&str] = &[
+    "endpoint",
+    "ssl_ca_cert",
+    "sslCaCert",
+    "skipCertificateVerification",
+    "tls_server_name",
+];
 const ACCESS: &[&str] = &[
     "bearer_token",
     "bearerToken",
@@ -53,7 +58,10 @@ pub(crate) enum Trust {
 /// Who we are.
 enum Login {
     Token(Secret),
-    Certificate { chain: Vec<Vec<u8>>, key: pem::Block },
+    Certificate {
+        chain: Vec<Vec<u8>>,
+        key: pem::Block,
+    },
 }
 
 /// A connection that was read and can be used.
@@ -78,7 +86,12 @@ impl Connection {
         known("accessInfo", &info.access_info, ACCESS)?;
         let endpoint = endpoint(&info.interface_info)?;
         let namespace = text(&info.extra, &["namespace", "project_name"])
-            .or_else(|| text(&info.access_info, &["namespace", "project_name", "projectName"]))
+            .or_else(|| {
+                text(
+                    &info.access_info,
+                    &["namespace", "project_name", "projectName"],
+                )
+            })
             .filter(|name| !name.is_empty() && *name != "default")
             .map(str::to_owned);
         Ok(Self {
@@ -121,15 +134,21 @@ impl Connection {
         match &self.login {
             Login::Token(token) => config.auth_info.token = Some(token.reveal().to_owned().into()),
             Login::Certificate { chain, key } => {
-                let chain: String =
-                    chain.iter().map(|der| pem::proper("CERTIFICATE", der)).collect();
+                let chain: String = chain
+                    .iter()
+                    .map(|der| pem::proper("CERTIFICATE", der))
+                    .collect();
                 config.auth_info.client_certificate_data = Some(STANDARD.encode(chain));
                 let key = pem::proper(&key.label, &key.bytes);
                 config.auth_info.client_key_data = Some(STANDARD.encode(key).into());
             }
         }
         wire::client(&config, to).map_err(|error| {
-            PortError::new(&CONNECTION, "make a client from the connection data", error.to_string())
+            PortError::new(
+                &CONNECTION,
+                "make a client from the connection data",
+                error.to_string(),
+            )
         })
     }
 
@@ -139,10 +158,17 @@ impl Connection {
     ///
     /// `Refused`, where a certificate is none.
     pub(crate) fn client_check(&self) -> Result<(), PortError> {
-        let Trust::Authorities(certificates) = &self.trust else { return Ok(()) };
-        let none = certificates.iter().any(|der| expiry::of_certificate(der).is_none());
+        let Trust::Authorities(certificates) = &self.trust else {
+            return Ok(());
+        };
+        let none = certificates
+            .iter()
+            .any(|der| expiry::of_certificate(der).is_none());
         if none {
-            Err(wrong("interfaceInfo.ssl_ca_cert", "what it holds is no X.509 certificate"))
+            Err(wrong(
+                "interfaceInfo.ssl_ca_cert",
+                "what it holds is no X.509 certificate",
+            ))
         } else {
             Ok(())
         }
@@ -159,12 +185,16 @@ impl Connection {
                 .map(|at| (at, "client certificate")),
         };
         let authority = match &self.trust {
-            Trust::Authorities(all) => {
-                all.iter().filter_map(|der| expiry::of_certificate(der)).max()
-            }
+            Trust::Authorities(all) => all
+                .iter()
+                .filter_map(|der| expiry::of_certificate(der))
+                .max(),
             Trust::System | Trust::Unverified => None,
         };
-        credential.into_iter().chain(authority.map(|at| (at, "CA certificate"))).min()
+        credential
+            .into_iter()
+            .chain(authority.map(|at| (at, "CA certificate")))
+            .min()
     }
 
     /// How we log in, in a word.
@@ -178,13 +208,19 @@ impl Connection {
 
 fn endpoint(interface: &KeyValuePairs) -> Result<http::Uri, PortError> {
     let text = text(interface, &["endpoint"]).ok_or_else(|| {
-        wrong("interfaceInfo.endpoint", "it is missing; it looks like `https://192.0.2.1:6443`")
+        wrong(
+            "interfaceInfo.endpoint",
+            "it is missing; it looks like `https://192.0.2.1:6443`",
+        )
     })?;
-    let uri: http::Uri =
-        text.parse().map_err(|_| wrong("interfaceInfo.endpoint", format!("`{text}` is no URL")))?;
+    let uri: http::Uri = text
+        .parse()
+        .map_err(|_| wrong("interfaceInfo.endpoint", format!("`{text}` is no URL")))?;
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let loopback = host == "localhost"
-        || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback());
+        || host
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.to_canonical().is_loopback());
     match uri.scheme_str() {
         Some("https") => Ok(uri),
         Some("http") if loopback => Ok(uri),
@@ -192,17 +228,22 @@ fn endpoint(interface: &KeyValuePairs) -> Result<http::Uri, PortError> {
             "interfaceInfo.endpoint",
             format!("`{text}` would send the credential in clear text: use `https`"),
         )),
-        _ => {
-            Err(wrong("interfaceInfo.endpoint", format!("`{text}` does not start with `https://`")))
-        }
+        _ => Err(wrong(
+            "interfaceInfo.endpoint",
+            format!("`{text}` does not start with `https://`"),
+        )),
     }
 }
 
 fn proxy(extra: &KeyValuePairs) -> Result<Option<http::Uri>, PortError> {
-    let Some(given) = text(extra, &["proxy"]) else { return Ok(None) };
+    let Some(given) = text(extra, &["proxy"]) else {
+        return Ok(None);
+    };
     let uri: Option<http::Uri> = given.parse().ok();
     let plain = |uri: &http::Uri| {
-        let login = uri.authority().is_none_or(|authority| authority.as_str().contains('@'));
+        let login = uri
+            .authority()
+            .is_none_or(|authority| authority.as_str().contains('@'));
         uri.scheme_str() == Some("http") && !login
     };
     let uri = uri.filter(plain);
@@ -212,15 +253,21 @@ fn proxy(extra: &KeyValuePairs) -> Result<Option<http::Uri>, PortError> {
 
 fn trust(info: &VimConnectionInfo) -> Result<Trust, PortError> {
     let names = ["ssl_ca_cert", "sslCaCert"];
-    let given = names
-        .iter()
-        .find_map(|name| info.interface_info.get(*name).or_else(|| info.access_info.get(*name)));
+    let given = names.iter().find_map(|name| {
+        info.interface_info
+            .get(*name)
+            .or_else(|| info.access_info.get(*name))
+    });
     let skip = info.interface_info.get("skipCertificateVerification") == Some(&Value::Bool(true));
     match given {
         Some(Value::String(pem)) if !matches!(pem.trim(), "" | "None" | "none") => {
             let certificates = pem::certificates(pem)
                 .map_err(|reason| wrong("interfaceInfo.ssl_ca_cert", reason))?;
-            Ok(if skip { Trust::Unverified } else { Trust::Authorities(certificates) })
+            Ok(if skip {
+                Trust::Unverified
+            } else {
+                Trust::Authorities(certificates)
+            })
         }
         Some(Value::String(_) | Value::Null) => Ok(Trust::Unverified),
         Some(_) => Err(wrong("interfaceInfo.ssl_ca_cert", "it is not a text")),
@@ -250,12 +297,14 @@ fn login(access: &KeyValuePairs) -> Result<Login, PortError> {
                 .map_err(|reason| wrong("accessInfo.client_certificate", reason))?,
             key: pem::private_key(key).map_err(|reason| wrong("accessInfo.client_key", reason))?,
         }),
-        (Some(_), None) => {
-            Err(wrong("accessInfo.client_key", "it is missing beside `client_certificate`"))
-        }
-        (None, Some(_)) => {
-            Err(wrong("accessInfo.client_certificate", "it is missing beside `client_key`"))
-        }
+        (Some(_), None) => Err(wrong(
+            "accessInfo.client_key",
+            "it is missing beside `client_certificate`",
+        )),
+        (None, Some(_)) => Err(wrong(
+            "accessInfo.client_certificate",
+            "it is missing beside `client_key`",
+        )),
         (None, None) if access.contains_key("username") || access.contains_key("password") => {
             Err(wrong(
                 "accessInfo.username",
@@ -285,7 +334,12 @@ fn text<'a>(members: &'a KeyValuePairs, names: &[&str]) -> Option<&'a str> {
 }
 
 fn wrong(member: &str, reason: impl Into<String>) -> PortError {
-    PortError::new(&CONNECTION, format!("use `{member}` of the VIM connection"), reason).on(member)
+    PortError::new(
+        &CONNECTION,
+        format!("use `{member}` of the VIM connection"),
+        reason,
+    )
+    .on(member)
 }
 
 #[cfg(test)]
@@ -309,10 +363,26 @@ mod tests {
         let token = json!({"bearer_token": "hunter2"});
         for (interface, access, expected) in [
             (json!({}), &token, "interfaceInfo.endpoint"),
-            (json!({"endpoint": "192.0.2.1:6443"}), &token, "interfaceInfo.endpoint"),
-            (json!({"endpoint": "http://192.0.2.1:6443"}), &token, "interfaceInfo.endpoint"),
-            (json!({"endpoint": "http://127.evil.example"}), &token, "interfaceInfo.endpoint"),
-            (json!({"endpoint": "http://127.0.0.1.nip.example"}), &token, "interfaceInfo.endpoint"),
+            (
+                json!({"endpoint": "192.0.2.1:6443"}),
+                &token,
+                "interfaceInfo.endpoint",
+            ),
+            (
+                json!({"endpoint": "http://192.0.2.1:6443"}),
+                &token,
+                "interfaceInfo.endpoint",
+            ),
+            (
+                json!({"endpoint": "http://127.evil.example"}),
+                &token,
+                "interfaceInfo.endpoint",
+            ),
+            (
+                json!({"endpoint": "http://127.0.0.1.nip.example"}),
+                &token,
+                "interfaceInfo.endpoint",
+            ),
             (
                 json!({"endpoint": "https://h", "ssl_ca_crt": ""}),
                 &token,
@@ -329,19 +399,38 @@ mod tests {
                 "interfaceInfo.ssl_ca_cert",
             ),
             (there.clone(), &json!({}), "accessInfo"),
-            (there.clone(), &json!({"bearer_tokn": "hunter2"}), "accessInfo.bearer_tokn"),
-            (there.clone(), &json!({"bearer_token": "hunter2\nX: y"}), "accessInfo.bearer_token"),
+            (
+                there.clone(),
+                &json!({"bearer_tokn": "hunter2"}),
+                "accessInfo.bearer_tokn",
+            ),
+            (
+                there.clone(),
+                &json!({"bearer_token": "hunter2\nX: y"}),
+                "accessInfo.bearer_token",
+            ),
             (
                 there.clone(),
                 &json!({"username": "u", "password": "hunter2"}),
                 "accessInfo.username",
             ),
-            (there.clone(), &json!({"client_key": "hunter2"}), "accessInfo.client_certificate"),
-            (there.clone(), &json!({"client_certificate": "hunter2"}), "accessInfo.client_key"),
+            (
+                there.clone(),
+                &json!({"client_key": "hunter2"}),
+                "accessInfo.client_certificate",
+            ),
+            (
+                there.clone(),
+                &json!({"client_certificate": "hunter2"}),
+                "accessInfo.client_key",
+            ),
         ] {
             let error = read(&interface, access, &json!({})).err().expect(expected);
             assert_eq!(error.resource(), Some(expected));
-            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+            assert!(
+                !format!("{error} {error:?}").contains("hunter2"),
+                "{error:?}"
+            );
         }
     }
 
@@ -356,8 +445,11 @@ mod tests {
     #[test]
     fn none_means_not_verified_and_absent_means_the_systems() {
         let token = json!({"bearer_token": "t"});
-        let trust =
-            |interface: &Value| read(interface, &token, &json!({})).expect("it is complete").trust;
+        let trust = |interface: &Value| {
+            read(interface, &token, &json!({}))
+                .expect("it is complete")
+                .trust
+        };
         assert!(
             trust(&json!({"endpoint": "https://h", "ssl_ca_cert": "None"})) == Trust::Unverified
         );
@@ -374,9 +466,14 @@ mod tests {
     fn a_namespace_that_says_nothing_is_none() {
         let namespace = |extra: &Value| {
             let endpoint = json!({"endpoint": "https://h"});
-            read(&endpoint, &json!({"bearer_token": "t"}), extra).expect("it is complete").namespace
+            read(&endpoint, &json!({"bearer_token": "t"}), extra)
+                .expect("it is complete")
+                .namespace
         };
-        assert_eq!(namespace(&json!({"namespace": "team"})).as_deref(), Some("team"));
+        assert_eq!(
+            namespace(&json!({"namespace": "team"})).as_deref(),
+            Some("team")
+        );
         assert_eq!(namespace(&json!({"namespace": "default"})), None);
         assert_eq!(namespace(&json!({})), None);
     }

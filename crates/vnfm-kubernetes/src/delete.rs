@@ -62,7 +62,10 @@ impl Handle {
                 objects.push(made(&placed.target, stage, uid.clone()));
             }
         }
-        Self { namespace: namespace.to_owned(), objects }
+        Self {
+            namespace: namespace.to_owned(),
+            objects,
+        }
     }
 
     /// What an earlier handle holds beyond this one is kept, to be released last.
@@ -76,7 +79,10 @@ impl Handle {
         let mut objects = before.objects;
         objects.retain(|old| !now.iter().any(|new| is_same(old, new)));
         objects.extend(self.objects);
-        Self { namespace: self.namespace, objects }
+        Self {
+            namespace: self.namespace,
+            objects,
+        }
     }
 
     /// The stages, last one first, each in reverse.
@@ -88,7 +94,10 @@ impl Handle {
                 stages.push(Vec::new());
                 last = Some(made.stage);
             }
-            stages.last_mut().into_iter().for_each(|stage| stage.push(made.target()));
+            stages
+                .last_mut()
+                .into_iter()
+                .for_each(|stage| stage.push(made.target()));
         }
         stages
     }
@@ -113,10 +122,17 @@ fn made(target: &Target, stage: usize, uid: Option<String>) -> Made {
 
 impl Made {
     fn target(&self) -> Target {
-        let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
+        let (group, version) = self
+            .api_version
+            .split_once('/')
+            .unwrap_or(("", &self.api_version));
         let gvk = GroupVersionKind::gvk(group, version, &self.kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, &self.plural);
-        Target { resource, namespace: self.namespace.clone(), name: self.name.clone() }
+        Target {
+            resource,
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
     }
 }
 
@@ -135,10 +151,15 @@ pub(crate) async fn unmake(
     let own = Target::of_namespace(namespace);
     let total = stages.len() + 1;
     for (done, stage) in stages.iter().enumerate() {
-        let stage: Vec<Target> = stage.iter().filter(|target| **target != own).cloned().collect();
+        let stage: Vec<Target> = stage
+            .iter()
+            .filter(|target| **target != own)
+            .cloned()
+            .collect();
         remove(cx, session, &stage, grace).await?;
         let percent = u8::try_from((done + 1) * 100 / total).unwrap_or(100);
-        cx.watcher.progress(percent, &format!("{} of {total} stages deleted", done + 1));
+        cx.watcher
+            .progress(percent, &format!("{} of {total} stages deleted", done + 1));
     }
     match look(session, &own).await {
         Ok(Some(metadata)) if labels::is_ours(&metadata, cx.ownership) => {
@@ -185,10 +206,16 @@ async fn other_instance(
         labels::INSTANCE,
         owner.instance_id
     );
-    let found =
-        sweep(session, &Catalog::new(session, std::iter::empty()), &others, Some(namespace))
-            .await?;
-    Ok(found.iter().find_map(|(_, metadata)| labels::of(metadata, labels::INSTANCE).cloned()))
+    let found = sweep(
+        session,
+        &Catalog::new(session, std::iter::empty()),
+        &others,
+        Some(namespace),
+    )
+    .await?;
+    Ok(found
+        .iter()
+        .find_map(|(_, metadata)| labels::of(metadata, labels::INSTANCE).cloned()))
 }
 
 async fn hand_over(session: &Session<'_>, own: &Target, heir: &str) -> Result<(), PortError> {
@@ -201,9 +228,14 @@ async fn hand_over(session: &Session<'_>, own: &Target, heir: &str) -> Result<()
         },
         &change,
     );
-    let (doing, name) = (format!("hand {own} over to instance `{heir}`"), &segment(&own.name));
+    let (doing, name) = (
+        format!("hand {own} over to instance `{heir}`"),
+        &segment(&own.name),
+    );
     session
-        .call(&doing, |client| async move { own.api(client).patch(name, how, change).await })
+        .call(&doing, |client| async move {
+            own.api(client).patch(name, how, change).await
+        })
         .await
         .map(drop)
 }
@@ -215,10 +247,20 @@ async fn remove_leftovers(
     grace: Option<u32>,
 ) -> Result<(), PortError> {
     let catalog = Catalog::new(session, std::iter::empty());
-    let found = sweep(session, &catalog, &labels::selector(cx.ownership), Some(namespace)).await?;
+    let found = sweep(
+        session,
+        &catalog,
+        &labels::selector(cx.ownership),
+        Some(namespace),
+    )
+    .await?;
     let targets: Vec<Target> = found.into_iter().map(|(target, _)| target).collect();
     for target in &targets {
-        cx.watcher.log("info", "kubernetes", &format!("{target} is left over and deleted"));
+        cx.watcher.log(
+            "info",
+            "kubernetes",
+            &format!("{target} is left over and deleted"),
+        );
     }
     remove(cx, session, &targets, grace).await
 }
@@ -232,7 +274,9 @@ async fn remove(
 ) -> Result<(), PortError> {
     let mut going = Vec::new();
     for target in targets {
-        let Some(metadata) = look(session, target).await? else { continue };
+        let Some(metadata) = look(session, target).await? else {
+            continue;
+        };
         if !labels::is_ours(&metadata, cx.ownership) {
             let text = format!("{target} stays: {}", labels::whose(&metadata, cx.ownership));
             cx.watcher.log("warn", "kubernetes", &text);
@@ -257,15 +301,22 @@ async fn delete(session: &Session<'_>, target: &Target, uid: &str) -> Result<(),
     let uid = (!uid.is_empty()).then(|| uid.to_owned());
     let params = DeleteParams {
         propagation_policy: Some(policy),
-        preconditions: Some(Preconditions { uid, ..Preconditions::default() }),
+        preconditions: Some(Preconditions {
+            uid,
+            ..Preconditions::default()
+        }),
         ..DeleteParams::default()
     };
     let params = &params;
     let (doing, name) = (format!("delete {target}"), &segment(&target.name));
     let deleted = session
-        .find(&doing, |client| async move { target.api(client).delete(name, params).await })
+        .find(&doing, |client| async move {
+            target.api(client).delete(name, params).await
+        })
         .await;
-    deleted.map(drop).map_err(|error| error.on(target.to_string()))
+    deleted
+        .map(drop)
+        .map_err(|error| error.on(target.to_string()))
 }
 
 /// Whether others are to be gone before it: the pods of a workload, whatever a custom resource makes.
@@ -295,17 +346,21 @@ async fn hurry(
     for namespace in namespaces {
         let (params, listed) = (&DeleteParams::default().grace_period(grace), &of_instance);
         session
-            .call(&format!("end the pods in namespace `{namespace}`"), |client| async move {
-                let pods: Api<DynamicObject> = api(client, &core("Pod", "pods"), Some(namespace));
-                for pod in pods.list(listed).await?.items {
-                    let name = segment(&pod.metadata.name.unwrap_or_default());
-                    match pods.delete(&name, params).await {
-                        Err(error) if errors::status(&error) != 404 => return Err(error),
-                        _ => {}
+            .call(
+                &format!("end the pods in namespace `{namespace}`"),
+                |client| async move {
+                    let pods: Api<DynamicObject> =
+                        api(client, &core("Pod", "pods"), Some(namespace));
+                    for pod in pods.list(listed).await?.items {
+                        let name = segment(&pod.metadata.name.unwrap_or_default());
+                        match pods.delete(&name, params).await {
+                            Err(error) if errors::status(&error) != 404 => return Err(error),
+                            _ => {}
+                        }
                     }
-                }
-                Ok(())
-            })
+                    Ok(())
+                },
+            )
             .await?;
     }
     Ok(())
@@ -360,17 +415,27 @@ fn late(scene: &Scene, going: &[(Target, String)], reason: String) -> PortError 
     };
     let finalizers = finalizers(object);
     let doing = format!("delete {target}");
-    let code =
-        if finalizers.is_empty() && !namespace_is_held(object) { &STILL_THERE } else { &FINALIZER };
-    PortError::new(code, doing, format!("at the deadline it is still there{}", held(object)))
-        .on(target.to_string())
+    let code = if finalizers.is_empty() && !namespace_is_held(object) {
+        &STILL_THERE
+    } else {
+        &FINALIZER
+    };
+    PortError::new(
+        code,
+        doing,
+        format!("at the deadline it is still there{}", held(object)),
+    )
+    .on(target.to_string())
 }
 
 /// What holds an object, in words.
 fn held(object: &Value) -> String {
     let finalizers = finalizers(object);
-    let conditions =
-        object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let conditions = object
+        .pointer("/status/conditions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     let mut reasons: Vec<String> = conditions
         .filter(|condition| {
             text(condition, "/type").starts_with("Namespace")
@@ -381,13 +446,20 @@ fn held(object: &Value) -> String {
     if !finalizers.is_empty() {
         reasons.insert(0, format!("finalizer {} holds it", finalizers.join(", ")));
     }
-    if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) }
+    if reasons.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", reasons.join("; "))
+    }
 }
 
 /// The finalizers that are not the API server's own.
 fn finalizers(object: &Value) -> Vec<String> {
-    let all =
-        object.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten();
+    let all = object
+        .pointer("/metadata/finalizers")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     let named = all
         .filter_map(Value::as_str)
         .filter(|name| !matches!(*name, "foregroundDeletion" | "orphan"));
@@ -395,8 +467,11 @@ fn finalizers(object: &Value) -> Vec<String> {
 }
 
 fn namespace_is_held(object: &Value) -> bool {
-    let conditions =
-        object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let conditions = object
+        .pointer("/status/conditions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     conditions.into_iter().any(|condition| {
         text(condition, "/type") == "NamespaceFinalizersRemaining"
             && text(condition, "/status") == "True"
@@ -414,7 +489,10 @@ mod tests {
             namespace: Some("a".into()),
             name: name.into(),
         };
-        Made { is_ours, ..made(&target, stage, Some("u".into())) }
+        Made {
+            is_ours,
+            ..made(&target, stage, Some("u".into()))
+        }
     }
 
     #[test]
@@ -425,13 +503,19 @@ mod tests {
             object("c", 1, true),
             object("d", 1, true),
         ];
-        let handle = Handle { namespace: "a".into(), objects };
+        let handle = Handle {
+            namespace: "a".into(),
+            objects,
+        };
         let names: Vec<Vec<String>> = handle
             .reversed()
             .into_iter()
             .map(|stage| stage.into_iter().map(|target| target.name).collect())
             .collect();
-        assert_eq!(names, [vec!["d".to_owned(), "c".to_owned()], vec!["b".to_owned()]]);
+        assert_eq!(
+            names,
+            [vec!["d".to_owned(), "c".to_owned()], vec!["b".to_owned()]]
+        );
         let written = serde_json::to_value(&handle).unwrap();
         assert_eq!(serde_json::from_value::<Handle>(written).unwrap(), handle);
     }
@@ -441,7 +525,10 @@ mod tests {
         let held_by =
             |metadata: Value, status: Value| held(&json!({"metadata": metadata, "status": status}));
         assert_eq!(held_by(json!({}), json!({})), "");
-        assert_eq!(held_by(json!({"finalizers": ["foregroundDeletion"]}), json!({})), "");
+        assert_eq!(
+            held_by(json!({"finalizers": ["foregroundDeletion"]}), json!({})),
+            ""
+        );
         assert_eq!(
             held_by(json!({"finalizers": ["example.com/a"]}), json!({})),
             ": finalizer `example.com/a` holds it"

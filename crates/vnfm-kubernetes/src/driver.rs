@@ -91,7 +91,11 @@ impl InfraDriver for KubernetesDriver {
             }
             Err(error) => return Err(error),
         };
-        Ok(VimReport { identity, expires_at: ends.map(|(at, _)| at), detail })
+        Ok(VimReport {
+            identity,
+            expires_at: ends.map(|(at, _)| at),
+            detail,
+        })
     }
 
     async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
@@ -121,8 +125,15 @@ impl InfraDriver for KubernetesDriver {
         prepared: &Value,
     ) -> Result<Allocated, PortError> {
         let session = Session::within(cx, &self.to)?;
-        let wanted = prepared.get("namespace").and_then(Value::as_str).map(str::to_owned);
-        let wanted = if wanted.is_some() { wanted } else { session.namespace().await? };
+        let wanted = prepared
+            .get("namespace")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        let wanted = if wanted.is_some() {
+            wanted
+        } else {
+            session.namespace().await?
+        };
         let plan = planned(cx, what, wanted).await?;
         checked(what, &plan)?;
         let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
@@ -135,7 +146,11 @@ impl InfraDriver for KubernetesDriver {
         let handle = serde_json::to_value(handle).map_err(|error| unwritable(&error))?;
         let mut metadata = KeyValuePairs::new();
         metadata.insert("namespace".into(), plan.namespace.into());
-        Ok(Allocated { handle, inventory, metadata })
+        Ok(Allocated {
+            handle,
+            inventory,
+            metadata,
+        })
     }
 
     async fn release(
@@ -176,7 +191,11 @@ impl InfraDriver for KubernetesDriver {
         let handle = serde_json::to_value(handle).map_err(|error| unwritable(&error))?;
         let mut metadata = KeyValuePairs::new();
         metadata.insert("namespace".into(), plan.namespace.into());
-        Ok(Allocated { handle, inventory, metadata })
+        Ok(Allocated {
+            handle,
+            inventory,
+            metadata,
+        })
     }
 
     async fn observe(
@@ -191,8 +210,9 @@ impl InfraDriver for KubernetesDriver {
             Err(_) => recomputed(cx, &session, what).await?,
         };
         let targets = stages.iter().flatten();
-        let mut places: BTreeSet<String> =
-            targets.filter_map(|target| target.namespace.clone()).collect();
+        let mut places: BTreeSet<String> = targets
+            .filter_map(|target| target.namespace.clone())
+            .collect();
         places.insert(namespace.clone());
         let catalog = Catalog::new(&session, std::iter::empty());
         let flavour = what.package.vnfd().flavour(&what.deployment.flavour_id);
@@ -200,7 +220,11 @@ impl InfraDriver for KubernetesDriver {
         let mut metadata = KeyValuePairs::new();
         metadata.insert("namespace".into(), namespace.into());
         // A handle that is lost stays so: release then looks for everything that the package describes.
-        Ok(Allocated { handle: handle.clone(), inventory, metadata })
+        Ok(Allocated {
+            handle: handle.clone(),
+            inventory,
+            metadata,
+        })
     }
 
     async fn owned(
@@ -216,7 +240,11 @@ const UNVERIFIED: &str = "the API server's certificate is not verified (`ssl_ca_
 
 async fn warn_if_unverified(cx: &VimCall<'_>, session: &Session<'_>) -> Result<(), PortError> {
     if !session.is_verified().await? {
-        cx.watcher.log("warn", "kubernetes", &format!("VIM `{}`: {UNVERIFIED}", session.vim()));
+        cx.watcher.log(
+            "warn",
+            "kubernetes",
+            &format!("VIM `{}`: {UNVERIFIED}", session.vim()),
+        );
     }
     Ok(())
 }
@@ -230,7 +258,11 @@ async fn planned(
     let (what, instance) = (what.clone(), cx.ownership.instance_id.clone());
     let planning = spawn_blocking(move || Plan::read(&what, &instance, namespace.as_deref()));
     planning.await.unwrap_or_else(|error| {
-        Err(PortError::new(&UNEXPECTED, "plan the objects", error.to_string()))
+        Err(PortError::new(
+            &UNEXPECTED,
+            "plan the objects",
+            error.to_string(),
+        ))
     })
 }
 
@@ -241,12 +273,20 @@ fn checked(what: &Allocation, plan: &Plan) -> Result<(), PortError> {
 }
 
 async fn placed(session: &Session<'_>, plan: &Plan) -> Result<Vec<Vec<Placed>>, PortError> {
-    place(plan, &Catalog::new(session, plan.items().map(|item| &item.object))).await
+    place(
+        plan,
+        &Catalog::new(session, plan.items().map(|item| &item.object)),
+    )
+    .await
 }
 
 /// The namespaces in which the VNF's objects are.
 fn namespaces(stages: &[Vec<Placed>]) -> BTreeSet<String> {
-    stages.iter().flatten().filter_map(|placed| placed.target.namespace.clone()).collect()
+    stages
+        .iter()
+        .flatten()
+        .filter_map(|placed| placed.target.namespace.clone())
+        .collect()
 }
 
 /// What is there, once all of it is. A pod that somebody drains between the last look and the list is in neither: where
@@ -260,7 +300,10 @@ async fn whole(
     let flavour = what.package.vnfd().flavour(&what.deployment.flavour_id);
     let places = namespaces(stages);
     let found = inventory(cx, session, catalog, flavour, &places).await?;
-    let objects = stages.iter().flatten().map(|placed| (&placed.target, &placed.item.object));
+    let objects = stages
+        .iter()
+        .flatten()
+        .map(|placed| (&placed.target, &placed.item.object));
     if !is_short(&found, flavour, objects) {
         return Ok(found);
     }
@@ -295,15 +338,30 @@ fn unwritable(error: &serde_json::Error) -> PortError {
 
 /// Of what an NFVO may prescribe a cluster knows nothing: refused by name.
 fn honoured(granted: &Granted) -> Result<(), PortError> {
-    let Granted { zones, flavours, images, managed_links, managed_link_ids: _, resource_groups } =
-        granted;
-    let first =
-        [("zone", zones), ("flavor", flavours), ("image", images), ("network", managed_links)]
-            .into_iter()
-            .find_map(|(kind, all)| {
-                all.iter().next().map(|(of, id)| format!("{kind} `{id}` for `{of}`"))
-            });
-    let group = resource_groups.iter().next().map(|group| format!("resource group `{group}`"));
+    let Granted {
+        zones,
+        flavours,
+        images,
+        managed_links,
+        managed_link_ids: _,
+        resource_groups,
+    } = granted;
+    let first = [
+        ("zone", zones),
+        ("flavor", flavours),
+        ("image", images),
+        ("network", managed_links),
+    ]
+    .into_iter()
+    .find_map(|(kind, all)| {
+        all.iter()
+            .next()
+            .map(|(of, id)| format!("{kind} `{id}` for `{of}`"))
+    });
+    let group = resource_groups
+        .iter()
+        .next()
+        .map(|group| format!("resource group `{group}`"));
     match first.or(group) {
         None => Ok(()),
         Some(what) => {
@@ -322,10 +380,26 @@ mod tests {
     fn what_a_cluster_cannot_do_is_refused_by_name() {
         honoured(&Granted::default()).unwrap();
         let zones = [("compute/web/0".to_owned(), "edge".to_owned())].into();
-        let error = honoured(&Granted { zones, ..Granted::default() }).unwrap_err();
-        assert!(error.to_string().contains("zone `edge` for `compute/web/0`"), "{error}");
+        let error = honoured(&Granted {
+            zones,
+            ..Granted::default()
+        })
+        .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("zone `edge` for `compute/web/0`"),
+            "{error}"
+        );
         let resource_groups = ["nfv".to_owned()].into();
-        let error = honoured(&Granted { resource_groups, ..Granted::default() }).unwrap_err();
-        assert!(error.to_string().contains("resource group `nfv`"), "{error}");
+        let error = honoured(&Granted {
+            resource_groups,
+            ..Granted::default()
+        })
+        .unwrap_err();
+        assert!(
+            error.to_string().contains("resource group `nfv`"),
+            "{error}"
+        );
     }
 }

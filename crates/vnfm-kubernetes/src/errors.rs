@@ -252,7 +252,9 @@ pub(crate) fn may_pass(error: &kube::Error) -> bool {
 
 /// How long the API server asks to wait before the next try.
 pub(crate) fn asked_to_wait(error: &kube::Error) -> Option<Duration> {
-    let kube::Error::Api(status) = error else { return None };
+    let kube::Error::Api(status) = error else {
+        return None;
+    };
     let seconds = status.details.as_ref()?.retry_after_seconds;
     (seconds > 0).then(|| Duration::from_secs(seconds.into()))
 }
@@ -261,7 +263,11 @@ pub(crate) fn asked_to_wait(error: &kube::Error) -> Option<Duration> {
 pub(crate) fn told(doing: &str, error: &kube::Error) -> PortError {
     match error {
         kube::Error::Api(status) => {
-            let text = if status.message.is_empty() { &status.reason } else { &status.message };
+            let text = if status.message.is_empty() {
+                &status.reason
+            } else {
+                &status.message
+            };
             PortError::new(code_of(status.code, text), doing, text.clone())
         }
         kube::Error::SerdeError(_) | kube::Error::BuildRequest(_) | kube::Error::HttpError(_) => {
@@ -274,7 +280,12 @@ pub(crate) fn told(doing: &str, error: &kube::Error) -> PortError {
         _ if is_too_large(error) => PortError::new(&ANSWER, doing, chain(error)),
         _ => {
             let text = chain(error);
-            let tls = ["certificate", "UnknownIssuer", "NotValidForName", "BadSignature"];
+            let tls = [
+                "certificate",
+                "UnknownIssuer",
+                "NotValidForName",
+                "BadSignature",
+            ];
             let code = if tls.iter().any(|word| text.contains(word)) {
                 &CERTIFICATE
             } else {
@@ -366,9 +377,17 @@ mod tests {
                 "configmaps \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
                 "kubernetes.denied",
             ),
-            (403, "deployments.apps is forbidden: User \"x\" cannot list", "kubernetes.forbidden"),
+            (
+                403,
+                "deployments.apps is forbidden: User \"x\" cannot list",
+                "kubernetes.forbidden",
+            ),
             (409, "Apply failed with 1 conflict", "kubernetes.conflict"),
-            (422, "Deployment.apps \"x\" is invalid", "kubernetes.rejected"),
+            (
+                422,
+                "Deployment.apps \"x\" is invalid",
+                "kubernetes.rejected",
+            ),
             (
                 500,
                 "failed to create typed patch object (a/page; /v1, Kind=ConfigMap): .dta: field not declared in schema",

@@ -20,7 +20,10 @@ pub(crate) fn of_certificate(der: &[u8]) -> Option<Timestamp> {
     Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a fraction of a second does not matter")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a fraction of a second does not matter"
+)]
 fn whole(seconds: f64) -> Option<i64> {
     (seconds.is_finite() && seconds.abs() < 1e15).then_some(seconds as i64)
 }
@@ -53,8 +56,13 @@ mod tests {
     fn certificates_say_when_they_end() {
         let mut parameters = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap();
         parameters.not_after = rcgen::date_time_ymd(2031, 2, 3);
-        let certificate = parameters.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
-        assert_eq!(of_certificate(certificate.der()), "2031-02-03T00:00:00Z".parse().ok());
+        let certificate = parameters
+            .self_signed(&rcgen::KeyPair::generate().unwrap())
+            .unwrap();
+        assert_eq!(
+            of_certificate(certificate.der()),
+            "2031-02-03T00:00:00Z".parse().ok()
+        );
     }
 
     #[test]

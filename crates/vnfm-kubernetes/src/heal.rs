@@ -63,9 +63,15 @@ pub(crate) async fn heal(
     meant.extend(failed(session, stages).await?);
     let grace = end(cx, session, &meant, repair.with_storage).await?;
     wait_gone(cx, session, &meant, grace).await?;
-    let known: BTreeSet<String> =
-        handle.objects.iter().filter_map(|made| made.uid.clone()).collect();
-    let how = How { heal: true, known: Some(&known) };
+    let known: BTreeSet<String> = handle
+        .objects
+        .iter()
+        .filter_map(|made| made.uid.clone())
+        .collect();
+    let how = How {
+        heal: true,
+        known: Some(&known),
+    };
     let uids = apply::make(cx, session, namespace, stages, how).await?;
     wait_whole(cx, session, stages, &meant).await?;
     Ok(uids)
@@ -86,11 +92,22 @@ async fn free_namespace(
         }
     };
     let seen = |reason: &str| cx.watcher.waiting(reason);
-    let free = wait(cx.clock, cx.deadline, Duration::from_millis(200), seen, looked).await?;
+    let free = wait(
+        cx.clock,
+        cx.deadline,
+        Duration::from_millis(200),
+        seen,
+        looked,
+    )
+    .await?;
     free.ok_or_else(|| {
         let target = Target::of_namespace(namespace);
-        PortError::new(&TERMINATING, format!("use {target}"), "it is still being deleted")
-            .on(target.to_string())
+        PortError::new(
+            &TERMINATING,
+            format!("use {target}"),
+            "it is still being deleted",
+        )
+        .on(target.to_string())
     })
 }
 
@@ -125,7 +142,10 @@ async fn failed(session: &Session<'_>, stages: &[Vec<Placed>]) -> Result<Vec<Mea
             && text(&pod.data, "/status/phase") == "Failed"
         {
             let uid = pod.metadata.uid.unwrap_or_default();
-            found.push(Meant { target: target.clone(), uid });
+            found.push(Meant {
+                target: target.clone(),
+                uid,
+            });
         }
     }
     Ok(found)
@@ -136,8 +156,11 @@ async fn get(session: &Session<'_>, target: &Target) -> Result<Option<DynamicObj
         return Ok(None);
     }
     let (doing, name) = (format!("look at {target}"), &segment(&target.name));
-    let found =
-        session.find(&doing, |client| async move { target.api(client).get(name).await }).await;
+    let found = session
+        .find(&doing, |client| async move {
+            target.api(client).get(name).await
+        })
+        .await;
     found.map_err(|error| error.on(target.to_string()))
 }
 
@@ -150,17 +173,22 @@ async fn end(
 ) -> Result<SignedDuration, PortError> {
     let mut longest = 0;
     for one in meant {
-        let Some(pod) = get(session, &one.target).await? else { continue };
+        let Some(pod) = get(session, &one.target).await? else {
+            continue;
+        };
         if pod.metadata.uid.as_deref() != Some(&one.uid) {
             continue;
         }
         if with_storage {
             end_claims(cx, session, meant, &pod).await?;
         }
-        let stated =
-            pod.data.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+        let stated = pod
+            .data
+            .pointer("/spec/terminationGracePeriodSeconds")
+            .and_then(Value::as_i64);
         longest = longest.max(stated.unwrap_or(GRACE));
-        cx.watcher.log("info", "kubernetes", &format!("{} is replaced", one.target));
+        cx.watcher
+            .log("info", "kubernetes", &format!("{} is replaced", one.target));
         delete(session, &one.target, &one.uid, None).await?;
     }
     Ok(SignedDuration::from_secs(longest))
@@ -189,7 +217,9 @@ async fn delete(
         .await;
     match deleted {
         Err(error) if error.code() == &errors::CONFLICT => Ok(()),
-        deleted => deleted.map(drop).map_err(|error| error.on(target.to_string())),
+        deleted => deleted
+            .map(drop)
+            .map_err(|error| error.on(target.to_string())),
     }
 }
 
@@ -203,13 +233,18 @@ async fn end_claims(
     let namespace = pod.metadata.namespace.clone().unwrap_or_default();
     let (resource, listed) = (&core("Pod", "pods"), &ListParams::default());
     let all = session
-        .call(&format!("list the pods in namespace `{namespace}`"), |client| {
-            let api = crate::catalog::api::<DynamicObject>(client, resource, Some(&namespace));
-            async move { api.list(listed).await }
-        })
+        .call(
+            &format!("list the pods in namespace `{namespace}`"),
+            |client| {
+                let api = crate::catalog::api::<DynamicObject>(client, resource, Some(&namespace));
+                async move { api.list(listed).await }
+            },
+        )
         .await?;
     let stays = |other: &&DynamicObject| {
-        meant.iter().all(|one| other.metadata.uid.as_deref() != Some(&one.uid))
+        meant
+            .iter()
+            .all(|one| other.metadata.uid.as_deref() != Some(&one.uid))
     };
     for claim in claims(&pod.data) {
         let target = Target {
@@ -224,10 +259,19 @@ async fn end_claims(
             cx.watcher.log("info", "kubernetes", &text);
             continue;
         }
-        let Some(metadata) = apply::look(session, &target).await? else { continue };
+        let Some(metadata) = apply::look(session, &target).await? else {
+            continue;
+        };
         if labels::is_ours(&metadata, cx.ownership) {
-            cx.watcher.log("info", "kubernetes", &format!("{target} is replaced"));
-            delete(session, &target, metadata.uid.as_deref().unwrap_or_default(), None).await?;
+            cx.watcher
+                .log("info", "kubernetes", &format!("{target} is replaced"));
+            delete(
+                session,
+                &target,
+                metadata.uid.as_deref().unwrap_or_default(),
+                None,
+            )
+            .await?;
         }
     }
     Ok(())
@@ -235,7 +279,11 @@ async fn end_claims(
 
 /// Names of the claims that a pod mounts.
 fn claims(pod: &Value) -> impl Iterator<Item = &str> {
-    let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
+    let volumes = pod
+        .pointer("/spec/volumes")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     volumes
         .map(|volume| text(volume, "/persistentVolumeClaim/claimName"))
         .filter(|name| !name.is_empty())
@@ -261,7 +309,10 @@ async fn wait_gone(
         }
     }
     let patient_until = (cx.clock.now() + grace + MARGIN).min(cx.deadline);
-    let first = VimCall { deadline: patient_until, ..*cx };
+    let first = VimCall {
+        deadline: patient_until,
+        ..*cx
+    };
     let End::Late { scene, .. } = until(&first, session, &feeds, |s| judge_gone(s, meant)).await?
     else {
         return Ok(());
@@ -272,7 +323,9 @@ async fn wait_gone(
     match until(cx, session, &feeds, |scene| judge_gone(scene, meant)).await? {
         End::Done(()) => Ok(()),
         End::Late { scene, reason } => {
-            let what = left(&scene, meant).next().map(|(one, _)| one.target.to_string());
+            let what = left(&scene, meant)
+                .next()
+                .map(|(one, _)| one.target.to_string());
             let what = what.unwrap_or_default();
             Err(PortError::new(&STILL_THERE, format!("replace {what}"), reason).on(what))
         }
@@ -289,10 +342,16 @@ fn left<'a>(scene: &'a Scene, meant: &'a [Meant]) -> impl Iterator<Item = (&'a M
 
 fn judge_gone(scene: &Scene, meant: &[Meant]) -> Verdict<()> {
     let mut left = left(scene, meant);
-    let Some((one, pod)) = left.next() else { return Verdict::Done(()) };
+    let Some((one, pod)) = left.next() else {
+        return Verdict::Done(());
+    };
     let node = text(pod, "/spec/nodeName");
     let more = left.count();
-    let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+    let more = if more == 0 {
+        String::new()
+    } else {
+        format!("; and {more} more")
+    };
     Verdict::NotYet(format!("{} to go from node `{node}`{more}", one.target))
 }
 
@@ -304,7 +363,11 @@ async fn take_out(
     pod: &Value,
 ) -> Result<(), PortError> {
     let node = text(pod, "/spec/nodeName");
-    let target = Target { resource: core("Node", "nodes"), namespace: None, name: node.to_owned() };
+    let target = Target {
+        resource: core("Node", "nodes"),
+        namespace: None,
+        name: node.to_owned(),
+    };
     let found = match get(session, &target).await {
         Err(error) if error.code() == &errors::FORBIDDEN => return Ok(()),
         found => found?,
@@ -321,14 +384,23 @@ async fn take_out(
         }
         Some(_) => "is not Ready",
     };
-    let text = format!("{} is taken out by force: node `{node}` {state}", one.target);
+    let text = format!(
+        "{} is taken out by force: node `{node}` {state}",
+        one.target
+    );
     cx.watcher.log("warn", "kubernetes", &text);
     delete(session, &one.target, &one.uid, Some(0)).await
 }
 
 fn is_out_of_service(node: &Value) -> bool {
-    let taints = node.pointer("/spec/taints").and_then(Value::as_array).into_iter().flatten();
-    taints.into_iter().any(|taint| text(taint, "/key") == OUT_OF_SERVICE)
+    let taints = node
+        .pointer("/spec/taints")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    taints
+        .into_iter()
+        .any(|taint| text(taint, "/key") == OUT_OF_SERVICE)
         && !condition_is(node, "Ready", "True")
 }
 
@@ -336,7 +408,10 @@ fn is_out_of_service(node: &Value) -> bool {
 fn has_identity(pod: &Value) -> bool {
     !matches!(
         controller(pod),
-        Some(("ReplicaSet" | "DaemonSet" | "Job" | "ReplicationController", _))
+        Some((
+            "ReplicaSet" | "DaemonSet" | "Job" | "ReplicationController",
+            _
+        ))
     )
 }
 
@@ -347,18 +422,23 @@ pub(crate) async fn wait_whole(
     stages: &[Vec<Placed>],
     meant: &[Meant],
 ) -> Result<(), PortError> {
-    let watched: Vec<&Placed> =
-        stages.iter().flatten().filter(|placed| apply::makes_pods(&placed.target)).collect();
+    let watched: Vec<&Placed> = stages
+        .iter()
+        .flatten()
+        .filter(|placed| apply::makes_pods(&placed.target))
+        .collect();
     if watched.is_empty() {
         return Ok(());
     }
     let feeds = apply::feeds(&watched, cx.ownership);
     let none = BTreeSet::new();
-    let whole =
-        |scene: &Scene| match (judge(scene, &watched, &none), lacking(scene, &watched, meant)) {
-            (Verdict::Done(()), Some((target, why))) => Verdict::NotYet(format!("{target}: {why}")),
-            (verdict, _) => verdict,
-        };
+    let whole = |scene: &Scene| match (
+        judge(scene, &watched, &none),
+        lacking(scene, &watched, meant),
+    ) {
+        (Verdict::Done(()), Some((target, why))) => Verdict::NotYet(format!("{target}: {why}")),
+        (verdict, _) => verdict,
+    };
     match until(cx, session, &feeds, whole).await? {
         End::Done(()) => Ok(()),
         End::Late { scene, reason } => {
@@ -424,7 +504,10 @@ mod tests {
             vnfc("u-3", "web-3", json!({})),
         ];
         let repair = Repair {
-            inventory: Inventory { vnfc_resource_info, ..Inventory::default() },
+            inventory: Inventory {
+                vnfc_resource_info,
+                ..Inventory::default()
+            },
             vnfcs: vec!["u-1".to_owned(), "u-3".to_owned()],
             ..Repair::default()
         };
@@ -444,7 +527,13 @@ mod tests {
         assert!(has_identity(&json!({"metadata": {}})));
         let node = |ready: &str, taint: &str| json!({"spec": {"taints": [{"key": taint}]}, "status": {"conditions": [{"type": "Ready", "status": ready}]}});
         assert!(is_out_of_service(&node("Unknown", OUT_OF_SERVICE)));
-        assert!(!is_out_of_service(&node("True", OUT_OF_SERVICE)), "it still works");
-        assert!(!is_out_of_service(&node("Unknown", "node.kubernetes.io/unreachable")));
+        assert!(
+            !is_out_of_service(&node("True", OUT_OF_SERVICE)),
+            "it still works"
+        );
+        assert!(!is_out_of_service(&node(
+            "Unknown",
+            "node.kubernetes.io/unreachable"
+        )));
     }
 }

@@ -73,7 +73,9 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let query = request.uri().query().unwrap_or_default();
-        let is_watch = query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"));
+        let is_watch = query
+            .split('&')
+            .any(|pair| matches!(pair, "watch=true" | "watch=1"));
         let answer = self.0.call(request);
         Box::pin(async move {
             let answer = answer.await?;

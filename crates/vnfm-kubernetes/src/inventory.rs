@@ -39,8 +39,14 @@ pub(crate) async fn inventory(
     namespaces: &BTreeSet<String>,
 ) -> Result<Inventory, PortError> {
     let mut inventory = Inventory::default();
-    let Some(flavour) = flavour else { return Ok(inventory) };
-    let mut owners = Owners { session, catalog, known: BTreeMap::new() };
+    let Some(flavour) = flavour else {
+        return Ok(inventory);
+    };
+    let mut owners = Owners {
+        session,
+        catalog,
+        known: BTreeMap::new(),
+    };
     let mut of_vdus = Vec::new();
     for namespace in namespaces {
         for pod in pods(session, namespace, &labels::selector(cx.ownership)).await? {
@@ -54,7 +60,9 @@ pub(crate) async fn inventory(
                 cx.watcher.log("info", "kubernetes", &text);
                 continue;
             };
-            inventory.vnfc_resource_info.push(vnfc(cx, flavour, vdu, &pod));
+            inventory
+                .vnfc_resource_info
+                .push(vnfc(cx, flavour, vdu, &pod));
             of_vdus.push((vdu.clone(), pod));
         }
     }
@@ -76,11 +84,14 @@ pub(crate) fn is_short<'a>(
     let Some(flavour) = flavour else { return false };
     objects.any(|(target, object)| {
         let kind = target.resource.kind.as_str();
-        let Some(vdu) = vdu_of(flavour, kind, &target.name) else { return false };
+        let Some(vdu) = vdu_of(flavour, kind, &target.name) else {
+            return false;
+        };
         let wanted = match kind {
-            "Deployment" | "StatefulSet" | "ReplicaSet" => {
-                object.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1)
-            }
+            "Deployment" | "StatefulSet" | "ReplicaSet" => object
+                .pointer("/spec/replicas")
+                .and_then(Value::as_u64)
+                .unwrap_or(1),
             _ => 0,
         };
         let all = inventory.vnfc_resource_info.iter();
@@ -96,10 +107,13 @@ async fn pods(
     let params = ListParams::default().labels(selector);
     let params = &params;
     let listed = session
-        .call(&format!("list the pods in namespace `{namespace}`"), |client| async move {
-            let pods: Api<DynamicObject> = api(client, &core("Pod", "pods"), Some(namespace));
-            pods.list(params).await
-        })
+        .call(
+            &format!("list the pods in namespace `{namespace}`"),
+            |client| async move {
+                let pods: Api<DynamicObject> = api(client, &core("Pod", "pods"), Some(namespace));
+                pods.list(params).await
+            },
+        )
         .await?;
     let ended =
         |pod: &DynamicObject| matches!(text(&pod.data, "/status/phase"), "Succeeded" | "Failed");
@@ -112,18 +126,28 @@ async fn pods(
 
 /// The VDU whose workload this is.
 fn vdu_of<'a>(flavour: &'a Flavour, kind: &str, name: &str) -> Option<&'a Vdu> {
-    let stated =
-        |vdu: &&Vdu| vdu.mcio.as_ref().is_some_and(|mcio| mcio.name == name && mcio.kind == kind);
+    let stated = |vdu: &&Vdu| {
+        vdu.mcio
+            .as_ref()
+            .is_some_and(|mcio| mcio.name == name && mcio.kind == kind)
+    };
     let named = |vdu: &&Vdu| vdu.display_name == name;
     let vdus = || flavour.vdus.values();
-    vdus().find(stated).or_else(|| vdus().find(named)).or_else(|| flavour.vdus.get(name))
+    vdus()
+        .find(stated)
+        .or_else(|| vdus().find(named))
+        .or_else(|| flavour.vdus.get(name))
 }
 
 fn vnfc(cx: &VimCall<'_>, flavour: &Flavour, vdu: &str, pod: &DynamicObject) -> VnfcResourceInfo {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let id = pod.metadata.uid.clone().unwrap_or_else(|| name.clone());
     let addresses = addresses(&pod.data);
-    let cps = flavour.cps_of(vdu).into_iter().take(1).filter(|_| !addresses.is_empty());
+    let cps = flavour
+        .cps_of(vdu)
+        .into_iter()
+        .take(1)
+        .filter(|_| !addresses.is_empty());
     let vnfc_cp_info = cps
         .map(|cp| VnfcCpInfo {
             id: format!("{id}-{}", cp.name),
@@ -155,22 +179,40 @@ fn vnfc(cx: &VimCall<'_>, flavour: &Flavour, vdu: &str, pod: &DynamicObject) -> 
 }
 
 pub(crate) fn without_nulls(value: Value) -> vnfm_types::KeyValuePairs {
-    let Value::Object(members) = value else { return vnfm_types::KeyValuePairs::new() };
-    members.into_iter().filter(|(_, member)| !member.is_null()).collect()
+    let Value::Object(members) = value else {
+        return vnfm_types::KeyValuePairs::new();
+    };
+    members
+        .into_iter()
+        .filter(|(_, member)| !member.is_null())
+        .collect()
 }
 
 fn addresses(pod: &Value) -> Vec<String> {
-    let several = pod.pointer("/status/podIPs").and_then(Value::as_array).into_iter().flatten();
-    let several: Vec<String> =
-        several.map(|ip| text(ip, "/ip").to_owned()).filter(|ip| !ip.is_empty()).collect();
+    let several = pod
+        .pointer("/status/podIPs")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let several: Vec<String> = several
+        .map(|ip| text(ip, "/ip").to_owned())
+        .filter(|ip| !ip.is_empty())
+        .collect();
     let one = text(pod, "/status/podIP");
-    if several.is_empty() && !one.is_empty() { vec![one.to_owned()] } else { several }
+    if several.is_empty() && !one.is_empty() {
+        vec![one.to_owned()]
+    } else {
+        several
+    }
 }
 
 pub(crate) fn protocol(addresses: &[String]) -> CpProtocolInfo {
     let of = |type_: &str, six: bool| {
-        let addresses: Vec<String> =
-            addresses.iter().filter(|address| address.contains(':') == six).cloned().collect();
+        let addresses: Vec<String> = addresses
+            .iter()
+            .filter(|address| address.contains(':') == six)
+            .cloned()
+            .collect();
         (!addresses.is_empty()).then(|| IpAddressesInfo {
             type_: type_.to_owned(),
             addresses,
@@ -181,7 +223,10 @@ pub(crate) fn protocol(addresses: &[String]) -> CpProtocolInfo {
     CpProtocolInfo {
         layer_protocol: "IP_OVER_ETHERNET".to_owned(),
         ip_over_ethernet: Some(IpOverEthernetAddressInfo {
-            ip_addresses: of("IPV4", false).into_iter().chain(of("IPV6", true)).collect(),
+            ip_addresses: of("IPV4", false)
+                .into_iter()
+                .chain(of("IPV6", true))
+                .collect(),
             ..IpOverEthernetAddressInfo::default()
         }),
     }
@@ -204,15 +249,18 @@ impl Owners<'_, '_> {
         let mut at = ("Pod".to_owned(), pod.name.clone().unwrap_or_default());
         let mut owners = pod.owner_references.clone();
         for _ in 0..DEPTH {
-            let Some(owner) =
-                owners.unwrap_or_default().into_iter().find(|owner| owner.controller == Some(true))
+            let Some(owner) = owners
+                .unwrap_or_default()
+                .into_iter()
+                .find(|owner| owner.controller == Some(true))
             else {
                 break;
             };
             at = (owner.kind.clone(), owner.name.clone());
             if !self.known.contains_key(&owner.uid) {
-                let found =
-                    self.look(namespace, &owner.api_version, &owner.kind, &owner.name).await?;
+                let found = self
+                    .look(namespace, &owner.api_version, &owner.kind, &owner.name)
+                    .await?;
                 self.known.insert(owner.uid.clone(), found);
             }
             owners = self
@@ -232,11 +280,17 @@ impl Owners<'_, '_> {
         kind: &str,
         name: &str,
     ) -> Result<Option<ObjectMeta>, PortError> {
-        let Some(kind) = self.catalog.find(api_version, kind).await? else { return Ok(None) };
+        let Some(kind) = self.catalog.find(api_version, kind).await? else {
+            return Ok(None);
+        };
         let namespace = kind.namespaced.then(|| namespace.to_owned());
         crate::apply::look(
             self.session,
-            &Target { resource: kind.resource, namespace, name: name.to_owned() },
+            &Target {
+                resource: kind.resource,
+                namespace,
+                name: name.to_owned(),
+            },
         )
         .await
     }
@@ -302,7 +356,10 @@ mod tests {
                 ("IPV6".to_owned(), vec!["fd00::1".to_owned()])
             ]
         );
-        assert_eq!(addresses(&json!({"status": {"podIP": "10.0.0.1"}})), ["10.0.0.1"]);
+        assert_eq!(
+            addresses(&json!({"status": {"podIP": "10.0.0.1"}})),
+            ["10.0.0.1"]
+        );
         assert!(addresses(&json!({"status": {}})).is_empty());
     }
 }

@@ -22,8 +22,11 @@ const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const OPERATION: &str = "vnfm.dev/operation";
 
 /// Where workloads describe what they make.
-const TEMPLATES: &[&str] =
-    &["/spec/template", "/spec/jobTemplate", "/spec/jobTemplate/spec/template"];
+const TEMPLATES: &[&str] = &[
+    "/spec/template",
+    "/spec/jobTemplate",
+    "/spec/jobTemplate/spec/template",
+];
 
 /// Writes the marks onto an object and onto what it describes.
 pub(crate) fn stamp(object: &mut Value, owner: &Ownership) {
@@ -39,8 +42,9 @@ pub(crate) fn stamp(object: &mut Value, owner: &Ownership) {
                 label(template, owner);
             }
         }
-        if let Some(claims) =
-            object.pointer_mut("/spec/volumeClaimTemplates").and_then(Value::as_array_mut)
+        if let Some(claims) = object
+            .pointer_mut("/spec/volumeClaimTemplates")
+            .and_then(Value::as_array_mut)
         {
             for claim in claims {
                 label(claim, owner);
@@ -60,7 +64,9 @@ fn label(object: &mut Value, owner: &Ownership) {
 
 /// The labels of an object, made where there are none.
 pub(crate) fn of_object(object: &mut Value) -> Option<&mut Map<String, Value>> {
-    member(object, "metadata").and_then(|metadata| member(metadata, "labels"))?.as_object_mut()
+    member(object, "metadata")
+        .and_then(|metadata| member(metadata, "labels"))?
+        .as_object_mut()
 }
 
 fn annotate(object: &mut Value, owner: &Ownership) {
@@ -104,7 +110,10 @@ pub(crate) fn of<'a>(metadata: &'a ObjectMeta, name: &str) -> Option<&'a String>
 
 /// Selects everything of an instance.
 pub(crate) fn selector(owner: &Ownership) -> String {
-    format!("{INSTANCE}={},{INSTALLATION}={}", owner.instance_id, owner.installation_id)
+    format!(
+        "{INSTANCE}={},{INSTALLATION}={}",
+        owner.instance_id, owner.installation_id
+    )
 }
 
 #[cfg(test)]
@@ -128,14 +137,20 @@ mod tests {
         stamp(&mut object, &owner());
         let marks = json!({"app.kubernetes.io/managed-by": "vnfm", "vnfm.dev/installation": "inst-1", "vnfm.dev/instance": "vnf-1"});
         assert_eq!(object["metadata"]["labels"]["mine"], "1");
-        assert_eq!(object["metadata"]["annotations"], json!({"vnfm.dev/operation": "op-1"}));
+        assert_eq!(
+            object["metadata"]["annotations"],
+            json!({"vnfm.dev/operation": "op-1"})
+        );
         assert_eq!(object["spec"]["template"]["metadata"]["labels"], marks);
         assert_eq!(
             object["spec"]["template"]["metadata"].get("annotations"),
             None,
             "a new operation must not roll the pods"
         );
-        assert_eq!(object["spec"]["volumeClaimTemplates"][0]["metadata"]["labels"], marks);
+        assert_eq!(
+            object["spec"]["volumeClaimTemplates"][0]["metadata"]["labels"],
+            marks
+        );
     }
 
     #[test]
@@ -158,9 +173,18 @@ mod tests {
             ..ObjectMeta::default()
         };
         assert!(is_ours(&marked("inst-1", "vnf-1"), &owner()));
-        assert_eq!(whose(&marked("inst-1", "vnf-2"), &owner()), "it belongs to another instance");
-        assert_eq!(whose(&marked("inst-2", "vnf-1"), &owner()), "it belongs to another vnfm");
-        assert_eq!(whose(&ObjectMeta::default(), &owner()), "it does not carry our labels");
+        assert_eq!(
+            whose(&marked("inst-1", "vnf-2"), &owner()),
+            "it belongs to another instance"
+        );
+        assert_eq!(
+            whose(&marked("inst-2", "vnf-1"), &owner()),
+            "it belongs to another vnfm"
+        );
+        assert_eq!(
+            whose(&ObjectMeta::default(), &owner()),
+            "it does not carry our labels"
+        );
         assert!(
             !is_ours(&marked("inst-2", "vnf-1"), &owner())
                 && !is_ours(&ObjectMeta::default(), &owner())

@@ -57,7 +57,10 @@ impl Plan {
         instance: &str,
         vim_namespace: Option<&str>,
     ) -> Result<Self, PortError> {
-        let order = what.package.order_file().ok_or_else(|| no_manifests(what))?;
+        let order = what
+            .package
+            .order_file()
+            .ok_or_else(|| no_manifests(what))?;
         let default = vim_namespace.map_or_else(|| format!("vnf-{instance}"), str::to_owned);
         let (namespace, values) = values(order, what, &default)?;
         let mut left = BytesLeft::of(what.budget.bytes);
@@ -66,13 +69,18 @@ impl Plan {
             let mut items = Vec::new();
             for manifest in stage {
                 items.extend(read_file(what, &manifest.path, (&values, &mut left))?);
-                what.budget.allows(PLANNING, (count + items.len()) as u64, 0)?;
+                what.budget
+                    .allows(PLANNING, (count + items.len()) as u64, 0)?;
             }
             count += items.len();
             stages.push(items);
         }
         let is_named = namespace != default;
-        let plan = Self { namespace, is_named, stages };
+        let plan = Self {
+            namespace,
+            is_named,
+            stages,
+        };
         plan.refuse_twins()?;
         Ok(plan)
     }
@@ -86,10 +94,14 @@ impl Plan {
         let mut seen: BTreeMap<(String, &str, &str, &str), &str> = BTreeMap::new();
         for item in self.items() {
             let namespace = item.namespace.as_deref().unwrap_or(&self.namespace);
-            if let Some(first) =
-                seen.insert((item.group(), &item.kind, namespace, &item.name), &item.place)
-            {
-                let text = format!("{} `{}` is described at {first} already", item.kind, item.name);
+            if let Some(first) = seen.insert(
+                (item.group(), &item.kind, namespace, &item.name),
+                &item.place,
+            ) {
+                let text = format!(
+                    "{} `{}` is described at {first} already",
+                    item.kind, item.name
+                );
                 return Err(unusable(&item.place, text));
             }
         }
@@ -100,7 +112,9 @@ impl Plan {
 impl Item {
     /// Its API group; the core group is empty.
     pub(crate) fn group(&self) -> String {
-        self.api_version.rsplit_once('/').map_or_else(String::new, |(group, _)| group.to_owned())
+        self.api_version
+            .rsplit_once('/')
+            .map_or_else(String::new, |(group, _)| group.to_owned())
     }
 }
 
@@ -111,11 +125,19 @@ fn values(
     default: &str,
 ) -> Result<(String, Variables), PortError> {
     let given = &what.deployment.additional_params;
-    let mut values = order.values(|name| given.get(name)).map_err(|unfit| unfit_value(&unfit))?;
-    let asked = given.get("namespace").and_then(Value::as_str).map(str::to_owned);
+    let mut values = order
+        .values(|name| given.get(name))
+        .map_err(|unfit| unfit_value(&unfit))?;
+    let asked = given
+        .get("namespace")
+        .and_then(Value::as_str)
+        .map(str::to_owned);
     let declared = values.get("namespace").and_then(Option::as_ref);
     let declared = declared.map(|value| vnfm_descriptor::text_of(value).into_owned());
-    let fallback = asked.clone().or(declared).unwrap_or_else(|| default.to_owned());
+    let fallback = asked
+        .clone()
+        .or(declared)
+        .unwrap_or_else(|| default.to_owned());
     values.insert("namespace".to_owned(), Some(fallback.clone().into()));
     let ordered = order
         .namespace(&values)
@@ -137,7 +159,10 @@ fn read_file(
     path: &str,
     (values, left): (&Variables, &mut BytesLeft),
 ) -> Result<Vec<Item>, PortError> {
-    let bytes = what.package.read(path).map_err(|error| unusable(path, error.to_string()))?;
+    let bytes = what
+        .package
+        .read(path)
+        .map_err(|error| unusable(path, error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| unusable(path, "it is not UTF-8"))?;
     let marked = Marked::new(&text, |name| values.contains_key(name));
     let mut items = Vec::new();
@@ -156,13 +181,15 @@ fn unfilled_at(what: &Allocation, (path, line): (&str, usize), unfilled: Unfille
         Unfilled::Text(inner, reason) => unusable(&format!("{path}:{}", line + inner), reason),
         Unfilled::Missing(missing) => no_value(&what.package, path, &missing),
         Unfilled::NoScalar { name, given } => no_scalar(&place, &name, given),
-        Unfilled::Twin(key) => {
-            unusable(&place, format!("with the values of the request two of its keys are `{key}`"))
-        }
+        Unfilled::Twin(key) => unusable(
+            &place,
+            format!("with the values of the request two of its keys are `{key}`"),
+        ),
         Unfilled::TooMuch => {
             let over = what.budget.bytes.saturating_add(1);
             let told = what.budget.allows(&format!("fill `{place}`"), 0, over);
-            told.err().unwrap_or_else(|| unusable(&place, "it is too large with its values"))
+            told.err()
+                .unwrap_or_else(|| unusable(&place, "it is too large with its values"))
         }
     }
 }
@@ -176,8 +203,11 @@ fn documents(text: &str) -> Vec<(usize, &str)> {
         if bare == "---" || bare == "..." || bare.starts_with("--- ") {
             found.push((first, &text[start..at]));
             let is_inline = bare.starts_with("--- ");
-            (start, first) =
-                if is_inline { (at + 4, index + 1) } else { (at + line.len(), index + 2) };
+            (start, first) = if is_inline {
+                (at + 4, index + 1)
+            } else {
+                (at + line.len(), index + 2)
+            };
         }
         at += line.len();
     }
@@ -222,8 +252,14 @@ fn collect(object: Value, place: &str, items: &mut Vec<Item>) -> Result<(), Port
         text("/apiVersion").ok_or_else(|| unusable(place, "an object without `apiVersion`"))?;
     let kind = text("/kind").ok_or_else(|| unusable(place, "an object without `kind`"))?;
     if kind == "List" && api_version == "v1" {
-        let inner = object.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
-        return inner.into_iter().try_for_each(|object| collect(object, place, items));
+        let inner = object
+            .get("items")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
+        return inner
+            .into_iter()
+            .try_for_each(|object| collect(object, place, items));
     }
     let Some(name) = text("/metadata/name") else {
         let hint = if object.pointer("/metadata/generateName").is_some() {
@@ -231,10 +267,20 @@ fn collect(object: Value, place: &str, items: &mut Vec<Item>) -> Result<(), Port
         } else {
             ""
         };
-        return Err(unusable(place, format!("a {kind} without `metadata.name`{hint}")));
+        return Err(unusable(
+            place,
+            format!("a {kind} without `metadata.name`{hint}"),
+        ));
     };
     let namespace = text("/metadata/namespace");
-    items.push(Item { api_version, kind, name, namespace, place: place.to_owned(), object });
+    items.push(Item {
+        api_version,
+        kind,
+        name,
+        namespace,
+        place: place.to_owned(),
+        object,
+    });
     Ok(())
 }
 
@@ -260,7 +306,11 @@ fn unusable(place: &str, reason: impl Into<String>) -> PortError {
 fn no_manifests(what: &Allocation) -> PortError {
     let doing = "deploy the package on Kubernetes";
     let hint = format!("list the package's manifests in `{ORDER_FILE}`");
-    let mut items = what.package.asd().into_iter().flat_map(|asd| &asd.deployment_items);
+    let mut items = what
+        .package
+        .asd()
+        .into_iter()
+        .flat_map(|asd| &asd.deployment_items);
     if let Some(item) = items.find(|item| !item.is_manifest()) {
         let (id, kind) = (&item.deployment_item_id, &item.artifact_type);
         let text = format!(
@@ -296,13 +346,21 @@ fn no_value(package: &Package, file: &str, missing: &MissingVariable) -> PortErr
         format!("variable `{}` has no value", missing.name),
     )
     .on(format!("additionalParams.{}", missing.name))
-    .hint(format!("give `{}` in the request's `additionalParams`{default}", missing.name))
+    .hint(format!(
+        "give `{}` in the request's `additionalParams`{default}",
+        missing.name
+    ))
 }
 
 /// An object of a plan, at `f:1`.
 #[cfg(test)]
 pub(crate) fn for_test(object: Value) -> Item {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let text = |pointer: &str| {
+        object
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
     Item {
         api_version: text("/apiVersion").unwrap(),
         kind: text("/kind").unwrap(),
@@ -335,11 +393,17 @@ mod tests {
     #[test]
     fn documents_keep_their_lines() {
         let text = "# head\n---\n\n# first\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n# nothing\n--- {apiVersion: v1, kind: Secret, metadata: {name: b, namespace: c}}\n...\n";
-        let places: Vec<(String, String)> =
-            items(text).unwrap().into_iter().map(|item| (item.name, item.place)).collect();
+        let places: Vec<(String, String)> = items(text)
+            .unwrap()
+            .into_iter()
+            .map(|item| (item.name, item.place))
+            .collect();
         assert_eq!(
             places,
-            [("a".to_owned(), "f:5".to_owned()), ("b".to_owned(), "f:10".to_owned())]
+            [
+                ("a".to_owned(), "f:5".to_owned()),
+                ("b".to_owned(), "f:10".to_owned())
+            ]
         );
     }
 
@@ -354,15 +418,27 @@ mod tests {
     fn lists_are_opened_and_merges_done() {
         let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: a}\n  base: &b {x: 1}\n  data: {<<: *b, y: 2}\n";
         let found = items(text).unwrap();
-        assert_eq!((found.len(), &found[0].object["data"]["x"]), (1, &Value::from(1)));
+        assert_eq!(
+            (found.len(), &found[0].object["data"]["x"]),
+            (1, &Value::from(1))
+        );
     }
 
     #[test]
     fn what_is_no_object_is_refused_with_its_line() {
         for (text, expected) in [
-            ("- a\n", "cannot use `f:1` of the package: it is not an object but a text or a list"),
-            ("\nkind: A\n", "cannot use `f:2` of the package: an object without `apiVersion`"),
-            ("apiVersion: v1\n", "cannot use `f:1` of the package: an object without `kind`"),
+            (
+                "- a\n",
+                "cannot use `f:1` of the package: it is not an object but a text or a list",
+            ),
+            (
+                "\nkind: A\n",
+                "cannot use `f:2` of the package: an object without `apiVersion`",
+            ),
+            (
+                "apiVersion: v1\n",
+                "cannot use `f:1` of the package: an object without `kind`",
+            ),
             (
                 "apiVersion: v1\nkind: Pod\n",
                 "cannot use `f:1` of the package: a Pod without `metadata.name`",

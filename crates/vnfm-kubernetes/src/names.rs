@@ -91,7 +91,10 @@ fn refused(item: &Item, wrong: &str) -> PortError {
 
 fn wrong_version(item: &Item) -> Option<String> {
     (!is_api_version(&item.api_version)).then(|| {
-        format!("`apiVersion: {}` is not of the form `GROUP/VERSION`", shown(&item.api_version))
+        format!(
+            "`apiVersion: {}` is not of the form `GROUP/VERSION`",
+            shown(&item.api_version)
+        )
     })
 }
 
@@ -116,8 +119,13 @@ fn wrong_keys(item: &Item) -> Option<String> {
     };
     for member in ["labels", "annotations"] {
         // Of annotations the case of a prefix does not matter.
-        let lower =
-            |key: &str| if member == "labels" { key.to_owned() } else { key.to_lowercase() };
+        let lower = |key: &str| {
+            if member == "labels" {
+                key.to_owned()
+            } else {
+                key.to_lowercase()
+            }
+        };
         let mut keys = members(member).into_iter().flatten().map(|(key, _)| key);
         if let Some(key) = keys.find(|key| !is_qualified(&lower(key))) {
             return Some(format!(
@@ -142,16 +150,30 @@ fn wrong_definition(item: &Item) -> Option<String> {
         return None;
     }
     let text = |pointer: &str| item.object.pointer(pointer).and_then(Value::as_str);
-    let versions = item.object.pointer("/spec/versions").and_then(Value::as_array);
-    let versions = versions.into_iter().flatten().filter_map(|one| one.get("name")?.as_str());
+    let versions = item
+        .object
+        .pointer("/spec/versions")
+        .and_then(Value::as_array);
+    let versions = versions
+        .into_iter()
+        .flatten()
+        .filter_map(|one| one.get("name")?.as_str());
     let group = text("/spec/group").filter(|group| !is_subdomain(group));
     let plural = text("/spec/names/plural").filter(|plural| !is_label(plural));
     let mut versions = versions.filter(|version| !is_label(version));
     let (member, value, rule) = group
         .map(|group| ("spec.group", group, Rule::Subdomain))
         .or_else(|| plural.map(|plural| ("spec.names.plural", plural, Rule::Label)))
-        .or_else(|| versions.next().map(|one| ("spec.versions[].name", one, Rule::Label)))?;
-    Some(format!("`{member}` cannot be `{}`: {}", shown(value), rule.words()))
+        .or_else(|| {
+            versions
+                .next()
+                .map(|one| ("spec.versions[].name", one, Rule::Label))
+        })?;
+    Some(format!(
+        "`{member}` cannot be `{}`: {}",
+        shown(value),
+        rule.words()
+    ))
 }
 
 impl Target {
@@ -248,8 +270,11 @@ mod tests {
     use serde_json::{Value, json};
 
     fn refusal(object: Value) -> Option<String> {
-        let plan =
-            Plan { namespace: "mine".into(), is_named: true, stages: vec![vec![for_test(object)]] };
+        let plan = Plan {
+            namespace: "mine".into(),
+            is_named: true,
+            stages: vec![vec![for_test(object)]],
+        };
         check(&plan).err().map(|error| {
             assert_eq!(error.name(), "kubernetes.manifest-invalid");
             assert!(error.to_string().contains("f:1"), "{error}");
@@ -277,7 +302,10 @@ mod tests {
             ("rbac.authorization.k8s.io/v1", "Role", "a/b"),
         ] {
             let refusal = refusal(named(api, kind, name)).unwrap_or_default();
-            assert!(refusal.contains(&format!("{kind} `{name}`")), "{kind} {name}: {refusal:?}");
+            assert!(
+                refusal.contains(&format!("{kind} `{name}`")),
+                "{kind} {name}: {refusal:?}"
+            );
             assert!(refusal.contains("`metadata.name` cannot be"), "{refusal}");
         }
         let long = refusal(named("v1", "ConfigMap", &"a".repeat(100_000))).unwrap();
@@ -307,17 +335,38 @@ mod tests {
                 "metadata": {"name": "things.example.com"}, "spec": spec})
         };
         for (object, member) in [
-            (named("{{ 1 }}/v1", "Thing", "a"), "`apiVersion: {{ 1 }}/v1`"),
-            (named("v1/../../x", "Thing", "a"), "`apiVersion: v1/../../x`"),
-            (with(json!({"name": "a", "namespace": "{% x %}"})), "`metadata.namespace` cannot be"),
+            (
+                named("{{ 1 }}/v1", "Thing", "a"),
+                "`apiVersion: {{ 1 }}/v1`",
+            ),
+            (
+                named("v1/../../x", "Thing", "a"),
+                "`apiVersion: v1/../../x`",
+            ),
+            (
+                with(json!({"name": "a", "namespace": "{% x %}"})),
+                "`metadata.namespace` cannot be",
+            ),
             (
                 with(json!({"name": "a", "labels": {"{{ k }}": "v"}})),
                 "`metadata.labels` cannot have",
             ),
-            (with(json!({"name": "a", "labels": {"k": "{{ v }}"}})), "label `k` cannot be"),
-            (with(json!({"name": "a", "annotations": {"a/b/c": "v"}})), "`metadata.annotations`"),
-            (definition(json!({"group": "{{ g }}"})), "`spec.group` cannot be"),
-            (definition(json!({"names": {"plural": "a/b"}})), "`spec.names.plural` cannot be"),
+            (
+                with(json!({"name": "a", "labels": {"k": "{{ v }}"}})),
+                "label `k` cannot be",
+            ),
+            (
+                with(json!({"name": "a", "annotations": {"a/b/c": "v"}})),
+                "`metadata.annotations`",
+            ),
+            (
+                definition(json!({"group": "{{ g }}"})),
+                "`spec.group` cannot be",
+            ),
+            (
+                definition(json!({"names": {"plural": "a/b"}})),
+                "`spec.names.plural` cannot be",
+            ),
             (
                 definition(json!({"versions": [{"name": "v1"}, {"name": "v 2"}]})),
                 "`spec.versions[].name`",

@@ -35,8 +35,10 @@ pub(crate) async fn sweep(
             lists.push(list(session, kind, selector, namespace).boxed());
         }
     }
-    let lists: Vec<Vec<(Target, ObjectMeta)>> =
-        futures::stream::iter(lists).buffered(TOGETHER).try_collect().await?;
+    let lists: Vec<Vec<(Target, ObjectMeta)>> = futures::stream::iter(lists)
+        .buffered(TOGETHER)
+        .try_collect()
+        .await?;
     let mut seen = BTreeSet::new();
     let mut found: Vec<(Target, ObjectMeta)> = lists.into_iter().flatten().collect();
     found.retain(|(_, metadata)| {
@@ -50,7 +52,11 @@ fn counts(kind: &Kind) -> bool {
 }
 
 fn is_made_by_another(metadata: &ObjectMeta) -> bool {
-    metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true))
+    metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .any(|owner| owner.controller == Some(true))
 }
 
 async fn list(
@@ -83,7 +89,11 @@ async fn list(
         };
         (target, metadata)
     };
-    Ok(listed.into_iter().flatten().map(|object| place(object.metadata)).collect())
+    Ok(listed
+        .into_iter()
+        .flatten()
+        .map(|object| place(object.metadata))
+        .collect())
 }
 
 /// What the installation owns on the cluster: its namespaces, and what it has in those of others.
@@ -96,8 +106,13 @@ pub(crate) async fn owned(
     installation: &str,
 ) -> Result<Vec<OwnedResource>, PortError> {
     let catalog = Catalog::new(session, std::iter::empty());
-    let found =
-        sweep(session, &catalog, &format!("{}={installation}", labels::INSTALLATION), None).await?;
+    let found = sweep(
+        session,
+        &catalog,
+        &format!("{}={installation}", labels::INSTALLATION),
+        None,
+    )
+    .await?;
     let is_namespace =
         |target: &Target| target.resource.kind == "Namespace" && target.resource.group.is_empty();
     let namespaces: BTreeSet<String> = found
@@ -106,7 +121,10 @@ pub(crate) async fn owned(
         .map(|(target, _)| target.name.clone())
         .collect();
     let outside = |target: &Target| {
-        target.namespace.as_ref().is_none_or(|namespace| !namespaces.contains(namespace))
+        target
+            .namespace
+            .as_ref()
+            .is_none_or(|namespace| !namespaces.contains(namespace))
     };
     let mut owned: Vec<OwnedResource> = found
         .into_iter()

@@ -26,15 +26,21 @@ pub(crate) fn blocks(text: &str) -> Result<Vec<Block>, String> {
     }
     let mut found = Vec::new();
     while let Some((_, after)) = rest.split_once("-----BEGIN ") {
-        let (label, after) =
-            after.split_once("-----").ok_or("a `BEGIN` line does not end in `-----`")?;
+        let (label, after) = after
+            .split_once("-----")
+            .ok_or("a `BEGIN` line does not end in `-----`")?;
         let end = format!("-----END {label}-----");
-        let (body, after) =
-            after.split_once(&end).ok_or_else(|| format!("the line `{end}` is missing"))?;
+        let (body, after) = after
+            .split_once(&end)
+            .ok_or_else(|| format!("the line `{end}` is missing"))?;
         let packed: String = body.chars().filter(|c| !c.is_whitespace()).collect();
-        let bytes =
-            STANDARD.decode(packed).map_err(|_| format!("what lies in `{label}` is not base64"))?;
-        found.push(Block { label: label.to_owned(), bytes });
+        let bytes = STANDARD
+            .decode(packed)
+            .map_err(|_| format!("what lies in `{label}` is not base64"))?;
+        found.push(Block {
+            label: label.to_owned(),
+            bytes,
+        });
         rest = after;
     }
     Ok(found)
@@ -47,12 +53,18 @@ pub(crate) fn certificates(text: &str) -> Result<Vec<Vec<u8>>, String> {
         .filter(|block| block.label == "CERTIFICATE")
         .map(|block| block.bytes)
         .collect();
-    if found.is_empty() { Err("it holds no certificate".to_owned()) } else { Ok(found) }
+    if found.is_empty() {
+        Err("it holds no certificate".to_owned())
+    } else {
+        Ok(found)
+    }
 }
 
 /// The private key of a text.
 pub(crate) fn private_key(text: &str) -> Result<Block, String> {
-    let mut keys = blocks(text)?.into_iter().filter(|block| block.label.ends_with("PRIVATE KEY"));
+    let mut keys = blocks(text)?
+        .into_iter()
+        .filter(|block| block.label.ends_with("PRIVATE KEY"));
     match (keys.next(), keys.next()) {
         (Some(key), None) if key.label.starts_with("ENCRYPTED") => {
             Err("the key is encrypted".to_owned())
@@ -97,7 +109,11 @@ mod tests {
         let windows = text.replace('\n', "\r\n");
         let wrapped = STANDARD.encode(&text);
         for form in [&text, &folded, &glued, &windows, &wrapped] {
-            assert_eq!(certificates(form).as_deref(), Ok(&[BYTES.to_vec()][..]), "{form}");
+            assert_eq!(
+                certificates(form).as_deref(),
+                Ok(&[BYTES.to_vec()][..]),
+                "{form}"
+            );
         }
         assert!(text.lines().all(|line| line.len() <= 64));
     }
@@ -121,7 +137,9 @@ mod tests {
             Some("it holds no private key")
         );
         assert_eq!(
-            private_key(&proper("ENCRYPTED PRIVATE KEY", BYTES)).err().as_deref(),
+            private_key(&proper("ENCRYPTED PRIVATE KEY", BYTES))
+                .err()
+                .as_deref(),
             Some("the key is encrypted")
         );
     }

@@ -35,8 +35,13 @@ const SYSCTLS: &[&str] = &[
     "net.ipv4.tcp_syncookies",
     "net.ipv4.tcp_wmem",
 ];
-const SELINUX_TYPES: &[&str] =
-    &["", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
+const SELINUX_TYPES: &[&str] = &[
+    "",
+    "container_t",
+    "container_init_t",
+    "container_kvm_t",
+    "container_engine_t",
+];
 const PROFILES: &[&str] = &["RuntimeDefault", "Localhost"];
 
 /// A pod's spec somewhere in an object, with the way to it.
@@ -50,8 +55,14 @@ pub(crate) fn pods(object: &Value) -> Vec<PodSpec<'_>> {
     let mut found = Vec::new();
     if !is_data(object) {
         look(object, "", &mut |path, members| {
-            if LISTS.iter().any(|list| members.get(*list).is_some_and(Value::is_array)) {
-                found.push(PodSpec { path: path.to_owned(), spec: members });
+            if LISTS
+                .iter()
+                .any(|list| members.get(*list).is_some_and(Value::is_array))
+            {
+                found.push(PodSpec {
+                    path: path.to_owned(),
+                    spec: members,
+                });
             }
         });
     }
@@ -60,7 +71,9 @@ pub(crate) fn pods(object: &Value) -> Vec<PodSpec<'_>> {
 
 /// The member of an object that `baseline` does not allow, as `path: value`.
 pub(crate) fn beyond_baseline(object: &Value) -> Option<String> {
-    let of_pods = pods(object).into_iter().find_map(|pod| of_pod(pod.spec, &pod.path));
+    let of_pods = pods(object)
+        .into_iter()
+        .find_map(|pod| of_pod(pod.spec, &pod.path));
     of_pods.or_else(|| of_annotations(object))
 }
 
@@ -88,7 +101,11 @@ fn look<'a>(value: &'a Value, path: &str, see: &mut impl FnMut(&str, &'a Map<Str
 }
 
 fn below(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}.{name}")
+    }
 }
 
 fn said(path: &str, value: &Value) -> String {
@@ -101,7 +118,11 @@ fn said(path: &str, value: &Value) -> String {
 fn on(members: &Map<String, Value>, name: &str, path: &str) -> Option<String> {
     let value = members.get(name)?;
     let off = value.is_null() || *value == Value::Bool(false);
-    if off { None } else { Some(said(&below(path, name), value)) }
+    if off {
+        None
+    } else {
+        Some(said(&below(path, name), value))
+    }
 }
 
 /// A text that is there and not one of `known`.
@@ -115,51 +136,80 @@ fn items<'a>(
     members: &'a Map<String, Value>,
     name: &str,
 ) -> impl Iterator<Item = (usize, &'a Value)> {
-    members.get(name).and_then(Value::as_array).into_iter().flatten().enumerate()
+    members
+        .get(name)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .enumerate()
 }
 
 fn of_pod(spec: &Map<String, Value>, path: &str) -> Option<String> {
-    let host =
-        ["hostNetwork", "hostPID", "hostIPC"].into_iter().find_map(|one| on(spec, one, path));
+    let host = ["hostNetwork", "hostPID", "hostIPC"]
+        .into_iter()
+        .find_map(|one| on(spec, one, path));
     host.or_else(|| {
         items(spec, "volumes").find_map(|(index, volume)| {
             let path = below(path, &format!("volumes[{index}].hostPath"));
-            volume.get("hostPath").filter(|one| !one.is_null()).map(|one| said(&path, one))
+            volume
+                .get("hostPath")
+                .filter(|one| !one.is_null())
+                .map(|one| said(&path, one))
         })
     })
     .or_else(|| of_context(spec.get("securityContext"), &below(path, "securityContext")))
     .or_else(|| {
         LISTS.iter().find_map(|list| {
             items(spec, list).find_map(|(index, container)| {
-                of_container(container.as_object()?, &below(path, &format!("{list}[{index}]")))
+                of_container(
+                    container.as_object()?,
+                    &below(path, &format!("{list}[{index}]")),
+                )
             })
         })
     })
 }
 
 fn of_container(container: &Map<String, Value>, path: &str) -> Option<String> {
-    of_context(container.get("securityContext"), &below(path, "securityContext"))
-        .or_else(|| {
-            items(container, "ports").find_map(|(index, port)| {
-                let taken = port.get("hostPort").filter(|one| !one.is_null() && **one != 0)?;
-                Some(said(&below(path, &format!("ports[{index}].hostPort")), taken))
-            })
+    of_context(
+        container.get("securityContext"),
+        &below(path, "securityContext"),
+    )
+    .or_else(|| {
+        items(container, "ports").find_map(|(index, port)| {
+            let taken = port
+                .get("hostPort")
+                .filter(|one| !one.is_null() && **one != 0)?;
+            Some(said(
+                &below(path, &format!("ports[{index}].hostPort")),
+                taken,
+            ))
         })
-        .or_else(|| of_probes(container, path))
+    })
+    .or_else(|| of_probes(container, path))
 }
 
 /// Probes and handlers are done by the host's kubelet: to the pod, and to nobody else.
 fn of_probes(container: &Map<String, Value>, path: &str) -> Option<String> {
-    let probes = ["livenessProbe", "readinessProbe", "startupProbe", "lifecycle"];
+    let probes = [
+        "livenessProbe",
+        "readinessProbe",
+        "startupProbe",
+        "lifecycle",
+    ];
     probes.iter().find_map(|probe| {
         let mut found = None;
-        look(container.get(*probe)?, &below(path, probe), &mut |path, members| {
-            for action in ["httpGet", "tcpSocket"] {
-                let host = members.get(action).and_then(|action| action.get("host"));
-                let path = below(path, &format!("{action}.host"));
-                found = found.take().or_else(|| other(host, &[""], &path));
-            }
-        });
+        look(
+            container.get(*probe)?,
+            &below(path, probe),
+            &mut |path, members| {
+                for action in ["httpGet", "tcpSocket"] {
+                    let host = members.get(action).and_then(|action| action.get("host"));
+                    let path = below(path, &format!("{action}.host"));
+                    found = found.take().or_else(|| other(host, &[""], &path));
+                }
+            },
+        );
         found
     })
 }
@@ -175,10 +225,21 @@ fn of_context(context: Option<&Value>, path: &str) -> Option<String> {
     on(context, "privileged", path)
         .or_else(|| windows.and_then(|one| on(one, "hostProcess", &below(path, "windowsOptions"))))
         .or_else(|| of_capabilities(context, path))
-        .or_else(|| other(context.get("procMount"), &["Default"], &below(path, "procMount")))
+        .or_else(|| {
+            other(
+                context.get("procMount"),
+                &["Default"],
+                &below(path, "procMount"),
+            )
+        })
         .or_else(|| profile("seccompProfile"))
         .or_else(|| profile("appArmorProfile"))
-        .or_else(|| of_selinux(context.get("seLinuxOptions")?, &below(path, "seLinuxOptions")))
+        .or_else(|| {
+            of_selinux(
+                context.get("seLinuxOptions")?,
+                &below(path, "seLinuxOptions"),
+            )
+        })
         .or_else(|| {
             items(context, "sysctls").find_map(|(index, sysctl)| {
                 let path = below(path, &format!("sysctls[{index}].name"));
@@ -189,7 +250,9 @@ fn of_context(context: Option<&Value>, path: &str) -> Option<String> {
 
 fn of_capabilities(context: &Map<String, Value>, path: &str) -> Option<String> {
     let added = context.get("capabilities")?.get("add")?.as_array()?;
-    added.iter().find_map(|one| other(Some(one), CAPABILITIES, &below(path, "capabilities.add")))
+    added
+        .iter()
+        .find_map(|one| other(Some(one), CAPABILITIES, &below(path, "capabilities.add")))
 }
 
 fn of_selinux(options: &Value, path: &str) -> Option<String> {
@@ -205,8 +268,11 @@ fn of_annotations(object: &Value) -> Option<String> {
         return None;
     }
     look(object, "", &mut |path, members| {
-        for (name, value) in
-            members.get("annotations").and_then(Value::as_object).into_iter().flatten()
+        for (name, value) in members
+            .get("annotations")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
         {
             let text = value.as_str().unwrap_or_default();
             let apparmor = name.starts_with("container.apparmor.security.beta.kubernetes.io/");
@@ -258,7 +324,10 @@ mod tests {
 
     fn with(container: &Value) -> Value {
         let mut whole = json!({"name": "a", "image": "b"});
-        whole.as_object_mut().unwrap().extend(container.as_object().unwrap().clone());
+        whole
+            .as_object_mut()
+            .unwrap()
+            .extend(container.as_object().unwrap().clone());
         json!({"containers": [whole]})
     }
 
@@ -270,7 +339,10 @@ mod tests {
     fn what_leads_out_of_a_pod_is_found_in_every_kind() {
         let none = json!([{"name": "a"}]);
         let cases = [
-            (json!({"containers": none, "hostNetwork": true}), "hostNetwork: true"),
+            (
+                json!({"containers": none, "hostNetwork": true}),
+                "hostNetwork: true",
+            ),
             (json!({"containers": none, "hostPID": true}), "hostPID"),
             (json!({"containers": none, "hostIPC": "yes"}), "hostIPC"),
             (
@@ -298,12 +370,27 @@ mod tests {
                 "hostProcess",
             ),
             (secured(&json!({"privileged": true})), "privileged: true"),
-            (secured(&json!({"capabilities": {"add": ["CHOWN", "SYS_ADMIN"]}})), "\"SYS_ADMIN\""),
-            (secured(&json!({"capabilities": {"add": ["ALL"]}})), "\"ALL\""),
+            (
+                secured(&json!({"capabilities": {"add": ["CHOWN", "SYS_ADMIN"]}})),
+                "\"SYS_ADMIN\"",
+            ),
+            (
+                secured(&json!({"capabilities": {"add": ["ALL"]}})),
+                "\"ALL\"",
+            ),
             (secured(&json!({"procMount": "Unmasked"})), "procMount"),
-            (secured(&json!({"appArmorProfile": {"type": "Unconfined"}})), "appArmorProfile"),
-            (secured(&json!({"seLinuxOptions": {"type": "spc_t"}})), "spc_t"),
-            (secured(&json!({"seLinuxOptions": {"user": "system_u"}})), "system_u"),
+            (
+                secured(&json!({"appArmorProfile": {"type": "Unconfined"}})),
+                "appArmorProfile",
+            ),
+            (
+                secured(&json!({"seLinuxOptions": {"type": "spc_t"}})),
+                "spc_t",
+            ),
+            (
+                secured(&json!({"seLinuxOptions": {"user": "system_u"}})),
+                "system_u",
+            ),
             (
                 with(&json!({"ports": [{"containerPort": 1}, {"hostPort": 80}]})),
                 "ports[1].hostPort: 80",

@@ -45,7 +45,10 @@ const BUILTINS: &[(&str, &[&str])] = &[
             "ServiceAccount",
         ],
     ),
-    ("apps", &["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"]),
+    (
+        "apps",
+        &["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"],
+    ),
     ("autoscaling", &["HorizontalPodAutoscaler"]),
     ("batch", &["CronJob", "Job"]),
     ("networking.k8s.io", &["Ingress", "NetworkPolicy"]),
@@ -54,7 +57,10 @@ const BUILTINS: &[(&str, &[&str])] = &[
 
 /// Kinds of Kubernetes outside of namespaces, so that a request tells already. Of others the cluster knows.
 const OUTSIDE: &[(&str, &[&str])] = &[
-    ("", &["ComponentStatus", "Namespace", "Node", "PersistentVolume"]),
+    (
+        "",
+        &["ComponentStatus", "Namespace", "Node", "PersistentVolume"],
+    ),
     (
         "admissionregistration.k8s.io",
         &[
@@ -68,16 +74,34 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ),
     ("apiextensions.k8s.io", &["CustomResourceDefinition"]),
     ("apiregistration.k8s.io", &["APIService"]),
-    ("certificates.k8s.io", &["CertificateSigningRequest", "ClusterTrustBundle"]),
-    ("flowcontrol.apiserver.k8s.io", &["FlowSchema", "PriorityLevelConfiguration"]),
-    ("networking.k8s.io", &["IngressClass", "IPAddress", "ServiceCIDR"]),
+    (
+        "certificates.k8s.io",
+        &["CertificateSigningRequest", "ClusterTrustBundle"],
+    ),
+    (
+        "flowcontrol.apiserver.k8s.io",
+        &["FlowSchema", "PriorityLevelConfiguration"],
+    ),
+    (
+        "networking.k8s.io",
+        &["IngressClass", "IPAddress", "ServiceCIDR"],
+    ),
     ("node.k8s.io", &["RuntimeClass"]),
-    ("rbac.authorization.k8s.io", &["ClusterRole", "ClusterRoleBinding"]),
+    (
+        "rbac.authorization.k8s.io",
+        &["ClusterRole", "ClusterRoleBinding"],
+    ),
     ("resource.k8s.io", &["DeviceClass", "ResourceSlice"]),
     ("scheduling.k8s.io", &["PriorityClass"]),
     (
         "storage.k8s.io",
-        &["CSIDriver", "CSINode", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"],
+        &[
+            "CSIDriver",
+            "CSINode",
+            "StorageClass",
+            "VolumeAttachment",
+            "VolumeAttributesClass",
+        ],
     ),
 ];
 
@@ -141,8 +165,15 @@ pub(crate) fn permit_namespace(
     if policy.allows_namespace(name) {
         return Ok(());
     }
-    let allowed = policy.namespaces.iter().flatten().map(|one| format!("`{one}`"));
-    let rule = format!("the rule `namespaces` allows {}", allowed.collect::<Vec<_>>().join(", "));
+    let allowed = policy
+        .namespaces
+        .iter()
+        .flatten()
+        .map(|one| format!("`{one}`"));
+    let rule = format!(
+        "the rule `namespaces` allows {}",
+        allowed.collect::<Vec<_>>().join(", ")
+    );
     let clusters = name == "default" || name.starts_with("kube-");
     let why = match state {
         _ if !policy.allows_own_namespace() => rule,
@@ -156,8 +187,10 @@ pub(crate) fn permit_namespace(
         }
         _ => return Ok(()),
     };
-    Err(PortError::new(&POLICY, format!("use namespace `{name}`"), why)
-        .on(format!("Namespace `{name}`")))
+    Err(
+        PortError::new(&POLICY, format!("use namespace `{name}`"), why)
+            .on(format!("Namespace `{name}`")),
+    )
 }
 
 fn permit_object(item: &Item, plan: &Plan, policy: &VimPolicy) -> Result<(), PortError> {
@@ -167,7 +200,10 @@ fn permit_object(item: &Item, plan: &Plan, policy: &VimPolicy) -> Result<(), Por
         let what = "it is outside of namespaces, and the rule `clusterScoped: false` allows no such object";
         return Err(refused(item, what));
     }
-    if let Some(namespace) = item.namespace.as_deref().filter(|name| **name != *plan.namespace)
+    if let Some(namespace) = item
+        .namespace
+        .as_deref()
+        .filter(|name| **name != *plan.namespace)
         && !policy.allows_namespace(namespace)
     {
         let what = format!(
@@ -176,18 +212,26 @@ fn permit_object(item: &Item, plan: &Plan, policy: &VimPolicy) -> Result<(), Por
         return Err(refused(item, &what));
     }
     if policy.pod_security == Some(PodSecurity::Baseline) {
-        let label = item.object.pointer("/metadata/labels").and_then(|labels| labels.get(ENFORCE));
+        let label = item
+            .object
+            .pointer("/metadata/labels")
+            .and_then(|labels| labels.get(ENFORCE));
         let label = label.filter(|level| *level != "baseline" && *level != "restricted");
         let found = beyond_baseline(&item.object);
         let found = found.or_else(|| {
-            own.then_some(label).flatten().map(|one| format!("label {ENFORCE}: {one}"))
+            own.then_some(label)
+                .flatten()
+                .map(|one| format!("label {ENFORCE}: {one}"))
         });
         if let Some(found) = found {
             let what = format!("the rule `podSecurity: baseline` does not allow `{found}`");
             return Err(refused(item, &what));
         }
     }
-    let external = item.object.pointer("/spec/externalIPs").and_then(Value::as_array);
+    let external = item
+        .object
+        .pointer("/spec/externalIPs")
+        .and_then(Value::as_array);
     let is_service = item.group().is_empty() && item.kind == "Service";
     if policy.external_ips == Some(false)
         && is_service
@@ -202,7 +246,9 @@ fn permit_object(item: &Item, plan: &Plan, policy: &VimPolicy) -> Result<(), Por
 }
 
 fn permit_kind(item: &Item, own: bool, policy: &VimPolicy) -> Result<(), PortError> {
-    let Some(kinds) = &policy.kinds else { return Ok(()) };
+    let Some(kinds) = &policy.kinds else {
+        return Ok(());
+    };
     match kinds.check(|entry| (own && entry == BUILTIN) || names(entry, item)) {
         Ok(()) => Ok(()),
         Err(Some(entry)) => Err(refused(item, &format!("the rule `kinds` denies `{entry}`"))),
@@ -229,12 +275,18 @@ fn names(entry: &str, item: &Item) -> bool {
 
 fn is_in(table: &[(&str, &[&str])], item: &Item) -> bool {
     let group = item.group();
-    table.iter().any(|(of, kinds)| *of == group && kinds.contains(&item.kind.as_str()))
+    table
+        .iter()
+        .any(|(of, kinds)| *of == group && kinds.contains(&item.kind.as_str()))
 }
 
 fn full_kind(item: &Item) -> String {
     let group = item.group();
-    if group.is_empty() { item.kind.clone() } else { format!("{group}/{}", item.kind) }
+    if group.is_empty() {
+        item.kind.clone()
+    } else {
+        format!("{group}/{}", item.kind)
+    }
 }
 
 /// Whether it is of a kind that Kubernetes itself defines, and what it means is known.
@@ -249,9 +301,13 @@ fn is_own_namespace(item: &Item, plan: &Plan) -> bool {
 
 /// The service accounts that the package brings, with `default`.
 fn accounts(plan: &Plan) -> BTreeSet<&str> {
-    let brought =
-        plan.items().filter(|item| item.group().is_empty() && item.kind == "ServiceAccount");
-    brought.map(|item| item.name.as_str()).chain(["", "default"]).collect()
+    let brought = plan
+        .items()
+        .filter(|item| item.group().is_empty() && item.kind == "ServiceAccount");
+    brought
+        .map(|item| item.name.as_str())
+        .chain(["", "default"])
+        .collect()
 }
 
 fn permit_accounts(item: &Item, accounts: &BTreeSet<&str>) -> Result<(), PortError> {
@@ -279,9 +335,14 @@ fn permit_accounts(item: &Item, accounts: &BTreeSet<&str>) -> Result<(), PortErr
 fn permit_amount(plan: &Plan, policy: &VimPolicy) -> Result<(), PortError> {
     let limits = policy.limits.clone().unwrap_or_default();
     let objects = plan.items().count() as u64;
-    let pods = plan.items().map(pods_at_a_time).fold(0, u64::saturating_add);
-    for (name, limit, count) in [("objects", limits.objects, objects), ("pods", limits.pods, pods)]
-    {
+    let pods = plan
+        .items()
+        .map(pods_at_a_time)
+        .fold(0, u64::saturating_add);
+    for (name, limit, count) in [
+        ("objects", limits.objects, objects),
+        ("pods", limits.pods, pods),
+    ] {
         if let Some(limit) = limit.filter(|limit| count > *limit) {
             let what =
                 format!("it has {count} {name}, and the rule `limits.{name}` allows {limit}");
@@ -307,9 +368,13 @@ pub(crate) fn labels(policy: &VimPolicy) -> Option<(&'static str, &'static str)>
 ///
 /// `Refused` where no service account can have the name.
 pub(crate) fn user_of(policy: &VimPolicy, tenant: &str) -> Result<Option<String>, PortError> {
-    let Some(user) = &policy.impersonate else { return Ok(None) };
+    let Some(user) = &policy.impersonate else {
+        return Ok(None);
+    };
     let user = user.replace("{tenant}", tenant);
-    let account = user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+    let account = user
+        .strip_prefix("system:serviceaccount:")
+        .and_then(|rest| rest.split_once(':'));
     let fits = |name: &str| {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
         !name.is_empty() && name.len() <= 253 && name.chars().all(plain)

@@ -8,7 +8,11 @@ use vnfm_types::{InstanceLimits, Selection, VimPolicy};
 
 fn plan(objects: &[Value]) -> Plan {
     let items = objects.iter().cloned().map(for_test).collect();
-    Plan { namespace: "mine".into(), is_named: true, stages: vec![items] }
+    Plan {
+        namespace: "mine".into(),
+        is_named: true,
+        stages: vec![items],
+    }
 }
 
 fn of(api: &str, kind: &str) -> Value {
@@ -17,10 +21,12 @@ fn of(api: &str, kind: &str) -> Value {
 
 /// What the policy says to one object.
 fn refusal(object: &Value, policy: &VimPolicy) -> Option<String> {
-    permit(&plan(std::slice::from_ref(object)), true, policy).err().map(|error| {
-        assert_eq!(error.name(), "kubernetes.policy");
-        error.to_string()
-    })
+    permit(&plan(std::slice::from_ref(object)), true, policy)
+        .err()
+        .map(|error| {
+            assert_eq!(error.name(), "kubernetes.policy");
+            error.to_string()
+        })
 }
 
 #[test]
@@ -47,15 +53,30 @@ fn a_borrower_makes_what_stays_in_its_namespace() {
 fn a_borrower_makes_nothing_else() {
     let policy = VimPolicy::for_borrowers();
     for (object, rule) in [
-        (of("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"), "kinds"),
+        (
+            of("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+            "kinds",
+        ),
         (of("rbac.authorization.k8s.io/v1", "RoleBinding"), "kinds"),
-        (of("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"), "kinds"),
-        (of("apiextensions.k8s.io/v1", "CustomResourceDefinition"), "kinds"),
+        (
+            of(
+                "admissionregistration.k8s.io/v1",
+                "MutatingWebhookConfiguration",
+            ),
+            "kinds",
+        ),
+        (
+            of("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+            "kinds",
+        ),
         (of("example.com/v1", "Thing"), "kinds"),
         (of("apps.example.com/v1", "Deployment"), "kinds"),
         (of("v1", "PersistentVolume"), "kinds"),
         (of("discovery.k8s.io/v1", "EndpointSlice"), "kinds"),
-        (json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}), "kinds"),
+        (
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}),
+            "kinds",
+        ),
         (
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "kube-system"}}),
             "namespaces",
@@ -82,22 +103,48 @@ fn a_borrower_makes_nothing_else() {
         ),
     ] {
         let told = refusal(&object, &policy).unwrap_or_default();
-        assert!(told.contains(&format!("the rule `{rule}")), "{object}: {told:?}");
-        assert!(told.contains(&format!("{} `", object["kind"].as_str().unwrap())), "{told}");
+        assert!(
+            told.contains(&format!("the rule `{rule}")),
+            "{object}: {told:?}"
+        );
+        assert!(
+            told.contains(&format!("{} `", object["kind"].as_str().unwrap())),
+            "{told}"
+        );
     }
 }
 
 #[test]
 fn a_policy_may_allow_more_and_less() {
     let kinds = |allow: &[&str], deny: &[&str]| {
-        let all = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let kinds = Selection { allow: Some(all(allow)), deny: all(deny) };
-        VimPolicy { kinds: Some(kinds), ..VimPolicy::for_borrowers() }
+        let all = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>()
+        };
+        let kinds = Selection {
+            allow: Some(all(allow)),
+            deny: all(deny),
+        };
+        VimPolicy {
+            kinds: Some(kinds),
+            ..VimPolicy::for_borrowers()
+        }
     };
     let thing = of("example.com/v1", "Thing");
-    assert_eq!(refusal(&thing, &kinds(&["BUILTIN", "example.com/Thing"], &[])), None);
+    assert_eq!(
+        refusal(&thing, &kinds(&["BUILTIN", "example.com/Thing"], &[])),
+        None
+    );
     assert_eq!(refusal(&thing, &kinds(&["example.com/*"], &[])), None);
-    assert!(refusal(&thing, &kinds(&["Thing", "core/*", "example.com/Other"], &[])).is_some());
+    assert!(
+        refusal(
+            &thing,
+            &kinds(&["Thing", "core/*", "example.com/Other"], &[])
+        )
+        .is_some()
+    );
     let denied = refusal(&of("v1", "Secret"), &kinds(&["BUILTIN"], &["core/Secret"])).unwrap();
     assert!(denied.contains("denies `core/Secret`"), "{denied}");
     // What is allowed by its kind is still outside of namespaces.
@@ -125,23 +172,42 @@ fn whose_a_namespace_is_decides() {
     let ask = |name: &str, state, policy: &VimPolicy| {
         permit_namespace(name, policy, state).map_err(|error| error.to_string())
     };
-    for state in [None, Some(NamespaceState::Absent), Some(NamespaceState::Ours)] {
+    for state in [
+        None,
+        Some(NamespaceState::Absent),
+        Some(NamespaceState::Ours),
+    ] {
         assert_eq!(ask("mine", state, &borrower), Ok(()));
     }
     let there = ask("mine", Some(NamespaceState::Shared), &borrower).unwrap_err();
     assert!(there.contains("it was there before the VNF"), "{there}");
     for name in ["kube-system", "default"] {
-        assert!(ask(name, None, &borrower).unwrap_err().contains("it is the cluster's"));
+        assert!(
+            ask(name, None, &borrower)
+                .unwrap_err()
+                .contains("it is the cluster's")
+        );
     }
     let narrowed = VimPolicy::for_namespaces(&["web".into()]);
     assert_eq!(ask("web", Some(NamespaceState::Shared), &narrowed), Ok(()));
-    assert!(ask("mine", Some(NamespaceState::Ours), &narrowed).unwrap_err().contains("`web`"));
+    assert!(
+        ask("mine", Some(NamespaceState::Ours), &narrowed)
+            .unwrap_err()
+            .contains("`web`")
+    );
 }
 
 #[test]
 fn an_instance_is_as_large_as_its_policy_lets_it() {
-    let limits = InstanceLimits { objects: Some(2), pods: Some(5), servers: None };
-    let policy = VimPolicy { limits: Some(limits), ..VimPolicy::OPEN };
+    let limits = InstanceLimits {
+        objects: Some(2),
+        pods: Some(5),
+        servers: None,
+    };
+    let policy = VimPolicy {
+        limits: Some(limits),
+        ..VimPolicy::OPEN
+    };
     let web = |replicas: Value| {
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
             "spec": {"replicas": replicas, "template": {"spec": {"containers": [{}]}}}})
@@ -160,9 +226,15 @@ fn an_instance_is_as_large_as_its_policy_lets_it() {
 
 #[test]
 fn a_tenant_s_user_is_a_service_account() {
-    let policy = |user: &str| VimPolicy { impersonate: Some(user.into()), ..VimPolicy::OPEN };
+    let policy = |user: &str| VimPolicy {
+        impersonate: Some(user.into()),
+        ..VimPolicy::OPEN
+    };
     let mine = policy("system:serviceaccount:tenants:{tenant}");
-    assert_eq!(user_of(&mine, "acme").unwrap().unwrap(), "system:serviceaccount:tenants:acme");
+    assert_eq!(
+        user_of(&mine, "acme").unwrap().unwrap(),
+        "system:serviceaccount:tenants:acme"
+    );
     assert_eq!(user_of(&VimPolicy::OPEN, "acme").unwrap(), None);
     for tenant in ["a_b", "ACME", ""] {
         assert!(user_of(&mine, tenant).is_err(), "{tenant}");

@@ -34,7 +34,9 @@ pub(crate) fn readiness(object: &Value) -> Readiness {
     if object.pointer("/metadata/deletionTimestamp").is_some() {
         return NotYet("it is being deleted".to_owned());
     }
-    let group = text(object, "/apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
+    let group = text(object, "/apiVersion")
+        .rsplit_once('/')
+        .map_or("", |(group, _)| group);
     match (group, text(object, "/kind")) {
         ("apps", "Deployment") => deployment(object),
         ("apps", "StatefulSet") => stateful_set(object),
@@ -59,8 +61,9 @@ fn deployment(object: &Value) -> Readiness {
     if object.pointer("/spec/paused") == Some(&Value::Bool(true)) {
         return NotYet("it is paused".to_owned());
     }
-    if let Some((reason, message)) =
-        condition(object, "Progressing").filter(|c| c.is("False")).map(Condition::words)
+    if let Some((reason, message)) = condition(object, "Progressing")
+        .filter(|c| c.is("False"))
+        .map(Condition::words)
         && reason == "ProgressDeadlineExceeded"
     {
         return Failed(join(&reason, &message));
@@ -72,13 +75,22 @@ fn deployment(object: &Value) -> Readiness {
         count(object, "/status/availableReplicas"),
     );
     if updated < wanted {
-        return NotYet(with_failure(object, format!("{updated} of {wanted} replicas updated")));
+        return NotYet(with_failure(
+            object,
+            format!("{updated} of {wanted} replicas updated"),
+        ));
     }
     if total > updated {
-        return NotYet(format!("{} replicas of an older template are left", total - updated));
+        return NotYet(format!(
+            "{} replicas of an older template are left",
+            total - updated
+        ));
     }
     if available < wanted {
-        return NotYet(with_failure(object, format!("{available} of {wanted} replicas available")));
+        return NotYet(with_failure(
+            object,
+            format!("{available} of {wanted} replicas available"),
+        ));
     }
     Ready
 }
@@ -115,8 +127,10 @@ fn daemon_set(object: &Value) -> Readiness {
         return waiting;
     }
     let wanted = count(object, "/status/desiredNumberScheduled");
-    let (updated, available) =
-        (count(object, "/status/updatedNumberScheduled"), count(object, "/status/numberAvailable"));
+    let (updated, available) = (
+        count(object, "/status/updatedNumberScheduled"),
+        count(object, "/status/numberAvailable"),
+    );
     if updated < wanted && text(object, "/spec/updateStrategy/type") != "OnDelete" {
         return NotYet(format!("{updated} of {wanted} pods updated"));
     }
@@ -132,7 +146,10 @@ fn replica_set(object: &Value) -> Readiness {
     }
     let (wanted, ready) = (wanted(object), count(object, "/status/readyReplicas"));
     if ready < wanted {
-        NotYet(with_failure(object, format!("{ready} of {wanted} replicas ready")))
+        NotYet(with_failure(
+            object,
+            format!("{ready} of {wanted} replicas ready"),
+        ))
     } else {
         Ready
     }
@@ -146,9 +163,19 @@ fn job(object: &Value) -> Readiness {
     if condition(object, "Complete").is_some_and(|c| c.is("True")) {
         return Ready;
     }
-    let wanted = object.pointer("/spec/completions").and_then(Value::as_u64).unwrap_or(1);
-    let (done, failed) = (count(object, "/status/succeeded"), count(object, "/status/failed"));
-    let tries = if failed > 0 { format!(", {failed} failed tries") } else { String::new() };
+    let wanted = object
+        .pointer("/spec/completions")
+        .and_then(Value::as_u64)
+        .unwrap_or(1);
+    let (done, failed) = (
+        count(object, "/status/succeeded"),
+        count(object, "/status/failed"),
+    );
+    let tries = if failed > 0 {
+        format!(", {failed} failed tries")
+    } else {
+        String::new()
+    };
     NotYet(format!("{done} of {wanted} completions{tries}"))
 }
 
@@ -171,7 +198,10 @@ pub(crate) fn pod_trouble(pod: &Value) -> Option<String> {
         return Some(join(&reason, &message));
     }
     let statuses = ["/status/initContainerStatuses", "/status/containerStatuses"];
-    let containers = statuses.iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten();
+    let containers = statuses
+        .iter()
+        .filter_map(|list| pod.pointer(list)?.as_array())
+        .flatten();
     containers
         .filter(|container| container.get("ready") != Some(&Value::Bool(true)))
         .find_map(container_trouble)
@@ -179,7 +209,10 @@ pub(crate) fn pod_trouble(pod: &Value) -> Option<String> {
 
 fn container_trouble(container: &Value) -> Option<String> {
     let waiting = container.pointer("/state/waiting").filter(|waiting| {
-        !matches!(text(waiting, "/reason"), "" | "ContainerCreating" | "PodInitializing")
+        !matches!(
+            text(waiting, "/reason"),
+            "" | "ContainerCreating" | "PodInitializing"
+        )
     });
     let name = text(container, "/name");
     if let Some(waiting) = waiting {
@@ -208,7 +241,11 @@ fn pod_end(pod: &Value) -> String {
 
 fn ended(end: &Value) -> String {
     let message = text(end, "/message");
-    let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+    let message = if message.is_empty() {
+        String::new()
+    } else {
+        format!(": {message}")
+    };
     format!(
         "{} with exit code {}{message}",
         text(end, "/reason"),
@@ -257,7 +294,11 @@ fn generic(object: &Value) -> Readiness {
         let (reason, message) = stalled.words();
         return Failed(join(&reason, &message));
     }
-    if condition(object, "Ready").is_some() { required(object, "Ready") } else { Ready }
+    if condition(object, "Ready").is_some() {
+        required(object, "Ready")
+    } else {
+        Ready
+    }
 }
 
 fn phase(object: &Value, ready: &[&str], failed: &[&str]) -> Readiness {
@@ -310,13 +351,18 @@ impl Condition<'_> {
     }
 
     fn words(self) -> (String, String) {
-        (text(self.0, "/reason").to_owned(), text(self.0, "/message").to_owned())
+        (
+            text(self.0, "/reason").to_owned(),
+            text(self.0, "/message").to_owned(),
+        )
     }
 }
 
 fn condition<'a>(object: &'a Value, name: &str) -> Option<Condition<'a>> {
     let all = object.pointer("/status/conditions")?.as_array()?;
-    all.iter().find(|condition| text(condition, "/type") == name).map(Condition)
+    all.iter()
+        .find(|condition| text(condition, "/type") == name)
+        .map(Condition)
 }
 
 fn join(reason: &str, message: &str) -> String {
@@ -328,7 +374,10 @@ fn join(reason: &str, message: &str) -> String {
 }
 
 fn wanted(object: &Value) -> u64 {
-    object.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1)
+    object
+        .pointer("/spec/replicas")
+        .and_then(Value::as_u64)
+        .unwrap_or(1)
 }
 
 fn count(object: &Value, pointer: &str) -> u64 {
@@ -336,7 +385,10 @@ fn count(object: &Value, pointer: &str) -> u64 {
 }
 
 fn empty(object: &Value, pointer: &str) -> bool {
-    object.pointer(pointer).and_then(Value::as_array).is_none_or(Vec::is_empty)
+    object
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .is_none_or(Vec::is_empty)
 }
 
 /// Whether an object's condition `name` has this status.
@@ -349,13 +401,20 @@ pub(crate) fn gave_up(object: &Value) -> Option<String> {
     let progressing = condition(object, "Progressing").filter(|c| c.is("False"))?;
     let is_deployment = text(object, "/kind") == "Deployment";
     (is_deployment && progressing.words().0 == "ProgressDeadlineExceeded").then(|| {
-        format!("{} {}", text(object, "/metadata/uid"), text(progressing.0, "/lastUpdateTime"))
+        format!(
+            "{} {}",
+            text(object, "/metadata/uid"),
+            text(progressing.0, "/lastUpdateTime")
+        )
     })
 }
 
 /// The text at a place, or none.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

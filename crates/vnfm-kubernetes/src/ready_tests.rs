@@ -17,7 +17,10 @@ fn check(rows: Vec<(Value, Readiness)>) {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "what `json!` makes is used once")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "what `json!` makes is used once"
+)]
 fn object(api_version: &str, kind: &str, spec: Value, status: Value) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "metadata": {"generation": 2}, "spec": spec, "status": status})
 }
@@ -29,19 +32,35 @@ fn deployments() {
     let good = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2});
     let with = |changes: Value| {
         let mut status = good.clone();
-        changes.as_object().unwrap().iter().for_each(|(name, value)| status[name] = value.clone());
+        changes
+            .as_object()
+            .unwrap()
+            .iter()
+            .for_each(|(name, value)| status[name] = value.clone());
         deployment(status)
     };
     check(vec![
         (deployment(good.clone()), Ready),
-        (deployment(json!({})), not_yet("its controller has not looked at it yet")),
+        (
+            deployment(json!({})),
+            not_yet("its controller has not looked at it yet"),
+        ),
         (
             with(json!({"observedGeneration": 1})),
             not_yet("its controller has not looked at it yet"),
         ),
-        (with(json!({"updatedReplicas": 1})), not_yet("1 of 2 replicas updated")),
-        (with(json!({"replicas": 3})), not_yet("1 replicas of an older template are left")),
-        (with(json!({"availableReplicas": 0})), not_yet("0 of 2 replicas available")),
+        (
+            with(json!({"updatedReplicas": 1})),
+            not_yet("1 of 2 replicas updated"),
+        ),
+        (
+            with(json!({"replicas": 3})),
+            not_yet("1 replicas of an older template are left"),
+        ),
+        (
+            with(json!({"availableReplicas": 0})),
+            not_yet("0 of 2 replicas available"),
+        ),
         (
             with(
                 json!({"updatedReplicas": 0, "conditions": [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota: small"}]}),
@@ -64,7 +83,12 @@ fn deployments() {
             Ready,
         ),
         (
-            object("apps/v1", "Deployment", json!({"paused": true}), good.clone()),
+            object(
+                "apps/v1",
+                "Deployment",
+                json!({"paused": true}),
+                good.clone(),
+            ),
             not_yet("it is paused"),
         ),
     ]);
@@ -90,7 +114,10 @@ fn stateful_sets() {
             Ready,
         ),
         (
-            stateful(json!({"replicas": 3}), json!({"observedGeneration": 2, "readyReplicas": 2})),
+            stateful(
+                json!({"replicas": 3}),
+                json!({"observedGeneration": 2, "readyReplicas": 2}),
+            ),
             not_yet("2 of 3 replicas ready"),
         ),
         (
@@ -120,7 +147,15 @@ fn stateful_sets() {
 #[test]
 fn daemon_and_replica_sets() {
     check(vec![
-        (object("apps/v1", "DaemonSet", json!({}), json!({"observedGeneration": 2})), Ready),
+        (
+            object(
+                "apps/v1",
+                "DaemonSet",
+                json!({}),
+                json!({"observedGeneration": 2}),
+            ),
+            Ready,
+        ),
         (
             object(
                 "apps/v1",
@@ -149,7 +184,12 @@ fn daemon_and_replica_sets() {
             Ready,
         ),
         (
-            object("apps/v1", "ReplicaSet", json!({}), json!({"observedGeneration": 2})),
+            object(
+                "apps/v1",
+                "ReplicaSet",
+                json!({}),
+                json!({"observedGeneration": 2}),
+            ),
             not_yet("0 of 1 replicas ready"),
         ),
     ]);
@@ -165,9 +205,18 @@ fn pods_say_what_keeps_them() {
             Ready,
         ),
         (pod(json!({"phase": "Succeeded"})), Ready),
-        (pod(json!({"phase": "Running"})), not_yet("its containers are not ready")),
-        (pod(waiting("ContainerCreating")), not_yet("its containers are not ready")),
-        (pod(waiting("ErrImagePull")), not_yet("container `web`: ErrImagePull: why")),
+        (
+            pod(json!({"phase": "Running"})),
+            not_yet("its containers are not ready"),
+        ),
+        (
+            pod(waiting("ContainerCreating")),
+            not_yet("its containers are not ready"),
+        ),
+        (
+            pod(waiting("ErrImagePull")),
+            not_yet("container `web`: ErrImagePull: why"),
+        ),
         (
             pod(
                 json!({"phase": "Running", "containerStatuses": [{"name": "web", "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
@@ -200,8 +249,14 @@ fn pods_say_what_keeps_them() {
 fn jobs() {
     let job = |status: Value| object("batch/v1", "Job", json!({"completions": 2}), status);
     check(vec![
-        (job(json!({"conditions": [{"type": "Complete", "status": "True"}]})), Ready),
-        (job(json!({"succeeded": 1, "failed": 2})), not_yet("1 of 2 completions, 2 failed tries")),
+        (
+            job(json!({"conditions": [{"type": "Complete", "status": "True"}]})),
+            Ready,
+        ),
+        (
+            job(json!({"succeeded": 1, "failed": 2})),
+            not_yet("1 of 2 completions, 2 failed tries"),
+        ),
         (
             job(
                 json!({"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}]}),
@@ -215,12 +270,27 @@ fn jobs() {
 fn services_claims_volumes_namespaces() {
     let service = |spec: Value, status: Value| object("v1", "Service", spec, status);
     check(vec![
-        (service(json!({"type": "ClusterIP", "clusterIP": "10.96.0.9"}), json!({})), Ready),
-        (service(json!({"type": "ClusterIP", "clusterIP": "None"}), json!({})), Ready),
-        (service(json!({"type": "ClusterIP"}), json!({})), not_yet("it has no address yet")),
+        (
+            service(
+                json!({"type": "ClusterIP", "clusterIP": "10.96.0.9"}),
+                json!({}),
+            ),
+            Ready,
+        ),
+        (
+            service(json!({"type": "ClusterIP", "clusterIP": "None"}), json!({})),
+            Ready,
+        ),
+        (
+            service(json!({"type": "ClusterIP"}), json!({})),
+            not_yet("it has no address yet"),
+        ),
         (service(json!({"type": "ExternalName"}), json!({})), Ready),
         (
-            service(json!({"type": "LoadBalancer", "clusterIP": "10.96.0.9"}), json!({})),
+            service(
+                json!({"type": "LoadBalancer", "clusterIP": "10.96.0.9"}),
+                json!({}),
+            ),
             not_yet("its load balancer has no address yet"),
         ),
         (
@@ -230,16 +300,42 @@ fn services_claims_volumes_namespaces() {
             ),
             Ready,
         ),
-        (object("v1", "PersistentVolumeClaim", json!({}), json!({"phase": "Bound"})), Ready),
         (
-            object("v1", "PersistentVolumeClaim", json!({}), json!({"phase": "Pending"})),
+            object(
+                "v1",
+                "PersistentVolumeClaim",
+                json!({}),
+                json!({"phase": "Bound"}),
+            ),
+            Ready,
+        ),
+        (
+            object(
+                "v1",
+                "PersistentVolumeClaim",
+                json!({}),
+                json!({"phase": "Pending"}),
+            ),
             not_yet("it is not bound to a volume"),
         ),
         (
-            object("v1", "PersistentVolumeClaim", json!({}), json!({"phase": "Lost"})),
+            object(
+                "v1",
+                "PersistentVolumeClaim",
+                json!({}),
+                json!({"phase": "Lost"}),
+            ),
             failed("its volume is lost"),
         ),
-        (object("v1", "PersistentVolume", json!({}), json!({"phase": "Available"})), Ready),
+        (
+            object(
+                "v1",
+                "PersistentVolume",
+                json!({}),
+                json!({"phase": "Available"}),
+            ),
+            Ready,
+        ),
         (
             object(
                 "v1",
@@ -249,9 +345,17 @@ fn services_claims_volumes_namespaces() {
             ),
             failed("Failed: no"),
         ),
-        (object("v1", "Namespace", json!({}), json!({"phase": "Active"})), Ready),
         (
-            object("v1", "Namespace", json!({}), json!({"phase": "Terminating"})),
+            object("v1", "Namespace", json!({}), json!({"phase": "Active"})),
+            Ready,
+        ),
+        (
+            object(
+                "v1",
+                "Namespace",
+                json!({}),
+                json!({"phase": "Terminating"}),
+            ),
             not_yet("its phase is `Terminating`"),
         ),
     ]);
@@ -269,8 +373,14 @@ fn definitions_and_whatever_else_there_is() {
     };
     let thing = |status: Value| object("example.com/v1", "Thing", json!({}), status);
     check(vec![
-        (definition(json!([{"type": "Established", "status": "True"}])), Ready),
-        (definition(json!([])), not_yet("condition `Established` is not there yet")),
+        (
+            definition(json!([{"type": "Established", "status": "True"}])),
+            Ready,
+        ),
+        (
+            definition(json!([])),
+            not_yet("condition `Established` is not there yet"),
+        ),
         (
             definition(
                 json!([{"type": "NamesAccepted", "status": "False", "reason": "ListKindConflict", "message": "taken"}]),

@@ -32,8 +32,11 @@ pub(crate) async fn external_cps(
     namespaces: &BTreeSet<String>,
     (inventory, pods): (&Inventory, &[OfVdu]),
 ) -> Result<Vec<VnfExtCpInfo>, PortError> {
-    let virtual_cps: Vec<&Cp> =
-        flavour.cps.values().filter(|cp| cp.kind == CpKind::VirtualCp).collect();
+    let virtual_cps: Vec<&Cp> = flavour
+        .cps
+        .values()
+        .filter(|cp| cp.kind == CpKind::VirtualCp)
+        .collect();
     let mut found = Vec::new();
     if virtual_cps.is_empty() {
         return Ok(found);
@@ -44,9 +47,15 @@ pub(crate) async fn external_cps(
     }
     for cp in virtual_cps {
         let vdu = cp.vdu.as_deref().unwrap_or_default();
-        let behind: Vec<&DynamicObject> =
-            pods.iter().filter(|(of, _)| of == vdu).map(|(_, pod)| pod).collect();
-        let vnfcs = inventory.vnfc_resource_info.iter().filter(|vnfc| vnfc.vdu_id == vdu);
+        let behind: Vec<&DynamicObject> = pods
+            .iter()
+            .filter(|(of, _)| of == vdu)
+            .map(|(_, pod)| pod)
+            .collect();
+        let vnfcs = inventory
+            .vnfc_resource_info
+            .iter()
+            .filter(|vnfc| vnfc.vdu_id == vdu);
         let vnfc_cp = vnfcs.flat_map(|vnfc| &vnfc.vnfc_cp_info).next();
         for service in of_cp(&services, &cp.name, &behind) {
             let mut info = external_cp(&cp.name, service);
@@ -62,13 +71,18 @@ async fn list(
     namespace: &str,
     selector: &str,
 ) -> Result<Vec<DynamicObject>, PortError> {
-    let (resource, params) =
-        (&core("Service", "services"), &ListParams::default().labels(selector));
+    let (resource, params) = (
+        &core("Service", "services"),
+        &ListParams::default().labels(selector),
+    );
     let listed = session
-        .call(&format!("list the services in namespace `{namespace}`"), |client| {
-            let all = api::<DynamicObject>(client, resource, Some(namespace));
-            async move { all.list(params).await }
-        })
+        .call(
+            &format!("list the services in namespace `{namespace}`"),
+            |client| {
+                let all = api::<DynamicObject>(client, resource, Some(namespace));
+                async move { all.list(params).await }
+            },
+        )
         .await?;
     let stays = |service: &DynamicObject| service.metadata.deletion_timestamp.is_none();
     Ok(listed.items.into_iter().filter(stays).collect())
@@ -89,7 +103,10 @@ fn of_cp<'a>(
 }
 
 fn selects(service: &DynamicObject, pod: &DynamicObject) -> bool {
-    let selector = service.data.pointer("/spec/selector").and_then(Value::as_object);
+    let selector = service
+        .data
+        .pointer("/spec/selector")
+        .and_then(Value::as_object);
     let label = |name: &str| pod.metadata.labels.as_ref()?.get(name);
     service.metadata.namespace == pod.metadata.namespace
         && selector.is_some_and(|selector| {
@@ -126,7 +143,11 @@ fn external_cp(cpd: &str, service: &DynamicObject) -> VnfExtCpInfo {
 }
 
 fn texts(object: &Value, list: &str, member: &str) -> Vec<String> {
-    let all = object.pointer(list).and_then(Value::as_array).into_iter().flatten();
+    let all = object
+        .pointer(list)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     let texts = all.map(|one| text(one, member).to_owned());
     texts.filter(|text| !text.is_empty()).collect()
 }
@@ -158,7 +179,9 @@ mod tests {
         );
         let names = |cp: &str| -> Vec<String> {
             let of = of_cp(&services, cp, &[&pod]);
-            of.into_iter().filter_map(|service| service.metadata.name.clone()).collect()
+            of.into_iter()
+                .filter_map(|service| service.metadata.name.clone())
+                .collect()
         };
         assert_eq!(names("webService"), ["front"]);
         assert_eq!(names("other"), ["other"], "a name counts before a selector");
@@ -170,10 +193,17 @@ mod tests {
         let shown = |service: &DynamicObject| {
             let info = external_cp("webService", service);
             let ethernet = info.cp_protocol_info[0].ip_over_ethernet.clone().unwrap();
-            (info.id, ethernet.ip_addresses[0].addresses.clone(), info.metadata)
+            (
+                info.id,
+                ethernet.ip_addresses[0].addresses.clone(),
+                info.metadata,
+            )
         };
         let (id, addresses, metadata) = shown(&service);
-        assert_eq!((id.as_str(), addresses), ("u-front", vec!["10.96.0.7".to_owned()]));
+        assert_eq!(
+            (id.as_str(), addresses),
+            ("u-front", vec!["10.96.0.7".to_owned()])
+        );
         assert_eq!(metadata["ports"], json!([{"port": 80}]));
         service.data["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.9"}]}});
         let (_, addresses, metadata) = shown(&service);
@@ -183,7 +213,12 @@ mod tests {
         service.data["status"] = json!({});
         let info = external_cp("webService", &service);
         assert!(
-            info.cp_protocol_info[0].ip_over_ethernet.as_ref().unwrap().ip_addresses.is_empty()
+            info.cp_protocol_info[0]
+                .ip_over_ethernet
+                .as_ref()
+                .unwrap()
+                .ip_addresses
+                .is_empty()
         );
     }
 }

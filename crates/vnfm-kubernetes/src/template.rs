@@ -60,12 +60,20 @@ pub(crate) fn parse(
     places.look(&tree, marked);
     let alone: Vec<usize> = places.alone.difference(&places.in_keys).copied().collect();
     let bare = bare(document, marked, (&tree, &alone))?;
-    Filling { marked, values, bare, left }.fill(tree)
+    Filling {
+        marked,
+        values,
+        bare,
+        left,
+    }
+    .fill(tree)
 }
 
 fn read(document: &str, marked: &Marked) -> Result<Value, Unfilled> {
     let wrong = |error: serde_yaml::Error| {
-        let line = error.location().map_or(0, |place| place.line().saturating_sub(1));
+        let line = error
+            .location()
+            .map_or(0, |place| place.line().saturating_sub(1));
         Unfilled::Text(line, marked.as_written(&error.to_string()))
     };
     let mut value: serde_yaml::Value = serde_yaml::from_str(document).map_err(wrong)?;
@@ -106,8 +114,10 @@ fn bare(
         return Ok(BTreeSet::new());
     }
     let word = |number: usize| (NUMBERS + number as u64).to_string();
-    let words: BTreeMap<usize, String> =
-        alone.iter().map(|number| (*number, word(*number))).collect();
+    let words: BTreeMap<usize, String> = alone
+        .iter()
+        .map(|number| (*number, word(*number)))
+        .collect();
     let numbered = read(&marked.with_words(&words, document), marked)?;
     let mut bare = BTreeSet::new();
     compare((tree, &numbered), marked, &mut bare);
@@ -119,10 +129,14 @@ fn compare((worded, numbered): (&Value, &Value), marked: &Marked, bare: &mut BTr
     match (worded, numbered) {
         (Value::String(text), Value::Number(_)) => bare.extend(marked.whole(text)),
         (Value::Array(some), Value::Array(others)) => {
-            some.iter().zip(others).for_each(|pair| compare(pair, marked, bare));
+            some.iter()
+                .zip(others)
+                .for_each(|pair| compare(pair, marked, bare));
         }
         (Value::Object(some), Value::Object(others)) => {
-            let pairs = some.iter().filter_map(|(key, one)| Some((one, others.get(key)?)));
+            let pairs = some
+                .iter()
+                .filter_map(|(key, one)| Some((one, others.get(key)?)));
             pairs.for_each(|pair| compare(pair, marked, bare));
         }
         _ => {}
@@ -140,9 +154,10 @@ impl Filling<'_> {
     fn fill(&mut self, value: Value) -> Result<Value, Unfilled> {
         match value {
             Value::String(text) => self.scalar(&text),
-            Value::Array(items) => {
-                items.into_iter().map(|item| self.fill(item)).collect::<Result<_, _>>()
-            }
+            Value::Array(items) => items
+                .into_iter()
+                .map(|item| self.fill(item))
+                .collect::<Result<_, _>>(),
             Value::Object(members) => {
                 let mut filled = Map::new();
                 for (key, member) in members {
@@ -160,11 +175,17 @@ impl Filling<'_> {
     }
 
     fn scalar(&mut self, text: &str) -> Result<Value, Unfilled> {
-        let Some(number) = self.marked.whole(text).filter(|number| self.bare.contains(number))
+        let Some(number) = self
+            .marked
+            .whole(text)
+            .filter(|number| self.bare.contains(number))
         else {
             return self.text(text).map(Value::String);
         };
-        let value = self.marked.value(number, self.values).map_err(Unfilled::Missing)?;
+        let value = self
+            .marked
+            .value(number, self.values)
+            .map_err(Unfilled::Missing)?;
         match value {
             Value::Array(_) | Value::Object(_) => Err(Unfilled::NoScalar {
                 name: self.marked.name(number).to_owned(),
@@ -179,7 +200,10 @@ impl Filling<'_> {
     }
 
     fn text(&mut self, text: &str) -> Result<String, Unfilled> {
-        let filled = self.marked.fill(text, self.values).map_err(Unfilled::Missing)?;
+        let filled = self
+            .marked
+            .fill(text, self.values)
+            .map_err(Unfilled::Missing)?;
         self.left.spend(filled.len())?;
         Ok(filled)
     }
@@ -193,7 +217,9 @@ mod tests {
     use vnfm_descriptor::{Marked, Variables};
 
     fn filled(document: &str, values: Value) -> Result<Value, Unfilled> {
-        let Value::Object(values) = values else { panic!("no object") };
+        let Value::Object(values) = values else {
+            panic!("no object")
+        };
         let value =
             |(name, value): (String, Value)| (name, Some(value).filter(|one| !one.is_null()));
         let values: Variables = values.into_iter().map(value).collect();
@@ -205,9 +231,12 @@ mod tests {
     fn shape(value: &Value) -> Value {
         match value {
             Value::Array(items) => items.iter().map(shape).collect(),
-            Value::Object(members) => {
-                Value::Object(members.iter().map(|(key, one)| (key.clone(), shape(one))).collect())
-            }
+            Value::Object(members) => Value::Object(
+                members
+                    .iter()
+                    .map(|(key, one)| (key.clone(), shape(one)))
+                    .collect(),
+            ),
             _ => Value::Null,
         }
     }
@@ -287,8 +316,14 @@ mod tests {
         let plain = filled(EVERYWHERE, json!({"v": "plain"})).unwrap();
         let evil = filled(EVERYWHERE, json!({"v": value})).unwrap();
         assert_eq!(shape(&evil), shape(&plain), "{value:?}");
-        for pointer in ["/bare", "/braced", "/single", "/literal", "/alias", "/list/0", "/list/3"] {
-            assert_eq!(evil.pointer(pointer), Some(&json!(value)), "{pointer} of {value:?}");
+        for pointer in [
+            "/bare", "/braced", "/single", "/literal", "/alias", "/list/0", "/list/3",
+        ] {
+            assert_eq!(
+                evil.pointer(pointer),
+                Some(&json!(value)),
+                "{pointer} of {value:?}"
+            );
         }
         assert_eq!(evil["metadata"]["labels"]["z"], json!(format!("a{value}b")));
         assert_eq!(evil["long"], json!(format!("a {value} b {value}")));
@@ -323,8 +358,14 @@ mod tests {
             found,
             json!({"a": 3, "b": "3", "c": "3", "d": "33", "e": "3", "f": "-3", "g": "3"})
         );
-        assert_eq!(filled("a: ${v}", json!({"v": true})), Ok(json!({"a": true})));
-        assert_eq!(filled("[$v, 1.5]", json!({"v": 0.5})), Ok(json!([0.5, 1.5])));
+        assert_eq!(
+            filled("a: ${v}", json!({"v": true})),
+            Ok(json!({"a": true}))
+        );
+        assert_eq!(
+            filled("[$v, 1.5]", json!({"v": 0.5})),
+            Ok(json!([0.5, 1.5]))
+        );
         assert_eq!(filled("a: $v", json!({"v": "3"})), Ok(json!({"a": "3"})));
     }
 
@@ -333,7 +374,13 @@ mod tests {
         for value in [json!([1, {"a": "b"}]), json!({"kind": "Secret"})] {
             let given = vnfm_descriptor::type_of(&value);
             let refused = filled("a: $v", json!({"v": value})).unwrap_err();
-            assert_eq!(refused, Unfilled::NoScalar { name: "v".into(), given });
+            assert_eq!(
+                refused,
+                Unfilled::NoScalar {
+                    name: "v".into(),
+                    given
+                }
+            );
             let quoted = filled("a: \"$v\"", json!({"v": value})).unwrap();
             assert_eq!(quoted, json!({"a": value.to_string()}));
         }
@@ -342,8 +389,14 @@ mod tests {
     #[test]
     fn keys_are_texts_and_differ() {
         assert_eq!(filled("$v: 1", json!({"v": 5})), Ok(json!({"5": 1})));
-        assert_eq!(filled("{$v: 1}", json!({"v": "a: {b"})), Ok(json!({"a: {b": 1})));
-        assert_eq!(filled("{$v: 1, <<: {c: 2}}", json!({"v": "<<"})), Ok(json!({"<<": 1, "c": 2})));
+        assert_eq!(
+            filled("{$v: 1}", json!({"v": "a: {b"})),
+            Ok(json!({"a: {b": 1}))
+        );
+        assert_eq!(
+            filled("{$v: 1, <<: {c: 2}}", json!({"v": "<<"})),
+            Ok(json!({"<<": 1, "c": 2}))
+        );
         let twin = filled("{$v: 1, a: 2}", json!({"v": "a"})).unwrap_err();
         assert_eq!(twin, Unfilled::Twin("a".into()));
     }
@@ -356,13 +409,19 @@ mod tests {
             panic!("something else is wrong");
         };
         assert_eq!((missing.name.as_str(), missing.line), ("v", 3));
-        assert_eq!(filled("# $v\na: 1\n", json!({"v": null})), Ok(json!({"a": 1})));
+        assert_eq!(
+            filled("# $v\na: 1\n", json!({"v": null})),
+            Ok(json!({"a": 1}))
+        );
     }
 
     #[test]
     fn what_values_multiply_to_is_bounded() {
         let big = "x".repeat(1 << 19);
-        assert_eq!(filled("[$v, $v, $v]", json!({"v": big})), Err(Unfilled::TooMuch));
+        assert_eq!(
+            filled("[$v, $v, $v]", json!({"v": big})),
+            Err(Unfilled::TooMuch)
+        );
         let aliases = "a: &a $v\nb: [*a, *a, *a, *a]";
         assert_eq!(filled(aliases, json!({"v": big})), Err(Unfilled::TooMuch));
     }
@@ -374,6 +433,9 @@ mod tests {
         else {
             panic!("something else is wrong");
         };
-        assert!(line <= 3 && !reason.contains("vnfmvalue"), "{line} {reason}");
+        assert!(
+            line <= 3 && !reason.contains("vnfmvalue"),
+            "{line} {reason}"
+        );
     }
 }

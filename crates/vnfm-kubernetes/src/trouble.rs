@@ -11,10 +11,16 @@ pub(crate) fn of_workload(
     namespace: &str,
     name: &str,
 ) -> Option<String> {
-    let pods: Vec<&Value> =
-        scene.all("Pod").filter(|pod| is_in(pod, namespace) && belongs(pod, kind, name)).collect();
+    let pods: Vec<&Value> = scene
+        .all("Pod")
+        .filter(|pod| is_in(pod, namespace) && belongs(pod, kind, name))
+        .collect();
     let pod = pods.iter().find_map(|pod| {
-        Some(format!("pod `{}`: {}", text(pod, "/metadata/name"), pod_trouble(pod)?))
+        Some(format!(
+            "pod `{}`: {}",
+            text(pod, "/metadata/name"),
+            pod_trouble(pod)?
+        ))
     });
     let warning = last_warning(scene, namespace, &|about_kind, about| {
         (about_kind == kind && about == name)
@@ -32,7 +38,9 @@ pub(crate) fn belongs(pod: &Value, kind: &str, name: &str) -> bool {
     if kind == "Pod" {
         return text(pod, "/metadata/name") == name;
     }
-    let Some((owner_kind, owner)) = controller(pod) else { return false };
+    let Some((owner_kind, owner)) = controller(pod) else {
+        return false;
+    };
     if owner_kind == kind && owner == name {
         return true;
     }
@@ -47,16 +55,27 @@ pub(crate) fn belongs(pod: &Value, kind: &str, name: &str) -> bool {
 /// Kind and name of the controller that made an object.
 pub(crate) fn controller(object: &Value) -> Option<(&str, &str)> {
     let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
-    let owner = owners.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)))?;
+    let owner = owners
+        .iter()
+        .find(|owner| owner.get("controller") == Some(&Value::Bool(true)))?;
     Some((text(owner, "/kind"), text(owner, "/name")))
 }
 
 /// Whether a pod in the scene mounts the claim.
 pub(crate) fn is_used(scene: &Scene, namespace: &str, claim: &str) -> bool {
-    scene.all("Pod").filter(|pod| is_in(pod, namespace)).any(|pod| {
-        let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
-        volumes.into_iter().any(|volume| text(volume, "/persistentVolumeClaim/claimName") == claim)
-    })
+    scene
+        .all("Pod")
+        .filter(|pod| is_in(pod, namespace))
+        .any(|pod| {
+            let volumes = pod
+                .pointer("/spec/volumes")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
+            volumes
+                .into_iter()
+                .any(|volume| text(volume, "/persistentVolumeClaim/claimName") == claim)
+        })
 }
 
 fn last_warning(
@@ -67,15 +86,29 @@ fn last_warning(
     let concerns = |event: &&Value| {
         text(event, "/type") == "Warning"
             && is_in(event, namespace)
-            && about(text(event, "/involvedObject/kind"), text(event, "/involvedObject/name"))
+            && about(
+                text(event, "/involvedObject/kind"),
+                text(event, "/involvedObject/name"),
+            )
     };
-    let last = scene.all("Event").filter(concerns).max_by_key(|event| when(event))?;
-    Some(format!("{}: {}", text(last, "/reason"), text(last, "/message")))
+    let last = scene
+        .all("Event")
+        .filter(concerns)
+        .max_by_key(|event| when(event))?;
+    Some(format!(
+        "{}: {}",
+        text(last, "/reason"),
+        text(last, "/message")
+    ))
 }
 
 fn when(event: &Value) -> String {
-    let places =
-        ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"];
+    let places = [
+        "/series/lastObservedTime",
+        "/lastTimestamp",
+        "/eventTime",
+        "/metadata/creationTimestamp",
+    ];
     places
         .iter()
         .map(|place| text(event, place))
@@ -90,7 +123,9 @@ fn is_in(object: &Value, namespace: &str) -> bool {
 
 /// `web-5d9c` is of `web`; `web-api-5d9c` is not.
 fn is_of_deployment(replica_set: &str, deployment: &str) -> bool {
-    replica_set.rsplit_once('-').is_some_and(|(name, _)| name == deployment)
+    replica_set
+        .rsplit_once('-')
+        .is_some_and(|(name, _)| name == deployment)
 }
 
 #[cfg(test)]
@@ -105,13 +140,29 @@ mod tests {
 
     #[test]
     fn pods_know_their_workload() {
-        assert!(belongs(&pod("ReplicaSet", "web-5d9c", "5d9c"), "Deployment", "web"));
-        assert!(!belongs(&pod("ReplicaSet", "web-api-5d9c", "5d9c"), "Deployment", "web"));
-        assert!(!belongs(&pod("ReplicaSet", "web-5d9c", ""), "Deployment", "web"));
+        assert!(belongs(
+            &pod("ReplicaSet", "web-5d9c", "5d9c"),
+            "Deployment",
+            "web"
+        ));
+        assert!(!belongs(
+            &pod("ReplicaSet", "web-api-5d9c", "5d9c"),
+            "Deployment",
+            "web"
+        ));
+        assert!(!belongs(
+            &pod("ReplicaSet", "web-5d9c", ""),
+            "Deployment",
+            "web"
+        ));
         assert!(belongs(&pod("StatefulSet", "db", ""), "StatefulSet", "db"));
         assert!(!belongs(&pod("StatefulSet", "db", ""), "Job", "db"));
         assert!(belongs(&json!({"metadata": {"name": "one"}}), "Pod", "one"));
-        assert!(!belongs(&json!({"metadata": {"name": "one"}}), "Deployment", "one"));
+        assert!(!belongs(
+            &json!({"metadata": {"name": "one"}}),
+            "Deployment",
+            "one"
+        ));
     }
 
     #[test]

@@ -67,8 +67,13 @@ struct Seen {
 
 impl Scene {
     fn new(feeds: &[Feed]) -> Self {
-        let seen = |feed: &Feed| Seen { resource: Some(feed.resource.clone()), ..Seen::default() };
-        Self { feeds: feeds.iter().map(seen).collect() }
+        let seen = |feed: &Feed| Seen {
+            resource: Some(feed.resource.clone()),
+            ..Seen::default()
+        };
+        Self {
+            feeds: feeds.iter().map(seen).collect(),
+        }
     }
 
     /// An object, if it is there.
@@ -85,13 +90,20 @@ impl Scene {
     /// Every object of a kind of the core group.
     pub(crate) fn all(&self, kind: &str) -> impl Iterator<Item = &Value> {
         let fits = move |seen: &&Seen| {
-            seen.resource.as_ref().is_some_and(|r| r.kind == kind && r.group.is_empty())
+            seen.resource
+                .as_ref()
+                .is_some_and(|r| r.kind == kind && r.group.is_empty())
         };
-        self.feeds.iter().filter(fits).flat_map(|seen| seen.objects.values())
+        self.feeds
+            .iter()
+            .filter(fits)
+            .flat_map(|seen| seen.objects.values())
     }
 
     fn of(&self, resource: &ApiResource) -> impl Iterator<Item = &Seen> {
-        self.feeds.iter().filter(move |seen| seen.resource.as_ref() == Some(resource))
+        self.feeds
+            .iter()
+            .filter(move |seen| seen.resource.as_ref() == Some(resource))
     }
 
     fn is_complete(&self) -> bool {
@@ -99,18 +111,26 @@ impl Scene {
     }
 
     fn take(&mut self, feed: usize, event: Event<DynamicObject>) {
-        let Some(seen) = self.feeds.get_mut(feed) else { return };
+        let Some(seen) = self.feeds.get_mut(feed) else {
+            return;
+        };
         match event {
             Event::Init => seen.arriving.clear(),
             Event::InitApply(object) => {
-                drop(seen.arriving.insert(key(&object), shown(seen.resource.as_ref(), object)));
+                drop(
+                    seen.arriving
+                        .insert(key(&object), shown(seen.resource.as_ref(), object)),
+                );
             }
             Event::InitDone => {
                 seen.objects = std::mem::take(&mut seen.arriving);
                 seen.listed = true;
             }
             Event::Apply(object) => {
-                drop(seen.objects.insert(key(&object), shown(seen.resource.as_ref(), object)));
+                drop(
+                    seen.objects
+                        .insert(key(&object), shown(seen.resource.as_ref(), object)),
+                );
             }
             Event::Delete(object) => drop(seen.objects.remove(&key(&object))),
         }
@@ -167,24 +187,36 @@ pub(crate) async fn until<T>(
             let mut stream = streams(&client, feeds, &wait.gone);
             match wait.follow(&mut stream, &mut judge).await? {
                 Turn::Done(value) => return Ok(End::Done(value)),
-                Turn::Late => return Ok(End::Late { scene: wait.scene, reason: wait.reason }),
+                Turn::Late => {
+                    return Ok(End::Late {
+                        scene: wait.scene,
+                        reason: wait.reason,
+                    });
+                }
                 Turn::Anew => {}
             }
         }
     };
-    watching.instrument(tracing::info_span!("watch", vim = session.vim())).await
+    watching
+        .instrument(tracing::info_span!("watch", vim = session.vim()))
+        .await
 }
 
 type Events = BoxStream<'static, (usize, watcher::Result<Event<DynamicObject>>)>;
 
 fn streams(client: &Client, feeds: &[Feed], gone: &[bool]) -> Events {
-    let open = feeds.iter().enumerate().filter(|(index, _)| gone.get(*index) != Some(&true));
+    let open = feeds
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| gone.get(*index) != Some(&true));
     let streams = open.map(|(index, feed)| {
         let mut config = watcher::Config::default().timeout(WATCH);
         config.label_selector.clone_from(&feed.labels);
         config.field_selector.clone_from(&feed.fields);
         let objects = api(client.clone(), &feed.resource, feed.namespace.as_deref());
-        watcher::watcher(objects, config).map(move |event| (index, event)).boxed()
+        watcher::watcher(objects, config)
+            .map(move |event| (index, event))
+            .boxed()
     });
     select_all(streams).boxed()
 }
@@ -248,9 +280,9 @@ impl Wait<'_, '_> {
                 _ => self.session.told("watch the objects", error),
             },
             watcher::Error::WatchError(status) if status.code == 410 => return Ok(Turn::Anew),
-            watcher::Error::WatchError(status) => {
-                self.session.told("watch the objects", &kube::Error::Api(status.clone()))
-            }
+            watcher::Error::WatchError(status) => self
+                .session
+                .told("watch the objects", &kube::Error::Api(status.clone())),
             watcher::Error::NoResourceVersion => PortError::new(
                 &errors::UNEXPECTED,
                 "watch the objects",
@@ -267,7 +299,11 @@ impl Wait<'_, '_> {
         }
         let left = self.left();
         self.cx.clock.sleep(PAUSE.min(left)).await;
-        Ok(if left.is_zero() { Turn::Late } else { Turn::Anew })
+        Ok(if left.is_zero() {
+            Turn::Late
+        } else {
+            Turn::Anew
+        })
     }
 
     fn say(&mut self, reason: &str) {
@@ -278,13 +314,20 @@ impl Wait<'_, '_> {
     }
 
     fn left(&self) -> Duration {
-        self.cx.deadline.duration_since(self.cx.clock.now()).try_into().unwrap_or(Duration::ZERO)
+        self.cx
+            .deadline
+            .duration_since(self.cx.clock.now())
+            .try_into()
+            .unwrap_or(Duration::ZERO)
     }
 }
 
 fn key(object: &DynamicObject) -> (String, String) {
     let metadata = &object.metadata;
-    (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+    (
+        metadata.namespace.clone().unwrap_or_default(),
+        metadata.name.clone().unwrap_or_default(),
+    )
 }
 
 /// An object as JSON with its type, which lists leave out.

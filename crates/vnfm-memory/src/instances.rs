@@ -15,7 +15,10 @@ pub(crate) fn of<'s>(
     tenant: &str,
     id: &str,
 ) -> Result<&'s InstanceRow, StoreError> {
-    let found = state.instances.get(&id.to_owned()).filter(|row| row.record.tenant == tenant);
+    let found = state
+        .instances
+        .get(&id.to_owned())
+        .filter(|row| row.record.tenant == tenant);
     found.ok_or_else(|| absent(WHAT, id))
 }
 
@@ -42,7 +45,11 @@ pub(crate) fn add(
     if package.is_none_or(|package| package.tenant != record.tenant) {
         return Err(absent("VNF package", &record.vnf_pkg_id));
     }
-    let row = InstanceRow { record: Arc::new(record), active_op: None, changed_at: Some(now) };
+    let row = InstanceRow {
+        record: Arc::new(record),
+        active_op: None,
+        changed_at: Some(now),
+    };
     state.instances.put(id, row);
     Ok(())
 }
@@ -54,7 +61,11 @@ pub(crate) fn put(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let id = record.vnf.id.clone();
-    let InstanceRow { record: known, active_op, .. } = of(state, &record.tenant, &id)?;
+    let InstanceRow {
+        record: known,
+        active_op,
+        ..
+    } = of(state, &record.tenant, &id)?;
     if known.version != record.version {
         return Err(StoreError::Changed { what: WHAT, id });
     }
@@ -65,7 +76,14 @@ pub(crate) fn put(
         ..record
     });
     let active_op = active_op.clone();
-    state.instances.put(id, InstanceRow { record: written, active_op, changed_at: Some(now) });
+    state.instances.put(
+        id,
+        InstanceRow {
+            record: written,
+            active_op,
+            changed_at: Some(now),
+        },
+    );
     Ok(())
 }
 
@@ -77,7 +95,11 @@ pub(crate) fn remove(state: &mut State, tenant: &str, id: &str) -> Result<(), St
     }
     if known.record.vnf.instantiation_state == InstantiationState::Instantiated {
         let found = "INSTANTIATED".to_owned();
-        return Err(StoreError::WrongState { what: WHAT, id: id.to_owned(), found });
+        return Err(StoreError::WrongState {
+            what: WHAT,
+            id: id.to_owned(),
+            found,
+        });
     }
     forget(state, id);
     Ok(())
@@ -98,9 +120,14 @@ pub(crate) fn abandon(
     if let Some(op_id) = &of(state, tenant, id)?.active_op {
         return Err(busy(id, op_id));
     }
-    let its = state.ops.iter().filter(|(_, row)| row.record.op.vnf_instance_id == id);
+    let its = state
+        .ops
+        .iter()
+        .filter(|(_, row)| row.record.op.vnf_instance_id == id);
     let its: Vec<_> = its.map(|(op_id, _)| op_id.clone()).collect();
-    state.retiring.remove_if(|(op_id, ..), _| its.contains(op_id));
+    state
+        .retiring
+        .remove_if(|(op_id, ..), _| its.contains(op_id));
     forget(state, id);
     Ok(())
 }
@@ -114,5 +141,8 @@ fn forget(state: &mut State, id: &str) {
 
 /// That an instance has an operation that is not ended.
 pub(crate) fn busy(id: &str, op_id: &str) -> StoreError {
-    StoreError::Busy { instance_id: id.to_owned(), op_id: op_id.to_owned() }
+    StoreError::Busy {
+        instance_id: id.to_owned(),
+        op_id: op_id.to_owned(),
+    }
 }

@@ -15,13 +15,19 @@ const WHAT: &str = "operation";
 
 /// One of a tenant.
 pub(crate) fn of(state: &State, tenant: &str, id: &str) -> Result<Arc<OpRow>, StoreError> {
-    let row = state.ops.share(&id.to_owned()).filter(|row| row.record.tenant == tenant);
+    let row = state
+        .ops
+        .share(&id.to_owned())
+        .filter(|row| row.record.tenant == tenant);
     row.ok_or_else(|| absent(WHAT, id))
 }
 
 /// A record with what is known beside it.
 pub(crate) fn shown(row: &OpRow) -> OpRecord {
-    let mut record = OpRecord { epoch: row.epoch, ..OpRecord::clone(&row.record) };
+    let mut record = OpRecord {
+        epoch: row.epoch,
+        ..OpRecord::clone(&row.record)
+    };
     record.op.cancel_mode = row.cancel;
     record.op.is_cancel_pending = row.cancel.is_some();
     record
@@ -65,14 +71,21 @@ pub(crate) fn put(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let id = record.op.id.clone();
-    let known = state.ops.get(&id).filter(|row| row.record.tenant == record.tenant);
+    let known = state
+        .ops
+        .get(&id)
+        .filter(|row| row.record.tenant == record.tenant);
     let known = known.ok_or_else(|| absent(WHAT, &id))?;
     if known.record.op.operation_state != from {
         return Err(in_state(known, &id));
     }
     let (start, next) = (known.record.op.start_time, record.op.operation_state);
     let instance_id = record.op.vnf_instance_id.clone();
-    let homes = if next.is_final() { vims::homes(state, &instance_id) } else { Vec::new() };
+    let homes = if next.is_final() {
+        vims::homes(state, &instance_id)
+    } else {
+        Vec::new()
+    };
     state.ops.change(&id, |row| {
         row.record = record;
         row.lived.extend(homes);
@@ -86,7 +99,12 @@ pub(crate) fn put(
         state.driven.remove(&(start, id.clone()));
     }
     let is_its = |active: &Option<String>| active.as_ref() == Some(&id);
-    if next.is_final() && state.instances.get(&instance_id).is_some_and(|i| is_its(&i.active_op)) {
+    if next.is_final()
+        && state
+            .instances
+            .get(&instance_id)
+            .is_some_and(|i| is_its(&i.active_op))
+    {
         state.instances.change(&instance_id, |instance| {
             instance.active_op = None;
             instance.changed_at = Some(now);
@@ -97,7 +115,10 @@ pub(crate) fn put(
 
 /// A wish to cancel; a forceful one is not taken back by a graceful one.
 pub(crate) fn cancel(state: &mut State, id: &str, mode: CancelMode) -> Result<(), StoreError> {
-    let known = state.ops.get(&id.to_owned()).ok_or_else(|| absent(WHAT, id))?;
+    let known = state
+        .ops
+        .get(&id.to_owned())
+        .ok_or_else(|| absent(WHAT, id))?;
     if !known.record.op.operation_state.is_driven() {
         return Err(in_state(known, id));
     }
@@ -111,7 +132,11 @@ pub(crate) fn cancel(state: &mut State, id: &str, mode: CancelMode) -> Result<()
 
 fn in_state(known: &OpRow, id: &str) -> StoreError {
     let found = known.record.op.operation_state.as_str().to_owned();
-    StoreError::WrongState { what: WHAT, id: id.to_owned(), found }
+    StoreError::WrongState {
+        what: WHAT,
+        id: id.to_owned(),
+        found,
+    }
 }
 
 /// Takes one that is not ended from whoever drives it; where somebody holds its lease, only with `force`.
@@ -121,10 +146,16 @@ pub(crate) fn fence_off(
     force: bool,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let row = state.ops.get(&op_id.to_owned()).ok_or_else(|| absent(WHAT, op_id))?;
+    let row = state
+        .ops
+        .get(&op_id.to_owned())
+        .ok_or_else(|| absent(WHAT, op_id))?;
     let op = &row.record.op;
     if op.operation_state.is_final() {
-        return Err(StoreError::Changed { what: WHAT, id: op_id.to_owned() });
+        return Err(StoreError::Changed {
+            what: WHAT,
+            id: op_id.to_owned(),
+        });
     }
     let is_free = !op.operation_state.is_driven() || row.lease_until <= now;
     if op.vnf_instance_id != instance_id || !(force || is_free) {
@@ -156,7 +187,9 @@ pub(crate) fn journal(state: &mut State, row: Arc<JournalRow>) -> Result<(), Sto
 pub(crate) fn open_steps(state: &State) -> Vec<OpenStep> {
     let mut open = Vec::new();
     for (op_id, rows) in state.journal.iter() {
-        let Some(op) = state.ops.get(op_id) else { continue };
+        let Some(op) = state.ops.get(op_id) else {
+            continue;
+        };
         let is_driven = op.record.op.operation_state.is_driven();
         let is_open = |row: &&Arc<JournalRow>| {
             let is_begun = matches!(row.status, StepStatus::Started | StepStatus::Undoing);
@@ -188,11 +221,17 @@ pub(crate) fn checkpoint(
 /// Whether the lease of a fence is still its.
 pub(crate) fn is_held(state: &State, fence: &Fence) -> Result<(), StoreError> {
     let row = state.ops.get(&fence.op_id);
-    if row.is_some_and(|row| row.epoch == fence.epoch) { Ok(()) } else { Err(lost(fence)) }
+    if row.is_some_and(|row| row.epoch == fence.epoch) {
+        Ok(())
+    } else {
+        Err(lost(fence))
+    }
 }
 
 fn lost(fence: &Fence) -> StoreError {
-    StoreError::LeaseLost { op_id: fence.op_id.clone() }
+    StoreError::LeaseLost {
+        op_id: fence.op_id.clone(),
+    }
 }
 
 /// Takes `op_id`, or the oldest operation, if it has to be driven and nobody drives it.
@@ -210,7 +249,12 @@ pub(crate) fn claim(
     };
     let id = match op_id {
         Some(id) => is_free(id).then(|| id.to_owned())?,
-        None => state.driven.iter().map(|((_, id), ())| id).find(|id| is_free(id))?.clone(),
+        None => state
+            .driven
+            .iter()
+            .map(|((_, id), ())| id)
+            .find(|id| is_free(id))?
+            .clone(),
     };
     state.ops.change(&id, |row| {
         row.epoch += 1;
@@ -219,7 +263,13 @@ pub(crate) fn claim(
     state.ops.keep();
     let row = state.ops.get(&id)?;
     let tenant = row.record.tenant.clone();
-    Some(Claim { tenant, fence: Fence { epoch: row.epoch, op_id: id } })
+    Some(Claim {
+        tenant,
+        fence: Fence {
+            epoch: row.epoch,
+            op_id: id,
+        },
+    })
 }
 
 /// Keeps the lease, and says how the operation is to be cancelled.
@@ -235,7 +285,9 @@ pub(crate) fn renew(
         return Err(lost(fence));
     }
     let cancel = row.cancel;
-    state.ops.change(&fence.op_id, |row| row.lease_until = until(now, lease));
+    state
+        .ops
+        .change(&fence.op_id, |row| row.lease_until = until(now, lease));
     state.ops.keep();
     Ok(cancel)
 }

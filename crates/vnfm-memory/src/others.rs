@@ -16,7 +16,10 @@ const AUDIT: &str = "audit";
 /// A new package.
 pub(crate) fn add_package(state: &mut State, record: PackageRecord) -> Result<(), StoreError> {
     if state.packages.get(&record.info.id).is_some() {
-        return Err(StoreError::Exists { what: PACKAGE, id: record.info.id });
+        return Err(StoreError::Exists {
+            what: PACKAGE,
+            id: record.info.id,
+        });
     }
     has_its_vnfd_alone(state, &record)?;
     state.packages.put(record.info.id.clone(), record);
@@ -33,14 +36,22 @@ pub(crate) fn put_package(state: &mut State, record: PackageRecord) -> Result<()
 
 /// No other package of the tenant has the VNFD.
 fn has_its_vnfd_alone(state: &State, record: &PackageRecord) -> Result<(), StoreError> {
-    let Some(vnfd_id) = &record.info.vnfd_id else { return Ok(()) };
-    let mut others = state.packages.iter().filter(|(id, _)| **id != record.info.id);
+    let Some(vnfd_id) = &record.info.vnfd_id else {
+        return Ok(());
+    };
+    let mut others = state
+        .packages
+        .iter()
+        .filter(|(id, _)| **id != record.info.id);
     let is_same = |(_, other): (&String, &PackageRecord)| {
         other.tenant == record.tenant && other.info.vnfd_id.as_ref() == Some(vnfd_id)
     };
     if others.any(is_same) {
         let id = vnfd_id.clone();
-        return Err(StoreError::Exists { what: "VNF package with VNFD", id });
+        return Err(StoreError::Exists {
+            what: "VNF package with VNFD",
+            id,
+        });
     }
     Ok(())
 }
@@ -51,7 +62,10 @@ pub(crate) fn package<'s>(
     tenant: &str,
     id: &str,
 ) -> Result<&'s PackageRecord, StoreError> {
-    let found = state.packages.get(&id.to_owned()).filter(|record| record.tenant == tenant);
+    let found = state
+        .packages
+        .get(&id.to_owned())
+        .filter(|record| record.tenant == tenant);
     found.ok_or_else(|| absent(PACKAGE, id))
 }
 
@@ -59,25 +73,40 @@ pub(crate) fn package<'s>(
 pub(crate) fn shown_package(state: &State, record: &PackageRecord) -> PackageRecord {
     let mut record = record.clone();
     let id = &record.info.id;
-    let is_used = state.instances.iter().any(|(_, instance)| instance.record.vnf_pkg_id == *id);
-    record.info.usage_state =
-        if is_used { PackageUsageState::InUse } else { PackageUsageState::NotInUse };
+    let is_used = state
+        .instances
+        .iter()
+        .any(|(_, instance)| instance.record.vnf_pkg_id == *id);
+    record.info.usage_state = if is_used {
+        PackageUsageState::InUse
+    } else {
+        PackageUsageState::NotInUse
+    };
     record
 }
 
 /// The same as a list has it: without what is secret.
 pub(crate) fn listed_package(state: &State, record: &PackageRecord) -> PackageRecord {
-    PackageRecord { fetching: SecretJson::default(), ..shown_package(state, record) }
+    PackageRecord {
+        fetching: SecretJson::default(),
+        ..shown_package(state, record)
+    }
 }
 
 /// Removes a package that no instance was made from.
 pub(crate) fn remove_package(state: &mut State, tenant: &str, id: &str) -> Result<(), StoreError> {
     package(state, tenant, id)?;
-    let made = state.instances.iter().filter(|(_, instance)| instance.record.vnf_pkg_id == id);
+    let made = state
+        .instances
+        .iter()
+        .filter(|(_, instance)| instance.record.vnf_pkg_id == id);
     let users: BTreeMap<_, _> = made
         .map(|(of, instance)| {
             let record = &instance.record;
-            (of.clone(), (record.tenant.clone(), record.vnf.vnf_instance_name.clone()))
+            (
+                of.clone(),
+                (record.tenant.clone(), record.vnf.vnf_instance_name.clone()),
+            )
         })
         .collect();
     if !users.is_empty() {
@@ -92,7 +121,12 @@ pub(crate) fn remove_package(state: &mut State, tenant: &str, id: &str) -> Resul
 pub(crate) fn tell(state: &mut State, row: OutboxRow) {
     let seq = state.next(OUTBOX);
     let tenant = row.tenant.clone();
-    let number = state.event_numbers.get(&tenant).copied().unwrap_or_default() + 1;
+    let number = state
+        .event_numbers
+        .get(&tenant)
+        .copied()
+        .unwrap_or_default()
+        + 1;
     state.event_numbers.put(tenant.clone(), number);
     state.events.put((tenant, number), seq);
     state.outbox.put(seq, OutboxRow { seq, ..row });
@@ -103,17 +137,30 @@ pub(crate) fn tell(state: &mut State, row: OutboxRow) {
 pub(crate) fn subscribe(state: &mut State, record: SubscriptionRecord) -> Result<(), StoreError> {
     let key = (record.tenant.clone(), record.subscription.id.clone());
     if state.subscriptions.get(&key).is_some() {
-        return Err(StoreError::Exists { what: SUBSCRIPTION, id: key.1 });
+        return Err(StoreError::Exists {
+            what: SUBSCRIPTION,
+            id: key.1,
+        });
     }
     let sent = state.last(OUTBOX);
-    state.subscriptions.put(key, SubscriptionRecord { sent, lost: 0, ..record });
+    state.subscriptions.put(
+        key,
+        SubscriptionRecord {
+            sent,
+            lost: 0,
+            ..record
+        },
+    );
     state.news.subscriptions += 1;
     Ok(())
 }
 
 /// Ends one.
 pub(crate) fn unsubscribe(state: &mut State, tenant: &str, id: &str) -> Result<(), StoreError> {
-    if !state.subscriptions.remove(&(tenant.to_owned(), id.to_owned())) {
+    if !state
+        .subscriptions
+        .remove(&(tenant.to_owned(), id.to_owned()))
+    {
         return Err(absent(SUBSCRIPTION, id));
     }
     state.news.subscriptions += 1;
@@ -132,7 +179,11 @@ pub(crate) fn subscription(
 
 /// That nothing up to `seq` is wanted any more; one that is gone wants nothing at all.
 pub(crate) fn sent(state: &mut State, key: &Owned, seq: u64, lost: u64) {
-    if state.subscriptions.get(key).is_some_and(|record| record.sent < seq) {
+    if state
+        .subscriptions
+        .get(key)
+        .is_some_and(|record| record.sent < seq)
+    {
         state.subscriptions.change(key, |record| {
             record.sent = seq;
             record.lost += lost;
@@ -148,7 +199,9 @@ pub(crate) fn audit(state: &mut State, tenant: String, entry: AuditEntry) {
 
 /// What is kept of an instance that was abandoned.
 pub(crate) fn bury(state: &mut State, tenant: String, tombstone: Tombstone) {
-    state.tombstones.put((tenant, tombstone.vnf_instance_id.clone()), tombstone);
+    state
+        .tombstones
+        .put((tenant, tombstone.vnf_instance_id.clone()), tombstone);
 }
 
 /// That nothing of it is left.
@@ -163,7 +216,10 @@ pub(crate) fn forget(state: &mut State, tenant: &str, id: &str) -> Result<(), St
 pub(crate) fn pin(state: &mut State, pin: HostPin, key: String) -> Result<(), StoreError> {
     let known = state.host_keys.get(&pin.at).map(|(_, known)| known);
     if known.is_some_and(|known| !known.is_empty() && *known != key) {
-        return Err(StoreError::Exists { what: "pinned host key of host", id: pin.at.host });
+        return Err(StoreError::Exists {
+            what: "pinned host key of host",
+            id: pin.at.host,
+        });
     }
     state.host_keys.put(pin.at, (pin.instance_id, key));
     Ok(())

@@ -37,9 +37,14 @@ impl MemoryPackages {
         record.info.vnf_product_name = Some(vnfd.product_name.clone());
         record.info.vnf_software_version = Some(vnfd.software_version.clone());
         record.info.vnfd_version = Some(vnfd.descriptor_version.clone());
-        store.write(None, vec![Change::AddPackage(Box::new(record))]).await?;
+        store
+            .write(None, vec![Change::AddPackage(Box::new(record))])
+            .await?;
         let key = (tenant.to_owned(), vnf_pkg_id.to_owned());
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, package);
+        self.0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(key, package);
         Ok(())
     }
 }

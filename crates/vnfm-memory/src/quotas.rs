@@ -5,21 +5,35 @@ use vnfm_core::ports::{Counted, StoreError, Usage};
 
 /// How much a tenant has.
 pub(crate) fn usage(state: &State, tenant: &str) -> Usage {
-    let own = state.instances.iter().filter(|(_, row)| row.record.tenant == tenant);
+    let own = state
+        .instances
+        .iter()
+        .filter(|(_, row)| row.record.tenant == tenant);
     let open = state.ops.iter().filter(|(_, row)| {
         row.record.tenant == tenant && !row.record.op.operation_state.is_final()
     });
-    let packages: Vec<_> =
-        state.packages.iter().filter(|(_, record)| record.tenant == tenant).collect();
-    let sizes = packages.iter().filter_map(|(id, _)| state.package_sizes.get(id));
-    let aside = state.reservations.iter().filter_map(|(_, (whose, what, amount))| {
-        (whose == tenant && *what == Counted::PackageBytes).then_some(amount)
-    });
+    let packages: Vec<_> = state
+        .packages
+        .iter()
+        .filter(|(_, record)| record.tenant == tenant)
+        .collect();
+    let sizes = packages
+        .iter()
+        .filter_map(|(id, _)| state.package_sizes.get(id));
+    let aside = state
+        .reservations
+        .iter()
+        .filter_map(|(_, (whose, what, amount))| {
+            (whose == tenant && *what == Counted::PackageBytes).then_some(amount)
+        });
     let vims = state
         .vims
         .iter()
         .filter(|((whose, _), record)| whose == tenant && record.vim.registered_by.is_none());
-    let subscriptions = state.subscriptions.iter().filter(|((whose, _), _)| whose == tenant);
+    let subscriptions = state
+        .subscriptions
+        .iter()
+        .filter(|((whose, _), _)| whose == tenant);
     let audit = state.audit.iter().filter(|(_, (whose, _))| whose == tenant);
     let audit = audit
         .map(|(_, (_, entry))| serde_json::to_string(entry).map_or(0, |text| text.len() as u64));
@@ -45,5 +59,10 @@ pub(crate) fn within(
     if total <= most {
         return Ok(());
     }
-    Err(StoreError::UsedUp { tenant, what, used: total.saturating_sub(adds), most })
+    Err(StoreError::UsedUp {
+        tenant,
+        what,
+        used: total.saturating_sub(adds),
+        most,
+    })
 }

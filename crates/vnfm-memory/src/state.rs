@@ -141,20 +141,26 @@ impl State {
             Change::AddOp(record) => ops::add(self, *record, now),
             Change::PutOp { record, from } => ops::put(self, record, from, now),
             Change::Cancel { op_id, mode } => ops::cancel(self, &op_id, mode),
-            Change::FenceOff { instance_id, op_id, force } => {
-                ops::fence_off(self, (&instance_id, &op_id), force, now)
-            }
+            Change::FenceOff {
+                instance_id,
+                op_id,
+                force,
+            } => ops::fence_off(self, (&instance_id, &op_id), force, now),
             Change::Journal(row) => ops::journal(self, row),
             Change::LeftInOrder { process, op_id } => {
                 self.left.put((process, op_id.unwrap_or_default()), ());
                 Ok(())
             }
-            Change::Checkpoint { op_id, step, key, value } => {
-                ops::checkpoint(self, (op_id, step, key), value)
-            }
+            Change::Checkpoint {
+                op_id,
+                step,
+                key,
+                value,
+            } => ops::checkpoint(self, (op_id, step, key), value),
             Change::ForgetCheckpoints { op_id, step } => {
                 let first = (op_id.clone(), step.clone(), String::new());
-                self.checkpoints.remove_from(first, |(op, of, _)| *op == op_id && *of == step);
+                self.checkpoints
+                    .remove_from(first, |(op, of, _)| *op == op_id && *of == step);
                 Ok(())
             }
             other => self.apply_to_others(other),
@@ -171,9 +177,11 @@ impl State {
                 vims::remove_uses(self, &instance_id);
                 Ok(())
             }
-            Change::Retire { tenant, instance_id, op_id } => {
-                vims::retire(self, &tenant, &instance_id, &op_id)
-            }
+            Change::Retire {
+                tenant,
+                instance_id,
+                op_id,
+            } => vims::retire(self, &tenant, &instance_id, &op_id),
             Change::Unretire { op_id } => {
                 let first = (op_id.clone(), String::new(), String::new());
                 self.retiring.remove_from(first, |(op, ..)| *op == op_id);
@@ -188,7 +196,12 @@ impl State {
             }
             Change::AddSubscription(record) => others::subscribe(self, *record),
             Change::RemoveSubscription { tenant, id } => others::unsubscribe(self, &tenant, &id),
-            Change::Sent { tenant, id, seq, lost } => {
+            Change::Sent {
+                tenant,
+                id,
+                seq,
+                lost,
+            } => {
                 others::sent(self, &(tenant, id), seq, lost);
                 Ok(())
             }
@@ -200,10 +213,18 @@ impl State {
                 others::bury(self, tenant, *tombstone);
                 Ok(())
             }
-            Change::Forget { tenant, instance_id } => others::forget(self, &tenant, &instance_id),
+            Change::Forget {
+                tenant,
+                instance_id,
+            } => others::forget(self, &tenant, &instance_id),
             Change::PinHostKey { pin, key } => others::pin(self, *pin, key),
             Change::ForgetHostKey(host) => others::unpin(self, host),
-            Change::Reserve { tenant, id, what, amount } => {
+            Change::Reserve {
+                tenant,
+                id,
+                what,
+                amount,
+            } => {
                 self.reservations.put(id, (tenant, what, amount));
                 Ok(())
             }
@@ -216,17 +237,25 @@ impl State {
                 self.package_sizes.put(id, bytes);
                 Ok(())
             }
-            Change::Within { tenant, what, most, adds } => {
-                quotas::within(self, tenant, what, (most, adds))
-            }
-            other => Err(StoreError::Broken(format!("this store does not know {other:?}"))),
+            Change::Within {
+                tenant,
+                what,
+                most,
+                adds,
+            } => quotas::within(self, tenant, what, (most, adds)),
+            other => Err(StoreError::Broken(format!(
+                "this store does not know {other:?}"
+            ))),
         }
     }
 }
 
 /// That there is no such row.
 pub(crate) fn absent(what: &'static str, id: &str) -> StoreError {
-    StoreError::NotFound { what, id: id.to_owned() }
+    StoreError::NotFound {
+        what,
+        id: id.to_owned(),
+    }
 }
 
 /// That something is used by instances, which are told as `name (id)`; of another tenant's nothing is told.
@@ -240,5 +269,9 @@ pub(crate) fn in_use(
         Some(name) => format!("{name} ({id})"),
         None => id.clone(),
     });
-    StoreError::InUse { what, id: id.to_owned(), by: told.collect() }
+    StoreError::InUse {
+        what,
+        id: id.to_owned(),
+        by: told.collect(),
+    }
 }

@@ -48,14 +48,27 @@ impl MemoryStore {
             row.record.op.operation_state.is_final() && row.record.op.start_time < time
         });
         state.outbox.remove_if(|_, row| row.at < time);
-        let State { ops, journal, checkpoints, logs, outbox, events, .. } = &mut *state;
+        let State {
+            ops,
+            journal,
+            checkpoints,
+            logs,
+            outbox,
+            events,
+            ..
+        } = &mut *state;
         events.remove_if(|_, seq| outbox.get(seq).is_none());
         journal.remove_if(|op_id, _| ops.get(op_id).is_none());
         checkpoints.remove_if(|(op_id, ..), _| ops.get(op_id).is_none());
         logs.retain(|op_id, _| ops.get(op_id).is_some());
         let gone = (before.0 - ops.len(), before.1 - outbox.len());
-        let no_more =
-            (ops.keep(), journal.keep(), checkpoints.keep(), outbox.keep(), events.keep());
+        let no_more = (
+            ops.keep(),
+            journal.keep(),
+            checkpoints.keep(),
+            outbox.keep(),
+            events.keep(),
+        );
         drop(state);
         drop(no_more);
         gone
@@ -93,7 +106,12 @@ impl Store for MemoryStore {
         lease: Duration,
         op_id: Option<&str>,
     ) -> Result<Option<Claim>, StoreError> {
-        Ok(ops::claim(&mut self.state(), owner, (lease, self.clock.now()), op_id))
+        Ok(ops::claim(
+            &mut self.state(),
+            owner,
+            (lease, self.clock.now()),
+            op_id,
+        ))
     }
 
     async fn renew(
@@ -123,9 +141,15 @@ impl Store for MemoryStore {
         let is_seen = |id: &str| vims::is_seen(&state, &query.sight, id);
         let own = state.instances.iter();
         let own = own.filter(|(id, row)| row.record.tenant == tenant && is_seen(id));
-        let unsealed =
-            |row: &InstanceRow| InstanceRecord { deployment: None, ..instances::shown(row) };
-        Ok(page(query, own.map(|(id, row)| (id, unsealed(row))), |record| &record.vnf))
+        let unsealed = |row: &InstanceRow| InstanceRecord {
+            deployment: None,
+            ..instances::shown(row)
+        };
+        Ok(page(
+            query,
+            own.map(|(id, row)| (id, unsealed(row))),
+            |record| &record.vnf,
+        ))
     }
 
     async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
@@ -176,7 +200,10 @@ impl Store for MemoryStore {
 
     async fn vims(&self, tenant: &str) -> Result<Vec<VimRecord>, StoreError> {
         let state = self.state();
-        let seen = state.vims.iter().filter(|((of, _), record)| of == tenant || record.vim.shared);
+        let seen = state
+            .vims
+            .iter()
+            .filter(|((of, _), record)| of == tenant || record.vim.shared);
         let mut seen: Vec<_> = seen.map(|(_, record)| record.clone()).collect();
         seen.sort_by(|a, b| (&a.vim.name, &a.tenant).cmp(&(&b.vim.name, &b.tenant)));
         Ok(seen)
@@ -245,10 +272,15 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<OutboxRow>, StoreError> {
         let state = self.state();
-        let own = state.events.range((tenant.to_owned(), after.saturating_add(1))..);
+        let own = state
+            .events
+            .range((tenant.to_owned(), after.saturating_add(1))..);
         let own = own.take_while(|((whose, _), _)| whose == tenant);
         let rows = own.filter_map(|((_, seq), row)| {
-            Some(OutboxRow { seq: *seq, ..state.outbox.get(row)?.clone() })
+            Some(OutboxRow {
+                seq: *seq,
+                ..state.outbox.get(row)?.clone()
+            })
         });
         Ok(rows.take(limit).collect())
     }
@@ -267,13 +299,24 @@ impl Store for MemoryStore {
         let own = state.subscriptions.iter();
         let own = own.filter(|((of, _), record)| of == tenant && is_seen(&record.sight));
         let unsealed = own.map(|((_, id), record)| {
-            (id, SubscriptionRecord { authentication: SecretJson::default(), ..record.clone() })
+            (
+                id,
+                SubscriptionRecord {
+                    authentication: SecretJson::default(),
+                    ..record.clone()
+                },
+            )
         });
         Ok(page(query, unsealed, |record| &record.subscription))
     }
 
     async fn subscribers(&self) -> Result<Vec<SubscriptionRecord>, StoreError> {
-        Ok(self.state().subscriptions.iter().map(|(_, record)| record.clone()).collect())
+        Ok(self
+            .state()
+            .subscriptions
+            .iter()
+            .map(|(_, record)| record.clone())
+            .collect())
     }
 
     async fn news(&self, seen: News) -> News {
@@ -294,8 +337,13 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError> {
         let state = self.state();
-        let entries = state.audit.range(after.saturating_add(1)..).map(|(_, entry)| entry);
-        let own = entries.filter(|(of, _)| of == tenant).map(|(_, entry)| entry.clone());
+        let entries = state
+            .audit
+            .range(after.saturating_add(1)..)
+            .map(|(_, entry)| entry);
+        let own = entries
+            .filter(|(of, _)| of == tenant)
+            .map(|(_, entry)| entry.clone());
         Ok(own.take(most(limit)).collect())
     }
 
@@ -321,7 +369,10 @@ impl Store for MemoryStore {
 
     async fn host_key(&self, pin: &HostPin) -> Result<Option<PinnedKey>, StoreError> {
         let state = self.state();
-        let known = state.host_keys.get(&pin.at).filter(|(_, key)| !key.is_empty());
+        let known = state
+            .host_keys
+            .get(&pin.at)
+            .filter(|(_, key)| !key.is_empty());
         Ok(known.cloned().map(|(instance_id, key)| PinnedKey {
             at: pin.at.clone(),
             instance_id,
@@ -354,7 +405,10 @@ fn page<'s, R, D: Serialize + 's>(
             || serde_json::to_value(document(record)).is_ok_and(|shown| query.filter.holds(&shown))
     };
     let found = records.filter(|(id, record)| is_after(id) && fits(record));
-    found.map(|(_, record)| record).take(most(query.limit)).collect()
+    found
+        .map(|(_, record)| record)
+        .take(most(query.limit))
+        .collect()
 }
 
 /// A limit; 0 is none.
@@ -372,5 +426,10 @@ fn cut(mut line: LogLine) -> LogLine {
 
 /// An operation as lists hold it.
 fn without_secrets(record: OpRecord) -> OpRecord {
-    OpRecord { request: SecretJson::default(), before: None, target: None, ..record }
+    OpRecord {
+        request: SecretJson::default(),
+        before: None,
+        target: None,
+        ..record
+    }
 }

@@ -17,7 +17,10 @@ pub(crate) struct Table<K, V> {
 
 impl<K, V> Default for Table<K, V> {
     fn default() -> Self {
-        Self { rows: BTreeMap::new(), before: Vec::new() }
+        Self {
+            rows: BTreeMap::new(),
+            before: Vec::new(),
+        }
     }
 }
 
@@ -55,7 +58,9 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
 
     /// Changes a row; false where there is none.
     pub(crate) fn change(&mut self, key: &K, change: impl FnOnce(&mut V)) -> bool {
-        let Some(known) = self.rows.get_mut(key) else { return false };
+        let Some(known) = self.rows.get_mut(key) else {
+            return false;
+        };
         self.before.push((key.clone(), Some(known.clone())));
         change(Arc::make_mut(known));
         true
@@ -63,7 +68,9 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
 
     /// Removes a row; false where there is none.
     pub(crate) fn remove(&mut self, key: &K) -> bool {
-        let Some((key, before)) = self.rows.remove_entry(key) else { return false };
+        let Some((key, before)) = self.rows.remove_entry(key) else {
+            return false;
+        };
         self.before.push((key, Some(before)));
         true
     }
@@ -76,7 +83,11 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
 
     /// Removes the rows from a key on as long as their keys are so.
     pub(crate) fn remove_from(&mut self, first: K, is_so: impl Fn(&K) -> bool) {
-        let so = self.rows.range(first..).map(|(key, _)| key).take_while(|key| is_so(key));
+        let so = self
+            .rows
+            .range(first..)
+            .map(|(key, _)| key)
+            .take_while(|key| is_so(key));
         let keys: Vec<_> = so.cloned().collect();
         for key in keys {
             self.remove(&key);
@@ -118,7 +129,10 @@ mod tests {
         table.remove_from(2, |key| *key < 4);
         assert_eq!(table.iter().count(), 0);
         table.put_back();
-        assert_eq!(table.iter().collect::<Vec<_>>(), [(&1, &"one"), (&2, &"two")]);
+        assert_eq!(
+            table.iter().collect::<Vec<_>>(),
+            [(&1, &"one"), (&2, &"two")]
+        );
         assert!(!table.change(&9, |_| ()) && !table.remove(&9));
     }
 }

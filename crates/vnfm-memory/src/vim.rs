@@ -47,19 +47,28 @@ impl MemoryVim {
     /// The same, where a login needs this as `accessInfo.password`.
     #[must_use]
     pub fn with_password(self, password: &str) -> Self {
-        Self { password: Some(password.to_owned()), ..self }
+        Self {
+            password: Some(password.to_owned()),
+            ..self
+        }
     }
 
     /// The same, where each call takes so long.
     #[must_use]
     pub fn taking(self, time: Duration, clock: Arc<dyn Clock>) -> Self {
-        Self { takes: Some((clock, time)), ..self }
+        Self {
+            takes: Some((clock, time)),
+            ..self
+        }
     }
 
     /// What there is: the ids of all VNFCs.
     pub fn vnfcs(&self) -> Vec<String> {
         let made = self.made();
-        made.values().flat_map(|made| &made.vnfcs).map(|(id, _)| id.clone()).collect()
+        made.values()
+            .flat_map(|made| &made.vnfcs)
+            .map(|(id, _)| id.clone())
+            .collect()
     }
 
     fn made(&self) -> MutexGuard<'_, BTreeMap<String, Made>> {
@@ -73,13 +82,21 @@ impl MemoryVim {
             clock.sleep(*time).await;
         }
         let login = vim.connection().await?;
-        let said = login.info.access_info.get("password").and_then(Value::as_str);
+        let said = login
+            .info
+            .access_info
+            .get("password")
+            .and_then(Value::as_str);
         let is_known = self.password.is_none() || said == self.password.as_deref();
         turn.ended(is_known);
         if is_known {
             return Ok(());
         }
-        Err(PortError::new(&LOGIN, format!("log in at `{}`", vim.name()), "it is another password"))
+        Err(PortError::new(
+            &LOGIN,
+            format!("log in at `{}`", vim.name()),
+            "it is another password",
+        ))
     }
 
     fn told(&self, vim: &dyn Vim, ownership: &Ownership) -> Allocated {
@@ -96,9 +113,20 @@ impl MemoryVim {
             },
             ..VnfcResourceInfo::default()
         };
-        let vnfc_resource_info = its.into_iter().flat_map(|made| &made.vnfcs).map(info).collect();
-        let inventory = Inventory { vnfc_resource_info, ..Inventory::default() };
-        Allocated { handle: json!(ownership.instance_id), inventory, ..Allocated::default() }
+        let vnfc_resource_info = its
+            .into_iter()
+            .flat_map(|made| &made.vnfcs)
+            .map(info)
+            .collect();
+        let inventory = Inventory {
+            vnfc_resource_info,
+            ..Inventory::default()
+        };
+        Allocated {
+            handle: json!(ownership.instance_id),
+            inventory,
+            ..Allocated::default()
+        }
     }
 }
 
@@ -108,7 +136,11 @@ fn wanted(what: &Allocation) -> Result<Vec<String>, PortError> {
     let id = &what.deployment.flavour_id;
     let flavour = what.package.vnfd().flavours.get(id.as_str());
     let flavour = flavour.ok_or_else(|| lacks(format!("the VNFD has no flavour `{id}`")))?;
-    let each = |vdu: &String| (0..what.deployment.instances_of(vdu)).map(|_| vdu.clone()).collect();
+    let each = |vdu: &String| {
+        (0..what.deployment.instances_of(vdu))
+            .map(|_| vdu.clone())
+            .collect()
+    };
     Ok(flavour.vdus.keys().flat_map::<Vec<_>, _>(each).collect())
 }
 
@@ -152,10 +184,12 @@ impl InfraDriver for MemoryVim {
     ) -> Result<Allocated, PortError> {
         self.called(cx.vim).await?;
         let (wanted, whose) = (wanted(what)?, cx.ownership);
-        self.made().entry(whose.instance_id.clone()).or_insert_with(|| Made {
-            installation_id: whose.installation_id.clone(),
-            vnfcs: wanted.into_iter().map(vnfc).collect(),
-        });
+        self.made()
+            .entry(whose.instance_id.clone())
+            .or_insert_with(|| Made {
+                installation_id: whose.installation_id.clone(),
+                vnfcs: wanted.into_iter().map(vnfc).collect(),
+            });
         Ok(self.told(cx.vim, whose))
     }
 
@@ -210,7 +244,9 @@ impl InfraDriver for MemoryVim {
     ) -> Result<Vec<OwnedResource>, PortError> {
         self.called(vim).await?;
         let made = self.made();
-        let ours = made.iter().filter(|(_, made)| made.installation_id == installation_id);
+        let ours = made
+            .iter()
+            .filter(|(_, made)| made.installation_id == installation_id);
         let each = ours.flat_map(|(instance_id, made)| {
             made.vnfcs.iter().map(move |(id, vdu)| OwnedResource {
                 kind: "Vnfc".to_owned(),

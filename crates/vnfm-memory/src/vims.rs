@@ -16,10 +16,16 @@ type Users = BTreeMap<String, (String, Option<String>)>;
 pub(crate) fn add(state: &mut State, record: VimRecord) -> Result<(), StoreError> {
     let key = (record.tenant.clone(), record.vim.id.clone());
     if state.vims.get(&key).is_some() {
-        return Err(StoreError::Exists { what: WHAT, id: key.1 });
+        return Err(StoreError::Exists {
+            what: WHAT,
+            id: key.1,
+        });
     }
     if is_named(state, &record) {
-        return Err(StoreError::Exists { what: WHAT, id: record.vim.name });
+        return Err(StoreError::Exists {
+            what: WHAT,
+            id: record.vim.name,
+        });
     }
     state.vims.put(key, record);
     Ok(())
@@ -37,7 +43,10 @@ pub(crate) fn put(state: &mut State, record: VimRecord) -> Result<(), StoreError
     let key = (record.tenant.clone(), record.vim.id.clone());
     let known = state.vims.get(&key).ok_or_else(|| absent(WHAT, &key.1))?;
     if known.version != record.version {
-        return Err(StoreError::Changed { what: WHAT, id: key.1 });
+        return Err(StoreError::Changed {
+            what: WHAT,
+            id: key.1,
+        });
     }
     if known.vim.shared && !record.vim.shared {
         let others = users(state, |use_| use_.vim_id == key.1 && use_.tenant != key.0);
@@ -46,9 +55,18 @@ pub(crate) fn put(state: &mut State, record: VimRecord) -> Result<(), StoreError
         }
     }
     if is_named(state, &record) {
-        return Err(StoreError::Exists { what: WHAT, id: record.vim.name });
+        return Err(StoreError::Exists {
+            what: WHAT,
+            id: record.vim.name,
+        });
     }
-    state.vims.put(key, VimRecord { version: record.version + 1, ..record });
+    state.vims.put(
+        key,
+        VimRecord {
+            version: record.version + 1,
+            ..record
+        },
+    );
     Ok(())
 }
 
@@ -60,7 +78,9 @@ pub(crate) fn remove(
     force: bool,
 ) -> Result<(), StoreError> {
     let key = (tenant.to_owned(), id.to_owned());
-    let Some(known) = state.vims.get(&key) else { return Ok(()) };
+    let Some(known) = state.vims.get(&key) else {
+        return Ok(());
+    };
     let is_its =
         |use_: &Lives<'_>| use_.vim_id == id && (use_.tenant == tenant || known.vim.shared);
     let users = users(state, is_its);
@@ -79,7 +99,8 @@ fn visible<'s>(state: &'s State, tenant: &str, id: &str) -> Option<&'s VimRecord
     let own = state.vims.get(&(tenant.to_owned(), id.to_owned()));
     own.or_else(|| {
         let mut all = state.vims.iter();
-        all.find(|((_, of), record)| of == id && record.vim.shared).map(|(_, record)| record)
+        all.find(|((_, of), record)| of == id && record.vim.shared)
+            .map(|(_, record)| record)
     })
 }
 
@@ -89,20 +110,31 @@ pub(crate) fn named(
     tenant: &str,
     id_or_name: &str,
 ) -> Result<Arc<VimRecord>, StoreError> {
-    if let Some(own) = state.vims.share(&(tenant.to_owned(), id_or_name.to_owned())) {
+    if let Some(own) = state
+        .vims
+        .share(&(tenant.to_owned(), id_or_name.to_owned()))
+    {
         return Ok(own);
     }
     let meant = state.vims.iter().filter(|((of, id), record)| {
         (of == tenant || record.vim.shared) && (id == id_or_name || record.vim.name == id_or_name)
     });
     let first = meant.min_by_key(|((of, id), _)| (of != tenant, id != id_or_name, of));
-    first.and_then(|(key, _)| state.vims.share(key)).ok_or_else(|| absent(WHAT, id_or_name))
+    first
+        .and_then(|(key, _)| state.vims.share(key))
+        .ok_or_else(|| absent(WHAT, id_or_name))
 }
 
 /// That an instance lives on a VIM, unless the cluster behind it is being taken away. Where nobody says which cluster
 /// that is, the registry does.
 pub(crate) fn add_use(state: &mut State, lives_on: Use) -> Result<(), StoreError> {
-    let Use { tenant, instance_id, vim_id, identity, namespace } = lives_on;
+    let Use {
+        tenant,
+        instance_id,
+        vim_id,
+        identity,
+        namespace,
+    } = lives_on;
     let vim_id = vim_id.unwrap_or_default();
     let known = visible(state, &tenant, &vim_id);
     if !vim_id.is_empty() && known.is_none() {
@@ -115,9 +147,13 @@ pub(crate) fn add_use(state: &mut State, lives_on: Use) -> Result<(), StoreError
         return Err(StoreError::Retiring { vim, op_id });
     }
     if !identity.is_empty() {
-        state.uses.remove(&(instance_id.clone(), vim_id.clone(), String::new()));
+        state
+            .uses
+            .remove(&(instance_id.clone(), vim_id.clone(), String::new()));
     }
-    state.uses.put((instance_id, vim_id, identity), (tenant, namespace));
+    state
+        .uses
+        .put((instance_id, vim_id, identity), (tenant, namespace));
     Ok(())
 }
 
@@ -129,7 +165,9 @@ pub(crate) fn remove_uses(state: &mut State, instance_id: &str) {
         state.ops.change(&op_id, |row| row.lived.extend(homes));
     }
     let first = (instance_id.to_owned(), String::new(), String::new());
-    state.uses.remove_from(first, |(instance, ..)| instance == instance_id);
+    state
+        .uses
+        .remove_from(first, |(instance, ..)| instance == instance_id);
 }
 
 /// The operation that takes away a VIM, or the cluster behind it; of several one of the tenant.
@@ -176,7 +214,12 @@ fn registered<'s>(
     let of_it = move |record: &&VimRecord| {
         record.tenant == tenant && record.vim.registered_by.as_deref() == Some(instance_id)
     };
-    let all: Vec<_> = state.vims.iter().map(|(_, record)| record).filter(of_it).collect();
+    let all: Vec<_> = state
+        .vims
+        .iter()
+        .map(|(_, record)| record)
+        .filter(of_it)
+        .collect();
     all.into_iter()
 }
 
@@ -188,14 +231,20 @@ pub(crate) fn users_of_instance(state: &State, tenant: &str, instance_id: &str) 
     }
     let on = |use_: &Lives<'_>, vim: &VimRecord| {
         let is_the_vim = vim.vim.id == use_.vim_id && (vim.tenant == use_.tenant || vim.vim.shared);
-        let lived_on = state.vims.get(&(use_.tenant.to_owned(), use_.vim_id.to_owned()));
+        let lived_on = state
+            .vims
+            .get(&(use_.tenant.to_owned(), use_.vim_id.to_owned()));
         let behind = lived_on.and_then(|record| record.vim.identity.as_deref());
-        let Some(identity) = vim.vim.identity.as_deref() else { return is_the_vim };
+        let Some(identity) = vim.vim.identity.as_deref() else {
+            return is_the_vim;
+        };
         is_the_vim
             || (!use_.identity.is_empty() && use_.identity == identity)
             || behind == Some(identity)
     };
-    users(state, |use_| use_.instance_id != instance_id && its.iter().any(|vim| on(use_, vim)))
+    users(state, |use_| {
+        use_.instance_id != instance_id && its.iter().any(|vim| on(use_, vim))
+    })
 }
 
 /// That an instance lives somewhere.
@@ -208,13 +257,15 @@ struct Lives<'s> {
 }
 
 fn lives(state: &State) -> impl Iterator<Item = Lives<'_>> {
-    state.uses.iter().map(|((instance_id, vim_id, identity), (tenant, namespace))| Lives {
-        tenant,
-        instance_id,
-        vim_id,
-        identity,
-        namespace: namespace.as_deref(),
-    })
+    state.uses.iter().map(
+        |((instance_id, vim_id, identity), (tenant, namespace))| Lives {
+            tenant,
+            instance_id,
+            vim_id,
+            identity,
+            namespace: namespace.as_deref(),
+        },
+    )
 }
 
 /// Whether an operation is seen: its instance is, and so is where that lived while it ran.
@@ -228,15 +279,23 @@ pub(crate) fn is_seen(state: &State, sight: &Sight, instance_id: &str) -> bool {
     if sight.is_whole() {
         return true;
     }
-    let Some(row) = state.instances.get(&instance_id.to_owned()) else { return false };
-    let about = About { lives: Some(homes(state, instance_id)), ..About::from(&row.record.vnf) };
+    let Some(row) = state.instances.get(&instance_id.to_owned()) else {
+        return false;
+    };
+    let about = About {
+        lives: Some(homes(state, instance_id)),
+        ..About::from(&row.record.vnf)
+    };
     sight.sees(&about)
 }
 
 /// Where an instance lives.
 pub(crate) fn homes(state: &State, instance_id: &str) -> Vec<Home> {
     let first = (instance_id.to_owned(), String::new(), String::new());
-    let own = state.uses.range(first..).take_while(|((of, ..), _)| of == instance_id);
+    let own = state
+        .uses
+        .range(first..)
+        .take_while(|((of, ..), _)| of == instance_id);
     own.map(|((_, vim_id, _), (_, namespace))| Home {
         vim_id: vim_id.clone(),
         namespace: namespace.clone(),

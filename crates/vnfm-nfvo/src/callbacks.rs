@@ -73,9 +73,16 @@ impl Callbacks {
             Client::new(to.clone(), Policy::CALLBACK.taking(time), tls, None)
                 .map_err(|why| PortError::new(&UNREACHABLE, "make a client for callbacks", why))
         };
-        let plain = client(&Tls { certificate: None, ..tls.clone() })?;
+        let plain = client(&Tls {
+            certificate: None,
+            ..tls.clone()
+        })?;
         let certified = tls.certificate.as_ref().map(|_| client(tls)).transpose()?;
-        Ok(Self { plain, certified, logins: Logins::new(clock) })
+        Ok(Self {
+            plain,
+            certified,
+            logins: Logins::new(clock),
+        })
     }
 
     async fn call(
@@ -84,7 +91,11 @@ impl Callbacks {
         callback: &Callback<'_>,
         body: Option<&Value>,
     ) -> Result<(), PortError> {
-        let Callback { uri, login, edition } = *callback;
+        let Callback {
+            uri,
+            login,
+            edition,
+        } = *callback;
         let wants_certificate =
             login.is_some_and(|login| login.auth_type.contains(&AuthType::TlsCert));
         let certified = self.certified.as_ref().filter(|_| wants_certificate);
@@ -115,10 +126,15 @@ fn way(login: &SubscriptionAuthentication) -> Login {
             client_password: oauth2.client_password.clone(),
         });
     }
-    match login.params_basic.as_ref().filter(|_| takes(AuthType::Basic)) {
-        Some(basic) => {
-            Login::Basic { user: basic.user_name.clone(), password: basic.password.clone() }
-        }
+    match login
+        .params_basic
+        .as_ref()
+        .filter(|_| takes(AuthType::Basic))
+    {
+        Some(basic) => Login::Basic {
+            user: basic.user_name.clone(),
+            password: basic.password.clone(),
+        },
         None => Login::None,
     }
 }
@@ -142,7 +158,11 @@ impl Subscribers for Callbacks {
 fn answered(callback: &str, answer: Result<Response, Error>) -> Result<(), PortError> {
     let response = answer.map_err(|error| {
         let why = words(&error);
-        let code = if is_forbidden(&error) { &FORBIDDEN } else { &UNREACHABLE };
+        let code = if is_forbidden(&error) {
+            &FORBIDDEN
+        } else {
+            &UNREACHABLE
+        };
         PortError::new(code, doing(callback), why)
     })?;
     let status = response.status();
@@ -151,7 +171,11 @@ fn answered(callback: &str, answer: Result<Response, Error>) -> Result<(), PortE
     }
     let later = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
     let what = format!("it answers {status}");
-    Err(PortError::new(if later { &FAILING } else { &REFUSES }, doing(callback), what))
+    Err(PortError::new(
+        if later { &FAILING } else { &REFUSES },
+        doing(callback),
+        what,
+    ))
 }
 
 fn doing(callback: &str) -> String {
@@ -191,13 +215,24 @@ mod tests {
             ("http://[::1]:9/x", "::1 is not allowed"),
             ("http://[::ffff:127.0.0.1]:9/x", "is not allowed"),
             ("http://0x7f000001:9/x", "127.0.0.1 is not allowed"),
-            ("http://169.254.169.254/latest", "169.254.169.254 is not allowed"),
+            (
+                "http://169.254.169.254/latest",
+                "169.254.169.254 is not allowed",
+            ),
             ("http://localhost:9/x", "127.0.0.1 is not allowed"),
             ("http://user:hunter2@192.0.2.1/x", "does not belong into"),
         ] {
-            let asked = Callback { uri: callback, login: None, edition: Edition::V2 };
+            let asked = Callback {
+                uri: callback,
+                login: None,
+                edition: Edition::V2,
+            };
             let error = callbacks.test(&asked).await.unwrap_err();
-            assert_eq!(error.name(), "nfvo.callback-forbidden", "{callback}: {error}");
+            assert_eq!(
+                error.name(),
+                "nfvo.callback-forbidden",
+                "{callback}: {error}"
+            );
             assert!(error.to_string().contains(why), "{callback}: {error}");
             assert!(!error.to_string().contains("hunter2"), "{error}");
         }

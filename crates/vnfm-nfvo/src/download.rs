@@ -95,8 +95,16 @@ pub const NOT_WRITTEN: Code = code(
 );
 
 /// All of them, for `docs/errors.md`.
-pub(crate) const CODES: &[&Code] =
-    &[&ADDRESS, &UNREACHABLE, &FAILING, &CUT, &REFUSES, &MALFORMED, &TOO_LARGE, &NOT_WRITTEN];
+pub(crate) const CODES: &[&Code] = &[
+    &ADDRESS,
+    &UNREACHABLE,
+    &FAILING,
+    &CUT,
+    &REFUSES,
+    &MALFORMED,
+    &TOO_LARGE,
+    &NOT_WRITTEN,
+];
 
 /// Requests in a row that bring nothing, before it is given up.
 const IN_VAIN: u32 = 5;
@@ -129,12 +137,20 @@ impl Origin {
         if let Login::Oauth2(credentials) = &login {
             check(&credentials.token_endpoint, "use the token endpoint")?;
         }
-        Ok(Self { url, login, version: None })
+        Ok(Self {
+            url,
+            login,
+            version: None,
+        })
     }
 
     /// A resource of an interface of the standard.
     pub(crate) fn of_interface(url: Url, login: Login, version: &'static str) -> Self {
-        Self { url, login, version: Some(version) }
+        Self {
+            url,
+            login,
+            version: Some(version),
+        }
     }
 
     fn request(&self, client: &Client, to: &Allowed) -> RequestBuilder {
@@ -179,11 +195,19 @@ impl Fetcher {
         let client = Client::new(Destinations::anywhere(), policy, tls, None);
         let client =
             client.map_err(|why| PortError::new(&ADDRESS, "make a client for downloads", why))?;
-        Ok(Self::with(client, Arc::new(Logins::new(clock.clone())), clock))
+        Ok(Self::with(
+            client,
+            Arc::new(Logins::new(clock.clone())),
+            clock,
+        ))
     }
 
     pub(crate) fn with(client: Client, logins: Arc<Logins>, clock: Arc<dyn Clock>) -> Self {
-        Self { client, logins, clock }
+        Self {
+            client,
+            logins,
+            clock,
+        }
     }
 
     /// Fetches a file of at most `most` bytes, whose checksum is known, into `to`; gives its size in bytes.
@@ -286,7 +310,11 @@ enum Trouble {
 
 impl From<PortError> for Trouble {
     fn from(error: PortError) -> Self {
-        if error.is_unavailable() { Self::Again(error) } else { Self::Never(error) }
+        if error.is_unavailable() {
+            Self::Again(error)
+        } else {
+            Self::Never(error)
+        }
     }
 }
 
@@ -315,7 +343,9 @@ struct Part {
 
 impl Part {
     async fn new(path: &Path, most: u64) -> Result<Self, PortError> {
-        let file = File::create(path).await.map_err(|error| unwritten(path, &error))?;
+        let file = File::create(path)
+            .await
+            .map_err(|error| unwritten(path, &error))?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -332,14 +362,24 @@ impl Part {
         let note = tokio::fs::read(note_of(path)).await.ok();
         let note: Option<Note> = note.and_then(|note| serde_json::from_slice(&note).ok());
         let note = note.filter(|note| note.from == from.mark());
-        let tag = note.as_ref().and_then(|note| HeaderValue::from_str(&note.tag).ok());
+        let tag = note
+            .as_ref()
+            .and_then(|note| HeaderValue::from_str(&note.tag).ok());
         let failed = |error: std::io::Error| unwritten(path, &error);
         let mut options = File::options();
         options.write(true).create(true).truncate(tag.is_none());
         let mut file = options.open(path).await.map_err(failed)?;
         let got = file.seek(SeekFrom::End(0)).await.map_err(failed)?;
         let whole = note.and_then(|note| note.whole).filter(|_| tag.is_some());
-        Ok(Self { path: path.to_owned(), file, most, got, whole, tag, has_checksum: false })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            most,
+            got,
+            whole,
+            tag,
+            has_checksum: false,
+        })
     }
 
     /// Notes which version comes, before any of it is written.
@@ -348,7 +388,11 @@ impl Part {
         match self.tag.as_ref().and_then(|tag| tag.to_str().ok()) {
             Some(tag) => {
                 let (from, tag) = (from.mark(), tag.to_owned());
-                let text = serde_json::to_vec(&Note { from, tag, whole: self.whole })?;
+                let text = serde_json::to_vec(&Note {
+                    from,
+                    tag,
+                    whole: self.whole,
+                })?;
                 tokio::fs::write(note, text).await
             }
             None => match tokio::fs::remove_file(note).await {
@@ -405,7 +449,11 @@ impl Part {
     async fn go_on(&mut self, said: Said, from: &Origin) -> Result<(), Trouble> {
         let Some((first, whole)) = said.range else {
             let what = "206 without a `Content-Range` of bytes";
-            return Err(Trouble::Never(PortError::new(&MALFORMED, from.doing(), what)));
+            return Err(Trouble::Never(PortError::new(
+                &MALFORMED,
+                from.doing(),
+                what,
+            )));
         };
         if self.whole.zip(whole).is_some_and(|(ours, its)| ours != its) {
             self.forget().await?;
@@ -413,8 +461,15 @@ impl Part {
             return Err(Trouble::Again(PortError::new(&CUT, from.doing(), what)));
         }
         if first != self.got {
-            let what = format!("asked for what follows byte {}, it sends from {first}", self.got);
-            return Err(Trouble::Never(PortError::new(&MALFORMED, from.doing(), what)));
+            let what = format!(
+                "asked for what follows byte {}, it sends from {first}",
+                self.got
+            );
+            return Err(Trouble::Never(PortError::new(
+                &MALFORMED,
+                from.doing(),
+                what,
+            )));
         }
         self.whole = self.whole.or(whole);
         Ok(())
@@ -437,7 +492,11 @@ impl Part {
             }
             Some(whole) if self.got > whole => {
                 let what = format!("it said {whole} bytes, and {} came", self.got);
-                Err(Trouble::Never(PortError::new(&MALFORMED, from.doing(), what)))
+                Err(Trouble::Never(PortError::new(
+                    &MALFORMED,
+                    from.doing(),
+                    what,
+                )))
             }
             _ => Ok(()),
         }
@@ -450,7 +509,9 @@ impl Part {
             Ok(()) => self.file.rewind().await,
             Err(error) => Err(error),
         };
-        emptied.map(drop).map_err(|error| Trouble::Never(unwritten(&self.path, &error)))
+        emptied
+            .map(drop)
+            .map_err(|error| Trouble::Never(unwritten(&self.path, &error)))
     }
 
     /// It is on the disk; its size.
@@ -460,7 +521,9 @@ impl Part {
             Ok(()) => self.file.sync_all().await,
             Err(error) => Err(error),
         };
-        synced.map_err(|error| unwritten(&self.path, &error)).map(|()| self.got)
+        synced
+            .map_err(|error| unwritten(&self.path, &error))
+            .map(|()| self.got)
     }
 
     fn too_large(&self, from: &Origin) -> PortError {
@@ -477,7 +540,11 @@ fn note_of(file: &Path) -> PathBuf {
 }
 
 fn unwritten(file: &Path, error: &std::io::Error) -> PortError {
-    PortError::new(&NOT_WRITTEN, format!("write `{}`", file.display()), error.to_string())
+    PortError::new(
+        &NOT_WRITTEN,
+        format!("write `{}`", file.display()),
+        error.to_string(),
+    )
 }
 
 #[cfg(test)]
@@ -488,7 +555,11 @@ mod tests {
     fn what_may_let_somebody_in_is_not_shown() {
         let origin = Origin::new("https://a.example/x.csar?sig=hunter2#hunter2", Login::None);
         assert_eq!(origin.unwrap().doing(), "fetch `https://a.example/x.csar`");
-        for wrong in ["x.csar", "file:///etc/passwd", "https://u:hunter2@a.example/x"] {
+        for wrong in [
+            "x.csar",
+            "file:///etc/passwd",
+            "https://u:hunter2@a.example/x",
+        ] {
             let error = Origin::new(wrong, Login::None).unwrap_err();
             assert_eq!(error.name(), "download.address", "{wrong}");
             assert!(!error.to_string().contains("hunter2"), "{error}");

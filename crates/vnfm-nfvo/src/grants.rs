@@ -79,8 +79,14 @@ const MALFORMED: Code = code(
 );
 
 /// All of them, for `docs/errors.md`.
-pub(crate) const CODES: &[&Code] =
-    &[&CONFIGURATION, &UNREACHABLE, &FAILING, &REJECTED, &REFUSES, &MALFORMED];
+pub(crate) const CODES: &[&Code] = &[
+    &CONFIGURATION,
+    &UNREACHABLE,
+    &FAILING,
+    &REJECTED,
+    &REFUSES,
+    &MALFORMED,
+];
 
 /// Where the NFVO is, and who we are there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,16 +153,33 @@ impl Grants {
             Some(body) => self.client.begin(Method::POST, &to).json(body),
             None => self.client.begin(Method::GET, &to),
         };
-        let request = || request().header("version", VERSION).header("accept", "application/json");
+        let request = || {
+            request()
+                .header("version", VERSION)
+                .header("accept", "application/json")
+        };
         let sent = self.logins.send(&self.client, &self.login, request).await?;
-        let doing = if body.is_some() { "ask the NFVO for a grant" } else { "look for a grant" };
+        let doing = if body.is_some() {
+            "ask the NFVO for a grant"
+        } else {
+            "look for a grant"
+        };
         let response = sent.map_err(|error| PortError::new(&UNREACHABLE, doing, words(&error)))?;
         let status = response.status();
-        let (place, after) = (place(response.headers()), self.retry_after(response.headers()));
+        let (place, after) = (
+            place(response.headers()),
+            self.retry_after(response.headers()),
+        );
         let bytes = read_whole(response, self.client.policy()).await;
         let bytes =
             bytes.map_err(|error| PortError::new(unread(&error), doing, error.to_string()))?;
-        Ok(Answer { doing, status, place, after, bytes: bytes.into() })
+        Ok(Answer {
+            doing,
+            status,
+            place,
+            after,
+            bytes: bytes.into(),
+        })
     }
 
     /// `Retry-After` (RFC 9110 10.2.3): seconds, or a date.
@@ -178,7 +201,10 @@ impl Grants {
         let url = self.resource.join(place);
         let url = url.map_err(|_| malformed("202 with a `Location` that is no URL".to_owned()))?;
         if url.origin() != self.resource.origin() {
-            let what = format!("`Location` leads away from the NFVO, to `{}`", shown(url.as_str()));
+            let what = format!(
+                "`Location` leads away from the NFVO, to `{}`",
+                shown(url.as_str())
+            );
             return Err(malformed(what));
         }
         Ok(GrantAnswer::Later(url.to_string(), answer.after))
@@ -188,12 +214,17 @@ impl Grants {
 #[async_trait]
 impl Nfvo for Grants {
     async fn ask(&self, request: &GrantRequest) -> Result<GrantAnswer, PortError> {
-        let below = |link: &Link| Link { href: format!("{}{}", self.root, link.href) };
+        let below = |link: &Link| Link {
+            href: format!("{}{}", self.root, link.href),
+        };
         let links = request.links.as_ref().map(|links| GrantRequestLinks {
             vnf_lcm_op_occ: below(&links.vnf_lcm_op_occ),
             vnf_instance: below(&links.vnf_instance),
         });
-        let request = GrantRequest { links, ..request.clone() };
+        let request = GrantRequest {
+            links,
+            ..request.clone()
+        };
         let answer = self.call(&self.resource, Some(&request)).await?;
         match answer.status {
             StatusCode::CREATED => answer.grant(),
@@ -204,7 +235,9 @@ impl Nfvo for Grants {
 
     async fn look(&self, place: &str) -> Result<GrantAnswer, PortError> {
         // The NFVO may be configured elsewhere by now: what was promised at another server is forgotten.
-        let Some(url) = Url::parse(place).ok().filter(|url| url.origin() == self.resource.origin())
+        let Some(url) = Url::parse(place)
+            .ok()
+            .filter(|url| url.origin() == self.resource.origin())
         else {
             return Ok(GrantAnswer::Forgotten);
         };
@@ -220,7 +253,11 @@ impl Nfvo for Grants {
 
 /// What an answer means that cannot be read to its end.
 pub(crate) fn unread(error: &ReadError) -> &'static Code {
-    if matches!(error, ReadError::Lost(_)) { &UNREACHABLE } else { &MALFORMED }
+    if matches!(error, ReadError::Lost(_)) {
+        &UNREACHABLE
+    } else {
+        &MALFORMED
+    }
 }
 
 fn place(headers: &HeaderMap) -> Option<String> {
@@ -261,9 +298,17 @@ impl Answer {
         } else {
             problem.detail.clone()
         };
-        let error = PortError::new(code, self.doing, format!("the NFVO answers {status}: {words}"));
+        let error = PortError::new(
+            code,
+            self.doing,
+            format!("the NFVO answers {status}: {words}"),
+        );
         let error = error.after(self.after);
-        if status.is_client_error() { error.told(problem) } else { error }
+        if status.is_client_error() {
+            error.told(problem)
+        } else {
+            error
+        }
     }
 
     /// The NFVO's ProblemDetails, as far as it has brought any.
@@ -288,8 +333,9 @@ pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let missing = error.inner().to_string();
-        let missing =
-            missing.strip_prefix("missing field ").and_then(|rest| rest.split('`').nth(1));
+        let missing = missing
+            .strip_prefix("missing field ")
+            .and_then(|rest| rest.split('`').nth(1));
         match (error.path().to_string().as_str(), missing) {
             (".", Some(name)) => name.to_owned(),
             (path, Some(name)) => format!("{path}.{name}"),

@@ -33,10 +33,22 @@ const fn code(
     means: &'static str,
     next: &'static str,
 ) -> vnfm_core::ports::Code {
-    vnfm_core::ports::Code { name, kind, means, next }
+    vnfm_core::ports::Code {
+        name,
+        kind,
+        means,
+        next,
+    }
 }
 
 /// All error codes of this crate, for `docs/errors.md`.
 pub fn codes() -> Vec<&'static vnfm_core::ports::Code> {
-    [callbacks::CODES, download::CODES, grants::CODES, login::CODES, packages::CODES].concat()
+    [
+        callbacks::CODES,
+        download::CODES,
+        grants::CODES,
+        login::CODES,
+        packages::CODES,
+    ]
+    .concat()
 }

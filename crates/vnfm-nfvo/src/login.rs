@@ -98,7 +98,10 @@ pub(crate) struct Logins {
 impl Logins {
     /// Logins without any token yet. Token endpoints lie where the client of a request may call.
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, tokens: Mutex::default() }
+        Self {
+            clock,
+            tokens: Mutex::default(),
+        }
     }
 
     /// Sends what `request` builds, logged in; after a 401 once more with a new token.
@@ -115,13 +118,19 @@ impl Logins {
         let credentials = match login {
             Login::None => return Ok(request().send().await),
             Login::Basic { user, password } => {
-                return Ok(request().basic_auth(user, Some(password.reveal())).send().await);
+                return Ok(request()
+                    .basic_auth(user, Some(password.reveal()))
+                    .send()
+                    .await);
             }
             Login::Oauth2(credentials) => credentials,
         };
         let token = self.token(client, credentials).await?;
         let answer = request().bearer_auth(token.reveal()).send().await;
-        if !answer.as_ref().is_ok_and(|answer| answer.status() == StatusCode::UNAUTHORIZED) {
+        if !answer
+            .as_ref()
+            .is_ok_and(|answer| answer.status() == StatusCode::UNAUTHORIZED)
+        {
             return Ok(answer);
         }
         self.forget(credentials, &token);
@@ -177,14 +186,24 @@ impl Logins {
         let spare = SPARE.min(SignedDuration::from_secs(life / 10));
         let renewed_at = self.clock.now() + SignedDuration::from_secs(life) - spare;
         let value = given.access_token.clone();
-        let token = Token { value, renewed_at, of: of.client_password.clone() };
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner).insert(key(of), token);
+        let token = Token {
+            value,
+            renewed_at,
+            of: of.client_password.clone(),
+        };
+        self.tokens
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(key(of), token);
     }
 
     /// Somebody else may have renewed it meanwhile: that one stays.
     fn forget(&self, of: &ClientCredentials, token: &Secret) {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        if tokens.get(&key(of)).is_some_and(|known| known.value == *token) {
+        if tokens
+            .get(&key(of))
+            .is_some_and(|known| known.value == *token)
+        {
             tokens.remove(&key(of));
         }
     }

@@ -118,7 +118,10 @@ impl OfferedPackage {
         let doing = format!("use the VNF package `{}` of the NFVO", self.id);
         if self.onboarding_state != PackageOnboardingState::Onboarded {
             let state = serde_json::to_value(self.onboarding_state).unwrap_or_default();
-            let what = format!("its onboardingState is {}", state.as_str().unwrap_or_default());
+            let what = format!(
+                "its onboardingState is {}",
+                state.as_str().unwrap_or_default()
+            );
             return Err(PortError::new(&NOT_YET, doing, what).on(self.id.as_str()));
         }
         if self.operational_state == PackageOperationalState::Disabled {
@@ -130,7 +133,13 @@ impl OfferedPackage {
 
     /// The algorithm of its checksum, such as `SHA256`, and the hash in lower case.
     fn stated(&self) -> Result<(String, String), String> {
-        let text = |value: &Value| value.as_str().unwrap_or_default().trim().to_ascii_lowercase();
+        let text = |value: &Value| {
+            value
+                .as_str()
+                .unwrap_or_default()
+                .trim()
+                .to_ascii_lowercase()
+        };
         let (algorithm, hash) = match &self.checksum {
             Value::Null => return Err("`checksum` is missing".to_owned()),
             Value::String(_) => (String::new(), text(&self.checksum)),
@@ -144,7 +153,10 @@ impl OfferedPackage {
             128 => "SHA512",
             _ => "",
         };
-        let named: String = algorithm.chars().filter(char::is_ascii_alphanumeric).collect();
+        let named: String = algorithm
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .collect();
         let named = named.to_ascii_uppercase();
         if !is_hex || by_length.is_empty() || !(named.is_empty() || named == by_length) {
             return Err("`checksum` is no SHA-224, SHA-256, SHA-384 or SHA-512".to_owned());
@@ -183,7 +195,9 @@ impl PackageSource {
             PortError::new(&CONFIGURATION, doing, why)
         };
         let root = format!("{}/vnfpkgm/v2", address.endpoint.trim_end_matches('/'));
-        Destinations::anywhere().check(&root).map_err(|why| wrong(why.to_string()))?;
+        Destinations::anywhere()
+            .check(&root)
+            .map_err(|why| wrong(why.to_string()))?;
         let client = |policy: Policy| {
             let (tls, proxy) = (&address.tls, address.proxy.as_deref());
             Client::new(Destinations::anywhere(), policy, tls, proxy).map_err(wrong)
@@ -282,7 +296,10 @@ impl PackageSource {
         let answer = self.call(Method::POST, url, Some(&body), doing).await?;
         let answer = answer.of(&[StatusCode::CREATED, StatusCode::SEE_OTHER])?;
         if answer.status == StatusCode::SEE_OTHER {
-            let id = answer.place.as_deref().and_then(|place| place.rsplit('/').next());
+            let id = answer
+                .place
+                .as_deref()
+                .and_then(|place| place.rsplit('/').next());
             let id = id.filter(|id| !id.is_empty()).map(ToOwned::to_owned);
             return id.ok_or_else(|| {
                 PortError::new(&MALFORMED, answer.doing.as_str(), "303 without `Location`")
@@ -322,13 +339,20 @@ impl PackageSource {
             let mut url = self.url("subscriptions", &doing)?;
             push(&mut url, &[&one.id]);
             let answer = self.call(Method::DELETE, url, None, doing).await?;
-            answer.of(&[StatusCode::NO_CONTENT, StatusCode::OK, StatusCode::NOT_FOUND])?;
+            answer.of(&[
+                StatusCode::NO_CONTENT,
+                StatusCode::OK,
+                StatusCode::NOT_FOUND,
+            ])?;
         }
         Ok(())
     }
 
     fn url(&self, resource: &str, doing: &str) -> Result<Url, PortError> {
-        let url = self.client.destinations().check(&format!("{}/{resource}", self.root));
+        let url = self
+            .client
+            .destinations()
+            .check(&format!("{}/{resource}", self.root));
         url.map_err(|why| PortError::new(&CONFIGURATION, doing, why.to_string()))
     }
 
@@ -350,7 +374,9 @@ impl PackageSource {
         let to = to.map_err(|why| PortError::new(&CONFIGURATION, &*doing, why.to_string()))?;
         let request = || {
             let request = self.client.begin(method.clone(), &to);
-            let request = request.header("version", VERSION).header(ACCEPT, "application/json");
+            let request = request
+                .header("version", VERSION)
+                .header(ACCEPT, "application/json");
             match body {
                 Some(body) => request.json(body),
                 None => request,
@@ -360,14 +386,24 @@ impl PackageSource {
         let response =
             sent.map_err(|error| PortError::new(&UNREACHABLE, &*doing, words(&error)))?;
         let status = response.status();
-        let place = response.headers().get(LOCATION).and_then(|place| place.to_str().ok());
+        let place = response
+            .headers()
+            .get(LOCATION)
+            .and_then(|place| place.to_str().ok());
         let place = place.map(ToOwned::to_owned);
-        let bytes = read_whole(response, self.client.policy()).await.map_err(|error| {
-            let cut = matches!(error, ReadError::Lost(_));
-            let code = if cut { &UNREACHABLE } else { &MALFORMED };
-            PortError::new(code, &*doing, error.to_string())
-        })?;
-        Ok(Answer { doing, status, place, bytes: bytes.into() })
+        let bytes = read_whole(response, self.client.policy())
+            .await
+            .map_err(|error| {
+                let cut = matches!(error, ReadError::Lost(_));
+                let code = if cut { &UNREACHABLE } else { &MALFORMED };
+                PortError::new(code, &*doing, error.to_string())
+            })?;
+        Ok(Answer {
+            doing,
+            status,
+            place,
+            bytes: bytes.into(),
+        })
     }
 }
 
@@ -393,9 +429,14 @@ impl Answer {
             _ => &MALFORMED,
         };
         let body: Value = serde_json::from_slice(&self.bytes).unwrap_or_default();
-        let says = ["detail", "title"].iter().find_map(|name| body[*name].as_str());
-        let says: String =
-            says.unwrap_or("it gives no reason").chars().take(LONGEST_WORDS).collect();
+        let says = ["detail", "title"]
+            .iter()
+            .find_map(|name| body[*name].as_str());
+        let says: String = says
+            .unwrap_or("it gives no reason")
+            .chars()
+            .take(LONGEST_WORDS)
+            .collect();
         let what = format!("the NFVO answers {status}: {says}");
         Err(PortError::new(code, self.doing.as_str(), what))
     }
@@ -428,9 +469,15 @@ fn literal(value: &str) -> String {
 async fn compared(file: &Path, (algorithm, stated): (String, String)) -> Result<(), String> {
     let path = file.to_owned();
     let hashing = tokio::task::spawn_blocking(move || hash(&path, &algorithm));
-    let real = hashing.await.map_err(|error| format!("it cannot be hashed: {error}"))?;
+    let real = hashing
+        .await
+        .map_err(|error| format!("it cannot be hashed: {error}"))?;
     let real = real.map_err(|error| format!("it cannot be read again: {error}"))?;
-    if real == stated { Ok(()) } else { Err(format!("its hash is {real}, stated is {stated}")) }
+    if real == stated {
+        Ok(())
+    } else {
+        Err(format!("its hash is {real}, stated is {stated}"))
+    }
 }
 
 fn hash(file: &Path, algorithm: &str) -> std::io::Result<String> {
@@ -466,7 +513,9 @@ mod tests {
     fn stated(checksum: &Value) -> Result<(String, String), String> {
         let package = json!({"id": "p", "onboardingState": "ONBOARDED", "operationalState": "ENABLED",
             "checksum": checksum});
-        serde_json::from_value::<OfferedPackage>(package).unwrap().stated()
+        serde_json::from_value::<OfferedPackage>(package)
+            .unwrap()
+            .stated()
     }
 
     #[test]
@@ -478,7 +527,12 @@ mod tests {
             assert_eq!(found.unwrap(), known, "{algorithm}");
         }
         assert_eq!(stated(&json!(hash)).unwrap(), known);
-        assert_eq!(stated(&json!({"algorithm": "SHA-512", "hash": long})).unwrap().0, "SHA512");
+        assert_eq!(
+            stated(&json!({"algorithm": "SHA-512", "hash": long}))
+                .unwrap()
+                .0,
+            "SHA512"
+        );
         for wrong in [
             json!(null),
             json!("abcd"),

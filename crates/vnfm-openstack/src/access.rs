@@ -50,8 +50,15 @@ pub(crate) struct Access {
 }
 
 enum Who {
-    Password { user: Value, password: Secret, project: Value },
-    ApplicationCredential { id: String, secret: Secret },
+    Password {
+        user: Value,
+        password: Secret,
+        project: Value,
+    },
+    ApplicationCredential {
+        id: String,
+        secret: Secret,
+    },
 }
 
 impl TryFrom<&VimConnectionInfo> for Access {
@@ -86,7 +93,11 @@ impl Access {
     /// What Keystone is sent. It holds the secret.
     pub(crate) fn login(&self) -> Value {
         match &self.who {
-            Who::Password { user, password, project } => {
+            Who::Password {
+                user,
+                password,
+                project,
+            } => {
                 let mut user = user.clone();
                 user["password"] = json!(password.reveal());
                 json!({"auth": {
@@ -118,18 +129,28 @@ fn endpoint(info: &KeyValuePairs) -> Result<String, PortError> {
     let url = Url::parse(given)
         .map_err(|error| wrong(format!("`interfaceInfo.endpoint` is no URL: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() {
-        return Err(wrong("`interfaceInfo.endpoint` is no plain http or https URL".into()));
+        return Err(wrong(
+            "`interfaceInfo.endpoint` is no plain http or https URL".into(),
+        ));
     }
-    Ok(if given.ends_with("/v3") { given.to_owned() } else { format!("{given}/v3") })
+    Ok(if given.ends_with("/v3") {
+        given.to_owned()
+    } else {
+        format!("{given}/v3")
+    })
 }
 
 /// `extra.proxy`: how the VIM is reached, where not directly. What the environment says of proxies counts for no VIM.
 fn proxy(extra: &KeyValuePairs) -> Result<Option<String>, PortError> {
-    let Some(given) = optional(extra, "proxy")? else { return Ok(None) };
+    let Some(given) = optional(extra, "proxy")? else {
+        return Ok(None);
+    };
     let plain = Url::parse(given)
         .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.username().is_empty());
     if !plain {
-        return Err(wrong("`extra.proxy` is no http or https URL without a login".into()));
+        return Err(wrong(
+            "`extra.proxy` is no http or https URL without a login".into(),
+        ));
     }
     Ok(Some(given.to_owned()))
 }
@@ -163,7 +184,11 @@ fn who(info: &KeyValuePairs) -> Result<Who, PortError> {
 fn domain(given: &str) -> Value {
     let is_id = given == DEFAULT_DOMAIN
         || (given.len() == 32 && given.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    if is_id { json!({"id": given}) } else { json!({"name": given}) }
+    if is_id {
+        json!({"id": given})
+    } else {
+        json!({"name": given})
+    }
 }
 
 fn trusted(given: Option<&Value>) -> Result<Vec<Certificate>, PortError> {
@@ -208,7 +233,10 @@ fn known(member: &str, info: &KeyValuePairs, names: &[&str]) -> Result<(), PortE
     let Some(unknown) = info.keys().find(|name| !names.contains(&name.as_str())) else {
         return Ok(());
     };
-    Err(wrong(format!("`{member}.{unknown}` is not known; the members are {}", names.join(", "))))
+    Err(wrong(format!(
+        "`{member}.{unknown}` is not known; the members are {}",
+        names.join(", ")
+    )))
 }
 
 fn required<'a>(info: &'a KeyValuePairs, member: &str, name: &str) -> Result<&'a str, PortError> {
@@ -230,7 +258,9 @@ fn flag(info: &KeyValuePairs, name: &str) -> Result<bool, PortError> {
     match info.get(name) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(flag)) => Ok(*flag),
-        Some(_) => Err(wrong(format!("`interfaceInfo.{name}` is neither true nor false"))),
+        Some(_) => Err(wrong(format!(
+            "`interfaceInfo.{name}` is neither true nor false"
+        ))),
     }
 }
 
@@ -246,7 +276,10 @@ impl Access {
             endpoint: "http://cloud:5000/v3".into(),
             region: region.map(str::to_owned),
             interface: interface.to_owned(),
-            who: Who::ApplicationCredential { id: "id".into(), secret: Secret::new("secret") },
+            who: Who::ApplicationCredential {
+                id: "id".into(),
+                secret: Secret::new("secret"),
+            },
             trust: Trust::default(),
             proxy: None,
         }
@@ -304,13 +337,21 @@ mod tests {
         let interface = json!({"endpoint": "http://c"});
         let table = [
             (json!({}), json!({"username": "u"}), "accessInfo.username"),
-            (interface.clone(), json!({"password": "hunter2"}), "accessInfo.username"),
+            (
+                interface.clone(),
+                json!({"password": "hunter2"}),
+                "accessInfo.username",
+            ),
             (
                 interface.clone(),
                 json!({"username": "u", "password": "hunter2"}),
                 "accessInfo.project",
             ),
-            (interface.clone(), json!({"user": "u", "password": "hunter2"}), "accessInfo.user"),
+            (
+                interface.clone(),
+                json!({"user": "u", "password": "hunter2"}),
+                "accessInfo.user",
+            ),
             (
                 json!({"endpoint": "cloud:5000"}),
                 json!({"username": "u", "password": "hunter2", "project": "p"}),
@@ -334,7 +375,11 @@ mod tests {
         ];
         for (index, (interface, access, named)) in table.into_iter().enumerate() {
             let error = parse(&interface, &access).err().unwrap();
-            let expected = if index == 0 { "interfaceInfo.endpoint" } else { named };
+            let expected = if index == 0 {
+                "interfaceInfo.endpoint"
+            } else {
+                named
+            };
             assert!(error.to_string().contains(expected), "{error}");
             assert!(!format!("{error:?}").contains("hunter2"));
         }

@@ -58,7 +58,10 @@ impl Vim for Login {
         NAME
     }
     async fn connection(&self) -> Result<VimLogin, PortError> {
-        Ok(VimLogin { info: SecretConnection(self.info()?), version: 0 })
+        Ok(VimLogin {
+            info: SecretConnection(self.info()?),
+            version: 0,
+        })
     }
 }
 
@@ -79,11 +82,19 @@ impl Barbican {
         // The operator wrote the endpoint; what the catalog names is checked.
         let endpoint = Access::try_from(&cloud.info()?)?.endpoint;
         let to = Destinations::within(Networks::default()).and_host_of(&endpoint);
-        Ok(Self { sessions: Sessions::new(to), cloud, clock })
+        Ok(Self {
+            sessions: Sessions::new(to),
+            cloud,
+            clock,
+        })
     }
 
     async fn send(&self, call: Call) -> Result<crate::call::Reply, PortError> {
-        let deadline = self.clock.now().saturating_add(LONGEST).unwrap_or(Timestamp::MAX);
+        let deadline = self
+            .clock
+            .now()
+            .saturating_add(LONGEST)
+            .unwrap_or(Timestamp::MAX);
         let cloud = Cloud {
             sessions: &self.sessions,
             vim: &self.cloud,
@@ -91,7 +102,10 @@ impl Barbican {
             watcher: None,
             deadline,
         };
-        cloud.send(Service::KeyManager, &call).await.map_err(|error| as_ours(&call, &error))
+        cloud
+            .send(Service::KeyManager, &call)
+            .await
+            .map_err(|error| as_ours(&call, &error))
     }
 }
 
@@ -116,7 +130,9 @@ impl SecretSealer for Barbican {
     async fn key(&self, id: &str) -> Result<Secret, PortError> {
         let doing = format!("get the key `{id}` from Barbican");
         let path = format!("/secrets/{}/payload", encoded(id));
-        let call = Call::get(path, doing.as_str()).wanting_text().accepting(&[404]);
+        let call = Call::get(path, doing.as_str())
+            .wanting_text()
+            .accepting(&[404]);
         let reply = self.send(call).await?;
         if reply.status == 404 {
             let error = PortError::new(&NO_KEY, doing, "it has no such secret (404)");
@@ -130,7 +146,10 @@ impl SecretSealer for Barbican {
         // Entries without an id are none of ours, but Barbican counts them.
         let (mut all, mut offset) = (Vec::new(), 0);
         loop {
-            let path = format!("/secrets?name={}&limit={PAGE}&offset={offset}", encoded(name));
+            let path = format!(
+                "/secrets?name={}&limit={PAGE}&offset={offset}",
+                encoded(name)
+            );
             let reply = self.send(Call::get(path, doing)).await?;
             let Some(page) = reply.body["secrets"].as_array() else {
                 return Err(odd(doing, "it names no `secrets`"));
@@ -138,7 +157,10 @@ impl SecretSealer for Barbican {
             all.extend(page.iter().filter_map(id_of));
             offset += page.len();
             if offset > MOST {
-                return Err(odd(doing, &format!("it has more than {MOST} secrets of one name")));
+                return Err(odd(
+                    doing,
+                    &format!("it has more than {MOST} secrets of one name"),
+                ));
             }
             // A page may be shorter than asked for where a cloud allows less; `next` is there while there is more.
             let more = page.len() >= PAGE || !reply.body["next"].is_null();
@@ -151,12 +173,20 @@ impl SecretSealer for Barbican {
 
 /// The id at the end of a secret's URL, which Barbican makes of what it believes its own address to be.
 fn id_of(secret: &Value) -> Option<String> {
-    let id = secret["secret_ref"].as_str()?.trim_end_matches('/').rsplit('/').next()?;
+    let id = secret["secret_ref"]
+        .as_str()?
+        .trim_end_matches('/')
+        .rsplit('/')
+        .next()?;
     (!id.is_empty()).then(|| id.to_owned())
 }
 
 fn odd(doing: &str, what: &str) -> PortError {
-    PortError::new(&UNEXPECTED, doing, format!("Barbican answers as no Barbican does: {what}"))
+    PortError::new(
+        &UNEXPECTED,
+        doing,
+        format!("Barbican answers as no Barbican does: {what}"),
+    )
 }
 
 /// An error of the login or of the call, in the words of somebody who configures no VIM.
@@ -169,7 +199,9 @@ fn as_ours(call: &Call, error: &PortError) -> PortError {
         "name the authority of the cloud's certificate in `secrets.barbican.authorities_file`";
     let said = format!("{}: {}", error.doing(), error.detail());
     let said = said.replace(&format!("VIM `{NAME}`"), NAME);
-    let said = said.strip_prefix(&format!("{}: ", call.doing)).unwrap_or(&said);
+    let said = said
+        .strip_prefix(&format!("{}: ", call.doing))
+        .unwrap_or(&said);
     let code: &'static Code = error.code();
     let ours = PortError::new(code, &call.doing, said);
     let ours = ours.request(error.request_id().map(str::to_owned));

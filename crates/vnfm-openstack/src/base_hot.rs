@@ -36,7 +36,11 @@ pub(crate) fn blueprint(
     instance: &str,
 ) -> Result<Blueprint, PortError> {
     let hot = hot(what)?;
-    let sources = Sources { what, prepared, instance };
+    let sources = Sources {
+        what,
+        prepared,
+        instance,
+    };
     let parameters = parameters(hot, &sources)?;
     let text = text(what, &hot.template)?;
     let mut template: Value = serde_yaml::from_str(&text)
@@ -44,7 +48,11 @@ pub(crate) fn blueprint(
     paths_exist(&template, &parameters, &hot.template)?;
     hide(&mut template, hot);
     let files = files(what, hot, &template)?;
-    Ok(Blueprint { template, files, parameters })
+    Ok(Blueprint {
+        template,
+        files,
+        parameters,
+    })
 }
 
 /// Says what the request leaves open, as far as it can be told before the cloud is asked.
@@ -66,12 +74,17 @@ pub(crate) fn needs(what: &Allocation) -> Needs {
             HotExpression::VduFlavor(vdu) => drop(needs.flavors.insert(vdu.clone())),
             HotExpression::VduImage(vdu) => drop(needs.images.insert(vdu.clone())),
             HotExpression::Nfv => {
-                let vdus = flavour(what).map(|flavour| &flavour.vdus).into_iter().flatten();
+                let vdus = flavour(what)
+                    .map(|flavour| &flavour.vdus)
+                    .into_iter()
+                    .flatten();
                 for (name, vdu) in vdus {
                     // Where the VNFD leaves them to the template, the template names them itself.
                     let sized = vdu.compute.is_some() || vdu.requested_flavor.is_some();
                     needs.flavors.extend(sized.then(|| name.clone()));
-                    needs.images.extend(vdu.image.is_some().then(|| name.clone()));
+                    needs
+                        .images
+                        .extend(vdu.image.is_some().then(|| name.clone()));
                 }
             }
             _ => {}
@@ -92,7 +105,15 @@ fn imagined(what: &Allocation) -> Result<Prepared, PortError> {
     let flavour = flavour(what)?;
     let needs = needs(what);
     let name = |name: &String| (name.clone(), name.clone());
-    let image = |name: &String| (name.clone(), FoundImage { name: name.clone(), id: None });
+    let image = |name: &String| {
+        (
+            name.clone(),
+            FoundImage {
+                name: name.clone(),
+                id: None,
+            },
+        )
+    };
     let links = &what.deployment.ext_virtual_links;
     let mut images: BTreeMap<String, FoundImage> = needs.images.iter().map(image).collect();
     images.retain(|owner, _| flavour.images().any(|(known, _)| known == owner));
@@ -109,7 +130,9 @@ fn parameters(hot: &BaseHot, from: &Sources<'_>) -> Result<Map<String, Value>, P
     for declared in &hot.declared {
         let binding = hot.parameters.0.get(&declared.name);
         let value = match binding {
-            Some(binding) => from.value(&binding.from)?.or_else(|| binding.default.clone()),
+            Some(binding) => from
+                .value(&binding.from)?
+                .or_else(|| binding.default.clone()),
             None => None,
         };
         if let Some(value) = value {
@@ -184,9 +207,10 @@ impl Sources<'_> {
             HotExpression::VduZone(vdu) => {
                 granted::zone_of(self.what, vdu)?.map(|zone| json!(zone))
             }
-            HotExpression::ExtCpNetwork(cp) => {
-                self.prepared.network_of(self.what, cp).map(|network| json!(network))
-            }
+            HotExpression::ExtCpNetwork(cp) => self
+                .prepared
+                .network_of(self.what, cp)
+                .map(|network| json!(network)),
             HotExpression::ExtCpSubnet(cp) => self.fixed(cp, "subnet"),
             HotExpression::ExtCpAddress(cp) => self.fixed(cp, "ip_address"),
             HotExpression::VirtualLinkCidr(link) => flavour
@@ -194,9 +218,11 @@ impl Sources<'_> {
                 .get(link)
                 .and_then(|link| link.cidr.as_ref())
                 .map(|cidr| json!(cidr)),
-            HotExpression::StorageSize(storage) => {
-                flavour.storages.get(storage).and_then(|one| one.size_gib).map(|size| json!(size))
-            }
+            HotExpression::StorageSize(storage) => flavour
+                .storages
+                .get(storage)
+                .and_then(|one| one.size_gib)
+                .map(|size| json!(size)),
             HotExpression::AdditionalParam(path) => {
                 additional(&self.what.deployment, path).cloned()
             }
@@ -214,16 +240,26 @@ impl Sources<'_> {
 
     /// One member of the first address that the request gives a CP.
     fn fixed(&self, cp: &str, member: &str) -> Option<Value> {
-        self.fixed_ips(cp).into_iter().find_map(|entry| entry.get(member).cloned())
+        self.fixed_ips(cp)
+            .into_iter()
+            .find_map(|entry| entry.get(member).cloned())
     }
 
     fn fixed_ips(&self, cp: &str) -> Vec<Value> {
         let config = bound(&self.what.deployment, cp).and_then(|bound| bound.config(0));
-        let wanted = config.map(|(_, config)| addresses(config)).unwrap_or_default();
+        let wanted = config
+            .map(|(_, config)| addresses(config))
+            .unwrap_or_default();
         let entry = |one: crate::plan::WantedAddress| {
             let mut entry = Map::new();
-            entry.extend(one.address.map(|address| ("ip_address".to_owned(), json!(address))));
-            entry.extend(one.subnet.map(|subnet| ("subnet".to_owned(), json!(subnet))));
+            entry.extend(
+                one.address
+                    .map(|address| ("ip_address".to_owned(), json!(address))),
+            );
+            entry.extend(
+                one.subnet
+                    .map(|subnet| ("subnet".to_owned(), json!(subnet))),
+            );
             Value::Object(entry)
         };
         wanted.into_iter().map(entry).collect()
@@ -235,10 +271,19 @@ impl Sources<'_> {
         let mut vdus = Map::new();
         for name in flavour.vdus.keys() {
             let mut vdu = Map::new();
-            vdu.insert("desired_capacity".into(), json!(self.what.deployment.instances_of(name)));
+            vdu.insert(
+                "desired_capacity".into(),
+                json!(self.what.deployment.instances_of(name)),
+            );
             for (member, value) in [
-                ("flavor", self.prepared.flavors.get(name).map(String::as_str)),
-                ("computeFlavourId", self.prepared.flavors.get(name).map(String::as_str)),
+                (
+                    "flavor",
+                    self.prepared.flavors.get(name).map(String::as_str),
+                ),
+                (
+                    "computeFlavourId",
+                    self.prepared.flavors.get(name).map(String::as_str),
+                ),
                 ("image", self.prepared.image(name)),
                 ("vcImageId", self.prepared.image(name)),
             ] {
@@ -248,12 +293,24 @@ impl Sources<'_> {
         }
         for storage in flavour.storages.values().filter(|one| one.image.is_some()) {
             let image = self.prepared.image(&storage.name);
-            vdus.insert(storage.name.clone(), json!({"image": image, "vcImageId": image}));
+            vdus.insert(
+                storage.name.clone(),
+                json!({"image": image, "vcImageId": image}),
+            );
         }
         let mut cps = Map::new();
-        for data in self.what.deployment.ext_virtual_links.iter().flat_map(|link| &link.ext_cps) {
+        for data in self
+            .what
+            .deployment
+            .ext_virtual_links
+            .iter()
+            .flat_map(|link| &link.ext_cps)
+        {
             let mut cp = Map::new();
-            cp.insert("network".into(), json!(self.prepared.network_of(self.what, &data.cpd_id)));
+            cp.insert(
+                "network".into(),
+                json!(self.prepared.network_of(self.what, &data.cpd_id)),
+            );
             let fixed = self.fixed_ips(&data.cpd_id);
             if !fixed.is_empty() {
                 cp.insert("fixed_ips".into(), Value::Array(fixed));
@@ -275,11 +332,13 @@ fn paths_exist(
             if let (1, Some(Value::Array(path))) = (members.len(), members.get("get_param")) {
                 path_exists(path, parameters, file)?;
             }
-            members.values().try_for_each(|member| paths_exist(member, parameters, file))
+            members
+                .values()
+                .try_for_each(|member| paths_exist(member, parameters, file))
         }
-        Value::Array(items) => {
-            items.iter().try_for_each(|item| paths_exist(item, parameters, file))
-        }
+        Value::Array(items) => items
+            .iter()
+            .try_for_each(|item| paths_exist(item, parameters, file)),
         _ => Ok(()),
     }
 }
@@ -290,13 +349,21 @@ fn path_exists(
     file: &str,
 ) -> Result<(), PortError> {
     let mut names = path.iter().map_while(Value::as_str);
-    let Some(first) = names.next() else { return Ok(()) };
-    let Some(mut value) = parameters.get(first) else { return Ok(()) };
+    let Some(first) = names.next() else {
+        return Ok(());
+    };
+    let Some(mut value) = parameters.get(first) else {
+        return Ok(());
+    };
     let mut walked = first.to_owned();
     for name in names {
         walked = format!("{walked}.{name}");
-        let Value::Object(members) = value else { return Ok(()) };
-        value = members.get(name).ok_or_else(|| leads_nowhere(&walked, members, (first, file)))?;
+        let Value::Object(members) = value else {
+            return Ok(());
+        };
+        value = members
+            .get(name)
+            .ok_or_else(|| leads_nowhere(&walked, members, (first, file)))?;
     }
     Ok(())
 }
@@ -316,15 +383,21 @@ fn leads_nowhere(
     let hint = format!(
         "give it a parameter of its own and map that in `{PARAMETERS_FILE}`, such as `{name}: additionalParams.{name}`; or complete the request"
     );
-    PortError::new(&PARAMETER, doing, detail).on(walked).hint(hint)
+    PortError::new(&PARAMETER, doing, detail)
+        .on(walked)
+        .hint(hint)
 }
 
 /// Hides the parameters that carry secrets of the request.
 fn hide(template: &mut Value, hot: &BaseHot) {
     for (name, binding) in &hot.parameters.0 {
-        let HotExpression::AdditionalParam(path) = &binding.from else { continue };
+        let HotExpression::AdditionalParam(path) = &binding.from else {
+            continue;
+        };
         let secret = is_secret_name(name) || path.iter().any(|part| is_secret_name(part));
-        let declared = template.pointer_mut("/parameters").and_then(|all| all.get_mut(name));
+        let declared = template
+            .pointer_mut("/parameters")
+            .and_then(|all| all.get_mut(name));
         if let (true, Some(Value::Object(declared))) = (secret, declared) {
             declared.insert("hidden".into(), Value::Bool(true));
         }
@@ -367,7 +440,9 @@ fn asked_files(value: &Value, file: &str, found: &mut Vec<(String, String)>) {
                     normalise(&format!("{folder}/{name}")).unwrap_or_else(|_| name.to_owned());
                 found.push((name.to_owned(), path));
             }
-            members.values().for_each(|member| asked_files(member, file, found));
+            members
+                .values()
+                .for_each(|member| asked_files(member, file, found));
         }
         Value::Array(items) => items.iter().for_each(|item| asked_files(item, file, found)),
         _ => {}
@@ -375,7 +450,10 @@ fn asked_files(value: &Value, file: &str, found: &mut Vec<(String, String)>) {
 }
 
 fn text(what: &Allocation, path: &str) -> Result<String, PortError> {
-    let bytes = what.package.read(path).map_err(|error| package(format!("`{path}`: {error}")))?;
+    let bytes = what
+        .package
+        .read(path)
+        .map_err(|error| package(format!("`{path}`: {error}")))?;
     String::from_utf8(bytes).map_err(|_| package(format!("`{path}` is no text")))
 }
 
@@ -390,16 +468,24 @@ mod tests {
             prepared.flavors.insert(vdu.into(), "m1.tiny".into());
             prepared.images.insert(
                 vdu.into(),
-                FoundImage { name: "nfv-image".into(), id: Some("image-id".into()) },
+                FoundImage {
+                    name: "nfv-image".into(),
+                    id: Some("image-id".into()),
+                },
             );
         }
-        prepared.networks.insert("external".into(), "network-id".into());
+        prepared
+            .networks
+            .insert("external".into(), "network-id".into());
         prepared
     }
 
     fn with(template: &str, mapping: Option<&str>, request: Value) -> Allocation {
         let vnfd = vnfd(1, "512 MiB", "1 GiB");
-        let mut files = vec![("vnfd.yaml", vnfd.as_str()), ("BaseHOT/simple/top.yaml", template)];
+        let mut files = vec![
+            ("vnfd.yaml", vnfd.as_str()),
+            ("BaseHOT/simple/top.yaml", template),
+        ];
         files.extend(mapping.map(|mapping| ("Files/openstack/parameters.yaml", mapping)));
         allocation(package_of(&files), request)
     }
@@ -420,7 +506,11 @@ mod tests {
                 "internal_range": "10.10.0.0/24",
             })
         );
-        let nested = made.files.get("worker.yaml").and_then(Value::as_str).unwrap();
+        let nested = made
+            .files
+            .get("worker.yaml")
+            .and_then(Value::as_str)
+            .unwrap();
         assert!(nested.contains("workerNodeExternalCP"));
         assert_eq!(made.template["heat_template_version"], "2018-08-31");
     }
@@ -446,7 +536,10 @@ resources:
         let asks_more = template.replace("vcImageId", "bootSpeed");
         let error = check(&with(&asks_more, None, json!({"flavourId": "simple"}))).unwrap_err();
         assert_eq!(error.name(), "base-hot.parameter-missing");
-        assert!(error.to_string().contains("`nfv.VDU.server.bootSpeed`"), "{error}");
+        assert!(
+            error.to_string().contains("`nfv.VDU.server.bootSpeed`"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -459,13 +552,21 @@ resources: {r: {type: OS::Heat::Value, properties: {value: {get_param: speed}}}}
         let request = || json!({"flavourId": "simple"});
         let error = check(&with(template, Some(mapped), request())).unwrap_err();
         assert_eq!(error.resource(), Some("speed"));
-        assert!(error.next().contains("give `additionalParams.speed`"), "{}", error.next());
+        assert!(
+            error.next().contains("give `additionalParams.speed`"),
+            "{}",
+            error.next()
+        );
         let mut filled = request();
         filled["additionalParams"] = json!({"speed": "fast"});
         check(&with(template, Some(mapped), filled)).unwrap();
         let defaulted = "parameters: {speed: {from: additionalParams.speed, default: slow}}\n";
-        let made =
-            blueprint(&with(template, Some(defaulted), request()), &prepared(), "i").unwrap();
+        let made = blueprint(
+            &with(template, Some(defaulted), request()),
+            &prepared(),
+            "i",
+        )
+        .unwrap();
         assert_eq!(Value::Object(made.parameters), json!({"speed": "slow"}));
     }
 
@@ -479,7 +580,11 @@ resources: {r: {type: OS::Heat::Value, properties: {value: {get_param: root_pass
         let request = json!({"flavourId": "simple", "additionalParams": {"root_password": "x", "colour": "red"}});
         let made = blueprint(&with(template, Some(mapping), request), &prepared(), "i").unwrap();
         assert_eq!(made.template["parameters"]["root_password"]["hidden"], true);
-        assert!(made.template["parameters"]["colour"].get("hidden").is_none());
+        assert!(
+            made.template["parameters"]["colour"]
+                .get("hidden")
+                .is_none()
+        );
     }
 
     #[test]
@@ -498,6 +603,9 @@ resources: {r: {type: OS::Heat::Value, properties: {value: {get_file: boot.sh}}}
         assert_eq!(Value::Object(made.files), json!({"boot.sh": "#!/bin/sh\n"}));
         let without = allocation(package_of(&files[..2]), json!({"flavourId": "simple"}));
         let error = blueprint(&without, &prepared(), "i").unwrap_err();
-        assert!(error.to_string().contains("BaseHOT/simple/boot.sh"), "{error}");
+        assert!(
+            error.to_string().contains("BaseHOT/simple/boot.sh"),
+            "{error}"
+        );
     }
 }

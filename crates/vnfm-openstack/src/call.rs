@@ -77,7 +77,16 @@ impl Call {
     fn new(method: Method, path: String, body: Body, doing: String) -> Self {
         let repeatable = method != Method::POST;
         let wants = "application/json";
-        Self { method, path, body, doing, microversion: None, wants, accepted: &[], repeatable }
+        Self {
+            method,
+            path,
+            body,
+            doing,
+            microversion: None,
+            wants,
+            accepted: &[],
+            repeatable,
+        }
     }
 
     pub(crate) fn get(path: impl Into<String>, doing: impl Into<String>) -> Self {
@@ -142,7 +151,9 @@ pub(crate) async fn send(
     call: &Call,
     cloud: &Cloud<'_>,
 ) -> Result<Reply, PortError> {
-    let Cloud { clock, deadline, .. } = *cloud;
+    let Cloud {
+        clock, deadline, ..
+    } = *cloud;
     let url = format!("{base}{}", call.path);
     check_length(call, &url)?;
     let mut pause = PAUSE;
@@ -150,7 +161,11 @@ pub(crate) async fn send(
         let turn = turn(cloud, call).await?;
         let left = deadline.duration_since(clock.now());
         let outcome = once(client, &url, token, call, left).await;
-        turn.ended(outcome.as_ref().is_ok_and(|reply| call.accepts(reply.status)));
+        turn.ended(
+            outcome
+                .as_ref()
+                .is_ok_and(|reply| call.accepts(reply.status)),
+        );
         let again = match &outcome {
             Ok(reply) => call.repeatable && matches!(reply.status, 502..=504),
             Err(lost) => lost.may_pass(call.repeatable),
@@ -177,17 +192,29 @@ fn check_length(call: &Call, url: &str) -> Result<(), PortError> {
         "a name or an id is too long: the URL would have {} bytes, of at most {MAX_URL_LEN}",
         url.len()
     );
-    Err(PortError::new(&NOT_FOUND, shortened(&call.doing, 200), what))
+    Err(PortError::new(
+        &NOT_FOUND,
+        shortened(&call.doing, 200),
+        what,
+    ))
 }
 
 /// The VIM's turn for a call, which has to come before the deadline.
 async fn turn(cloud: &Cloud<'_>, call: &Call) -> Result<Turn, PortError> {
     let left = cloud.deadline.duration_since(cloud.clock.now());
     let left = Duration::try_from(left).unwrap_or_default();
-    match select(pin!(cloud.vim.turn(&call.doing, cloud.watcher)), cloud.clock.sleep(left)).await {
+    match select(
+        pin!(cloud.vim.turn(&call.doing, cloud.watcher)),
+        cloud.clock.sleep(left),
+    )
+    .await
+    {
         Either::Left((turn, _)) => Ok(turn),
         Either::Right(_) => {
-            let what = format!("its turn at VIM `{}` did not come in time", cloud.vim.name());
+            let what = format!(
+                "its turn at VIM `{}` did not come in time",
+                cloud.vim.name()
+            );
             Err(PortError::new(&UNREACHABLE, &call.doing, what))
         }
     }
@@ -200,10 +227,18 @@ async fn once(
     call: &Call,
     left: SignedDuration,
 ) -> Result<Reply, Lost> {
-    let longest = if matches!(call.body, Body::Image(_)) { UPLOAD } else { LONGEST };
-    let limit = left.clamp(SignedDuration::from_secs(1), longest).unsigned_abs();
+    let longest = if matches!(call.body, Body::Image(_)) {
+        UPLOAD
+    } else {
+        LONGEST
+    };
+    let limit = left
+        .clamp(SignedDuration::from_secs(1), longest)
+        .unsigned_abs();
     let request = client.request(call.method.clone(), url);
-    let mut request = request.map_err(|why| Lost::Forbidden(why.to_string()))?.timeout(limit);
+    let mut request = request
+        .map_err(|why| Lost::Forbidden(why.to_string()))?
+        .timeout(limit);
     if let Some(token) = token {
         request = request.header("X-Auth-Token", token.reveal());
     }
@@ -218,24 +253,44 @@ async fn once(
             .header("Content-Length", image.size)
             .body(image.body()),
     };
-    let response = request.header(header::ACCEPT, call.wants).send().await.map_err(Lost::Call)?;
+    let response = request
+        .header(header::ACCEPT, call.wants)
+        .send()
+        .await
+        .map_err(Lost::Call)?;
     let status = response.status().as_u16();
     let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
     let request_id = header("x-openstack-request-id").or_else(|| header("x-compute-request-id"));
     let subject_token = header("x-subject-token").map(Secret::new);
-    let bytes = read(response, &policy(call)).await.map_err(|error| match error {
-        ReadError::Lost(error) => Lost::Call(error),
-        error => Lost::Answer(error.to_string()),
-    })?;
+    let bytes = read(response, &policy(call))
+        .await
+        .map_err(|error| match error {
+            ReadError::Lost(error) => Lost::Call(error),
+            error => Lost::Answer(error.to_string()),
+        })?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let body = serde_json::from_str(&text).unwrap_or_default();
-    Ok(Reply { status, request_id, body, text, subject_token, is_shown: false })
+    Ok(Reply {
+        status,
+        request_id,
+        body,
+        text,
+        subject_token,
+        is_shown: false,
+    })
 }
 
 /// Text, such as a server's console, has no values to be counted.
 fn policy(call: &Call) -> Policy {
-    let values = if call.wants == TEXT { u64::MAX } else { Policy::VIM.values };
-    Policy { values, ..Policy::VIM }
+    let values = if call.wants == TEXT {
+        u64::MAX
+    } else {
+        Policy::VIM.values
+    };
+    Policy {
+        values,
+        ..Policy::VIM
+    }
 }
 
 /// Why a call has no answer.
@@ -266,9 +321,10 @@ impl Lost {
         let (code, why) = match self {
             Self::Forbidden(why) => (&ADDRESS, why.clone()),
             Self::Answer(why) => (&ANSWER, why.clone()),
-            Self::Call(lost) if is_forbidden(lost) => {
-                (&ADDRESS, "its name leads to no address that is allowed".to_owned())
-            }
+            Self::Call(lost) if is_forbidden(lost) => (
+                &ADDRESS,
+                "its name leads to no address that is allowed".to_owned(),
+            ),
             Self::Call(lost) if is_about_trust(lost) => (&CERTIFICATE, causes(lost)),
             Self::Call(_) if !is_shown => (&UNREACHABLE, "no answer".to_owned()),
             Self::Call(lost) if lost.is_timeout() => (&UNREACHABLE, "no answer in time".to_owned()),
@@ -294,14 +350,21 @@ fn causes(lost: &vnfm_outbound::Error) -> String {
         }
         source = cause.source();
     }
-    if texts.is_empty() { "the connection failed".into() } else { texts.join(": ") }
+    if texts.is_empty() {
+        "the connection failed".into()
+    } else {
+        texts.join(": ")
+    }
 }
 
 /// `text` as a part of a path or query.
 pub(crate) fn encoded(text: &str) -> String {
     use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-    const UNRESERVED: &AsciiSet =
-        &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'_')
+        .remove(b'.')
+        .remove(b'~');
     utf8_percent_encode(text, UNRESERVED).to_string()
 }
 
@@ -336,8 +399,15 @@ mod tests {
         let error = check_length(&call, &call.path).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Refused);
         let text = error.to_string();
-        assert!(text.contains("too long: the URL would have 70010 bytes"), "{text}");
-        assert!(text.len() < 1_000, "the name is cut in the message: {} bytes", text.len());
+        assert!(
+            text.contains("too long: the URL would have 70010 bytes"),
+            "{text}"
+        );
+        assert!(
+            text.len() < 1_000,
+            "the name is cut in the message: {} bytes",
+            text.len()
+        );
         assert!(check_length(&Call::get("/networks", "list"), "http://vim/networks").is_ok());
     }
 }

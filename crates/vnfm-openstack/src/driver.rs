@@ -43,19 +43,35 @@ impl OpenStack {
     /// A driver without any login yet, for clouds that are where `to` allows: their endpoints, those of their catalogs, and
     /// proxies. `clock` serves the calls that bring none.
     pub fn new(clock: Arc<dyn Clock>, to: Destinations) -> Self {
-        Self { sessions: Sessions::new(to), images: glance::Turns::default(), clock }
+        Self {
+            sessions: Sessions::new(to),
+            images: glance::Turns::default(),
+            clock,
+        }
     }
 
     fn cloud<'a>(&'a self, cx: &VimCall<'a>) -> Cloud<'a> {
         let (watcher, deadline) = (Some(cx.watcher), cx.deadline);
-        Cloud { sessions: &self.sessions, vim: cx.vim, clock: cx.clock, watcher, deadline }
+        Cloud {
+            sessions: &self.sessions,
+            vim: cx.vim,
+            clock: cx.clock,
+            watcher,
+            deadline,
+        }
     }
 
     fn briefly<'a>(&'a self, vim: &'a dyn Vim) -> Cloud<'a> {
         let now = self.clock.now();
         let deadline = now.saturating_add(SHORT).unwrap_or(Timestamp::MAX);
         let clock = self.clock.as_ref();
-        Cloud { sessions: &self.sessions, vim, clock, watcher: None, deadline }
+        Cloud {
+            sessions: &self.sessions,
+            vim,
+            clock,
+            watcher: None,
+            deadline,
+        }
     }
 }
 
@@ -99,7 +115,11 @@ impl InfraDriver for OpenStack {
         detail.insert("projectId".into(), json!(session.project));
         detail.insert("services".into(), json!(session.services()));
         detail.insert("tokenExpiresAt".into(), json!(session.expires_at));
-        Ok(VimReport { identity: None, expires_at: None, detail })
+        Ok(VimReport {
+            identity: None,
+            expires_at: None,
+            detail,
+        })
     }
 
     async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
@@ -152,7 +172,9 @@ impl InfraDriver for OpenStack {
     ) -> Result<Allocated, PortError> {
         let cloud = self.cloud(cx);
         let name = stack_name(&cx.ownership.instance_id);
-        let Some(stack) = heat::find(&cloud, &name).await? else { return Ok(Allocated::default()) };
+        let Some(stack) = heat::find(&cloud, &name).await? else {
+            return Ok(Allocated::default());
+        };
         if !stack.is_of(&cx.ownership.installation_id)
             && handle.get("stackId") != Some(&json!(stack.id))
         {
@@ -183,8 +205,10 @@ impl InfraDriver for OpenStack {
                 ));
             }
             Some(stack) => {
-                let text =
-                    format!("stack `{}` ({}) is not ours and was left alone", stack.name, stack.id);
+                let text = format!(
+                    "stack `{}` ({}) is not ours and was left alone",
+                    stack.name, stack.id
+                );
                 cx.watcher.log("warn", "openstack", &text);
             }
         }
@@ -235,7 +259,9 @@ impl OpenStack {
         let instance = cx.ownership.instance_id.clone();
         // It is a matter of processor time alone, and nobody else is to wait for that.
         let planning = spawn_blocking(move || blueprint(&what, &planned, &instance));
-        let planned = planning.await.unwrap_or_else(|error| Err(plan::unplanned(&error)));
+        let planned = planning
+            .await
+            .unwrap_or_else(|error| Err(plan::unplanned(&error)));
         complete(cx, cloud, &planned?).await
     }
 
@@ -249,18 +275,28 @@ impl OpenStack {
     ) -> Result<(), PortError> {
         let mut turn = None;
         for (owner, image) in flavour(what)?.images() {
-            let Some(found) = prepared.images.get_mut(owner).filter(|found| found.id.is_none())
+            let Some(found) = prepared
+                .images
+                .get_mut(owner)
+                .filter(|found| found.id.is_none())
             else {
                 continue;
             };
-            let Some(path) = &image.artifact else { continue };
-            cx.watcher.waiting(&format!("image `{}` is uploaded", image.name));
+            let Some(path) = &image.artifact else {
+                continue;
+            };
+            cx.watcher
+                .waiting(&format!("image `{}` is uploaded", image.name));
             if turn.is_none() {
                 turn = Some(self.images.take(cloud, &what.package).await?);
             }
             let size = what.package.size(path);
             let size = size.map_err(|error| plan::package(format!("image `{path}`: {error}")))?;
-            let file = Image { package: what.package.clone(), path: path.clone(), size };
+            let file = Image {
+                package: what.package.clone(),
+                path: path.clone(),
+                size,
+            };
             found.id = Some(glance::used(cloud, cx.ownership, image, file).await?);
         }
         Ok(())
@@ -281,7 +317,9 @@ fn uses(image: &glance::Image) -> Vec<OwnedResource> {
 
 /// Whether the package has images of its own.
 fn brings_images(what: &Allocation) -> Result<bool, PortError> {
-    Ok(flavour(what)?.images().any(|(_, image)| image.artifact.is_some()))
+    Ok(flavour(what)?
+        .images()
+        .any(|(_, image)| image.artifact.is_some()))
 }
 
 /// What a stack that works holds.
@@ -291,9 +329,11 @@ async fn shown(
     what: &Allocation,
     (stack, prepared): (&Stack, &Prepared),
 ) -> Result<Allocated, PortError> {
-    let seen = patiently(cx, &format!("read what stack `{}` holds", stack.name), || async {
-        inventory::look(cloud, stack).await.map(Waited::Done)
-    })
+    let seen = patiently(
+        cx,
+        &format!("read what stack `{}` holds", stack.name),
+        || async { inventory::look(cloud, stack).await.map(Waited::Done) },
+    )
     .await?;
     allocated(cx, what, (stack, prepared), &seen)
 }
@@ -304,7 +344,11 @@ fn allocated(
     (stack, prepared): (&Stack, &Prepared),
     seen: &inventory::Seen,
 ) -> Result<Allocated, PortError> {
-    let against = inventory::Against { what, prepared, vim: cx.vim.connection_id() };
+    let against = inventory::Against {
+        what,
+        prepared,
+        vim: cx.vim.connection_id(),
+    };
     let mut metadata = KeyValuePairs::new();
     metadata.insert("stackId".into(), json!(stack.id));
     metadata.insert("stackName".into(), json!(stack.name));

@@ -15,7 +15,12 @@ const fn code(
     means: &'static str,
     next: &'static str,
 ) -> Code {
-    Code { name, kind, means, next }
+    Code {
+        name,
+        kind,
+        means,
+        next,
+    }
 }
 
 /// The address must not be called.
@@ -304,11 +309,17 @@ pub(crate) fn words(reply: &Reply) -> String {
         .or_else(|| body.get("explanation").and_then(text))
         .or_else(|| body.get("description").and_then(text))
         .or_else(|| {
-            body.as_object()?.values().find_map(|inner| inner.get("message").and_then(text))
+            body.as_object()?
+                .values()
+                .find_map(|inner| inner.get("message").and_then(text))
         });
     let found = found.unwrap_or_else(|| without_markup(&reply.text));
     let found = found.split_whitespace().collect::<Vec<_>>().join(" ");
-    if found.is_empty() { "it gave no reason".into() } else { shortened(&found, 1000) }
+    if found.is_empty() {
+        "it gave no reason".into()
+    } else {
+        shortened(&found, 1000)
+    }
 }
 
 /// The type of a Heat error, such as `RemoteError`.
@@ -343,15 +354,20 @@ fn may_pass(reason: &str) -> bool {
 fn resource_in(reason: &str) -> Option<String> {
     let at = reason.find("resources.")?;
     let path = reason[at..].split([':', ' ', '"']).next()?;
-    let names: Vec<&str> =
-        path.split('.').filter(|part| !part.is_empty() && *part != "resources").collect();
+    let names: Vec<&str> = path
+        .split('.')
+        .filter(|part| !part.is_empty() && *part != "resources")
+        .collect();
     (!names.is_empty()).then(|| names.join("."))
 }
 
 /// `(Request-ID: req-…)` in a reason.
 fn request_in(reason: &str) -> Option<String> {
     let rest = reason.split("Request-ID: ").nth(1)?;
-    let id: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    let id: String = rest
+        .chars()
+        .take_while(|c| c.is_ascii_alphanumeric() || *c == '-')
+        .collect();
     (!id.is_empty()).then_some(id)
 }
 
@@ -402,12 +418,19 @@ mod tests {
         let all = names.len();
         names.dedup();
         assert_eq!(names.len(), all);
-        assert!(CODES.iter().all(|code| !code.means.is_empty() && !code.next.is_empty()));
+        assert!(
+            CODES
+                .iter()
+                .all(|code| !code.means.is_empty() && !code.next.is_empty())
+        );
     }
 
     fn heat(code: u16, kind: &str, message: &str) -> Reply {
         let error = json!({"type": kind, "message": message, "traceback": null});
-        reply(code, json!({"code": code, "title": "t", "explanation": "e", "error": error}))
+        reply(
+            code,
+            json!({"code": code, "title": "t", "explanation": "e", "error": error}),
+        )
     }
 
     /// An answer of Nova or Neutron: one member, with the message in it.
@@ -426,14 +449,22 @@ mod tests {
         const LOGIN: &str = "The request you have made requires authentication.";
         const KEYSTONE: &str = "The Keystone service is temporarily unavailable.";
         let table = [
-            (heat(400, "StackValidationFailed", FLAVOR), "openstack.rejected", FLAVOR),
+            (
+                heat(400, "StackValidationFailed", FLAVOR),
+                "openstack.rejected",
+                FLAVOR,
+            ),
             (
                 heat(409, "StackExists", "The Stack (dup) already exists."),
                 "openstack.rejected",
                 "(dup)",
             ),
             (
-                heat(404, "EntityNotFound", "The Stack (no-such) could not be found."),
+                heat(
+                    404,
+                    "EntityNotFound",
+                    "The Stack (no-such) could not be found.",
+                ),
                 "openstack.not-found",
                 "no-such",
             ),
@@ -442,16 +473,36 @@ mod tests {
                 "openstack.failing",
                 "Timed out",
             ),
-            (wrapped(401, "error", LOGIN), "openstack.login-refused", LOGIN),
-            (wrapped(409, "conflictingRequest", STATE), "openstack.rejected", STATE),
             (
-                wrapped(409, "NeutronError", "Quota exceeded for resources: ['network']."),
+                wrapped(401, "error", LOGIN),
+                "openstack.login-refused",
+                LOGIN,
+            ),
+            (
+                wrapped(409, "conflictingRequest", STATE),
+                "openstack.rejected",
+                STATE,
+            ),
+            (
+                wrapped(
+                    409,
+                    "NeutronError",
+                    "Quota exceeded for resources: ['network'].",
+                ),
                 "openstack.quota",
                 "['network']",
             ),
             (wrapped(403, "forbidden", USED), "openstack.quota", USED),
-            (wrapped(403, "forbidden", BY_POLICY), "openstack.forbidden", BY_POLICY),
-            (reply(503, json!({ "message": KEYSTONE })), "openstack.failing", KEYSTONE),
+            (
+                wrapped(403, "forbidden", BY_POLICY),
+                "openstack.forbidden",
+                BY_POLICY,
+            ),
+            (
+                reply(503, json!({ "message": KEYSTONE })),
+                "openstack.failing",
+                KEYSTONE,
+            ),
         ];
         for (reply, code, says) in table {
             let error = refusal("create stack `s`", &reply);
@@ -512,7 +563,10 @@ mod tests {
             );
             assert!(error.detail().contains(reason), "{error}");
         }
-        for reason in ["No valid host was found", "Exhausted all hosts available for retrying"] {
+        for reason in [
+            "No valid host was found",
+            "Exhausted all hosts available for retrying",
+        ] {
             let full = stack_failure("create stack `s`", "CREATE_FAILED", reason);
             assert!(full.next().contains("no room"));
         }

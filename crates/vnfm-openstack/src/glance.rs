@@ -44,9 +44,12 @@ pub(crate) struct Image {
 
 /// Every usable image of that name.
 pub(crate) async fn named(cloud: &Cloud<'_>, name: &str) -> Result<Vec<Image>, PortError> {
-    let mut found =
-        list(cloud, &format!("name={}", encoded(name)), &format!("look for image `{name}`"))
-            .await?;
+    let mut found = list(
+        cloud,
+        &format!("name={}", encoded(name)),
+        &format!("look for image `{name}`"),
+    )
+    .await?;
     found.retain(|image| image.name.as_deref() == Some(name) && image.status == "active");
     Ok(found)
 }
@@ -59,7 +62,10 @@ pub(crate) async fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<Image>, 
     if reply.status == 404 {
         return Ok(None);
     }
-    let reply = crate::call::Reply { body: json!({ "image": reply.body }), ..reply };
+    let reply = crate::call::Reply {
+        body: json!({ "image": reply.body }),
+        ..reply
+    };
     let image: Image = member(reply, "image", &doing)?;
     Ok(Some(image).filter(|image| image.status == "active"))
 }
@@ -105,13 +111,20 @@ impl Image {
 
     /// The instances that use it.
     pub(crate) fn users(&self) -> impl Iterator<Item = &str> {
-        self.tags.iter().filter_map(|tag| tag.strip_prefix(INSTANCE))
+        self.tags
+            .iter()
+            .filter_map(|tag| tag.strip_prefix(INSTANCE))
     }
 }
 
 /// Everything that this installation uploaded.
 pub(crate) async fn owned(cloud: &Cloud<'_>, installation: &str) -> Result<Vec<Image>, PortError> {
-    tagged(cloud, &installation_tag(installation), "list the images of this installation").await
+    tagged(
+        cloud,
+        &installation_tag(installation),
+        "list the images of this installation",
+    )
+    .await
 }
 
 /// An image of the package's bytes that the instance uses from now on: one that is there, or a new one. In a turn.
@@ -146,7 +159,9 @@ pub(crate) async fn used(
         None => create(cloud, &[ours, package, its], image, &doing).await?,
     };
     let path = format!("/images/{}/file", encoded(&chosen.id));
-    cloud.send(Service::Image, &Call::put_image(path, file, doing)).await?;
+    cloud
+        .send(Service::Image, &Call::put_image(path, file, doing))
+        .await?;
     Ok(chosen.id)
 }
 
@@ -172,7 +187,9 @@ async fn tag(cloud: &Cloud<'_>, image: &Image, tag: &str) -> Result<bool, PortEr
         return Ok(true);
     }
     let call = Call::put(tag_path(image, tag), format!("use image `{}`", image.id));
-    let reply = cloud.send(Service::Image, &call.accepting(&[404, 413])).await?;
+    let reply = cloud
+        .send(Service::Image, &call.accepting(&[404, 413]))
+        .await?;
     Ok(!matches!(reply.status, 404 | 413))
 }
 
@@ -182,8 +199,14 @@ fn tag_path(image: &Image, tag: &str) -> String {
 
 /// Deletes an image; one that is not there is a success.
 pub(crate) async fn delete(cloud: &Cloud<'_>, id: &str) -> Result<(), PortError> {
-    let call = Call::delete(format!("/images/{}", encoded(id)), format!("delete image `{id}`"));
-    cloud.send(Service::Image, &call.accepting(&[404])).await.map(drop)
+    let call = Call::delete(
+        format!("/images/{}", encoded(id)),
+        format!("delete image `{id}`"),
+    );
+    cloud
+        .send(Service::Image, &call.accepting(&[404]))
+        .await
+        .map(drop)
 }
 
 async fn create(
@@ -205,8 +228,17 @@ async fn create(
     if let Some(mib) = image.min_ram_mib {
         body["min_ram"] = json!(mib);
     }
-    let reply = cloud.send(Service::Image, &Call::post("/images", body, doing)).await?;
-    member(crate::call::Reply { body: json!({ "image": reply.body }), ..reply }, "image", doing)
+    let reply = cloud
+        .send(Service::Image, &Call::post("/images", body, doing))
+        .await?;
+    member(
+        crate::call::Reply {
+            body: json!({ "image": reply.body }),
+            ..reply
+        },
+        "image",
+        doing,
+    )
 }
 
 async fn tagged(cloud: &Cloud<'_>, tag: &str, doing: &str) -> Result<Vec<Image>, PortError> {
@@ -231,5 +263,8 @@ fn package_tag(package: &Package) -> String {
 
 /// Ours, and the instance's.
 fn tags(ownership: &Ownership) -> (String, String) {
-    (installation_tag(&ownership.installation_id), stack_name(&ownership.instance_id))
+    (
+        installation_tag(&ownership.installation_id),
+        stack_name(&ownership.instance_id),
+    )
 }

@@ -28,27 +28,54 @@ pub(crate) async fn honoured(
     if granted.is_empty() {
         return Ok(());
     }
-    if let Some(vdu) = granted.flavours.keys().find(|vdu| !needs.flavors.contains(*vdu)) {
+    if let Some(vdu) = granted
+        .flavours
+        .keys()
+        .find(|vdu| !needs.flavors.contains(*vdu))
+    {
         return Err(cannot(&format!(
             "a flavor for VDU `{vdu}`, which the template chooses itself"
         )));
     }
-    if let Some(owner) = granted.images.keys().find(|owner| !needs.images.contains(*owner)) {
-        return Err(cannot(&format!("an image for `{owner}`, which the template chooses itself")));
+    if let Some(owner) = granted
+        .images
+        .keys()
+        .find(|owner| !needs.images.contains(*owner))
+    {
+        return Err(cannot(&format!(
+            "an image for `{owner}`, which the template chooses itself"
+        )));
     }
-    if let Some((of, zone)) = granted.zones.iter().find(|(of, _)| !is_of_server_or_volume(of)) {
-        return Err(cannot(&format!("zone `{zone}` for `{of}`: networks and ports have none")));
+    if let Some((of, zone)) = granted
+        .zones
+        .iter()
+        .find(|(of, _)| !is_of_server_or_volume(of))
+    {
+        return Err(cannot(&format!(
+            "zone `{zone}` for `{of}`: networks and ports have none"
+        )));
     }
     if has_base_hot(what) {
         by_template(what)?;
     }
     let (session, _) = cloud.session().await?;
-    if let Some(other) = granted.resource_groups.iter().find(|group| **group != session.project) {
-        let what = format!("resource group `{other}`; the login is one to `{}`", session.project);
+    if let Some(other) = granted
+        .resource_groups
+        .iter()
+        .find(|group| **group != session.project)
+    {
+        let what = format!(
+            "resource group `{other}`; the login is one to `{}`",
+            session.project
+        );
         return Err(cannot(&what));
     }
-    let wanted: BTreeSet<&String> =
-        granted.zones.iter().filter(|(of, _)| of.starts_with("compute/")).map(|(_, z)| z).collect();
+    let wanted: BTreeSet<&String> = granted
+        .zones
+        .iter()
+        .filter(|(of, _)| of.starts_with("compute/"))
+        .map(|(_, z)| z)
+        .collect();
     if wanted.is_empty() {
         return Ok(());
     }
@@ -73,14 +100,25 @@ fn by_template(what: &Allocation) -> Result<(), PortError> {
             "a network for link `{link}`, which the template makes itself"
         )));
     }
-    if let Some((of, zone)) =
-        what.deployment.placement.zones.iter().find(|(of, _)| of.starts_with("storage/"))
+    if let Some((of, zone)) = what
+        .deployment
+        .placement
+        .zones
+        .iter()
+        .find(|(of, _)| of.starts_with("storage/"))
     {
-        return Err(cannot(&format!("zone `{zone}` for `{of}`, which the template places itself")));
+        return Err(cannot(&format!(
+            "zone `{zone}` for `{of}`, which the template places itself"
+        )));
     }
-    let mapped = what.package.base_hot(&what.deployment.flavour_id).map(|hot| &hot.parameters.0);
+    let mapped = what
+        .package
+        .base_hot(&what.deployment.flavour_id)
+        .map(|hot| &hot.parameters.0);
     for vdu in flavour(what)?.vdus.keys() {
-        let Some(zone) = zone_of(what, vdu)? else { continue };
+        let Some(zone) = zone_of(what, vdu)? else {
+            continue;
+        };
         let takes = |from: &HotExpression| *from == HotExpression::VduZone(vdu.clone());
         if !mapped.is_some_and(|all| all.values().any(|binding| takes(&binding.from))) {
             return Err(cannot(&format!("zone `{zone}` for VDU `{vdu}`")).hint(format!(
@@ -98,9 +136,9 @@ pub(crate) fn zone_of<'a>(what: &'a Allocation, vdu: &str) -> Result<Option<&'a 
         .collect();
     match zones.len() {
         0 | 1 => Ok(zones.into_iter().next().flatten()),
-        _ => {
-            Err(cannot(&format!("several zones for VDU `{vdu}`, of which the template takes one")))
-        }
+        _ => Err(cannot(&format!(
+            "several zones for VDU `{vdu}`, of which the template takes one"
+        ))),
     }
 }
 
@@ -111,10 +149,12 @@ pub(crate) fn flavor<'a>(
     wanted: &str,
 ) -> Result<&'a Flavor, PortError> {
     let found = offered.iter().find(|one| one.id == wanted);
-    found.or_else(|| offered.iter().find(|one| one.name == wanted)).ok_or_else(|| {
-        let doing = format!("use the granted flavor for VDU `{}`", vdu.name);
-        PortError::new(&NO_FLAVOR, doing, format!("there is no flavor `{wanted}`")).on(wanted)
-    })
+    found
+        .or_else(|| offered.iter().find(|one| one.name == wanted))
+        .ok_or_else(|| {
+            let doing = format!("use the granted flavor for VDU `{}`", vdu.name);
+            PortError::new(&NO_FLAVOR, doing, format!("there is no flavor `{wanted}`")).on(wanted)
+        })
 }
 
 /// The image that is prescribed.
@@ -124,13 +164,22 @@ pub(crate) async fn image(
     wanted: &str,
 ) -> Result<FoundImage, PortError> {
     if let Some(image) = glance::by_id(cloud, wanted).await? {
-        return Ok(FoundImage { name: image.name.unwrap_or_default(), id: Some(image.id) });
+        return Ok(FoundImage {
+            name: image.name.unwrap_or_default(),
+            id: Some(image.id),
+        });
     }
     match glance::named(cloud, wanted).await?.as_slice() {
-        [one] => Ok(FoundImage { name: wanted.to_owned(), id: Some(one.id.clone()) }),
+        [one] => Ok(FoundImage {
+            name: wanted.to_owned(),
+            id: Some(one.id.clone()),
+        }),
         found => {
             let doing = format!("use the granted image for `{owner}`");
-            let detail = format!("{} usable images have the id or name `{wanted}`", found.len());
+            let detail = format!(
+                "{} usable images have the id or name `{wanted}`",
+                found.len()
+            );
             Err(PortError::new(&NO_IMAGE, doing, detail).on(wanted))
         }
     }
@@ -156,5 +205,9 @@ pub(crate) async fn managed(
 }
 
 fn cannot(what: &str) -> PortError {
-    PortError::new(&GRANT, "do what the grant prescribes", format!("it prescribes {what}"))
+    PortError::new(
+        &GRANT,
+        "do what the grant prescribes",
+        format!("it prescribes {what}"),
+    )
 }

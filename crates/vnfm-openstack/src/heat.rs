@@ -86,7 +86,9 @@ impl Stack {
 
     /// Whether its creation goes on after the time limit at which Heat gives up.
     pub(crate) fn is_overdue(&self, now: Timestamp) -> bool {
-        let (Some(created), Some(minutes)) = (self.created, self.minutes) else { return false };
+        let (Some(created), Some(minutes)) = (self.created, self.minutes) else {
+            return false;
+        };
         let limit = SignedDuration::from_mins(minutes).saturating_add(GRACE);
         self.status == "CREATE_IN_PROGRESS" && now.duration_since(created) > limit
     }
@@ -201,7 +203,11 @@ pub(crate) fn installation_tag(installation: &str) -> String {
 
 /// The tags of a stack; each update must repeat them, or Heat drops them.
 pub(crate) fn tags(ownership: &Ownership) -> String {
-    format!("{},vnfm-op-{}", installation_tag(&ownership.installation_id), ownership.op_id)
+    format!(
+        "{},vnfm-op-{}",
+        installation_tag(&ownership.installation_id),
+        ownership.op_id
+    )
 }
 
 /// What a stack is made of.
@@ -219,7 +225,10 @@ pub(crate) async fn find(cloud: &Cloud<'_>, name: &str) -> Result<Option<Stack>,
     let call = Call::get(format!("/stacks?name={}", encoded(name)), doing.as_str());
     let reply = cloud.send(Service::Orchestration, &call).await?;
     let listed: Vec<Stack> = member(reply, "stacks", &doing)?;
-    for stack in listed.iter().filter(|stack| stack.name == name && stack.phase() != Phase::Gone) {
+    for stack in listed
+        .iter()
+        .filter(|stack| stack.name == name && stack.phase() != Phase::Gone)
+    {
         if let Some(stack) = show(cloud, stack).await? {
             return Ok(Some(stack));
         }
@@ -269,7 +278,11 @@ pub(crate) async fn create(
 
 /// The time limit that Heat is given.
 fn minutes_left(cloud: &Cloud<'_>) -> i64 {
-    cloud.deadline.duration_since(cloud.clock.now()).as_mins().clamp(1, 1440)
+    cloud
+        .deadline
+        .duration_since(cloud.clock.now())
+        .as_mins()
+        .clamp(1, 1440)
 }
 
 /// Says that a resource is to be replaced at the next update. False: Heat works on it just now.
@@ -278,9 +291,17 @@ pub(crate) async fn mark_unhealthy(
     resource: &Resource,
     why: &str,
 ) -> Result<bool, PortError> {
-    let doing = format!("mark resource `{}` ({}) as unhealthy", resource.name, resource.id());
+    let doing = format!(
+        "mark resource `{}` ({}) as unhealthy",
+        resource.name,
+        resource.id()
+    );
     let path = resource.path().ok_or_else(|| {
-        PortError::new(&UNEXPECTED, doing.as_str(), "Heat gives it no link to its stack")
+        PortError::new(
+            &UNEXPECTED,
+            doing.as_str(),
+            "Heat gives it no link to its stack",
+        )
     })?;
     let body = json!({"mark_unhealthy": true, "resource_status_reason": why});
     let call = Call::patch(path, body, doing).accepting(&[409]);
@@ -306,7 +327,10 @@ pub(crate) async fn update(
 /// Asks for a stack's end; one that is not there is a success.
 pub(crate) async fn delete(cloud: &Cloud<'_>, stack: &Stack) -> Result<(), PortError> {
     let call = Call::delete(stack.path(), format!("delete stack `{}`", stack.name));
-    cloud.send(Service::Orchestration, &call.accepting(&[404])).await.map(drop)
+    cloud
+        .send(Service::Orchestration, &call.accepting(&[404]))
+        .await
+        .map(drop)
 }
 
 /// Every resource of a stack, nested ones too.
@@ -316,7 +340,9 @@ pub(crate) async fn resources(
 ) -> Result<Vec<Resource>, PortError> {
     let doing = format!("list the resources of stack `{}`", stack.name);
     let path = format!("{}/resources?nested_depth={DEPTH}", stack.path());
-    let reply = cloud.send(Service::Orchestration, &Call::get(path, doing.as_str())).await?;
+    let reply = cloud
+        .send(Service::Orchestration, &Call::get(path, doing.as_str()))
+        .await?;
     member(reply, "resources", &doing)
 }
 
@@ -324,12 +350,21 @@ pub(crate) async fn resources(
 pub(crate) async fn owned(cloud: &Cloud<'_>, installation: &str) -> Result<Vec<Stack>, PortError> {
     let doing = "list the stacks of this installation";
     let path = format!("/stacks?tags={}", encoded(&installation_tag(installation)));
-    let reply = cloud.send(Service::Orchestration, &Call::get(path, doing)).await?;
+    let reply = cloud
+        .send(Service::Orchestration, &Call::get(path, doing))
+        .await?;
     let listed: Vec<Stack> = member(reply, "stacks", doing)?;
     let mut found = Vec::new();
-    for stack in listed.into_iter().filter(|stack| stack.phase() != Phase::Gone) {
+    for stack in listed
+        .into_iter()
+        .filter(|stack| stack.phase() != Phase::Gone)
+    {
         // A list need not show tags: what it does not show is looked up.
-        let stack = if stack.tags.is_some() { Some(stack) } else { show(cloud, &stack).await? };
+        let stack = if stack.tags.is_some() {
+            Some(stack)
+        } else {
+            show(cloud, &stack).await?
+        };
         found.extend(stack.filter(|stack| stack.is_of(installation)));
     }
     Ok(found)
@@ -337,7 +372,10 @@ pub(crate) async fn owned(cloud: &Cloud<'_>, installation: &str) -> Result<Vec<S
 
 /// Looks whether Heat answers.
 pub(crate) async fn ping(cloud: &Cloud<'_>) -> Result<(), PortError> {
-    let call = Call::get("/stacks?limit=1", format!("list stacks of VIM `{}`", cloud.vim.name()));
+    let call = Call::get(
+        "/stacks?limit=1",
+        format!("list stacks of VIM `{}`", cloud.vim.name()),
+    );
     cloud.send(Service::Orchestration, &call).await.map(drop)
 }
 
@@ -347,7 +385,11 @@ pub(crate) fn member<T: DeserializeOwned>(
     name: &str,
     doing: &str,
 ) -> Result<T, PortError> {
-    let Reply { mut body, request_id, .. } = reply;
+    let Reply {
+        mut body,
+        request_id,
+        ..
+    } = reply;
     let value = body.get_mut(name).map(Value::take).unwrap_or_default();
     serde_json::from_value(value).map_err(|error| {
         let detail = format!("the answer's `{name}` is not as the API says: {error}");

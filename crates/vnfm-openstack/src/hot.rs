@@ -41,7 +41,13 @@ pub(crate) fn blueprint(
     instance: &str,
 ) -> Result<Blueprint, PortError> {
     let flavour = flavour(what)?;
-    let mut maker = Maker { flavour, what, prepared, instance, resources: Map::new() };
+    let mut maker = Maker {
+        flavour,
+        what,
+        prepared,
+        instance,
+        resources: Map::new(),
+    };
     let ours = |link: &&VirtualLink| !prepared.managed.contains_key(&link.name);
     for link in flavour.virtual_links.values().filter(ours) {
         maker.link(link);
@@ -58,12 +64,19 @@ pub(crate) fn blueprint(
         "description": format!("{} {}, flavour {}", what.package.vnfd().provider, what.package.vnfd().product_name, flavour.id),
         "resources": maker.resources,
     });
-    Ok(Blueprint { template, files: Map::new(), parameters: Map::new() })
+    Ok(Blueprint {
+        template,
+        files: Map::new(),
+        parameters: Map::new(),
+    })
 }
 
 impl Maker<'_> {
     fn add(&mut self, name: &str, kind: &str, properties: &Value) {
-        self.resources.insert(name.to_owned(), json!({"type": kind, "properties": properties}));
+        self.resources.insert(
+            name.to_owned(),
+            json!({"type": kind, "properties": properties}),
+        );
     }
 
     fn link(&mut self, link: &VirtualLink) {
@@ -111,7 +124,11 @@ impl Maker<'_> {
     /// Servers of these VDUs on one host, or each on another.
     fn server_group(&mut self, rule: &AffinityRule) {
         if self.covers_vdus(rule) {
-            let policy = if rule.anti { "anti-affinity" } else { "affinity" };
+            let policy = if rule.anti {
+                "anti-affinity"
+            } else {
+                "affinity"
+            };
             let name = format!("{}-{}", stack_name(self.instance), rule.name);
             self.add(
                 &rule.name,
@@ -124,13 +141,20 @@ impl Maker<'_> {
     /// Nova knows hosts; rules about zones and links are not its.
     fn covers_vdus(&self, rule: &AffinityRule) -> bool {
         rule.scope == "nfvi_node"
-            && rule.targets.iter().any(|target| self.flavour.vdus.contains_key(target))
+            && rule
+                .targets
+                .iter()
+                .any(|target| self.flavour.vdus.contains_key(target))
     }
 
     fn server(&mut self, unit: &Unit<'_>) -> Result<(), PortError> {
         let vdu = unit.vdu;
-        let networks: Vec<Value> =
-            self.flavour.cps_of(&vdu.name).into_iter().map(|cp| self.port(unit, cp)).collect();
+        let networks: Vec<Value> = self
+            .flavour
+            .cps_of(&vdu.name)
+            .into_iter()
+            .map(|cp| self.port(unit, cp))
+            .collect();
         let mut properties = json!({
             "name": unit.name,
             "flavor": self.prepared.flavors.get(&vdu.name),
@@ -140,7 +164,12 @@ impl Maker<'_> {
         if vdu.image.is_some() {
             properties["image"] = json!(self.prepared.image(&vdu.name));
         }
-        if let Some(zone) = self.what.deployment.placement.zone_of(&vdu.name, unit.index) {
+        if let Some(zone) = self
+            .what
+            .deployment
+            .placement
+            .zone_of(&vdu.name, unit.index)
+        {
             properties["availability_zone"] = json!(zone);
         }
         self.volumes(unit, &mut properties);
@@ -152,8 +181,9 @@ impl Maker<'_> {
             properties["user_data"] = json!(text);
         }
         let rules = &self.flavour.affinity_rules;
-        let rule =
-            rules.iter().find(|rule| rule.targets.contains(&vdu.name) && self.covers_vdus(rule));
+        let rule = rules
+            .iter()
+            .find(|rule| rule.targets.contains(&vdu.name) && self.covers_vdus(rule));
         if let Some(rule) = rule {
             properties["scheduler_hints"] = json!({"group": {"get_resource": rule.name}});
         }
@@ -163,7 +193,9 @@ impl Maker<'_> {
 
     /// Makes a CP's port and returns the server's interface on it.
     fn port(&mut self, unit: &Unit<'_>, cp: &Cp) -> Value {
-        let external = is_external(cp).then(|| bound(&self.what.deployment, &cp.name)).flatten();
+        let external = is_external(cp)
+            .then(|| bound(&self.what.deployment, &cp.name))
+            .flatten();
         if let Some(existing) = external.and_then(|bound| bound.port(unit.index)) {
             return json!({"port": existing});
         }
@@ -174,14 +206,19 @@ impl Maker<'_> {
             if let Some((_, config)) = bound.config(unit.index) {
                 external_addresses(&mut port, config);
             }
-        } else if let Some(theirs) =
-            cp.virtual_link.as_ref().and_then(|link| self.prepared.managed.get(link))
+        } else if let Some(theirs) = cp
+            .virtual_link
+            .as_ref()
+            .and_then(|link| self.prepared.managed.get(link))
         {
             port["network"] = json!(theirs);
         } else if let Some(link) = &cp.virtual_link {
             port["network"] = json!({"get_resource": link});
-            if let Some(link) =
-                self.flavour.virtual_links.get(link).filter(|link| link.cidr.is_some())
+            if let Some(link) = self
+                .flavour
+                .virtual_links
+                .get(link)
+                .filter(|link| link.cidr.is_some())
             {
                 port["fixed_ips"] = json!([{"subnet": {"get_resource": subnet_name(link)}}]);
             }
@@ -217,7 +254,11 @@ impl Maker<'_> {
                     json!([{"volume_id": {"get_resource": name}, "boot_index": 0}]);
             } else {
                 let attachment = json!({"instance_uuid": {"get_resource": unit.name}, "volume_id": {"get_resource": name}});
-                self.add(&format!("{name}_attached"), "OS::Cinder::VolumeAttachment", &attachment);
+                self.add(
+                    &format!("{name}_attached"),
+                    "OS::Cinder::VolumeAttachment",
+                    &attachment,
+                );
             }
         }
     }
@@ -225,9 +266,15 @@ impl Maker<'_> {
     /// What the inventory reads back, and the pairs of `boot_data.kvp_data`.
     fn metadata(&self, unit: &Unit<'_>) -> Value {
         let mut all = Map::new();
-        let pairs = unit.vdu.boot_data.as_ref().and_then(|boot| boot.pointer("/kvp_data/data"));
+        let pairs = unit
+            .vdu
+            .boot_data
+            .as_ref()
+            .and_then(|boot| boot.pointer("/kvp_data/data"));
         for (key, value) in pairs.and_then(Value::as_object).into_iter().flatten() {
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
             all.insert(key.clone(), json!(text));
         }
         all.insert("vnfm_instance".into(), json!(self.instance));
@@ -238,20 +285,34 @@ impl Maker<'_> {
 
     /// `boot_data.content_or_file_data`: its text, or the package's file.
     fn user_data(&self, unit: &Unit<'_>) -> Result<Option<String>, PortError> {
-        let Some(boot) =
-            unit.vdu.boot_data.as_ref().and_then(|boot| boot.get("content_or_file_data"))
+        let Some(boot) = unit
+            .vdu
+            .boot_data
+            .as_ref()
+            .and_then(|boot| boot.get("content_or_file_data"))
         else {
             return Ok(None);
         };
         if let Some(text) = boot.get("content").and_then(Value::as_str) {
             return Ok(Some(text.to_owned()));
         }
-        let Some(path) = boot.get("source_path").and_then(Value::as_str) else { return Ok(None) };
-        let told = |why: String| {
-            package(format!("`boot_data` of VDU `{}`: `{path}`: {why}", unit.vdu.name))
+        let Some(path) = boot.get("source_path").and_then(Value::as_str) else {
+            return Ok(None);
         };
-        let bytes = self.what.package.read(path).map_err(|error| told(error.to_string()))?;
-        String::from_utf8(bytes).map(Some).map_err(|_| told("it is no text".into()))
+        let told = |why: String| {
+            package(format!(
+                "`boot_data` of VDU `{}`: `{path}`: {why}",
+                unit.vdu.name
+            ))
+        };
+        let bytes = self
+            .what
+            .package
+            .read(path)
+            .map_err(|error| told(error.to_string()))?;
+        String::from_utf8(bytes)
+            .map(Some)
+            .map_err(|_| told("it is no text".into()))
     }
 }
 
@@ -260,8 +321,14 @@ fn external_addresses(port: &mut Value, config: &vnfm_types::VnfExtCpConfig) {
         .into_iter()
         .map(|one| {
             let mut entry = Map::new();
-            entry.extend(one.address.map(|address| ("ip_address".to_owned(), json!(address))));
-            entry.extend(one.subnet.map(|subnet| ("subnet".to_owned(), json!(subnet))));
+            entry.extend(
+                one.address
+                    .map(|address| ("ip_address".to_owned(), json!(address))),
+            );
+            entry.extend(
+                one.subnet
+                    .map(|subnet| ("subnet".to_owned(), json!(subnet))),
+            );
             Value::Object(entry)
         })
         .collect();
@@ -278,7 +345,9 @@ fn subnet_name(link: &VirtualLink) -> String {
 }
 
 fn is_six(link: &VirtualLink, cidr: &str) -> bool {
-    link.ip_version.as_deref().map_or_else(|| cidr.contains(':'), |version| version == "ipv6")
+    link.ip_version
+        .as_deref()
+        .map_or_else(|| cidr.contains(':'), |version| version == "ipv6")
 }
 
 #[cfg(test)]
@@ -289,26 +358,36 @@ mod tests {
     use std::path::PathBuf;
 
     fn prepared() -> Prepared {
-        let image = || FoundImage { name: "nfv-image".into(), id: Some("image-id".into()) };
+        let image = || FoundImage {
+            name: "nfv-image".into(),
+            id: Some("image-id".into()),
+        };
         let mut prepared = Prepared::default();
         for vdu in ["masterNode", "workerNode", "server"] {
             prepared.flavors.insert(vdu.into(), "m1.tiny".into());
             prepared.images.insert(vdu.into(), image());
         }
         prepared.images.insert("root".into(), image());
-        prepared.networks.insert("external".into(), "network-id".into());
+        prepared
+            .networks
+            .insert("external".into(), "network-id".into());
         prepared
     }
 
     /// Compares with a file that is read in reviews; to renew it, delete it and run the test twice.
     fn is_golden(name: &str, template: &Value) {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/golden")
+            .join(name);
         let text = format!("{}\n", serde_json::to_string_pretty(template).unwrap());
         if let Ok(golden) = std::fs::read_to_string(&path) {
             assert_eq!(text, golden, "differs from {}", path.display());
         } else {
             std::fs::write(&path, text).unwrap();
-            panic!("{} was not there: it is written now, read it", path.display());
+            panic!(
+                "{} was not there: it is written now, read it",
+                path.display()
+            );
         }
     }
 
@@ -325,8 +404,10 @@ mod tests {
     #[test]
     fn volumes_user_data_rules_and_fixed_addresses_become_the_golden_template() {
         let vnfd = vnfd_with(include_str!("../tests/golden/volumes.nodes.yaml"));
-        let package =
-            package_of(&[("vnfd.yaml", &vnfd), ("Scripts/boot.sh", "#!/bin/sh\necho up\n")]);
+        let package = package_of(&[
+            ("vnfd.yaml", &vnfd),
+            ("Scripts/boot.sh", "#!/bin/sh\necho up\n"),
+        ]);
         let request = json!({
             "flavourId": "simple",
             "extVirtualLinks": [{
@@ -342,6 +423,9 @@ mod tests {
         });
         let what = allocation(package, request);
         crate::plan::check(&what).unwrap();
-        is_golden("volumes.json", &blueprint(&what, &prepared(), "i-1").unwrap().template);
+        is_golden(
+            "volumes.json",
+            &blueprint(&what, &prepared(), "i-1").unwrap().template,
+        );
     }
 }

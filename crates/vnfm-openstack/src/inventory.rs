@@ -66,14 +66,23 @@ pub(crate) async fn look(cloud: &Cloud<'_>, stack: &Stack) -> Result<Seen, PortE
         .buffered(AT_ONCE)
         .try_collect()
         .await?;
-    Ok(Seen { resources, servers: servers.into_iter().flatten().collect() })
+    Ok(Seen {
+        resources,
+        servers: servers.into_iter().flatten().collect(),
+    })
 }
 
 /// What was seen, as SOL003 shows it.
 pub(crate) fn inventory(seen: &Seen, against: Against<'_>) -> Result<Inventory, PortError> {
-    let reader = Reader { seen, against, flavour: flavour(against.what)? };
-    let mut found =
-        Inventory { virtual_storage_resource_info: reader.volumes(), ..Inventory::default() };
+    let reader = Reader {
+        seen,
+        against,
+        flavour: flavour(against.what)?,
+    };
+    let mut found = Inventory {
+        virtual_storage_resource_info: reader.volumes(),
+        ..Inventory::default()
+    };
     let mut vnfcs: Vec<(&Server, &[Port], VnfcResourceInfo)> = seen
         .servers
         .iter()
@@ -120,10 +129,15 @@ fn plugs<'l>(
     managed: &'l mut [ExtManagedVirtualLinkInfo],
     network: &str,
 ) -> Option<&'l mut Vec<VnfLinkPortInfo>> {
-    let ours = ours.iter_mut().map(|link| (&link.network_resource, &mut link.vnf_link_ports));
-    let managed = managed.iter_mut().map(|link| (&link.network_resource, &mut link.vnf_link_ports));
+    let ours = ours
+        .iter_mut()
+        .map(|link| (&link.network_resource, &mut link.vnf_link_ports));
+    let managed = managed
+        .iter_mut()
+        .map(|link| (&link.network_resource, &mut link.vnf_link_ports));
     let mut all = ours.chain(managed);
-    all.find(|(handle, _)| handle.resource_id == network).map(|(_, ports)| ports)
+    all.find(|(handle, _)| handle.resource_id == network)
+        .map(|(_, ports)| ports)
 }
 
 /// Which instance of its VDU a server is: what we wrote, else how many came before it.
@@ -137,7 +151,11 @@ fn index_of(server: &Server, vdu: &str, before: &[String]) -> u32 {
 fn natural(name: &str) -> (String, u64, String) {
     let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let (stem, number) = name.split_at(name.len() - digits);
-    (stem.to_owned(), number.parse().unwrap_or(0), name.to_owned())
+    (
+        stem.to_owned(),
+        number.parse().unwrap_or(0),
+        name.to_owned(),
+    )
 }
 
 /// Whether a port is a CP's.
@@ -165,7 +183,10 @@ impl Reader<'_> {
 
     /// Resources of a kind; those that Heat has not made yet, or gave up on before, have no id.
     fn existing(&self, kind: &str) -> impl Iterator<Item = &Resource> {
-        self.seen.resources.iter().filter(move |one| one.kind == kind && !one.id().is_empty())
+        self.seen
+            .resources
+            .iter()
+            .filter(move |one| one.kind == kind && !one.id().is_empty())
     }
 
     /// The resource's name and those of what it lies in, up to the top.
@@ -189,9 +210,13 @@ impl Reader<'_> {
             return vdu.to_owned();
         }
         let way = self.way_up(&server.id);
-        let known = way.iter().find(|name| self.flavour.vdus.contains_key(**name));
+        let known = way
+            .iter()
+            .find(|name| self.flavour.vdus.contains_key(**name));
         // A package without VDUs: the topmost name tells the servers of a group apart from others.
-        known.or(way.last()).map_or_else(|| server.name.clone(), |name| (*name).to_owned())
+        known
+            .or(way.last())
+            .map_or_else(|| server.name.clone(), |name| (*name).to_owned())
     }
 
     fn vnfc(&self, server: &Server) -> VnfcResourceInfo {
@@ -230,7 +255,9 @@ impl Reader<'_> {
         ];
         for rule in rules {
             left.retain(|port| {
-                let Some(at) = free.iter().position(|cp| rule(cp, port)) else { return true };
+                let Some(at) = free.iter().position(|cp| rule(cp, port)) else {
+                    return true;
+                };
                 found.push((free.remove(at).name.clone(), port));
                 false
             });
@@ -251,7 +278,10 @@ impl Reader<'_> {
 
     fn is_on(&self, port: &Port, cp: &Cp) -> bool {
         if is_external(cp) {
-            let network = self.against.prepared.network_of(self.against.what, &cp.name);
+            let network = self
+                .against
+                .prepared
+                .network_of(self.against.what, &cp.name);
             return network == Some(port.network_id.as_str());
         }
         let managed = &self.against.prepared.managed;
@@ -380,7 +410,11 @@ fn port_id(port: &Port) -> String {
 
 fn protocol(port: &Port) -> CpProtocolInfo {
     let address = |wanted: &str, is_wanted: &dyn Fn(&str) -> bool| {
-        let all: Vec<_> = port.fixed_ips.iter().filter(|ip| is_wanted(&ip.ip_address)).collect();
+        let all: Vec<_> = port
+            .fixed_ips
+            .iter()
+            .filter(|ip| is_wanted(&ip.ip_address))
+            .collect();
         all.first().map(|first| IpAddressesInfo {
             type_: wanted.to_owned(),
             addresses: all.iter().map(|ip| ip.ip_address.clone()).collect(),
@@ -411,7 +445,10 @@ mod tests {
             id: id.into(),
             network_id: network.into(),
             mac_address: "fa:16:3e:00:00:01".into(),
-            fixed_ips: vec![FixedIp { subnet_id: "subnet".into(), ip_address: address.into() }],
+            fixed_ips: vec![FixedIp {
+                subnet_id: "subnet".into(),
+                ip_address: address.into(),
+            }],
             ..Port::default()
         }
     }
@@ -426,7 +463,10 @@ mod tests {
         ];
         let mut servers = vec![(
             Server::for_test("m", "masterNode"),
-            vec![port("m-ext", "net-out", "10.77.0.5"), port("m-in", "net-in", "10.10.0.5")],
+            vec![
+                port("m-ext", "net-out", "10.77.0.5"),
+                port("m-in", "net-in", "10.10.0.5"),
+            ],
         )];
         for (member, id) in [("10", "w10"), ("9", "w9")] {
             resources.push(Resource::for_test(
@@ -449,22 +489,44 @@ mod tests {
     fn servers_ports_and_links_of_nested_stacks_are_told_apart() {
         let what = allocation(sample("vnf-a-k8s-cluster-base-hot"), cluster_request());
         let mut prepared = Prepared::default();
-        prepared.networks.insert("external".into(), "net-out".into());
-        let against = Against { what: &what, prepared: &prepared, vim: "vim1" };
+        prepared
+            .networks
+            .insert("external".into(), "net-out".into());
+        let against = Against {
+            what: &what,
+            prepared: &prepared,
+            vim: "vim1",
+        };
         let found = inventory(&seen(), against).unwrap();
         let vnfcs: Vec<(&str, &str)> = found
             .vnfc_resource_info
             .iter()
             .map(|vnfc| (vnfc.vdu_id.as_str(), vnfc.id.as_str()))
             .collect();
-        assert_eq!(vnfcs, [("masterNode", "m"), ("workerNode", "w9"), ("workerNode", "w10")]);
+        assert_eq!(
+            vnfcs,
+            [
+                ("masterNode", "m"),
+                ("workerNode", "w9"),
+                ("workerNode", "w10")
+            ]
+        );
         let master = &found.vnfc_resource_info[0];
         assert_eq!(master.metadata["name"], "masterNode");
-        assert_eq!(master.compute_resource.vim_connection_id.as_deref(), Some("vim1"));
-        let cps: Vec<&str> = master.vnfc_cp_info.iter().map(|cp| cp.cpd_id.as_str()).collect();
+        assert_eq!(
+            master.compute_resource.vim_connection_id.as_deref(),
+            Some("vim1")
+        );
+        let cps: Vec<&str> = master
+            .vnfc_cp_info
+            .iter()
+            .map(|cp| cp.cpd_id.as_str())
+            .collect();
         assert_eq!(cps, ["masterNodeInternalCP", "masterNodeExternalCP"]);
-        let ethernet =
-            master.vnfc_cp_info[1].cp_protocol_info[0].ip_over_ethernet.as_ref().unwrap();
+        let ethernet = master.vnfc_cp_info[1].cp_protocol_info[0]
+            .ip_over_ethernet
+            .as_ref()
+            .unwrap();
         assert_eq!(ethernet.ip_addresses[0].addresses, ["10.77.0.5"]);
         let six = found.vnfc_resource_info[1].vnfc_cp_info[0].cp_protocol_info[0]
             .ip_over_ethernet
@@ -483,10 +545,19 @@ mod tests {
                 ("workerNodeExternalCP", "worker")
             ]
         );
-        assert_eq!(found.ext_virtual_link_info[0].resource_handle.resource_id, "net-out");
+        assert_eq!(
+            found.ext_virtual_link_info[0].resource_handle.resource_id,
+            "net-out"
+        );
         assert_eq!(found.ext_virtual_link_info[0].ext_link_ports.len(), 3);
-        assert_eq!(found.vnf_virtual_link_resource_info[0].vnf_virtual_link_desc_id, "internalVL");
-        assert_eq!(found.vnf_virtual_link_resource_info[0].vnf_link_ports.len(), 3);
+        assert_eq!(
+            found.vnf_virtual_link_resource_info[0].vnf_virtual_link_desc_id,
+            "internalVL"
+        );
+        assert_eq!(
+            found.vnf_virtual_link_resource_info[0].vnf_link_ports.len(),
+            3
+        );
     }
 
     #[test]

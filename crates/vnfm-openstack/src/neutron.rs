@@ -51,11 +51,17 @@ pub(crate) async fn networks(
     for filter in ["id", "name"] {
         let doing = format!("look for network `{id_or_name}`");
         let path = format!("/networks?{filter}={}", encoded(id_or_name));
-        let reply = cloud.send(Service::Network, &Call::get(path, doing.as_str())).await?;
+        let reply = cloud
+            .send(Service::Network, &Call::get(path, doing.as_str()))
+            .await?;
         let mut found: Vec<Network> = member(reply, "networks", &doing)?;
-        found.retain(
-            |one| if filter == "id" { one.id == id_or_name } else { one.name == id_or_name },
-        );
+        found.retain(|one| {
+            if filter == "id" {
+                one.id == id_or_name
+            } else {
+                one.name == id_or_name
+            }
+        });
         if !found.is_empty() {
             return Ok(found);
         }
@@ -77,9 +83,14 @@ pub(crate) async fn existing(
     let doing = "look for the ports of the stack";
     let mut found = BTreeSet::new();
     for some in ids.chunks(AT_ONCE) {
-        let query: Vec<String> = some.iter().map(|id| format!("id={}", encoded(id))).collect();
+        let query: Vec<String> = some
+            .iter()
+            .map(|id| format!("id={}", encoded(id)))
+            .collect();
         let path = format!("/ports?fields=id&{}", query.join("&"));
-        let reply = cloud.send(Service::Network, &Call::get(path, doing)).await?;
+        let reply = cloud
+            .send(Service::Network, &Call::get(path, doing))
+            .await?;
         let ports: Vec<Port> = member(reply, "ports", doing)?;
         found.extend(ports.into_iter().map(|port| port.id));
     }
@@ -96,6 +107,8 @@ pub(crate) async fn ports_of(cloud: &Cloud<'_>, server: &str) -> Result<Vec<Port
 async fn ports(cloud: &Cloud<'_>, filter: &str, value: &str) -> Result<Vec<Port>, PortError> {
     let doing = format!("look for ports with {filter} `{value}`");
     let path = format!("/ports?{filter}={}", encoded(value));
-    let reply = cloud.send(Service::Network, &Call::get(path, doing.as_str())).await?;
+    let reply = cloud
+        .send(Service::Network, &Call::get(path, doing.as_str()))
+        .await?;
     member(reply, "ports", &doing)
 }

@@ -52,12 +52,19 @@ impl Server {
 
     #[cfg(test)]
     pub(crate) fn for_test(id: &str, name: &str) -> Self {
-        Self { id: id.into(), name: name.into(), ..Self::default() }
+        Self {
+            id: id.into(),
+            name: name.into(),
+            ..Self::default()
+        }
     }
 
     /// A value of its metadata.
     pub(crate) fn tag(&self, name: &str) -> Option<&str> {
-        self.metadata.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
+        self.metadata
+            .get(name)
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
     }
 }
 
@@ -99,7 +106,11 @@ pub(crate) async fn server(cloud: &Cloud<'_>, id: &str) -> Result<Option<Server>
         .microversion(FLAVOR_BY_NAME)
         .accepting(&[404]);
     let reply = cloud.send(Service::Compute, &call).await?;
-    if reply.status == 404 { Ok(None) } else { member(reply, "server", &doing).map(Some) }
+    if reply.status == 404 {
+        Ok(None)
+    } else {
+        member(reply, "server", &doing).map(Some)
+    }
 }
 
 /// Asks for a server's end; one that is not there is a success.
@@ -112,7 +123,9 @@ pub(crate) async fn delete(cloud: &Cloud<'_>, id: &str) -> Result<(), PortError>
 /// Every flavor that the project may use.
 pub(crate) async fn flavors(cloud: &Cloud<'_>) -> Result<Vec<Flavor>, PortError> {
     let doing = "list flavors";
-    let reply = cloud.send(Service::Compute, &Call::get("/flavors/detail", doing)).await?;
+    let reply = cloud
+        .send(Service::Compute, &Call::get("/flavors/detail", doing))
+        .await?;
     member(reply, "flavors", doing)
 }
 
@@ -122,15 +135,23 @@ pub(crate) async fn zones(cloud: &Cloud<'_>) -> Result<Vec<String>, PortError> {
     let call = Call::get("/os-availability-zone", doing);
     let reply = cloud.send(Service::Compute, &call).await?;
     let all: Vec<Value> = member(reply, "availabilityZoneInfo", doing)?;
-    let available = all.iter().filter(|zone| zone["zoneState"]["available"] == true);
-    Ok(available.filter_map(|zone| zone["zoneName"].as_str().map(ToOwned::to_owned)).collect())
+    let available = all
+        .iter()
+        .filter(|zone| zone["zoneState"]["available"] == true);
+    Ok(available
+        .filter_map(|zone| zone["zoneName"].as_str().map(ToOwned::to_owned))
+        .collect())
 }
 
 /// The project's limits; all unknown where Nova does not tell.
 pub(crate) async fn limits(cloud: &Cloud<'_>) -> Result<Limits, PortError> {
     let call = Call::get("/limits", "read the project's limits").accepting(&[403, 404]);
     let reply = cloud.send(Service::Compute, &call).await?;
-    let absolute = reply.body.pointer("/limits/absolute").cloned().unwrap_or_default();
+    let absolute = reply
+        .body
+        .pointer("/limits/absolute")
+        .cloned()
+        .unwrap_or_default();
     Ok(serde_json::from_value(absolute).unwrap_or_default())
 }
 
@@ -143,15 +164,24 @@ pub(crate) async fn console(cloud: &Cloud<'_>, id: &str) -> Result<String, PortE
     );
     let call = call.repeatable().accepting(&[404, 409, 501]);
     let reply = cloud.send(Service::Compute, &call).await?;
-    Ok(reply.body.get("output").and_then(Value::as_str).unwrap_or_default().to_owned())
+    Ok(reply
+        .body
+        .get("output")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned())
 }
 
 /// The SSH host keys that cloud-init printed between its two markers.
 pub(crate) fn host_keys_in(console: &str) -> Vec<String> {
     const BEGIN: &str = "-----BEGIN SSH HOST KEY KEYS-----";
     const END: &str = "-----END SSH HOST KEY KEYS-----";
-    let Some((_, rest)) = console.rsplit_once(BEGIN) else { return Vec::new() };
-    let Some((block, _)) = rest.split_once(END) else { return Vec::new() };
+    let Some((_, rest)) = console.rsplit_once(BEGIN) else {
+        return Vec::new();
+    };
+    let Some((block, _)) = rest.split_once(END) else {
+        return Vec::new();
+    };
     // A console may put a time stamp or a prefix before each line.
     let key = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -172,7 +202,10 @@ mod tests {
         let console = "boot\n-----BEGIN SSH HOST KEY KEYS-----\nssh-rsa OLD\n-----END SSH HOST KEY KEYS-----\n\
             reboot\n-----BEGIN SSH HOST KEY KEYS-----\n[ 12.5] ssh-ed25519 AAAA root@host\r\necdsa-sha2-nistp256 BBBB x\n\
             -----END SSH HOST KEY KEYS-----\nlogin:";
-        assert_eq!(host_keys_in(console), ["ssh-ed25519 AAAA", "ecdsa-sha2-nistp256 BBBB"]);
+        assert_eq!(
+            host_keys_in(console),
+            ["ssh-ed25519 AAAA", "ecdsa-sha2-nistp256 BBBB"]
+        );
         assert!(host_keys_in("FAKE CONSOLE OUTPUT\nANOTHER\nLAST LINE").is_empty());
         assert!(host_keys_in("-----BEGIN SSH HOST KEY KEYS-----\nssh-rsa cut off").is_empty());
     }

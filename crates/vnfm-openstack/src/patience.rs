@@ -54,8 +54,14 @@ where
     F: Fn() -> Fut,
     Fut: Future<Output = Result<T, PortError>>,
 {
-    let trouble = Trouble { only_logins: true, ..Trouble::default() };
-    waited(cx, doing, trouble, || async { act().await.map(Waited::Done) }).await
+    let trouble = Trouble {
+        only_logins: true,
+        ..Trouble::default()
+    };
+    waited(cx, doing, trouble, || async {
+        act().await.map(Waited::Done)
+    })
+    .await
 }
 
 async fn waited<T, F, Fut>(
@@ -73,11 +79,18 @@ where
         cx.watcher.waiting(reason);
         reason.clone_into(&mut lock(&trouble).reason);
     };
-    let answer = wait(cx.clock, cx.deadline, USUAL, seen, || one_look(cx, &trouble, &look)).await?;
+    let answer = wait(cx.clock, cx.deadline, USUAL, seen, || {
+        one_look(cx, &trouble, &look)
+    })
+    .await?;
     let trouble = trouble.into_inner().unwrap_or_else(PoisonError::into_inner);
     answer.ok_or_else(|| {
         trouble.error.unwrap_or_else(|| {
-            PortError::new(&STACK_SLOW, doing, format!("the time is over; {}", trouble.reason))
+            PortError::new(
+                &STACK_SLOW,
+                doing,
+                format!("the time is over; {}", trouble.reason),
+            )
         })
     })
 }
@@ -128,7 +141,11 @@ fn tolerated<T>(
     if refused {
         trouble.refused = Some((version, cx.clock.now()));
     }
-    let reason = if refused { refusal_text(cx) } else { error.to_string() };
+    let reason = if refused {
+        refusal_text(cx)
+    } else {
+        error.to_string()
+    };
     trouble.error = Some(error);
     Ok(Waited::NotYet(reason))
 }

@@ -47,22 +47,40 @@ pub(crate) struct WantedAddress {
 pub(crate) fn flavour(what: &Allocation) -> Result<&Flavour, PortError> {
     let wanted = &what.deployment.flavour_id;
     what.package.vnfd().flavour(wanted).ok_or_else(|| {
-        let known: Vec<&str> = what.package.vnfd().flavours.keys().map(String::as_str).collect();
-        request(format!("the VNFD has no flavour `{wanted}`, only {}", known.join(", ")))
+        let known: Vec<&str> = what
+            .package
+            .vnfd()
+            .flavours
+            .keys()
+            .map(String::as_str)
+            .collect();
+        request(format!(
+            "the VNFD has no flavour `{wanted}`, only {}",
+            known.join(", ")
+        ))
     })
 }
 
 /// Every server of the request, by VDU and index.
 pub(crate) fn units(what: &Allocation) -> Result<Vec<Unit<'_>>, PortError> {
     let flavour = flavour(what)?;
-    let counts = what.deployment.vdu_instances.values().map(|count| u64::from(*count));
-    what.budget.allows(PLANNING, counts.fold(0, u64::saturating_add), 0)?;
+    let counts = what
+        .deployment
+        .vdu_instances
+        .values()
+        .map(|count| u64::from(*count));
+    what.budget
+        .allows(PLANNING, counts.fold(0, u64::saturating_add), 0)?;
     let mut units = Vec::new();
     for vdu in flavour.vdus.values() {
         let count = what.deployment.instances_of(&vdu.name);
         let several = count > 1 || may_grow(flavour, vdu);
         for index in 0..count {
-            let name = if several { format!("{}-{index}", vdu.name) } else { vdu.name.clone() };
+            let name = if several {
+                format!("{}-{index}", vdu.name)
+            } else {
+                vdu.name.clone()
+            };
             units.push(Unit { vdu, index, name });
         }
     }
@@ -71,7 +89,9 @@ pub(crate) fn units(what: &Allocation) -> Result<Vec<Unit<'_>>, PortError> {
 
 /// Refuses a stack of more resources or bytes than the budget has. Nothing of it is written down for that.
 pub(crate) fn within_budget(what: &Allocation, made: &Blueprint) -> Result<(), PortError> {
-    let resources = made.template["resources"].as_object().map_or(0, serde_json::Map::len);
+    let resources = made.template["resources"]
+        .as_object()
+        .map_or(0, serde_json::Map::len);
     let mut bytes = Counted(0);
     let parts = (&made.template, &made.files, &made.parameters);
     let counted = serde_json::to_writer(&mut bytes, &parts);
@@ -99,7 +119,10 @@ pub(crate) fn unplanned(error: &JoinError) -> PortError {
 
 fn may_grow(flavour: &Flavour, vdu: &Vdu) -> bool {
     vdu.max_number_of_instances.is_some_and(|most| most > 1)
-        || flavour.scaling_aspects.values().any(|aspect| aspect.deltas.contains_key(&vdu.name))
+        || flavour
+            .scaling_aspects
+            .values()
+            .any(|aspect| aspect.deltas.contains_key(&vdu.name))
 }
 
 /// The storages of a VDU.
@@ -107,12 +130,16 @@ pub(crate) fn storages_of<'a>(
     flavour: &'a Flavour,
     vdu: &'a Vdu,
 ) -> impl Iterator<Item = &'a Storage> {
-    vdu.storages.iter().filter_map(|name| flavour.storages.get(name))
+    vdu.storages
+        .iter()
+        .filter_map(|name| flavour.storages.get(name))
 }
 
 /// The image that a server of the VDU boots: its own, or that of the first volume with one.
 pub(crate) fn boot_image<'a>(flavour: &'a Flavour, vdu: &'a Vdu) -> Option<&'a SwImage> {
-    vdu.image.as_ref().or_else(|| storages_of(flavour, vdu).find_map(|one| one.image.as_ref()))
+    vdu.image
+        .as_ref()
+        .or_else(|| storages_of(flavour, vdu).find_map(|one| one.image.as_ref()))
 }
 
 /// Whether the request, and nobody else, says where a CP is connected.
@@ -140,13 +167,21 @@ impl<'a> Bound<'a> {
             .filter_map(|(key, config)| Some((key.as_str(), config.as_ref()?)))
             .collect();
         let own = all.get(usize::try_from(index).ok()?).copied();
-        own.or_else(|| all.first().copied().filter(|(_, config)| is_sharable(config)))
+        own.or_else(|| {
+            all.first()
+                .copied()
+                .filter(|(_, config)| is_sharable(config))
+        })
     }
 
     /// The existing port of the CP's `index`-th instance.
     pub(crate) fn port(&self, index: u32) -> Option<&'a str> {
         let wanted = self.config(index)?.1.link_port_id.as_deref()?;
-        let port = self.link.ext_link_ports.iter().find(|port| port.id == wanted)?;
+        let port = self
+            .link
+            .ext_link_ports
+            .iter()
+            .find(|port| port.id == wanted)?;
         Some(&port.resource_handle.resource_id)
     }
 }
@@ -154,22 +189,32 @@ impl<'a> Bound<'a> {
 fn is_sharable(config: &VnfExtCpConfig) -> bool {
     config.link_port_id.is_none()
         && mac(config).is_none()
-        && addresses(config).iter().all(|wanted| wanted.address.is_none())
+        && addresses(config)
+            .iter()
+            .all(|wanted| wanted.address.is_none())
 }
 
 /// The addresses that a configuration asks for.
 pub(crate) fn addresses(config: &VnfExtCpConfig) -> Vec<WantedAddress> {
     let mut all = Vec::new();
-    let over_ethernet =
-        config.cp_protocol_data.iter().filter_map(|one| one.ip_over_ethernet.as_ref());
+    let over_ethernet = config
+        .cp_protocol_data
+        .iter()
+        .filter_map(|one| one.ip_over_ethernet.as_ref());
     for wanted in over_ethernet.flat_map(|one| &one.ip_addresses) {
         let subnet = wanted.subnet_id.clone();
         for address in &wanted.fixed_addresses {
-            all.push(WantedAddress { address: Some(address.clone()), subnet: subnet.clone() });
+            all.push(WantedAddress {
+                address: Some(address.clone()),
+                subnet: subnet.clone(),
+            });
         }
         if wanted.fixed_addresses.is_empty() && subnet.is_some() {
             let count = wanted.num_dynamic_addresses.unwrap_or(1);
-            all.extend((0..count).map(|_| WantedAddress { address: None, subnet: subnet.clone() }));
+            all.extend((0..count).map(|_| WantedAddress {
+                address: None,
+                subnet: subnet.clone(),
+            }));
         }
     }
     all
@@ -214,14 +259,23 @@ fn check_links(what: &Allocation, flavour: &Flavour) -> Result<(), PortError> {
     let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
     for link in &what.deployment.ext_virtual_links {
         if link.resource_id.is_empty() {
-            return Err(request(format!("`extVirtualLinks` `{}` has no `resourceId`", link.id)));
+            return Err(request(format!(
+                "`extVirtualLinks` `{}` has no `resourceId`",
+                link.id
+            )));
         }
         for data in &link.ext_cps {
-            let known = flavour.external_cps.iter().any(|cp| cp.cpd_id == data.cpd_id)
+            let known = flavour
+                .external_cps
+                .iter()
+                .any(|cp| cp.cpd_id == data.cpd_id)
                 || flavour.cps.contains_key(&data.cpd_id);
             if !known && !flavour.cps.is_empty() {
-                let names: Vec<&str> =
-                    flavour.external_cps.iter().map(|cp| cp.cpd_id.as_str()).collect();
+                let names: Vec<&str> = flavour
+                    .external_cps
+                    .iter()
+                    .map(|cp| cp.cpd_id.as_str())
+                    .collect();
                 return Err(request(format!(
                     "`extVirtualLinks` `{}` binds `{}`, which is no external CP of flavour `{}`; there are {}",
                     link.id,
@@ -245,7 +299,9 @@ fn check_links(what: &Allocation, flavour: &Flavour) -> Result<(), PortError> {
 }
 
 fn check_port(link: &ExtVirtualLinkData, config: &VnfExtCpConfig) -> Result<(), PortError> {
-    let Some(wanted) = &config.link_port_id else { return Ok(()) };
+    let Some(wanted) = &config.link_port_id else {
+        return Ok(());
+    };
     if link.ext_link_ports.iter().any(|port| &port.id == wanted) {
         return Ok(());
     }
@@ -256,11 +312,15 @@ fn check_port(link: &ExtVirtualLinkData, config: &VnfExtCpConfig) -> Result<(), 
 }
 
 fn check_public_key(wanted: &Deployment) -> Result<(), PortError> {
-    let Some(key) = wanted.additional_params.get(PUBLIC_KEY) else { return Ok(()) };
+    let Some(key) = wanted.additional_params.get(PUBLIC_KEY) else {
+        return Ok(());
+    };
     let is_key = key.as_str().is_some_and(|key| {
         let key = key.trim();
         !key.contains('\n')
-            && ["ssh-", "ecdsa-sha2-", "sk-"].iter().any(|kind| key.starts_with(kind))
+            && ["ssh-", "ecdsa-sha2-", "sk-"]
+                .iter()
+                .any(|kind| key.starts_with(kind))
     });
     if is_key {
         return Ok(());
@@ -277,13 +337,22 @@ fn check_vdu(flavour: &Flavour, vdu: &Vdu) -> Result<(), PortError> {
         "names no image: add `sw_image_data`, with the name of an image that the cloud has or an artifact that brings it".to_owned()
     } else if let Some(other) = storages_of(flavour, vdu).find(|one| one.kind != StorageKind::Block)
     {
-        format!("wants storage `{}`, which is no volume; bring a Base HOT for it", other.name)
+        format!(
+            "wants storage `{}`, which is no volume; bring a Base HOT for it",
+            other.name
+        )
     } else if let Some(unsized_one) = storages_of(flavour, vdu).find(|one| one.size_gib.is_none()) {
-        format!("wants storage `{}`, which says no `size_of_storage`", unsized_one.name)
+        format!(
+            "wants storage `{}`, which says no `size_of_storage`",
+            unsized_one.name
+        )
     } else {
         return Ok(());
     };
-    Err(package(format!("VDU `{}` in `{}` {problem}", vdu.name, flavour.file)))
+    Err(package(format!(
+        "VDU `{}` in `{}` {problem}",
+        vdu.name, flavour.file
+    )))
 }
 
 fn check_topology(what: &Allocation, flavour: &Flavour) -> Result<(), PortError> {
@@ -348,7 +417,11 @@ mod tests {
     #[test]
     fn servers_are_named_so_that_they_can_grow() {
         let what = allocation(sample("vnf-a-k8s-cluster"), cluster_request());
-        let names: Vec<String> = units(&what).unwrap().into_iter().map(|unit| unit.name).collect();
+        let names: Vec<String> = units(&what)
+            .unwrap()
+            .into_iter()
+            .map(|unit| unit.name)
+            .collect();
         assert_eq!(names, ["masterNode", "workerNode-0", "workerNode-1"]);
         let mut large = cluster_request();
         large["instantiationLevelId"] = json!("large");
@@ -368,16 +441,36 @@ mod tests {
         let cps = "/extVirtualLinks/0/extCps";
         let private = json!({"ssh_public_key": "-----BEGIN OPENSSH PRIVATE KEY-----"});
         let table = [
-            ("/flavourId".to_owned(), json!("tiny"), "no flavour `tiny`, only cluster_install"),
+            (
+                "/flavourId".to_owned(),
+                json!("tiny"),
+                "no flavour `tiny`, only cluster_install",
+            ),
             (
                 "/extVirtualLinks".to_owned(),
                 json!([]),
                 "CP `masterNodeExternalCP` is connected to nothing",
             ),
-            (format!("{cps}/0/cpdId"), json!("masterCP"), "`masterCP`, which is no external CP"),
-            (format!("{cps}/1/cpdId"), json!("masterNodeExternalCP"), "bound twice"),
-            ("/extVirtualLinks/0/resourceId".to_owned(), json!(""), "has no `resourceId`"),
-            (format!("{cps}/0/cpConfig/master"), json!({"linkPortId": "p9"}), "no port `p9`"),
+            (
+                format!("{cps}/0/cpdId"),
+                json!("masterCP"),
+                "`masterCP`, which is no external CP",
+            ),
+            (
+                format!("{cps}/1/cpdId"),
+                json!("masterNodeExternalCP"),
+                "bound twice",
+            ),
+            (
+                "/extVirtualLinks/0/resourceId".to_owned(),
+                json!(""),
+                "has no `resourceId`",
+            ),
+            (
+                format!("{cps}/0/cpConfig/master"),
+                json!({"linkPortId": "p9"}),
+                "no port `p9`",
+            ),
             ("/additionalParams".to_owned(), private, "is no public key"),
         ];
         for (place, value, says) in table {
@@ -426,7 +519,9 @@ mod tests {
         );
         let error = check(&allocation(package(&without_image), request())).unwrap_err();
         assert!(
-            error.to_string().contains("VDU `server` in `vnfd.yaml` names no image"),
+            error
+                .to_string()
+                .contains("VDU `server` in `vnfd.yaml` names no image"),
             "{error}"
         );
         let container = sample("vnf-b-cnf");
@@ -454,7 +549,10 @@ mod tests {
         assert_eq!(mac(config), Some("fa:16:3e:00:00:01"));
         assert_eq!(
             addresses(config),
-            [WantedAddress { address: Some("10.0.0.5".into()), subnet: Some("s".into()) }]
+            [WantedAddress {
+                address: Some("10.0.0.5".into()),
+                subnet: Some("s".into())
+            }]
         );
     }
 }

@@ -35,18 +35,23 @@ pub(crate) fn permit(
     found.look(&blueprint.template, "the template");
     for (name, text) in &blueprint.files {
         // What is no YAML is a script or a key.
-        let nested = text.as_str().and_then(|text| serde_yaml::from_str::<Value>(text).ok());
+        let nested = text
+            .as_str()
+            .and_then(|text| serde_yaml::from_str::<Value>(text).ok());
         if let Some(nested) = nested.filter(Value::is_object) {
             found.look(&nested, name);
         }
     }
     permit_types(&found, policy)?;
     let limits = policy.limits.clone().unwrap_or_default();
-    let servers = found.servers().max(units(what).map_or(0, |units| units.len() as u64));
+    let servers = found
+        .servers()
+        .max(units(what).map_or(0, |units| units.len() as u64));
     let objects = found.resources;
-    for (name, limit, count) in
-        [("objects", limits.objects, objects), ("servers", limits.servers, servers)]
-    {
+    for (name, limit, count) in [
+        ("objects", limits.objects, objects),
+        ("servers", limits.servers, servers),
+    ] {
         if let Some(limit) = limit.filter(|limit| count > *limit) {
             let what =
                 format!("it has {count} {name}, and the rule `limits.{name}` allows {limit}");
@@ -67,14 +72,18 @@ fn permit_types(found: &Found, policy: &VimPolicy) -> Result<(), PortError> {
             continue;
         };
         if let Some(types) = &policy.resource_types {
-            types.check(|entry| fits(entry, kind)).map_err(|denied| match denied {
-                Some(entry) => {
-                    refused(place, &format!("the rule `resourceTypes` denies `{entry}`: `{kind}`"))
-                }
-                None => {
-                    refused(place, &format!("the rule `resourceTypes` does not allow `{kind}`"))
-                }
-            })?;
+            types
+                .check(|entry| fits(entry, kind))
+                .map_err(|denied| match denied {
+                    Some(entry) => refused(
+                        place,
+                        &format!("the rule `resourceTypes` denies `{entry}`: `{kind}`"),
+                    ),
+                    None => refused(
+                        place,
+                        &format!("the rule `resourceTypes` does not allow `{kind}`"),
+                    ),
+                })?;
         }
         if policy.remote_files == Some(false) && is_remote(kind) {
             return Err(refused(
@@ -83,7 +92,10 @@ fn permit_types(found: &Found, policy: &VimPolicy) -> Result<(), PortError> {
             ));
         }
     }
-    if let Some((name, place)) = found.remote.first().filter(|_| policy.remote_files == Some(false))
+    if let Some((name, place)) = found
+        .remote
+        .first()
+        .filter(|_| policy.remote_files == Some(false))
     {
         let what = format!("the rule `remoteFiles: false` does not allow `get_file: {name}`");
         return Err(refused(place, &what));
@@ -92,7 +104,9 @@ fn permit_types(found: &Found, policy: &VimPolicy) -> Result<(), PortError> {
 }
 
 fn fits(entry: &str, kind: &str) -> bool {
-    entry.strip_suffix('*').map_or(entry == kind, |beginning| kind.starts_with(beginning))
+    entry
+        .strip_suffix('*')
+        .map_or(entry == kind, |beginning| kind.starts_with(beginning))
 }
 
 fn is_remote(name: &str) -> bool {
@@ -112,8 +126,11 @@ struct Found {
 impl Found {
     fn look(&mut self, template: &Value, place: &str) {
         for section in ["resources", "Resources"] {
-            for (name, resource) in
-                template.get(section).and_then(Value::as_object).into_iter().flatten()
+            for (name, resource) in template
+                .get(section)
+                .and_then(Value::as_object)
+                .into_iter()
+                .flatten()
             {
                 self.resources += 1;
                 self.resource(resource, &format!("resource `{name}` of {place}"));
@@ -129,16 +146,21 @@ impl Found {
             Some(Value::String(kind)) => self.types.push((Some(kind.clone()), place.to_owned())),
             _ => self.types.push((None, place.to_owned())),
         }
-        let properties = resource.get("properties").or_else(|| resource.get("Properties"));
+        let properties = resource
+            .get("properties")
+            .or_else(|| resource.get("Properties"));
         for inner in ["resource_def", "resource"] {
             let described = properties.and_then(|all| all.get(inner));
             if let Some(described) = described.filter(|one| one.is_object()) {
                 self.resource(described, place);
             }
         }
-        let chain = properties.and_then(|all| all.get("resources")).and_then(Value::as_array);
+        let chain = properties
+            .and_then(|all| all.get("resources"))
+            .and_then(Value::as_array);
         for kind in chain.into_iter().flatten() {
-            self.types.push((kind.as_str().map(str::to_owned), place.to_owned()));
+            self.types
+                .push((kind.as_str().map(str::to_owned), place.to_owned()));
         }
     }
 
@@ -149,7 +171,9 @@ impl Found {
                 if let Some(file) = file.filter(|file| is_remote(file)) {
                     self.remote.push((file.to_owned(), place.to_owned()));
                 }
-                members.values().for_each(|member| self.files(member, place));
+                members
+                    .values()
+                    .for_each(|member| self.files(member, place));
             }
             Value::Array(items) => items.iter().for_each(|item| self.files(item, place)),
             _ => {}
@@ -157,7 +181,10 @@ impl Found {
     }
 
     fn servers(&self) -> u64 {
-        self.types.iter().filter(|(kind, _)| kind.as_deref() == Some(SERVER)).count() as u64
+        self.types
+            .iter()
+            .filter(|(kind, _)| kind.as_deref() == Some(SERVER))
+            .count() as u64
     }
 }
 
@@ -174,9 +201,15 @@ mod tests {
     use vnfm_types::{InstanceLimits, VimPolicy};
 
     fn refusal(template: Value, files: Value, policy: &VimPolicy) -> Option<String> {
-        let Value::Object(files) = files else { panic!("no object") };
+        let Value::Object(files) = files else {
+            panic!("no object")
+        };
         let what = allocation(sample("vnf-a-k8s-cluster"), cluster_request());
-        let blueprint = Blueprint { template, files, parameters: Map::new() };
+        let blueprint = Blueprint {
+            template,
+            files,
+            parameters: Map::new(),
+        };
         permit(&what, &blueprint, policy).err().map(|error| {
             assert_eq!(error.name(), "openstack.policy");
             error.to_string()
@@ -196,17 +229,37 @@ mod tests {
             "properties": {"resource_def": {"type": kind}}}}})
         };
         for (template, files, says) in [
-            (one(&json!("OS::Keystone::User")), json!({}), "`OS::Keystone::*`"),
-            (one(&json!("OS::Nova::Flavor")), json!({}), "`OS::Nova::Flavor`"),
-            (group(json!("OS::Mistral::Workflow")), json!({}), "`OS::Mistral::*`"),
-            (group(json!({"get_param": "x"})), json!({}), "made by a function"),
+            (
+                one(&json!("OS::Keystone::User")),
+                json!({}),
+                "`OS::Keystone::*`",
+            ),
+            (
+                one(&json!("OS::Nova::Flavor")),
+                json!({}),
+                "`OS::Nova::Flavor`",
+            ),
+            (
+                group(json!("OS::Mistral::Workflow")),
+                json!({}),
+                "`OS::Mistral::*`",
+            ),
+            (
+                group(json!({"get_param": "x"})),
+                json!({}),
+                "made by a function",
+            ),
             (group(json!({"type": "x"})), json!({}), "made by a function"),
             (
                 json!({"resources": {"it": {"type": "OS::Heat::ResourceChain", "properties": {"resources": ["OS::Keystone::Role"]}}}}),
                 json!({}),
                 "`OS::Keystone::*`",
             ),
-            (one(&json!("http://169.254.169.254/x.yaml")), json!({}), "remoteFiles"),
+            (
+                one(&json!("http://169.254.169.254/x.yaml")),
+                json!({}),
+                "remoteFiles",
+            ),
             (
                 json!({"resources": {"it": {"type": "OS::Nova::Server", "properties": {"user_data": {"get_file": "http://inner/x"}}}}}),
                 json!({}),
@@ -232,15 +285,28 @@ mod tests {
     #[test]
     fn a_stack_is_as_large_as_its_policy_lets_it() {
         let two = json!({"resources": {"a": {"type": "OS::Nova::Server"}, "b": {"type": "OS::Nova::Port"}}});
-        let with = |limits| VimPolicy { limits: Some(limits), ..VimPolicy::OPEN };
-        let objects = with(InstanceLimits { objects: Some(1), ..InstanceLimits::default() });
+        let with = |limits| VimPolicy {
+            limits: Some(limits),
+            ..VimPolicy::OPEN
+        };
+        let objects = with(InstanceLimits {
+            objects: Some(1),
+            ..InstanceLimits::default()
+        });
         let told = refusal(two.clone(), json!({}), &objects).unwrap();
         assert!(told.contains("`limits.objects`"), "{told}");
         // As many as the VNFD says, where a group makes them.
-        let servers = with(InstanceLimits { servers: Some(1), ..InstanceLimits::default() });
+        let servers = with(InstanceLimits {
+            servers: Some(1),
+            ..InstanceLimits::default()
+        });
         let told = refusal(two.clone(), json!({}), &servers).unwrap();
         assert!(told.contains("`limits.servers`"), "{told}");
-        let enough = with(InstanceLimits { objects: Some(2), servers: Some(9), pods: None });
+        let enough = with(InstanceLimits {
+            objects: Some(2),
+            servers: Some(9),
+            pods: None,
+        });
         assert_eq!(refusal(two, json!({}), &enough), None);
     }
 }

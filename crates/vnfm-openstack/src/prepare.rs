@@ -58,9 +58,16 @@ pub(crate) async fn prepare(cloud: &Cloud<'_>, what: &Allocation) -> Result<Prep
     granted::honoured(cloud, what, &needs).await?;
     let networks = networks(cloud, what).await?;
     let managed = granted::managed(cloud, what).await?;
-    let mut prepared = Prepared { networks, managed, ..Prepared::default() };
+    let mut prepared = Prepared {
+        networks,
+        managed,
+        ..Prepared::default()
+    };
     ports(cloud, what).await?;
-    for (owner, image) in flavour.images().filter(|(owner, _)| needs.images.contains(*owner)) {
+    for (owner, image) in flavour
+        .images()
+        .filter(|(owner, _)| needs.images.contains(*owner))
+    {
         let found = match what.deployment.placement.images.get(owner) {
             Some(wanted) => granted::image(cloud, owner, wanted).await?,
             None => found_image(cloud, owner, image).await?,
@@ -72,15 +79,24 @@ pub(crate) async fn prepare(cloud: &Cloud<'_>, what: &Allocation) -> Result<Prep
     }
     let offered = nova::flavors(cloud).await?;
     let mut wanted = Wanted::default();
-    for vdu in flavour.vdus.values().filter(|vdu| needs.flavors.contains(&vdu.name)) {
+    for vdu in flavour
+        .vdus
+        .values()
+        .filter(|vdu| needs.flavors.contains(&vdu.name))
+    {
         let chosen = match what.deployment.placement.flavours.get(&vdu.name) {
             Some(wanted) => granted::flavor(&offered, vdu, wanted)?,
-            None => {
-                choose(&offered, vdu, boot_image(flavour, vdu), boots_from_volume(flavour, vdu))?
-            }
+            None => choose(
+                &offered,
+                vdu,
+                boot_image(flavour, vdu),
+                boots_from_volume(flavour, vdu),
+            )?,
         };
         wanted.add(chosen, what.deployment.instances_of(&vdu.name));
-        prepared.flavors.insert(vdu.name.clone(), chosen.name.clone());
+        prepared
+            .flavors
+            .insert(vdu.name.clone(), chosen.name.clone());
     }
     wanted.within(&nova::limits(cloud).await?)?;
     Ok(prepared)
@@ -90,10 +106,18 @@ fn needs(what: &Allocation, flavour: &Flavour) -> Needs {
     if has_base_hot(what) {
         return base_hot::needs(what);
     }
-    let storages = flavour.vdus.values().flat_map(|vdu| storages_of(flavour, vdu));
+    let storages = flavour
+        .vdus
+        .values()
+        .flat_map(|vdu| storages_of(flavour, vdu));
     Needs {
         flavors: flavour.vdus.keys().cloned().collect(),
-        images: flavour.vdus.keys().cloned().chain(storages.map(|one| one.name.clone())).collect(),
+        images: flavour
+            .vdus
+            .keys()
+            .cloned()
+            .chain(storages.map(|one| one.name.clone()))
+            .collect(),
     }
 }
 
@@ -117,7 +141,10 @@ async fn networks(
             [] => "the project sees no network of that id or name".to_owned(),
             several => {
                 let ids: Vec<&str> = several.iter().map(|one| one.id.as_str()).collect();
-                format!("several networks have that name; give the id of one: {}", ids.join(", "))
+                format!(
+                    "several networks have that name; give the id of one: {}",
+                    ids.join(", ")
+                )
             }
         };
         let doing = format!("find network `{wanted}` of external link `{}`", link.id);
@@ -133,7 +160,10 @@ pub(crate) async fn networks_seen(
 ) -> Result<Prepared, PortError> {
     let mut prepared = Prepared::default();
     for link in &what.deployment.ext_virtual_links {
-        if let [one] = neutron::networks(cloud, &link.resource_id).await?.as_slice() {
+        if let [one] = neutron::networks(cloud, &link.resource_id)
+            .await?
+            .as_slice()
+        {
             prepared.networks.insert(link.id.clone(), one.id.clone());
         }
     }
@@ -142,7 +172,12 @@ pub(crate) async fn networks_seen(
 
 /// Ports that the request brings must be there.
 async fn ports(cloud: &Cloud<'_>, what: &Allocation) -> Result<(), PortError> {
-    for port in what.deployment.ext_virtual_links.iter().flat_map(|link| &link.ext_link_ports) {
+    for port in what
+        .deployment
+        .ext_virtual_links
+        .iter()
+        .flat_map(|link| &link.ext_link_ports)
+    {
         let id = &port.resource_handle.resource_id;
         if neutron::port(cloud, id).await?.is_none() {
             let doing = format!("find port `{id}` of the request");
@@ -164,7 +199,10 @@ async fn found_image(
     all.retain(|one| !one.is_brought());
     let doing = format!("find image `{name}` of `{owner}`");
     match all.as_slice() {
-        [one] => Ok(FoundImage { name, id: Some(one.id.clone()) }),
+        [one] => Ok(FoundImage {
+            name,
+            id: Some(one.id.clone()),
+        }),
         [] if image.artifact.is_some() => Ok(FoundImage { name, id: None }),
         [] => {
             let detail = "the cloud has no usable image of that name, and the package brings none";
@@ -194,15 +232,26 @@ pub(crate) fn choose<'a>(
         names.join(", ")
     };
     if let Some(name) = &vdu.requested_flavor {
-        return offered.iter().find(|one| one.name == *name || one.id == *name).ok_or_else(|| {
-            let detail = format!("there is no flavor `{name}`, only {}", names());
-            PortError::new(&NO_FLAVOR, doing, detail).on(name)
-        });
+        return offered
+            .iter()
+            .find(|one| one.name == *name || one.id == *name)
+            .ok_or_else(|| {
+                let detail = format!("there is no flavor `{name}`, only {}", names());
+                PortError::new(&NO_FLAVOR, doing, detail).on(name)
+            });
     }
     let least = Least::of(vdu, image, from_volume);
-    let fitting = offered.iter().filter(|one| !one.disabled && least.fits(one));
-    let smallest =
-        fitting.min_by_key(|one| (one.vcpus, one.ram, one.disk + one.ephemeral, one.name.as_str()));
+    let fitting = offered
+        .iter()
+        .filter(|one| !one.disabled && least.fits(one));
+    let smallest = fitting.min_by_key(|one| {
+        (
+            one.vcpus,
+            one.ram,
+            one.disk + one.ephemeral,
+            one.name.as_str(),
+        )
+    });
     smallest.ok_or_else(|| {
         let detail = format!(
             "none has {} vCPUs, {} MiB of memory, {} GiB of disk and {} GiB more; there are {}",
@@ -233,8 +282,14 @@ impl Least {
         let image_ram = image.and_then(|image| image.min_ram_mib).unwrap_or(0);
         Self {
             vcpus: compute.map_or(1, |compute| u64::from(compute.num_virtual_cpu)),
-            ram: compute.map_or(0, |compute| compute.virtual_mem_size_mib).max(image_ram),
-            disk: if from_volume { *root } else { (*root).max(image_disk) },
+            ram: compute
+                .map_or(0, |compute| compute.virtual_mem_size_mib)
+                .max(image_ram),
+            disk: if from_volume {
+                *root
+            } else {
+                (*root).max(image_disk)
+            },
             ephemeral: more.iter().sum(),
         }
     }
@@ -266,12 +321,29 @@ impl Wanted {
     /// Refused where the project's limits tell that it is too much.
     fn within(self, limits: &Limits) -> Result<(), PortError> {
         let rows = [
-            ("instances", self.instances, limits.max_total_instances, limits.total_instances_used),
-            ("cores", self.cores, limits.max_total_cores, limits.total_cores_used),
-            ("MiB of RAM", self.ram, limits.max_total_ram, limits.total_ram_used),
+            (
+                "instances",
+                self.instances,
+                limits.max_total_instances,
+                limits.total_instances_used,
+            ),
+            (
+                "cores",
+                self.cores,
+                limits.max_total_cores,
+                limits.total_cores_used,
+            ),
+            (
+                "MiB of RAM",
+                self.ram,
+                limits.max_total_ram,
+                limits.total_ram_used,
+            ),
         ];
         for (what, wanted, most, used) in rows {
-            let (Some(most), Some(used)) = (most.filter(|most| *most >= 0), used) else { continue };
+            let (Some(most), Some(used)) = (most.filter(|most| *most >= 0), used) else {
+                continue;
+            };
             if i64::try_from(wanted).unwrap_or(i64::MAX) > most - used {
                 let detail = format!(
                     "Quota exceeded for {what}: {wanted} are needed, but {used} of {most} are used already"
@@ -292,7 +364,9 @@ impl Prepared {
 
     /// What a template says for an image: its id, else its name.
     pub(crate) fn image(&self, owner: &str) -> Option<&str> {
-        self.images.get(owner).map(|image| image.id.as_deref().unwrap_or(&image.name))
+        self.images
+            .get(owner)
+            .map(|image| image.id.as_deref().unwrap_or(&image.name))
     }
 }
 
@@ -346,10 +420,18 @@ mod tests {
         let error = choose(&offered(), &vdu, None, false).unwrap_err();
         assert!(error.to_string().contains("16 vCPUs"), "{error}");
         vdu.requested_flavor = Some("m1.large".into());
-        assert_eq!(choose(&offered(), &vdu, None, false).unwrap().name, "m1.large");
+        assert_eq!(
+            choose(&offered(), &vdu, None, false).unwrap().name,
+            "m1.large"
+        );
         vdu.requested_flavor = Some("gpu.huge".into());
         let error = choose(&offered(), &vdu, None, false).unwrap_err();
-        assert!(error.to_string().contains("no flavor `gpu.huge`, only m1.large"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("no flavor `gpu.huge`, only m1.large"),
+            "{error}"
+        );
         assert_eq!(error.name(), "openstack.no-flavor");
     }
 

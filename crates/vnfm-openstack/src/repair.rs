@@ -84,10 +84,17 @@ pub(crate) async fn repaired(
 
 /// The ids of what is to be replaced.
 fn meant(how: &Repair) -> BTreeSet<String> {
-    let vnfcs = how.inventory.vnfc_resource_info.iter().filter(|vnfc| how.vnfcs.contains(&vnfc.id));
+    let vnfcs = how
+        .inventory
+        .vnfc_resource_info
+        .iter()
+        .filter(|vnfc| how.vnfcs.contains(&vnfc.id));
     vnfcs
         .flat_map(|vnfc| {
-            let volumes = vnfc.storage_resource_ids.iter().filter(|_| how.with_storage);
+            let volumes = vnfc
+                .storage_resource_ids
+                .iter()
+                .filter(|_| how.with_storage);
             std::iter::once(&vnfc.compute_resource.resource_id).chain(volumes)
         })
         .cloned()
@@ -96,11 +103,16 @@ fn meant(how: &Repair) -> BTreeSet<String> {
 
 impl Healing<'_> {
     fn doing(&self) -> String {
-        format!("heal stack `{}`", heat::stack_name(&self.cx.ownership.instance_id))
+        format!(
+            "heal stack `{}`",
+            heat::stack_name(&self.cx.ownership.instance_id)
+        )
     }
 
     async fn look(&self) -> Result<Waited<Option<Stack>>, PortError> {
-        let Some(stack) = self.own().await? else { return Ok(Waited::Done(None)) };
+        let Some(stack) = self.own().await? else {
+            return Ok(Waited::Done(None));
+        };
         match stack.phase() {
             Phase::Gone => Ok(Waited::Done(None)),
             Phase::InProgress if stack.is_overdue(self.cx.clock.now()) => {
@@ -108,9 +120,10 @@ impl Healing<'_> {
                 Ok(Waited::Done(None))
             }
             Phase::InProgress => self.underway(&stack).await,
-            Phase::Deleting => {
-                Ok(Waited::NotYet(format!("stack `{}` is {}", stack.name, stack.status)))
-            }
+            Phase::Deleting => Ok(Waited::NotYet(format!(
+                "stack `{}` is {}",
+                stack.name, stack.status
+            ))),
             Phase::DeleteFailed => {
                 let detail = format!("somebody began to delete it: {}", stack.reason());
                 let error = PortError::new(&STACK_STAYS, self.doing(), detail).on(&stack.name);
@@ -143,8 +156,10 @@ impl Healing<'_> {
         let resources = heat::resources(self.cloud, stack).await?;
         let is_update = !stack.status.starts_with("CREATE");
         if self.is_quiet(stack, &resources) && is_update {
-            let text =
-                format!("nothing happens to stack `{}`: asking for its update again", stack.name);
+            let text = format!(
+                "nothing happens to stack `{}`: asking for its update again",
+                stack.name
+            );
             self.cx.watcher.log("warn", "openstack", &text);
             self.update(stack).await?;
         }
@@ -154,7 +169,9 @@ impl Healing<'_> {
     /// Whether nothing has changed for so long that nobody seems to be at work.
     fn is_quiet(&self, stack: &Stack, resources: &[Resource]) -> bool {
         let now = self.cx.clock.now();
-        let each = resources.iter().map(|one| format!("{} {} {}", one.name, one.id(), one.status));
+        let each = resources
+            .iter()
+            .map(|one| format!("{} {} {}", one.name, one.id(), one.status));
         let all: Vec<String> = each.collect();
         let seen = format!("{} {:?} {}", stack.status, stack.updated, all.join("; "));
         let mut progress = self.progress();
@@ -174,23 +191,35 @@ impl Healing<'_> {
         let is_old = |one: &&Resource| {
             matches!(one.kind.as_str(), SERVER | VOLUME) && self.meant.contains(one.id())
         };
-        let old: Vec<&Resource> =
-            resources.iter().filter(|one| is_old(one) || lost.contains(one.id())).collect();
+        let old: Vec<&Resource> = resources
+            .iter()
+            .filter(|one| is_old(one) || lost.contains(one.id()))
+            .collect();
         if old.is_empty() && stack.phase() == Phase::Complete {
             return Ok(Waited::Done(Some(stack)));
         }
         if self.is_about_to_begin(&stack) {
-            return Ok(Waited::NotYet(format!("Heat to begin with stack `{}`", stack.name)));
+            return Ok(Waited::NotYet(format!(
+                "Heat to begin with stack `{}`",
+                stack.name
+            )));
         }
         for one in &old {
             if !heat::mark_unhealthy(self.cloud, one, REASON).await? {
-                return Ok(Waited::NotYet(format!("Heat to let go of resource `{}`", one.name)));
+                return Ok(Waited::NotYet(format!(
+                    "Heat to let go of resource `{}`",
+                    one.name
+                )));
             }
         }
         self.servers_gone(&old).await?;
         self.update(&stack).await?;
         let names: Vec<&str> = old.iter().map(|one| one.name.as_str()).collect();
-        Ok(Waited::NotYet(format!("stack `{}` to replace {}", stack.name, names.join(", "))))
+        Ok(Waited::NotYet(format!(
+            "stack `{}` to replace {}",
+            stack.name,
+            names.join(", ")
+        )))
     }
 
     /// Heat takes an update a moment before the stack shows it.
@@ -203,12 +232,17 @@ impl Healing<'_> {
     /// Servers and ports of the stack that the cloud does not have any more.
     async fn lost(&self, resources: &[Resource]) -> Result<BTreeSet<String>, PortError> {
         let of = |kind: &str| -> Vec<&str> {
-            let some = resources.iter().filter(|one| one.kind == kind && !one.id().is_empty());
+            let some = resources
+                .iter()
+                .filter(|one| one.kind == kind && !one.id().is_empty());
             some.map(Resource::id).collect()
         };
         let ports = of(PORT);
         let there = neutron::existing(self.cloud, &ports).await?;
-        let lost = ports.into_iter().filter(|id| !there.contains(*id)).map(str::to_owned);
+        let lost = ports
+            .into_iter()
+            .filter(|id| !there.contains(*id))
+            .map(str::to_owned);
         let servers: Vec<String> = of(SERVER).into_iter().map(str::to_owned).collect();
         let cloud = self.cloud;
         let gone: Vec<Option<String>> = stream::iter(servers)
@@ -242,7 +276,10 @@ impl Healing<'_> {
             if there.is_empty() {
                 return Ok(Waited::Done(()));
             }
-            Ok(Waited::NotYet(format!("Nova to delete {}", there.join(", "))))
+            Ok(Waited::NotYet(format!(
+                "Nova to delete {}",
+                there.join(", ")
+            )))
         })
         .await
     }
@@ -254,7 +291,11 @@ impl Healing<'_> {
                 stack.status,
                 stack.reason()
             );
-            let code = if stack.phase() == Phase::InProgress { &STACK_SLOW } else { &STACK_FAILED };
+            let code = if stack.phase() == Phase::InProgress {
+                &STACK_SLOW
+            } else {
+                &STACK_FAILED
+            };
             return Err(PortError::new(code, self.doing(), detail).on(&stack.name));
         }
         heat::update(self.cloud, self.cx.ownership, stack).await?;

@@ -110,7 +110,10 @@ impl Cloud<'_> {
     /// The login that is valid now, and whether it was made just now.
     pub(crate) async fn session(&self) -> Result<(Arc<Session>, bool), PortError> {
         let login = self.vim.connection().await?;
-        if let Some(kept) = self.sessions.find(self.vim.name(), &login, self.clock.now()) {
+        if let Some(kept) = self
+            .sessions
+            .find(self.vim.name(), &login, self.clock.now())
+        {
             return Ok((kept, false));
         }
         let session = Arc::new(self.log_in(&login.info).await?);
@@ -156,7 +159,11 @@ impl Cloud<'_> {
 
     fn refused_token(&self, call: &Call, reply: &Reply) -> PortError {
         let error = refusal(&call.doing, reply);
-        let detail = format!("VIM `{}` refuses the login: {}", self.vim.name(), error.detail());
+        let detail = format!(
+            "VIM `{}` refuses the login: {}",
+            self.vim.name(),
+            error.detail()
+        );
         PortError::new(&LOGIN_REFUSED, &call.doing, detail).request(reply.request_id.clone())
     }
 
@@ -186,9 +193,11 @@ impl Cloud<'_> {
                 "`vnfmctl vim update {}` with the right login, then retry",
                 self.vim.name()
             );
-            return Err(PortError::new(&LOGIN_REFUSED, doing, refusal("", &reply).detail())
-                .request(reply.request_id)
-                .hint(hint));
+            return Err(
+                PortError::new(&LOGIN_REFUSED, doing, refusal("", &reply).detail())
+                    .request(reply.request_id)
+                    .hint(hint),
+            );
         }
         if !call.accepts(reply.status) {
             return Err(refusal(&doing, &reply));
@@ -237,36 +246,53 @@ impl Session {
         let regions: BTreeSet<&str> = all.iter().filter_map(|one| one.region_name()).collect();
         let regions: Vec<&str> = regions.into_iter().collect();
         let wanted = self.region.as_deref();
-        let found =
-            all.iter().find(|one| wanted.is_none_or(|wanted| one.region_name() == Some(wanted)));
+        let found = all
+            .iter()
+            .find(|one| wanted.is_none_or(|wanted| one.region_name() == Some(wanted)));
         let problem = match found {
             Some(found) if wanted.is_some() || regions.len() < 2 => {
                 let url = found.url.trim_end_matches('/');
                 let lacks = !version.is_empty() && !url.ends_with(version);
-                return Ok(if lacks { format!("{url}{version}") } else { url.to_owned() });
+                return Ok(if lacks {
+                    format!("{url}{version}")
+                } else {
+                    url.to_owned()
+                });
             }
             Some(_) => {
-                format!("it is in the regions {} and the VIM chooses none", regions.join(", "))
+                format!(
+                    "it is in the regions {} and the VIM chooses none",
+                    regions.join(", ")
+                )
             }
             None if regions.is_empty() => "the catalog does not have it".to_owned(),
             None => format!("it is in region {} only", regions.join(", ")),
         };
         let doing = format!("find the service `{}` of VIM `{vim}`", types[0]);
         let chosen = wanted.unwrap_or("any");
-        let detail = format!("interface `{}`, region `{chosen}`: {problem}", self.interface);
+        let detail = format!(
+            "interface `{}`, region `{chosen}`: {problem}",
+            self.interface
+        );
         Err(PortError::new(&NO_ENDPOINT, doing, detail))
     }
 
     /// Names of the services in the catalog.
     pub(crate) fn services(&self) -> Vec<&str> {
-        self.catalog.iter().map(|entry| entry.kind.as_str()).collect()
+        self.catalog
+            .iter()
+            .map(|entry| entry.kind.as_str())
+            .collect()
     }
 }
 
 impl Sessions {
     /// None yet, for VIMs that are where `to` allows.
     pub(crate) fn new(to: Destinations) -> Self {
-        Self { kept: Mutex::default(), to }
+        Self {
+            kept: Mutex::default(),
+            to,
+        }
     }
 
     fn find(&self, vim: &str, login: &VimLogin, now: Timestamp) -> Option<Arc<Session>> {
@@ -283,7 +309,11 @@ impl Sessions {
         if kept.len() >= KEPT {
             kept.remove(0);
         }
-        kept.push(Kept { vim: vim.to_owned(), login, session: Arc::clone(session) });
+        kept.push(Kept {
+            vim: vim.to_owned(),
+            login,
+            session: Arc::clone(session),
+        });
     }
 
     fn forget(&self, session: &Arc<Session>) {
@@ -369,9 +399,14 @@ mod tests {
     #[test]
     fn an_endpoint_is_chosen_by_region_and_interface_and_gets_its_version() {
         let found = |region, interface, service| {
-            session(region, interface).endpoint(service, "v").map_err(|error| error.to_string())
+            session(region, interface)
+                .endpoint(service, "v")
+                .map_err(|error| error.to_string())
         };
-        assert_eq!(found(None, "public", Service::Orchestration).unwrap(), "http://one:8004/v1/p");
+        assert_eq!(
+            found(None, "public", Service::Orchestration).unwrap(),
+            "http://one:8004/v1/p"
+        );
         assert_eq!(
             found(Some("RegionOne"), "internal", Service::Orchestration).unwrap(),
             "http://inside:8004/v1/p"
@@ -387,7 +422,10 @@ mod tests {
         let ambiguous = found(None, "public", Service::Network).unwrap_err();
         assert!(ambiguous.contains("RegionOne, RegionTwo"), "{ambiguous}");
         let elsewhere = found(Some("Mars"), "public", Service::Orchestration).unwrap_err();
-        assert!(elsewhere.contains("in region RegionOne only"), "{elsewhere}");
+        assert!(
+            elsewhere.contains("in region RegionOne only"),
+            "{elsewhere}"
+        );
         let missing = found(None, "public", Service::Image).unwrap_err();
         assert!(missing.contains("does not have it"), "{missing}");
     }
@@ -396,8 +434,15 @@ mod tests {
     fn a_login_is_kept_for_its_version_and_connection_until_it_is_old() {
         let sessions = Sessions::new(Destinations::anywhere());
         let login = |version: u64, password: &str| {
-            let mut login = VimLogin { info: SecretConnection::default(), version };
-            login.info.0.access_info.insert("password".into(), json!(password));
+            let mut login = VimLogin {
+                info: SecretConnection::default(),
+                version,
+            };
+            login
+                .info
+                .0
+                .access_info
+                .insert("password".into(), json!(password));
             login
         };
         let now: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();

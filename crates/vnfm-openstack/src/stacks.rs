@@ -68,7 +68,10 @@ async fn own_or_new(
                     "openstack",
                     &format!("stack `{name}` is there already: going on with it"),
                 );
-                return Ok(Found { stack, adopted: true });
+                return Ok(Found {
+                    stack,
+                    adopted: true,
+                });
             }
             Phase::Failed | Phase::Deleting | Phase::DeleteFailed | Phase::Gone => {
                 let text = format!(
@@ -81,7 +84,10 @@ async fn own_or_new(
         }
     }
     let stack = created(cx, cloud, blueprint).await?;
-    Ok(Found { stack, adopted: false })
+    Ok(Found {
+        stack,
+        adopted: false,
+    })
 }
 
 /// Asks for the stack until it is there. Heat holds the name of a deleted stack a moment longer than it shows the
@@ -108,7 +114,9 @@ async fn created(
         match answer {
             Err(error) if lost.fetch_add(1, Ordering::Relaxed) + 1 >= CREATIONS => Err(error),
             Err(error) => Ok(Waited::NotYet(error.to_string())),
-            Ok(_) => Ok(Waited::NotYet(format!("Heat to let go of the name `{name}`"))),
+            Ok(_) => Ok(Waited::NotYet(format!(
+                "Heat to let go of the name `{name}`"
+            ))),
         }
     });
     made.await?.ok_or_else(|| {
@@ -140,7 +148,12 @@ pub(crate) fn foreign(doing: &str, stack: &Stack, ownership: &Ownership) -> Port
         stack.id,
         heat::installation_tag(&ownership.installation_id)
     );
-    PortError::new(&STACK_FOREIGN, format!("{doing} stack `{}`", stack.name), detail).on(&stack.id)
+    PortError::new(
+        &STACK_FOREIGN,
+        format!("{doing} stack `{}`", stack.name),
+        detail,
+    )
+    .on(&stack.id)
 }
 
 /// Waits until Heat has made the stack; `None` where an `adopted` one is past its own time limit.
@@ -154,7 +167,10 @@ async fn finished(
     let looks = AtomicU32::new(0);
     patiently(cx, &doing, || async {
         let Some(seen) = heat::show(cloud, stack).await? else {
-            let gone = format!("somebody deleted the stack while it was being made ({})", stack.id);
+            let gone = format!(
+                "somebody deleted the stack while it was being made ({})",
+                stack.id
+            );
             return Err(stack_failure(&doing, "DELETE_COMPLETE", &gone));
         };
         match seen.phase() {
@@ -171,7 +187,10 @@ async fn finished(
             Phase::InProgress => {
                 let detailed = looks.fetch_add(1, Ordering::Relaxed) % RESOURCES_EVERY == 1;
                 if !detailed {
-                    return Ok(Waited::NotYet(format!("stack `{}` is {}", seen.name, seen.status)));
+                    return Ok(Waited::NotYet(format!(
+                        "stack `{}` is {}",
+                        seen.name, seen.status
+                    )));
                 }
                 let resources = heat::resources(cloud, &seen).await?;
                 Ok(Waited::NotYet(missing(cx, &seen, &resources)))
@@ -183,17 +202,31 @@ async fn finished(
 
 /// Says which resources are not there yet.
 pub(crate) fn missing(cx: &VimCall<'_>, stack: &Stack, resources: &[Resource]) -> String {
-    let open: Vec<&str> =
-        resources.iter().filter(|one| !one.is_complete()).map(|one| one.name.as_str()).collect();
+    let open: Vec<&str> = resources
+        .iter()
+        .filter(|one| !one.is_complete())
+        .map(|one| one.name.as_str())
+        .collect();
     let done = resources.len() - open.len();
     let percent = u8::try_from(done * 100 / resources.len().max(1)).unwrap_or(100);
     cx.watcher.progress(
         percent,
-        &format!("stack `{}`: {done} of {} resources", stack.name, resources.len()),
+        &format!(
+            "stack `{}`: {done} of {} resources",
+            stack.name,
+            resources.len()
+        ),
     );
     let shown = open.iter().take(8).copied().collect::<Vec<_>>().join(", ");
-    let more = if open.len() > 8 { format!(" and {} more", open.len() - 8) } else { String::new() };
-    format!("stack `{}` is {}; not complete: {shown}{more}", stack.name, stack.status)
+    let more = if open.len() > 8 {
+        format!(" and {} more", open.len() - 8)
+    } else {
+        String::new()
+    };
+    format!(
+        "stack `{}` is {}; not complete: {shown}{more}",
+        stack.name, stack.status
+    )
 }
 
 /// Why a stack failed: its own reason, and the resource's where that says more.
@@ -207,7 +240,11 @@ pub(crate) async fn failure(cloud: &Cloud<'_>, stack: &Stack, doing: &str) -> Po
         one.status.ends_with("_FAILED") && one.reason.as_deref().is_some_and(|why| !why.is_empty())
     });
     let Some(failed) = failed else { return error };
-    let reason = format!("{}; {}", stack.reason(), failed.reason.as_deref().unwrap_or_default());
+    let reason = format!(
+        "{}; {}",
+        stack.reason(),
+        failed.reason.as_deref().unwrap_or_default()
+    );
     stack_failure(doing, &stack.status, &reason).on(&failed.name)
 }
 
@@ -221,8 +258,14 @@ pub(crate) async fn deleted(
     let (asked, looks) = (AtomicU32::new(0), AtomicU32::new(0));
     patiently(cx, &doing, || async {
         let first = looks.fetch_add(1, Ordering::Relaxed) == 0;
-        let seen = if first { Some(stack.clone()) } else { heat::show(cloud, stack).await? };
-        let Some(mut seen) = seen else { return Ok(Waited::Done(())) };
+        let seen = if first {
+            Some(stack.clone())
+        } else {
+            heat::show(cloud, stack).await?
+        };
+        let Some(mut seen) = seen else {
+            return Ok(Waited::Done(()));
+        };
         let times = asked.load(Ordering::Relaxed);
         let phase = seen.phase();
         if phase == Phase::DeleteFailed && times >= DELETIONS {
@@ -232,10 +275,15 @@ pub(crate) async fn deleted(
         if phase != Phase::Deleting && (times == 0 || phase == Phase::DeleteFailed) {
             heat::delete(cloud, &seen).await?;
             asked.fetch_add(1, Ordering::Relaxed);
-            let Some(now) = heat::show(cloud, stack).await? else { return Ok(Waited::Done(())) };
+            let Some(now) = heat::show(cloud, stack).await? else {
+                return Ok(Waited::Done(()));
+            };
             seen = now;
         }
-        Ok(Waited::NotYet(format!("stack `{}` is {}", seen.name, seen.status)))
+        Ok(Waited::NotYet(format!(
+            "stack `{}` is {}",
+            seen.name, seen.status
+        )))
     })
     .await
 }
@@ -247,7 +295,11 @@ async fn stays(cloud: &Cloud<'_>, stack: &Stack, doing: &str) -> PortError {
         .filter(|one| one.status == "DELETE_FAILED")
         .map(|one| format!("`{}` ({} {})", one.name, one.kind, one.id()))
         .collect();
-    let stuck = if stuck.is_empty() { "it does not say what".into() } else { stuck.join(", ") };
+    let stuck = if stuck.is_empty() {
+        "it does not say what".into()
+    } else {
+        stuck.join(", ")
+    };
     let detail = format!("after {DELETIONS} tries: {}; left: {stuck}", stack.reason());
     PortError::new(&STACK_STAYS, doing, detail).on(&stack.name)
 }

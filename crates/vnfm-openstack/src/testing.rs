@@ -88,7 +88,10 @@ topology_template:
 pub(crate) fn allocation(package: Package, request: Value) -> Allocation {
     let request = serde_json::from_value(request).unwrap();
     let what = Allocation::requested("package", Arc::new(package), request).unwrap();
-    Allocation { instance_name: Some("one".into()), ..what }
+    Allocation {
+        instance_name: Some("one".into()),
+        ..what
+    }
 }
 
 /// The samples' request: both external CPs on one network.

@@ -40,7 +40,10 @@ impl std::error::Error for ReadError {}
 /// Where it is larger than the policy allows, or is cut off.
 pub async fn read(mut response: Response, policy: &Policy) -> Result<Bytes, ReadError> {
     let mut meter = Meter::new(policy);
-    if response.content_length().is_some_and(|length| length > policy.body) {
+    if response
+        .content_length()
+        .is_some_and(|length| length > policy.body)
+    {
         return Err(ReadError::TooLarge(policy.body));
     }
     let mut whole = BytesMut::new();
@@ -62,7 +65,11 @@ pub struct Pieces {
 impl Pieces {
     /// The pieces of an answer of at most `most` bytes.
     pub fn new(response: Response, most: u64) -> Self {
-        Self { response, most, got: 0 }
+        Self {
+            response,
+            most,
+            got: 0,
+        }
     }
 
     /// The next piece; `None` at the end.
@@ -92,7 +99,13 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn new(policy: &Policy) -> Self {
-        Self { policy: policy.clone(), bytes: 0, values: 0, in_string: false, escaped: false }
+        Self {
+            policy: policy.clone(),
+            bytes: 0,
+            values: 0,
+            in_string: false,
+            escaped: false,
+        }
     }
 
     pub(crate) fn take(&mut self, piece: &[u8]) -> Result<(), ReadError> {
@@ -128,11 +141,18 @@ mod tests {
 
     #[test]
     fn values_are_counted_across_pieces_and_not_inside_strings() {
-        let policy = Policy { body: 1000, values: 3, ..Policy::VIM };
+        let policy = Policy {
+            body: 1000,
+            values: 3,
+            ..Policy::VIM
+        };
         let mut meter = Meter::new(&policy);
         meter.take(br#"{"a,b[c\"d{":"#).unwrap();
         meter.take(br"[1,").unwrap();
-        assert!(matches!(meter.take(b"2,3]}"), Err(ReadError::TooManyValues(3))));
+        assert!(matches!(
+            meter.take(b"2,3]}"),
+            Err(ReadError::TooManyValues(3))
+        ));
         let mut text = Meter::new(&policy);
         text.take(br#"{"a": ",,,,,\"#).unwrap();
         text.take(br#"",,,,,,"}"#).unwrap();

@@ -75,7 +75,11 @@ impl Policy {
     /// The same with another time for a request and its answer.
     #[must_use]
     pub fn taking(self, total: Duration) -> Self {
-        Self { total, stalled: self.stalled.min(total), ..self }
+        Self {
+            total,
+            stalled: self.stalled.min(total),
+            ..self
+        }
     }
 
     /// The same with another time for silence.
@@ -97,7 +101,9 @@ pub struct Tls {
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let own = self.certificate.as_ref().map(|_| "[hidden]");
-        f.debug_struct("Tls").field("certificate", &own).finish_non_exhaustive()
+        f.debug_struct("Tls")
+            .field("certificate", &own)
+            .finish_non_exhaustive()
     }
 }
 
@@ -142,7 +148,11 @@ impl Client {
             let bundle = bundle.ok().filter(|bundle| !bundle.is_empty());
             trust.authorities = bundle.ok_or("the authorities are no PEM certificates")?;
         }
-        let identity = tls.certificate.as_ref().map(|own| Identity::from_pem(own)).transpose();
+        let identity = tls
+            .certificate
+            .as_ref()
+            .map(|own| Identity::from_pem(own))
+            .transpose();
         let identity = identity.map_err(|_| "the certificate and its key are no PEM pair")?;
         Self::made((to, policy), &trust, identity.as_ref(), proxy)
     }
@@ -168,7 +178,8 @@ impl Client {
         proxy: Option<&str>,
     ) -> Result<Self, String> {
         if let Some(proxy) = proxy {
-            to.check(proxy).map_err(|why| format!("the proxy `{}`: {why}", shown(proxy)))?;
+            to.check(proxy)
+                .map_err(|why| format!("the proxy `{}`: {why}", shown(proxy)))?;
         }
         let build = |trust: &Trust, no_authority: bool| -> Result<_, String> {
             let mut builder = builder(&to, &policy);

@@ -29,7 +29,10 @@ impl Machine for ThisMachine {
 
     fn lookup<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
-            #[expect(clippy::disallowed_methods, reason = "the one place where names are resolved")]
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the one place where names are resolved"
+            )]
             let found = tokio::net::lookup_host((name, 0)).await?;
             Ok(found.map(|address| address.ip()).collect())
         })
@@ -93,13 +96,19 @@ impl Destinations {
     }
 
     fn with(rule: Rule, machine: Arc<dyn Machine>) -> Self {
-        Self { rule, hosts: Vec::new(), machine }
+        Self {
+            rule,
+            hosts: Vec::new(),
+            machine,
+        }
     }
 
     /// The same, and the host of a URL that is trusted. Where that host is this machine, all its addresses are.
     #[must_use]
     pub fn and_host_of(mut self, url: &str) -> Self {
-        let host = Url::parse(url).ok().and_then(|url| url.host_str().map(plain));
+        let host = Url::parse(url)
+            .ok()
+            .and_then(|url| url.host_str().map(plain));
         self.hosts.extend(host);
         self
     }
@@ -125,7 +134,10 @@ impl Destinations {
         let host = plain(url.host_str().unwrap_or_default());
         // RFC 6761: this name leads to loopback wherever it is resolved.
         let is_localhost = host == "localhost" || host.ends_with(".localhost");
-        let address = host.parse().ok().or(is_localhost.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        let address = host
+            .parse()
+            .ok()
+            .or(is_localhost.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
         match address {
             Some(address) if !self.allow(&host, address) => {
                 forbidden(format!("the address {address} is not allowed"))
@@ -145,8 +157,10 @@ impl Destinations {
             Ok(address) => vec![address],
             Err(_) => self.machine.lookup(&host).await?,
         };
-        let allowed: Vec<_> =
-            found.into_iter().filter(|address| self.allow(&host, *address)).collect();
+        let allowed: Vec<_> = found
+            .into_iter()
+            .filter(|address| self.allow(&host, *address))
+            .collect();
         if allowed.is_empty() {
             let why = Forbidden(format!("`{host}` leads to no address that is allowed"));
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
@@ -161,19 +175,26 @@ impl Destinations {
     /// As [`Destinations::resolve`], and where nobody answers.
     pub async fn connect(&self, host: &str, port: u16) -> io::Result<tokio::net::TcpStream> {
         let found = self.resolve(host).await?;
-        let addresses: Vec<_> = found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
+        let addresses: Vec<_> = found
+            .into_iter()
+            .map(|ip| SocketAddr::new(ip, port))
+            .collect();
         tokio::net::TcpStream::connect(&addresses[..]).await
     }
 
     fn allow(&self, host: &str, address: IpAddr) -> bool {
-        let Rule::Networks(networks) = &self.rule else { return true };
+        let Rule::Networks(networks) = &self.rule else {
+            return true;
+        };
         let own = self.machine.addresses();
         if networks.allow(address, &own) {
             return true;
         }
         let is_here = |address: IpAddr| {
             is_loopback(address)
-                || own.iter().any(|own| own.to_canonical() == address.to_canonical())
+                || own
+                    .iter()
+                    .any(|own| own.to_canonical() == address.to_canonical())
         };
         self.hosts.iter().any(|trusted| {
             let trusted_is_here = trusted.parse().map_or(trusted == "localhost", is_here);
@@ -191,7 +212,9 @@ fn plain(host: &str) -> String {
 pub fn is_forbidden(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let inner = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
         if error.is::<Forbidden>()
             || inner.is_some_and(<dyn std::error::Error + Send + Sync>::is::<Forbidden>)
         {
@@ -245,7 +268,10 @@ mod tests {
         assert!(kept.check("http://169.254.169.254/").is_err());
         assert!(kept.check("http://127.0.0.1/").is_err());
         let here = to.and_host_of("http://127.0.0.1:5000");
-        assert!(here.check("http://192.0.2.2:8774/").is_ok(), "the same machine");
+        assert!(
+            here.check("http://192.0.2.2:8774/").is_ok(),
+            "the same machine"
+        );
         assert!(here.check("http://169.254.169.254/").is_err());
     }
 
@@ -268,6 +294,10 @@ mod tests {
             assert!(error.contains(why), "{url}: {error}");
             assert!(!error.contains("hunter2"), "{error}");
         }
-        assert!(Destinations::anywhere().check("http://127.0.0.1:9/x").is_ok());
+        assert!(
+            Destinations::anywhere()
+                .check("http://127.0.0.1:9/x")
+                .is_ok()
+        );
     }
 }

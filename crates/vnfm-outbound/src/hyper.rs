@@ -57,7 +57,12 @@ impl<B> Measured<B> {
     /// Measures one answer; with `lines` each line of it, for a watch that has no end of its own.
     pub fn new(body: B, policy: &Policy, lines: bool) -> Self {
         let total = if lines { WATCH } else { policy.total };
-        Self { body, meter: Meter::new(policy), ends: Instant::now() + total, lines }
+        Self {
+            body,
+            meter: Meter::new(policy),
+            ends: Instant::now() + total,
+            lines,
+        }
     }
 
     fn take(&mut self, piece: &[u8]) -> Result<(), ReadError> {

@@ -30,8 +30,14 @@ impl Networks {
     /// Names the text that is none of these.
     pub fn parse(texts: &[String]) -> Result<Self, String> {
         let with_default = texts.iter().any(|text| text == DEFAULT);
-        let named = texts.iter().filter(|text| *text != DEFAULT).map(|text| text.parse());
-        Ok(Self { named: named.collect::<Result<_, _>>()?, with_default })
+        let named = texts
+            .iter()
+            .filter(|text| *text != DEFAULT)
+            .map(|text| text.parse());
+        Ok(Self {
+            named: named.collect::<Result<_, _>>()?,
+            with_default,
+        })
     }
 
     /// The same without the word `default`: where addresses are listed that are trusted, and not reached.
@@ -40,8 +46,14 @@ impl Networks {
     ///
     /// Names the text that is no network.
     pub fn listed(texts: &[String]) -> Result<Self, String> {
-        let named = texts.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
-        Ok(Self { named, with_default: false })
+        let named = texts
+            .iter()
+            .map(|text| text.parse())
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            named,
+            with_default: false,
+        })
     }
 
     /// Whether an address may be reached; `own` are the addresses of this machine's interfaces.
@@ -92,7 +104,9 @@ fn is_metadata(address: IpAddr) -> bool {
 
 /// The IPv4 address that an IPv6 address leads to: IPv4-compatible, NAT64 (`64:ff9b::/96`) or 6to4 (`2002::/16`).
 fn embedded(address: IpAddr) -> IpAddr {
-    let IpAddr::V6(v6) = address else { return address };
+    let IpAddr::V6(v6) = address else {
+        return address;
+    };
     let segments = v6.segments();
     let [first, second, third, .., high, low] = segments;
     let v4 = |high: u16, low: u16| {
@@ -129,7 +143,9 @@ impl FromStr for Network {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{text}` is no network such as `10.0.0.0/8`");
-        let (address, bits) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
+        let (address, bits) = text
+            .split_once('/')
+            .map_or((text, None), |(a, b)| (a, Some(b)));
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.map_or(Ok(most), |bits| bits.parse().map_err(|_| wrong()))?;
@@ -147,24 +163,67 @@ mod tests {
 
     fn allowed(networks: &[&str], address: &str) -> bool {
         let networks: Vec<_> = networks.iter().map(|&text| text.to_owned()).collect();
-        let own: [IpAddr; 2] = ["192.0.2.2".parse().unwrap(), "2001:db8:1::2".parse().unwrap()];
-        Networks::parse(&networks).unwrap().allow(address.parse().unwrap(), &own)
+        let own: [IpAddr; 2] = [
+            "192.0.2.2".parse().unwrap(),
+            "2001:db8:1::2".parse().unwrap(),
+        ];
+        Networks::parse(&networks)
+            .unwrap()
+            .allow(address.parse().unwrap(), &own)
     }
 
     #[test]
     fn the_machine_itself_is_out_of_reach_unless_it_is_named() {
-        let own = ["127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "0.1.2.3", "::", "169.254.169.254"];
-        let more = ["fe80::1", "224.0.0.1", "255.255.255.255", "ff02::1", "::ffff:127.0.0.1"];
+        let own = [
+            "127.0.0.1",
+            "127.9.9.9",
+            "::1",
+            "0.0.0.0",
+            "0.1.2.3",
+            "::",
+            "169.254.169.254",
+        ];
+        let more = [
+            "fe80::1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "ff02::1",
+            "::ffff:127.0.0.1",
+        ];
         let interfaces = ["192.0.2.2", "::ffff:192.0.2.2", "2001:db8:1::2"];
-        let metadata = ["100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254"];
-        let wrapped =
-            ["::127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "fec0::1"];
-        for address in own.into_iter().chain(more).chain(interfaces).chain(metadata).chain(wrapped)
+        let metadata = [
+            "100.100.100.200",
+            "168.63.129.16",
+            "192.0.0.192",
+            "fd00:ec2::254",
+        ];
+        let wrapped = [
+            "::127.0.0.1",
+            "64:ff9b::7f00:1",
+            "64:ff9b::a9fe:a9fe",
+            "2002:7f00:1::",
+            "fec0::1",
+        ];
+        for address in own
+            .into_iter()
+            .chain(more)
+            .chain(interfaces)
+            .chain(metadata)
+            .chain(wrapped)
         {
             assert!(!allowed(&[], address), "{address}");
-            assert!(!allowed(&["default", "198.51.100.0/24"], address), "{address}");
+            assert!(
+                !allowed(&["default", "198.51.100.0/24"], address),
+                "{address}"
+            );
         }
-        for address in ["10.0.0.1", "192.0.2.1", "2001:db8::1", "fd00::1", "64:ff9b::c000:201"] {
+        for address in [
+            "10.0.0.1",
+            "192.0.2.1",
+            "2001:db8::1",
+            "fd00::1",
+            "64:ff9b::c000:201",
+        ] {
             assert!(allowed(&[], address), "{address}");
             assert!(allowed(&["default", "127.0.0.1"], address), "{address}");
         }
@@ -187,7 +246,11 @@ mod tests {
             ("2001:db8::/32", "2001:db9::1", false),
             ("::/0", "2001:db9::1", true),
         ] {
-            assert_eq!(allowed(&[network], address), is_allowed, "{network} {address}");
+            assert_eq!(
+                allowed(&[network], address),
+                is_allowed,
+                "{network} {address}"
+            );
         }
         for wrong in ["10.0.0.0/33", "10.0.0/8", "::/129", "x", "10.0.0.0/x", ""] {
             assert!(Networks::parse(&[wrong.to_owned()]).is_err(), "{wrong}");

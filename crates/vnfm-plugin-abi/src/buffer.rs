@@ -20,12 +20,18 @@ unsafe impl Sync for Slice {}
 impl Slice {
     /// Text that lives for ever, for tables.
     pub const fn from_static(text: &'static str) -> Self {
-        Self { ptr: text.as_ptr(), len: text.len() }
+        Self {
+            ptr: text.as_ptr(),
+            len: text.len(),
+        }
     }
 
     /// Lends `bytes`.
     pub const fn new(bytes: &[u8]) -> Self {
-        Self { ptr: bytes.as_ptr(), len: bytes.len() }
+        Self {
+            ptr: bytes.as_ptr(),
+            len: bytes.len(),
+        }
     }
 
     /// The bytes.
@@ -71,12 +77,23 @@ unsafe impl Send for Buf {}
 
 impl Buf {
     /// No bytes.
-    pub const EMPTY: Self = Self { ptr: std::ptr::null_mut(), len: 0, cap: 0, free: None };
+    pub const EMPTY: Self = Self {
+        ptr: std::ptr::null_mut(),
+        len: 0,
+        cap: 0,
+        free: None,
+    };
 
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         // SAFETY: the maker keeps them until `free`, which is our drop.
-        unsafe { Slice { ptr: self.ptr, len: self.len }.as_bytes() }
+        unsafe {
+            Slice {
+                ptr: self.ptr,
+                len: self.len,
+            }
+            .as_bytes()
+        }
     }
 
     /// The bytes as text, with what is not UTF-8 replaced.
@@ -118,9 +135,15 @@ mod tests {
     #[test]
     fn bytes_come_back_as_they_went() {
         let buf = Buf::from(b"abc".to_vec());
-        assert_eq!((buf.as_bytes(), buf.to_text().as_str()), (&b"abc"[..], "abc"));
+        assert_eq!(
+            (buf.as_bytes(), buf.to_text().as_str()),
+            (&b"abc"[..], "abc")
+        );
         assert!(Buf::EMPTY.as_bytes().is_empty());
-        let null = Slice { ptr: std::ptr::null(), len: 7 };
+        let null = Slice {
+            ptr: std::ptr::null(),
+            len: 7,
+        };
         // SAFETY: null is read as empty.
         assert!(unsafe { null.as_bytes() }.is_empty());
     }

@@ -51,7 +51,10 @@ pub trait DriverSide: Send + Sync + 'static {
 impl Driver {
     /// Hands `side` out.
     pub fn new<D: DriverSide>(side: Arc<D>) -> Self {
-        Self { this: Arc::into_raw(side).cast(), vtable: const { &vtable::<D>() } }
+        Self {
+            this: Arc::into_raw(side).cast(),
+            vtable: const { &vtable::<D>() },
+        }
     }
 
     /// False where a plugin left out what every driver has.
@@ -70,7 +73,14 @@ impl Driver {
         }
         // SAFETY: the table is whole and belongs to `this`; the slices live until the call returns.
         let call = unsafe { (*self.vtable).call }?;
-        Some(unsafe { call(self.this, host, Slice::new(hook.as_bytes()), Slice::new(request)) })
+        Some(unsafe {
+            call(
+                self.this,
+                host,
+                Slice::new(hook.as_bytes()),
+                Slice::new(request),
+            )
+        })
     }
 }
 

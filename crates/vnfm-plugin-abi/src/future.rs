@@ -100,7 +100,10 @@ impl Future for FfiFuture {
             return Poll::Ready(Err(FfiError::Protocol(PENDING)));
         };
         let waker: *const Waker = context.waker();
-        let lent = FfiContext { waker: waker.cast(), vtable: &raw const OUR_WAKER };
+        let lent = FfiContext {
+            waker: waker.cast(),
+            vtable: &raw const OUR_WAKER,
+        };
         let mut out = Buf::EMPTY;
         // SAFETY: `state` belongs to `poll`; context and buffer outlive the call.
         let status = unsafe { poll(self.state, &raw const lent, &raw mut out) };
@@ -125,7 +128,12 @@ unsafe extern "C" fn poll_future<F: Future<Output = Answer>>(
         // SAFETY: `state` is the box of `FfiFuture::new`, which never moves until it is dropped.
         let future = unsafe { Pin::new_unchecked(&mut *state.cast::<F>()) };
         // SAFETY: the poller lends the context for this call.
-        let foreign = unsafe { Foreign { waker: (*context).waker, vtable: (*context).vtable } };
+        let foreign = unsafe {
+            Foreign {
+                waker: (*context).waker,
+                vtable: (*context).vtable,
+            }
+        };
         let raw = RawWaker::new((&raw const foreign).cast(), &LENT);
         // SAFETY: `LENT` keeps the contract of a waker, and this one ends before `foreign` does.
         let waker = ManuallyDrop::new(unsafe { Waker::from_raw(raw) });
@@ -148,8 +156,11 @@ unsafe extern "C" fn drop_future<F>(state: *mut c_void) {
 }
 
 // The poller's side: what is lent is a `&Waker`, what is cloned a `Box<Waker>`.
-static OUR_WAKER: WakerVtable =
-    WakerVtable { clone: clone_ours, wake_by_ref: wake_ours, drop: drop_ours };
+static OUR_WAKER: WakerVtable = WakerVtable {
+    clone: clone_ours,
+    wake_by_ref: wake_ours,
+    drop: drop_ours,
+};
 
 unsafe extern "C" fn clone_ours(waker: *const c_void) -> *const c_void {
     // SAFETY: the other side hands back what it got.
@@ -174,15 +185,22 @@ struct Foreign {
 }
 
 static LENT: RawWakerVTable = RawWakerVTable::new(clone_foreign, |_| {}, wake_foreign, |_| {});
-static OWNED: RawWakerVTable =
-    RawWakerVTable::new(clone_foreign, wake_and_drop_foreign, wake_foreign, drop_foreign);
+static OWNED: RawWakerVTable = RawWakerVTable::new(
+    clone_foreign,
+    wake_and_drop_foreign,
+    wake_foreign,
+    drop_foreign,
+);
 
 unsafe fn clone_foreign(foreign: *const ()) -> RawWaker {
     // SAFETY: std hands us the pointer of a live waker that we made.
     let Foreign { waker, vtable } = unsafe { &*foreign.cast::<Foreign>() };
     // SAFETY: the table is the poller's and lives as long as its library.
     let waker = unsafe { ((**vtable).clone)(*waker) };
-    let own = Box::new(Foreign { waker, vtable: *vtable });
+    let own = Box::new(Foreign {
+        waker,
+        vtable: *vtable,
+    });
     RawWaker::new(Box::into_raw(own).cast_const().cast(), &OWNED)
 }
 
@@ -252,8 +270,14 @@ mod tests {
         .join()
         .unwrap();
         assert_eq!(counted.0.load(Ordering::SeqCst), 2);
-        assert_eq!(poll(&mut future, &counted), Poll::Ready(Ok(b"done".to_vec())));
-        assert_eq!(poll(&mut future, &counted), Poll::Ready(Err(FfiError::Protocol(0))));
+        assert_eq!(
+            poll(&mut future, &counted),
+            Poll::Ready(Ok(b"done".to_vec()))
+        );
+        assert_eq!(
+            poll(&mut future, &counted),
+            Poll::Ready(Err(FfiError::Protocol(0)))
+        );
         assert_eq!(Arc::strong_count(&counted), 1, "every clone was given back");
     }
 

@@ -34,12 +34,17 @@ fn define(text: &mut String, name: &str, value: &str) {
 }
 
 fn define_size(text: &mut String, kind: &str, size: usize) {
-    let _ = writeln!(text, "VNFM_ASSERT(sizeof({kind}) == {size}, \"size of {kind}\");");
+    let _ = writeln!(
+        text,
+        "VNFM_ASSERT(sizeof({kind}) == {size}, \"size of {kind}\");"
+    );
 }
 
 fn define_offset(text: &mut String, (kind, member): (&str, &str), offset: usize) {
-    let _ =
-        writeln!(text, "VNFM_ASSERT(offsetof({kind}, {member}) == {offset}, \"{kind}.{member}\");");
+    let _ = writeln!(
+        text,
+        "VNFM_ASSERT(offsetof({kind}, {member}) == {offset}, \"{kind}.{member}\");"
+    );
 }
 
 fn numbers() -> Vec<(&'static str, String)> {
@@ -47,7 +52,10 @@ fn numbers() -> Vec<(&'static str, String)> {
         ("VNFM_PLUGIN_MAGIC", format!("UINT64_C({MAGIC:#018x})")),
         ("VNFM_ABI_MAJOR", ABI_MAJOR.to_string()),
         ("VNFM_ABI_MINOR", ABI_MINOR.to_string()),
-        ("VNFM_FLAG_PANICS_CONTAINED", format!("UINT64_C({FLAG_PANICS_CONTAINED})")),
+        (
+            "VNFM_FLAG_PANICS_CONTAINED",
+            format!("UINT64_C({FLAG_PANICS_CONTAINED})"),
+        ),
         ("VNFM_PENDING", PENDING.to_string()),
         ("VNFM_READY_OK", READY_OK.to_string()),
         ("VNFM_READY_ERR", READY_ERR.to_string()),

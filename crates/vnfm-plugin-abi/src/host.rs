@@ -50,7 +50,10 @@ pub trait HostSide: Send + Sync + 'static {
 impl Host {
     /// Lends `side`.
     pub fn new<H: HostSide>(side: Arc<H>) -> Self {
-        Self { context: Arc::into_raw(side).cast(), vtable: const { &vtable::<H>() } }
+        Self {
+            context: Arc::into_raw(side).cast(),
+            vtable: const { &vtable::<H>() },
+        }
     }
 
     /// Writes a line to the host's log.
@@ -71,7 +74,10 @@ impl Clone for Host {
     fn clone(&self) -> Self {
         // SAFETY: the table belongs to the context, which we own.
         let context = unsafe { ((*self.vtable).clone)(self.context) };
-        Self { context, vtable: self.vtable }
+        Self {
+            context,
+            vtable: self.vtable,
+        }
     }
 }
 

@@ -20,7 +20,10 @@
 //! is only dropped. The same in C is `include/vnfm_plugin.h`, which [`header::c_header`] writes.
 //!
 //! What is not here: the meaning of the JSON. That is the SDK's and the engine's.
-#![expect(unsafe_code, reason = "this crate is the boundary: raw pointers of the other side")]
+#![expect(
+    unsafe_code,
+    reason = "this crate is the boundary: raw pointers of the other side"
+)]
 
 pub mod buffer;
 pub mod driver;

@@ -1,6 +1,9 @@
 //! What becomes of memory that is freed. glibc keeps what a thread frees for that thread, and larger pieces the more
 //! often they were asked for: after a flood of logins, of 19 MiB each, a server would hold hundreds of MiB for ever.
-#![cfg_attr(target_env = "gnu", expect(unsafe_code, reason = "`mallopt` has no safe wrapper"))]
+#![cfg_attr(
+    target_env = "gnu",
+    expect(unsafe_code, reason = "`mallopt` has no safe wrapper")
+)]
 
 /// Pieces from this size on go back to the system as soon as they are freed.
 #[cfg(target_env = "gnu")]
@@ -23,7 +26,9 @@ pub fn return_freed_memory() -> bool {
             (libc::M_ARENA_MAX, HEAPS),
         ];
         // SAFETY: `mallopt` takes two numbers, and knows these parameters.
-        wanted.into_iter().all(|(name, value)| unsafe { libc::mallopt(name, value) } == 1)
+        wanted
+            .into_iter()
+            .all(|(name, value)| unsafe { libc::mallopt(name, value) } == 1)
     }
     #[cfg(not(target_env = "gnu"))]
     false

@@ -127,7 +127,10 @@ impl Default for ProcessConfig {
 impl ProcessConfig {
     /// The default with another program.
     pub fn by(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), ..Self::default() }
+        Self {
+            program: program.into(),
+            ..Self::default()
+        }
     }
 }
 
@@ -147,7 +150,10 @@ pub struct Users {
 impl Default for Users {
     fn default() -> Self {
         // Below the numbers that are negative to some programs, above all that distributions and containers use.
-        Self { first: 2_000_000_000, count: 10_000 }
+        Self {
+            first: 2_000_000_000,
+            count: 10_000,
+        }
     }
 }
 
@@ -169,7 +175,13 @@ pub struct ProcessLimits {
 
 impl Default for ProcessLimits {
     fn default() -> Self {
-        Self { memory_mib: 4096, cpu_seconds: 600, processes: 128, open_files: 512, file_mib: 1024 }
+        Self {
+            memory_mib: 4096,
+            cpu_seconds: 600,
+            processes: 128,
+            open_files: 512,
+            file_mib: 1024,
+        }
     }
 }
 
@@ -214,11 +226,17 @@ impl Config {
     /// What the processes of the plugin `name` are kept from: only scripts are kept from the network.
     pub(crate) fn seclusion(&self, name: &str) -> Seclusion {
         let network = name != self.scripts.plugin || self.scripts.network;
-        Seclusion { network, folder: self.scripts.folder.clone() }
+        Seclusion {
+            network,
+            folder: self.scripts.folder.clone(),
+        }
     }
 
     /// Where hooks of the plugin `name` run.
     pub(crate) fn runner(&self, name: &str) -> Runner {
-        self.plugins.get(name).map(|plugin| plugin.runner).unwrap_or_default()
+        self.plugins
+            .get(name)
+            .map(|plugin| plugin.runner)
+            .unwrap_or_default()
     }
 }

@@ -61,8 +61,19 @@ impl PluginDriver {
         let config = config(&declaration.name);
         check_config(&name, declaration.config_schema.as_ref(), &config)?;
         let config = config.to_string().into_bytes();
-        let maker = Arc::new(Maker { name, plugin, config, made: Mutex::new(None) });
-        Ok(Self { declaration, sha256: None, clock, threads, maker })
+        let maker = Arc::new(Maker {
+            name,
+            plugin,
+            config,
+            made: Mutex::new(None),
+        });
+        Ok(Self {
+            declaration,
+            sha256: None,
+            clock,
+            threads,
+            maker,
+        })
     }
 
     /// The same, out of a library.
@@ -96,15 +107,27 @@ pub(crate) fn ready(
     let doing = format!("run hook `{}` of plugin `{plugin}`", request.hook);
     if !declared.hooks.contains_key(&request.hook) {
         let known: Vec<_> = declared.hooks.keys().collect();
-        return Err(PortError::new(&UNDECLARED, doing, format!("it implements {known:?}")));
+        return Err(PortError::new(
+            &UNDECLARED,
+            doing,
+            format!("it implements {known:?}"),
+        ));
     }
     let left = request.deadline.duration_since(clock.now());
     if !left.is_positive() {
-        return Err(PortError::new(&DEADLINE, doing, "its deadline has passed already"));
+        return Err(PortError::new(
+            &DEADLINE,
+            doing,
+            "its deadline has passed already",
+        ));
     }
     let body = serde_json::to_vec(request)
         .map_err(|error| PortError::new(&ANSWER, doing.clone(), error.to_string()))?;
-    Ok(Call { doing, limit: left.unsigned_abs(), body })
+    Ok(Call {
+        doing,
+        limit: left.unsigned_abs(),
+        body,
+    })
 }
 
 #[async_trait]
@@ -115,7 +138,11 @@ impl MgmtDriver for PluginDriver {
 
     fn id(&self) -> DriverId {
         let Declaration { name, version, .. } = self.declaration.clone();
-        DriverId { name, version, sha256: self.sha256.clone() }
+        DriverId {
+            name,
+            version,
+            sha256: self.sha256.clone(),
+        }
     }
 
     async fn call(
@@ -147,9 +174,17 @@ pub(crate) fn check_config(
     let doing = format!("configure plugin `{name}`");
     let Some(schema) = schema else { return Ok(()) };
     let errors = misfits(schema, config, "config").map_err(|error| {
-        PortError::new(&CONFIG, &*doing, format!("its schema is no JSON Schema: {error}"))
+        PortError::new(
+            &CONFIG,
+            &*doing,
+            format!("its schema is no JSON Schema: {error}"),
+        )
     })?;
-    if errors.is_empty() { Ok(()) } else { Err(PortError::new(&CONFIG, doing, errors.join("; "))) }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(PortError::new(&CONFIG, doing, errors.join("; ")))
+    }
 }
 
 impl Maker {
@@ -169,7 +204,9 @@ impl Maker {
         let Some(create) = self.plugin.create else {
             return Err(protocol(&doing, "it has no `create`"));
         };
-        let host = Host::new(Arc::new(LogOnly { plugin: self.name.clone() }));
+        let host = Host::new(Arc::new(LogOnly {
+            plugin: self.name.clone(),
+        }));
         let mut driver = MaybeUninit::<Driver>::uninit();
         let mut error = Buf::EMPTY;
         let config = Slice::new(&self.config);
@@ -238,8 +275,14 @@ pub(crate) fn effects(
             effects.schema_version
         )));
     }
-    if effects.register_vims.iter().any(|vim| vim.name.is_empty() || vim.vim_type.is_empty()) {
-        return Err(bad("a VIM in `registerVims` has no name or no vimType".into()));
+    if effects
+        .register_vims
+        .iter()
+        .any(|vim| vim.name.is_empty() || vim.vim_type.is_empty())
+    {
+        return Err(bad(
+            "a VIM in `registerVims` has no name or no vimType".into()
+        ));
     }
     for name in unknown(bytes) {
         let line = format!(
@@ -254,5 +297,9 @@ pub(crate) fn effects(
 fn unknown(effects: &[u8]) -> Vec<String> {
     let asked: Map<String, Value> = serde_json::from_slice(effects).unwrap_or_default();
     let known = serde_json::to_value(Effects::default()).unwrap_or_default();
-    asked.into_iter().map(|(name, _)| name).filter(|name| known.get(name).is_none()).collect()
+    asked
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| known.get(name).is_none())
+        .collect()
 }

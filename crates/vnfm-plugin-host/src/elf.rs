@@ -27,7 +27,11 @@ pub(crate) struct Facts {
 pub(crate) fn facts(path: &Path, bytes: &[u8]) -> Result<Facts, PortError> {
     let doing = || format!("load plugin library `{}`", path.display());
     let elf = ElfFile64::<Endianness>::parse(bytes).map_err(|error| {
-        PortError::new(&UNLOADABLE, doing(), format!("it is no 64-bit ELF library: {error}"))
+        PortError::new(
+            &UNLOADABLE,
+            doing(),
+            format!("it is no 64-bit ELF library: {error}"),
+        )
     })?;
     let mut found = elf.dynamic_symbols().filter(|symbol| {
         symbol.is_definition() && symbol.is_global() && symbol.name().is_ok_and(is_plugin_symbol)
@@ -42,11 +46,16 @@ pub(crate) fn facts(path: &Path, bytes: &[u8]) -> Result<Facts, PortError> {
     }
     let symbol_size = symbol.size();
     let symbol = symbol.name().unwrap_or_default().to_owned();
-    Ok(Facts { symbol, symbol_size, glibc: glibc(&elf, bytes).unwrap_or_default() })
+    Ok(Facts {
+        symbol,
+        symbol_size,
+        glibc: glibc(&elf, bytes).unwrap_or_default(),
+    })
 }
 
 fn is_plugin_symbol(name: &str) -> bool {
-    name.strip_prefix(SYMBOL_PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    name.strip_prefix(SYMBOL_PREFIX)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
 }
 
 fn glibc(elf: &ElfFile64<'_, Endianness>, bytes: &[u8]) -> object::Result<Option<String>> {
@@ -61,7 +70,9 @@ fn glibc(elf: &ElfFile64<'_, Endianness>, bytes: &[u8]) -> object::Result<Option
         while let Some(version) = versions.next()? {
             let name = String::from_utf8_lossy(version.name(endian, strings)?);
             if let Some(version) = name.strip_prefix("GLIBC_")
-                && newest.as_deref().is_none_or(|known| newer(version, known).is_gt())
+                && newest
+                    .as_deref()
+                    .is_none_or(|known| newer(version, known).is_gt())
             {
                 newest = Some(version.to_owned());
             }

@@ -155,9 +155,21 @@ const LONGEST_LINE: usize = 240;
 /// A text that a terminal and a person can bear: without control characters, and its end where it is a flood.
 fn readable(text: &str, most: usize) -> String {
     let plain = |c: char| !c.is_control() || c == '\n';
-    let from = text.char_indices().rev().filter(|(_, c)| plain(*c)).nth(most).map(|(at, _)| at);
-    let end: String = text[from.unwrap_or(0)..].chars().filter(|c| plain(*c)).collect();
-    if from.is_some() { format!("… {end}") } else { end }
+    let from = text
+        .char_indices()
+        .rev()
+        .filter(|(_, c)| plain(*c))
+        .nth(most)
+        .map(|(at, _)| at);
+    let end: String = text[from.unwrap_or(0)..]
+        .chars()
+        .filter(|c| plain(*c))
+        .collect();
+    if from.is_some() {
+        format!("… {end}")
+    } else {
+        end
+    }
 }
 
 impl HookFailure {
@@ -175,19 +187,29 @@ impl HookFailure {
         }
         let text = text.trim_start_matches([',', ' ']);
         let detail = readable(&self.detail, LONGEST);
-        let detail = if text.is_empty() { detail } else { format!("{text}: {detail}") };
+        let detail = if text.is_empty() {
+            detail
+        } else {
+            format!("{text}: {detail}")
+        };
         if self.last_lines.is_empty() {
             return detail;
         }
         let from = self.last_lines.len().saturating_sub(LAST_LINES);
-        let lines: Vec<_> =
-            self.last_lines[from..].iter().map(|line| readable(line, LONGEST_LINE)).collect();
+        let lines: Vec<_> = self.last_lines[from..]
+            .iter()
+            .map(|line| readable(line, LONGEST_LINE))
+            .collect();
         format!("{detail}; last lines:\n{}", lines.join("\n"))
     }
 
     /// As an error of the port.
     pub(crate) fn into_error(self, doing: String) -> PortError {
-        let code = if self.retryable { &UNAVAILABLE } else { &FAILED };
+        let code = if self.retryable {
+            &UNAVAILABLE
+        } else {
+            &FAILED
+        };
         let error = PortError::new(code, doing, self.text()).named(self.code);
         match self.host {
             Some(host) => error.on(host),
@@ -211,10 +233,15 @@ mod tests {
 
     #[test]
     fn a_flood_of_garbage_is_cut_to_its_last_words() {
-        let flood = format!("{}\u{1b}[31mthe last word\u{7}\u{0}", "\u{8}ü".repeat(500_000));
+        let flood = format!(
+            "{}\u{1b}[31mthe last word\u{7}\u{0}",
+            "\u{8}ü".repeat(500_000)
+        );
         let failure = serde_json::json!({"code": "join-failed", "detail": flood, "host": "w1", "exitCode": 9,
             "lastLines": vec![flood.clone(); 40]});
-        let text = serde_json::from_value::<HookFailure>(failure).unwrap().text();
+        let text = serde_json::from_value::<HookFailure>(failure)
+            .unwrap()
+            .text();
         assert!(text.starts_with("on `w1`, exit code 9: … ü"), "{text}");
         assert_eq!(text.matches("the last word").count(), 13, "{text}");
         assert!(

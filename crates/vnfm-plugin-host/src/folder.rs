@@ -23,7 +23,10 @@ pub(crate) struct Checked {
 pub(crate) fn read(dir: &Path, file: &str) -> Result<Checked, PortError> {
     let doing = format!("load plugin library `{file}`");
     let mut parts = Path::new(file).components();
-    if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
+    if !matches!(
+        (parts.next(), parts.next()),
+        (Some(Component::Normal(_)), None)
+    ) {
         let what = "its name is a path, which may lead out of the plugin folder";
         return Err(PortError::new(&NOT_ALLOWED, doing, what));
     }
@@ -34,7 +37,9 @@ pub(crate) fn read(dir: &Path, file: &str) -> Result<Checked, PortError> {
     let dir = dir.canonicalize().map_err(|error| unreadable(dir, error))?;
     let path = dir.join(file);
     let folder = dir.metadata().map_err(|error| unreadable(&dir, error))?;
-    let library = path.symlink_metadata().map_err(|error| unreadable(&path, error))?;
+    let library = path
+        .symlink_metadata()
+        .map_err(|error| unreadable(&path, error))?;
     if !library.is_file() {
         let what = format!("`{}` is a link or no file", path.display());
         return Err(PortError::new(&NOT_ALLOWED, doing, what));
@@ -47,7 +52,11 @@ pub(crate) fn read(dir: &Path, file: &str) -> Result<Checked, PortError> {
     }
     let bytes = std::fs::read(&path).map_err(|error| unreadable(&path, error))?;
     let sha256 = format!("{:x}", Sha256::digest(&bytes));
-    Ok(Checked { path, bytes, sha256 })
+    Ok(Checked {
+        path,
+        bytes,
+        sha256,
+    })
 }
 
 /// Reads the library of `pin` in the folder `dir`.
@@ -60,8 +69,15 @@ pub(crate) fn read_pinned(dir: &Path, pin: &Pin) -> Result<Checked, PortError> {
     if checked.sha256.eq_ignore_ascii_case(&pin.sha256) {
         return Ok(checked);
     }
-    let what = format!("its SHA-256 is {}, allowed is {}", checked.sha256, pin.sha256);
-    Err(PortError::new(&HASH, format!("load plugin `{pin}` from `{}`", pin.file), what))
+    let what = format!(
+        "its SHA-256 is {}, allowed is {}",
+        checked.sha256, pin.sha256
+    );
+    Err(PortError::new(
+        &HASH,
+        format!("load plugin `{pin}` from `{}`", pin.file),
+        what,
+    ))
 }
 
 const GROUP_OR_OTHERS: u32 = 0o022;

@@ -52,8 +52,15 @@ pub enum Network {
 
 impl Display for Isolation {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let Self { files, processes, network } = self;
-        write!(f, "files by {files}, processes by {processes}, network by {network}")
+        let Self {
+            files,
+            processes,
+            network,
+        } = self;
+        write!(
+            f,
+            "files by {files}, processes by {processes}, network by {network}"
+        )
     }
 }
 

@@ -1,5 +1,8 @@
 //! From a file to a plugin's table: open the library, trust nothing until it was looked at.
-#![expect(unsafe_code, reason = "opens libraries and reads the table that they export")]
+#![expect(
+    unsafe_code,
+    reason = "opens libraries and reads the table that they export"
+)]
 
 use crate::elf::{self, Facts};
 use crate::errors::{
@@ -73,7 +76,11 @@ pub fn file_sha256(path: &Path) -> Result<String, PortError> {
 /// As [`inspect`].
 pub(crate) fn look(libraries: &Libraries, checked: &Checked) -> Result<Inspection, PortError> {
     let glibc = facts(checked)?.glibc;
-    Ok(Inspection::of(says(libraries.open(checked)?)?, glibc, checked))
+    Ok(Inspection::of(
+        says(libraries.open(checked)?)?,
+        glibc,
+        checked,
+    ))
 }
 
 /// What a plugin says of itself, as it may come from another process.
@@ -117,7 +124,11 @@ fn split(path: &Path) -> Result<(&Path, &str), PortError> {
         (Some(dir), Some(name)) => Ok((dir, name)),
         _ => {
             let doing = format!("load plugin library `{}`", path.display());
-            Err(PortError::new(&UNREADABLE, doing, "it is no path of a file"))
+            Err(PortError::new(
+                &UNREADABLE,
+                doing,
+                "it is no path of a file",
+            ))
         }
     }
 }
@@ -198,7 +209,11 @@ fn link(
         let said = chain(&error).replace(&path, shown);
         if said.contains("version `GLIBC_") {
             let needs = facts.glibc.as_deref().unwrap_or("unknown");
-            return PortError::new(&NEWER_GLIBC, doing, format!("it needs glibc {needs}: {said}"));
+            return PortError::new(
+                &NEWER_GLIBC,
+                doing,
+                format!("it needs glibc {needs}: {said}"),
+            );
         }
         PortError::new(&UNLOADABLE, doing, said)
     };
@@ -255,16 +270,31 @@ fn table_of(
 ) -> Result<&'static Plugin, PortError> {
     let fail = |code, what: String| Err(PortError::new(code, doing, what));
     // SAFETY: the symbol is at least this long, and the first words never move.
-    let (magic, major, minor, size) =
-        unsafe { ((*table).magic, (*table).abi_major, (*table).abi_minor, (*table).size) };
+    let (magic, major, minor, size) = unsafe {
+        (
+            (*table).magic,
+            (*table).abi_major,
+            (*table).abi_minor,
+            (*table).size,
+        )
+    };
     if magic != OUR_MAGIC {
-        return fail(&MAGIC, format!("it begins with {magic:#018x}, not {OUR_MAGIC:#018x}"));
+        return fail(
+            &MAGIC,
+            format!("it begins with {magic:#018x}, not {OUR_MAGIC:#018x}"),
+        );
     }
     if major != ABI_MAJOR {
-        return fail(&MAJOR, format!("it speaks ABI {major}.{minor}, the server {ABI_MAJOR}"));
+        return fail(
+            &MAJOR,
+            format!("it speaks ABI {major}.{minor}, the server {ABI_MAJOR}"),
+        );
     }
     if size < size_of::<Plugin>() || facts.symbol_size < size_of::<Plugin>() as u64 {
-        let what = format!("its table has {size} bytes, needed are {}", size_of::<Plugin>());
+        let what = format!(
+            "its table has {size} bytes, needed are {}",
+            size_of::<Plugin>()
+        );
         return fail(&SIZE, what);
     }
     // SAFETY: magic, version and size are right, and a constant of a library that stays is 'static.
@@ -283,7 +313,11 @@ pub(crate) fn check(plugin: &Plugin, doing: &str) -> Result<(), PortError> {
         return Err(PortError::new(&ABORTS, doing, what));
     }
     if plugin.declare.is_none() || plugin.create.is_none() {
-        return Err(PortError::new(&SIZE, doing, "`declare` or `create` is null"));
+        return Err(PortError::new(
+            &SIZE,
+            doing,
+            "`declare` or `create` is null",
+        ));
     }
     Ok(())
 }
@@ -305,21 +339,30 @@ pub(crate) fn declaration(plugin: &'static Plugin) -> Result<Declaration, PortEr
     };
     let mut out = Buf::EMPTY;
     // SAFETY: `declare` writes `out` and keeps nothing.
-    let status = plugin.declare.map(|declare| unsafe { declare(&raw mut out) });
+    let status = plugin
+        .declare
+        .map(|declare| unsafe { declare(&raw mut out) });
     if status != Some(READY_OK) {
         return Err(fail(format!("it answers {status:?}: {}", out.to_text())));
     }
     let said: Value =
         serde_json::from_slice(out.as_bytes()).map_err(|error| fail(error.to_string()))?;
     if said["schemaVersion"] != 1 {
-        return Err(fail(format!("its schemaVersion is {}, not 1", said["schemaVersion"])));
+        return Err(fail(format!(
+            "its schemaVersion is {}, not 1",
+            said["schemaVersion"]
+        )));
     }
     let declared: Declaration =
         serde_json::from_value(said).map_err(|error| fail(error.to_string()))?;
     if name.is_empty() || version.is_empty() {
         return Err(fail("it has no name or no version".into()));
     }
-    Ok(Declaration { name: name.into_owned(), version: version.into_owned(), ..declared })
+    Ok(Declaration {
+        name: name.into_owned(),
+        version: version.into_owned(),
+        ..declared
+    })
 }
 
 #[cfg(test)]

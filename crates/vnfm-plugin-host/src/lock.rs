@@ -28,7 +28,11 @@ pub struct Lock {
 
 impl Default for Lock {
     fn default() -> Self {
-        Self { schema_version: 1, plugins: Vec::new(), packages: Vec::new() }
+        Self {
+            schema_version: 1,
+            plugins: Vec::new(),
+            packages: Vec::new(),
+        }
     }
 }
 
@@ -94,7 +98,10 @@ impl Lock {
         if lock.schema_version == 1 {
             Ok(lock)
         } else {
-            Err(fail(format!("it is of schemaVersion {}, not 1", lock.schema_version)))
+            Err(fail(format!(
+                "it is of schemaVersion {}, not 1",
+                lock.schema_version
+            )))
         }
     }
 
@@ -107,18 +114,22 @@ impl Lock {
         let elder = self.plugins.iter_mut().filter(|old| same(old));
         elder.for_each(|old| old.superseded = true);
         self.plugins.push(pin);
-        self.plugins.sort_by(|a, b| a.name.cmp(&b.name).then(newer(&a.version, &b.version)));
+        self.plugins
+            .sort_by(|a, b| a.name.cmp(&b.name).then(newer(&a.version, &b.version)));
     }
 
     /// Allows a package to run its scripts.
     pub fn add_package(&mut self, pin: PackagePin) {
-        self.packages.retain(|old| !old.sha256.eq_ignore_ascii_case(&pin.sha256));
+        self.packages
+            .retain(|old| !old.sha256.eq_ignore_ascii_case(&pin.sha256));
         self.packages.push(pin);
     }
 
     /// Whether the package with this SHA-256 may run its scripts.
     pub(crate) fn allows_scripts_of(&self, sha256: &str) -> bool {
-        self.packages.iter().any(|pin| pin.sha256.eq_ignore_ascii_case(sha256))
+        self.packages
+            .iter()
+            .any(|pin| pin.sha256.eq_ignore_ascii_case(sha256))
     }
 
     /// Writes the list whole or not at all.
@@ -133,13 +144,18 @@ impl Lock {
             serde_json::to_writer_pretty(&mut file, self)?;
             file.write_all(b"\n")?;
             // It holds no secret, and who runs the server need not be who allows plugins.
-            file.as_file().set_permissions(std::fs::Permissions::from_mode(READABLE))?;
+            file.as_file()
+                .set_permissions(std::fs::Permissions::from_mode(READABLE))?;
             file.as_file().sync_all()?;
             file.persist(&path)?;
             Ok(())
         };
         write().map_err(|error| {
-            PortError::new(&LOCK, format!("write `{}`", path.display()), error.to_string())
+            PortError::new(
+                &LOCK,
+                format!("write `{}`", path.display()),
+                error.to_string(),
+            )
         })
     }
 }
@@ -162,7 +178,13 @@ mod tests {
 
     fn pin(version: &str, sha256: &str) -> Pin {
         let (name, file) = ("a".to_owned(), format!("a-{version}.so"));
-        Pin { name, version: version.into(), file, sha256: sha256.into(), superseded: false }
+        Pin {
+            name,
+            version: version.into(),
+            file,
+            sha256: sha256.into(),
+            superseded: false,
+        }
     }
 
     #[test]
@@ -189,16 +211,23 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         Lock::default().write(dir.path()).unwrap();
-        let mode = dir.path().join(super::LOCK_FILE).metadata().unwrap().permissions().mode();
+        let mode = dir
+            .path()
+            .join(super::LOCK_FILE)
+            .metadata()
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o644);
     }
 
     #[test]
     fn a_list_that_is_not_understood_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
-        for (text, word) in
-            [("{", "EOF"), (r#"{"schemaVersion":2,"plugins":[]}"#, "schemaVersion 2")]
-        {
+        for (text, word) in [
+            ("{", "EOF"),
+            (r#"{"schemaVersion":2,"plugins":[]}"#, "schemaVersion 2"),
+        ] {
             std::fs::write(dir.path().join(super::LOCK_FILE), text).unwrap();
             let error = Lock::read(dir.path()).unwrap_err();
             assert_eq!(error.name(), "plugin.lock-unreadable");

@@ -63,14 +63,19 @@ impl Found {
 
 impl std::fmt::Debug for PluginHost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PluginHost").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("PluginHost")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
     }
 }
 
 impl PluginHost {
     /// The plugins of the folder that `config` names. Nothing is loaded yet, and nothing has to be there.
     pub fn new(config: Config, clock: Arc<dyn Clock>) -> Self {
-        let seclusion = Seclusion { network: true, ..config.seclusion("") };
+        let seclusion = Seclusion {
+            network: true,
+            ..config.seclusion("")
+        };
         let starter = config.process.clone();
         let starter = starter.map(|process| Arc::new(Starter::new(process, seclusion)));
         Self {
@@ -91,7 +96,11 @@ impl PluginHost {
     pub fn isolation(&self) -> Result<Isolation, PortError> {
         let Some(starter) = &self.starter else {
             let what = "the configuration names no program for processes of hooks";
-            return Err(PortError::new(&RUNNER, "find out how hooks are kept apart", what));
+            return Err(PortError::new(
+                &RUNNER,
+                "find out how hooks are kept apart",
+                what,
+            ));
         };
         process::probe(&starter.secluded(self.config.seclusion(&self.config.scripts.plugin)))
     }
@@ -190,7 +199,11 @@ impl PluginHost {
         if self.config.runner(&pin.name) == Runner::InProcess {
             if pin.name == self.config.scripts.plugin && !self.config.scripts.network {
                 let what = "it runs scripts, which have no network only in processes of their own";
-                return Err(PortError::new(&RUNNER, format!("load plugin `{pin}`"), what));
+                return Err(PortError::new(
+                    &RUNNER,
+                    format!("load plugin `{pin}`"),
+                    what,
+                ));
             }
             let driver = self.driver(self.libraries.open(checked)?)?;
             return Ok(Arc::new(driver.of_library(&checked.sha256)));
@@ -198,11 +211,20 @@ impl PluginHost {
         let Some(starter) = &self.starter else {
             let what =
                 "it runs in processes of its own, and the configuration names no program for them";
-            return Err(PortError::new(&RUNNER, format!("load plugin `{pin}`"), what));
+            return Err(PortError::new(
+                &RUNNER,
+                format!("load plugin `{pin}`"),
+                what,
+            ));
         };
         let config = |name: &str| self.config.of(name);
         let starter = starter.secluded(self.config.seclusion(&pin.name));
-        Ok(Arc::new(ProcessDriver::new(&starter, checked, config, self.clock.clone())?))
+        Ok(Arc::new(ProcessDriver::new(
+            &starter,
+            checked,
+            config,
+            self.clock.clone(),
+        )?))
     }
 
     fn choose(&self, wanted: &str, lock: &Lock) -> Option<Found> {
@@ -211,9 +233,16 @@ impl PluginHost {
             None => (wanted, None),
         };
         let linked = self.state().linked.clone().into_iter();
-        let linked = linked.filter(|driver| driver.declaration().name == name).map(Found::Linked);
+        let linked = linked
+            .filter(|driver| driver.declaration().name == name)
+            .map(Found::Linked);
         let current = |pin: &&Pin| pin.name == name && !pin.superseded;
-        let pinned = lock.plugins.iter().filter(current).cloned().map(Found::Pinned);
+        let pinned = lock
+            .plugins
+            .iter()
+            .filter(current)
+            .cloned()
+            .map(Found::Pinned);
         linked
             .chain(pinned)
             .filter(|found| version.is_none_or(|version| version == found.version()))
@@ -232,7 +261,11 @@ impl PluginHost {
         let says = driver.declaration();
         if (&says.name, &says.version) != (&pin.name, &pin.version) {
             let what = format!("it calls itself `{}@{}`", says.name, says.version);
-            return Err(PortError::new(&MISNAMED, format!("load plugin `{pin}`"), what));
+            return Err(PortError::new(
+                &MISNAMED,
+                format!("load plugin `{pin}`"),
+                what,
+            ));
         }
         if state.loaded.insert(sha256, driver.clone()).is_none() {
             let runner = self.config.runner(&pin.name);
@@ -253,7 +286,10 @@ impl PluginHost {
         if allowed {
             return Ok(&self.config.scripts.plugin);
         }
-        let doing = format!("run `{}` of the package for `{}`", script.path, wanted.implementation);
+        let doing = format!(
+            "run `{}` of the package for `{}`",
+            script.path, wanted.implementation
+        );
         let what = format!(
             "scripts of the package with SHA-256 {} are not allowed (`plugins.scripts.allow` is `{}`, the list is `{}`)",
             script.package,
@@ -266,7 +302,10 @@ impl PluginHost {
     /// The script of a hook that no plugin serves by its name.
     fn script<'a>(&self, wanted: &Wanted<'a>) -> Option<WantedScript<'a>> {
         let named = wanted.plugin.is_some()
-            || self.config.implementations.contains_key(wanted.implementation);
+            || self
+                .config
+                .implementations
+                .contains_key(wanted.implementation);
         wanted.script.filter(|_| !named)
     }
 
@@ -279,10 +318,16 @@ impl PluginHost {
         });
         let mut there: Vec<_> = pinned.chain(linked).collect();
         there.sort();
-        let there = if there.is_empty() { "there are none".into() } else { there.join(", ") };
+        let there = if there.is_empty() {
+            "there are none".into()
+        } else {
+            there.join(", ")
+        };
         let doing = format!("find a plugin for implementation `{implementation}`");
-        let what =
-            format!("no plugin `{wanted}` among those of `{}`: {there}", self.dir().display());
+        let what = format!(
+            "no plugin `{wanted}` among those of `{}`: {there}",
+            self.dir().display()
+        );
         PortError::new(&NOT_FOUND, doing, what)
     }
 }
@@ -293,7 +338,11 @@ impl MgmtDrivers for PluginHost {
         implementation: &str,
         plugin: Option<&str>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        let mapped = self.config.implementations.get(implementation).map(String::as_str);
+        let mapped = self
+            .config
+            .implementations
+            .get(implementation)
+            .map(String::as_str);
         let wanted = plugin.or(mapped).unwrap_or(implementation);
         let lock = Lock::read(&self.config.dir)?;
         match self.choose(wanted, &lock) {
@@ -309,7 +358,12 @@ impl MgmtDrivers for PluginHost {
         implementation: &str,
         plugin: Option<&str>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        let linked = self.state().linked.iter().find(|driver| driver.id() == *began).cloned();
+        let linked = self
+            .state()
+            .linked
+            .iter()
+            .find(|driver| driver.id() == *began)
+            .cloned();
         if let Some(driver) = linked {
             return Ok(driver);
         }
@@ -366,8 +420,12 @@ impl MgmtDrivers for PluginHost {
     }
 
     fn list(&self) -> Vec<Declaration> {
-        let linked: Vec<_> =
-            self.state().linked.iter().map(|driver| driver.declaration().clone()).collect();
+        let linked: Vec<_> = self
+            .state()
+            .linked
+            .iter()
+            .map(|driver| driver.declaration().clone())
+            .collect();
         let pinned = self.status().unwrap_or_else(|error| {
             tracing::warn!(%error, "the list of plugins cannot be read");
             Vec::new()

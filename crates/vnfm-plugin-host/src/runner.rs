@@ -46,7 +46,9 @@ impl Threads {
     /// Has `job` done by a thread that waits, else by a new one.
     fn have(self: &Arc<Self>, mut job: Job) -> io::Result<()> {
         loop {
-            let Some((_, waiting)) = self.waiting().pop() else { break };
+            let Some((_, waiting)) = self.waiting().pop() else {
+                break;
+            };
             match waiting.send(job) {
                 Ok(()) => return Ok(()),
                 Err(SendError(back)) => job = back,
@@ -55,7 +57,10 @@ impl Threads {
         let threads = Arc::downgrade(self);
         let (jobs, next) = channel();
         let body = move || serve(&threads, job, (&jobs, &next));
-        std::thread::Builder::new().name("hook".into()).spawn(body).map(drop)
+        std::thread::Builder::new()
+            .name("hook".into())
+            .spawn(body)
+            .map(drop)
     }
 
     fn waiting(&self) -> MutexGuard<'_, Vec<(ThreadId, Sender<Job>)>> {
@@ -76,13 +81,19 @@ fn serve(threads: &Weak<Threads>, mut job: Job, (jobs, next): (&Sender<Job>, &Re
     let me = std::thread::current().id();
     loop {
         job();
-        let Some(known) = threads.upgrade() else { return };
+        let Some(known) = threads.upgrade() else {
+            return;
+        };
         known.waiting().push((me, jobs.clone()));
         drop(known);
         let came = next.recv_timeout(IDLE).or_else(|_| {
             let nobody = threads.upgrade().is_none_or(|known| known.forgets(me));
             // Somebody took its name off the list, and is about to bring a job.
-            if nobody { Err(()) } else { next.recv().map_err(drop) }
+            if nobody {
+                Err(())
+            } else {
+                next.recv().map_err(drop)
+            }
         });
         let Ok(came) = came else { return };
         job = came;
@@ -97,7 +108,9 @@ struct Life {
 
 impl Life {
     fn told(&self) {
-        let told = self.state.compare_exchange(RUNNING, TOLD, Ordering::AcqRel, Ordering::Acquire);
+        let told = self
+            .state
+            .compare_exchange(RUNNING, TOLD, Ordering::AcqRel, Ordering::Acquire);
         if told.is_ok() {
             self.threads.left_behind.fetch_add(1, Ordering::AcqRel);
         }
@@ -150,7 +163,10 @@ where
 {
     let broken = |what: String| PortError::new(&RUNTIME, doing, what);
     let runtime = Handle::try_current().map_err(|error| broken(error.to_string()))?;
-    let life = Arc::new(Life { threads: threads.clone(), state: AtomicU8::new(RUNNING) });
+    let life = Arc::new(Life {
+        threads: threads.clone(),
+        state: AtomicU8::new(RUNNING),
+    });
     let (stop, stopped) = oneshot::channel();
     let (done, mut answer) = oneshot::channel();
     let thread_life = life.clone();
@@ -168,7 +184,10 @@ where
     };
     let taken = threads.have(Box::new(body));
     taken.map_err(|error| broken(format!("no thread for it: {error}")))?;
-    let mut caller = Caller { life, stop: Some(stop) };
+    let mut caller = Caller {
+        life,
+        stop: Some(stop),
+    };
     if let Ok(outcome) = timeout(limit, &mut answer).await {
         caller.stop = None;
         let gone = || broken("its thread ended without an answer".into());
@@ -202,7 +221,11 @@ mod tests {
     const LONG: Duration = Duration::from_mins(5);
 
     async fn thread_of_a_hook(threads: &Arc<Threads>) -> ThreadId {
-        run(threads, "test", LONG, |_| async { std::thread::current().id() }).await.unwrap()
+        run(threads, "test", LONG, |_| async {
+            std::thread::current().id()
+        })
+        .await
+        .unwrap()
     }
 
     #[tokio::test]
@@ -235,7 +258,12 @@ mod tests {
         let threads = Arc::new(Threads::default());
         let panicked = run(&threads, "test", LONG, |_| async { panic!("in the hook") }).await;
         let panicked: Result<(), _> = panicked;
-        assert!(panicked.unwrap_err().to_string().contains("without an answer"));
+        assert!(
+            panicked
+                .unwrap_err()
+                .to_string()
+                .contains("without an answer")
+        );
         assert!(threads.waiting().is_empty());
         thread_of_a_hook(&threads).await;
     }

@@ -24,7 +24,11 @@ impl EndsWith {
     /// The host of a hook that begins.
     pub(crate) fn hook(doing: &str, host: Arc<dyn HookHost>, runtime: Handle) -> Self {
         let host = RwLock::new(Some(host));
-        Self(Arc::new(HookSide { doing: doing.to_owned(), runtime, host }))
+        Self(Arc::new(HookSide {
+            doing: doing.to_owned(),
+            runtime,
+            host,
+        }))
     }
 
     /// What the plugin gets.
@@ -35,19 +39,30 @@ impl EndsWith {
 
 impl Drop for EndsWith {
     fn drop(&mut self) {
-        self.0.host.write().unwrap_or_else(PoisonError::into_inner).take();
+        self.0
+            .host
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
     }
 }
 
 impl HookSide {
     fn host(&self) -> Option<Arc<dyn HookHost>> {
-        self.host.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.host
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// The answer to who asks after the end.
     fn ended(&self, service: &str) -> Vec<u8> {
         let doing = &self.doing;
-        tracing::warn!(doing, service, "a plugin asks for a service after the end of its hook");
+        tracing::warn!(
+            doing,
+            service,
+            "a plugin asks for a service after the end of its hook"
+        );
         let what = format!("the hook has ended, and its services with it (`{doing}`)");
         failure(ErrorKind::Refused, &what)
     }
@@ -66,7 +81,10 @@ impl HostSide for HookSide {
             return Box::pin(std::future::ready(Err(self.ended(service))));
         };
         let future = serve(host, service.to_owned(), request.to_vec());
-        Box::pin(OnRuntime { runtime: self.runtime.clone(), future: Box::pin(future) })
+        Box::pin(OnRuntime {
+            runtime: self.runtime.clone(),
+            future: Box::pin(future),
+        })
     }
 }
 

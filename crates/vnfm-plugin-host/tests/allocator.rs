@@ -1,18 +1,32 @@
 //! A process of its own: what it holds is measured.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 
 use vnfm_plugin_host::return_freed_memory;
 
 /// What the process holds, in bytes.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches("kB").trim().parse::<usize>().unwrap() << 10
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    line.trim()
+        .trim_end_matches("kB")
+        .trim()
+        .parse::<usize>()
+        .unwrap()
+        << 10
 }
 
 #[test]
-#[cfg_attr(not(target_env = "gnu"), ignore = "another allocator has habits of its own")]
+#[cfg_attr(
+    not(target_env = "gnu"),
+    ignore = "another allocator has habits of its own"
+)]
 fn what_many_threads_have_freed_is_not_kept() {
     assert!(return_freed_memory());
     let before = resident();

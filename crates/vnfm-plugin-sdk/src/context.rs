@@ -182,7 +182,10 @@ impl HookContext {
     /// `Refused` where the package has none of that path.
     pub async fn artifact(&self, path: &str) -> Result<Vec<u8>, ServiceError> {
         let answer: Value = self.call("artifact.read", json!({ "path": path })).await?;
-        let content = answer.get("contentBase64").and_then(Value::as_str).unwrap_or_default();
+        let content = answer
+            .get("contentBase64")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         BASE64_STANDARD.decode(content).map_err(|error| {
             ServiceError::new("artifact.read", ErrorKind::Broken, error.to_string())
         })
@@ -240,7 +243,9 @@ impl HookContext {
     ) -> Result<(), ServiceError> {
         let value = as_json("checkpoint.put", value)?;
         let request = json!({ "key": key, "value": value });
-        self.call::<Value>("checkpoint.put", request).await.map(|_| ())
+        self.call::<Value>("checkpoint.put", request)
+            .await
+            .map(|_| ())
     }
 
     /// Runs `work` unless an earlier attempt of this hook finished it: then its answer is taken from there.
@@ -341,7 +346,11 @@ impl HookContext {
     ///
     /// `cancelled`.
     pub async fn check_cancelled(&self) -> Result<(), DriverError> {
-        if self.cancelled().await { Err(DriverError::cancelled()) } else { Ok(()) }
+        if self.cancelled().await {
+            Err(DriverError::cancelled())
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes a line to the operation's log.
@@ -384,7 +393,9 @@ fn as_json<T: Serialize>(service: &str, value: &T) -> Result<Value, ServiceError
 pub fn join_all_limited<F: Future>(limit: usize, work: impl IntoIterator<Item = F>) -> JoinAll<F> {
     // Collected now: a lazy iterator in the future's type would keep many a closure from being `Send` enough.
     let work: Vec<F> = work.into_iter().collect();
-    JoinAll { answers: Box::pin(stream::iter(work).buffered(limit.max(1)).collect()) }
+    JoinAll {
+        answers: Box::pin(stream::iter(work).buffered(limit.max(1)).collect()),
+    }
 }
 
 type Answers<F> = stream::Collect<

@@ -169,7 +169,10 @@ impl<D> std::fmt::Debug for Hooks<D> {
 impl<D: MgmtDriver> Hooks<D> {
     /// The hooks of `D`.
     pub fn of() -> Self {
-        D::hooks(Self { by_name: BTreeMap::new(), opposites: BTreeMap::new() })
+        D::hooks(Self {
+            by_name: BTreeMap::new(),
+            opposites: BTreeMap::new(),
+        })
     }
 
     /// Adds the hook `name`, such as `instantiate_end`. `P` is what it wants to find in `additionalParams`; its
@@ -182,7 +185,13 @@ impl<D: MgmtDriver> Hooks<D> {
         Running: Future<Output = Result<Effects, DriverError>> + Send + 'static,
     {
         let parameters = schema_for!(P).to_value();
-        self.by_name.insert(name.to_owned(), Hook { parameters, run: typed(handler) });
+        self.by_name.insert(
+            name.to_owned(),
+            Hook {
+                parameters,
+                run: typed(handler),
+            },
+        );
         self
     }
 
@@ -250,9 +259,20 @@ impl<D: MgmtDriver> Hooks<D> {
         if undo && self.by_name.contains_key(name) {
             return DriverError::new("unknown-hook", format!("hook `{name}` has no opposite"));
         }
-        let known = self.by_name.keys().map(|known| format!("`{known}`")).collect::<Vec<_>>();
-        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        DriverError::new("unknown-hook", format!("there is no hook `{name}`; there is {known}"))
+        let known = self
+            .by_name
+            .keys()
+            .map(|known| format!("`{known}`"))
+            .collect::<Vec<_>>();
+        let known = if known.is_empty() {
+            "none".to_owned()
+        } else {
+            known.join(", ")
+        };
+        DriverError::new(
+            "unknown-hook",
+            format!("there is no hook `{name}`; there is {known}"),
+        )
     }
 
     /// What the plugin says of itself, as JSON.

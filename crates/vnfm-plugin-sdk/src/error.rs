@@ -21,7 +21,10 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-#[schemars(title = "DriverError", description = "Why a hook failed. Its texts hold no secret.")]
+#[schemars(
+    title = "DriverError",
+    description = "Why a hook failed. Its texts hold no secret."
+)]
 pub struct DriverError(Box<Failure>);
 
 /// The members of a [`DriverError`].
@@ -65,7 +68,11 @@ const LAST_LINES: usize = 12;
 impl DriverError {
     /// An error that will stay until somebody changes something.
     pub fn new(code: impl Into<String>, detail: impl Into<String>) -> Self {
-        let failure = Failure { code: code.into(), detail: detail.into(), ..Failure::default() };
+        let failure = Failure {
+            code: code.into(),
+            detail: detail.into(),
+            ..Failure::default()
+        };
         Self(Box::new(failure))
     }
 
@@ -100,7 +107,11 @@ impl DriverError {
     /// Adds the last lines of `text` that are not empty.
     #[must_use]
     pub fn last_lines(mut self, text: &str) -> Self {
-        let lines: Vec<_> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
+        let lines: Vec<_> = text
+            .lines()
+            .map(str::trim_end)
+            .filter(|l| !l.is_empty())
+            .collect();
         let from = lines.len().saturating_sub(LAST_LINES);
         self.0.last_lines = lines[from..].iter().map(|&line| line.to_owned()).collect();
         self
@@ -177,7 +188,11 @@ pub struct ServiceError {
 impl ServiceError {
     /// An error of `service`.
     pub fn new(service: &str, kind: ErrorKind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), service: service.to_owned() }
+        Self {
+            kind,
+            detail: detail.into(),
+            service: service.to_owned(),
+        }
     }
 }
 
@@ -197,7 +212,11 @@ impl From<ServiceError> for DriverError {
             ErrorKind::Broken => "host-broken",
         };
         let known = Self::new(code, error.to_string());
-        if error.kind == ErrorKind::Unavailable { known.retryable() } else { known }
+        if error.kind == ErrorKind::Unavailable {
+            known.retryable()
+        } else {
+            known
+        }
     }
 }
 

@@ -1,5 +1,8 @@
 //! The driver behind the C boundary: declaration, creation, calls; and the host in front of it.
-#![expect(unsafe_code, reason = "the shims that the host calls write through its pointers")]
+#![expect(
+    unsafe_code,
+    reason = "the shims that the host calls write through its pointers"
+)]
 
 use crate::context::{HookContext, Level, Services};
 use crate::driver::{Export, Hooks, MgmtDriver};
@@ -69,7 +72,11 @@ const fn table<D: Export, const OWN_STD: bool>() -> Plugin {
         abi_major: ABI_MAJOR,
         abi_minor: ABI_MINOR,
         size: size_of::<Plugin>(),
-        flags: if cfg!(panic = "unwind") { FLAG_PANICS_CONTAINED } else { 0 },
+        flags: if cfg!(panic = "unwind") {
+            FLAG_PANICS_CONTAINED
+        } else {
+            0
+        },
         name: Slice::from_static(D::NAME),
         version: Slice::from_static(D::VERSION),
         sdk_version: Slice::from_static(concat!("rust-", env!("CARGO_PKG_VERSION"))),
@@ -118,10 +125,16 @@ unsafe extern "C" fn create<D: MgmtDriver, const OWN_STD: bool>(
 
 fn new_driver<D: MgmtDriver>(config: &[u8]) -> Result<Driver, DriverError> {
     let config = serde_json::from_slice(config).map_err(|error| {
-        DriverError::new("bad-config", format!("the configuration does not fit: {error}"))
+        DriverError::new(
+            "bad-config",
+            format!("the configuration does not fit: {error}"),
+        )
     })?;
     let driver = Arc::new(D::new(config)?);
-    Ok(Driver::new(Arc::new(Made { driver, hooks: Hooks::of() })))
+    Ok(Driver::new(Arc::new(Made {
+        driver,
+        hooks: Hooks::of(),
+    })))
 }
 
 fn panics_to(host: Host) {
@@ -150,7 +163,9 @@ impl<D: MgmtDriver> DriverSide for Made<D> {
             request.hook = hook;
             let cx = HookContext::new(Arc::new(Foreign { host }));
             let answer = self.hooks.run(self.driver.clone(), cx, request).await;
-            answer.map(|effects| json_bytes(&effects)).map_err(|error| json_bytes(&error))
+            answer
+                .map(|effects| json_bytes(&effects))
+                .map_err(|error| json_bytes(&error))
         })
     }
 }
@@ -174,7 +189,10 @@ impl Services for Foreign {
                 Ok(bytes) => serde_json::from_slice(bytes.as_bytes())
                     .map_err(|error| broken(format!("the host's answer is no JSON: {error}"))),
                 Err(FfiError::Answer(bytes)) => Err(match serde_json::from_slice(&bytes) {
-                    Ok(error) => ServiceError { service: service.clone(), ..error },
+                    Ok(error) => ServiceError {
+                        service: service.clone(),
+                        ..error
+                    },
                     Err(_) => broken(String::from_utf8_lossy(&bytes).into_owned()),
                 }),
                 Err(FfiError::Panicked(said)) => Err(broken(format!("the host panicked: {said}"))),

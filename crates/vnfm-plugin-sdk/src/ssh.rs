@@ -204,10 +204,17 @@ impl Output {
 
     /// The error of a command that should have ended with 0.
     pub fn failure(&self, host: &str, phase: &str) -> DriverError {
-        let said = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
+        let said = if self.stderr.trim().is_empty() {
+            &self.stdout
+        } else {
+            &self.stderr
+        };
         DriverError::new(
             format!("{phase}-failed"),
-            format!("a command of phase `{phase}` ended with exit code {}", self.exit_code),
+            format!(
+                "a command of phase `{phase}` ended with exit code {}",
+                self.exit_code
+            ),
         )
         .host(host)
         .phase(phase)
@@ -265,7 +272,10 @@ impl Upload {
 
     /// A file of the package; its bytes do not pass through the plugin.
     pub fn artifact(path: impl Into<String>, artifact: impl Into<String>) -> Self {
-        Self { content: Content::Artifact(artifact.into()), ..Self::new(path, []) }
+        Self {
+            content: Content::Artifact(artifact.into()),
+            ..Self::new(path, [])
+        }
     }
 
     /// Its permissions, in octal.
@@ -343,8 +353,15 @@ impl Ssh {
         phase: &str,
         command: impl Into<Command>,
     ) -> Result<Output, DriverError> {
-        let output = self.run(command).await.map_err(|error| self.blame(phase, error))?;
-        if output.ok() { Ok(output) } else { Err(output.failure(self.target.label(), phase)) }
+        let output = self
+            .run(command)
+            .await
+            .map_err(|error| self.blame(phase, error))?;
+        if output.ok() {
+            Ok(output)
+        } else {
+            Err(output.failure(self.target.label(), phase))
+        }
     }
 
     /// Puts a file in place.
@@ -377,11 +394,15 @@ impl Ssh {
     pub async fn wait(&self, limit: Duration) -> Result<(), DriverError> {
         let request = json!({ "host": self.target, "deadlineSeconds": whole_seconds(limit) });
         let waited = self.cx.call::<Value>("ssh.wait", request).await;
-        waited.map(|_| ()).map_err(|error| self.blame("login", error))
+        waited
+            .map(|_| ())
+            .map_err(|error| self.blame("login", error))
     }
 
     fn blame(&self, phase: &str, error: ServiceError) -> DriverError {
-        DriverError::from(error).host(self.target.label()).phase(phase)
+        DriverError::from(error)
+            .host(self.target.label())
+            .phase(phase)
     }
 }
 

@@ -25,7 +25,9 @@ impl MgmtDriver for Cluster {
     }
 
     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
-        hooks.on("instantiate_end", Self::instantiate_end).on("terminate_end", Self::terminate_end)
+        hooks
+            .on("instantiate_end", Self::instantiate_end)
+            .on("terminate_end", Self::terminate_end)
     }
 }
 
@@ -40,9 +42,16 @@ impl Cluster {
             Ok(cx.ssh(vnfc.ssh("CP1", username)?.password(password.clone())))
         };
         let masters = request.vnfcs_of("master");
-        let [master] = masters[..] else { return Err(DriverError::new("masters", "not one")) };
+        let [master] = masters[..] else {
+            return Err(DriverError::new("masters", "not one"));
+        };
         let master = ssh(master)?;
-        let init = async { Ok(master.check("init", Command::new("init").sudo()).await?.stdout) };
+        let init = async {
+            Ok(master
+                .check("init", Command::new("init").sudo())
+                .await?
+                .stdout)
+        };
         let token: String = cx.step("init", init).await?;
         cx.progress(50, "initialised").await;
         let workers = request.vnfcs_of("worker").into_iter().map(|vnfc| {
@@ -57,14 +66,22 @@ impl Cluster {
                 cx.step(&format!("join/{}", vnfc.name()), join).await
             }
         });
-        join_all_limited(2, workers).await.into_iter().collect::<Result<Vec<()>, _>>()?;
+        join_all_limited(2, workers)
+            .await
+            .into_iter()
+            .collect::<Result<Vec<()>, _>>()?;
         let nodes = request.vnfcs().len();
         let ready = || async {
             let seen = master.check("ready", "count").await?.stdout;
             Ok((seen == nodes.to_string()).then_some(seen))
         };
-        cx.until("nodes to be ready", Duration::from_secs(2), Duration::from_secs(20), ready)
-            .await?;
+        cx.until(
+            "nodes to be ready",
+            Duration::from_secs(2),
+            Duration::from_secs(20),
+            ready,
+        )
+        .await?;
         cx.info("the cluster is there");
         let vim = NewVim::new("cluster", "ETSINFV.KUBERNETES.V_1")
             .interface("endpoint", "https://10.0.0.1:6443")
@@ -77,15 +94,18 @@ impl Cluster {
         cx: HookContext,
         request: HookRequest<NoParams>,
     ) -> Result<Effects, DriverError> {
-        let seen =
-            cx.http(HttpRequest::new("GET", "https://registry.test/x").header("a", "b")).await?;
+        let seen = cx
+            .http(HttpRequest::new("GET", "https://registry.test/x").header("a", "b"))
+            .await?;
         let listed = cx.artifacts().await?;
         let file = cx.artifact(&listed[0]).await?;
         let text = format!("{} {}", seen.status, String::from_utf8_lossy(&file));
         Ok(request
             .vims
             .iter()
-            .fold(Effects::none().message(text), |effects, vim| effects.unregister_vim(&vim.name)))
+            .fold(Effects::none().message(text), |effects, vim| {
+                effects.unregister_vim(&vim.name)
+            }))
     }
 }
 
@@ -110,7 +130,10 @@ fn world() -> TestHost {
 fn it_does_everything_once_and_in_order() {
     let host = world();
     let effects = host.run::<Cluster>(three()).unwrap();
-    assert_eq!(effects.register_vims[0].interface_info["endpoint"], "https://10.0.0.1:6443");
+    assert_eq!(
+        effects.register_vims[0].interface_info["endpoint"],
+        "https://10.0.0.1:6443"
+    );
     let commands = host.commands();
     assert_eq!(
         commands,
@@ -137,20 +160,38 @@ fn a_failed_join_is_named_and_a_retry_repeats_only_it() {
     let host = world().ssh_each(
         "10.0.0.3",
         "join",
-        [Reply::exit(3, "first line\n\nno route to the control plane\n"), Reply::ok("")],
+        [
+            Reply::exit(3, "first line\n\nno route to the control plane\n"),
+            Reply::ok(""),
+        ],
     );
     let error = host.run::<Cluster>(three()).unwrap_err();
     assert_eq!(error.code, "join-failed");
     assert_eq!(
-        (error.host.as_deref(), error.phase.as_deref(), error.exit_code),
+        (
+            error.host.as_deref(),
+            error.phase.as_deref(),
+            error.exit_code
+        ),
         (Some("w-2"), Some("join"), Some(3))
     );
-    assert_eq!(error.last_lines, ["first line", "no route to the control plane"]);
+    assert_eq!(
+        error.last_lines,
+        ["first line", "no route to the control plane"]
+    );
 
     host.run::<Cluster>(three().attempt(2)).unwrap();
     let all = host.commands();
     let commands: Vec<_> = all.iter().filter(|line| !line.contains("count")).collect();
-    assert_eq!(commands, ["10.0.0.1: init", "10.0.0.2: join", "10.0.0.3: join", "10.0.0.3: join"]);
+    assert_eq!(
+        commands,
+        [
+            "10.0.0.1: init",
+            "10.0.0.2: join",
+            "10.0.0.3: join",
+            "10.0.0.3: join"
+        ]
+    );
 }
 
 #[test]
@@ -183,32 +224,52 @@ fn waiting_ends_when_the_operation_is_cancelled_and_when_it_takes_too_long() {
     assert!(error.detail.contains("nodes to be ready"), "{error}");
     let cancelled = never();
     cancelled.cancel_after(0);
-    assert_eq!(cancelled.run::<Cluster>(three()).unwrap_err().code, "cancelled");
+    assert_eq!(
+        cancelled.run::<Cluster>(three()).unwrap_err().code,
+        "cancelled"
+    );
 }
 
 #[test]
 fn hosts_that_are_not_there_and_addresses_that_are_not_there_are_told_apart() {
     let host = world().ssh("10.0.0.1", "init", Reply::unreachable());
     let error = host.run::<Cluster>(three()).unwrap_err();
-    assert_eq!((error.code.as_str(), error.retryable), ("host-unavailable", true));
-    assert_eq!((error.host.as_deref(), error.phase.as_deref()), (Some("m-1"), Some("init")));
+    assert_eq!(
+        (error.code.as_str(), error.retryable),
+        ("host-unavailable", true)
+    );
+    assert_eq!(
+        (error.host.as_deref(), error.phase.as_deref()),
+        (Some("m-1"), Some("init"))
+    );
     let host = world().ssh("10.0.0.1", "init", Reply::login_refused());
     let error = host.run::<Cluster>(three()).unwrap_err();
-    assert_eq!((error.code.as_str(), error.retryable), ("host-refused", false));
+    assert_eq!(
+        (error.code.as_str(), error.retryable),
+        ("host-refused", false)
+    );
     let error = world().run::<Cluster>(three().vnfc("worker", "w-3", &[("X", "10.0.0.4")]));
     let error = error.unwrap_err();
-    assert_eq!((error.code.as_str(), error.host.as_deref()), ("no-address", Some("w-3")));
+    assert_eq!(
+        (error.code.as_str(), error.host.as_deref()),
+        ("no-address", Some("w-3"))
+    );
 }
 
 #[test]
 fn parameters_that_do_not_fit_and_hooks_that_are_not_there_are_named() {
     let host = world();
-    let error = host.run::<Cluster>(three().params(json!({"username": "u"}))).unwrap_err();
+    let error = host
+        .run::<Cluster>(three().params(json!({"username": "u"})))
+        .unwrap_err();
     assert_eq!(error.code, "bad-parameters");
     assert!(error.detail.contains("password"), "{error}");
     let error = host.run::<Cluster>(request("heal_end")).unwrap_err();
     assert_eq!(error.code, "unknown-hook");
-    assert!(error.detail.contains("`instantiate_end`, `terminate_end`"), "{error}");
+    assert!(
+        error.detail.contains("`instantiate_end`, `terminate_end`"),
+        "{error}"
+    );
     assert!(host.calls().is_empty());
 }
 
@@ -227,11 +288,16 @@ impl MgmtDriver for Drain {
             .on("heal_start", |_, _, _: HookRequest<NoParams>| async {
                 Ok(Effects::none().message("drained"))
             })
-            .undone_by("heal_start", |_, _, request: HookRequest<NoParams>| async move {
-                assert!(request.undo);
-                Ok(Effects::none().message("back in service"))
+            .undone_by(
+                "heal_start",
+                |_, _, request: HookRequest<NoParams>| async move {
+                    assert!(request.undo);
+                    Ok(Effects::none().message("back in service"))
+                },
+            )
+            .on("heal_end", |_, _, _: HookRequest<NoParams>| async {
+                Ok(Effects::none())
             })
-            .on("heal_end", |_, _, _: HookRequest<NoParams>| async { Ok(Effects::none()) })
     }
 }
 
@@ -247,7 +313,10 @@ fn only_a_hook_that_declares_its_opposite_is_undone() {
     assert_eq!(undone.message.as_deref(), Some("back in service"));
     let error = host.run::<Drain>(request("heal_end").undo()).unwrap_err();
     assert_eq!(error.code, "unknown-hook");
-    assert!(error.detail.contains("`heal_end` has no opposite"), "{error}");
+    assert!(
+        error.detail.contains("`heal_end` has no opposite"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -260,14 +329,22 @@ fn http_and_the_package_are_served() {
     assert_eq!(effects.message.as_deref(), Some("200 #!/bin/sh\n"));
     assert_eq!(effects.unregister_vims, ["cluster"]);
     let error = TestHost::new().run::<Cluster>(request).unwrap_err();
-    assert!(error.detail.contains("nothing answers at `https://registry.test/x`"), "{error}");
+    assert!(
+        error
+            .detail
+            .contains("nothing answers at `https://registry.test/x`"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_declaration_names_hooks_and_marks_secrets() {
     let says = Hooks::<Cluster>::of().declaration();
     let login = &says["hooks"]["instantiate_end"]["parameters"];
-    assert_eq!(login["properties"]["password"], json!({"type": "string", "writeOnly": true}));
+    assert_eq!(
+        login["properties"]["password"],
+        json!({"type": "string", "writeOnly": true})
+    );
     assert_eq!(login["required"], json!(["username", "password"]));
     assert!(says["hooks"]["terminate_end"].is_object() && says["schemaVersion"] == 1);
 }
@@ -291,8 +368,12 @@ fn messages_are_spelt_as_the_contract_says() {
             "message": "done",
         })
     );
-    let error =
-        DriverError::new("c", "d").retryable().host("h").phase("p").exit_code(1).last_lines("l");
+    let error = DriverError::new("c", "d")
+        .retryable()
+        .host("h")
+        .phase("p")
+        .exit_code(1)
+        .last_lines("l");
     assert_eq!(
         serde_json::to_value(error).unwrap(),
         json!({
@@ -301,7 +382,10 @@ fn messages_are_spelt_as_the_contract_says() {
         })
     );
     let jump = SshTarget::new("s0", "10.0.0.9", "j").private_key("PEM");
-    let target = SshTarget::new("s1", "10.0.0.1", "u").password("pw").port(2222).jump(jump);
+    let target = SshTarget::new("s1", "10.0.0.1", "u")
+        .password("pw")
+        .port(2222)
+        .jump(jump);
     assert_eq!(
         serde_json::to_value(target).unwrap(),
         json!({
@@ -337,19 +421,28 @@ impl MgmtDriver for Configured {
 #[test]
 fn each_wrong_message_is_named_by_its_member() {
     let host = world();
-    let error = host.run::<Configured>(three().config(json!({"port": "80"}))).unwrap_err();
+    let error = host
+        .run::<Configured>(three().config(json!({"port": "80"})))
+        .unwrap_err();
     assert_eq!(error.code, "bad-config");
     assert!(error.detail.contains("u16"), "{error}");
 
     let mut newer = three().json().clone();
     newer["schemaVersion"] = json!(2);
-    let error = host.run::<Cluster>(TestRequest::recorded(newer)).unwrap_err();
+    let error = host
+        .run::<Cluster>(TestRequest::recorded(newer))
+        .unwrap_err();
     assert_eq!(error.code, "schema-version");
-    assert!(error.detail.contains('2') && error.detail.contains('1'), "{error}");
+    assert!(
+        error.detail.contains('2') && error.detail.contains('1'),
+        "{error}"
+    );
 
     let mut maimed = three().json().clone();
     maimed["instance"] = json!(7);
-    let error = host.run::<Cluster>(TestRequest::recorded(maimed)).unwrap_err();
+    let error = host
+        .run::<Cluster>(TestRequest::recorded(maimed))
+        .unwrap_err();
     assert_eq!(error.code, "bad-request");
     assert!(error.detail.contains("Instance"), "{error}");
 }
@@ -360,6 +453,9 @@ fn an_answer_that_the_sdk_does_not_understand_is_said_to_be_broken() {
     let cx = TestHost::new().context();
     block_on(cx.save_checkpoint("n", &"text")).unwrap();
     let error = DriverError::from(block_on(cx.checkpoint::<u32>("n")).unwrap_err());
-    assert_eq!((error.code.as_str(), error.retryable), ("host-broken", false));
+    assert_eq!(
+        (error.code.as_str(), error.retryable),
+        ("host-broken", false)
+    );
     assert!(error.detail.contains("`n`"), "{error}");
 }

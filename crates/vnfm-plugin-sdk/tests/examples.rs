@@ -1,6 +1,9 @@
 //! Every public item of the SDK is used in an example of its documentation; that examples compile and hold is what the
 //! documentation's own tests say.
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests may")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests may panic as tests may"
+)]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,14 +25,18 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 /// The name of a public item that this line begins.
 fn item(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("pub ")?;
-    let mut words = rest.split_whitespace().skip_while(|word| matches!(*word, "async" | "unsafe"));
+    let mut words = rest
+        .split_whitespace()
+        .skip_while(|word| matches!(*word, "async" | "unsafe"));
     let mut kind = words.next()?;
     let mut next = words.next()?;
     if kind == "const" && next == "fn" {
         (kind, next) = (next, words.next()?);
     }
     let named = matches!(kind, "fn" | "struct" | "enum" | "trait" | "const" | "type");
-    let end = next.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(next.len());
+    let end = next
+        .find(|c: char| !c.is_alphanumeric() && c != '_')
+        .unwrap_or(next.len());
     named.then(|| &next[..end])
 }
 
@@ -37,7 +44,10 @@ fn item(line: &str) -> Option<&str> {
 fn read(text: &str) -> (Vec<&str>, BTreeSet<&str>) {
     let (mut items, mut words, mut in_example) = (Vec::new(), BTreeSet::new(), false);
     for line in text.lines().map(str::trim) {
-        let Some(documented) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else {
+        let Some(documented) = line
+            .strip_prefix("///")
+            .or_else(|| line.strip_prefix("//!"))
+        else {
             items.extend(item(line));
             continue;
         };
@@ -53,20 +63,41 @@ fn read(text: &str) -> (Vec<&str>, BTreeSet<&str>) {
 #[test]
 fn every_public_item_is_used_in_an_example() {
     let files = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
-    let texts: Vec<_> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    let texts: Vec<_> = files
+        .iter()
+        .map(|file| std::fs::read_to_string(file).unwrap())
+        .collect();
     let read: Vec<_> = texts.iter().map(|text| read(text)).collect();
-    let used: BTreeSet<_> = read.iter().flat_map(|(_, words)| words.iter().copied()).collect();
-    let items: Vec<_> = read.iter().flat_map(|(items, _)| items.iter().copied()).collect();
-    assert!(items.len() > 100 && items.contains(&"join_all_limited"), "the items were not found");
-    let unused: Vec<_> = items.into_iter().filter(|item| !used.contains(item)).collect();
+    let used: BTreeSet<_> = read
+        .iter()
+        .flat_map(|(_, words)| words.iter().copied())
+        .collect();
+    let items: Vec<_> = read
+        .iter()
+        .flat_map(|(items, _)| items.iter().copied())
+        .collect();
+    assert!(
+        items.len() > 100 && items.contains(&"join_all_limited"),
+        "the items were not found"
+    );
+    let unused: Vec<_> = items
+        .into_iter()
+        .filter(|item| !used.contains(item))
+        .collect();
     assert!(unused.is_empty(), "no example shows {unused:?}");
 }
 
 #[test]
 fn items_are_told_from_other_lines() {
-    assert_eq!(item("pub const fn plugin<D: Export>() -> Plugin {"), Some("plugin"));
+    assert_eq!(
+        item("pub const fn plugin<D: Export>() -> Plugin {"),
+        Some("plugin")
+    );
     assert_eq!(item("pub async fn wait(&self) {"), Some("wait"));
-    assert_eq!(item("pub const MEANINGS: &[Meaning] = &["), Some("MEANINGS"));
+    assert_eq!(
+        item("pub const MEANINGS: &[Meaning] = &["),
+        Some("MEANINGS")
+    );
     assert_eq!(item("pub struct Secret(String);"), Some("Secret"));
     assert_eq!(item("pub(crate) fn new() {"), None);
     assert_eq!(item("pub use ssh::Ssh;"), None);

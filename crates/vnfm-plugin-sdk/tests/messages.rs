@@ -29,7 +29,12 @@ fn unknown() -> impl Strategy<Value = Map<String, Value>> {
 }
 
 /// Where a host of the future may tell more.
-const PLACES: [&str; 4] = ["", "/instance", "/inventory", "/inventory/vnfcResourceInfo/0"];
+const PLACES: [&str; 4] = [
+    "",
+    "/instance",
+    "/inventory",
+    "/inventory/vnfcResourceInfo/0",
+];
 
 proptest! {
     #[test]

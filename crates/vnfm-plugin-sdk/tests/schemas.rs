@@ -1,5 +1,8 @@
 //! The JSON Schemas in `schemas/plugin` are those of the SDK's types.
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests may")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests may panic as tests may"
+)]
 
 use schemars::{JsonSchema, schema_for};
 use serde_json::Value;

@@ -22,28 +22,48 @@ use vnfm_store::PackageDir;
 
 /// The application's own login: here a header that anybody can send. What it says of somebody is a `Principal`.
 async fn login(mut request: Request, next: Next) -> Response {
-    let who = request.headers().get("x-user").and_then(|user| user.to_str().ok());
+    let who = request
+        .headers()
+        .get("x-user")
+        .and_then(|user| user.to_str().ok());
     let Some(name) = who.map(ToOwned::to_owned) else {
         return StatusCode::UNAUTHORIZED.into_response();
     };
     let (way, tenant, only) = ("own", format!("{name}-inc"), Only::default());
-    request.extensions_mut().insert(Principal { name, way, tenant, role: Role::Operate, only });
+    request.extensions_mut().insert(Principal {
+        name,
+        way,
+        tenant,
+        role: Role::Operate,
+        only,
+    });
     next.run(request).await
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let (clock, folder) = (Arc::new(SystemClock), std::env::temp_dir().join("vnfm-nested"));
+    let (clock, folder) = (
+        Arc::new(SystemClock),
+        std::env::temp_dir().join("vnfm-nested"),
+    );
     let store = Arc::new(MemoryStore::new(clock.clone()));
     let record = PackageRecord::onboarded("alice-inc", "p", "a-vnfd");
-    store.write(None, vec![Change::AddPackage(Box::new(record))]).await?;
+    store
+        .write(None, vec![Change::AddPackage(Box::new(record))])
+        .await?;
     let packages = Arc::new(MemoryPackages::default());
     let engine = Engine::new(EngineParts::new(store.clone(), packages, clock.clone()));
 
     // The facade: uploads go into a folder, notifications to callbacks; links are as its clients see them.
-    let uploads = Arc::new(PackageDir::open(&folder, vnfm::descriptor::Limits::default())?);
-    let trusted = (Signatures::new(Packages::default(), clock.clone())?, Externals::new(&[])?);
+    let uploads = Arc::new(PackageDir::open(
+        &folder,
+        vnfm::descriptor::Limits::default(),
+    )?);
+    let trusted = (
+        Signatures::new(Packages::default(), clock.clone())?,
+        Externals::new(&[])?,
+    );
     let hooks = Arc::new(Linked::default());
     let onboarding = Onboarding::new(store, uploads, hooks, trusted, 1 << 30);
     let answer = Duration::from_secs(10);
@@ -52,19 +72,38 @@ async fn main() -> anyhow::Result<()> {
     facade.public_url = Some("http://orchestrator.example.com/nfv".to_owned());
     let facade = Arc::new(facade);
     // What is accepted is driven on this runtime.
-    tokio::spawn(drive::run(engine, clock, facade.wake.clone(), std::future::pending()));
+    tokio::spawn(drive::run(
+        engine,
+        clock,
+        facade.wake.clone(),
+        std::future::pending(),
+    ));
     let sol003 = routes::router(facade).layer(from_fn(login));
     let application = Router::new().nest("/nfv", sol003);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    let instances = format!("http://{}/nfv/vnflcm/v2/vnf_instances", listener.local_addr()?);
+    let instances = format!(
+        "http://{}/nfv/vnflcm/v2/vnf_instances",
+        listener.local_addr()?
+    );
     tokio::spawn(async move { axum::serve(listener, application).await });
 
     let client = reqwest::Client::builder().no_proxy().build()?;
     let list = || client.get(&instances).header("version", "2.3.0");
-    println!("without a login: {}", list().send().await?.status().as_u16());
-    let seen: Vec<Value> = list().header("x-user", "alice").send().await?.json().await?;
+    println!(
+        "without a login: {}",
+        list().send().await?.status().as_u16()
+    );
+    let seen: Vec<Value> = list()
+        .header("x-user", "alice")
+        .send()
+        .await?
+        .json()
+        .await?;
     println!("alice sees {} instances", seen.len());
-    let make = client.post(&instances).header("version", "2.3.0").header("x-user", "alice");
+    let make = client
+        .post(&instances)
+        .header("version", "2.3.0")
+        .header("x-user", "alice");
     let made = make.json(&json!({"vnfdId": "a-vnfd"})).send().await?;
     println!("alice makes one: {}", made.status().as_u16());
     println!("it is at {}", made.headers()["location"].to_str()?);

@@ -26,7 +26,10 @@ impl Acting {
     /// The hooks to leave out, if there are any.
     pub fn skip(self) -> Option<SkipHooks> {
         let Self { act, skipped } = self;
-        (!skipped.is_empty()).then_some(SkipHooks { hooks: skipped, act })
+        (!skipped.is_empty()).then_some(SkipHooks {
+            hooks: skipped,
+            act,
+        })
     }
 
     /// Refuses hooks to leave out, where all are run.
@@ -38,7 +41,9 @@ impl Acting {
         if self.skipped.is_empty() {
             return Ok(());
         }
-        Err(Problem::bad_request("`X-Vnfm-Skip-Hooks` is for terminate and heal alone"))
+        Err(Problem::bad_request(
+            "`X-Vnfm-Skip-Hooks` is for terminate and heal alone",
+        ))
     }
 }
 
@@ -51,15 +56,24 @@ impl<S: Send + Sync> FromRequestParts<S> for Acting {
         let principal = parts.extensions.get::<Principal>().unwrap_or(&anybody);
         let who = access::who(principal, &said("x-vnfm-operator"));
         let hooks = said("x-vnfm-skip-hooks");
-        let hooks = hooks.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let hooks = hooks
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
         let skipped = hooks.map(ToOwned::to_owned).collect();
-        Ok(Self { act: Act::new(who, said("x-vnfm-reason")), skipped })
+        Ok(Self {
+            act: Act::new(who, said("x-vnfm-reason")),
+            skipped,
+        })
     }
 }
 
 /// A header as text, cut where it is longer than anybody reads.
 pub(crate) fn text(headers: &HeaderMap, name: &str) -> String {
-    let bytes = headers.get(name).map(axum::http::HeaderValue::as_bytes).unwrap_or_default();
+    let bytes = headers
+        .get(name)
+        .map(axum::http::HeaderValue::as_bytes)
+        .unwrap_or_default();
     let text = String::from_utf8_lossy(bytes);
     text.trim().chars().take(LONGEST).collect()
 }

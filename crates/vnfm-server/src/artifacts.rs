@@ -40,7 +40,9 @@ impl Selection {
     /// 400 for a parameter that is not known, a flag with a value, and two that contradict each other.
     pub fn of(query: &BTreeMap<String, String>) -> Answer<Self> {
         crate::query::known(query, &[SIGNATURES, NO_MANO, NO_NON_MANO, EXTERNALS, SETS])?;
-        let sets = query.get(SETS).map(|sets| sets.split(',').map(|set| set.trim().to_owned()));
+        let sets = query
+            .get(SETS)
+            .map(|sets| sets.split(',').map(|set| set.trim().to_owned()));
         let selection = Self {
             exclude_mano: flag(query, NO_MANO)?,
             exclude_non_mano: flag(query, NO_NON_MANO)?,
@@ -82,14 +84,19 @@ pub fn of_vnfd(package: &Package, signatures: bool) -> Files {
     let folder = entry.rsplit_once('/').map_or("", |(folder, _)| folder);
     let is_beside = |path: &str| match folder {
         "" => !path.contains('/'),
-        folder => path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')),
+        folder => path
+            .strip_prefix(folder)
+            .is_some_and(|rest| rest.starts_with('/')),
     };
     let yaml = |path: &&str| is_yaml(path) && is_beside(path);
     let mut paths: BTreeSet<&str> = package.paths().filter(yaml).collect();
     paths.insert(entry);
     paths.extend(package.paths().filter(|path| is_meta(path)));
     if signatures {
-        let of_files: Vec<_> = paths.iter().flat_map(|path| signatures_of(package, path)).collect();
+        let of_files: Vec<_> = paths
+            .iter()
+            .flat_map(|path| signatures_of(package, path))
+            .collect();
         paths.extend(of_files);
         paths.extend(vouching(package));
     }
@@ -127,12 +134,20 @@ pub fn selected(package: &Package, selection: &Selection) -> Result<Files, Strin
         files.insert(name_of(path), path.to_owned());
     }
     if selection.externals {
-        let uris = package.externals().iter().map(|external| external.uri.as_str());
-        files.extend(uris.filter(|uri| is_wanted(uri)).map(|uri| (name_of(uri), uri.to_owned())));
+        let uris = package
+            .externals()
+            .iter()
+            .map(|external| external.uri.as_str());
+        files.extend(
+            uris.filter(|uri| is_wanted(uri))
+                .map(|uri| (name_of(uri), uri.to_owned())),
+        );
     }
     if selection.signatures {
-        let of_files: Vec<_> =
-            files.values().flat_map(|path| signatures_of(package, path)).collect();
+        let of_files: Vec<_> = files
+            .values()
+            .flat_map(|path| signatures_of(package, path))
+            .collect();
         files.extend(named(of_files));
     }
     Ok(files)
@@ -141,14 +156,18 @@ pub fn selected(package: &Package, selection: &Selection) -> Result<Files, Strin
 /// What is neither VNFD nor manifest, image or signature.
 pub fn artifacts(package: &Package) -> impl Iterator<Item = &str> {
     let mut others: BTreeSet<&str> = vouching(package).collect();
-    let sources = package.manifest().map(|manifest| manifest.sources.as_slice());
+    let sources = package
+        .manifest()
+        .map(|manifest| manifest.sources.as_slice());
     for source in sources.unwrap_or_default() {
         others.extend(source.signature.as_deref());
         others.extend(source.certificate.as_deref());
     }
     others.extend(images(package).filter_map(|(_, image)| image.artifact.as_deref()));
     let vnfd = of_vnfd(package, false);
-    package.paths().filter(move |path| !vnfd.contains_key(*path) && !others.contains(path))
+    package
+        .paths()
+        .filter(move |path| !vnfd.contains_key(*path) && !others.contains(path))
 }
 
 /// The images of all flavours, by the VDU, storage or container that is made of them.
@@ -169,13 +188,18 @@ fn vouching(package: &Package) -> impl Iterator<Item = &str> {
 
 /// Signature and certificate of a single file.
 fn signatures_of<'a>(package: &'a Package, path: &str) -> Vec<&'a str> {
-    let sources = package.manifest().map(|manifest| manifest.sources.as_slice());
+    let sources = package
+        .manifest()
+        .map(|manifest| manifest.sources.as_slice());
     let of_path = sources.unwrap_or_default().iter().filter(|source| {
         source.source == path
             || vnfm_descriptor::normalise(&source.source).is_ok_and(|it| it == path)
     });
     let named = of_path.flat_map(|source| [&source.signature, &source.certificate]);
-    named.filter_map(|path| path.as_deref()).filter(|path| package.has(path)).collect()
+    named
+        .filter_map(|path| path.as_deref())
+        .filter(|path| package.has(path))
+        .collect()
 }
 
 /// The set of each non-MANO artifact (SOL004 4.3.7), by its path or URI: `non_mano_artifact_sets` of the manifest.
@@ -190,14 +214,23 @@ fn signatures_of<'a>(package: &'a Package, path: &str) -> Vec<&'a str> {
 ///
 /// The manifest cannot be read.
 pub fn sets(package: &Package) -> Result<BTreeMap<String, String>, String> {
-    let Some(manifest) = package.manifest() else { return Ok(BTreeMap::new()) };
-    let text = package.read(&manifest.path).map_err(|error| error.to_string())?;
+    let Some(manifest) = package.manifest() else {
+        return Ok(BTreeMap::new());
+    };
+    let text = package
+        .read(&manifest.path)
+        .map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&text).into_owned();
     let mut sets = BTreeMap::new();
     let (mut inside, mut set) = (false, String::new());
-    for line in text.lines().take_while(|line| !line.starts_with("-----BEGIN")) {
+    for line in text
+        .lines()
+        .take_while(|line| !line.starts_with("-----BEGIN"))
+    {
         let is_top = !line.starts_with([' ', '\t']);
-        let Some((key, value)) = line.trim().split_once(':') else { continue };
+        let Some((key, value)) = line.trim().split_once(':') else {
+            continue;
+        };
         let (key, value) = (key.trim(), value.trim());
         if is_top {
             inside = value.is_empty() && key.eq_ignore_ascii_case("non_mano_artifact_sets");
@@ -206,23 +239,37 @@ pub fn sets(package: &Package) -> Result<BTreeMap<String, String>, String> {
             key.clone_into(&mut set);
         } else if inside && key.eq_ignore_ascii_case("source") && !set.is_empty() {
             let path = vnfm_descriptor::normalise(value).unwrap_or_else(|_| value.to_owned());
-            sets.insert(if value.contains("://") { value.to_owned() } else { path }, set.clone());
+            sets.insert(
+                if value.contains("://") {
+                    value.to_owned()
+                } else {
+                    path
+                },
+                set.clone(),
+            );
         }
     }
     Ok(sets)
 }
 
 fn named<'a>(paths: impl IntoIterator<Item = &'a str>) -> Files {
-    paths.into_iter().map(|path| (path.to_owned(), path.to_owned())).collect()
+    paths
+        .into_iter()
+        .map(|path| (path.to_owned(), path.to_owned()))
+        .collect()
 }
 
 /// The name of a file in an archive.
 fn name_of(path: &str) -> String {
-    path.split_once("://").map_or(path, |(_, rest)| rest).to_owned()
+    path.split_once("://")
+        .map_or(path, |(_, rest)| rest)
+        .to_owned()
 }
 
 fn is_yaml(path: &str) -> bool {
-    let extension = path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    let extension = path
+        .rsplit_once('.')
+        .map(|(_, extension)| extension.to_ascii_lowercase());
     matches!(extension.as_deref(), Some("yaml" | "yml"))
 }
 
@@ -246,8 +293,10 @@ mod tests {
         let package = package.unwrap();
         let manifest = package.manifest().unwrap().path.clone();
         let text = String::from_utf8(package.read(&manifest).unwrap()).unwrap();
-        let mut files: BTreeMap<_, _> =
-            more.iter().map(|path| ((*path).to_owned(), b"x".to_vec())).collect();
+        let mut files: BTreeMap<_, _> = more
+            .iter()
+            .map(|path| ((*path).to_owned(), b"x".to_vec()))
+            .collect();
         files.insert(manifest, format!("{text}\n{lines}\n").into_bytes());
         let mut bytes = Cursor::new(Vec::new());
         vnfm_descriptor::repack(&package, &files, &mut bytes).unwrap();
@@ -255,7 +304,9 @@ mod tests {
     }
 
     fn query(text: &str) -> BTreeMap<String, String> {
-        form_urlencoded::parse(text.as_bytes()).into_owned().collect()
+        form_urlencoded::parse(text.as_bytes())
+            .into_owned()
+            .collect()
     }
 
     fn names(package: &Package, text: &str) -> Vec<String> {
@@ -272,14 +323,32 @@ mod tests {
         let manifests =
             ["order", "page", "service", "web"].map(|name| format!("Files/kubernetes/{name}.yaml"));
         let without = |text: &str| -> BTreeSet<String> {
-            names(&package, text).into_iter().filter(|name| !manifests.contains(name)).collect()
+            names(&package, text)
+                .into_iter()
+                .filter(|name| !manifests.contains(name))
+                .collect()
         };
-        let of =
-            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let of = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<BTreeSet<_>>()
+        };
         let all = without("");
-        assert!(all.is_superset(&of(&["Tests/smoke.sh", "Papers/manual.txt"])), "{all:?}");
-        assert!(manifests.iter().all(|name| names(&package, "").contains(name)));
-        for vnfd in ["Definitions/vnf-b.yaml", "TOSCA-Metadata/TOSCA.meta", "vnf-b.mf"] {
+        assert!(
+            all.is_superset(&of(&["Tests/smoke.sh", "Papers/manual.txt"])),
+            "{all:?}"
+        );
+        assert!(
+            manifests
+                .iter()
+                .all(|name| names(&package, "").contains(name))
+        );
+        for vnfd in [
+            "Definitions/vnf-b.yaml",
+            "TOSCA-Metadata/TOSCA.meta",
+            "vnf-b.mf",
+        ] {
             assert!(!all.contains(vnfd), "{vnfd}");
         }
         let only = names(&package, "exclude_all_mano_artifacts");
@@ -287,7 +356,10 @@ mod tests {
         let chosen = "exclude_all_mano_artifacts&select_non_mano_artifact_sets=acme_tests,none";
         assert_eq!(names(&package, chosen), ["Tests/smoke.sh"]);
         let mano = without("exclude_all_non_mano_artifacts");
-        assert!(mano.is_disjoint(&of(&["Tests/smoke.sh", "Papers/manual.txt"])), "{mano:?}");
+        assert!(
+            mano.is_disjoint(&of(&["Tests/smoke.sh", "Papers/manual.txt"])),
+            "{mano:?}"
+        );
         let nothing = "exclude_all_mano_artifacts&exclude_all_non_mano_artifacts";
         assert_eq!(names(&package, nothing), [""; 0]);
     }
@@ -307,8 +379,11 @@ mod tests {
     fn a_vnfd_is_all_the_files_where_its_main_file_is() {
         let package = package("vnf-a-k8s-cluster", "", &[]);
         let files: Vec<_> = of_vnfd(&package, false).into_keys().collect();
-        let vnfd =
-            ["Definitions/vnf-a-types.yaml", "Definitions/vnf-a.yaml", "TOSCA-Metadata/TOSCA.meta"];
+        let vnfd = [
+            "Definitions/vnf-a-types.yaml",
+            "Definitions/vnf-a.yaml",
+            "TOSCA-Metadata/TOSCA.meta",
+        ];
         assert_eq!(files, vnfd);
         let signed: Vec<_> = of_vnfd(&package, true).into_keys().collect();
         assert_eq!(signed, [&vnfd[..], &["vnf-a.mf"]].concat());

@@ -25,14 +25,19 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = request
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .and_then(|kind| kind.to_str().ok());
         let essence = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim().to_owned());
         if !matches!(
             essence.as_deref(),
             None | Some("application/json" | "application/merge-patch+json")
         ) {
-            let what =
-                format!("content type `{}` is not application/json", essence.unwrap_or_default());
+            let what = format!(
+                "content type `{}` is not application/json",
+                essence.unwrap_or_default()
+            );
             return Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "request.media-type",
@@ -115,7 +120,11 @@ fn is_json(bytes: &[u8]) -> bool {
 
 /// 422 for JSON that the resource does not take, 400 for what is no JSON.
 fn problem(is_json: bool, what: impl Into<String>) -> Problem {
-    if is_json { Problem::unfit(what) } else { Problem::bad_request(what) }
+    if is_json {
+        Problem::unfit(what)
+    } else {
+        Problem::bad_request(what)
+    }
 }
 
 /// An error with the member that it is about, and without its value: that may be a secret that was put in the wrong place.
@@ -137,17 +146,25 @@ fn placed(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
 fn without_value(said: &str) -> String {
     const NAMED: &[&str] = &["unknown field `", "missing field `", "duplicate field `"];
     let (what, place) = said.rsplit_once(" at line ").unwrap_or((said, ""));
-    let place = if place.is_empty() { String::new() } else { format!(" at line {place}") };
+    let place = if place.is_empty() {
+        String::new()
+    } else {
+        format!(" at line {place}")
+    };
     if NAMED.iter().any(|start| what.starts_with(start)) {
         return format!("{}{place}", cut(what, LOGGED));
     }
-    let expected = what.rsplit_once(", expected ").map(|(_, expected)| expected);
+    let expected = what
+        .rsplit_once(", expected ")
+        .map(|(_, expected)| expected);
     let kind = ["invalid type: ", "invalid value: ", "invalid length "]
         .iter()
         .find_map(|start| Some((start, what.strip_prefix(start)?)));
     match (kind, expected) {
         (Some((start, value)), Some(expected)) => {
-            let value = value.rsplit_once(", expected ").map_or(value, |(value, _)| value);
+            let value = value
+                .rsplit_once(", expected ")
+                .map_or(value, |(value, _)| value);
             let kind: Vec<_> = value.split(' ').take_while(|word| is_word(word)).collect();
             format!("{start}{}, expected {expected}{place}", kind.join(" "))
         }
@@ -195,7 +212,10 @@ mod tests {
         let problem = parse::<InstantiateVnfRequest>(body).unwrap_err();
         assert_eq!(problem.details().status, 422);
         let detail = &problem.details().detail;
-        assert!(detail.starts_with("`vimConnectionInfo.vim1.vimId`: invalid type"), "{detail}");
+        assert!(
+            detail.starts_with("`vimConnectionInfo.vim1.vimId`: invalid type"),
+            "{detail}"
+        );
     }
 
     #[test]
@@ -219,16 +239,24 @@ mod tests {
             let body = format!(r#"{{"{member}": "{secret}"}}"#);
             let problem = parse::<Body>(body.as_bytes()).unwrap_err();
             let detail = &problem.details().detail;
-            assert!(detail.starts_with(&format!("`{member}`: {says}")), "{detail}");
+            assert!(
+                detail.starts_with(&format!("`{member}`: {says}")),
+                "{detail}"
+            );
             assert!(!detail.contains("PLANTED"), "{detail}");
         }
-        for (value, kind) in
-            [("4711", "integer"), ("47.5", "floating point"), ("[4711]", "sequence")]
-        {
+        for (value, kind) in [
+            ("4711", "integer"),
+            ("47.5", "floating point"),
+            ("[4711]", "sequence"),
+        ] {
             let body = format!(r#"{{"map": {value}}}"#);
             let problem = parse::<Body>(body.as_bytes()).unwrap_err();
             let detail = &problem.details().detail;
-            assert!(detail.contains(&format!("invalid type: {kind}, expected a map")), "{detail}");
+            assert!(
+                detail.contains(&format!("invalid type: {kind}, expected a map")),
+                "{detail}"
+            );
             assert!(!detail.contains("47"), "{detail}");
         }
     }
@@ -236,7 +264,11 @@ mod tests {
     #[test]
     fn a_list_is_no_object() {
         let problem = parse::<VnfInfoModificationRequest>(b" []").unwrap_err();
-        assert!(problem.details().detail.contains("a list"), "{:?}", problem.details());
+        assert!(
+            problem.details().detail.contains("a list"),
+            "{:?}",
+            problem.details()
+        );
     }
 
     #[test]
@@ -250,16 +282,29 @@ mod tests {
                 r#"{"flavourId": "f", "vimConnectionInfo": {"vim1": ["id", "type"]}}"#,
                 "`vimConnectionInfo.vim1`",
             ),
-            (r#"{"flavourId": "f", "extVirtualLinks": [[]]}"#, "`extVirtualLinks[0]`"),
+            (
+                r#"{"flavourId": "f", "extVirtualLinks": [[]]}"#,
+                "`extVirtualLinks[0]`",
+            ),
         ] {
             let problem = parse::<InstantiateVnfRequest>(body.as_bytes()).unwrap_err();
             let details = problem.details();
             assert_eq!(details.status, 422, "{details:?}");
             assert!(details.detail.starts_with(place), "{details:?}");
         }
-        for policy in ["[]", r#"[["web"]]"#, r#"{"limits": []}"#, r#"{"kinds": [["BUILTIN"]]}"#] {
+        for policy in [
+            "[]",
+            r#"[["web"]]"#,
+            r#"{"limits": []}"#,
+            r#"{"kinds": [["BUILTIN"]]}"#,
+        ] {
             let problem = parse::<vnfm_types::VimPolicy>(policy.as_bytes()).unwrap_err();
-            assert_eq!(problem.details().status, 422, "{policy}: {:?}", problem.details());
+            assert_eq!(
+                problem.details().status,
+                422,
+                "{policy}: {:?}",
+                problem.details()
+            );
         }
         let good = br#"{"namespaces": ["OWN"], "kinds": {"allow": ["BUILTIN"]}, "podSecurity": "baseline", "limits": {"pods": 3}}"#;
         parse::<vnfm_types::VimPolicy>(good).unwrap();
@@ -282,13 +327,22 @@ mod tests {
             (b"\xff", 400),
         ] {
             let problem = parse::<InstantiateVnfRequest>(body).unwrap_err();
-            assert_eq!(problem.details().status, status, "{}", String::from_utf8_lossy(body));
+            assert_eq!(
+                problem.details().status,
+                status,
+                "{}",
+                String::from_utf8_lossy(body)
+            );
         }
     }
 
     #[test]
     fn what_is_not_json_is_said_with_line_and_column() {
         let problem = parse::<InstantiateVnfRequest>(b"{flavourId}").unwrap_err();
-        assert!(problem.details().detail.contains("line 1 column 2"), "{:?}", problem.details());
+        assert!(
+            problem.details().detail.contains("line 1 column 2"),
+            "{:?}",
+            problem.details()
+        );
     }
 }

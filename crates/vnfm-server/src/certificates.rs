@@ -16,7 +16,9 @@ pub async fn expiries(certificates: &[(String, PathBuf)]) -> Vec<(String, i64)> 
 
 /// The end of the first of them to end.
 fn first_end(path: &Path) -> Option<i64> {
-    let all = CertificateDer::pem_file_iter(path).ok()?.filter_map(Result::ok);
+    let all = CertificateDer::pem_file_iter(path)
+        .ok()?
+        .filter_map(Result::ok);
     let end = |der: &CertificateDer<'_>| {
         let (_, parsed) = x509_parser::parse_x509_certificate(der).ok()?;
         Some(parsed.validity().not_after.timestamp())

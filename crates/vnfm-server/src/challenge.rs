@@ -19,7 +19,9 @@ const BY_ROLE: &[&str] = &["access.forbidden", "access.no-role", "access.narrowe
 
 /// Says in `WWW-Authenticate` what is wrong with a bearer token.
 pub async fn answered(request: Request, next: Next) -> Response {
-    let Some(is_well_formed) = bearer(request.headers()) else { return next.run(request).await };
+    let Some(is_well_formed) = bearer(request.headers()) else {
+        return next.run(request).await;
+    };
     let path = request.uri().path().to_owned();
     let mut response = next.run(request).await;
     match response.status() {
@@ -58,13 +60,23 @@ fn bearer(headers: &HeaderMap) -> Option<bool> {
 
 /// Whether a bearer token is a way to log in here, as the challenges say.
 fn takes_bearer(response: &Response) -> bool {
-    response.headers().get_all(header::WWW_AUTHENTICATE).iter().any(|one| one == "Bearer")
+    response
+        .headers()
+        .get_all(header::WWW_AUTHENTICATE)
+        .iter()
+        .any(|one| one == "Bearer")
 }
 
 /// Puts the error into the challenge `Bearer`, beside those of other ways to log in.
 fn say(headers: &mut HeaderMap, error: &str) {
-    let Ok(challenge) = HeaderValue::from_str(&format!("Bearer error=\"{error}\"")) else { return };
-    let others: Vec<_> = headers.get_all(header::WWW_AUTHENTICATE).iter().cloned().collect();
+    let Ok(challenge) = HeaderValue::from_str(&format!("Bearer error=\"{error}\"")) else {
+        return;
+    };
+    let others: Vec<_> = headers
+        .get_all(header::WWW_AUTHENTICATE)
+        .iter()
+        .cloned()
+        .collect();
     headers.insert(header::WWW_AUTHENTICATE, challenge);
     for other in others.into_iter().filter(|other| *other != "Bearer") {
         headers.append(header::WWW_AUTHENTICATE, other);

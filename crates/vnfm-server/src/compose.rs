@@ -97,24 +97,41 @@ impl Server {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = Arc::new(secrets::open(folder, &config.secrets, &clock).await?);
         let descriptor_limits = descriptor_limits(&config);
-        let packages = Arc::new(PackageDir::open(&folder.join("packages"), descriptor_limits)?);
+        let packages = Arc::new(PackageDir::open(
+            &folder.join("packages"),
+            descriptor_limits,
+        )?);
         let plugins = Arc::new(plugins(&config, &clock)?);
         let access = access(&config, &clock)?;
         let (nfvo, supply) = nfvo(&config, listener.local_addr()?, &clock)?;
         let operating = operating(&config)?;
         let engine = engine(&config, (&store, &packages), (&plugins, nfvo), &clock)?
             .observed_by(operating.metrics.clone());
-        let kept = (upkeep::retention(&config.retention), config.limits.free_bytes);
-        let upkeep =
-            Upkeep::new((store.clone(), packages.clone()), folder, kept, clock.clone()).await;
+        let kept = (
+            upkeep::retention(&config.retention),
+            config.limits.free_bytes,
+        );
+        let upkeep = Upkeep::new(
+            (store.clone(), packages.clone()),
+            folder,
+            kept,
+            clock.clone(),
+        )
+        .await;
         let upkeep = Arc::new(upkeep.context("cannot use the database")?);
         let onboarding = onboarding(&config, (&store, packages), &plugins, &clock)?;
         let unfinished = unfinished(&onboarding, &store, &access).await?;
-        engine.record_levels(store.instances_without_levels().await?).await?;
+        engine
+            .record_levels(store.instances_without_levels().await?)
+            .await?;
         let wake = Wake::default();
         let mut notifier = notifier(&config.notifications, &store, &clock)?;
         let (inner, metrics) = (notifier.subscribers, operating.metrics.clone());
-        notifier.subscribers = Arc::new(Measured { inner, clock: clock.clone(), metrics });
+        notifier.subscribers = Arc::new(Measured {
+            inner,
+            clock: clock.clone(),
+            metrics,
+        });
         let app: App = Arc::new(AppState {
             engine: engine.clone(),
             onboarding,
@@ -137,19 +154,36 @@ impl Server {
         let stop = Arc::new(Notify::new());
         let every = config.retention.every_hours.unwrap_or(PRUNE_HOURS);
         let pruning = Duration::from_hours(every.into());
-        let beside = Beside { upkeep, pruning, notifier, app: app.clone() };
+        let beside = Beside {
+            upkeep,
+            pruning,
+            notifier,
+            app: app.clone(),
+        };
         let driving = tokio::spawn(work(engine, (clock.clone(), wake), beside, stop.clone()));
         let monitoring = monitoring(&config, (&app, &clock))?;
         let router = routes::router(app.clone());
         let places = places(&config.limits, &app.access);
         let (at, parts) = ((&config, certificate(&config)), app.operating.parts.clone());
         let serving = serve(listener, at, places, (router, clock), parts)?;
-        Ok(Self { serving, driving, stop, monitoring, app, store, config })
+        Ok(Self {
+            serving,
+            driving,
+            stop,
+            monitoring,
+            app,
+            store,
+            config,
+        })
     }
 
     /// Where it listens.
     pub fn url(&self) -> String {
-        let scheme = if self.config.tls.is_some() { "https" } else { "http" };
+        let scheme = if self.config.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
         format!("{scheme}://{}", self.serving.address)
     }
 
@@ -165,7 +199,9 @@ impl Server {
         engine.set_limits(limits(&new));
         let largest = new.limits.package_bytes.unwrap_or(LARGEST_PACKAGE);
         self.app.onboarding.set_largest(largest);
-        self.app.page.store(new.limits.page_size(), Ordering::Relaxed);
+        self.app
+            .page
+            .store(new.limits.page_size(), Ordering::Relaxed);
         if let Some(upkeep) = &self.app.upkeep {
             upkeep.set_least_free(new.limits.free_bytes);
         }
@@ -189,7 +225,9 @@ impl Server {
         self.app.operating.parts.stop();
         self.stop.notify_one();
         let mut ends = Vec::new();
-        let all: Vec<_> = std::iter::once(self.serving).chain(self.monitoring).collect();
+        let all: Vec<_> = std::iter::once(self.serving)
+            .chain(self.monitoring)
+            .collect();
         for serving in &all {
             serving.stop.send_replace(true);
         }
@@ -219,7 +257,12 @@ struct Beside {
 async fn work(
     engine: Engine,
     (clock, wake): (Arc<dyn Clock>, Wake),
-    Beside { upkeep, pruning, notifier, app }: Beside,
+    Beside {
+        upkeep,
+        pruning,
+        notifier,
+        app,
+    }: Beside,
     stop: Arc<Notify>,
 ) {
     let stopped = stop.notified();
@@ -235,7 +278,10 @@ async fn work(
         }
     }
     let parts = &app.operating.parts;
-    let driving = parts.ending("driving of operations", drive::run(engine, clock, wake, stopped));
+    let driving = parts.ending(
+        "driving of operations",
+        drive::run(engine, clock, wake, stopped),
+    );
     let pruned = async {
         upkeep.prune_every(pruning).await;
         std::future::pending::<()>().await;
@@ -266,12 +312,19 @@ fn notifier(
         anyhow::anyhow!("the configuration is wrong: notifications.networks: {why}")
     })?;
     let answer = config.answer_seconds.map_or(ANSWER, Duration::from_secs);
-    let tls = nfvo::tls(config.authorities_file.as_deref(), config.certificate.as_ref())
-        .context("cannot use `notifications` of the configuration")?;
+    let tls = nfvo::tls(
+        config.authorities_file.as_deref(),
+        config.certificate.as_ref(),
+    )
+    .context("cannot use `notifications` of the configuration")?;
     let default = Patience::default();
     let patience = Patience {
-        unanswered: config.give_up_hours.map_or(default.unanswered, Duration::from_hours),
-        refused: config.refused_minutes.map_or(default.refused, Duration::from_mins),
+        unanswered: config
+            .give_up_hours
+            .map_or(default.unanswered, Duration::from_hours),
+        refused: config
+            .refused_minutes
+            .map_or(default.refused, Duration::from_mins),
     };
     Ok(Notifier {
         store: store.clone(),
@@ -285,8 +338,14 @@ fn notifier(
 type Granting = (Option<Arc<dyn ports::Nfvo>>, Option<Arc<Supply>>);
 
 fn nfvo(config: &Config, address: SocketAddr, clock: &Arc<dyn Clock>) -> anyhow::Result<Granting> {
-    let Some(nfvo) = &config.nfvo else { return Ok((None, None)) };
-    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let Some(nfvo) = &config.nfvo else {
+        return Ok((None, None));
+    };
+    let scheme = if config.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
     let own = format!("{scheme}://{address}");
     let root = config.public_url.as_deref().unwrap_or(&own);
     let wrong = "cannot use `nfvo` of the configuration";
@@ -312,16 +371,25 @@ async fn unfinished(
     access: &Access,
 ) -> anyhow::Result<Vec<Fetch>> {
     let why = |problem: Problem| anyhow::anyhow!("{}", problem.details().detail);
-    onboarding.measure(store.unmeasured_packages().await?).await.map_err(why)?;
+    onboarding
+        .measure(store.unmeasured_packages().await?)
+        .await
+        .map_err(why)?;
     store.set_quotas(access.quotas());
-    onboarding.unfinished(store.unfinished_packages().await?).await.map_err(why)
+    onboarding
+        .unfinished(store.unfinished_packages().await?)
+        .await
+        .map_err(why)
 }
 
 /// How many connections there may be, as the descriptors of this process are.
 fn places(limits: &config::Limits, access: &Access) -> Places {
     let descriptors = Descriptors::now((limits.connections, limits.connections_per_address));
     tracing::info!(%descriptors, "serving");
-    if limits.connections.is_some_and(|wanted| wanted > descriptors.connections) {
+    if limits
+        .connections
+        .is_some_and(|wanted| wanted > descriptors.connections)
+    {
         tracing::warn!(
             wanted = limits.connections,
             connections = descriptors.connections,
@@ -345,7 +413,13 @@ fn onboarding(
     let externals =
         Externals::new(&config.packages.external).context("the configuration is wrong")?;
     let (trusted, plugins) = ((signatures, externals), plugins.clone());
-    Ok(Onboarding::new(store.clone(), packages, plugins, trusted, largest))
+    Ok(Onboarding::new(
+        store.clone(),
+        packages,
+        plugins,
+        trusted,
+        largest,
+    ))
 }
 
 fn plugins(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<PluginHost> {
@@ -363,7 +437,10 @@ fn engine(
     (plugins, nfvo): (&Arc<PluginHost>, Option<Arc<dyn ports::Nfvo>>),
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<Engine> {
-    let (vims, hooks) = (config.destinations(Purpose::Vims)?, config.destinations(Purpose::Hooks)?);
+    let (vims, hooks) = (
+        config.destinations(Purpose::Vims)?,
+        config.destinations(Purpose::Hooks)?,
+    );
     tokio::spawn(kept::tell(store.kept_addresses(), vims.clone()));
     Ok(Engine::new(EngineParts {
         store: store.clone(),
@@ -383,7 +460,9 @@ fn engine(
 /// What is read of a package at most. One that was taken stays readable where the setting becomes smaller.
 fn descriptor_limits(config: &Config) -> vnfm_descriptor::Limits {
     let mut limits = vnfm_descriptor::Limits::default();
-    limits.resources = limits.resources.max(config.limits.resources.unwrap_or_default());
+    limits.resources = limits
+        .resources
+        .max(config.limits.resources.unwrap_or_default());
     limits
 }
 
@@ -396,7 +475,10 @@ fn limits(config: &Config) -> Limits {
         step: seconds(limits.step_seconds, default.step),
         hook: seconds(limits.hook_seconds, default.hook),
         grant: seconds(grant, default.grant),
-        grant_call: config.nfvo.as_ref().map_or(default.grant_call, Nfvo::answer),
+        grant_call: config
+            .nfvo
+            .as_ref()
+            .map_or(default.grant_call, Nfvo::answer),
         lease: seconds(limits.lease_seconds, default.lease),
         vim_calls: limits.vim_calls.unwrap_or(VIM_CALLS),
         vim_operations: limits.vim_operations.unwrap_or(VIM_OPERATIONS),
@@ -426,14 +508,26 @@ fn monitoring(
     config: &Config,
     (app, clock): (&App, &Arc<dyn Clock>),
 ) -> anyhow::Result<Option<Serving>> {
-    let Some(address) = config.monitoring.listen else { return Ok(None) };
+    let Some(address) = config.monitoring.listen else {
+        return Ok(None);
+    };
     let listener = TcpListener::bind(address)
         .with_context(|| format!("cannot listen at {address} for health and metrics"))?;
     let is_open = !address.ip().is_loopback();
     let tls = certificate(config).filter(|_| is_open);
     let router = routes::monitoring(app.clone(), is_open);
-    let (places, parts) = (Places::new(MONITORING, MONITORING), app.operating.parts.clone());
-    serve(listener, (config, tls), places, (router, clock.clone()), parts).map(Some)
+    let (places, parts) = (
+        Places::new(MONITORING, MONITORING),
+        app.operating.parts.clone(),
+    );
+    serve(
+        listener,
+        (config, tls),
+        places,
+        (router, clock.clone()),
+        parts,
+    )
+    .map(Some)
 }
 
 /// Serves until it is told to stop.
@@ -449,7 +543,9 @@ fn serve(
     (router, clock): (Router, Arc<dyn Clock>),
     parts: Parts,
 ) -> anyhow::Result<Serving> {
-    listener.set_nonblocking(true).context("cannot use the listener")?;
+    listener
+        .set_nonblocking(true)
+        .context("cannot use the listener")?;
     let address = listener.local_addr().context("cannot use the listener")?;
     let listener =
         tokio::net::TcpListener::from_std(listener).context("cannot use the listener")?;
@@ -466,21 +562,34 @@ fn serve(
     let serving = listener::serve(listener, door, stopped, LAST_ANSWERS);
     let task = tokio::spawn(async move {
         let serving = listening(serving, parts.clone());
-        let Some((files, read)) = tls.zip(read) else { return serving.await };
+        let Some((files, read)) = tls.zip(read) else {
+            return serving.await;
+        };
         let watching = async move { match tls::watch(files, read, clock).await {} };
         tokio::select! {
             () = serving => {}
             () = parts.lasting("watch of the certificate", watching) => {}
         }
     });
-    Ok(Serving { address, stop, task })
+    Ok(Serving {
+        address,
+        stop,
+        task,
+    })
 }
 
 /// The files of the certificate, and of the authorities of clients where they are to show one.
 fn certificate(config: &Config) -> Option<Files> {
-    let clients = config.access.as_ref().and_then(|access| access.certificates.as_ref());
+    let clients = config
+        .access
+        .as_ref()
+        .and_then(|access| access.certificates.as_ref());
     let clients = clients.map(|clients| (clients.authorities_file.clone(), clients.required));
-    config.tls.as_ref().map(|tls| Files { cert: tls.cert.clone(), key: tls.key.clone(), clients })
+    config.tls.as_ref().map(|tls| Files {
+        cert: tls.cert.clone(),
+        key: tls.key.clone(),
+        clients,
+    })
 }
 
 struct Rotation(Arc<SqliteStore>);

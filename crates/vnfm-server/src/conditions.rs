@@ -29,8 +29,11 @@ impl Conditions {
     ///
     /// 400 where `If-Match` is no list of tags.
     pub fn of(headers: &HeaderMap) -> Answer<Self> {
-        let text =
-            |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
+        let text = |name| {
+            headers
+                .get(name)
+                .map(|value: &HeaderValue| value.to_str().unwrap_or_default())
+        };
         let tags = match text(header::IF_MATCH).map(str::trim) {
             None => None,
             Some("*") => Some(Vec::new()),
@@ -59,14 +62,24 @@ impl Conditions {
 pub async fn unchanged(request: Request, next: Next) -> Response {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let lines = request.headers().get_all(header::IF_NONE_MATCH).iter();
-    let known: Vec<_> = lines.filter_map(|line| line.to_str().ok()).map(str::to_owned).collect();
+    let known: Vec<_> = lines
+        .filter_map(|line| line.to_str().ok())
+        .map(str::to_owned)
+        .collect();
     let mut response = next.run(request).await;
-    let tag = response.headers().get(header::ETAG).and_then(|tag| tag.to_str().ok());
+    let tag = response
+        .headers()
+        .get(header::ETAG)
+        .and_then(|tag| tag.to_str().ok());
     let is_known = is_read && response.status().is_success();
     if !is_known || !tag.is_some_and(|tag| knows(&known, tag)) {
         return response;
     }
-    for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_RANGE] {
+    for name in [
+        header::CONTENT_TYPE,
+        header::CONTENT_LENGTH,
+        header::CONTENT_RANGE,
+    ] {
         response.headers_mut().remove(name);
     }
     *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -114,7 +127,11 @@ fn tags(list: &str) -> Option<Vec<String>> {
 
 /// An instance's tag: each write of it gives another one, and so does whether it is busy, for its links say so.
 fn instance_tag(record: &InstanceRecord) -> String {
-    let busy = if record.active_op.is_some() { "-busy" } else { "" };
+    let busy = if record.active_op.is_some() {
+        "-busy"
+    } else {
+        ""
+    };
     format!("\"{}{busy}\"", record.version)
 }
 
@@ -131,7 +148,12 @@ pub fn of_instance(record: &InstanceRecord) -> HeaderMap {
 pub fn tagged<T: Serialize>(shown: &T, changed: Option<Timestamp>) -> Response {
     let text = serde_json::to_vec(shown).unwrap_or_default();
     let kind = HeaderValue::from_static("application/json");
-    ([(header::CONTENT_TYPE, kind)], headers(&tag_of(&text), changed), text).into_response()
+    (
+        [(header::CONTENT_TYPE, kind)],
+        headers(&tag_of(&text), changed),
+        text,
+    )
+        .into_response()
 }
 
 /// The tag of something by its content.
@@ -148,7 +170,10 @@ fn tag_of(text: &[u8]) -> String {
 fn headers(tag: &str, changed: Option<Timestamp>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let date = changed.and_then(|at| DateTimePrinter::new().timestamp_to_rfc9110_string(&at).ok());
-    for (name, value) in [(header::ETAG, Some(tag)), (header::LAST_MODIFIED, date.as_deref())] {
+    for (name, value) in [
+        (header::ETAG, Some(tag)),
+        (header::LAST_MODIFIED, date.as_deref()),
+    ] {
         if let Some(Ok(value)) = value.map(HeaderValue::from_str) {
             headers.insert(name, value);
         }
@@ -164,7 +189,11 @@ mod tests {
 
     fn record() -> InstanceRecord {
         let changed_at = Some("2026-03-04T05:06:07.5Z".parse().unwrap());
-        InstanceRecord { version: 7, changed_at, ..InstanceRecord::default() }
+        InstanceRecord {
+            version: 7,
+            changed_at,
+            ..InstanceRecord::default()
+        }
     }
 
     fn holds(name: &'static str, value: &str) -> bool {
@@ -176,7 +205,10 @@ mod tests {
     #[test]
     fn tags_are_read_as_they_are_written() {
         assert_eq!(tags(r#""a""#), Some(vec![r#""a""#.into()]));
-        assert_eq!(tags(r#""a,b" , W/"c","d""#), Some(vec![r#""a,b""#.into(), r#""d""#.into()]));
+        assert_eq!(
+            tags(r#""a,b" , W/"c","d""#),
+            Some(vec![r#""a,b""#.into(), r#""d""#.into()])
+        );
         assert_eq!(tags(r#"W/"a""#), Some(vec![String::new()]));
         for wrong in ["", "a", r#""a"#, r#""a" "b""#, r#""a","#, "*, \"a\""] {
             assert_eq!(tags(wrong), None, "{wrong}");
@@ -195,8 +227,14 @@ mod tests {
                 && !holds("if-match", "W/\"7\"")
                 && !holds("if-match", "\"7-busy\"")
         );
-        assert!(holds("if-unmodified-since", "Wed, 04 Mar 2026 05:06:07 GMT"));
-        assert!(!holds("if-unmodified-since", "Wed, 04 Mar 2026 05:06:06 GMT"));
+        assert!(holds(
+            "if-unmodified-since",
+            "Wed, 04 Mar 2026 05:06:07 GMT"
+        ));
+        assert!(!holds(
+            "if-unmodified-since",
+            "Wed, 04 Mar 2026 05:06:06 GMT"
+        ));
         assert!(holds("if-unmodified-since", "yesterday"));
         assert!(Conditions::default().hold(&record()));
     }

@@ -332,12 +332,16 @@ impl Config {
         plugins.dir = flags.plugins.or(plugins.dir);
         if plugins.implementations.is_empty() {
             let ours = IMPLEMENTATIONS.iter();
-            plugins.implementations =
-                ours.map(|(name, plugin)| ((*name).to_owned(), (*plugin).to_owned())).collect();
+            plugins.implementations = ours
+                .map(|(name, plugin)| ((*name).to_owned(), (*plugin).to_owned()))
+                .collect();
         }
         let token = flags.token_file.or(file.token_file);
         Ok(Self {
-            listen: flags.listen.or(file.listen).unwrap_or(([127, 0, 0, 1], PORT).into()),
+            listen: flags
+                .listen
+                .or(file.listen)
+                .unwrap_or(([127, 0, 0, 1], PORT).into()),
             data: flags.data.or(file.data).map_or_else(default_data, Ok)?,
             public_url: flags.public_url.or(file.public_url),
             token: token.as_deref().map(read_token).transpose()?,
@@ -352,7 +356,10 @@ impl Config {
             nfvo: file.nfvo,
             access: file.access,
             secrets: file.secrets,
-            log: Log { json: flags.log_json || file.log.json, ..file.log },
+            log: Log {
+                json: flags.log_json || file.log.json,
+                ..file.log
+            },
             monitoring: file.monitoring,
             trusted_proxies: file.trusted_proxies,
             said: Value::Null,
@@ -366,20 +373,34 @@ impl Config {
         let pairs = [
             ("tls.cert", self.tls.as_ref()),
             ("notifications.certificate.cert", told.certificate.as_ref()),
-            ("nfvo.certificate.cert", nfvo.and_then(|nfvo| nfvo.certificate.as_ref())),
+            (
+                "nfvo.certificate.cert",
+                nfvo.and_then(|nfvo| nfvo.certificate.as_ref()),
+            ),
         ];
         let files = [
-            ("notifications.authorities_file", told.authorities_file.clone()),
-            ("nfvo.authorities_file", nfvo.and_then(|nfvo| nfvo.authorities_file.clone())),
+            (
+                "notifications.authorities_file",
+                told.authorities_file.clone(),
+            ),
+            (
+                "nfvo.authorities_file",
+                nfvo.and_then(|nfvo| nfvo.authorities_file.clone()),
+            ),
             ("packages.trust", self.packages.trust.clone()),
             (
                 "secrets.barbican.authorities_file",
                 barbican.and_then(|b| b.authorities_file.clone()),
             ),
         ];
-        let pairs = pairs.into_iter().map(|(name, pair)| (name, pair.map(|it| it.cert.clone())));
-        let all = pairs.chain(files).filter_map(|(name, file)| Some((name.to_owned(), file?)));
-        all.chain(self.access.iter().flat_map(access::Settings::authorities)).collect()
+        let pairs = pairs
+            .into_iter()
+            .map(|(name, pair)| (name, pair.map(|it| it.cert.clone())));
+        let all = pairs
+            .chain(files)
+            .filter_map(|(name, file)| Some((name.to_owned(), file?)));
+        all.chain(self.access.iter().flat_map(access::Settings::authorities))
+            .collect()
     }
 
     /// From now on what changes while the server runs is as in `new`.
@@ -431,7 +452,10 @@ impl Config {
 
     /// Refuses to be open to others.
     fn guarded(&self) -> anyhow::Result<()> {
-        let certificates = self.access.as_ref().is_some_and(|access| access.certificates.is_some());
+        let certificates = self
+            .access
+            .as_ref()
+            .is_some_and(|access| access.certificates.is_some());
         if self.tls.is_none() && certificates {
             bail!("access.certificates needs `tls`: there are no client certificates without it");
         }
@@ -456,7 +480,10 @@ fn read_token(path: &Path) -> anyhow::Result<Secret> {
         .with_context(|| format!("cannot read the token file `{}`", path.display()))?;
     let token = text.trim();
     if token.len() < 16 {
-        bail!("the token in `{}` is shorter than 16 characters", path.display());
+        bail!(
+            "the token in `{}` is shorter than 16 characters",
+            path.display()
+        );
     }
     Ok(Secret::new(token))
 }
@@ -468,8 +495,9 @@ fn default_data() -> anyhow::Result<PathBuf> {
     }
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    let base =
-        state.or_else(home).context("neither XDG_STATE_HOME nor HOME is set; give --data")?;
+    let base = state
+        .or_else(home)
+        .context("neither XDG_STATE_HOME nor HOME is set; give --data")?;
     Ok(base.join("vnfm"))
 }
 
@@ -491,8 +519,13 @@ mod tests {
 
     #[test]
     fn a_server_that_others_reach_needs_tls_and_a_token() {
-        let error = load(&["--listen", "0.0.0.0:0", "--data", "d"]).unwrap_err().to_string();
-        assert!(error.contains("--tls-cert, --tls-key and --token-file"), "{error}");
+        let error = load(&["--listen", "0.0.0.0:0", "--data", "d"])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("--tls-cert, --tls-key and --token-file"),
+            "{error}"
+        );
         assert!(load(&["--listen", "127.0.0.1:0", "--data", "d"]).is_ok());
     }
 
@@ -503,8 +536,14 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         writeln!(file, "plugins: {{implementations: {{a: b}}}}").unwrap();
         let path = file.path().to_str().unwrap();
-        let given = load(&["--config", path, "--data", "d"]).unwrap().plugins.implementations;
-        assert_eq!(given.into_iter().collect::<Vec<_>>(), [("a".to_owned(), "b".to_owned())]);
+        let given = load(&["--config", path, "--data", "d"])
+            .unwrap()
+            .plugins
+            .implementations;
+        assert_eq!(
+            given.into_iter().collect::<Vec<_>>(),
+            [("a".to_owned(), "b".to_owned())]
+        );
     }
 
     #[test]
@@ -516,20 +555,32 @@ mod tests {
         writeln!(file, "{text}").unwrap();
         let path = file.path().to_str().unwrap();
         let of = |arguments: &[&str]| {
-            load(&[arguments, &["--data", "d"]].concat()).unwrap().plugin_host()
+            load(&[arguments, &["--data", "d"]].concat())
+                .unwrap()
+                .plugin_host()
         };
         let runner = |config: &vnfm_plugin_host::Config, name: &str| {
-            config.plugins.get(name).map(|plugin| plugin.runner).unwrap_or_default()
+            config
+                .plugins
+                .get(name)
+                .map(|plugin| plugin.runner)
+                .unwrap_or_default()
         };
         let default = of(&[]);
         assert_eq!(runner(&default, "kubernetes-cluster"), InProcess);
         assert_eq!(runner(&default, "acme"), Process);
         let given = of(&["--config", path]);
         assert_eq!(runner(&given, "kubernetes-cluster"), Process);
-        assert_eq!((runner(&given, "acme"), runner(&given, "other")), (InProcess, Process));
+        assert_eq!(
+            (runner(&given, "acme"), runner(&given, "other")),
+            (InProcess, Process)
+        );
         assert_eq!(given.plugins["other"].config["a"], 1);
         let process = given.process.unwrap();
-        assert_eq!((process.limits.memory_mib, process.limits.processes), (100, 128));
+        assert_eq!(
+            (process.limits.memory_mib, process.limits.processes),
+            (100, 128)
+        );
         assert_eq!(process.arguments, ["plugin-runner"]);
     }
 
@@ -542,7 +593,12 @@ mod tests {
         };
         assert_eq!(page("1000").unwrap().limits.page_size(), 1000);
         assert_eq!(page("0").unwrap().limits.page_size(), 0);
-        assert!(page("1001").unwrap_err().to_string().contains("at most 1000"));
+        assert!(
+            page("1001")
+                .unwrap_err()
+                .to_string()
+                .contains("at most 1000")
+        );
         assert_eq!(load(&["--data", "d"]).unwrap().limits.page_size(), 100);
     }
 
@@ -551,8 +607,14 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         writeln!(file, "listen: 127.0.0.1:1\nplugin: {{}}").unwrap();
         let path = file.path().to_str().unwrap();
-        let error = format!("{:#}", load(&["--config", path, "--data", "d"]).unwrap_err());
-        assert!(error.contains(&format!("{path}:2:1: there is no member `plugin`")), "{error}");
+        let error = format!(
+            "{:#}",
+            load(&["--config", path, "--data", "d"]).unwrap_err()
+        );
+        assert!(
+            error.contains(&format!("{path}:2:1: there is no member `plugin`")),
+            "{error}"
+        );
         assert!(error.contains("did you mean `plugins`?"), "{error}");
     }
 }

@@ -107,8 +107,14 @@ fn beyond(size: u64) -> Response {
 }
 
 fn wanted(headers: &HeaderMap, size: u64, tag: &str) -> Wanted {
-    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    let Some(range) = text(header::RANGE) else { return Wanted::Whole };
+    let text = |name| {
+        headers
+            .get(name)
+            .and_then(|value: &HeaderValue| value.to_str().ok())
+    };
+    let Some(range) = text(header::RANGE) else {
+        return Wanted::Whole;
+    };
     // A date stands for nothing here: none is served.
     if headers.contains_key(header::IF_RANGE) && text(header::IF_RANGE).map(str::trim) != Some(tag)
     {
@@ -140,7 +146,11 @@ fn part(range: &str, size: u64) -> Option<Wanted> {
             first..last.saturating_add(1).min(size)
         }
     };
-    Some(if range.start < range.end { Wanted::Part(range) } else { Wanted::Beyond })
+    Some(if range.start < range.end {
+        Wanted::Part(range)
+    } else {
+        Wanted::Beyond
+    })
 }
 
 impl Source {
@@ -170,7 +180,11 @@ fn of_package(package: Arc<Package>, path: String, range: Range<u64>) -> Body {
     let (sender, receiver) = mpsc::channel(AHEAD);
     tokio::task::spawn_blocking(move || {
         let left = range.end - range.start;
-        let mut slice = Slice { skip: range.start, left, sender: sender.clone() };
+        let mut slice = Slice {
+            skip: range.start,
+            left,
+            sender: sender.clone(),
+        };
         if let Err(error) = package.copy(&path, &mut slice).map(drop)
             && slice.left > 0
         {
@@ -199,10 +213,14 @@ impl Write for Slice {
         if self.left == 0 {
             return Err(io::Error::other("it has come to its end"));
         }
-        let skipped = usize::try_from(self.skip).unwrap_or(usize::MAX).min(bytes.len());
+        let skipped = usize::try_from(self.skip)
+            .unwrap_or(usize::MAX)
+            .min(bytes.len());
         self.skip -= skipped as u64;
         let rest = &bytes[skipped..];
-        let taken = usize::try_from(self.left).unwrap_or(usize::MAX).min(rest.len());
+        let taken = usize::try_from(self.left)
+            .unwrap_or(usize::MAX)
+            .min(rest.len());
         if taken > 0 {
             let piece = Bytes::copy_from_slice(&rest[..taken]);
             let sent = self.sender.blocking_send(Ok(piece));
@@ -235,14 +253,37 @@ mod tests {
         ] {
             assert_eq!(part(range, 10), Some(Wanted::Part(is)), "{range}");
         }
-        for range in ["bytes=10-", "bytes=10-12", "bytes=-0", "bytes=99999999999999999999-"] {
+        for range in [
+            "bytes=10-",
+            "bytes=10-12",
+            "bytes=-0",
+            "bytes=99999999999999999999-",
+        ] {
             assert_eq!(part(range, 10), Some(Wanted::Beyond), "{range}");
         }
-        assert_eq!(part("bytes=0-", 0), Some(Wanted::Beyond), "of nothing there is no part");
-        for range in ["", "bytes", "bytes=", "bytes=-", "bytes=9-5", "bytes=0-1,3-4", "items=0-1"] {
+        assert_eq!(
+            part("bytes=0-", 0),
+            Some(Wanted::Beyond),
+            "of nothing there is no part"
+        );
+        for range in [
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=-",
+            "bytes=9-5",
+            "bytes=0-1,3-4",
+            "items=0-1",
+        ] {
             assert_eq!(part(range, 10), None, "{range}");
         }
-        for range in ["bytes=a-b", "bytes=+1-2", "bytes=0x1-2", "bytes=--1", "bytes=1-2-3"] {
+        for range in [
+            "bytes=a-b",
+            "bytes=+1-2",
+            "bytes=0x1-2",
+            "bytes=--1",
+            "bytes=1-2-3",
+        ] {
             assert_eq!(part(range, 10), None, "{range}");
         }
     }

@@ -87,7 +87,10 @@ pub fn accept_loss(data: &Path, clock: &dyn Clock) -> anyhow::Result<()> {
     #[expect(clippy::print_stdout, reason = "what was done is for whoever did it")]
     {
         if moved.is_empty() {
-            println!("nothing is missing in `{}`, and nothing was changed", data.display());
+            println!(
+                "nothing is missing in `{}`, and nothing was changed",
+                data.display()
+            );
         }
         for (from, to) in &moved {
             println!("moved `{}` to `{}`", from.display(), to.display());

@@ -26,7 +26,8 @@ struct Accepted {
 impl Wake {
     /// This operation is to be driven.
     pub fn drive(&self, op_id: &str) {
-        self.ops().push((op_id.to_owned(), Span::current().context()));
+        self.ops()
+            .push((op_id.to_owned(), Span::current().context()));
         self.0.some.notify_one();
     }
 

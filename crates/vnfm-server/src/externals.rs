@@ -74,7 +74,8 @@ impl Externals {
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "package.address", what)
                 .next("have it allowed in `packages.external`")
         };
-        self.allowed(&address).map_err(|why| refused("addressInformation", why))?;
+        self.allowed(&address)
+            .map_err(|why| refused("addressInformation", why))?;
         if let Login::Oauth2(credentials) = &login {
             let endpoint = self.allowed(&credentials.token_endpoint);
             endpoint.map_err(|why| refused("tokenEndpoint", why))?;
@@ -127,7 +128,9 @@ impl Externals {
         let answer = request.send().await.map_err(|error| unreached(&error))?;
         let status = answer.status();
         if status.is_redirection() {
-            return Err(format!("its server answers {status}; redirects are not followed"));
+            return Err(format!(
+                "its server answers {status}; redirects are not followed"
+            ));
         }
         if !status.is_success() {
             return Err(format!("its server answers {status}"));
@@ -136,8 +139,9 @@ impl Externals {
         if answer.content_length().is_some_and(|length| length > most) {
             return Err(too_large());
         }
-        let mut file =
-            tokio::fs::File::create(part).await.map_err(|error| unwritten(part, &error))?;
+        let mut file = tokio::fs::File::create(part)
+            .await
+            .map_err(|error| unwritten(part, &error))?;
         let (mut arriving, mut size) = (external.arriving(), 0_u64);
         let cut = |error: ReadError| match error {
             ReadError::Lost(error) => format!("it did not arrive whole: {}", told(&error)),
@@ -147,11 +151,17 @@ impl Externals {
         while let Some(piece) = pieces.next().await.map_err(cut)? {
             size += piece.len() as u64;
             arriving.take(&piece);
-            file.write_all(&piece).await.map_err(|error| unwritten(part, &error))?;
+            file.write_all(&piece)
+                .await
+                .map_err(|error| unwritten(part, &error))?;
         }
         // What is on its way to the file fails here; `sync_all` would keep that to itself.
-        file.flush().await.map_err(|error| unwritten(part, &error))?;
-        file.sync_all().await.map_err(|error| unwritten(part, &error))?;
+        file.flush()
+            .await
+            .map_err(|error| unwritten(part, &error))?;
+        file.sync_all()
+            .await
+            .map_err(|error| unwritten(part, &error))?;
         arriving.end().map_err(|real| {
             let (algorithm, stated) = (external.algorithm, &external.hash);
             format!("its {algorithm} is {real}, and the manifest states {stated}")
@@ -182,7 +192,10 @@ impl Externals {
 /// How a request says to log in: as `authType` says, or as its parameters do where that is absent.
 fn login(request: UploadVnfPackageFromUriRequest) -> Answer<Login> {
     let of_v2 = request.user_name.zip(request.password);
-    let basic = request.params_basic.map(|basic| (basic.user_name, basic.password)).or(of_v2);
+    let basic = request
+        .params_basic
+        .map(|basic| (basic.user_name, basic.password))
+        .or(of_v2);
     let basic = basic.map(|(user, password)| Login::Basic { user, password });
     let oauth2 = request.params_oauth2_client_credentials.map(|oauth2| {
         Login::Oauth2(ClientCredentials {
@@ -199,14 +212,20 @@ fn login(request: UploadVnfPackageFromUriRequest) -> Answer<Login> {
         }
         (None, basic, None) => Ok(basic.unwrap_or_default()),
         (None, None, Some(oauth2)) => Ok(oauth2),
-        _ => Err(Problem::unfit("two ways to log in contradict each other: give one")),
+        _ => Err(Problem::unfit(
+            "two ways to log in contradict each other: give one",
+        )),
     }
 }
 
 /// Whether an address is another one, or below it: the same server, and the path goes on behind a `/`.
 fn is_below(url: &Url, above: &Url) -> bool {
     let server = |url: &Url| {
-        (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default())
+        (
+            url.scheme().to_owned(),
+            url.host_str().map(str::to_owned),
+            url.port_or_known_default(),
+        )
     };
     let folder = above.path().trim_end_matches('/');
     let rest = url.path().strip_prefix(folder);
@@ -231,8 +250,11 @@ mod tests {
     use super::*;
 
     fn externals() -> Externals {
-        Externals::new(&["https://a.example/images/".into(), "http://b.example:8080".into()])
-            .unwrap()
+        Externals::new(&[
+            "https://a.example/images/".into(),
+            "http://b.example:8080".into(),
+        ])
+        .unwrap()
     }
 
     #[test]
@@ -261,13 +283,21 @@ mod tests {
         ] {
             assert!(externals.allowed(uri).is_err(), "{uri}");
         }
-        let nothing = Externals::new(&[]).unwrap().allowed("https://a.example/x").unwrap_err();
+        let nothing = Externals::new(&[])
+            .unwrap()
+            .allowed("https://a.example/x")
+            .unwrap_err();
         assert!(nothing.contains("packages.external"), "{nothing}");
     }
 
     #[test]
     fn what_is_allowed_is_an_address() {
-        for text in ["a.example", "ftp://a.example/", "https://u:p@a.example/", "https://a/?x=1"] {
+        for text in [
+            "a.example",
+            "ftp://a.example/",
+            "https://u:p@a.example/",
+            "https://a/?x=1",
+        ] {
             assert!(Externals::new(&[text.into()]).is_err(), "{text}");
         }
     }

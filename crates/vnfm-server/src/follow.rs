@@ -23,7 +23,10 @@ const LONGEST: usize = 256 * 1024;
 /// Takes the trace that the request belongs to, or begins one.
 pub async fn follow(request: Request, next: Next) -> Response {
     let caller = TraceContextPropagator::new().extract(&Headers(request.headers()));
-    let id = request.headers().get("x-request-id").and_then(|id| id.to_str().ok());
+    let id = request
+        .headers()
+        .get("x-request-id")
+        .and_then(|id| id.to_str().ok());
     let span = tracing::info_span!(
         "request",
         request_id = cut(id.unwrap_or_default(), LOGGED),
@@ -97,7 +100,10 @@ mod tests {
             (format!("00-{trace}-00f067aa0ba902b7-01"), true),
             (format!("cc-{trace}-00f067aa0ba902b7-01-new"), true),
             (format!("ff-{trace}-00f067aa0ba902b7-01"), false),
-            (format!("00-{}-00f067aa0ba902b7-01", trace.to_uppercase()), false),
+            (
+                format!("00-{}-00f067aa0ba902b7-01", trace.to_uppercase()),
+                false,
+            ),
             (format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32)), false),
             ("00".to_owned(), false),
             (String::new(), false),

@@ -26,14 +26,18 @@ impl Proxies {
 
     /// Whether an address is of one of them.
     pub fn has(&self, address: IpAddr) -> bool {
-        self.0.as_ref().is_some_and(|networks| networks.allow(address, &[]))
+        self.0
+            .as_ref()
+            .is_some_and(|networks| networks.allow(address, &[]))
     }
 
     /// What stands before every path for the client, as they say; `None` where the request came from none of them, or
     /// they say nothing that can be used.
     pub fn outer(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<String> {
         peer.filter(|peer| self.has(*peer))?;
-        let word = self.forwarded(headers).or_else(|| self.x_forwarded(headers))?;
+        let word = self
+            .forwarded(headers)
+            .or_else(|| self.x_forwarded(headers))?;
         word.url(headers)
     }
 
@@ -43,18 +47,27 @@ impl Proxies {
             return peer;
         }
         let from: Vec<_> = match elements(headers) {
-            none if none.is_empty() => {
-                list(headers, "x-forwarded-for").iter().map(|text| address(text)).collect()
-            }
-            some => some.iter().map(|one| address(one.from.as_deref()?)).collect(),
+            none if none.is_empty() => list(headers, "x-forwarded-for")
+                .iter()
+                .map(|text| address(text))
+                .collect(),
+            some => some
+                .iter()
+                .map(|one| address(one.from.as_deref()?))
+                .collect(),
         };
         let outermost = from.len().checked_sub(self.hops(&from));
-        outermost.and_then(|outermost| from.get(outermost).copied().flatten()).unwrap_or(peer)
+        outermost
+            .and_then(|outermost| from.get(outermost).copied().flatten())
+            .unwrap_or(peer)
     }
 
     fn forwarded(&self, headers: &HeaderMap) -> Option<Word> {
         let elements = elements(headers);
-        let from: Vec<_> = elements.iter().map(|one| address(one.from.as_deref()?)).collect();
+        let from: Vec<_> = elements
+            .iter()
+            .map(|one| address(one.from.as_deref()?))
+            .collect();
         let outermost = elements.len().checked_sub(self.hops(&from))?;
         let ours = elements.get(outermost..)?;
         let word = Word {
@@ -83,7 +96,10 @@ impl Proxies {
 
     /// How many of the last words are of our proxies: the last one is, and each before it that one of ours heard.
     fn hops(&self, from: &[Option<IpAddr>]) -> usize {
-        let inner = from.iter().rev().take_while(|from| from.is_some_and(|from| self.has(from)));
+        let inner = from
+            .iter()
+            .rev()
+            .take_while(|from| from.is_some_and(|from| self.has(from)));
         (inner.count() + 1).min(from.len())
     }
 }
@@ -102,7 +118,10 @@ impl Word {
     }
 
     fn url(self, headers: &HeaderMap) -> Option<String> {
-        let proto = self.proto.unwrap_or_else(|| "http".to_owned()).to_ascii_lowercase();
+        let proto = self
+            .proto
+            .unwrap_or_else(|| "http".to_owned())
+            .to_ascii_lowercase();
         let own = || Some(headers.get("host")?.to_str().ok()?.to_owned());
         let host = self.host.or_else(own)?;
         let authority: Authority = host.parse().ok()?;
@@ -114,9 +133,14 @@ impl Word {
             authority.port().is_none() && port != usual && port.parse::<u16>().is_ok()
         });
         let port = port.map_or_else(String::new, |port| format!(":{port}"));
-        let prefix = list(headers, "x-forwarded-prefix").pop().filter(|prefix| is_path(prefix));
+        let prefix = list(headers, "x-forwarded-prefix")
+            .pop()
+            .filter(|prefix| is_path(prefix));
         let prefix = prefix.unwrap_or_default();
-        Some(format!("{proto}://{host}{port}{}", prefix.trim_end_matches('/')))
+        Some(format!(
+            "{proto}://{host}{port}{}",
+            prefix.trim_end_matches('/')
+        ))
     }
 }
 
@@ -134,13 +158,18 @@ struct Element {
 }
 
 fn elements(headers: &HeaderMap) -> Vec<Element> {
-    list(headers, "forwarded").iter().map(|one| element(one)).collect()
+    list(headers, "forwarded")
+        .iter()
+        .map(|one| element(one))
+        .collect()
 }
 
 fn element(text: &str) -> Element {
     let mut element = Element::default();
     for pair in split(text, ';') {
-        let Some((name, value)) = pair.split_once('=') else { continue };
+        let Some((name, value)) = pair.split_once('=') else {
+            continue;
+        };
         let value = value.trim().trim_matches('"').replace('\\', "");
         match name.trim().to_ascii_lowercase().as_str() {
             "for" => element.from = Some(value),
@@ -154,8 +183,14 @@ fn element(text: &str) -> Element {
 
 /// All parts of a header that is a list, however many lines it has.
 fn list(headers: &HeaderMap, name: &str) -> Vec<String> {
-    let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
-    lines.flat_map(|line| split(line, ',')).filter(|part| !part.is_empty()).collect()
+    let lines = headers
+        .get_all(name)
+        .iter()
+        .filter_map(|line| line.to_str().ok());
+    lines
+        .flat_map(|line| split(line, ','))
+        .filter(|part| !part.is_empty())
+        .collect()
 }
 
 /// Splits at a character outside of quotes.
@@ -169,14 +204,24 @@ fn split(text: &str, at: char) -> Vec<String> {
             _ => parts.push(String::new()),
         }
     }
-    parts.into_iter().map(|part| part.trim().to_owned()).collect()
+    parts
+        .into_iter()
+        .map(|part| part.trim().to_owned())
+        .collect()
 }
 
 /// An address with or without a port; none for `unknown` and names of their own.
 fn address(text: &str) -> Option<IpAddr> {
-    let bare = text.trim_start_matches('[').split(']').next().unwrap_or_default();
+    let bare = text
+        .trim_start_matches('[')
+        .split(']')
+        .next()
+        .unwrap_or_default();
     let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
-    text.parse().ok().or_else(with_port).or_else(|| bare.parse().ok())
+    text.parse()
+        .ok()
+        .or_else(with_port)
+        .or_else(|| bare.parse().ok())
 }
 
 #[cfg(test)]
@@ -199,10 +244,16 @@ mod tests {
     #[test]
     fn only_the_word_of_a_proxy_that_is_configured_counts() {
         let told = [("forwarded", "proto=https;host=vnfm.example.com")];
-        assert_eq!(outer("10.0.0.1", &told).as_deref(), Some("https://vnfm.example.com"));
+        assert_eq!(
+            outer("10.0.0.1", &told).as_deref(),
+            Some("https://vnfm.example.com")
+        );
         assert_eq!(outer("192.0.2.1", &told), None);
         let mut headers = HeaderMap::new();
-        headers.append("forwarded", HeaderValue::from_static("host=evil.example.com"));
+        headers.append(
+            "forwarded",
+            HeaderValue::from_static("host=evil.example.com"),
+        );
         let none = Proxies::parse(&[]).unwrap();
         assert_eq!(none.outer(&headers, Some([10, 0, 0, 1].into())), None);
     }
@@ -212,13 +263,19 @@ mod tests {
         for (given, wanted) in [
             // The client names a place of its own; the proxy adds what it saw.
             (
-                vec![("forwarded", "host=evil, for=192.0.2.9;host=a.example;proto=https")],
+                vec![(
+                    "forwarded",
+                    "host=evil, for=192.0.2.9;host=a.example;proto=https",
+                )],
                 "https://a.example",
             ),
             // Two of ours: the inner one heard the outer one, which heard the client.
             (
                 vec![
-                    ("forwarded", "for=\"[2001:db8::1]:4711\";host=out.example;proto=https"),
+                    (
+                        "forwarded",
+                        "for=\"[2001:db8::1]:4711\";host=out.example;proto=https",
+                    ),
                     ("forwarded", "for=10.0.0.9;host=in.example;proto=http"),
                 ],
                 "https://out.example",
@@ -242,7 +299,11 @@ mod tests {
                 "https://a.example:8443/vnfm",
             ),
         ] {
-            assert_eq!(outer("10.0.0.1", &given).as_deref(), Some(wanted), "{given:?}");
+            assert_eq!(
+                outer("10.0.0.1", &given).as_deref(),
+                Some(wanted),
+                "{given:?}"
+            );
         }
     }
 
@@ -250,7 +311,11 @@ mod tests {
     fn who_asks_is_whom_the_outermost_trusted_proxy_heard() {
         for (peer, given, wanted) in [
             ("10.0.0.1", vec![], "10.0.0.1"),
-            ("192.0.2.1", vec![("x-forwarded-for", "198.51.100.7")], "192.0.2.1"),
+            (
+                "192.0.2.1",
+                vec![("x-forwarded-for", "198.51.100.7")],
+                "192.0.2.1",
+            ),
             (
                 "10.0.0.1",
                 vec![("x-forwarded-for", "198.51.100.7, 192.0.2.9, 10.0.0.9")],
@@ -285,7 +350,13 @@ mod tests {
         ] {
             assert_eq!(outer("10.0.0.1", &[given]), None, "{given:?}");
         }
-        let prefix = [("x-forwarded-host", "a.example"), ("x-forwarded-prefix", "//evil")];
-        assert_eq!(outer("10.0.0.1", &prefix).as_deref(), Some("http://a.example"));
+        let prefix = [
+            ("x-forwarded-host", "a.example"),
+            ("x-forwarded-prefix", "//evil"),
+        ];
+        assert_eq!(
+            outer("10.0.0.1", &prefix).as_deref(),
+            Some("http://a.example")
+        );
     }
 }

@@ -13,7 +13,9 @@ use axum::response::{IntoResponse, Response};
 /// missing or no version, 406 where that version is not served. Clients of `vnflcm/v1` that leave it out get the only
 /// version that there is. Whoever reads `api_versions` knows none yet, and gets an answer whatever it says.
 pub async fn version(request: Request, next: Next) -> Response {
-    let Some((api, is_list)) = api_of(request.uri().path()) else { return next.run(request).await };
+    let Some((api, is_list)) = api_of(request.uri().path()) else {
+        return next.run(request).await;
+    };
     let asked = match request.headers().get("version") {
         Some(value) => Some(value.to_str().unwrap_or_default()),
         None => api.assumed,
@@ -63,7 +65,9 @@ fn newest(api: &Api, response: Response) -> Response {
 /// An answer with its header `Version`.
 fn said(version: Option<&'static str>, mut response: Response) -> Response {
     if let Some(version) = version {
-        response.headers_mut().insert("version", HeaderValue::from_static(version));
+        response
+            .headers_mut()
+            .insert("version", HeaderValue::from_static(version));
     }
     response
 }
@@ -77,19 +81,31 @@ enum Served<'a> {
 
 /// An implementation version behind it (`2.3.0-impl:…`) is not looked at.
 fn served<'a>(api: &Api, asked: Option<&'a str>) -> Served<'a> {
-    let asked = asked.unwrap_or_default().split(['-', '+']).next().unwrap_or_default().trim();
+    let asked = asked
+        .unwrap_or_default()
+        .split(['-', '+'])
+        .next()
+        .unwrap_or_default()
+        .trim();
     let number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     if asked.split('.').count() != 3 || !asked.split('.').all(number) {
         return Served::NoVersion;
     }
-    let ours = api.versions.iter().copied().find(|version| *version == asked);
+    let ours = api
+        .versions
+        .iter()
+        .copied()
+        .find(|version| *version == asked);
     ours.map_or(Served::Other(asked), Served::Yes)
 }
 
 /// Checks `Accept` (SOL013 6.4): whoever takes no JSON from our resources gets 406; what answers otherwise says
 /// so itself. An empty one says no more than none.
 pub async fn accept(request: Request, next: Next) -> Response {
-    let accept = request.headers().get("accept").and_then(|value| value.to_str().ok());
+    let accept = request
+        .headers()
+        .get("accept")
+        .and_then(|value| value.to_str().ok());
     let path = request.uri().path();
     let json = path.starts_with("/vnf") && !is_otherwise(path);
     match accept {
@@ -102,7 +118,13 @@ pub async fn accept(request: Request, next: Next) -> Response {
 }
 
 /// Ends of paths whose answer is no JSON.
-const OTHERWISE: &[&str] = &["/events", "/vnfd", "/manifest", "/package_content", "/artifacts"];
+const OTHERWISE: &[&str] = &[
+    "/events",
+    "/vnfd",
+    "/manifest",
+    "/package_content",
+    "/artifacts",
+];
 
 /// Whether what is at a path is no JSON; an artifact may be anything, and be called anything.
 fn is_otherwise(path: &str) -> bool {
@@ -116,18 +138,23 @@ fn takes_json(accept: &str) -> bool {
 
 /// Whether `Accept` has a media type; none and an empty one have every type.
 pub fn takes(accept: Option<&str>, kind: &str) -> bool {
-    let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else { return true };
+    let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else {
+        return true;
+    };
     let family = kind.split('/').next().unwrap_or_default();
     // The most specific range says it (RFC 9110 12.5.1); of two that are the same the better one.
-    let ranges = accept.split(',').map(range).filter_map(|(range, is_taken)| {
-        let specific = match range {
-            "*/*" => 0,
-            one if one.strip_suffix("/*") == Some(family) => 1,
-            one if one == kind => 2,
-            _ => return None,
-        };
-        Some((specific, is_taken))
-    });
+    let ranges = accept
+        .split(',')
+        .map(range)
+        .filter_map(|(range, is_taken)| {
+            let specific = match range {
+                "*/*" => 0,
+                one if one.strip_suffix("/*") == Some(family) => 1,
+                one if one == kind => 2,
+                _ => return None,
+            };
+            Some((specific, is_taken))
+        });
     ranges.max().is_some_and(|(_, is_taken)| is_taken)
 }
 
@@ -158,9 +185,15 @@ pub async fn problems(request: Request, next: Next) -> Response {
     if told || !(status.is_client_error() || status.is_server_error()) {
         return response;
     }
-    let text = to_bytes(response.into_body(), LONGEST_TEXT).await.unwrap_or_default();
+    let text = to_bytes(response.into_body(), LONGEST_TEXT)
+        .await
+        .unwrap_or_default();
     let what = String::from_utf8_lossy(&text).into_owned();
-    let what = if what.is_empty() { status.to_string() } else { what };
+    let what = if what.is_empty() {
+        status.to_string()
+    } else {
+        what
+    };
     Problem::new(status, "request.malformed", what).into_response()
 }
 
@@ -174,7 +207,11 @@ pub async fn unknown(request: Request) -> Response {
 
 /// What the resource does not do.
 pub async fn not_allowed(request: Request) -> Response {
-    let what = format!("`{}` does not take {}", request.uri().path(), request.method());
+    let what = format!(
+        "`{}` does not take {}",
+        request.uri().path(),
+        request.method()
+    );
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "request.method", what).into_response()
 }
 
@@ -205,7 +242,11 @@ mod tests {
             ("text/html", false),
             ("", true),
         ] {
-            assert_eq!(takes(Some(accept), "application/json"), is_taken, "{accept}");
+            assert_eq!(
+                takes(Some(accept), "application/json"),
+                is_taken,
+                "{accept}"
+            );
         }
         assert!(takes(None, "application/json"));
     }

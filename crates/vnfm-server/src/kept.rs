@@ -15,7 +15,12 @@ pub struct Told {
 
 impl fmt::Display for Told {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let KeptAddress { tenant, vim_id, endpoint, .. } = &self.address;
+        let KeptAddress {
+            tenant,
+            vim_id,
+            endpoint,
+            ..
+        } = &self.address;
         let host = &self.host;
         match vim_id.as_str() {
             "" => write!(
@@ -38,8 +43,9 @@ pub fn refused(all: Vec<KeptAddress>, to: &Destinations) -> Vec<Told> {
         .into_iter()
         .filter_map(|address| {
             let places = [&address.endpoint, &address.proxy];
-            let refused =
-                places.into_iter().find(|url| Url::parse(url).is_ok() && to.check(url).is_err())?;
+            let refused = places
+                .into_iter()
+                .find(|url| Url::parse(url).is_ok() && to.check(url).is_err())?;
             let host = host(refused)?;
             Some(Told { address, host })
         })
@@ -54,9 +60,14 @@ pub(crate) async fn tell(all: Vec<KeptAddress>, to: Destinations) {
     for address in all {
         for url in [&address.endpoint, &address.proxy] {
             let Some(host) = host(url) else { continue };
-            let forbidden =
-                to.resolve(&host).await.is_err_and(|error| vnfm_outbound::is_forbidden(&error));
-            let one = Told { address: address.clone(), host };
+            let forbidden = to
+                .resolve(&host)
+                .await
+                .is_err_and(|error| vnfm_outbound::is_forbidden(&error));
+            let one = Told {
+                address: address.clone(),
+                host,
+            };
             if forbidden && !told.iter().any(|known| known.address == one.address) {
                 told.push(one);
             }
@@ -69,15 +80,25 @@ pub(crate) async fn tell(all: Vec<KeptAddress>, to: Destinations) {
 
 /// What `check-config` says of the database in the data folder; nothing where it cannot be read.
 pub fn in_data_of(config: &Config) -> Vec<String> {
-    let Ok(to) = config.destinations(Purpose::Vims) else { return Vec::new() };
+    let Ok(to) = config.destinations(Purpose::Vims) else {
+        return Vec::new();
+    };
     match vnfm_store::kept_addresses_in(&config.data.join("vnfm.db")) {
         Ok(all) => refused(all, &to).iter().map(ToString::to_string).collect(),
         Err(error) => {
-            vec![format!("{error}; VIMs at addresses that are not allowed cannot be listed")]
+            vec![format!(
+                "{error}; VIMs at addresses that are not allowed cannot be listed"
+            )]
         }
     }
 }
 
 fn host(url: &str) -> Option<String> {
-    Some(Url::parse(url).ok()?.host_str()?.trim_matches(['[', ']']).to_owned())
+    Some(
+        Url::parse(url)
+            .ok()?
+            .host_str()?
+            .trim_matches(['[', ']'])
+            .to_owned(),
+    )
 }

@@ -40,13 +40,22 @@ const ANSWER: Duration = Duration::from_secs(10);
 ///
 /// Where what to log is not said well, or something takes the lines already.
 pub fn begin(config: &Config) -> anyhow::Result<(Logging, Traces)> {
-    let traces = config.monitoring.traces.as_deref().map(sender).transpose()?;
+    let traces = config
+        .monitoring
+        .traces
+        .as_deref()
+        .map(sender)
+        .transpose()?;
     let spans = traces.as_ref().map(spans);
     let (filter_now, handle) = reload::Layer::new(filter(config)?);
     // Colours are for people who look on, and not for a file or a journal.
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
-    let lines = if config.log.json { lines.json().boxed() } else { lines.boxed() };
+    let lines = if config.log.json {
+        lines.json().boxed()
+    } else {
+        lines.boxed()
+    };
     tracing_subscriber::registry()
         .with(lines.with_filter(filter_now))
         .with(spans)
@@ -69,14 +78,19 @@ impl Traces {
 
 /// What is logged: `VNFM_LOG`, else what is configured.
 fn filter(config: &Config) -> anyhow::Result<EnvFilter> {
-    let said = std::env::var("VNFM_LOG").ok().or_else(|| config.log.level.clone());
+    let said = std::env::var("VNFM_LOG")
+        .ok()
+        .or_else(|| config.log.level.clone());
     let said = said.unwrap_or_else(|| "info".to_owned());
     EnvFilter::try_new(&said).with_context(|| format!("`{said}` does not say what to log"))
 }
 
 fn sender(collector: &str) -> anyhow::Result<SdkTracerProvider> {
     let what = || format!("cannot send spans to `{collector}`");
-    let client = reqwest::blocking::Client::builder().no_proxy().timeout(ANSWER).build();
+    let client = reqwest::blocking::Client::builder()
+        .no_proxy()
+        .timeout(ANSWER)
+        .build();
     let exporter = SpanExporter::builder()
         .with_http()
         .with_http_client(client.with_context(what)?)
@@ -85,8 +99,14 @@ fn sender(collector: &str) -> anyhow::Result<SdkTracerProvider> {
         .build()
         .with_context(what)?;
     let version = opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-    let resource = Resource::builder().with_service_name("vnfm").with_attribute(version).build();
-    Ok(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build())
+    let resource = Resource::builder()
+        .with_service_name("vnfm")
+        .with_attribute(version)
+        .build();
+    Ok(SdkTracerProvider::builder()
+        .with_batch_exporter(exporter)
+        .with_resource(resource)
+        .build())
 }
 
 /// Our own spans, whatever is logged.
@@ -104,5 +124,7 @@ where
 }
 /// A text without what is beyond so many characters: what clients send is as long as they like.
 pub(crate) fn cut(text: &str, most: usize) -> &str {
-    text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
+    text.char_indices()
+        .nth(most)
+        .map_or(text, |(end, _)| &text[..end])
 }

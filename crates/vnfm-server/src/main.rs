@@ -20,7 +20,10 @@ use vnfm_types::Secret;
 
 fn main() -> ExitCode {
     // Hidden from `--help`: nobody starts it by hand.
-    if std::env::args_os().nth(1).is_some_and(|mode| mode == RUNNER_MODE) {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|mode| mode == RUNNER_MODE)
+    {
         return vnfm_plugin_host::plugin_runner();
     }
     match run() {
@@ -32,7 +35,10 @@ fn main() -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "why it does not start is for whoever started it")]
+#[expect(
+    clippy::print_stderr,
+    reason = "why it does not start is for whoever started it"
+)]
 fn report(error: &anyhow::Error) {
     eprintln!("error: {error:#}");
 }
@@ -47,7 +53,10 @@ fn run() -> anyhow::Result<()> {
     if matches!(command, Some(Command::HashPassword)) {
         return hash_password();
     }
-    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
+    if rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .is_err()
+    {
         anyhow::bail!("another TLS provider is installed already");
     }
     if let Some(Command::CheckConfig { file }) = command {
@@ -106,7 +115,9 @@ async fn serve(config: Config, (flags, logging): (Flags, Logging)) -> anyhow::Re
 /// `vnfm-server hash-password`.
 fn hash_password() -> anyhow::Result<()> {
     let mut password = String::new();
-    std::io::stdin().read_line(&mut password).context("cannot read the password")?;
+    std::io::stdin()
+        .read_line(&mut password)
+        .context("cannot read the password")?;
     let hash = users::hash_password(&Secret::new(password.trim_end_matches(['\r', '\n'])))?;
     #[expect(clippy::print_stdout, reason = "what was asked for")]
     {
@@ -121,7 +132,10 @@ async fn bring_back(config: &Config, file: &Path) -> anyhow::Result<()> {
     let sealer = config.secrets.sealer(&clock)?;
     let restored = vnfm_store::restore_with(file, &config.data, clock.now(), sealer).await?;
     let before = restored.before.map_or_else(String::new, |before| {
-        format!("\nthe database that was there is kept as `{}`", before.display())
+        format!(
+            "\nthe database that was there is kept as `{}`",
+            before.display()
+        )
     });
     #[expect(clippy::print_stdout, reason = "what was done is for whoever did it")]
     {
@@ -188,8 +202,15 @@ fn check_config(flags: Flags) -> anyhow::Result<()> {
     let checked = config::check(flags, &config::environment())?;
     #[expect(clippy::print_stderr, reason = "what is wrong is for whoever asked")]
     {
-        checked.mistakes.iter().for_each(|mistake| eprintln!("{mistake}"));
-        checked.notes.iter().chain(&hooks).for_each(|note| eprintln!("note: {note}"));
+        checked
+            .mistakes
+            .iter()
+            .for_each(|mistake| eprintln!("{mistake}"));
+        checked
+            .notes
+            .iter()
+            .chain(&hooks)
+            .for_each(|note| eprintln!("note: {note}"));
     }
     let name = name.as_deref().unwrap_or("the configuration");
     match checked.mistakes.len() {
@@ -209,7 +230,9 @@ fn check_config(flags: Flags) -> anyhow::Result<()> {
 
 /// Tells the service manager, where one started us, how we are (`sd_notify`); without one this does nothing.
 fn notify_systemd(state: &str) {
-    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
     if let Err(error) = told(&socket, state) {
         tracing::warn!(%error, "the service manager cannot be told how we are");
     }
@@ -223,5 +246,7 @@ fn told(socket: &std::ffi::OsStr, state: &str) -> std::io::Result<()> {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
         path => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(path))?,
     };
-    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
+    UnixDatagram::unbound()?
+        .send_to_addr(state.as_bytes(), &address)
+        .map(drop)
 }

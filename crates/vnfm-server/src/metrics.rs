@@ -27,7 +27,9 @@ use vnfm_types::{LcmOperationState, LcmOperationType};
 /// Seconds that requests and calls take.
 const QUICK: &[f64] = &[0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0];
 /// Seconds that steps take.
-const LONG: &[f64] = &[0.1, 0.5, 2.0, 10.0, 30.0, 60.0, 300.0, 900.0, 1800.0, 3600.0];
+const LONG: &[f64] = &[
+    0.1, 0.5, 2.0, 10.0, 30.0, 60.0, 300.0, 900.0, 1800.0, 3600.0,
+];
 
 /// All figures of one server.
 pub struct Metrics {
@@ -59,17 +61,26 @@ const REQUESTS: Figure = (
     "Requests by path, method and status",
     &["route", "method", "status"],
 );
-const STATES: Figure =
-    ("vnfm_operation_states_total", "Operations that came into a state", &["operation", "state"]);
+const STATES: Figure = (
+    "vnfm_operation_states_total",
+    "Operations that came into a state",
+    &["operation", "state"],
+);
 const STEPS: Figure = (
     "vnfm_step_duration_seconds",
     "Steps of operations, and their opposites, by how they ended",
     &["operation", "step", "end"],
 );
-const CALLS: Figure =
-    ("vnfm_vim_call_duration_seconds", "Calls to a VIM by how they ended", &["vim", "end"]);
-const WAITS: Figure =
-    ("vnfm_vim_call_wait_seconds", "How long calls to a VIM waited for their turn", &["vim"]);
+const CALLS: Figure = (
+    "vnfm_vim_call_duration_seconds",
+    "Calls to a VIM by how they ended",
+    &["vim", "end"],
+);
+const WAITS: Figure = (
+    "vnfm_vim_call_wait_seconds",
+    "How long calls to a VIM waited for their turn",
+    &["vim"],
+);
 const NOTIFIED: Figure = (
     "vnfm_notification_delay_seconds",
     "How old notifications were when a subscriber took them, or refused them",
@@ -80,23 +91,37 @@ const LAG: Figure = (
     "How old the oldest notification is that a subscriber has still to take; 0 where none waits",
     &[],
 );
-const WAITING: Figure =
-    ("vnfm_outbox_waiting", "Subscriptions with a notification that waits to be taken", &[]);
+const WAITING: Figure = (
+    "vnfm_outbox_waiting",
+    "Subscriptions with a notification that waits to be taken",
+    &[],
+);
 const GIVEN_UP: Figure = (
     "vnfm_notifications_given_up",
     "Notifications that were not taken in time, of the subscriptions that there are",
     &[],
 );
-const OPEN: Figure =
-    ("vnfm_operations_open", "Operations that are not ended", &["operation", "state"]);
+const OPEN: Figure = (
+    "vnfm_operations_open",
+    "Operations that are not ended",
+    &["operation", "state"],
+);
 const INSTANCES: Figure = ("vnfm_vnf_instances", "VNF instances", &["state"]);
-const DRIVEN: Figure = ("vnfm_operations_driven", "Operations that this process drives", &[]);
+const DRIVEN: Figure = (
+    "vnfm_operations_driven",
+    "Operations that this process drives",
+    &[],
+);
 const EXPIRIES: Figure = (
     "vnfm_expiry_timestamp_seconds",
     "When a certificate, or the login to a VIM, ends",
     &["what", "name"],
 );
-const BUILD: Figure = ("vnfm_build_info", "Always 1; which version this is", &["version"]);
+const BUILD: Figure = (
+    "vnfm_build_info",
+    "Always 1; which version this is",
+    &["version"],
+);
 
 /// The names of all figures, as the rules and the dashboard may use them.
 pub const NAMES: &[&str] = &[
@@ -125,13 +150,18 @@ impl Metrics {
     pub fn new() -> prometheus::Result<Self> {
         let registry = Registry::new();
         let all = &registry;
-        levels(all, BUILD)?.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        levels(all, BUILD)?
+            .with_label_values(&[env!("CARGO_PKG_VERSION")])
+            .set(1);
         let seconds = Opts::new(EXPIRIES.0, EXPIRIES.1);
         let (given_up, driven) = (levels(all, GIVEN_UP)?, levels(all, DRIVEN)?);
         let waiting = levels(all, WAITING)?;
         Ok(Self {
             requests: times(all, REQUESTS, QUICK)?,
-            states: kept(all, IntCounterVec::new(Opts::new(STATES.0, STATES.1), STATES.2)?)?,
+            states: kept(
+                all,
+                IntCounterVec::new(Opts::new(STATES.0, STATES.1), STATES.2)?,
+            )?,
             steps: times(all, STEPS, LONG)?,
             calls: times(all, CALLS, QUICK)?,
             waits: times(all, WAITS, QUICK)?,
@@ -152,7 +182,9 @@ impl Metrics {
     /// A notification was offered, `age` after it was written.
     pub(crate) fn notified(&self, taken: bool, age: Duration) {
         let end = if taken { "taken" } else { "refused" };
-        self.notified.with_label_values(&[end]).observe(age.as_secs_f64());
+        self.notified
+            .with_label_values(&[end])
+            .observe(age.as_secs_f64());
     }
 
     /// That a subscription waits for a notification to be taken; no more where `since` is absent.
@@ -167,8 +199,12 @@ impl Metrics {
     /// What waits in the outbox now.
     fn look_at_outbox(&self, now: Timestamp) {
         let outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
-        self.waiting.set(i64::try_from(outbox.len()).unwrap_or(i64::MAX));
-        let oldest = outbox.values().min().map(|since| now.duration_since(*since).as_secs_f64());
+        self.waiting
+            .set(i64::try_from(outbox.len()).unwrap_or(i64::MAX));
+        let oldest = outbox
+            .values()
+            .min()
+            .map(|since| now.duration_since(*since).as_secs_f64());
         self.lag.set(oldest.unwrap_or_default().max(0.0));
     }
 
@@ -207,15 +243,23 @@ impl Metrics {
         });
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 fit for millions of years")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "seconds since 1970 fit for millions of years"
+    )]
     fn expires(&self, what: &str, name: &str, second: i64) {
-        self.expiries.with_label_values(&[what, name]).set(second as f64);
+        self.expiries
+            .with_label_values(&[what, name])
+            .set(second as f64);
     }
 }
 
 fn times(all: &Registry, figure: Figure, buckets: &[f64]) -> prometheus::Result<HistogramVec> {
     let (name, help, labels) = figure;
-    kept(all, HistogramVec::new(histogram_opts!(name, help, buckets.to_vec()), labels)?)
+    kept(
+        all,
+        HistogramVec::new(histogram_opts!(name, help, buckets.to_vec()), labels)?,
+    )
 }
 
 fn levels(all: &Registry, (name, help, labels): Figure) -> prometheus::Result<IntGaugeVec> {
@@ -231,7 +275,9 @@ const ENDS: &[&str] = &["answered", "failed", "dropped"];
 
 impl Observer for Metrics {
     fn entered(&self, operation: LcmOperationType, state: LcmOperationState) {
-        self.states.with_label_values(&[operation.as_str(), state.as_str()]).inc();
+        self.states
+            .with_label_values(&[operation.as_str(), state.as_str()])
+            .inc();
     }
 
     fn step_ended(
@@ -246,7 +292,9 @@ impl Observer for Metrics {
             StepStatus::Skipped => return,
             StepStatus::Started | StepStatus::Undoing => "failed",
         };
-        self.steps.with_label_values(&[operation.as_str(), step, end]).observe(took.as_secs_f64());
+        self.steps
+            .with_label_values(&[operation.as_str(), step, end])
+            .observe(took.as_secs_f64());
     }
 
     fn vim_called(&self, vim: &str, end: CallEnd, (waited, took): (Duration, Duration)) {
@@ -255,8 +303,12 @@ impl Observer for Metrics {
             CallEnd::Failed => ENDS[1],
             CallEnd::Dropped => ENDS[2],
         };
-        self.calls.with_label_values(&[vim, end]).observe(took.as_secs_f64());
-        self.waits.with_label_values(&[vim]).observe(waited.as_secs_f64());
+        self.calls
+            .with_label_values(&[vim, end])
+            .observe(took.as_secs_f64());
+        self.waits
+            .with_label_values(&[vim])
+            .observe(waited.as_secs_f64());
         let mut vims = self.vims.lock().unwrap_or_else(PoisonError::into_inner);
         if !vims.contains(vim) {
             vims.insert(vim.to_owned());
@@ -298,7 +350,9 @@ pub async fn count(State(app): State<App>, request: Request, next: Next) -> Resp
 pub async fn show(State(app): State<App>) -> Answer {
     let metrics = &app.operating.metrics;
     metrics.look_at_outbox(app.engine.now());
-    metrics.driven.set(i64::try_from(app.engine.driven()).unwrap_or(i64::MAX));
+    metrics
+        .driven
+        .set(i64::try_from(app.engine.driven()).unwrap_or(i64::MAX));
     if let Some(upkeep) = &app.upkeep {
         metrics.take(&upkeep.figures().await?);
     }
@@ -307,6 +361,8 @@ pub async fn show(State(app): State<App>) -> Answer {
     }
     let mut text = Vec::new();
     let encoder = TextEncoder::new();
-    encoder.encode(&metrics.registry.gather(), &mut text).map_err(|error| Problem::bug(&error))?;
+    encoder
+        .encode(&metrics.registry.gather(), &mut text)
+        .map_err(|error| Problem::bug(&error))?;
     Ok(([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response())
 }

@@ -89,16 +89,28 @@ impl Nfvo {
     /// Where a file cannot be read, or what is configured contradicts itself.
     pub fn connect(&self, root: &str, clock: Arc<dyn Clock>) -> anyhow::Result<Connection> {
         let now = Mutex::new(Arc::new(Spoken::new(self.address(root)?, &clock)?));
-        Ok(Connection { settings: self.clone(), root: root.to_owned(), clock, now })
+        Ok(Connection {
+            settings: self.clone(),
+            root: root.to_owned(),
+            clock,
+            now,
+        })
     }
 
     /// Where it is and who we are there, as the files say now.
     fn address(&self, root: &str) -> anyhow::Result<NfvoAddress> {
         let login = match (&self.basic, &self.oauth2) {
             (Some(_), Some(_)) => bail!("nfvo.basic and nfvo.oauth2 exclude each other"),
-            (Some(Basic { user, password_file }), None) => {
-                Login::Basic { user: user.clone(), password: secret(password_file)? }
-            }
+            (
+                Some(Basic {
+                    user,
+                    password_file,
+                }),
+                None,
+            ) => Login::Basic {
+                user: user.clone(),
+                password: secret(password_file)?,
+            },
             (None, Some(oauth2)) => Login::Oauth2(ClientCredentials {
                 token_endpoint: oauth2.token_endpoint.clone(),
                 client_id: oauth2.client_id.clone(),
@@ -130,7 +142,11 @@ impl Spoken {
         let wrong = |error: PortError| anyhow::anyhow!("{error}; {}", error.next());
         let grants = Grants::new(address.clone(), clock.clone()).map_err(wrong)?;
         let packages = PackageSource::new(address.clone(), clock.clone()).map_err(wrong)?;
-        Ok(Self { address, grants, packages })
+        Ok(Self {
+            address,
+            grants,
+            packages,
+        })
     }
 }
 
@@ -146,7 +162,12 @@ impl Connection {
     /// The same NFVO as a source of packages, where it is one; nothing is called yet.
     pub fn supply(self: &Arc<Self>) -> Option<Supply> {
         let packages = self.settings.packages.as_ref()?;
-        Some(Supply::new(self.clone(), packages, &self.root, self.clock.clone()))
+        Some(Supply::new(
+            self.clone(),
+            packages,
+            &self.root,
+            self.clock.clone(),
+        ))
     }
 
     /// The connection, made anew where a file has changed.
@@ -234,15 +255,23 @@ mod tests {
             "endpoint: https://nfvo.example.com\ncertificate: {{cert: {at}/cert, key: {at}/key}}"
         );
         let nfvo: Nfvo = serde_yaml::from_str(&yaml).unwrap();
-        let connection = nfvo.connect("http://vnfm.example.com", Arc::new(SystemClock)).unwrap();
+        let connection = nfvo
+            .connect("http://vnfm.example.com", Arc::new(SystemClock))
+            .unwrap();
         let first = connection.current();
-        assert!(Arc::ptr_eq(&first, &connection.current()), "nothing has changed");
+        assert!(
+            Arc::ptr_eq(&first, &connection.current()),
+            "nothing has changed"
+        );
         renew();
         let second = connection.current();
         assert!(!Arc::ptr_eq(&first, &second));
         for broken in ["no PEM at all", ""] {
             std::fs::write(file("cert"), broken).unwrap();
-            assert!(Arc::ptr_eq(&second, &connection.current()), "it stays as it was");
+            assert!(
+                Arc::ptr_eq(&second, &connection.current()),
+                "it stays as it was"
+            );
         }
         std::fs::remove_file(file("key")).unwrap();
         assert!(Arc::ptr_eq(&second, &connection.current()));
@@ -269,15 +298,27 @@ mod tests {
         }
         for (yaml, says) in [
             ("endpoint: nfvo.example.com".to_owned(), "no URL"),
-            ("endpoint: ftp://nfvo.example.com".to_owned(), "neither http nor https"),
-            ("endpoint: http://u:hunter2@nfvo.example.com".to_owned(), "does not belong into"),
+            (
+                "endpoint: ftp://nfvo.example.com".to_owned(),
+                "neither http nor https",
+            ),
+            (
+                "endpoint: http://u:hunter2@nfvo.example.com".to_owned(),
+                "does not belong into",
+            ),
             (basic(&password), "endpoint"),
             (format!("{endpoint}password: x"), "password"),
-            (format!("{endpoint}{}\n{token}", basic(&password)), "exclude each other"),
+            (
+                format!("{endpoint}{}\n{token}", basic(&password)),
+                "exclude each other",
+            ),
             (format!("{endpoint}{}", basic(&empty)), "is empty"),
             (format!("{endpoint}{}", basic("/nowhere")), "/nowhere"),
             (format!("{endpoint}authorities_file: {password}"), "no PEM"),
-            (format!("{endpoint}certificate: {{cert: {password}, key: {password}}}"), "no PEM"),
+            (
+                format!("{endpoint}certificate: {{cert: {password}, key: {password}}}"),
+                "no PEM",
+            ),
         ] {
             let error = connect(&yaml).unwrap_err();
             assert!(error.contains(says), "{yaml}: {error}");

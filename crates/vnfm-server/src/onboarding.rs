@@ -67,7 +67,10 @@ pub(crate) struct Taking {
 
 impl Drop for Taking {
     fn drop(&mut self) {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+        self.all
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.id);
     }
 }
 
@@ -130,7 +133,9 @@ impl Onboarding {
             },
             fetching: SecretJson::default(),
         };
-        self.store.write(None, vec![Change::AddPackage(Box::new(record.clone()))]).await?;
+        self.store
+            .write(None, vec![Change::AddPackage(Box::new(record.clone()))])
+            .await?;
         Ok(record)
     }
 
@@ -144,7 +149,11 @@ impl Onboarding {
         let file = self.packages.incoming();
         let mut aside = Aside::new(&self.store, tenant);
         let received = match self.receive(body, &file, &mut aside).await {
-            Ok(sha256) => Received { file, sha256: Some(sha256), aside },
+            Ok(sha256) => Received {
+                file,
+                sha256: Some(sha256),
+                aside,
+            },
             Err(problem) => {
                 aside.give_back().await;
                 self.refuse(&mut record, problem.details().clone()).await?;
@@ -171,16 +180,22 @@ impl Onboarding {
             all.insert(id.to_owned())
         };
         if !is_first {
-            return Err(refused(format!("the content of package `{id}` is on its way already")));
+            return Err(refused(format!(
+                "the content of package `{id}` is on its way already"
+            )));
         }
-        let taking = Taking { id: id.to_owned(), all: self.taking.clone() };
+        let taking = Taking {
+            id: id.to_owned(),
+            all: self.taking.clone(),
+        };
         let mut record = self.store.package_record(tenant, id).await?;
         if record.info.onboarding_state == PackageOnboardingState::Onboarded {
             return Err(refused(format!("package `{id}` has content already")));
         }
         record.info.onboarding_failure_details = None;
         record.fetching = fetching;
-        self.note(&mut record, PackageOnboardingState::Uploading).await?;
+        self.note(&mut record, PackageOnboardingState::Uploading)
+            .await?;
         Ok((record, taking))
     }
 
@@ -213,7 +228,11 @@ impl Onboarding {
             size += chunk.len() as u64;
             if size > largest {
                 let what = format!("the package is larger than {largest} bytes");
-                return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request.too-large", what));
+                return Err(Problem::new(
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    "request.too-large",
+                    what,
+                ));
             }
             if size >= aside.bytes() + STEP {
                 aside.set(size).await?;
@@ -231,7 +250,14 @@ impl Onboarding {
     /// Reads the package as a whole, and keeps it where nothing is wrong with it.
     async fn check(&self, record: &mut PackageRecord, received: Received) -> Answer<()> {
         let id = record.info.id.clone();
-        let (Received { file, sha256, mut aside }, signed) = self.unwrapped(received).await?;
+        let (
+            Received {
+                file,
+                sha256,
+                mut aside,
+            },
+            signed,
+        ) = self.unwrapped(received).await?;
         let stored = match sha256 {
             Some(sha256) => self.packages.store_hashed(&id, file, sha256).await,
             None => self.packages.store(&id, file).await,
@@ -285,7 +311,11 @@ impl Onboarding {
             Ok(None) => Ok((upload, None)),
             Ok(Some((verdict, sha256))) => {
                 remove(&upload.file).await;
-                let received = Received { file: inner, sha256: Some(sha256), aside: upload.aside };
+                let received = Received {
+                    file: inner,
+                    sha256: Some(sha256),
+                    aside: upload.aside,
+                };
                 Ok((received, Some(verdict)))
             }
             Err(why) => {
@@ -325,7 +355,10 @@ impl Onboarding {
         info.vnfd_version = Some(vnfd.descriptor_version.clone());
         info.vnfm_info.clone_from(&vnfd.vnfm_info);
         let hash = package.sha256().to_owned();
-        info.checksum = Some(Checksum { algorithm: "SHA-256".into(), hash });
+        info.checksum = Some(Checksum {
+            algorithm: "SHA-256".into(),
+            hash,
+        });
         info.onboarding_state = PackageOnboardingState::Onboarded;
         info.operational_state = PackageOperationalState::Enabled;
         info.onboarding_failure_details = None;
@@ -365,7 +398,11 @@ impl Onboarding {
         let mgmt = self.mgmt.clone();
         let looking = tokio::task::spawn_blocking(move || hooks(&*mgmt, &package));
         let (warnings, undeclared) = looking.await.map_err(|error| Problem::bug(&error))?;
-        if undeclared.is_empty() { Ok(warnings) } else { Err(not_onboarded(undeclared.join("\n"))) }
+        if undeclared.is_empty() {
+            Ok(warnings)
+        } else {
+            Err(not_onboarded(undeclared.join("\n")))
+        }
     }
 
     async fn note(&self, record: &mut PackageRecord, state: PackageOnboardingState) -> Answer<()> {
@@ -384,9 +421,14 @@ impl Onboarding {
     /// Writes what onboarding has found; what only a modification changes stays as it is by now.
     async fn put(&self, record: &mut PackageRecord) -> Result<(), StoreError> {
         let _writing = self.writing.lock().await;
-        let now = self.store.package_record(&record.tenant, &record.info.id).await?;
+        let now = self
+            .store
+            .package_record(&record.tenant, &record.info.id)
+            .await?;
         record.info.user_defined_data = now.info.user_defined_data;
-        self.store.write(None, vec![Change::PutPackage(Box::new(record.clone()))]).await
+        self.store
+            .write(None, vec![Change::PutPackage(Box::new(record.clone()))])
+            .await
     }
 
     /// Deletes a package that is DISABLED and that no instance was made from (SOL005 9.4.3.3.5).
@@ -409,7 +451,10 @@ impl Onboarding {
 
     /// Deletes a package that no instance was made from, whatever its operational state.
     pub(crate) async fn remove(&self, tenant: &str, id: &str) -> Answer<()> {
-        let gone = Change::RemovePackage { tenant: tenant.to_owned(), id: id.to_owned() };
+        let gone = Change::RemovePackage {
+            tenant: tenant.to_owned(),
+            id: id.to_owned(),
+        };
         self.store.write(None, vec![gone]).await?;
         if let Err(error) = self.packages.remove(id).await {
             tracing::warn!(id, %error, "the file of a deleted package stays");
@@ -440,7 +485,10 @@ fn hooks(mgmt: &dyn MgmtDrivers, package: &Package) -> (Vec<String>, Vec<String>
         let named = format!("hook `{}` of flavour `{flavour}`", hook.operation);
         match mgmt.for_hook(&Wanted::of(hook, package)) {
             Err(error) => {
-                warnings.push(format!("{named} is not served: {error} (hint: {})", error.next()));
+                warnings.push(format!(
+                    "{named} is not served: {error} (hint: {})",
+                    error.next()
+                ));
             }
             Ok(driver) if !driver.declaration().hooks.contains_key(&hook.operation) => {
                 let says = driver.declaration();
@@ -460,7 +508,9 @@ fn hooks(mgmt: &dyn MgmtDrivers, package: &Package) -> (Vec<String>, Vec<String>
 
 fn taken(record: &PackageRecord) -> Problem {
     let vnfd = record.info.vnfd_id.as_deref().unwrap_or_default();
-    not_onboarded(format!("another package with vnfdId `{vnfd}` is onboarded; delete it first"))
+    not_onboarded(format!(
+        "another package with vnfdId `{vnfd}` is onboarded; delete it first"
+    ))
 }
 
 fn not_onboarded(why: String) -> Problem {

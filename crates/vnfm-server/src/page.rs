@@ -17,8 +17,16 @@ use vnfm_core::query::Query;
 const ROWS: usize = 200;
 
 pub(crate) async fn show(State(app): State<App>, who: Principal) -> Answer {
-    let Principal { tenant, only: sight, .. } = who;
-    let filter = Query { limit: ROWS, sight, ..Query::default() };
+    let Principal {
+        tenant,
+        only: sight,
+        ..
+    } = who;
+    let filter = Query {
+        limit: ROWS,
+        sight,
+        ..Query::default()
+    };
     let store = app.engine.store();
     let instances = store.instances(&tenant, &filter).await?;
     let mut ops = store.ops(&tenant, &filter).await?;
@@ -59,13 +67,20 @@ fn policy() -> String {
 
 fn instance(record: &InstanceRecord) -> Vec<String> {
     let vnf = &record.vnf;
-    let vnfcs = vnf.instantiated_vnf_info.as_ref().map_or(0, |info| info.vnfc_resource_info.len());
+    let vnfcs = vnf
+        .instantiated_vnf_info
+        .as_ref()
+        .map_or(0, |info| info.vnfc_resource_info.len());
     vec![
         vnf.vnf_instance_name.clone().unwrap_or_default(),
         vnf.id.clone(),
         vnf.vnfd_id.clone(),
-        if vnf.instantiated_vnf_info.is_some() { "INSTANTIATED" } else { "NOT_INSTANTIATED" }
-            .into(),
+        if vnf.instantiated_vnf_info.is_some() {
+            "INSTANTIATED"
+        } else {
+            "NOT_INSTANTIATED"
+        }
+        .into(),
         vnfcs.to_string(),
         record.active_op.clone().unwrap_or_default(),
     ]
@@ -78,7 +93,9 @@ async fn op(at: (&App, &str), record: &OpRecord) -> Vec<String> {
         op.id.clone(),
         op.vnf_instance_id.clone(),
         op.operation_state.to_string(),
-        op.state_entered_time.strftime("%Y-%m-%d %H:%M:%SZ").to_string(),
+        op.state_entered_time
+            .strftime("%Y-%m-%d %H:%M:%SZ")
+            .to_string(),
         what(at, record).await,
     ]
 }
@@ -86,14 +103,22 @@ async fn op(at: (&App, &str), record: &OpRecord) -> Vec<String> {
 /// Why it stopped, or what it does and waits for.
 async fn what((app, tenant): (&App, &str), record: &OpRecord) -> String {
     if !record.op.operation_state.is_driven() {
-        return record.op.error.as_ref().map(|error| error.detail.clone()).unwrap_or_default();
+        return record
+            .op
+            .error
+            .as_ref()
+            .map(|error| error.detail.clone())
+            .unwrap_or_default();
     }
     match app.engine.progress(tenant, &record.op.id).await {
         Ok(progress) => {
             let step = progress.step.unwrap_or_default();
-            let waiting =
-                progress.waiting.map(|waiting| format!(": waits for {}", waiting.for_what));
-            step + &waiting.or(progress.message.map(|m| format!(": {m}"))).unwrap_or_default()
+            let waiting = progress
+                .waiting
+                .map(|waiting| format!(": waits for {}", waiting.for_what));
+            step + &waiting
+                .or(progress.message.map(|m| format!(": {m}")))
+                .unwrap_or_default()
         }
         Err(error) => error.to_string(),
     }
@@ -116,17 +141,18 @@ fn table(page: &mut String, title: &str, heads: &[&str], rows: impl Iterator<Ite
 }
 
 fn escape(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut out, letter| {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-        out
-    })
+    text.chars()
+        .fold(String::with_capacity(text.len()), |mut out, letter| {
+            match letter {
+                '&' => out.push_str("&amp;"),
+                '<' => out.push_str("&lt;"),
+                '>' => out.push_str("&gt;"),
+                '"' => out.push_str("&quot;"),
+                '\'' => out.push_str("&#39;"),
+                other => out.push(other),
+            }
+            out
+        })
 }
 
 const BEFORE: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>vnfm</title>\
@@ -140,6 +166,9 @@ const BEHIND: &str = "</style></head><body><h1>vnfm</h1>\n";
 mod tests {
     #[test]
     fn what_came_from_outside_is_escaped() {
-        assert_eq!(super::escape("<a href='x'>&"), "&lt;a href=&#39;x&#39;&gt;&amp;");
+        assert_eq!(
+            super::escape("<a href='x'>&"),
+            "&lt;a href=&#39;x&#39;&gt;&amp;"
+        );
     }
 }

@@ -115,7 +115,8 @@ impl Parts {
 /// What a panic says.
 fn text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words")
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no words")
 }
 
 #[cfg(test)]
@@ -141,7 +142,10 @@ mod tests {
         assert_eq!(parts.ending("fetch", async { 7 }).await, Some(7));
         assert_eq!(parts.failure(), None);
         parts.lasting("driving", async {}).now_or_never();
-        assert_eq!(parts.failed().await, "the part `driving` of the server ended by itself");
+        assert_eq!(
+            parts.failed().await,
+            "the part `driving` of the server ended by itself"
+        );
         let stopping = Parts::default();
         stopping.stop();
         stopping.lasting("driving", async {}).now_or_never();
@@ -151,7 +155,13 @@ mod tests {
     #[tokio::test]
     async fn a_task_that_panics_is_a_failure() {
         let parts = Parts::default();
-        parts.spawn("fetch", async { panic!("boom") }).await.unwrap();
-        assert_eq!(parts.failed().await, "the part `fetch` of the server panicked: boom");
+        parts
+            .spawn("fetch", async { panic!("boom") })
+            .await
+            .unwrap();
+        assert_eq!(
+            parts.failed().await,
+            "the part `fetch` of the server panicked: boom"
+        );
     }
 }

@@ -24,7 +24,10 @@ pub struct LastLook(Mutex<Option<(Instant, Vec<Part>)>>);
 pub async fn health(State(app): State<App>) -> (StatusCode, &'static str) {
     match app.operating.parts.failure() {
         None => (StatusCode::OK, "ok\n"),
-        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "a part of the server failed\n"),
+        Some(_) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "a part of the server failed\n",
+        ),
     }
 }
 
@@ -41,10 +44,16 @@ pub async fn ready(State(app): State<App>) -> Response {
     };
     drop(last);
     let is_ready = parts.iter().all(|(_, state)| state.is_ok());
-    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let status = if is_ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
     let told = |state: &Result<(), String>| if state.is_ok() { "ready" } else { "not ready" };
-    let parts: Map<_, _> =
-        parts.iter().map(|(name, state)| ((*name).to_owned(), Value::from(told(state)))).collect();
+    let parts: Map<_, _> = parts
+        .iter()
+        .map(|(name, state)| ((*name).to_owned(), Value::from(told(state))))
+        .collect();
     (status, Json(json!({"ready": is_ready, "parts": parts}))).into_response()
 }
 
@@ -65,7 +74,11 @@ async fn look(app: &App) -> Vec<Part> {
                         Some(format!("{}: {}", status.pin.name, status.outcome.err()?))
                     })
                     .collect();
-                if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+                if wrong.is_empty() {
+                    Ok(())
+                } else {
+                    Err(wrong.join("; "))
+                }
             }
         };
         parts.push(("plugins", told));

@@ -89,13 +89,21 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "the body is well-formed JSON, but not of the data type that the resource takes",
         "correct the member that the message names",
     ),
-    ("request.not-found", "there is no such resource", "look at the list of the resource"),
+    (
+        "request.not-found",
+        "there is no such resource",
+        "look at the list of the resource",
+    ),
     (
         "request.not-supported",
         "the VNF does not support this task",
         "the links of the instance are the tasks that are possible",
     ),
-    ("request.method", "the resource does not take this method", "see `/openapi.yaml`"),
+    (
+        "request.method",
+        "the resource does not take this method",
+        "see `/openapi.yaml`",
+    ),
     (
         "request.accept",
         "the resource cannot be served as the client accepts it",
@@ -106,7 +114,11 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "the request does not say for which version of the interface it is made",
         "send the header `Version` with one of the versions in the message",
     ),
-    ("request.version", "the API version of the request is not served", "ask `api_versions`"),
+    (
+        "request.version",
+        "the API version of the request is not served",
+        "ask `api_versions`",
+    ),
     (
         "request.media-type",
         "the body is of a type that the resource does not take",
@@ -212,7 +224,11 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "the check of the database at the start found it damaged",
         "stop the server, look at the disk, restore a backup with `vnfm-server restore`",
     ),
-    ("server.bug", "the server met a bug in itself", "report it with the server's log"),
+    (
+        "server.bug",
+        "the server met a bug in itself",
+        "report it with the server's log",
+    ),
 ];
 
 impl From<Refusal> for Problem {
@@ -230,7 +246,11 @@ impl From<Refusal> for Problem {
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         if status == StatusCode::INTERNAL_SERVER_ERROR {
-            tracing::error!(code = refusal.code.name, detail = refusal.detail, "a request failed");
+            tracing::error!(
+                code = refusal.code.name,
+                detail = refusal.detail,
+                "a request failed"
+            );
         }
         let mut problem =
             Self::new(status, refusal.code.name, refusal.detail.clone()).next(refusal.next());
@@ -264,11 +284,15 @@ impl IntoResponse for Problem {
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
         if status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
         }
         if status == StatusCode::UNAUTHORIZED {
             let challenge = HeaderValue::from_static("Bearer");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, challenge);
         }
         response
     }

@@ -28,7 +28,11 @@ fn is_known(name: &str, known: &[&str]) -> Answer<()> {
     if known.contains(&name) {
         return Ok(());
     }
-    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    let known = if known.is_empty() {
+        "none".to_owned()
+    } else {
+        known.join(", ")
+    };
     let what = format!("query parameter `{name}` is not supported here; supported: {known}");
     Err(Problem::bad_request(what))
 }
@@ -56,7 +60,14 @@ const FIELDS: &str = "fields";
 const EXCLUDE_FIELDS: &str = "exclude_fields";
 const EXCLUDE_DEFAULT: &str = "exclude_default";
 const MARKER: &str = "nextpage_opaque_marker";
-const OF_A_LIST: &[&str] = &[FILTER, ALL_FIELDS, FIELDS, EXCLUDE_FIELDS, EXCLUDE_DEFAULT, MARKER];
+const OF_A_LIST: &[&str] = &[
+    FILTER,
+    ALL_FIELDS,
+    FIELDS,
+    EXCLUDE_FIELDS,
+    EXCLUDE_DEFAULT,
+    MARKER,
+];
 
 /// What a request for a list asks for.
 pub struct Asked {
@@ -86,33 +97,54 @@ impl Asked {
             if name != MARKER {
                 same.push((name.clone().into_owned(), value.clone().into_owned()));
             }
-            if given.insert(name.clone().into_owned(), value.into_owned()).is_some() {
+            if given
+                .insert(name.clone().into_owned(), value.into_owned())
+                .is_some()
+            {
                 let what = format!("query parameter `{name}` is given twice");
                 return Err(Problem::bad_request(what));
             }
         }
         let filter = given.get(FILTER).map(|text| Filter::parse(resource, text));
-        let filter = filter.transpose().map_err(|told| ill_formed(FILTER, &told))?;
+        let filter = filter
+            .transpose()
+            .map_err(|told| ill_formed(FILTER, &told))?;
         let after = given.get(MARKER).cloned();
-        if let Some(marker) = after.as_ref().filter(|marker| Uuid::parse_str(marker).is_err()) {
+        if let Some(marker) = after
+            .as_ref()
+            .filter(|marker| Uuid::parse_str(marker).is_err())
+        {
             let what = format!("`{MARKER}` is not one of ours: `{marker}`");
             return Err(Problem::bad_request(what));
         }
         let selector = selector(resource, &given)?;
         let (filter, served) = filter.unwrap_or_default().parted();
-        Ok(Self { filter, served, after, selector, same })
+        Ok(Self {
+            filter,
+            served,
+            after,
+            selector,
+            same,
+        })
     }
 
     /// The same for the store, at most `limit` entries.
     pub fn query(&self, limit: usize, sight: &Sight) -> Query {
         let (filter, after) = (self.filter.clone(), self.after.clone());
-        Query { filter, after, limit, sight: sight.clone() }
+        Query {
+            filter,
+            after,
+            limit,
+            sight: sight.clone(),
+        }
     }
 
     /// Where the next page is, after the entry `last`.
     pub fn next(&self, uri: &str, last: &str) -> String {
         let mut parameters = Serializer::new(String::new());
-        parameters.extend_pairs(&self.same).append_pair(MARKER, last);
+        parameters
+            .extend_pairs(&self.same)
+            .append_pair(MARKER, last);
         format!("<{uri}?{}>; rel=\"next\"", parameters.finish())
     }
 }
@@ -126,7 +158,12 @@ fn selector(resource: &Resource, given: &BTreeMap<String, String>) -> Answer<Sel
             return Err(Problem::bad_request(what));
         }
     }
-    match (of(ALL_FIELDS), of(FIELDS), of(EXCLUDE_FIELDS), of(EXCLUDE_DEFAULT)) {
+    match (
+        of(ALL_FIELDS),
+        of(FIELDS),
+        of(EXCLUDE_FIELDS),
+        of(EXCLUDE_DEFAULT),
+    ) {
         (None, None, None, _) => Ok(Selector::default_of(resource)),
         (Some(_), None, None, None) => Ok(Selector::all()),
         (None, Some(names), None, None) => {

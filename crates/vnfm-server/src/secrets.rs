@@ -68,7 +68,9 @@ impl Secrets {
     ///
     /// Where a file cannot be read.
     pub fn sealer(&self, clock: &Arc<dyn Clock>) -> anyhow::Result<Option<Arc<dyn SecretSealer>>> {
-        let Some(settings) = self.barbican.clone() else { return Ok(None) };
+        let Some(settings) = self.barbican.clone() else {
+            return Ok(None);
+        };
         let login: BarbicanLogin =
             Box::new(move || settings.connection().map_err(|error| format!("{error:#}")));
         let barbican = Barbican::new(login, clock.clone())
@@ -78,7 +80,10 @@ impl Secrets {
     }
 
     fn wait(&self) -> Duration {
-        let wait = self.barbican.as_ref().and_then(|barbican| barbican.wait_seconds);
+        let wait = self
+            .barbican
+            .as_ref()
+            .and_then(|barbican| barbican.wait_seconds);
         Duration::from_secs(wait.unwrap_or(WAIT))
     }
 }
@@ -129,7 +134,10 @@ pub async fn open(
     let (database, file) = (data.join("vnfm.db"), data.join(KEY_FILE));
     vnfm_store::check_files(data).context("cannot use the data folder")?;
     let sealer = secrets.sealer(clock)?;
-    let until = clock.now().saturating_add(secrets.wait()).unwrap_or(Timestamp::MAX);
+    let until = clock
+        .now()
+        .saturating_add(secrets.wait())
+        .unwrap_or(Timestamp::MAX);
     loop {
         let keys = match &sealer {
             Some(sealer) => SecretKeys::with(&file, sealer.clone()),
@@ -137,9 +145,10 @@ pub async fn open(
         };
         let opened = SqliteStore::open(&database, keys.context("cannot use the key file")?).await;
         match opened {
-            Err(StoreError::Keys { kind: ErrorKind::Unavailable, detail })
-                if clock.now() < until =>
-            {
+            Err(StoreError::Keys {
+                kind: ErrorKind::Unavailable,
+                detail,
+            }) if clock.now() < until => {
                 tracing::warn!("{detail}; the start waits for it");
                 clock.sleep(PAUSE).await;
             }

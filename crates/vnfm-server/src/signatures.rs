@@ -90,7 +90,9 @@ pub(crate) enum NotUnwrapped {
 
 /// Bytes in hexadecimal.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
+    bytes
+        .iter()
+        .fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
 }
 
 /// What is said of a package's signatures.
@@ -113,7 +115,10 @@ impl Signatures {
             bail!("packages.signatures is `require`, but packages.trust names nobody to trust");
         }
         let signatures = Self { config, clock };
-        signatures.trust().map_err(anyhow::Error::msg).context("cannot use `packages`")?;
+        signatures
+            .trust()
+            .map_err(anyhow::Error::msg)
+            .context("cannot use `packages`")?;
         Ok(signatures)
     }
 
@@ -127,7 +132,9 @@ impl Signatures {
             std::fs::read(path)
                 .map_err(|error| format!("cannot read `{}`: {error}", path.display()))
         };
-        let Some(path) = &self.config.trust else { return Ok(None) };
+        let Some(path) = &self.config.trust else {
+            return Ok(None);
+        };
         let (certificates, lists) = (read(path)?, self.config.crl.as_ref().map(read).transpose()?);
         Trust::new(&certificates, lists.as_deref())
             .map(Some)
@@ -146,12 +153,18 @@ impl Signatures {
         (to, largest): (&Path, u64),
         limits: &Limits,
     ) -> Result<Option<(Verdict, String)>, NotUnwrapped> {
-        let Some(outer) = Outer::find(upload, limits) else { return Ok(None) };
+        let Some(outer) = Outer::find(upload, limits) else {
+            return Ok(None);
+        };
         let failed = |error: &dyn std::fmt::Display| {
             NotUnwrapped::NotWritten(format!("cannot write `{}`: {error}", to.display()))
         };
         let file = BufWriter::new(File::create(to).map_err(|error| failed(&error))?);
-        let mut file = Hashed { to: file, hash: Sha256::new(), failed: None };
+        let mut file = Hashed {
+            to: file,
+            hash: Sha256::new(),
+            failed: None,
+        };
         let (trust, at) = (self.trust().map_err(NotUnwrapped::Refused)?, self.now());
         let trust = trust.as_ref().map(|trust| (trust, at));
         let report = check_outer(&outer, (largest, &mut file), trust).map_err(|error| {
@@ -170,10 +183,15 @@ impl Signatures {
     ///
     /// Where the files of the configuration cannot be read any more.
     pub(crate) fn inside(&self, package: &Package) -> Result<Verdict, String> {
-        let beside = package.certificate().and_then(|path| package.read(path).ok());
+        let beside = package
+            .certificate()
+            .and_then(|path| package.read(path).ok());
         if self.is_off() {
             let is_signed = package.manifest().is_some_and(|manifest| manifest.signed);
-            return Ok(unverified(is_signed.then_some(PackageSecurityOption::Option1), beside));
+            return Ok(unverified(
+                is_signed.then_some(PackageSecurityOption::Option1),
+                beside,
+            ));
         }
         let (trust, at) = (self.trust()?, self.now());
         let report = check(package, trust.as_ref().map(|trust| (trust, at)));
@@ -193,7 +211,10 @@ impl Signatures {
         let fault =
             |(file, fault): &(String, vnfm_signature::Fault)| format!("signature: {file}: {fault}");
         let faults = report.faults.iter().map(fault).collect();
-        Verdict { faults, ..unverified(option, beside) }
+        Verdict {
+            faults,
+            ..unverified(option, beside)
+        }
     }
 
     /// Notes the verdict in the package's record.
@@ -208,7 +229,8 @@ impl Signatures {
         if !self.is_off() {
             // It was verified, or what is wrong with it is said.
             let unverified = format!("[{}]", codes::SIGNATURE);
-            info.warnings.retain(|warning| !warning.contains(&unverified));
+            info.warnings
+                .retain(|warning| !warning.contains(&unverified));
         }
         info.warnings.extend(verdict.faults);
         info.package_security_option = verdict.option;
@@ -232,5 +254,9 @@ fn unverified(option: Option<PackageSecurityOption>, beside: Option<Vec<u8>>) ->
     let certificate = beside.filter(|_| option.is_some());
     let certificate = certificate.and_then(|bytes| Certificate::read(&bytes).ok());
     let certificate = certificate.and_then(|all| all.first().map(Certificate::to_pem));
-    Verdict { option, certificate, faults: Vec::new() }
+    Verdict {
+        option,
+        certificate,
+        faults: Vec::new(),
+    }
 }

@@ -172,11 +172,18 @@ impl FromRequestParts<App> for Root {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
-        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
+        let peer = parts
+            .extensions
+            .get::<ConnectInfo<SocketAddr>>()
+            .map(|peer| peer.0.ip());
         let told = || app.operating.proxies.outer(&parts.headers, peer);
         let public_url = app.public_url.clone().or_else(told);
         let root = Self::of(&parts.headers, public_url.as_deref(), app.tls);
         let edition = Edition::of_path(parts.uri.path());
-        Ok(Self { nfvo: app.nfvo.clone(), edition, ..root })
+        Ok(Self {
+            nfvo: app.nfvo.clone(),
+            edition,
+            ..root
+        })
     }
 }

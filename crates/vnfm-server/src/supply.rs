@@ -129,11 +129,14 @@ impl Supply {
             return Ok(());
         }
         let fetched = self.fetched(app, tenant, vnfd_id);
-        tokio::time::timeout(self.wait, fetched).await.unwrap_or_else(|_| {
-            let what = format!("the package with vnfdId `{vnfd_id}` is on its way from the NFVO");
-            let unavailable = StatusCode::SERVICE_UNAVAILABLE;
-            Err(Problem::new(unavailable, "package.on-its-way", what).next("ask again"))
-        })
+        tokio::time::timeout(self.wait, fetched)
+            .await
+            .unwrap_or_else(|_| {
+                let what =
+                    format!("the package with vnfdId `{vnfd_id}` is on its way from the NFVO");
+                let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+                Err(Problem::new(unavailable, "package.on-its-way", what).next("ask again"))
+            })
     }
 
     fn serves(&self, tenant: &str) -> bool {
@@ -149,9 +152,15 @@ impl Supply {
         }
         let (app, of) = (app.clone(), key.clone());
         let task = tokio::spawn(async move {
-            let Some(supply) = app.supply.clone() else { return Ok(()) };
+            let Some(supply) = app.supply.clone() else {
+                return Ok(());
+            };
             let outcome = supply.fetch(&app, &of.0, &of.1).await;
-            supply.fetching.lock().unwrap_or_else(PoisonError::into_inner).remove(&of);
+            supply
+                .fetching
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&of);
             outcome
         });
         let ended = async move { task.await.unwrap_or_else(|error| Err(Problem::bug(&error))) };
@@ -172,7 +181,12 @@ impl Supply {
             Ok(()) => tracing::info!(tenant, vnfd_id, "a package is here from the NFVO"),
             Err(problem) => {
                 let why = &problem.details().detail;
-                tracing::warn!(tenant, vnfd_id, why, "a package does not come from the NFVO");
+                tracing::warn!(
+                    tenant,
+                    vnfd_id,
+                    why,
+                    "a package does not come from the NFVO"
+                );
             }
         }
         outcome
@@ -185,7 +199,13 @@ impl Supply {
         if let Some(upkeep) = &app.upkeep {
             upkeep.room()?;
         }
-        let offered = self.nfvo.current().packages.of_vnfd(vnfd_id).await.map_err(refused)?;
+        let offered = self
+            .nfvo
+            .current()
+            .packages
+            .of_vnfd(vnfd_id)
+            .await
+            .map_err(refused)?;
         offered.usable().map_err(refused)?;
         let left = app.access.bytes_left(app, tenant).await?;
         let nfvo = NfvoPackage {
@@ -207,11 +227,19 @@ impl Supply {
         if let Some(hash) = offered.sha256()
             && let Some(file) = app.onboarding.copy_of(&hash).await
         {
-            tracing::info!(vnf_pkg_id = offered.id, "a package is here already, and not fetched");
+            tracing::info!(
+                vnf_pkg_id = offered.id,
+                "a package is here already, and not fetched"
+            );
             return Ok(file);
         }
         let file = app.onboarding.incoming();
-        self.nfvo.current().packages.fetch(offered, most, &file).await.map_err(refused)?;
+        self.nfvo
+            .current()
+            .packages
+            .fetch(offered, most, &file)
+            .await
+            .map_err(refused)?;
         Ok(file)
     }
 }

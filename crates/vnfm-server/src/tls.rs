@@ -41,7 +41,10 @@ impl Certificate {
 
     /// As it is now.
     pub fn current(&self) -> Arc<ServerConfig> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn replace(&self, config: ServerConfig) {
@@ -74,11 +77,17 @@ impl Files {
         let read = |file: &PathBuf| {
             std::fs::read(file).with_context(|| format!("cannot read `{}`", file.display()))
         };
-        [&self.cert, &self.key].into_iter().chain(clients).map(read).collect()
+        [&self.cert, &self.key]
+            .into_iter()
+            .chain(clients)
+            .map(read)
+            .collect()
     }
 
     fn config(&self, contents: &[Vec<u8>]) -> anyhow::Result<ServerConfig> {
-        let [cert, key, clients @ ..] = contents else { bail!("there is no certificate") };
+        let [cert, key, clients @ ..] = contents else {
+            bail!("there is no certificate")
+        };
         let chain = certificates(&self.cert, cert)?;
         let key = PrivateKeyDer::from_pem_slice(key)
             .with_context(|| format!("`{}` has no private key", self.key.display()))?;
@@ -91,7 +100,11 @@ impl Files {
                         .with_context(|| format!("cannot use `{}`", file.display()))?;
                 }
                 let checking = WebPkiClientVerifier::builder(Arc::new(roots));
-                let checking = if *required { checking } else { checking.allow_unauthenticated() };
+                let checking = if *required {
+                    checking
+                } else {
+                    checking.allow_unauthenticated()
+                };
                 let checking = checking.build();
                 let checking =
                     checking.with_context(|| format!("cannot use `{}`", file.display()))?;
@@ -116,7 +129,10 @@ fn certificates(file: &Path, pem: &[u8]) -> anyhow::Result<Vec<CertificateDer<'s
 
 /// Uses what is new in the files, for ever.
 pub async fn watch(files: Files, read: Read, clock: Arc<dyn Clock>) -> Infallible {
-    let Read { config, contents: mut seen } = read;
+    let Read {
+        config,
+        contents: mut seen,
+    } = read;
     loop {
         clock.sleep(LOOK_AGAIN).await;
         let looking = files.clone();

@@ -31,7 +31,12 @@ impl Subscribers for Measured {
         let outcome = self.inner.tell(callback, notification).await;
         let written = notification["timeStamp"].as_str();
         if let Some(written) = written.and_then(|text| text.parse::<Timestamp>().ok()) {
-            let age = self.clock.now().duration_since(written).try_into().unwrap_or_default();
+            let age = self
+                .clock
+                .now()
+                .duration_since(written)
+                .try_into()
+                .unwrap_or_default();
             self.metrics.notified(outcome.is_ok(), age);
         }
         outcome

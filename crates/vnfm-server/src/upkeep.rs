@@ -69,7 +69,9 @@ impl Upkeep {
 
     /// What was restored and not confirmed yet.
     pub fn recovery(&self) -> Option<&Recovery> {
-        self.recovery.as_ref().filter(|_| self.recovering.load(Ordering::SeqCst))
+        self.recovery
+            .as_ref()
+            .filter(|_| self.recovering.load(Ordering::SeqCst))
     }
 
     /// Ends the recovery: operations are taken and driven from now on.
@@ -98,7 +100,9 @@ impl Upkeep {
     ///
     /// Where the disk does not take it.
     pub async fn backup(&self) -> Answer<tokio::fs::File> {
-        let made = self.store.nameless_backup(&self.packages, &self.data, self.clock.now());
+        let made = self
+            .store
+            .nameless_backup(&self.packages, &self.data, self.clock.now());
         Ok(tokio::fs::File::from_std(made.await?))
     }
 
@@ -108,7 +112,10 @@ impl Upkeep {
     ///
     /// Where the database does not answer.
     pub async fn prune(&self, dry_run: bool) -> Result<(Pruned, usize), StoreError> {
-        let pruned = self.store.prune(&self.retention, self.clock.now(), dry_run).await?;
+        let pruned = self
+            .store
+            .prune(&self.retention, self.clock.now(), dry_run)
+            .await?;
         Ok((pruned, self.packages.forget_idle(dry_run)))
     }
 
@@ -129,7 +136,8 @@ impl Upkeep {
 
     /// Other limits from now on.
     pub fn set_least_free(&self, least_free: Option<u64>) {
-        self.least_free.store(least_free.unwrap_or(LEAST_FREE), Ordering::SeqCst);
+        self.least_free
+            .store(least_free.unwrap_or(LEAST_FREE), Ordering::SeqCst);
     }
 
     /// How much there is of what.
@@ -146,12 +154,16 @@ impl Upkeep {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let database = self.store.probe().await.map_err(|error| text(&error));
         let keys = match self.store.key_place() {
-            KeyPlace::File => tokio::fs::read(self.data.join("secrets.key")).await.map(drop),
+            KeyPlace::File => tokio::fs::read(self.data.join("secrets.key"))
+                .await
+                .map(drop),
             // They are in memory: who keeps them may be away.
             KeyPlace::Sealer => Ok(()),
         };
         let keys = keys.map_err(|error| text(&error));
-        let disk = self.room().map_err(|problem| problem.details().detail.clone());
+        let disk = self
+            .room()
+            .map_err(|problem| problem.details().detail.clone());
         let recovery = match self.recovery() {
             Some(_) => Err("in recovery, until somebody confirms it".to_owned()),
             None => Ok(()),
@@ -169,7 +181,9 @@ impl Upkeep {
     /// Refuses where the disk has less room than what is in flight may need.
     pub(crate) fn room(&self) -> Answer<()> {
         let least_free = self.least_free.load(Ordering::SeqCst);
-        let Ok(disk) = rustix::fs::statvfs(&self.data) else { return Ok(()) };
+        let Ok(disk) = rustix::fs::statvfs(&self.data) else {
+            return Ok(());
+        };
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         if free >= least_free {
             return Ok(());
@@ -179,13 +193,21 @@ impl Upkeep {
              next: make room (`vnfmctl prune`, older backups, packages that are not in use), then try again",
             self.data.display(),
         );
-        Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, "server.low-disk", what))
+        Err(Problem::new(
+            StatusCode::INSUFFICIENT_STORAGE,
+            "server.low-disk",
+            what,
+        ))
     }
 }
 
 /// Keeps changes out during recovery, and what is new where the disk is low.
 pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
-    match app.upkeep.as_deref().map_or(Ok(()), |upkeep| upkeep.allows(&request)) {
+    match app
+        .upkeep
+        .as_deref()
+        .map_or(Ok(()), |upkeep| upkeep.allows(&request))
+    {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
@@ -194,7 +216,10 @@ pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Resp
 impl Upkeep {
     fn allows(&self, request: &Request) -> Answer<()> {
         let path = request.uri().path();
-        if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+        if matches!(
+            *request.method(),
+            Method::GET | Method::HEAD | Method::OPTIONS
+        ) {
             return Ok(());
         }
         if let Some(recovery) = self.recovery().filter(|_| path != CONFIRM) {
@@ -208,7 +233,11 @@ impl Upkeep {
                 .next("`vnfmctl recovery show`, then `vnfmctl recovery confirm`"));
         }
         self.is_sound()?;
-        if begins_something(request.method(), path) { self.room() } else { Ok(()) }
+        if begins_something(request.method(), path) {
+            self.room()
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -273,16 +302,34 @@ mod tests {
     fn what_ends_something_or_makes_room_needs_none() {
         let vnf = "/vnflcm/v2/vnf_instances";
         assert!(begins_something(&Method::POST, vnf));
-        assert!(begins_something(&Method::POST, &format!("{vnf}/i/instantiate")));
+        assert!(begins_something(
+            &Method::POST,
+            &format!("{vnf}/i/instantiate")
+        ));
         assert!(begins_something(&Method::POST, &format!("{vnf}/i/heal")));
-        assert!(begins_something(&Method::PUT, "/vnfpkgm/v2/vnf_packages/p/package_content"));
-        assert!(begins_something(&Method::POST, "/vnfm/v1/backup"), "it is made on that disk");
+        assert!(begins_something(
+            &Method::PUT,
+            "/vnfpkgm/v2/vnf_packages/p/package_content"
+        ));
+        assert!(
+            begins_something(&Method::POST, "/vnfm/v1/backup"),
+            "it is made on that disk"
+        );
         assert!(!begins_something(&Method::DELETE, &format!("{vnf}/i")));
-        assert!(!begins_something(&Method::POST, &format!("{vnf}/i/terminate")));
-        assert!(!begins_something(&Method::POST, "/vnflcm/v2/vnf_lcm_op_occs/o/rollback"));
+        assert!(!begins_something(
+            &Method::POST,
+            &format!("{vnf}/i/terminate")
+        ));
+        assert!(!begins_something(
+            &Method::POST,
+            "/vnflcm/v2/vnf_lcm_op_occs/o/rollback"
+        ));
         assert!(!begins_something(&Method::POST, "/vnfm/v1/prune"));
         let package = "/vnfpkgm/v2/vnf_packages/p";
-        assert!(!begins_something(&Method::PATCH, package), "it is disabled, then deleted");
+        assert!(
+            !begins_something(&Method::PATCH, package),
+            "it is disabled, then deleted"
+        );
         assert!(begins_something(&Method::PATCH, &format!("{vnf}/i")));
     }
 }

@@ -35,11 +35,18 @@ pub enum Shown<T> {
 impl Root {
     /// The root for a request.
     pub fn of(headers: &HeaderMap, public_url: Option<&str>, tls: bool) -> Self {
-        let host = headers.get("host").and_then(|host| host.to_str().ok()).unwrap_or("localhost");
+        let host = headers
+            .get("host")
+            .and_then(|host| host.to_str().ok())
+            .unwrap_or("localhost");
         let scheme = if tls { "https" } else { "http" };
         let derived = || format!("{scheme}://{host}");
         let url = public_url.map_or_else(derived, |url| url.trim_end_matches('/').to_owned());
-        Self { url, nfvo: None, edition: Edition::default() }
+        Self {
+            url,
+            nfvo: None,
+            edition: Edition::default(),
+        }
     }
 
     /// What stands before the paths of VNF LCM.
@@ -65,11 +72,15 @@ impl Root {
     }
 
     fn lcm_link(&self, path: &str) -> Link {
-        Link { href: format!("{}{path}", self.lcm()) }
+        Link {
+            href: format!("{}{path}", self.lcm()),
+        }
     }
 
     fn link(&self, path: &str) -> Link {
-        Link { href: format!("{}{path}", self.url) }
+        Link {
+            href: format!("{}{path}", self.url),
+        }
     }
 
     /// The URI of an instance.
@@ -127,7 +138,9 @@ pub fn op(record: OpRecord, root: &Root) -> Shown<VnfLcmOpOcc> {
             .grant_id
             .as_ref()
             .zip(root.nfvo.as_ref())
-            .map(|(id, nfvo)| Link { href: format!("{nfvo}/grant/v1/grants/{id}") }),
+            .map(|(id, nfvo)| Link {
+                href: format!("{nfvo}/grant/v1/grants/{id}"),
+            }),
         cancel: task("cancel", op.operation_state.is_driven()),
         retry: task("retry", stopped),
         rollback: task("rollback", stopped && record.point_of_no_return.is_none()),
@@ -139,7 +152,11 @@ pub fn op(record: OpRecord, root: &Root) -> Shown<VnfLcmOpOcc> {
 /// A subscription.
 pub fn subscription(record: SubscriptionRecord, root: &Root) -> Shown<LccnSubscription> {
     let mut shown = record.subscription;
-    shown.links = Some(LccnSubscriptionLinks { this: Link { href: root.subscription(&shown.id) } });
+    shown.links = Some(LccnSubscriptionLinks {
+        this: Link {
+            href: root.subscription(&shown.id),
+        },
+    });
     root.shown(shown, v1::subscription)
 }
 

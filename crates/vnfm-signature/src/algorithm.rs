@@ -121,12 +121,19 @@ pub(crate) fn scheme(named: &AlgorithmIdentifierOwned, hash: Hash) -> Result<Sch
 
 fn pss(named: &AlgorithmIdentifierOwned) -> Result<(Scheme, Hash), Fault> {
     let wrong = |why: &str| Fault::Algorithm(format!("RSA-PSS {why}"));
-    let given = named.parameters.as_ref().ok_or_else(|| wrong("without parameters"))?;
-    let given: PssParameters =
-        given.decode_as().map_err(|_| wrong("with parameters that cannot be read"))?;
+    let given = named
+        .parameters
+        .as_ref()
+        .ok_or_else(|| wrong("without parameters"))?;
+    let given: PssParameters = given
+        .decode_as()
+        .map_err(|_| wrong("with parameters that cannot be read"))?;
     let hash = given.hash.as_ref().ok_or_else(|| wrong("with SHA-1"))?;
     let hash = Hash::of(hash.oid)?;
-    let mask = given.mask.as_ref().filter(|mask| mask.oid == rfc5912::ID_MGF_1);
+    let mask = given
+        .mask
+        .as_ref()
+        .filter(|mask| mask.oid == rfc5912::ID_MGF_1);
     let inner = mask.and_then(|mask| mask.parameters.as_ref()?.to_der().ok());
     let inner = inner.and_then(|der| AlgorithmIdentifierOwned::from_der(&der).ok());
     if inner.is_none_or(|inner| inner.oid != hash.oid()) {
@@ -146,9 +153,14 @@ pub(crate) fn verify(
     signature: &[u8],
 ) -> Result<bool, Fault> {
     let bytes = key.subject_public_key.raw_bytes();
-    let is_rsa = matches!(key.algorithm.oid, rfc5912::RSA_ENCRYPTION | rfc5912::ID_RSASSA_PSS);
+    let is_rsa = matches!(
+        key.algorithm.oid,
+        rfc5912::RSA_ENCRYPTION | rfc5912::ID_RSASSA_PSS
+    );
     let fits = |algorithm: &dyn VerificationAlgorithm| {
-        algorithm.verify_digest_sig(bytes, digest, signature).is_ok()
+        algorithm
+            .verify_digest_sig(bytes, digest, signature)
+            .is_ok()
     };
     Ok(match scheme {
         Scheme::Pkcs1 if is_rsa => fits(match hash {
@@ -166,7 +178,11 @@ pub(crate) fn verify(
         }
         Scheme::Ecdsa if key.algorithm.oid == rfc5912::ID_EC_PUBLIC_KEY => fits(ecdsa(key, hash)?),
         _ => {
-            let what = format!("{} with a key of {}", scheme.name(), name(key.algorithm.oid));
+            let what = format!(
+                "{} with a key of {}",
+                scheme.name(),
+                name(key.algorithm.oid)
+            );
             return Err(Fault::Algorithm(what));
         }
     })
@@ -196,5 +212,6 @@ fn ecdsa(
 
 /// What people call an identifier, or its numbers.
 pub(crate) fn name(oid: ObjectIdentifier) -> String {
-    DB.by_oid(&oid).map_or_else(|| oid.to_string(), str::to_owned)
+    DB.by_oid(&oid)
+        .map_or_else(|| oid.to_string(), str::to_owned)
 }

@@ -29,10 +29,13 @@ impl Certificate {
             )));
         }
         let all: Vec<Self> = if is_pem(bytes) {
-            blocks(bytes, &["CERTIFICATE", "TRUSTED CERTIFICATE", "X509 CERTIFICATE"])?
-                .iter()
-                .map(|der| Self::from_der(der))
-                .collect::<Result<_, _>>()?
+            blocks(
+                bytes,
+                &["CERTIFICATE", "TRUSTED CERTIFICATE", "X509 CERTIFICATE"],
+            )?
+            .iter()
+            .map(|der| Self::from_der(der))
+            .collect::<Result<_, _>>()?
         } else {
             vec![Self::from_der(bytes)?]
         };
@@ -45,13 +48,21 @@ impl Certificate {
     fn from_der(der: &[u8]) -> Result<Self, Fault> {
         let parsed = x509_cert::Certificate::from_der(der)
             .map_err(|error| Fault::File(format!("a certificate cannot be read: {error}")))?;
-        Ok(Self { der: der.to_vec(), parsed })
+        Ok(Self {
+            der: der.to_vec(),
+            parsed,
+        })
     }
 
     /// The certificate in a CMS; other forms than X.509 are left out.
     pub(crate) fn in_cms(choice: &CertificateChoices) -> Option<Self> {
-        let CertificateChoices::Certificate(parsed) = choice else { return None };
-        Some(Self { der: parsed.to_der().ok()?, parsed: parsed.clone() })
+        let CertificateChoices::Certificate(parsed) = choice else {
+            return None;
+        };
+        Some(Self {
+            der: parsed.to_der().ok()?,
+            parsed: parsed.clone(),
+        })
     }
 
     /// Its bytes.
@@ -76,7 +87,12 @@ impl Certificate {
 
     /// The last second at which it is valid, in seconds since 1970.
     pub fn not_after(&self) -> u64 {
-        self.parsed.tbs_certificate().validity().not_after.to_unix_duration().as_secs()
+        self.parsed
+            .tbs_certificate()
+            .validity()
+            .not_after
+            .to_unix_duration()
+            .as_secs()
     }
 
     /// Why it cannot be used at this time, in seconds since 1970.
@@ -100,14 +116,23 @@ impl Certificate {
 
     /// Whether it is an authority's, as `basicConstraints` has it.
     pub(crate) fn is_authority(&self) -> bool {
-        let found = self.parsed.tbs_certificate().get_extension::<BasicConstraints>();
+        let found = self
+            .parsed
+            .tbs_certificate()
+            .get_extension::<BasicConstraints>();
         matches!(found, Ok(Some((_, BasicConstraints { ca: true, .. }))))
     }
 
     /// How many authorities may stand between it and a signer; `None` where it does not say.
     pub(crate) fn path_length(&self) -> Option<u8> {
-        let found = self.parsed.tbs_certificate().get_extension::<BasicConstraints>();
-        found.ok().flatten().and_then(|(_, constraints)| constraints.path_len_constraint)
+        let found = self
+            .parsed
+            .tbs_certificate()
+            .get_extension::<BasicConstraints>();
+        found
+            .ok()
+            .flatten()
+            .and_then(|(_, constraints)| constraints.path_len_constraint)
     }
 
     /// Whether a CMS means this one.
@@ -144,6 +169,8 @@ pub(crate) fn is_pem(bytes: &[u8]) -> bool {
 pub(crate) fn blocks(bytes: &[u8], labels: &[&str]) -> Result<Vec<Vec<u8>>, Fault> {
     let all = pem::parse_many(bytes)
         .map_err(|error| Fault::File(format!("the PEM cannot be read: {error}")))?;
-    let wanted = all.into_iter().filter(|block| labels.contains(&block.tag()));
+    let wanted = all
+        .into_iter()
+        .filter(|block| labels.contains(&block.tag()));
     Ok(wanted.map(pem::Pem::into_contents).collect())
 }

@@ -71,7 +71,10 @@ impl Report {
             {
                 self.fault(file, fault);
             }
-            self.signed.push(SignedFile { file: file.to_owned(), signer });
+            self.signed.push(SignedFile {
+                file: file.to_owned(),
+                signer,
+            });
         }
         true
     }
@@ -96,7 +99,10 @@ pub fn check(package: &Package, trust: Option<(&Trust, u64)>) -> Report {
         report.fault(package.entry(), Fault::Unsigned);
         return report;
     };
-    let beside = match package.certificate().map(|path| certificates(package, path)) {
+    let beside = match package
+        .certificate()
+        .map(|path| certificates(package, path))
+    {
         Some(Ok(found)) => found,
         Some(Err((path, fault))) => {
             report.fault(&path, fault);
@@ -112,12 +118,19 @@ pub fn check(package: &Package, trust: Option<(&Trust, u64)>) -> Report {
     let mut covered: BTreeSet<String> = [manifest.path.clone()].into();
     covered.extend(package.certificate().map(str::to_owned));
     for source in &manifest.sources {
-        let Ok(path) = normalise(&source.source) else { continue };
+        let Ok(path) = normalise(&source.source) else {
+            continue;
+        };
         if source.signature.is_some() && package.has(&path) {
             let verdict = signed_file(package, &path, source, &beside);
             if report.take(&path, verdict, trust) {
                 let named = [&source.signature, &source.certificate];
-                covered.extend(named.into_iter().flatten().filter_map(|path| normalise(path).ok()));
+                covered.extend(
+                    named
+                        .into_iter()
+                        .flatten()
+                        .filter_map(|path| normalise(path).ok()),
+                );
                 covered.insert(path.clone());
             }
         }
@@ -127,7 +140,9 @@ pub fn check(package: &Package, trust: Option<(&Trust, u64)>) -> Report {
     }
     if is_signed {
         let open = package.paths().filter(|path| !covered.contains(*path));
-        report.faults.extend(open.map(|path| (path.to_owned(), Fault::Uncovered)));
+        report
+            .faults
+            .extend(open.map(|path| (path.to_owned(), Fault::Uncovered)));
     }
     report
 }
@@ -206,7 +221,11 @@ fn signed_manifest(bytes: &[u8], beside: &[Certificate]) -> Result<Vec<Signer>, 
 fn ends(signature: &[u8]) -> bool {
     is_pem(signature) && signature.trim_ascii_end().ends_with(b"-----") && {
         const MARK: &[u8] = b"-----END ";
-        signature.windows(MARK.len()).filter(|window| *window == MARK).count() == 1
+        signature
+            .windows(MARK.len())
+            .filter(|window| *window == MARK)
+            .count()
+            == 1
     }
 }
 
@@ -216,7 +235,9 @@ fn signed_file(
     source: &ManifestSource,
     beside: &[Certificate],
 ) -> Result<Vec<Signer>, Fault> {
-    let Some(named) = &source.signature else { return Err(Fault::Unsigned) };
+    let Some(named) = &source.signature else {
+        return Err(Fault::Unsigned);
+    };
     let unreadable =
         |error: ReadError| Fault::Unreadable(format!("its signature `{named}`: {error}"));
     let signature = Signature::read(&package.read(named).map_err(unreadable)?)?;
@@ -225,13 +246,16 @@ fn signed_file(
         known.extend(certificates(package, named).map_err(|(_, fault)| fault)?);
     }
     let mut verifier = signature.verifier()?;
-    package.copy(path, &mut verifier).map_err(|error| unread(&error))?;
+    package
+        .copy(path, &mut verifier)
+        .map_err(|error| unread(&error))?;
     verifier.finish(&known)
 }
 
 fn certificates(package: &Package, path: &str) -> Result<Vec<Certificate>, (String, Fault)> {
     let read = package.read(path).map_err(|error| unread(&error));
-    read.and_then(|bytes| Certificate::read(&bytes)).map_err(|fault| (path.to_owned(), fault))
+    read.and_then(|bytes| Certificate::read(&bytes))
+        .map_err(|fault| (path.to_owned(), fault))
 }
 
 fn unread(error: &ReadError) -> Fault {

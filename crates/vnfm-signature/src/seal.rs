@@ -37,10 +37,14 @@ impl Seal<'_> {
         let text = package.read(path).map_err(|error| unread(&error))?;
         let text = String::from_utf8(text).map_err(|error| unread(&error))?;
         let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
-        let certificate =
-            package.certificate().map_or_else(|| format!("{stem}.cert"), str::to_owned);
+        let certificate = package
+            .certificate()
+            .map_or_else(|| format!("{stem}.cert"), str::to_owned);
         // Signatures of single files sign what the manifest names; they need no hash themselves.
-        let named = manifest.sources.iter().flat_map(|one| [&one.signature, &one.certificate]);
+        let named = manifest
+            .sources
+            .iter()
+            .flat_map(|one| [&one.signature, &one.certificate]);
         let mut without: Vec<&str> = named.flatten().map(String::as_str).collect();
         without.extend([path, &certificate]);
         let text = manifest_with(package, &text, &BTreeMap::new(), &without)

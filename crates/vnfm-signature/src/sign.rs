@@ -54,9 +54,16 @@ impl Key {
     /// # Errors
     /// It is encrypted, of another kind, or RSA of less than 2048 bits.
     pub fn read(bytes: &[u8], padding: Padding) -> Result<Self, Fault> {
-        let der = if is_pem(bytes) { private(bytes)? } else { bytes.to_vec() };
+        let der = if is_pem(bytes) {
+            private(bytes)?
+        } else {
+            bytes.to_vec()
+        };
         if let Ok(pair) = RsaKeyPair::from_pkcs8(&der).or_else(|_| RsaKeyPair::from_der(&der)) {
-            return Ok(Self { pair: Pair::Rsa(pair, padding), hash: Hash::Sha256 });
+            return Ok(Self {
+                pair: Pair::Rsa(pair, padding),
+                hash: Hash::Sha256,
+            });
         }
         let curves = [
             (&lc::ECDSA_P256_SHA256_ASN1_SIGNING, Hash::Sha256),
@@ -65,7 +72,10 @@ impl Key {
         ];
         let mut found = curves.iter().filter_map(|(curve, hash)| {
             let pair = EcdsaKeyPair::from_private_key_der(curve, &der).ok()?;
-            Some(Self { pair: Pair::Ecdsa(pair), hash: *hash })
+            Some(Self {
+                pair: Pair::Ecdsa(pair),
+                hash: *hash,
+            })
         });
         found.next().ok_or_else(|| {
             Fault::File(
@@ -97,7 +107,8 @@ impl Key {
                     Padding::Pss => &lc::RSA_PSS_SHA256,
                 };
                 let mut signature = vec![0; pair.public_modulus_len()];
-                pair.sign_digest(encoding, digest, &mut signature).map_err(failed)?;
+                pair.sign_digest(encoding, digest, &mut signature)
+                    .map_err(failed)?;
                 Ok(signature)
             }
             Pair::Ecdsa(pair) => Ok(pair.sign_digest(digest).map_err(failed)?.as_ref().to_vec()),
@@ -105,7 +116,12 @@ impl Key {
     }
 
     fn identifier(&self) -> Result<AlgorithmIdentifierOwned, der::Error> {
-        let plain = |oid| Ok(AlgorithmIdentifierOwned { oid, parameters: None });
+        let plain = |oid| {
+            Ok(AlgorithmIdentifierOwned {
+                oid,
+                parameters: None,
+            })
+        };
         match self.scheme() {
             Scheme::Pkcs1 => Ok(AlgorithmIdentifierOwned {
                 oid: rfc5912::RSA_ENCRYPTION,
@@ -122,10 +138,20 @@ impl Key {
 }
 
 fn pss(hash: Hash, salt: u16) -> Result<AlgorithmIdentifierOwned, der::Error> {
-    let inner = AlgorithmIdentifierOwned { oid: hash.oid(), parameters: Some(Any::null()) };
-    let mask = AlgorithmIdentifierOwned { oid: rfc5912::ID_MGF_1, parameters: Some(any(&inner)?) };
-    let parameters =
-        PssParameters { hash: Some(inner), mask: Some(mask), salt: Some(salt), trailer: None };
+    let inner = AlgorithmIdentifierOwned {
+        oid: hash.oid(),
+        parameters: Some(Any::null()),
+    };
+    let mask = AlgorithmIdentifierOwned {
+        oid: rfc5912::ID_MGF_1,
+        parameters: Some(any(&inner)?),
+    };
+    let parameters = PssParameters {
+        hash: Some(inner),
+        mask: Some(mask),
+        salt: Some(salt),
+        trailer: None,
+    };
     Ok(AlgorithmIdentifierOwned {
         oid: rfc5912::ID_RSASSA_PSS,
         parameters: Some(any(&parameters)?),
@@ -161,7 +187,11 @@ pub struct Signing<'a> {
 impl<'a> Signing<'a> {
     /// Signs with a key; `chain` begins with its certificate and leads towards an authority.
     pub fn new(key: &'a Key, chain: &'a [Certificate]) -> Self {
-        Self { key, chain, context: Context::new(key.hash.algorithm()) }
+        Self {
+            key,
+            chain,
+            context: Context::new(key.hash.algorithm()),
+        }
     }
 
     /// The signature of what was written, as DER, with the chain in it or not.
@@ -169,7 +199,11 @@ impl<'a> Signing<'a> {
     /// # Errors
     /// The key is not the certificate's, or cannot sign.
     pub fn finish(self, with_chain: bool) -> Result<Vec<u8>, Fault> {
-        let Self { key, chain, context } = self;
+        let Self {
+            key,
+            chain,
+            context,
+        } = self;
         let own = chain
             .first()
             .ok_or_else(|| Fault::File("there is no certificate to sign with".to_owned()))?;
@@ -181,14 +215,19 @@ impl<'a> Signing<'a> {
         let signature = key.sign(&signed)?;
         let public = own.parsed.tbs_certificate().subject_public_key_info();
         if !verify(public, (key.scheme(), key.hash), &signed, &signature)? {
-            let what =
-                format!("the private key is not that of the certificate `{}`", own.subject());
+            let what = format!(
+                "the private key is not that of the certificate `{}`",
+                own.subject()
+            );
             return Err(Fault::File(what));
         }
         let signer = SignerInfo {
             version: CmsVersion::V1,
             sid: own.identifier(),
-            digest_alg: AlgorithmIdentifierOwned { oid: key.hash.oid(), parameters: None },
+            digest_alg: AlgorithmIdentifierOwned {
+                oid: key.hash.oid(),
+                parameters: None,
+            },
             signed_attrs: Some(attributes),
             signature_algorithm: key.identifier().map_err(written)?,
             signature: OctetString::new(signature).map_err(written)?,
@@ -212,29 +251,47 @@ impl Write for Signing<'_> {
 /// What is signed: the content's type and its hash.
 fn attributes(content: &[u8]) -> Result<SetOfVec<Attribute>, der::Error> {
     let one = |oid, value: Any| -> Result<Attribute, der::Error> {
-        Ok(Attribute { oid, values: SetOfVec::try_from(vec![value])? })
+        Ok(Attribute {
+            oid,
+            values: SetOfVec::try_from(vec![value])?,
+        })
     };
     SetOfVec::try_from(vec![
         one(rfc5911::ID_CONTENT_TYPE, any(&rfc5911::ID_DATA)?)?,
-        one(rfc5911::ID_MESSAGE_DIGEST, any(&OctetString::new(content)?)?)?,
+        one(
+            rfc5911::ID_MESSAGE_DIGEST,
+            any(&OctetString::new(content)?)?,
+        )?,
     ])
 }
 
 fn wrapped(signer: SignerInfo, chain: &[Certificate]) -> Result<Vec<u8>, der::Error> {
-    let all: Vec<CertificateChoices> =
-        chain.iter().map(|one| CertificateChoices::Certificate(one.parsed.clone())).collect();
-    let certificates =
-        if all.is_empty() { None } else { Some(CertificateSet(SetOfVec::try_from(all)?)) };
+    let all: Vec<CertificateChoices> = chain
+        .iter()
+        .map(|one| CertificateChoices::Certificate(one.parsed.clone()))
+        .collect();
+    let certificates = if all.is_empty() {
+        None
+    } else {
+        Some(CertificateSet(SetOfVec::try_from(all)?))
+    };
     let data: ObjectIdentifier = rfc5911::ID_DATA;
     let signed = SignedData {
         version: CmsVersion::V1,
         digest_algorithms: SetOfVec::try_from(vec![signer.digest_alg.clone()])?,
-        encap_content_info: EncapsulatedContentInfo { econtent_type: data, econtent: None },
+        encap_content_info: EncapsulatedContentInfo {
+            econtent_type: data,
+            econtent: None,
+        },
         certificates,
         crls: None,
         signer_infos: SignerInfos(SetOfVec::try_from(vec![signer])?),
     };
-    ContentInfo { content_type: rfc5911::ID_SIGNED_DATA, content: any(&signed)? }.to_der()
+    ContentInfo {
+        content_type: rfc5911::ID_SIGNED_DATA,
+        content: any(&signed)?,
+    }
+    .to_der()
 }
 
 fn any(value: &impl Encode) -> Result<Any, der::Error> {

@@ -61,7 +61,11 @@ impl Signature {
             vec![bytes.to_vec()]
         };
         let Some(der) = found.pop().filter(|_| found.is_empty()) else {
-            let many = if found.is_empty() { "no PEM block `CMS`" } else { "several PEM blocks" };
+            let many = if found.is_empty() {
+                "no PEM block `CMS`"
+            } else {
+                "several PEM blocks"
+            };
             return Err(Fault::NotCms(many.to_owned()));
         };
         let signed = match signed_data(&der, EncodingRules::Der) {
@@ -102,7 +106,10 @@ impl Signature {
                 hashes.push((hash, Context::new(hash.algorithm())));
             }
         }
-        Ok(Verifier { signature: self, hashes })
+        Ok(Verifier {
+            signature: self,
+            hashes,
+        })
     }
 
     /// Verifies a signature of something that is in memory.
@@ -137,7 +144,9 @@ pub struct Verifier<'a> {
 
 impl Verifier<'_> {
     fn update(&mut self, bytes: &[u8]) {
-        self.hashes.iter_mut().for_each(|(_, context)| context.update(bytes));
+        self.hashes
+            .iter_mut()
+            .for_each(|(_, context)| context.update(bytes));
     }
 
     /// Who signed what was written; `beside` are certificates that do not lie in the signature.
@@ -146,10 +155,16 @@ impl Verifier<'_> {
     /// The content is not what was signed, a certificate is missing, or an algorithm is not taken.
     pub fn finish(self, beside: &[Certificate]) -> Result<Vec<Signer>, Fault> {
         let Self { signature, hashes } = self;
-        let digests: Vec<(Hash, Digest)> =
-            hashes.into_iter().map(|(hash, context)| (hash, context.finish())).collect();
-        let known: Vec<Certificate> =
-            signature.certificates.iter().chain(beside).cloned().collect();
+        let digests: Vec<(Hash, Digest)> = hashes
+            .into_iter()
+            .map(|(hash, context)| (hash, context.finish()))
+            .collect();
+        let known: Vec<Certificate> = signature
+            .certificates
+            .iter()
+            .chain(beside)
+            .cloned()
+            .collect();
         let one = |signer: &SignerInfo| {
             let hash = Hash::of(signer.digest_alg.oid)?;
             let content = digests.iter().find(|(known, _)| *known == hash);
@@ -182,13 +197,24 @@ fn fits(
     let certificate = known.iter().find(|certificate| certificate.is(&signer.sid));
     let certificate = certificate.ok_or_else(|| Fault::NoCertificate(named(&signer.sid)))?;
     let signed = signed_digest(signer, content_type, (hash, content))?;
-    let key = certificate.parsed.tbs_certificate().subject_public_key_info();
+    let key = certificate
+        .parsed
+        .tbs_certificate()
+        .subject_public_key_info();
     if !algorithm::verify(key, (scheme, hash), &signed, signer.signature.as_bytes())? {
         return Err(Fault::Signature(certificate.subject()));
     }
-    let others = known.iter().filter(|other| *other != certificate).cloned().collect();
+    let others = known
+        .iter()
+        .filter(|other| *other != certificate)
+        .cloned()
+        .collect();
     let algorithm = described(scheme, hash);
-    Ok(Signer { certificate: certificate.clone(), algorithm, others })
+    Ok(Signer {
+        certificate: certificate.clone(),
+        algorithm,
+        others,
+    })
 }
 
 /// What the key signed: the content, or attributes that name its hash (RFC 5652 5.4).
@@ -199,7 +225,9 @@ fn signed_digest(
 ) -> Result<Digest, Fault> {
     let Some(attributes) = &signer.signed_attrs else {
         if content_type != rfc5911::ID_DATA {
-            return Err(Fault::Attributes("there are none, and the content is not plain data"));
+            return Err(Fault::Attributes(
+                "there are none, and the content is not plain data",
+            ));
         }
         return Ok(*content);
     };
@@ -210,7 +238,9 @@ fn signed_digest(
     };
     let stated = one(rfc5911::ID_CONTENT_TYPE).and_then(|value| value.decode_as().ok());
     if stated != Some(content_type) {
-        return Err(Fault::Attributes("the type of the content is absent, or another one"));
+        return Err(Fault::Attributes(
+            "the type of the content is absent, or another one",
+        ));
     }
     let stated = one(rfc5911::ID_MESSAGE_DIGEST);
     let stated: Option<OctetString> = stated.and_then(|value| value.decode_as().ok());
@@ -236,8 +266,12 @@ fn named(signer: &SignerIdentifier) -> String {
             format!("{} of {}", one.serial_number, one.issuer)
         }
         SignerIdentifier::SubjectKeyIdentifier(key) => {
-            let bytes: Vec<String> =
-                key.0.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+            let bytes: Vec<String> = key
+                .0
+                .as_bytes()
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
             bytes.concat()
         }
     }

@@ -44,11 +44,19 @@ impl Trust {
             return Err(Fault::File("the file holds no revocation list".to_owned()));
         }
         let list = |der: &Vec<u8>| {
-            OwnedCertRevocationList::from_der(der).map(CertRevocationList::from).map_err(|error| {
-                Fault::File(format!("a revocation list cannot be read: {}", reason(&error)))
-            })
+            OwnedCertRevocationList::from_der(der)
+                .map(CertRevocationList::from)
+                .map_err(|error| {
+                    Fault::File(format!(
+                        "a revocation list cannot be read: {}",
+                        reason(&error)
+                    ))
+                })
         };
-        Ok(Self { trusted, revoked: lists.iter().map(list).collect::<Result<_, _>>()? })
+        Ok(Self {
+            trusted,
+            revoked: lists.iter().map(list).collect::<Result<_, _>>()?,
+        })
     }
 
     /// Whether a signer is trusted at the time `at`, in seconds since 1970.
@@ -57,11 +65,16 @@ impl Trust {
     /// Why not.
     pub fn check(&self, signer: &Signer, at: u64) -> Result<(), Fault> {
         let own = &signer.certificate;
-        let untrusted = |why: String| Fault::Untrusted { subject: own.subject(), why };
+        let untrusted = |why: String| Fault::Untrusted {
+            subject: own.subject(),
+            why,
+        };
         let usage = own.key_usage();
         let usage = usage.map_err(|_| untrusted("its key usage cannot be read".to_owned()))?;
         if usage.is_some_and(|usage| !usage.digital_signature() && !usage.non_repudiation()) {
-            return Err(untrusted("its key is not for signatures (keyUsage)".to_owned()));
+            return Err(untrusted(
+                "its key is not for signatures (keyUsage)".to_owned(),
+            ));
         }
         if let Some(why) = own.out_of_time(at) {
             return Err(untrusted(why));
@@ -75,12 +88,21 @@ impl Trust {
     /// Builds a chain to one of the authorities.
     fn chain(&self, signer: &Signer, at: u64) -> Result<(), String> {
         let fit = |trusted: &&Certificate| unfit(trusted, at).is_none();
-        let roots: Vec<CertificateDer<'_>> =
-            self.trusted.iter().filter(fit).map(|one| CertificateDer::from(one.der())).collect();
-        let anchors: Vec<TrustAnchor<'_>> =
-            roots.iter().filter_map(|root| webpki::anchor_from_trusted_cert(root).ok()).collect();
-        let between: Vec<CertificateDer<'_>> =
-            signer.others.iter().map(|one| CertificateDer::from(one.der())).collect();
+        let roots: Vec<CertificateDer<'_>> = self
+            .trusted
+            .iter()
+            .filter(fit)
+            .map(|one| CertificateDer::from(one.der()))
+            .collect();
+        let anchors: Vec<TrustAnchor<'_>> = roots
+            .iter()
+            .filter_map(|root| webpki::anchor_from_trusted_cert(root).ok())
+            .collect();
+        let between: Vec<CertificateDer<'_>> = signer
+            .others
+            .iter()
+            .map(|one| CertificateDer::from(one.der()))
+            .collect();
         let own = CertificateDer::from(signer.certificate.der());
         let own = EndEntityCert::try_from(&own).map_err(|error| reason(&error))?;
         let lists: Vec<&CertRevocationList<'_>> = self.revoked.iter().collect();
@@ -116,9 +138,15 @@ impl Trust {
             webpki::anchor_from_trusted_cert(&der).is_ok_and(|anchor| anchor == *path.anchor())
         };
         let mut roots = self.trusted.iter().filter(is_root);
-        let far =
-            |root: &Certificate| root.path_length().is_some_and(|most| between > usize::from(most));
-        if roots.any(far) { Err(Error::PathLenConstraintViolated) } else { Ok(()) }
+        let far = |root: &Certificate| {
+            root.path_length()
+                .is_some_and(|most| between > usize::from(most))
+        };
+        if roots.any(far) {
+            Err(Error::PathLenConstraintViolated)
+        } else {
+            Ok(())
+        }
     }
 
     /// Why no authority was found.
@@ -175,7 +203,11 @@ impl ExtendedKeyUsageValidator for Purpose {
             }
             restricted = true;
         }
-        if restricted { Err(Error::EmptyEkuExtension) } else { Ok(()) }
+        if restricted {
+            Err(Error::EmptyEkuExtension)
+        } else {
+            Ok(())
+        }
     }
 }
 

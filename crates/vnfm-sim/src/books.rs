@@ -60,19 +60,28 @@ pub struct Outcome {
 
 impl From<u16> for Outcome {
     fn from(status: u16) -> Self {
-        Self { status: i64::from(status), detail: String::new() }
+        Self {
+            status: i64::from(status),
+            detail: String::new(),
+        }
     }
 }
 
 impl From<i64> for Outcome {
     fn from(status: i64) -> Self {
-        Self { status, detail: String::new() }
+        Self {
+            status,
+            detail: String::new(),
+        }
     }
 }
 
 impl<S: Into<String>> From<(i64, S)> for Outcome {
     fn from((status, detail): (i64, S)) -> Self {
-        Self { status, detail: detail.into() }
+        Self {
+            status,
+            detail: detail.into(),
+        }
     }
 }
 
@@ -121,7 +130,16 @@ impl Books {
         let (since, at) = (since.unwrap_or(at).to_string(), at.to_string());
         let (neighbour, call, subject) =
             (neighbour.to_owned(), call.to_owned(), subject.to_owned());
-        pages.calls.push(Call { n, since, at, neighbour, call, subject, status, detail });
+        pages.calls.push(Call {
+            n,
+            since,
+            at,
+            neighbour,
+            call,
+            subject,
+            status,
+            detail,
+        });
     }
 
     /// Writes down that the world was asked what it does not model, or that a rule of the real one was broken.
@@ -133,12 +151,16 @@ impl Books {
 
     /// Enters a thing; an earlier one of the same kind and id is replaced.
     pub fn enter(&self, entry: Entry) {
-        self.pages().entries.insert((entry.kind.clone(), entry.id.clone()), entry);
+        self.pages()
+            .entries
+            .insert((entry.kind.clone(), entry.id.clone()), entry);
     }
 
     /// Strikes a thing out; nothing happens if it is not there.
     pub fn strike(&self, kind: &str, id: &str) {
-        self.pages().entries.remove(&(kind.to_owned(), id.to_owned()));
+        self.pages()
+            .entries
+            .remove(&(kind.to_owned(), id.to_owned()));
     }
 
     /// Puts up a shelf, which is asked whenever somebody looks at the stock.
@@ -150,15 +172,26 @@ impl Books {
     pub fn stock(&self) -> Vec<Entry> {
         let (mut all, shelves) = {
             let pages = self.pages();
-            (pages.entries.values().cloned().collect::<Vec<_>>(), pages.shelves.clone())
+            (
+                pages.entries.values().cloned().collect::<Vec<_>>(),
+                pages.shelves.clone(),
+            )
         };
-        all.extend(shelves.iter().filter_map(Weak::upgrade).flat_map(|shelf| shelf.entries()));
+        all.extend(
+            shelves
+                .iter()
+                .filter_map(Weak::upgrade)
+                .flat_map(|shelf| shelf.entries()),
+        );
         all
     }
 
     /// Everything that exists and was not there from the beginning.
     pub fn left_behind(&self) -> Vec<Entry> {
-        self.stock().into_iter().filter(|entry| !entry.seeded).collect()
+        self.stock()
+            .into_iter()
+            .filter(|entry| !entry.seeded)
+            .collect()
     }
 
     /// Every call so far, in order.
@@ -173,7 +206,12 @@ impl Books {
 
     /// The calls of one name, in order.
     pub fn calls_of(&self, call: &str) -> Vec<Call> {
-        self.pages().calls.iter().filter(|c| c.call == call).cloned().collect()
+        self.pages()
+            .calls
+            .iter()
+            .filter(|c| c.call == call)
+            .cloned()
+            .collect()
     }
 
     /// What the world was asked and does not know, and which rules were broken.
@@ -196,12 +234,21 @@ mod tests {
 
     impl Shelf for Fixed {
         fn entries(&self) -> Vec<Entry> {
-            vec![entry("network", "provider", true), entry("stack", "vnf-1", false)]
+            vec![
+                entry("network", "provider", true),
+                entry("stack", "vnf-1", false),
+            ]
         }
     }
 
     fn entry(kind: &str, name: &str, seeded: bool) -> Entry {
-        Entry { kind: kind.into(), id: name.into(), name: name.into(), seeded, detail: json!(null) }
+        Entry {
+            kind: kind.into(),
+            id: name.into(),
+            name: name.into(),
+            seeded,
+            detail: json!(null),
+        }
     }
 
     #[test]
@@ -223,11 +270,24 @@ mod tests {
         books.record("ssh", "ssh.run", "uname -a", (1, "no such host"));
         books.record("heat", "heat.stack_create", "vnf-1", 201_u16);
         assert_eq!(
-            books.calls().iter().map(|c| (c.n, c.status)).collect::<Vec<_>>(),
+            books
+                .calls()
+                .iter()
+                .map(|c| (c.n, c.status))
+                .collect::<Vec<_>>(),
             [(1, 1), (2, 201)]
         );
         assert_eq!(books.calls_of("heat.stack_create").len(), 1);
-        let numbers = |after| books.calls_after(after).iter().map(|c| c.n).collect::<Vec<_>>();
-        assert_eq!((numbers(0), numbers(1), numbers(9)), (vec![1, 2], vec![2], vec![]));
+        let numbers = |after| {
+            books
+                .calls_after(after)
+                .iter()
+                .map(|c| c.n)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (numbers(0), numbers(1), numbers(9)),
+            (vec![1, 2], vec![2], vec![])
+        );
     }
 }

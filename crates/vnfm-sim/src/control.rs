@@ -49,7 +49,10 @@ enum Action {
     /// Changes a user's password, which ends the user's tokens.
     SetPassword { user: String, password: String },
     /// Lets servers that boot from now on be entered by this login alone: by a password, by a key, or by either.
-    SetLogin { password: Option<String>, authorized_key: Option<String> },
+    SetLogin {
+        password: Option<String>,
+        authorized_key: Option<String>,
+    },
     /// Ends every token.
     RevokeTokens,
     /// Sets a quota: `instances`, `network`, `port`.
@@ -57,21 +60,36 @@ enum Action {
     /// Deletes an object of a cluster, by its API path.
     DeleteObject { cluster: String, path: String },
     /// Changes an object of a cluster, by its API path, with a merge patch.
-    EditObject { cluster: String, path: String, patch: Value },
+    EditObject {
+        cluster: String,
+        path: String,
+        patch: Value,
+    },
     /// Applies manifests to a cluster, as `kubectl` would.
     Apply { cluster: String, manifests: String },
     /// Images that could not be pulled or that crashed work from now on.
     MendImages { cluster: String },
     /// Takes the machine of a cluster's node away (`cut`), or gives it back.
-    CutNode { cluster: String, node: String, cut: bool },
+    CutNode {
+        cluster: String,
+        node: String,
+        cut: bool,
+    },
     /// Lets the NFVO decide like this from now on.
     SetNfvo { policy: Policy },
     /// Ends every token that the NFVO gave.
     RevokeNfvoTokens,
     /// Offers a package at the NFVO, an archive on this machine, and tells of it.
-    OfferPackage { vnf_pkg_id: String, vnfd_id: String, path: PathBuf },
+    OfferPackage {
+        vnf_pkg_id: String,
+        vnfd_id: String,
+        path: PathBuf,
+    },
     /// Enables or disables one of its packages, and tells of it.
-    SetPackage { vnf_pkg_id: String, operational_state: String },
+    SetPackage {
+        vnf_pkg_id: String,
+        operational_state: String,
+    },
     /// Takes one of its packages away, and tells of it.
     WithdrawPackage { vnf_pkg_id: String },
     /// Lets the NFVO forget who has subscribed.
@@ -100,7 +118,11 @@ pub(crate) fn serve(listener: TcpListener, world: &World) -> Listening {
         hosts: world.hosts().clone(),
         nfvo: world.nfvo().clone(),
     };
-    let desk = Desk { neighbour: Arc::new(control), books: Books::new(), faults: Faults::new() };
+    let desk = Desk {
+        neighbour: Arc::new(control),
+        books: Books::new(),
+        faults: Faults::new(),
+    };
     crate::http::serve(listener, None, desk)
 }
 
@@ -122,7 +144,9 @@ impl Neighbour for Control {
                 json!({ "stock": self.books.stock(), "calls": self.books.calls(), "violations": self.books.violations() })
             }
             (&Method::GET, ["calls"]) => {
-                let after = request.param("after").and_then(|number| number.parse().ok());
+                let after = request
+                    .param("after")
+                    .and_then(|number| number.parse().ok());
                 json!(self.books.calls_after(after.unwrap_or(0)))
             }
             (&Method::GET, ["left-behind"]) => json!(self.books.left_behind()),
@@ -153,7 +177,9 @@ impl Neighbour for Control {
                 }));
             }
         };
-        Some(Route::new("control.read", "", move || Ok(Reply::json(200, &answer))))
+        Some(Route::new("control.read", "", move || {
+            Ok(Reply::json(200, &answer))
+        }))
     }
 }
 
@@ -179,7 +205,10 @@ impl Control {
             Action::DeleteStack { stack } => self.cloud.delete_stack(&stack),
             Action::PowerOff { server } => self.cloud.power_off(&server),
             Action::SetPassword { user, password } => self.cloud.set_password(&user, &password),
-            Action::SetLogin { password, authorized_key } => {
+            Action::SetLogin {
+                password,
+                authorized_key,
+            } => {
                 self.cloud.set_login(password, authorized_key);
                 true
             }
@@ -203,26 +232,35 @@ impl Control {
                 self.cloud.set_quota(&quota, value);
                 true
             }
-            Action::DeleteObject { cluster, path } => {
-                self.clusters.get(&cluster).is_some_and(|cluster| cluster.delete(&path))
-            }
-            Action::EditObject { cluster, path, patch } => {
-                self.clusters.get(&cluster).is_some_and(|cluster| cluster.merge(&path, &patch))
-            }
+            Action::DeleteObject { cluster, path } => self
+                .clusters
+                .get(&cluster)
+                .is_some_and(|cluster| cluster.delete(&path)),
+            Action::EditObject {
+                cluster,
+                path,
+                patch,
+            } => self
+                .clusters
+                .get(&cluster)
+                .is_some_and(|cluster| cluster.merge(&path, &patch)),
             Action::Apply { cluster, manifests } => {
                 let Some(cluster) = self.clusters.get(&cluster) else {
                     return Err(refuse(404, "there is no such cluster"));
                 };
-                cluster.apply(&manifests).map_err(|why| refuse(400, &format!("{why:#}")))?;
+                cluster
+                    .apply(&manifests)
+                    .map_err(|why| refuse(400, &format!("{why:#}")))?;
                 true
             }
             Action::MendImages { cluster } => self.clusters.get(&cluster).is_some_and(|cluster| {
                 cluster.mend_images();
                 true
             }),
-            Action::CutNode { cluster, node, cut } => {
-                self.clusters.get(&cluster).is_some_and(|cluster| cluster.cut_node(&node, cut))
-            }
+            Action::CutNode { cluster, node, cut } => self
+                .clusters
+                .get(&cluster)
+                .is_some_and(|cluster| cluster.cut_node(&node, cut)),
         };
         if done {
             Ok(Reply::json(200, &Value::Bool(true)))
@@ -234,15 +272,20 @@ impl Control {
     /// What is done to the NFVO's packages; false for anything else, and where there is none of that name.
     fn act_on_packages(&self, action: Action) -> Result<bool, Reply> {
         Ok(match action {
-            Action::OfferPackage { vnf_pkg_id, vnfd_id, path } => {
+            Action::OfferPackage {
+                vnf_pkg_id,
+                vnfd_id,
+                path,
+            } => {
                 let content = std::fs::read(&path)
                     .map_err(|why| refuse(400, &format!("`{}`: {why}", path.display())))?;
                 self.nfvo.offer(&vnf_pkg_id, &vnfd_id, content);
                 true
             }
-            Action::SetPackage { vnf_pkg_id, operational_state } => {
-                self.nfvo.set_package(&vnf_pkg_id, &operational_state)
-            }
+            Action::SetPackage {
+                vnf_pkg_id,
+                operational_state,
+            } => self.nfvo.set_package(&vnf_pkg_id, &operational_state),
             Action::WithdrawPackage { vnf_pkg_id } => self.nfvo.withdraw(&vnf_pkg_id),
             Action::ForgetSubscriptions => {
                 self.nfvo.forget_subscriptions();

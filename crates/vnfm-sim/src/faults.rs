@@ -112,7 +112,13 @@ fn once() -> u32 {
 impl Rule {
     /// The first call of this name goes wrong like this.
     pub fn new(call: impl Into<String>, fault: Fault) -> Self {
-        Self { call: call.into(), subject: None, nth: 1, times: 1, fault }
+        Self {
+            call: call.into(),
+            subject: None,
+            nth: 1,
+            times: 1,
+            fault,
+        }
     }
 
     /// Only calls whose subject contains this.
@@ -134,7 +140,11 @@ impl Rule {
             Some(start) => call.starts_with(start),
             None => call == self.call,
         };
-        named && self.subject.as_ref().is_none_or(|part| subject.contains(part.as_str()))
+        named
+            && self
+                .subject
+                .as_ref()
+                .is_none_or(|part| subject.contains(part.as_str()))
     }
 
     fn strikes(&self, count: u32) -> bool {
@@ -206,9 +216,14 @@ mod tests {
     #[test]
     fn the_nth_call_is_struck_and_only_as_often_as_said() {
         let faults = Faults::new();
-        faults.arm(Rule::new("heat.*", Fault::Status { status: 503 }).on("vnf-1").nth(2, 2));
-        let seen: Vec<_> =
-            (0..4).map(|_| faults.take("heat.stack_show", "vnf-1/id").is_some()).collect();
+        faults.arm(
+            Rule::new("heat.*", Fault::Status { status: 503 })
+                .on("vnf-1")
+                .nth(2, 2),
+        );
+        let seen: Vec<_> = (0..4)
+            .map(|_| faults.take("heat.stack_show", "vnf-1/id").is_some())
+            .collect();
         assert_eq!(seen, [false, true, true, false]);
         assert_eq!(faults.take("heat.stack_show", "vnf-2"), None);
         assert_eq!(faults.take("nova.server_show", "vnf-1"), None);
@@ -224,19 +239,49 @@ mod tests {
             (r#"{"delayMs":20}"#, Fault::Delay { delay_ms: 20 }),
             (r#"{"drop":"after"}"#, Fault::Drop { drop: When::After }),
             (r#"{"cutAfter":9}"#, Fault::CutAfter { cut_after: 9 }),
-            (r#"{"errorAfterEffect":500}"#, Fault::ErrorAfterEffect { error_after_effect: 500 }),
-            (r#"{"exit":1,"stderr":"no"}"#, Fault::Exit { exit: 1, stderr: "no".into() }),
-            (r#"{"flood":9,"exit":1}"#, Fault::Flood { flood: 9, exit: 1 }),
-            (r#"{"hostile":"endless"}"#, Fault::Hostile { hostile: Hostility::Endless }),
+            (
+                r#"{"errorAfterEffect":500}"#,
+                Fault::ErrorAfterEffect {
+                    error_after_effect: 500,
+                },
+            ),
+            (
+                r#"{"exit":1,"stderr":"no"}"#,
+                Fault::Exit {
+                    exit: 1,
+                    stderr: "no".into(),
+                },
+            ),
+            (
+                r#"{"flood":9,"exit":1}"#,
+                Fault::Flood { flood: 9, exit: 1 },
+            ),
+            (
+                r#"{"hostile":"endless"}"#,
+                Fault::Hostile {
+                    hostile: Hostility::Endless,
+                },
+            ),
             (
                 r#"{"hostile":{"redirect":"http://x/"}}"#,
-                Fault::Hostile { hostile: Hostility::Redirect("http://x/".into()) },
+                Fault::Hostile {
+                    hostile: Hostility::Redirect("http://x/".into()),
+                },
             ),
             (r#"{"hang":true}"#, Fault::Hang { hang: true }),
-            (r#"{"hangAfterEffect":true}"#, Fault::HangAfterEffect { hang_after_effect: true }),
+            (
+                r#"{"hangAfterEffect":true}"#,
+                Fault::HangAfterEffect {
+                    hang_after_effect: true,
+                },
+            ),
         ];
         for (text, fault) in faults {
-            assert_eq!(serde_json::from_str::<Fault>(text).unwrap(), fault, "{text}");
+            assert_eq!(
+                serde_json::from_str::<Fault>(text).unwrap(),
+                fault,
+                "{text}"
+            );
         }
         let rule: Rule = serde_json::from_str(r#"{"call":"ssh.run","fault":{"exit":1}}"#).unwrap();
         assert_eq!((rule.nth, rule.times, rule.subject), (1, 1, None));

@@ -74,11 +74,16 @@ impl Hostility {
         let body = std::mem::take(&mut reply.body);
         // A watch has no end: what is sent in its place needs none of it.
         let has_end = hyper::body::Body::size_hint(&body).exact().is_some();
-        let whole =
-            if has_end { axum::body::to_bytes(body, usize::MAX).await } else { Ok(Bytes::new()) };
+        let whole = if has_end {
+            axum::body::to_bytes(body, usize::MAX).await
+        } else {
+            Ok(Bytes::new())
+        };
         let whole = whole.unwrap_or_default();
         let value: Value = serde_json::from_slice(&whole).unwrap_or(Value::Null);
-        reply.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-length"));
+        reply
+            .headers
+            .retain(|(name, _)| !name.eq_ignore_ascii_case("content-length"));
         let filler = Bytes::from(vec![b'a'; PIECE]);
         let endless = |first: &'static str, piece: Bytes| {
             let first = stream::once(async move { Bytes::from_static(first.as_bytes()) });
@@ -157,7 +162,9 @@ fn replaced(value: Value, put: &dyn Fn(Value) -> Value) -> Value {
     match value {
         Value::Array(all) => all.into_iter().map(|one| replaced(one, put)).collect(),
         Value::Object(all) => {
-            let members = all.into_iter().map(|(name, one)| (name, replaced(one, put)));
+            let members = all
+                .into_iter()
+                .map(|(name, one)| (name, replaced(one, put)));
             Value::Object(members.collect::<Map<_, _>>())
         }
         leaf => put(leaf),
@@ -168,7 +175,11 @@ fn shape(value: Value) -> Value {
     match value {
         Value::Array(all) => json!({ "list": all }),
         Value::Object(all) => {
-            json!([Value::Object(all.into_iter().map(|(name, one)| (name, shape(one))).collect())])
+            json!([Value::Object(
+                all.into_iter()
+                    .map(|(name, one)| (name, shape(one)))
+                    .collect()
+            )])
         }
         leaf => json!([leaf]),
     }
@@ -185,8 +196,12 @@ fn other_type(leaf: Value) -> Value {
 
 /// An address that leads elsewhere with the path that it had; any other leaf stays.
 fn lead(leaf: Value, to: &str) -> Value {
-    let Some(text) = leaf.as_str() else { return leaf };
-    let Some((scheme, rest)) = text.split_once("://") else { return leaf };
+    let Some(text) = leaf.as_str() else {
+        return leaf;
+    };
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return leaf;
+    };
     if !matches!(scheme, "http" | "https") {
         return leaf;
     }
@@ -202,11 +217,17 @@ fn many(value: &Value) -> BoxStream<'static, Bytes> {
     let text = marked.to_string();
     let mark = json!([mark]).to_string();
     let (before, after) = text.split_once(&mark).unwrap_or(("", ""));
-    let (before, after) = (Bytes::from(format!("{before}[{entry}")), format!("]{after}"));
+    let (before, after) = (
+        Bytes::from(format!("{before}[{entry}")),
+        format!("]{after}"),
+    );
     let entry = Bytes::from(format!(",{entry}").repeat(1000));
     let entries = stream::iter(std::iter::repeat_n(entry, MILLION / 1000));
     let after = stream::once(async move { Bytes::from(after) });
-    stream::once(async move { before }).chain(entries).chain(after).boxed()
+    stream::once(async move { before })
+        .chain(entries)
+        .chain(after)
+        .boxed()
 }
 
 /// Puts a mark in the place of the first list; an entry of it.
@@ -227,12 +248,15 @@ mod tests {
     use super::*;
 
     async fn text(hostility: Hostility, answer: &Value, most: usize) -> (Reply, Vec<u8>) {
-        let mut reply =
-            hostility.twist(Reply::json(200, answer), std::future::pending::<()>()).await;
+        let mut reply = hostility
+            .twist(Reply::json(200, answer), std::future::pending::<()>())
+            .await;
         let mut pieces = std::mem::take(&mut reply.body).into_data_stream();
         let mut bytes = Vec::new();
         while bytes.len() < most {
-            let Some(piece) = pieces.next().await else { break };
+            let Some(piece) = pieces.next().await else {
+                break;
+            };
             bytes.extend_from_slice(&piece.unwrap());
         }
         (reply, bytes)
@@ -245,17 +269,28 @@ mod tests {
         let (_, bytes) = text(Hostility::Endless, &answer, 1 << 20).await;
         assert!(bytes.len() >= 1 << 20);
         let (_, bytes) = text(Hostility::Million, &answer, usize::MAX).await;
-        assert_eq!(json(bytes)["servers"].as_array().unwrap().len(), MILLION + 1);
+        assert_eq!(
+            json(bytes)["servers"].as_array().unwrap().len(),
+            MILLION + 1
+        );
         let (reply, bytes) = text(Hostility::Huge, &answer, usize::MAX).await;
-        assert!(reply.headers.contains(&("content-length", bytes.len().to_string())));
+        assert!(
+            reply
+                .headers
+                .contains(&("content-length", bytes.len().to_string()))
+        );
         let (_, bytes) = text(Hostility::Types, &answer, usize::MAX).await;
         assert_eq!(json(bytes)["servers"][0], json!({"name": 17, "n": "1"}));
         let (_, bytes) = text(Hostility::Shape, &answer, usize::MAX).await;
         assert!(json(bytes)[0]["servers"].is_object());
         let (_, bytes) = text(Hostility::NotUtf8, &answer, usize::MAX).await;
         assert!(std::str::from_utf8(&bytes).is_err());
-        let (_, bytes) =
-            text(Hostility::Elsewhere("http://127.9.9.9:1".into()), &answer, usize::MAX).await;
+        let (_, bytes) = text(
+            Hostility::Elsewhere("http://127.9.9.9:1".into()),
+            &answer,
+            usize::MAX,
+        )
+        .await;
         assert_eq!(json(bytes)["url"], "http://127.9.9.9:1/v3/x");
         let (_, bytes) = text(Hostility::Texts("$(id)".into()), &answer, usize::MAX).await;
         assert_eq!(json(bytes)["servers"][0], json!({"name": "$(id)", "n": 1}));

@@ -40,19 +40,32 @@ pub(crate) struct Request {
 impl Request {
     /// The path's segments, decoded.
     pub(crate) fn segments(&self) -> Vec<String> {
-        let decode =
-            |s: &str| percent_encoding::percent_decode_str(s).decode_utf8_lossy().into_owned();
-        self.path.split('/').filter(|s| !s.is_empty()).map(decode).collect()
+        let decode = |s: &str| {
+            percent_encoding::percent_decode_str(s)
+                .decode_utf8_lossy()
+                .into_owned()
+        };
+        self.path
+            .split('/')
+            .filter(|s| !s.is_empty())
+            .map(decode)
+            .collect()
     }
 
     /// The value of a query parameter.
     pub(crate) fn param(&self, name: &str) -> Option<&str> {
-        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.query
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// The value of a header, empty if there is none.
     pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+        self.headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
     }
 
     /// The body as JSON, or null.
@@ -73,12 +86,22 @@ impl Reply {
     /// JSON with a status.
     pub(crate) fn json(status: u16, body: &Value) -> Self {
         let headers = vec![("content-type", "application/json".to_owned())];
-        Self { status, headers, body: Body::from(body.to_string()), detail: String::new() }
+        Self {
+            status,
+            headers,
+            body: Body::from(body.to_string()),
+            detail: String::new(),
+        }
     }
 
     /// A status alone.
     pub(crate) fn empty(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: Body::empty(), detail: String::new() }
+        Self {
+            status,
+            headers: Vec::new(),
+            body: Body::empty(),
+            detail: String::new(),
+        }
     }
 
     /// With one more header.
@@ -96,7 +119,9 @@ impl Reply {
     /// The same, whose body breaks off after so many bytes; it says that there are more.
     async fn cut_after(mut self, bytes: usize) -> Self {
         let body = std::mem::take(&mut self.body);
-        let whole = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+        let whole = axum::body::to_bytes(body, usize::MAX)
+            .await
+            .unwrap_or_default();
         let first = whole.slice(..bytes.min(whole.len()));
         let pieces = [Ok(first), Err(Cut)];
         let broken = futures::stream::iter(pieces).then(|piece| async {
@@ -134,7 +159,11 @@ impl<'a> Route<'a> {
         subject: impl Into<String>,
         run: impl FnOnce() -> Result<Reply, Reply> + Send + 'a,
     ) -> Self {
-        Self { call: call.into(), subject: subject.into(), run: Box::new(run) }
+        Self {
+            call: call.into(),
+            subject: subject.into(),
+            run: Box::new(run),
+        }
     }
 }
 
@@ -212,9 +241,17 @@ async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, desk: Desk) {
     });
     let protocol = http1::Builder::new();
     let ended = match tls {
-        None => protocol.serve_connection(TokioIo::new(stream), service).await,
+        None => {
+            protocol
+                .serve_connection(TokioIo::new(stream), service)
+                .await
+        }
         Some(tls) => match tls.accept(stream).await {
-            Ok(stream) => protocol.serve_connection(TokioIo::new(stream), service).await,
+            Ok(stream) => {
+                protocol
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await
+            }
             Err(error) => return tracing::debug!(%error, "no TLS"),
         },
     };
@@ -225,12 +262,20 @@ async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, desk: Desk) {
 
 async fn answer(desk: &Desk, request: hyper::Request<Incoming>) -> Result<Response<Body>, Cut> {
     let (parts, body) = request.into_parts();
-    let body = axum::body::to_bytes(Body::new(body), LARGEST_BODY).await.map_err(|_| Cut)?;
+    let body = axum::body::to_bytes(Body::new(body), LARGEST_BODY)
+        .await
+        .map_err(|_| Cut)?;
     let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes())
         .into_owned()
         .collect();
     let path = parts.uri.path().to_owned();
-    let request = Request { method: parts.method, path, query, headers: parts.headers, body };
+    let request = Request {
+        method: parts.method,
+        path,
+        query,
+        headers: parts.headers,
+        body,
+    };
     play(desk, &request).await.map(Reply::into_response)
 }
 
@@ -241,18 +286,24 @@ async fn play(desk: &Desk, request: &Request) -> Result<Reply, Cut> {
     };
     let run = move || run().unwrap_or_else(|refused| refused);
     let since = Some(jiff::Timestamp::now());
-    let note = |outcome: Outcome| desk.books.record_since(since, (name, &call, &subject), outcome);
+    let note = |outcome: Outcome| {
+        desk.books
+            .record_since(since, (name, &call, &subject), outcome)
+    };
     let served = |reply: Reply| {
-        note(Outcome { status: i64::from(reply.status), detail: reply.detail.clone() });
+        note(Outcome {
+            status: i64::from(reply.status),
+            detail: reply.detail.clone(),
+        });
         reply
     };
     match desk.faults.take(&call, &subject) {
         None | Some(Fault::Exit { .. } | Fault::Flood { .. } | Fault::Hang { hang: false }) => {
             Ok(served(run()))
         }
-        Some(Fault::Status { status }) => {
-            Ok(served(desk.neighbour.failure(status).remark("fault: status")))
-        }
+        Some(Fault::Status { status }) => Ok(served(
+            desk.neighbour.failure(status).remark("fault: status"),
+        )),
         Some(Fault::Delay { delay_ms }) => {
             pause(Duration::from_millis(delay_ms)).await;
             Ok(served(run()))
@@ -268,16 +319,25 @@ async fn play(desk: &Desk, request: &Request) -> Result<Reply, Cut> {
         }
         Some(Fault::CutAfter { cut_after }) => {
             let reply = run().cut_after(cut_after).await;
-            Ok(served(reply.remark(format!("fault: cut after {cut_after} bytes"))))
+            Ok(served(
+                reply.remark(format!("fault: cut after {cut_after} bytes")),
+            ))
         }
         Some(Fault::ErrorAfterEffect { error_after_effect }) => {
             let reply = run();
             let remark = format!("fault: error after the effect ({})", reply.status);
-            Ok(served(desk.neighbour.failure(error_after_effect).remark(remark)))
+            Ok(served(
+                desk.neighbour.failure(error_after_effect).remark(remark),
+            ))
         }
         Some(Fault::Hostile { hostile }) => {
             let remark = format!("fault: hostile answer ({hostile:?})");
-            Ok(served(hostile.twist(run(), desk.faults.forgotten()).await.remark(remark)))
+            Ok(served(
+                hostile
+                    .twist(run(), desk.faults.forgotten())
+                    .await
+                    .remark(remark),
+            ))
         }
         Some(Fault::Hang { hang: true }) => {
             note((0, "fault: never answered").into());
@@ -294,8 +354,19 @@ async fn play(desk: &Desk, request: &Request) -> Result<Reply, Cut> {
 
 fn refuse_unknown(desk: &Desk, request: &Request) -> Reply {
     let name = desk.neighbour.name();
-    let what = format!("{name}: `{} {}` is not modelled", request.method, request.path);
-    desk.books.record(name, "unknown", &format!("{} {}", request.method, request.path), 501_u16);
+    let what = format!(
+        "{name}: `{} {}` is not modelled",
+        request.method, request.path
+    );
+    desk.books.record(
+        name,
+        "unknown",
+        &format!("{} {}", request.method, request.path),
+        501_u16,
+    );
     desk.books.violation(what.clone());
-    Reply::json(501, &json!({ "code": 501, "title": "Not Implemented", "message": what }))
+    Reply::json(
+        501,
+        &json!({ "code": 501, "title": "Not Implemented", "message": what }),
+    )
 }

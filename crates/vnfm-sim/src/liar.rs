@@ -51,15 +51,27 @@ impl Liar {
     pub async fn start(host: &str, lie: Lie) -> std::io::Result<Self> {
         let listener = TcpListener::bind((host, 0)).await?;
         let address = listener.local_addr()?;
-        let (seen, sent) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<AtomicU64>::default());
+        let (seen, sent) = (
+            Arc::<Mutex<Vec<String>>>::default(),
+            Arc::<AtomicU64>::default(),
+        );
         let (asked, told) = (seen.clone(), sent.clone());
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 // It ends where the other side hangs up.
-                drop(tokio::spawn(answer(stream, lie.clone(), (asked.clone(), told.clone()))));
+                drop(tokio::spawn(answer(
+                    stream,
+                    lie.clone(),
+                    (asked.clone(), told.clone()),
+                )));
             }
         });
-        Ok(Self { address, seen, sent, task })
+        Ok(Self {
+            address,
+            seen,
+            sent,
+            task,
+        })
     }
 
     /// Where it is.
@@ -69,7 +81,10 @@ impl Liar {
 
     /// The first line and headers of each request that came.
     pub fn seen(&self) -> Vec<String> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// How many bytes of bodies it could send.
@@ -140,8 +155,12 @@ async fn answer(mut stream: TcpStream, lie: Lie, (seen, sent): Books) -> std::io
 /// The `Content-Length` of a request; 0 where it has none.
 fn length_of(head: &[u8]) -> usize {
     let head = String::from_utf8_lossy(head).to_ascii_lowercase();
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
-    length.and_then(|length| length.trim().parse().ok()).unwrap_or_default()
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length:"));
+    length
+        .and_then(|length| length.trim().parse().ok())
+        .unwrap_or_default()
 }
 
 async fn whole(

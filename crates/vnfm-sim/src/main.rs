@@ -43,8 +43,14 @@ async fn main() -> anyhow::Result<()> {
         .with_writer(std::io::stderr)
         .init();
     let arguments = Arguments::parse();
-    let temporary = if arguments.data.is_none() { Some(tempfile::tempdir()?) } else { None };
-    let data = arguments.data.or_else(|| temporary.as_ref().map(|folder| folder.path().to_owned()));
+    let temporary = if arguments.data.is_none() {
+        Some(tempfile::tempdir()?)
+    } else {
+        None
+    };
+    let data = arguments
+        .data
+        .or_else(|| temporary.as_ref().map(|folder| folder.path().to_owned()));
     let world = World::start(Options {
         cloud: CloudOptions {
             server_build: Duration::from_millis(arguments.server_build),

@@ -16,5 +16,7 @@ pub(crate) async fn pause(duration: Duration) {
 /// Now in UTC, to the second, as OpenStack and Kubernetes print it.
 pub(crate) fn now() -> String {
     let now = jiff::Timestamp::now();
-    jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
+    jiff::Timestamp::from_second(now.as_second())
+        .unwrap_or(now)
+        .to_string()
 }

@@ -99,10 +99,19 @@ impl World {
         let (books, faults) = (Books::new(), Faults::new());
         let clusters = Arc::new(Clusters::new(books.clone(), faults.clone()));
         clusters.set_pod_start(options.pod_start);
-        let hosts = Arc::new(Hosts::new(books.clone(), faults.clone(), clusters.clone(), ssh_port));
-        let cloud =
-            Cloud::open(hosts.clone(), books.clone(), faults.clone(), (block, options.cloud))
-                .await?;
+        let hosts = Arc::new(Hosts::new(
+            books.clone(),
+            faults.clone(),
+            clusters.clone(),
+            ssh_port,
+        ));
+        let cloud = Cloud::open(
+            hosts.clone(),
+            books.clone(),
+            faults.clone(),
+            (block, options.cloud),
+        )
+        .await?;
         let nfvo = Nfvo::open(books.clone(), faults.clone()).await?;
         let [a, b] = block;
         let mut world = Self {

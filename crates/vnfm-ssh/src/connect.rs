@@ -78,7 +78,10 @@ pub(crate) async fn connect(
 ) -> Result<Connection, PortError> {
     match timeout(CONNECT, connect_unbounded(target, jump, trust)).await {
         Ok(result) => result,
-        Err(_) => Err(errors::too_slow(&format!("log in to `{}`", target.address), CONNECT)),
+        Err(_) => Err(errors::too_slow(
+            &format!("log in to `{}`", target.address),
+            CONNECT,
+        )),
     }
 }
 
@@ -91,7 +94,10 @@ async fn connect_unbounded(
     let pinned = host_keys.known(target).await?;
     let trusted = pinned.as_deref().map(parse).unwrap_or_default();
     let shown = Arc::new(Mutex::new(None));
-    let checker = Checker { trusted: trusted.clone(), shown: shown.clone() };
+    let checker = Checker {
+        trusted: trusted.clone(),
+        shown: shown.clone(),
+    };
     let config = Arc::new(config(&trusted));
     let connected = match &jump {
         None => client::connect_stream(config, tcp(target, to).await?, checker).await,
@@ -126,10 +132,17 @@ async fn connect_unbounded(
 
 async fn tcp(target: &SshTarget, to: &Destinations) -> Result<TcpStream, PortError> {
     let unreachable = |error: std::io::Error| {
-        let code = if is_forbidden(&error) { &ADDRESS } else { &UNREACHABLE };
+        let code = if is_forbidden(&error) {
+            &ADDRESS
+        } else {
+            &UNREACHABLE
+        };
         login(code, target, error.to_string())
     };
-    let stream = to.connect(&target.address, target.port).await.map_err(unreachable)?;
+    let stream = to
+        .connect(&target.address, target.port)
+        .await
+        .map_err(unreachable)?;
     stream.set_nodelay(true).map_err(unreachable)?;
     Ok(stream)
 }
@@ -170,14 +183,18 @@ impl client::Handler for Checker {
         &mut self,
         shown: &PublicKeyOrCertificate,
     ) -> Result<bool, russh::Error> {
-        let PublicKeyOrCertificate::PublicKey { key, .. } = shown else { return Ok(false) };
+        let PublicKeyOrCertificate::PublicKey { key, .. } = shown else {
+            return Ok(false);
+        };
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(key.clone());
         Ok(self.trusted.is_empty() || trusts(&self.trusted, key))
     }
 }
 
 fn trusts(trusted: &[PublicKey], key: &PublicKey) -> bool {
-    trusted.iter().any(|known| known.key_data() == key.key_data())
+    trusted
+        .iter()
+        .any(|known| known.key_data() == key.key_data())
 }
 
 fn changed(target: &SshTarget, trusted: &[PublicKey], shown: &PublicKey) -> PortError {
@@ -198,8 +215,13 @@ async fn log_in(handle: &mut Handle<Checker>, target: &SshTarget) -> Result<(), 
     let mut tried = Vec::new();
     if let Some(pem) = &target.private_key {
         tried.push("publickey");
-        let key = decode_secret_key(pem.reveal(), None)
-            .map_err(|e| login(&BAD_KEY, target, format!("the private key cannot be read: {e}")))?;
+        let key = decode_secret_key(pem.reveal(), None).map_err(|e| {
+            login(
+                &BAD_KEY,
+                target,
+                format!("the private key cannot be read: {e}"),
+            )
+        })?;
         let hash = if key.algorithm().is_rsa() {
             let told = handle.best_supported_rsa_hash().await.map_err(broke)?;
             told.unwrap_or(Some(HashAlg::Sha512))
@@ -207,17 +229,30 @@ async fn log_in(handle: &mut Handle<Checker>, target: &SshTarget) -> Result<(), 
             None
         };
         let key = PrivateKeyWithHashAlg::new(Arc::new(key), hash);
-        if succeeded(&handle.authenticate_publickey(user, key).await.map_err(broke)?) {
+        if succeeded(
+            &handle
+                .authenticate_publickey(user, key)
+                .await
+                .map_err(broke)?,
+        ) {
             return Ok(());
         }
     }
     if let Some(password) = &target.password {
         tried.extend(["password", "keyboard-interactive"]);
         let password = password.reveal();
-        if succeeded(&handle.authenticate_password(user, password).await.map_err(broke)?) {
+        if succeeded(
+            &handle
+                .authenticate_password(user, password)
+                .await
+                .map_err(broke)?,
+        ) {
             return Ok(());
         }
-        if answer_questions(handle, user, password).await.map_err(broke)? {
+        if answer_questions(handle, user, password)
+            .await
+            .map_err(broke)?
+        {
             return Ok(());
         }
     }
@@ -239,7 +274,9 @@ async fn answer_questions(
     user: &str,
     password: &str,
 ) -> Result<bool, russh::Error> {
-    let mut state = handle.authenticate_keyboard_interactive_start(user, None).await?;
+    let mut state = handle
+        .authenticate_keyboard_interactive_start(user, None)
+        .await?;
     for _ in 0..ROUNDS {
         let prompts = match state {
             KeyboardInteractiveAuthResponse::Success => return Ok(true),
@@ -248,9 +285,17 @@ async fn answer_questions(
         };
         let answers = prompts
             .iter()
-            .map(|prompt| if prompt.echo { String::new() } else { password.to_owned() })
+            .map(|prompt| {
+                if prompt.echo {
+                    String::new()
+                } else {
+                    password.to_owned()
+                }
+            })
             .collect();
-        state = handle.authenticate_keyboard_interactive_respond(answers).await?;
+        state = handle
+            .authenticate_keyboard_interactive_respond(answers)
+            .await?;
     }
     Ok(matches!(state, KeyboardInteractiveAuthResponse::Success))
 }

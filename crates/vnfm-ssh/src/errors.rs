@@ -86,11 +86,18 @@ pub(crate) fn login(
     target: &SshTarget,
     detail: impl Into<String>,
 ) -> PortError {
-    let doing = format!("log in to `{}:{}` as `{}`", target.address, target.port, target.username);
+    let doing = format!(
+        "log in to `{}:{}` as `{}`",
+        target.address, target.port, target.username
+    );
     PortError::new(code, doing, detail).on(target.server_id.clone())
 }
 
 /// What was to be done did not end within `limit`.
 pub(crate) fn too_slow(doing: &str, limit: Duration) -> PortError {
-    PortError::new(&TOO_SLOW, doing, format!("not done after {} s", limit.as_secs_f32()))
+    PortError::new(
+        &TOO_SLOW,
+        doing,
+        format!("not done after {} s", limit.as_secs_f32()),
+    )
 }

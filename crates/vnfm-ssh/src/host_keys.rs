@@ -31,19 +31,28 @@ pub struct RememberedHostKeys(Mutex<BTreeMap<String, String>>);
 #[async_trait]
 impl HostKeys for RememberedHostKeys {
     async fn known(&self, host: &SshTarget) -> Result<Option<String>, PortError> {
-        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&host.server_id).cloned())
+        Ok(self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&host.server_id)
+            .cloned())
     }
 
     async fn learn(&self, host: &SshTarget, key: &str) -> Result<(), PortError> {
         let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.entry(host.server_id.clone()).or_insert_with(|| key.to_owned());
+        keys.entry(host.server_id.clone())
+            .or_insert_with(|| key.to_owned());
         Ok(())
     }
 }
 
 /// The keys that [`HostKeys::known`] told; lines that are no keys are left out.
 pub(crate) fn parse(lines: &str) -> Vec<PublicKey> {
-    lines.lines().filter_map(|line| PublicKey::from_openssh(line.trim()).ok()).collect()
+    lines
+        .lines()
+        .filter_map(|line| PublicKey::from_openssh(line.trim()).ok())
+        .collect()
 }
 
 /// A key as it is remembered.

@@ -60,7 +60,9 @@ impl Ssh {
     /// A client that asks `host_keys` whom to trust, and connects to what `to` allows. What lies behind a jump host is the
     /// jump host's to reach.
     pub fn new(host_keys: Arc<dyn HostKeys>, to: Destinations) -> Self {
-        Self { pool: Arc::new(Pool::new(host_keys, to)) }
+        Self {
+            pool: Arc::new(Pool::new(host_keys, to)),
+        }
     }
 
     /// Runs `command` on `target`. An exit code other than 0 is no error. Dropping the future ends the command.
@@ -76,7 +78,11 @@ impl Ssh {
     ) -> Result<CommandOutput, PortError> {
         let line = run::command_line(target, &command.command, command.sudo);
         let job = run::Job {
-            doing: format!("run `{}` on `{}`", run::brief(&command.command), target.address),
+            doing: format!(
+                "run `{}` on `{}`",
+                run::brief(&command.command),
+                target.address
+            ),
             line,
             stdin: command.stdin.reveal().as_bytes().to_vec(),
         };
@@ -111,7 +117,11 @@ impl Ssh {
                 line: NOTHING.into(),
                 stdin: Vec::new(),
             };
-            let limit = TRY.min(deadline.saturating_duration_since(Instant::now()).max(PAUSE));
+            let limit = TRY.min(
+                deadline
+                    .saturating_duration_since(Instant::now())
+                    .max(PAUSE),
+            );
             let Err(error) = run::within(&self.pool, target, job, limit).await else {
                 return Ok(());
             };
@@ -139,7 +149,10 @@ impl Ssh {
     pub async fn check(&self, target: &SshTarget, limit: Duration) -> Result<(), PortError> {
         match timeout(limit, self.pool.connection(target)).await {
             Ok(connected) => connected.map(drop),
-            Err(_) => Err(errors::too_slow(&format!("log in to `{}`", target.address), limit)),
+            Err(_) => Err(errors::too_slow(
+                &format!("log in to `{}`", target.address),
+                limit,
+            )),
         }
     }
 }

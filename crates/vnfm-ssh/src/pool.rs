@@ -25,12 +25,19 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn new(host_keys: Arc<dyn HostKeys>, to: Destinations) -> Self {
-        Self { host_keys, to, slots: Mutex::default() }
+        Self {
+            host_keys,
+            to,
+            slots: Mutex::default(),
+        }
     }
 
     /// How many hosts it knows.
     pub(crate) fn len(&self) -> usize {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.slots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
     }
 
     /// A living connection to `target`, made where there is none.
@@ -65,12 +72,18 @@ impl Pool {
 
     /// Drops what is closed or was not used for `idle`.
     pub(crate) fn sweep(&self, idle: Duration) {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).retain(|(_, slot)| {
-            let Ok(place) = slot.try_lock() else { return true };
-            place.as_ref().is_some_and(|held| {
-                !held.handle.is_closed() && (Arc::strong_count(held) > 1 || !held.idle_for(idle))
-            })
-        });
+        self.slots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|(_, slot)| {
+                let Ok(place) = slot.try_lock() else {
+                    return true;
+                };
+                place.as_ref().is_some_and(|held| {
+                    !held.handle.is_closed()
+                        && (Arc::strong_count(held) > 1 || !held.idle_for(idle))
+                })
+            });
     }
 
     fn slot(&self, target: &SshTarget) -> Slot {

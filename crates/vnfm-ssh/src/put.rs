@@ -28,11 +28,17 @@ pub(crate) async fn put(
         PortError::new(&NOT_WRITTEN, doing.clone(), detail).on(target.server_id.clone())
     };
     if !file.path.starts_with('/') || file.path.ends_with('/') {
-        return Err(refused(format!("`{}` is no absolute path of a file", file.path)));
+        return Err(refused(format!(
+            "`{}` is no absolute path of a file",
+            file.path
+        )));
     }
     if !(3..=4).contains(&file.mode.len()) || !file.mode.bytes().all(|b| (b'0'..=b'7').contains(&b))
     {
-        return Err(refused(format!("`{}` is no octal mode such as `0600`", file.mode)));
+        return Err(refused(format!(
+            "`{}` is no octal mode such as `0600`",
+            file.mode
+        )));
     }
     let line = format!(
         "sh -c {} vnfm-put {} {} {}",
@@ -48,7 +54,11 @@ pub(crate) async fn put(
     };
     let output = within(pool, target, job, limit).await?;
     if output.exit_code != 0 {
-        return Err(refused(format!("exit code {}: {}", output.exit_code, output.stderr.trim())));
+        return Err(refused(format!(
+            "exit code {}: {}",
+            output.exit_code,
+            output.stderr.trim()
+        )));
     }
     Ok(())
 }

@@ -164,7 +164,11 @@ async fn collect(read: &mut ChannelReadHalf, doing: &str) -> Result<CommandOutpu
         }
     }
     let Some(exit_code) = exit_code else {
-        return Err(PortError::new(&LOST, doing, "the connection ended before the command did"));
+        return Err(PortError::new(
+            &LOST,
+            doing,
+            "the connection ended before the command did",
+        ));
     };
     Ok(CommandOutput {
         exit_code,

@@ -50,7 +50,10 @@ pub(crate) fn lock(path: &Path) -> Result<Lock, StoreError> {
         StoreError::Unavailable(format!("cannot {what} `{}`: {why}", beside.display()))
     };
     let mut file = opened(&beside).map_err(|e| {
-        failed("open", format!("{e}; hint: its folder has to be there and writable"))
+        failed(
+            "open",
+            format!("{e}; hint: its folder has to be there and writable"),
+        )
     })?;
     match file.try_lock() {
         Ok(()) => {
@@ -60,7 +63,10 @@ pub(crate) fn lock(path: &Path) -> Result<Lock, StoreError> {
                 .and_then(|()| file.rewind())
                 .and_then(|()| write!(file, "{}", std::process::id()));
             told.map_err(|e| failed("write", e.to_string()))?;
-            Ok(Lock { _beside: file, _database: database })
+            Ok(Lock {
+                _beside: file,
+                _database: database,
+            })
         }
         Err(TryLockError::WouldBlock) => {
             let mut owner = String::new();
@@ -108,7 +114,12 @@ fn is_open(path: &Path, owner: &str) -> StoreError {
 
 /// Makes an empty file that only its owner can read, where there is none; SQLite gives its companions the same mode.
 pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
-    let made = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+    let made = match OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+    {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made.map(drop),
     };
@@ -122,5 +133,11 @@ pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
 
 /// The file as it is, or a new one that only its owner can read.
 fn opened(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
 }

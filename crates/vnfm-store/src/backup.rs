@@ -102,7 +102,9 @@ impl SqliteStore {
         at: Timestamp,
     ) -> Result<File, StoreError> {
         let Some(database) = self.path() else {
-            return Err(StoreError::Broken("a database in memory has no backup".into()));
+            return Err(StoreError::Broken(
+                "a database in memory has no backup".into(),
+            ));
         };
         let doing = format!("make a backup in `{}`", folder.display());
         // SQLite wants a name to write to. What a crash leaves of it is removed at the next start.
@@ -135,10 +137,13 @@ impl SqliteStore {
                 .bind(MARK)
                 .fetch_optional(&mut *connection)
                 .await?;
-            mark.map(|mark| Ok(recovery_of(&serde_json::from_str(&mark)?))).transpose()
+            mark.map(|mark| Ok(recovery_of(&serde_json::from_str(&mark)?)))
+                .transpose()
         };
         let read: Done<Option<Option<Recovery>>> = read.await;
-        Ok(read.map_err(|e| e.told("read whether it is in recovery"))?.flatten())
+        Ok(read
+            .map_err(|e| e.told("read whether it is in recovery"))?
+            .flatten())
     }
 
     /// Takes the mark away.
@@ -148,7 +153,9 @@ impl SqliteStore {
     /// `Unavailable` where the disk does not take it.
     pub async fn end_recovery(&self) -> Result<(), StoreError> {
         let mut connection = self.writer().await;
-        let ended = query("DELETE FROM meta WHERE key = $1").bind(MARK).execute(&mut *connection);
+        let ended = query("DELETE FROM meta WHERE key = $1")
+            .bind(MARK)
+            .execute(&mut *connection);
         let ended = ended.await.map(drop).map_err(Into::into);
         self.ended(&mut connection, ended, "end the recovery").await
     }
@@ -156,7 +163,10 @@ impl SqliteStore {
 
 fn recovery_of(mark: &Value) -> Option<Recovery> {
     let at = |name: &str| mark[name].as_str().and_then(|at| at.parse().ok());
-    Some(Recovery { restored_at: at("restoredAt")?, backup_at: at("backupAt")? })
+    Some(Recovery {
+        restored_at: at("restoredAt")?,
+        backup_at: at("backupAt")?,
+    })
 }
 
 /// Copies the database as it is at one moment; the ids of the packages that it names.
@@ -165,18 +175,28 @@ async fn snapshot_of(database: &Path, to: &Path) -> Done<Vec<String>> {
     let mut source =
         SqliteConnection::connect_with(&place::options().filename(database).read_only(true))
             .await?;
-    query("VACUUM INTO $1").bind(to.to_string_lossy().into_owned()).execute(&mut source).await?;
+    query("VACUUM INTO $1")
+        .bind(to.to_string_lossy().into_owned())
+        .execute(&mut source)
+        .await?;
     source.close().await?;
-    let plain = sqlx::sqlite::SqliteConnectOptions::new().filename(to).read_only(true);
+    let plain = sqlx::sqlite::SqliteConnectOptions::new()
+        .filename(to)
+        .read_only(true);
     let mut copy = SqliteConnection::connect_with(&plain).await?;
-    let infos: Vec<(String, String)> =
-        sqlx::query_as("SELECT id, info FROM packages ORDER BY id").fetch_all(&mut copy).await?;
+    let infos: Vec<(String, String)> = sqlx::query_as("SELECT id, info FROM packages ORDER BY id")
+        .fetch_all(&mut copy)
+        .await?;
     copy.close().await?;
     let onboarded = |info: &str| {
         let info: Value = serde_json::from_str(info).unwrap_or_default();
         info["onboardingState"] == "ONBOARDED"
     };
-    Ok(infos.into_iter().filter(|(_, info)| onboarded(info)).map(|(id, _)| id).collect())
+    Ok(infos
+        .into_iter()
+        .filter(|(_, info)| onboarded(info))
+        .map(|(id, _)| id)
+        .collect())
 }
 
 /// Packs the copy of the database and the files of packages; the archive, at its beginning.
@@ -220,7 +240,9 @@ fn options() -> SimpleFileOptions {
 
 /// Adds a file; the hash of what was read.
 fn add(archive: &mut ZipWriter<File>, name: &str, from: &mut File) -> io::Result<String> {
-    archive.start_file(name, options()).map_err(io::Error::other)?;
+    archive
+        .start_file(name, options())
+        .map_err(io::Error::other)?;
     copy(from, archive)
 }
 
@@ -275,7 +297,10 @@ pub async fn restore_with(
     let new = data.join("vnfm.db.restoring");
     let doing = format!("restore `{}`", file.display());
     let (from, to, folder) = (file.to_owned(), new.clone(), data.join("packages"));
-    let unpacked = joined(spawn_blocking(move || unpack(&from, &to, &folder)).await, &doing);
+    let unpacked = joined(
+        spawn_blocking(move || unpack(&from, &to, &folder)).await,
+        &doing,
+    );
     let restored = match unpacked {
         Ok(manifest) => exchange(&new, &database, (keys, at), &manifest).await,
         Err(error) => Err(error),
@@ -315,17 +340,30 @@ async fn exchange(
     (keys, at): (SecretKeys, Timestamp),
     manifest: &Value,
 ) -> Result<Restored, StoreError> {
-    let made = manifest["madeAt"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+    let made = manifest["madeAt"]
+        .as_str()
+        .and_then(|at| at.parse::<Timestamp>().ok());
     let backup_at = made.ok_or_else(|| not_a_backup("its manifest has no `madeAt`"))?;
     let mark = json!({"restoredAt": at, "backupAt": backup_at}).to_string();
-    let installation_id = prepared(new, keys, &mark).await.map_err(|e| e.told("prepare it"))?;
+    let installation_id = prepared(new, keys, &mark)
+        .await
+        .map_err(|e| e.told("prepare it"))?;
     let before = set_aside(database, at).await?;
     let moved = fs::rename(new, database).and_then(|()| sync_folder_of(database));
     moved.map_err(|e| said(&e, "write", database))?;
-    let files = manifest["files"].as_object().into_iter().flat_map(|files| files.keys());
-    let packages =
-        files.filter(|name| Path::new(name).extension().is_some_and(|end| end == "csar")).count();
-    Ok(Restored { installation_id, backup_at, packages, before })
+    let files = manifest["files"]
+        .as_object()
+        .into_iter()
+        .flat_map(|files| files.keys());
+    let packages = files
+        .filter(|name| Path::new(name).extension().is_some_and(|end| end == "csar"))
+        .count();
+    Ok(Restored {
+        installation_id,
+        backup_at,
+        packages,
+        before,
+    })
 }
 
 /// Brings a restored database to this binary's schema, sees that the keys fit, and marks it.
@@ -334,7 +372,10 @@ async fn prepared(new: &Path, keys: SecretKeys, mark: &str) -> Done<String> {
     schema::migrate(&mut connection, schema::MIGRATIONS).await?;
     let keys = keeper::complete(&mut connection, keys).await?;
     let installation_id = write::prepare(&mut connection, &keys).await?;
-    query("DELETE FROM meta WHERE key = $1").bind(MARK).execute(&mut connection).await?;
+    query("DELETE FROM meta WHERE key = $1")
+        .bind(MARK)
+        .execute(&mut connection)
+        .await?;
     query("INSERT INTO meta (key, value) VALUES ($1, $2)")
         .bind(MARK)
         .bind(mark)
@@ -347,11 +388,16 @@ async fn prepared(new: &Path, keys: SecretKeys, mark: &str) -> Done<String> {
 /// Keeps the database that is there, with its log folded in, beside itself.
 async fn set_aside(database: &Path, at: Timestamp) -> Result<Option<PathBuf>, StoreError> {
     let has_any = database.metadata().is_ok_and(|meta| meta.len() > 0);
-    let kept = wal::beside(database, &format!(".before-{}", at.strftime("%Y%m%dT%H%M%SZ")));
+    let kept = wal::beside(
+        database,
+        &format!(".before-{}", at.strftime("%Y%m%dT%H%M%SZ")),
+    );
     let folded = async {
         wal::check(database)?;
         let mut old = SqliteConnection::connect_with(&place::options().filename(database)).await?;
-        query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut old).await?;
+        query("PRAGMA wal_checkpoint(TRUNCATE)")
+            .execute(&mut old)
+            .await?;
         Ok(old.close().await?)
     };
     if has_any {
@@ -408,7 +454,9 @@ fn unpack(file: &Path, database: &Path, packages: &Path) -> Result<Value, StoreE
 
 fn manifest(archive: &mut ZipArchive<File>) -> Result<Value, StoreError> {
     let mut text = String::new();
-    let found = archive.by_name(MANIFEST).map_err(|e| not_a_backup(&e.to_string()))?;
+    let found = archive
+        .by_name(MANIFEST)
+        .map_err(|e| not_a_backup(&e.to_string()))?;
     found
         .take(1 << 24)
         .read_to_string(&mut text)
@@ -428,7 +476,9 @@ fn manifest(archive: &mut ZipArchive<File>) -> Result<Value, StoreError> {
 }
 
 fn extract(archive: &mut ZipArchive<File>, name: &str, to: &Path) -> Result<String, StoreError> {
-    let mut from = archive.by_name(name).map_err(|e| not_a_backup(&format!("`{name}`: {e}")))?;
+    let mut from = archive
+        .by_name(name)
+        .map_err(|e| not_a_backup(&format!("`{name}`: {e}")))?;
     let _ = fs::remove_file(to); // what a crash left of an earlier one
     let mut out = private(to).map_err(|e| said(&e, "make", to))?;
     let hash = copy(&mut from, &mut out).and_then(|hash| out.sync_all().map(|()| hash));
@@ -440,12 +490,18 @@ fn extract(archive: &mut ZipArchive<File>, name: &str, to: &Path) -> Result<Stri
 
 /// The folder of a file.
 fn folder_of(file: &Path) -> &Path {
-    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    file.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 /// A new file that only its owner reads.
 fn private(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
 }
 
 fn said(error: &io::Error, doing: &str, path: &Path) -> StoreError {

@@ -27,7 +27,9 @@ impl Fault {
             Self::Json(error) => StoreError::Broken(format!("cannot {doing}: {error}")),
             Self::Sql(error) => told(may_pass(&error), format!("cannot {doing}: {error}")),
             Self::Write(error) => {
-                let passes = error.sqlite_error().is_some_and(|e| passes(e.extended_code));
+                let passes = error
+                    .sqlite_error()
+                    .is_some_and(|e| passes(e.extended_code));
                 told(passes, format!("cannot {doing}: {error}"))
             }
         }
@@ -40,8 +42,12 @@ impl Fault {
 
     /// True where a unique constraint refused the row.
     pub(crate) fn is_duplicate(&self) -> bool {
-        let Self::Write(error) = self else { return false };
-        error.sqlite_error().is_some_and(|e| DUPLICATE.contains(&e.extended_code))
+        let Self::Write(error) = self else {
+            return false;
+        };
+        error
+            .sqlite_error()
+            .is_some_and(|e| DUPLICATE.contains(&e.extended_code))
     }
 }
 
@@ -70,7 +76,11 @@ impl From<serde_json::Error> for Fault {
 }
 
 fn told(may_pass: bool, text: String) -> StoreError {
-    if may_pass { StoreError::Unavailable(text) } else { StoreError::Broken(text) }
+    if may_pass {
+        StoreError::Unavailable(text)
+    } else {
+        StoreError::Broken(text)
+    }
 }
 
 /// True where the same call may work later: a busy or full or unreachable disk, a lost connection.
@@ -82,9 +92,9 @@ fn may_pass(error: &sqlx::Error) -> bool {
         | sqlx::Error::BeginFailed
         | sqlx::Error::InvalidSavePointStatement
         | sqlx::Error::WorkerCrashed => true,
-        sqlx::Error::Database(error) => {
-            error.code().is_some_and(|code| code.parse().is_ok_and(passes))
-        }
+        sqlx::Error::Database(error) => error
+            .code()
+            .is_some_and(|code| code.parse().is_ok_and(passes)),
         _ => false,
     }
 }

@@ -73,7 +73,8 @@ impl SqliteStore {
         .execute(&mut *writer)
         .await;
         let outcome = written.map(drop).map_err(Into::into);
-        self.ended(&mut writer, outcome, "write to the database").await
+        self.ended(&mut writer, outcome, "write to the database")
+            .await
     }
 }
 
@@ -90,13 +91,22 @@ async fn counted(connection: &mut SqliteConnection) -> Done<Figures> {
         query_as("SELECT CAST(COALESCE(SUM(lost), 0) AS BIGINT) FROM subscriptions")
             .fetch_one(&mut *connection)
             .await?;
-    let vims: Vec<(String, String)> =
-        query_as("SELECT id, vim FROM vims ORDER BY id").fetch_all(connection).await?;
+    let vims: Vec<(String, String)> = query_as("SELECT id, vim FROM vims ORDER BY id")
+        .fetch_all(connection)
+        .await?;
     let end = |(id, vim): (String, String)| {
         let vim: Option<Vim> = serde_json::from_str(&vim).ok();
-        VimEnd { id, expires_at: vim.and_then(|vim| vim.expires_at) }
+        VimEnd {
+            id,
+            expires_at: vim.and_then(|vim| vim.expires_at),
+        }
     };
-    Ok(Figures { open_ops, instances, given_up, vims: vims.into_iter().map(end).collect() })
+    Ok(Figures {
+        open_ops,
+        instances,
+        given_up,
+        vims: vims.into_iter().map(end).collect(),
+    })
 }
 
 async fn packages(connection: &mut SqliteConnection) -> Done<Vec<SqliteRow>> {
@@ -108,7 +118,10 @@ async fn packages(connection: &mut SqliteConnection) -> Done<Vec<SqliteRow>> {
 fn left(row: &SqliteRow, keys: &SecretKeys) -> Done<PackageRecord> {
     unsealed_package_of(row, keys).or_else(|fault| {
         let record = package_of(row)?;
-        let (id, error) = (&record.info.id, fault.told("unseal how a VNF package was fetched"));
+        let (id, error) = (
+            &record.info.id,
+            fault.told("unseal how a VNF package was fetched"),
+        );
         tracing::warn!(id, %error, "it is not fetched on");
         Ok(record)
     })

@@ -36,7 +36,9 @@ pub fn check_files(data: &Path) -> Result<(), StoreError> {
     if database.exists() {
         return Ok(());
     }
-    let signs = [data.join(KEY_FILE)].into_iter().filter(|file| file.exists());
+    let signs = [data.join(KEY_FILE)]
+        .into_iter()
+        .filter(|file| file.exists());
     let signs: Vec<_> = signs.chain(archives(data)?.into_iter().take(1)).collect();
     if let Some(sign) = signs.first() {
         return Err(lost(&database, sign));
@@ -53,7 +55,11 @@ pub(crate) fn refuse_lost(path: &Path) -> Result<(), StoreError> {
     let log = wal::beside(path, "-wal");
     let has_log = log.metadata().is_ok_and(|meta| meta.len() > 0);
     let note = wal::beside(path, "-acked");
-    let sign = if has_log { Some(log) } else { Some(note).filter(|note| note.exists()) };
+    let sign = if has_log {
+        Some(log)
+    } else {
+        Some(note).filter(|note| note.exists())
+    };
     sign.map_or(Ok(()), |sign| Err(lost(path, &sign)))
 }
 
@@ -74,7 +80,9 @@ fn archives(data: &Path) -> Result<Vec<PathBuf>, StoreError> {
         entries => entries.map_err(|error| failed("read", &folder, &error))?,
     };
     let files = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    Ok(files.filter(|file| file.extension().is_some_and(|end| end == "csar")).collect())
+    Ok(files
+        .filter(|file| file.extension().is_some_and(|end| end == "csar"))
+        .collect())
 }
 
 /// Gives up what was lost of a data folder, so that a server starts with what is left: without a database what is left of
@@ -96,7 +104,10 @@ pub fn accept_loss(data: &Path, at: Timestamp) -> Result<Vec<(PathBuf, PathBuf)>
         }
         companions.into()
     } else {
-        companions.into_iter().chain([data.join(PACKAGES)]).collect()
+        companions
+            .into_iter()
+            .chain([data.join(PACKAGES)])
+            .collect()
     };
     let mut moved = Vec::new();
     for file in given_up.into_iter().filter(|file| file.exists()) {
@@ -120,7 +131,9 @@ pub(crate) struct Places(Vec<(PathBuf, u64, u64)>);
 impl Places {
     /// The folder of the database at `path`, and what SQLite has open in it.
     pub(crate) fn of(path: &Path) -> Result<Self, StoreError> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).to_owned();
         let files = ["-wal", "-shm"].map(|end| wal::beside(path, end));
         let all = [folder, path.to_owned()].into_iter().chain(files);
@@ -140,7 +153,10 @@ impl Places {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => "was removed".to_owned(),
                 Err(error) => format!("cannot be looked at: {error}"),
             };
-            return Err(format!("`{}`, which this server has open, {why}", file.display()));
+            return Err(format!(
+                "`{}`, which this server has open, {why}",
+                file.display()
+            ));
         }
         Ok(())
     }
@@ -151,7 +167,11 @@ impl Places {
 pub(crate) fn tidy(path: &Path, keys: &SecretKeys) {
     let folders = [keys.folder(), path.parent()];
     for folder in folders.into_iter().flatten() {
-        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let folder = if folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            folder
+        };
         if let Err(error) = sweep(Folder::Data, folder) {
             tracing::warn!(%error, folder = %folder.display(), "cannot remove what a crash left");
         }
@@ -182,9 +202,12 @@ impl SqliteStore {
         }
         let mut writer = self.writer().await;
         self.writer.note_for_good();
-        let folded = sqlx::query_as::<_, (i64, i64, i64)>(FOLD).fetch_one(&mut *writer).await;
+        let folded = sqlx::query_as::<_, (i64, i64, i64)>(FOLD)
+            .fetch_one(&mut *writer)
+            .await;
         let folded = folded.map(|(busy, ..)| busy == 0).map_err(Fault::from);
-        self.ended(&mut writer, folded, "fold the write-ahead log").await
+        self.ended(&mut writer, folded, "fold the write-ahead log")
+            .await
     }
 
     /// Whether the database and its folder are still where they were opened; one in memory always is.
@@ -193,7 +216,9 @@ impl SqliteStore {
     ///
     /// Which of them was removed or replaced: what is written from now on is lost when this process ends.
     pub fn in_place(&self) -> Result<(), String> {
-        self.file.as_ref().map_or(Ok(()), |file| file.places.check())
+        self.file
+            .as_ref()
+            .map_or(Ok(()), |file| file.places.check())
     }
 
     /// Whether the database is whole, as far as its check at the start has come.
@@ -202,7 +227,9 @@ impl SqliteStore {
     ///
     /// What is damaged.
     pub fn integrity(&self) -> Result<(), String> {
-        self.file.as_ref().map_or(Ok(()), |file| file.integrity.result())
+        self.file
+            .as_ref()
+            .map_or(Ok(()), |file| file.integrity.result())
     }
 }
 

@@ -59,8 +59,10 @@ pub(crate) const PACKAGES: Table = Table {
 };
 
 /// Of subscriptions.
-pub(crate) const SUBSCRIPTIONS: Table =
-    Table { document: "subscription", columns: &[("id", "id"), ("callbackUri", "callback")] };
+pub(crate) const SUBSCRIPTIONS: Table = Table {
+    document: "subscription",
+    columns: &[("id", "id"), ("callbackUri", "callback")],
+};
 
 /// A value to bind.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,10 +77,25 @@ pub(crate) fn condition(table: &Table, filter: &Filter, first: usize) -> (String
     if filter.0.is_empty() {
         return (String::new(), Vec::new());
     }
-    let mut spelling = Spelling { table, first, bound: Vec::new(), rows: 0 };
-    let place =
-        Place { document: table.document.to_owned(), path: dialect::ROOT.to_owned(), row: None };
-    let terms: Vec<_> = filter.0.iter().map(|term| Way { hops: &term.hops, term }).collect();
+    let mut spelling = Spelling {
+        table,
+        first,
+        bound: Vec::new(),
+        rows: 0,
+    };
+    let place = Place {
+        document: table.document.to_owned(),
+        path: dialect::ROOT.to_owned(),
+        row: None,
+    };
+    let terms: Vec<_> = filter
+        .0
+        .iter()
+        .map(|term| Way {
+            hops: &term.hops,
+            term,
+        })
+        .collect();
     let condition = spelling.all(&place, terms);
     (format!(" AND {condition}"), spelling.bound)
 }
@@ -94,7 +111,11 @@ struct Place {
 impl Place {
     fn of_row(row: &str) -> Self {
         let path = dialect::ROOT.to_owned();
-        Self { document: dialect::value(row), path, row: Some(row.to_owned()) }
+        Self {
+            document: dialect::value(row),
+            path,
+            row: Some(row.to_owned()),
+        }
     }
 
     fn follow(&self, members: &[Hop]) -> Self {
@@ -105,7 +126,11 @@ impl Place {
             }
         }
         let row = self.row.clone().filter(|_| members.is_empty());
-        Self { document: self.document.clone(), path, row }
+        Self {
+            document: self.document.clone(),
+            path,
+            row,
+        }
     }
 
     fn each(&self) -> String {
@@ -130,12 +155,19 @@ struct Way<'f> {
 impl<'f> Way<'f> {
     /// What is left of it behind `count` hops.
     fn after(self, count: usize) -> Self {
-        Way { hops: &self.hops[count..], term: self.term }
+        Way {
+            hops: &self.hops[count..],
+            term: self.term,
+        }
     }
 
     /// The members that it begins with, and what comes then.
     fn members(self) -> (&'f [Hop], &'f [Hop]) {
-        let members = self.hops.iter().take_while(|hop| matches!(hop, Hop::Member(_))).count();
+        let members = self
+            .hops
+            .iter()
+            .take_while(|hop| matches!(hop, Hop::Member(_)))
+            .count();
         self.hops.split_at(members)
     }
 
@@ -176,8 +208,9 @@ impl Spelling<'_> {
                 ways.remove(0);
                 continue;
             };
-            let (same, others): (Vec<_>, Vec<_>) =
-                ways.into_iter().partition(|way| way.opening() == Some(opening));
+            let (same, others): (Vec<_>, Vec<_>) = ways
+                .into_iter()
+                .partition(|way| way.opening() == Some(opening));
             parts.push(self.entry(place, opening, same));
             ways = others;
         }
@@ -195,9 +228,15 @@ impl Spelling<'_> {
             }
             _ => String::new(),
         };
-        let deeper = ways.into_iter().map(|way| way.after(opening.len())).collect();
+        let deeper = ways
+            .into_iter()
+            .map(|way| way.after(opening.len()))
+            .collect();
         let inside = self.all(&Place::of_row(&row), deeper);
-        format!("EXISTS (SELECT 1 FROM {} {row} WHERE {key}{inside})", place.each())
+        format!(
+            "EXISTS (SELECT 1 FROM {} {row} WHERE {key}{inside})",
+            place.each()
+        )
     }
 
     /// That one term holds from `place` on, whose way goes into no list or map of a known type any more.
@@ -216,12 +255,18 @@ impl Spelling<'_> {
             ([Hop::Each], _) => {
                 let row = self.row();
                 let compared = self.compare(&dialect::value(&row), way.term);
-                format!("EXISTS (SELECT 1 FROM {} {row} WHERE {compared})", place.each())
+                format!(
+                    "EXISTS (SELECT 1 FROM {} {row} WHERE {compared})",
+                    place.each()
+                )
             }
             (_, Leaf::Key) => {
                 let row = self.row();
                 let compared = self.compare(&dialect::key(&row), way.term);
-                format!("EXISTS (SELECT 1 FROM {} {row} WHERE {compared})", place.each())
+                format!(
+                    "EXISTS (SELECT 1 FROM {} {row} WHERE {compared})",
+                    place.each()
+                )
             }
             _ => self.compare(&place.value(), way.term),
         }
@@ -235,7 +280,10 @@ impl Spelling<'_> {
             [Hop::Free(name), rest @ ..] => {
                 let object = self.row();
                 let inside = self.free(&dialect::members(&object), (name, rest), term);
-                format!("EXISTS (SELECT 1 FROM {} {object} WHERE {inside})", dialect::objects(&row))
+                format!(
+                    "EXISTS (SELECT 1 FROM {} {object} WHERE {inside})",
+                    dialect::objects(&row)
+                )
             }
             _ if term.leaf == Leaf::Key => {
                 let (object, member) = (self.row(), self.row());
@@ -304,7 +352,10 @@ impl Spelling<'_> {
                         dialect::contains(&dialect::as_text(&value), &part),
                     );
                     found.push(format!("({kind} = {} AND {in_text})", dialect::TEXT));
-                    found.push(format!("({kind} IN ({}) AND {in_number})", dialect::NUMBERS));
+                    found.push(format!(
+                        "({kind} IN ({}) AND {in_number})",
+                        dialect::NUMBERS
+                    ));
                 }
                 comparison => {
                     for reading in Operand::readings(text) {
@@ -316,8 +367,13 @@ impl Spelling<'_> {
         let found = any(&found);
         match term.comparison {
             Comparison::Neq | Comparison::Nin | Comparison::Ncont => {
-                let simple =
-                    [dialect::TEXT, dialect::NUMBERS, dialect::TRUE, dialect::FALSE].join(", ");
+                let simple = [
+                    dialect::TEXT,
+                    dialect::NUMBERS,
+                    dialect::TRUE,
+                    dialect::FALSE,
+                ]
+                .join(", ");
                 format!("({kind} IN ({simple}) AND NOT ({found}))")
             }
             _ => format!("({found})"),
@@ -339,12 +395,17 @@ impl Spelling<'_> {
             Operand::Truth(false) => return Some(format!("{kind} = {}", dialect::FALSE)),
         };
         let operand = self.bind(bound(operand));
-        Some(format!("({kind} IN ({kinds}) AND {value} {sign} {operand})"))
+        Some(format!(
+            "({kind} IN ({kinds}) AND {value} {sign} {operand})"
+        ))
     }
 }
 
 fn any_part(value: &str, parts: &[String]) -> String {
-    let found: Vec<_> = parts.iter().map(|part| dialect::contains(value, part)).collect();
+    let found: Vec<_> = parts
+        .iter()
+        .map(|part| dialect::contains(value, part))
+        .collect();
     any(&found)
 }
 
@@ -392,14 +453,24 @@ mod tests {
 
     #[test]
     fn an_attribute_with_a_column_is_compared_there() {
-        let (sql, bound) =
-            spelt(&INSTANCES, &VNF_INSTANCES, "(eq,vnfInstanceName,a);(in,instantiationState,b,c)");
+        let (sql, bound) = spelt(
+            &INSTANCES,
+            &VNF_INSTANCES,
+            "(eq,vnfInstanceName,a);(in,instantiationState,b,c)",
+        );
         assert_eq!(sql, " AND name = $4 AND state IN ($5, $6)");
         assert_eq!(bound.len(), 3);
-        let (sql, bound) = spelt(&OPS, &VNF_LCM_OP_OCCS, "(gte,startTime,2026-01-01T00:00:00Z)");
+        let (sql, bound) = spelt(
+            &OPS,
+            &VNF_LCM_OP_OCCS,
+            "(gte,startTime,2026-01-01T00:00:00Z)",
+        );
         assert_eq!(sql, " AND rtrim(started_at, 'Z') >= $4");
         assert_eq!(bound, [Bound::Text("2026-01-01T00:00:00".into())]);
-        assert_eq!(condition(&OPS, &Filter::default(), 4), (String::new(), Vec::new()));
+        assert_eq!(
+            condition(&OPS, &Filter::default(), 4),
+            (String::new(), Vec::new())
+        );
     }
 
     #[test]
@@ -417,7 +488,9 @@ mod tests {
         db.execute_batch("CREATE TABLE instances (id, name, vnfd_id, state, vnf_pkg_id, vnf)")
             .unwrap();
         let sql = format!("SELECT 1 FROM instances WHERE id = $1 AND id = $2 AND id = $3{sql}");
-        let prepared = db.prepare(&sql).map(|statement| statement.parameter_count());
+        let prepared = db
+            .prepare(&sql)
+            .map(|statement| statement.parameter_count());
         let count = prepared.map_err(|error| format!("{error}: {} bytes", sql.len()))?;
         assert_eq!(count, bound.len() + 3);
         Ok(())

@@ -111,13 +111,19 @@ impl Group {
             .name("vnfm-store-writer".into())
             .spawn(move || serve(&writer, db, &queue))
             .map_err(|why| StoreError::Unavailable(format!("cannot start its writer: {why}")))?;
-        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+        Ok(Self {
+            jobs: Some(jobs),
+            thread: Some(thread),
+        })
     }
 
     /// Has `work` done; once this returns it is durable, or was refused.
     pub(crate) async fn has(&self, work: Work) -> Result<Answer, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(Job { work, reply }).is_ok());
+        let sent = self
+            .jobs
+            .as_ref()
+            .is_some_and(|jobs| jobs.send(Job { work, reply }).is_ok());
         match answer.await {
             Ok(answer) if sent => answer,
             _ => Err(StoreError::Unavailable(
@@ -166,26 +172,38 @@ impl Drop for Turn<'_> {
 impl Writer {
     /// The other connection, once those who wait for it now had it.
     pub(crate) async fn turn(&self) -> Turn<'_> {
-        Turn { connection: self.connection.lock().await, writer: self }
+        Turn {
+            connection: self.connection.lock().await,
+            writer: self,
+        }
     }
 
     /// Notes what is committed, while nobody writes.
     pub(crate) fn note(&self) {
         if let Some(acknowledged) = &self.acknowledged {
-            acknowledged.lock().unwrap_or_else(PoisonError::into_inner).note();
+            acknowledged
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .note();
         }
     }
 
     /// The same, durably.
     pub(crate) fn note_for_good(&self) {
         if let Some(acknowledged) = &self.acknowledged {
-            acknowledged.lock().unwrap_or_else(PoisonError::into_inner).note_for_good();
+            acknowledged
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .note_for_good();
         }
     }
 
     /// The keys as they are now. To unseal, ask after the rows were read: keys only come, while the process lives.
     pub(crate) fn keys(&self) -> Arc<SecretKeys> {
-        self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.keys
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Says what may be new. What was refused is no news, which whoever looks will find.
@@ -193,8 +211,10 @@ impl Writer {
         let (mut outbox, mut subscriptions) = (false, false);
         for change in changes {
             outbox |= matches!(change, Change::Outbox(_));
-            subscriptions |=
-                matches!(change, Change::AddSubscription(_) | Change::RemoveSubscription { .. });
+            subscriptions |= matches!(
+                change,
+                Change::AddSubscription(_) | Change::RemoveSubscription { .. }
+            );
         }
         if outbox || subscriptions {
             self.news.send_modify(|news| {
@@ -228,7 +248,9 @@ fn serve(writer: &Writer, mut db: Connection, queue: &Receiver<Job>) {
             writer.note();
             answers
         };
-        writer.vims.heed(jobs.iter().flat_map(|job| job.work.changes()));
+        writer
+            .vims
+            .heed(jobs.iter().flat_map(|job| job.work.changes()));
         writer.tell(jobs.iter().flat_map(|job| job.work.changes()));
         for (job, answer) in jobs.drain(..).zip(answers) {
             // Whoever asked may be gone.
@@ -250,7 +272,10 @@ fn gather(queue: &Receiver<Job>, jobs: &mut Vec<Job>, lately: usize) {
 
 /// How many callers wrote: an operation's log comes with what else it writes.
 fn writers(jobs: &[Job]) -> usize {
-    jobs.iter().filter(|job| !matches!(job.work, Work::Log { .. })).count().max(1)
+    jobs.iter()
+        .filter(|job| !matches!(job.work, Work::Log { .. }))
+        .count()
+        .max(1)
 }
 
 /// Every job: together, or each alone where that fails.
@@ -298,7 +323,10 @@ fn together(writing: Writing<'_>, jobs: &[Job]) -> Done<Vec<Result<Answer, Store
 
 /// One transaction for one.
 fn alone(writing: Writing<'_>, work: &Work) -> Doing {
-    if matches!(work, Work::Claim { .. } | Work::Renew { .. } | Work::Release { .. }) {
+    if matches!(
+        work,
+        Work::Claim { .. } | Work::Renew { .. } | Work::Release { .. }
+    ) {
         return perform(&writing, work); // one statement is a transaction
     }
     let begun = Statement::on(writing.db, "BEGIN IMMEDIATE").run();
@@ -334,21 +362,33 @@ fn perform(writing: &Writing<'_>, work: &Work) -> Doing {
             }
             Ok(Answer::Written)
         }
-        Work::Claim { owner, lease, op_id } => {
+        Work::Claim {
+            owner,
+            lease,
+            op_id,
+        } => {
             let claimed = lease::claim(writing.db, owner, *lease, op_id.as_deref());
-            claimed.map(Answer::Claimed).map_err(|e| (e, "claim an operation"))
+            claimed
+                .map(Answer::Claimed)
+                .map_err(|e| (e, "claim an operation"))
         }
         Work::Renew { fence, lease } => {
             let renewed = lease::renew(writing.db, fence, *lease);
-            renewed.map(Answer::Renewed).map_err(|e| (e, "renew a lease"))
+            renewed
+                .map(Answer::Renewed)
+                .map_err(|e| (e, "renew a lease"))
         }
         Work::Release { fence } => {
             let released = lease::release(writing.db, fence);
-            released.map(|()| Answer::Written).map_err(|e| (e, "release a lease"))
+            released
+                .map(|()| Answer::Written)
+                .map_err(|e| (e, "release a lease"))
         }
         Work::Log { op_id, lines } => {
             let written = write::append_log(writing, op_id, lines);
-            written.map(|()| Answer::Written).map_err(|e| (e, "append to an operation's log"))
+            written
+                .map(|()| Answer::Written)
+                .map_err(|e| (e, "append to an operation's log"))
         }
         #[cfg(test)]
         Work::Pragma(sql) => {

@@ -51,7 +51,11 @@ impl Integrity {
             .name("vnfm-store-check".into())
             .spawn(move || drop(tell.send(check(&db))))
             .map_err(|why| StoreError::Unavailable(format!("cannot start its check: {why}")))?;
-        Ok(Self { seen, interrupt, thread: Some(thread) })
+        Ok(Self {
+            seen,
+            interrupt,
+            thread: Some(thread),
+        })
     }
 
     /// Waits for the result, but not for ever.
@@ -72,9 +76,15 @@ impl Integrity {
                 drop(ended);
                 return self.result().map_err(|why| refused(path, &why));
             }
-            let (seconds, bytes) =
-                ((step * passed).as_secs(), path.metadata().map_or(0, |m| m.len()));
-            tracing::info!(seconds, bytes, "still checking whether the database is whole");
+            let (seconds, bytes) = (
+                (step * passed).as_secs(),
+                path.metadata().map_or(0, |m| m.len()),
+            );
+            tracing::info!(
+                seconds,
+                bytes,
+                "still checking whether the database is whole"
+            );
         }
         tracing::warn!(
             "the check of the database goes on in the background; `/readyz` tells its result"
@@ -147,13 +157,26 @@ mod tests {
     async fn a_check_that_takes_long_lets_the_open_go_on_and_tells_later() {
         let (tell, seen) = watch::channel(Seen::Running);
         let interrupt = Connection::open_in_memory().unwrap().get_interrupt_handle();
-        let check = Integrity { seen, interrupt, thread: None };
+        let check = Integrity {
+            seen,
+            interrupt,
+            thread: None,
+        };
         let nowhere = Path::new("vnfm.db");
-        assert_eq!(check.settle_within(nowhere, Duration::ZERO, 2).await, Ok(()));
+        assert_eq!(
+            check.settle_within(nowhere, Duration::ZERO, 2).await,
+            Ok(())
+        );
         assert_eq!(check.result(), Ok(()));
         tell.send(Seen::Damaged("page 7".into())).unwrap();
         assert_eq!(check.result(), Err("page 7".to_owned()));
-        let refused = check.settle_within(nowhere, Duration::ZERO, 1).await.unwrap_err();
-        assert!(refused.to_string().contains("vnfm-server restore"), "{refused}");
+        let refused = check
+            .settle_within(nowhere, Duration::ZERO, 1)
+            .await
+            .unwrap_err();
+        assert!(
+            refused.to_string().contains("vnfm-server restore"),
+            "{refused}"
+        );
     }
 }

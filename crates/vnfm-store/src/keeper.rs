@@ -51,7 +51,11 @@ pub(crate) async fn complete(
     let mut complete = keys;
     for (kept, seals) in noted {
         let key = fetched(&complete, kept).await?;
-        complete = if seals { complete.with_first(key) } else { complete.with_last(key) };
+        complete = if seals {
+            complete.with_first(key)
+        } else {
+            complete.with_last(key)
+        };
     }
     Ok(complete)
 }
@@ -60,7 +64,10 @@ pub(crate) async fn complete(
 async fn fetched(keys: &SecretKeys, (fingerprint, kept): (String, Kept)) -> Done<Key> {
     let id = &kept.secret_uuid;
     let sealer = sealer_of(keys)?;
-    let text = sealer.key(id).await.map_err(|error| StoreError::keys(&error))?;
+    let text = sealer
+        .key(id)
+        .await
+        .map_err(|error| StoreError::keys(&error))?;
     let key = Key::parse(text.reveal()).filter(|key| key.fingerprint() == fingerprint);
     let key = key.ok_or_else(|| {
         let detail = format!(
@@ -87,7 +94,10 @@ async fn kept(sealer: &Arc<dyn SecretSealer>, installation: &str) -> Result<Key,
     let secret = Secret::new(key.reveal());
     let id = sealer.keep(&name(installation), &secret).await;
     let secret_uuid = id.map_err(|error| StoreError::keys(&error))?;
-    Ok(key.kept_by(Kept { key_type: sealer.key_type().to_owned(), secret_uuid }))
+    Ok(key.kept_by(Kept {
+        key_type: sealer.key_type().to_owned(),
+        secret_uuid,
+    }))
 }
 
 /// What all keys of an installation are called where they are kept.
@@ -101,7 +111,16 @@ async fn noted(connection: &mut SqliteConnection) -> Done<Vec<((String, Kept), b
         SELECT fingerprint, key_type, secret_uuid, seals FROM sealing_keys ORDER BY seals, fingerprint";
     let rows: Vec<(String, String, String, i64)> = query_as(ALL).fetch_all(connection).await?;
     let row = |(fingerprint, key_type, secret_uuid, seals): (String, String, String, i64)| {
-        ((fingerprint, Kept { key_type, secret_uuid }), seals == 1)
+        (
+            (
+                fingerprint,
+                Kept {
+                    key_type,
+                    secret_uuid,
+                },
+            ),
+            seals == 1,
+        )
     };
     Ok(rows.into_iter().map(row).collect())
 }
@@ -110,7 +129,9 @@ async fn noted(connection: &mut SqliteConnection) -> Done<Vec<((String, Kept), b
 async fn note(connection: &mut SqliteConnection, key: &Key) -> Done<()> {
     const NOTE: &str = "
         INSERT INTO sealing_keys (fingerprint, key_type, secret_uuid, seals) VALUES ($1, $2, $3, 1)";
-    let Some(kept) = key.kept() else { return seal_by_file(connection).await };
+    let Some(kept) = key.kept() else {
+        return seal_by_file(connection).await;
+    };
     let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
     seal_by_file(&mut tx).await?;
     query(NOTE)
@@ -124,7 +145,9 @@ async fn note(connection: &mut SqliteConnection, key: &Key) -> Done<()> {
 
 /// That no key which somebody keeps seals any more.
 async fn seal_by_file(connection: &mut SqliteConnection) -> Done<()> {
-    query("UPDATE sealing_keys SET seals = 0").execute(connection).await?;
+    query("UPDATE sealing_keys SET seals = 0")
+        .execute(connection)
+        .await?;
     Ok(())
 }
 
@@ -146,7 +169,13 @@ impl SqliteStore {
         let shown = |(fingerprint, values): (String, i64)| {
             let (key_type, secret_uuid) = keys.where_is(&fingerprint);
             let seals = keys.fingerprint() == fingerprint;
-            SealedBy { fingerprint, key_type, secret_uuid, values: write::count(values), seals }
+            SealedBy {
+                fingerprint,
+                key_type,
+                secret_uuid,
+                values: write::count(values),
+                seals,
+            }
         };
         Ok(counted.into_iter().map(shown).collect())
     }
@@ -164,7 +193,8 @@ impl SqliteStore {
             keys.save(usize::MAX)?;
         }
         let noted = note(&mut writer, &key).await;
-        self.ended(&mut writer, noted, "note where the key lies").await?;
+        self.ended(&mut writer, noted, "note where the key lies")
+            .await?;
         self.set_keys(keys);
         Ok(())
     }
@@ -176,9 +206,13 @@ impl SqliteStore {
         let keys = self.keys();
         keys.save(1)?;
         let mut writer = self.writer().await;
-        let gone = query(OTHERS).bind(keys.fingerprint()).execute(&mut *writer).await;
+        let gone = query(OTHERS)
+            .bind(keys.fingerprint())
+            .execute(&mut *writer)
+            .await;
         let gone = gone.map(drop).map_err(Fault::from);
-        self.ended(&mut writer, gone, "note which keys are needed").await?;
+        self.ended(&mut writer, gone, "note which keys are needed")
+            .await?;
         self.forget_vims();
         Ok(())
     }
@@ -190,7 +224,9 @@ impl SqliteStore {
     ///
     /// `Keys` where whoever keeps them does not answer.
     pub async fn unused_keys(&self) -> Result<Vec<String>, StoreError> {
-        let Some(sealer) = self.keys().sealer().cloned() else { return Ok(Vec::new()) };
+        let Some(sealer) = self.keys().sealer().cloned() else {
+            return Ok(Vec::new());
+        };
         let kept = sealer.kept(&name(self.installation())).await;
         let mut kept = kept.map_err(|error| StoreError::keys(&error))?;
         let noted = noted(&mut *self.reader().await).await;

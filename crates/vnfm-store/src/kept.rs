@@ -35,7 +35,11 @@ impl KeptAddress {
         extra: &KeyValuePairs,
     ) -> Self {
         let text = |members: &KeyValuePairs, name: &str| {
-            members.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+            members
+                .get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
         };
         Self {
             tenant: tenant.to_owned(),
@@ -47,7 +51,12 @@ impl KeptAddress {
 
     fn of_record(record: &VimRecord) -> Self {
         let vim = &record.vim;
-        Self::of(&record.tenant, Some(&vim.id), &vim.interface_info, &vim.extra)
+        Self::of(
+            &record.tenant,
+            Some(&vim.id),
+            &vim.interface_info,
+            &vim.extra,
+        )
     }
 }
 
@@ -57,13 +66,23 @@ pub(crate) struct KeptAddresses(RwLock<HashSet<KeptAddress>>);
 
 impl KeptAddresses {
     pub(crate) fn all(&self) -> Vec<KeptAddress> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .cloned()
+            .collect()
     }
 
     pub(crate) fn has(&self, tenant: &str, vim: Option<&str>, info: &VimConnectionInfo) -> bool {
         let kept = self.0.read().unwrap_or_else(PoisonError::into_inner);
         !kept.is_empty()
-            && kept.contains(&KeptAddress::of(tenant, vim, &info.interface_info, &info.extra))
+            && kept.contains(&KeptAddress::of(
+                tenant,
+                vim,
+                &info.interface_info,
+                &info.extra,
+            ))
     }
 
     /// Those that these changes end: what is written is what the VIM has from now on.
@@ -79,7 +98,11 @@ impl KeptAddresses {
                 _ => false,
             })
         };
-        if kept.is_empty() { Vec::new() } else { kept.iter().filter(ends).cloned().collect() }
+        if kept.is_empty() {
+            Vec::new()
+        } else {
+            kept.iter().filter(ends).cloned().collect()
+        }
     }
 
     pub(crate) fn forget(&self, ended: &[KeptAddress]) {
@@ -125,12 +148,14 @@ pub(crate) async fn read(
         query_as("SELECT tenant, vim_id, endpoint, proxy FROM kept_addresses")
             .fetch_all(connection)
             .await?;
-    let all = all.into_iter().map(|(tenant, vim_id, endpoint, proxy)| KeptAddress {
-        tenant,
-        vim_id,
-        endpoint,
-        proxy,
-    });
+    let all = all
+        .into_iter()
+        .map(|(tenant, vim_id, endpoint, proxy)| KeptAddress {
+            tenant,
+            vim_id,
+            endpoint,
+            proxy,
+        });
     Ok(KeptAddresses(RwLock::new(all.collect())))
 }
 
@@ -150,20 +175,30 @@ async fn note(connection: &mut SqliteConnection, address: &KeptAddress) -> Done<
 
 /// The addresses of all VIMs, and of all connections that requests brought.
 async fn in_use(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<Vec<KeptAddress>> {
-    let vims: Vec<(String, String)> =
-        query_as("SELECT tenant, vim FROM vims").fetch_all(&mut *connection).await?;
+    let vims: Vec<(String, String)> = query_as("SELECT tenant, vim FROM vims")
+        .fetch_all(&mut *connection)
+        .await?;
     let mut found = Vec::new();
     for (tenant, vim) in vims {
         let vim: vnfm_types::Vim = serde_json::from_str(&vim)?;
-        found.push(KeptAddress::of(&tenant, Some(&vim.id), &vim.interface_info, &vim.extra));
+        found.push(KeptAddress::of(
+            &tenant,
+            Some(&vim.id),
+            &vim.interface_info,
+            &vim.extra,
+        ));
     }
     for (table, column) in [("instances", "deployment"), ("ops", "request")] {
         let ids = format!("SELECT id FROM {table} WHERE {column} IS NOT NULL");
-        let ids: Vec<(String,)> = query_as(AssertSqlSafe(ids)).fetch_all(&mut *connection).await?;
+        let ids: Vec<(String,)> = query_as(AssertSqlSafe(ids))
+            .fetch_all(&mut *connection)
+            .await?;
         let row = format!("SELECT tenant, {column} FROM {table} WHERE id = $1");
         for (id,) in ids {
-            let (tenant, sealed): (String, String) =
-                query_as(AssertSqlSafe(row.clone())).bind(&id).fetch_one(&mut *connection).await?;
+            let (tenant, sealed): (String, String) = query_as(AssertSqlSafe(row.clone()))
+                .bind(&id)
+                .fetch_one(&mut *connection)
+                .await?;
             found.extend(of_request(&tenant, &*keys.unseal(Some(&sealed))?));
         }
     }
@@ -176,7 +211,8 @@ fn of_request(tenant: &str, request: &Value) -> Vec<KeptAddress> {
     let given = given.into_iter().flat_map(|given| given.values());
     let given = given.filter_map(|one| serde_json::from_value(one.clone()).ok());
     let own = given.filter(|one: &VimConnectionInfo| !one.interface_info.is_empty());
-    own.map(|one| KeptAddress::of(tenant, None, &one.interface_info, &one.extra)).collect()
+    own.map(|one| KeptAddress::of(tenant, None, &one.interface_info, &one.extra))
+        .collect()
 }
 
 /// The addresses that VIMs of the registry in the database at `path` keep, or will keep once this version opens it;
@@ -195,10 +231,11 @@ pub fn kept_addresses_in(path: &Path) -> Result<Vec<KeptAddress>, StoreError> {
     }
     let read = || -> Done<Vec<KeptAddress>> {
         let db = rusqlite::Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        let version: i64 =
-            db.query_row("SELECT COALESCE(MAX(version), 0) FROM schema_version", [], |row| {
-                row.get(0)
-            })?;
+        let version: i64 = db.query_row(
+            "SELECT COALESCE(MAX(version), 0) FROM schema_version",
+            [],
+            |row| row.get(0),
+        )?;
         let mut statement = db.prepare(if version < SINCE { REGISTERED } else { NOTED })?;
         let rows = statement.query_map([], |row| {
             Ok(KeptAddress {

@@ -72,7 +72,11 @@ impl SecretKeys {
         if !path.exists() {
             create(path).map_err(|e| io_error("make the key file", path, &e))?;
         }
-        Ok(Self { keys: read(path)?, path: Some(path.to_owned()), sealer: None })
+        Ok(Self {
+            keys: read(path)?,
+            path: Some(path.to_owned()),
+            sealer: None,
+        })
     }
 
     /// The keys of the file at `path`, if it is there, and those that `sealer` keeps: which these are the database says.
@@ -82,13 +86,25 @@ impl SecretKeys {
     ///
     /// As [`Self::open`].
     pub fn with(path: &Path, sealer: Arc<dyn SecretSealer>) -> Result<Self, StoreError> {
-        let keys = if path.exists() { read(path)? } else { Vec::new() };
-        Ok(Self { keys, path: Some(path.to_owned()), sealer: Some(sealer) })
+        let keys = if path.exists() {
+            read(path)?
+        } else {
+            Vec::new()
+        };
+        Ok(Self {
+            keys,
+            path: Some(path.to_owned()),
+            sealer: Some(sealer),
+        })
     }
 
     /// A new key that is kept in memory only: what it seals is lost with the process.
     pub fn ephemeral() -> Self {
-        Self { keys: vec![Key::generate()], path: None, sealer: None }
+        Self {
+            keys: vec![Key::generate()],
+            path: None,
+            sealer: None,
+        }
     }
 
     /// Where the key file lies, if there is one.
@@ -105,7 +121,10 @@ impl SecretKeys {
     pub(crate) fn with_first(&self, first: Key) -> Self {
         let mut keys = vec![first];
         keys.extend(self.keys.iter().cloned());
-        Self { keys, ..self.clone() }
+        Self {
+            keys,
+            ..self.clone()
+        }
     }
 
     /// The same keys with `last` behind them.
@@ -116,8 +135,15 @@ impl SecretKeys {
 
     /// Writes those of the first `count` keys into the file that belong there; with none the file goes.
     pub(crate) fn save(&self, count: usize) -> Result<(), StoreError> {
-        let Some(path) = &self.path else { return Ok(()) };
-        let mut of_file = self.keys.iter().take(count).filter(|key| key.kept.is_none()).peekable();
+        let Some(path) = &self.path else {
+            return Ok(());
+        };
+        let mut of_file = self
+            .keys
+            .iter()
+            .take(count)
+            .filter(|key| key.kept.is_none())
+            .peekable();
         if of_file.peek().is_none() {
             let removed = match fs::remove_file(path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -136,13 +162,21 @@ impl SecretKeys {
     /// Where the key lies that seals; none where there is no key at all.
     pub(crate) fn place(&self) -> Option<KeyPlace> {
         let first = self.keys.first()?;
-        Some(if first.kept.is_some() { KeyPlace::Sealer } else { KeyPlace::File })
+        Some(if first.kept.is_some() {
+            KeyPlace::Sealer
+        } else {
+            KeyPlace::File
+        })
     }
 
     /// Where the key lies that sealed a text, if not in the file.
     pub(crate) fn kept(&self, stored: Option<&str>) -> Option<&Kept> {
         let (fingerprint, _) = stored?.split_once(':')?;
-        self.keys.iter().find(|key| key.fingerprint == fingerprint)?.kept.as_ref()
+        self.keys
+            .iter()
+            .find(|key| key.fingerprint == fingerprint)?
+            .kept
+            .as_ref()
     }
 
     /// Where the key of a fingerprint lies, in a word, and its id where somebody keeps it.
@@ -150,9 +184,9 @@ impl SecretKeys {
         match self.keys.iter().find(|key| key.fingerprint == fingerprint) {
             None => ("missing".to_owned(), None),
             Some(Key { kept: None, .. }) => ("fernet_key".to_owned(), None),
-            Some(Key { kept: Some(kept), .. }) => {
-                (kept.key_type.clone(), Some(kept.secret_uuid.clone()))
-            }
+            Some(Key {
+                kept: Some(kept), ..
+            }) => (kept.key_type.clone(), Some(kept.secret_uuid.clone())),
         }
     }
 
@@ -172,14 +206,18 @@ impl SecretKeys {
 
     /// Seals a value, if there is one.
     pub(crate) fn seal_some<T: Serialize>(&self, secret: Option<&T>) -> Done<Option<String>> {
-        let Some(secret) = secret else { return Ok(None) };
+        let Some(secret) = secret else {
+            return Ok(None);
+        };
         let clear = Zeroizing::new(serde_json::to_vec(secret)?);
         self.seal_bytes(&clear).map(Some)
     }
 
     /// What [`SecretKeys::seal_some`] was given.
     pub(crate) fn unseal_some<T: DeserializeOwned>(&self, stored: Option<&str>) -> Done<Option<T>> {
-        let Some(stored) = stored else { return Ok(None) };
+        let Some(stored) = stored else {
+            return Ok(None);
+        };
         Ok(Some(serde_json::from_slice(&self.unseal_bytes(stored)?)?))
     }
 
@@ -203,7 +241,11 @@ impl SecretKeys {
         let Some(key) = self.keys.first() else {
             return Err(StoreError::Broken("there is no key to seal with".into()).into());
         };
-        Ok(format!("{}:{}", key.fingerprint, key.fernet.encrypt_at_time(clear, 0)))
+        Ok(format!(
+            "{}:{}",
+            key.fingerprint,
+            key.fernet.encrypt_at_time(clear, 0)
+        ))
     }
 
     fn unseal_bytes(&self, stored: &str) -> Done<Zeroizing<Vec<u8>>> {
@@ -254,7 +296,12 @@ impl Key {
         for byte in Sha256::digest(text.as_bytes()).iter().take(4) {
             let _ = write!(fingerprint, "{byte:02x}");
         }
-        Some(Self { fingerprint, text: Zeroizing::new(text.to_owned()), fernet, kept: None })
+        Some(Self {
+            fingerprint,
+            text: Zeroizing::new(text.to_owned()),
+            fernet,
+            kept: None,
+        })
     }
 
     /// Where it lies, if not in the file.
@@ -264,7 +311,10 @@ impl Key {
 
     /// That somebody keeps it.
     pub(crate) fn kept_by(self, kept: Kept) -> Self {
-        Self { kept: Some(kept), ..self }
+        Self {
+            kept: Some(kept),
+            ..self
+        }
     }
 
     /// What names it without giving it away.
@@ -314,7 +364,9 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Key>, StoreError> {
     }
     if keys.is_empty() {
         let path = path.display();
-        return Err(StoreError::Broken(format!("the key file `{path}` holds no key")));
+        return Err(StoreError::Broken(format!(
+            "the key file `{path}` holds no key"
+        )));
     }
     Ok(keys)
 }
@@ -334,7 +386,11 @@ fn create(path: &Path) -> io::Result<()> {
 }
 
 fn write_keys<'k>(path: &Path, keys: impl Iterator<Item = &'k Key>) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
     writeln!(
         file,
         "# Seals the secrets of vnfm.db beside it. Keep a copy: without it they are lost."
@@ -373,12 +429,21 @@ mod tests {
     fn the_file_is_made_for_its_owner_alone_and_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secrets.key");
-        let sealed =
-            SecretKeys::open(&path).unwrap().seal(&SecretJson::from(json!("hunter2"))).unwrap();
+        let sealed = SecretKeys::open(&path)
+            .unwrap()
+            .seal(&SecretJson::from(json!("hunter2")))
+            .unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let again = SecretKeys::open(&path).unwrap();
-        assert_eq!(again.unseal(sealed.as_deref()).unwrap(), SecretJson::from(json!("hunter2")));
-        assert_eq!(folder.path().read_dir().unwrap().count(), 1, "nothing else is left there");
+        assert_eq!(
+            again.unseal(sealed.as_deref()).unwrap(),
+            SecretJson::from(json!("hunter2"))
+        );
+        assert_eq!(
+            folder.path().read_dir().unwrap().count(),
+            1,
+            "nothing else is left there"
+        );
     }
 
     #[test]
@@ -388,7 +453,9 @@ mod tests {
         SecretKeys::open(&path).unwrap();
         for mode in [0o640, 0o604, 0o620] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            let Err(StoreError::Broken(text)) = SecretKeys::open(&path) else { panic!("{mode:o}") };
+            let Err(StoreError::Broken(text)) = SecretKeys::open(&path) else {
+                panic!("{mode:o}")
+            };
             assert!(text.contains("chmod 600"), "{text}");
         }
     }
@@ -403,7 +470,10 @@ mod tests {
             let Err(StoreError::Broken(text)) = SecretKeys::open(&path) else {
                 panic!("{content}")
             };
-            assert!(text.contains(expected) && !text.contains("hunter2"), "{text}");
+            assert!(
+                text.contains(expected) && !text.contains("hunter2"),
+                "{text}"
+            );
         }
     }
 
@@ -417,8 +487,14 @@ mod tests {
     #[test]
     fn a_changed_token_and_an_unknown_key_are_told_apart() {
         let keys = SecretKeys::ephemeral();
-        let mut sealed = keys.seal(&SecretJson::from(json!({"a": 1}))).unwrap().unwrap();
-        let error = SecretKeys::ephemeral().unseal(Some(&sealed)).unwrap_err().told("read");
+        let mut sealed = keys
+            .seal(&SecretJson::from(json!({"a": 1})))
+            .unwrap()
+            .unwrap();
+        let error = SecretKeys::ephemeral()
+            .unseal(Some(&sealed))
+            .unwrap_err()
+            .told("read");
         assert!(error.to_string().contains("does not hold"), "{error}");
         let last = if sealed.ends_with("A=") { "B=" } else { "A=" };
         sealed.replace_range(sealed.len() - 2.., last);

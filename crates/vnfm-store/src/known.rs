@@ -24,7 +24,9 @@ impl KnownVims {
     /// The record, or the count of changes to give to [`Self::keep`] once it is read.
     pub(crate) fn get(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, u64> {
         let state = self.state();
-        let known = state.records.get(&(tenant.to_owned(), id_or_name.to_owned()));
+        let known = state
+            .records
+            .get(&(tenant.to_owned(), id_or_name.to_owned()));
         known.cloned().ok_or(state.changes)
     }
 
@@ -37,7 +39,9 @@ impl KnownVims {
     ) {
         let mut state = self.state();
         if state.changes == changes {
-            state.records.insert((tenant.to_owned(), id_or_name.to_owned()), record.clone());
+            state
+                .records
+                .insert((tenant.to_owned(), id_or_name.to_owned()), record.clone());
         }
     }
 

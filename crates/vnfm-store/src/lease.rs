@@ -37,17 +37,33 @@ pub(crate) fn claim(
     lease: Duration,
     op_id: Option<&str>,
 ) -> Done<Option<Claim>> {
-    let sql = if op_id.is_some() { CLAIM_ONE } else { CLAIM_ANY };
-    let claimed = Statement::on(db, sql).bind(owner).bind(millis(lease)).bind(op_id).rows()?;
-    Ok(claimed.into_iter().next().map(|(tenant, op_id, epoch)| Claim {
-        tenant,
-        fence: Fence { op_id, epoch: count(epoch) },
-    }))
+    let sql = if op_id.is_some() {
+        CLAIM_ONE
+    } else {
+        CLAIM_ANY
+    };
+    let claimed = Statement::on(db, sql)
+        .bind(owner)
+        .bind(millis(lease))
+        .bind(op_id)
+        .rows()?;
+    Ok(claimed
+        .into_iter()
+        .next()
+        .map(|(tenant, op_id, epoch)| Claim {
+            tenant,
+            fence: Fence {
+                op_id,
+                epoch: count(epoch),
+            },
+        }))
 }
 
 /// Keeps the lease, and says how the operation is to be cancelled.
 pub(crate) fn renew(db: &Connection, fence: &Fence, lease: Duration) -> Done<Option<CancelMode>> {
-    let renew = Statement::on(db, RENEW).bind(&fence.op_id).bind(number(fence.epoch));
+    let renew = Statement::on(db, RENEW)
+        .bind(&fence.op_id)
+        .bind(number(fence.epoch));
     match renew.bind(millis(lease)).value::<Option<String>>()? {
         Some(cancel) => cancel_mode(cancel.as_deref()),
         None => Err(lost(fence).into()),
@@ -57,7 +73,10 @@ pub(crate) fn renew(db: &Connection, fence: &Fence, lease: Duration) -> Done<Opt
 /// Gives the lease back, if it is still held.
 pub(crate) fn release(db: &Connection, fence: &Fence) -> Done<()> {
     const RELEASE: &str = "UPDATE ops SET owner = NULL, lease_until = 0 WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL";
-    Statement::on(db, RELEASE).bind(&fence.op_id).bind(number(fence.epoch)).run()
+    Statement::on(db, RELEASE)
+        .bind(&fence.op_id)
+        .bind(number(fence.epoch))
+        .run()
 }
 
 /// The first statement of a transaction under a fence.
@@ -66,7 +85,11 @@ pub(crate) fn check(writing: &Writing<'_>, fence: &Fence) -> Done<()> {
         .statement("SELECT epoch FROM ops WHERE id = $1 AND epoch = $2")
         .bind(&fence.op_id)
         .bind(number(fence.epoch));
-    if held.found()? { Ok(()) } else { Err(lost(fence).into()) }
+    if held.found()? {
+        Ok(())
+    } else {
+        Err(lost(fence).into())
+    }
 }
 
 /// A stored cancel mode.
@@ -80,7 +103,9 @@ pub(crate) fn cancel_mode(stored: Option<&str>) -> Done<Option<CancelMode>> {
 }
 
 fn lost(fence: &Fence) -> StoreError {
-    StoreError::LeaseLost { op_id: fence.op_id.clone() }
+    StoreError::LeaseLost {
+        op_id: fence.op_id.clone(),
+    }
 }
 
 fn millis(lease: Duration) -> i64 {

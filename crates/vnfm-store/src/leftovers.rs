@@ -32,17 +32,52 @@ const fn left(
     has: &'static str,
     what: &'static str,
 ) -> Leftover {
-    Leftover { folder, begins, has, what }
+    Leftover {
+        folder,
+        begins,
+        has,
+        what,
+    }
 }
 
 /// Keys first.
 const LEFTOVERS: &[Leftover] = &[
-    left(Folder::Data, "secrets.new-", "", "a key file that was being written"),
-    left(Folder::Data, "backup-", ".part", "a backup that was being made"),
-    left(Folder::Data, "vnfm.db.restoring", "", "a database that was being restored"),
-    left(Folder::Packages, ".incoming-", "", "a package that was being uploaded"),
-    left(Folder::Packages, "", ".part", "a package that was being restored"),
-    left(Folder::Plugins, ".tmp", ".so", "a plugin that was being installed"),
+    left(
+        Folder::Data,
+        "secrets.new-",
+        "",
+        "a key file that was being written",
+    ),
+    left(
+        Folder::Data,
+        "backup-",
+        ".part",
+        "a backup that was being made",
+    ),
+    left(
+        Folder::Data,
+        "vnfm.db.restoring",
+        "",
+        "a database that was being restored",
+    ),
+    left(
+        Folder::Packages,
+        ".incoming-",
+        "",
+        "a package that was being uploaded",
+    ),
+    left(
+        Folder::Packages,
+        "",
+        ".part",
+        "a package that was being restored",
+    ),
+    left(
+        Folder::Plugins,
+        ".tmp",
+        ".so",
+        "a plugin that was being installed",
+    ),
 ];
 
 /// Removes what killed processes left in `path`, and says how many files that were. Nobody else may be at work there. A
@@ -53,7 +88,10 @@ const LEFTOVERS: &[Leftover] = &[
 /// Where the folder cannot be read or a file not removed; the others are removed nevertheless.
 pub fn sweep(folder: Folder, path: &Path) -> io::Result<usize> {
     let (mut removed, mut failed) = (0, None);
-    for leftover in LEFTOVERS.iter().filter(|leftover| leftover.folder == folder) {
+    for leftover in LEFTOVERS
+        .iter()
+        .filter(|leftover| leftover.folder == folder)
+    {
         let entries = match fs::read_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
             entries => entries?,
@@ -77,6 +115,7 @@ pub fn sweep(folder: Folder, path: &Path) -> io::Result<usize> {
 
 impl Leftover {
     fn is(&self, name: &str) -> bool {
-        name.strip_prefix(self.begins).is_some_and(|rest| rest.contains(self.has))
+        name.strip_prefix(self.begins)
+            .is_some_and(|rest| rest.contains(self.has))
     }
 }

@@ -81,7 +81,11 @@ impl PackageDir {
     pub fn open(folder: &Path, limits: Limits) -> Result<Self, PortError> {
         let opened = private_folder(folder).and_then(|()| tidy(folder));
         opened.map_err(|error| unreadable("open the folder", folder, &error))?;
-        Ok(Self { folder: folder.to_owned(), limits, known: Mutex::default() })
+        Ok(Self {
+            folder: folder.to_owned(),
+            limits,
+            known: Mutex::default(),
+        })
     }
 
     /// Where an upload may be written before [`PackageDir::store`]: a new name each time, on the same disk.
@@ -106,7 +110,8 @@ impl PackageDir {
     /// `Unavailable` where the folder cannot be read, or a file not removed.
     pub fn forget_arrived(&self, but: &[&str]) -> Result<(), PortError> {
         let is_over = |name: &str| {
-            name.split_once(ARRIVING).is_some_and(|(vnf_pkg_id, _)| !but.contains(&vnf_pkg_id))
+            name.split_once(ARRIVING)
+                .is_some_and(|(vnf_pkg_id, _)| !but.contains(&vnf_pkg_id))
         };
         let removed = remove_from(&self.folder, is_over);
         removed.map_err(|error| unreadable("tidy the folder", &self.folder, &error))
@@ -209,7 +214,10 @@ impl PackageDir {
             move || keep((&upload, sha256), &path, &limits)
         };
         let package = Arc::new(blocking(&path, keeping).await??);
-        self.known().insert(vnf_pkg_id.to_owned(), Arc::new(OnceCell::from(package.clone())));
+        self.known().insert(
+            vnf_pkg_id.to_owned(),
+            Arc::new(OnceCell::from(package.clone())),
+        );
         Ok(package)
     }
 
@@ -217,7 +225,9 @@ impl PackageDir {
     /// `None` where none has it, or the disk knows no second names.
     pub async fn copy_of(&self, sha256: &str) -> Option<PathBuf> {
         let is_hash = sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let kept = self.folder.join(format!("{}{KEPT}", sha256.to_ascii_lowercase()));
+        let kept = self
+            .folder
+            .join(format!("{}{KEPT}", sha256.to_ascii_lowercase()));
         let to = self.incoming();
         if !is_hash {
             return None;
@@ -273,12 +283,14 @@ impl PackageDir {
         let (mut files, folder) = (self.files(vnf_pkg_id)?, self.folder.clone());
         files.extend(self.beside(vnf_pkg_id, |name| name.contains(ARRIVING))?);
         blocking(&path, move || {
-            files.iter().try_for_each(|file| match fs::remove_file(file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    Err(unreadable("remove the package", file, &error))
-                }
-                _ => Ok(()),
-            })?;
+            files
+                .iter()
+                .try_for_each(|file| match fs::remove_file(file) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        Err(unreadable("remove the package", file, &error))
+                    }
+                    _ => Ok(()),
+                })?;
             forget_unused(&folder).map_err(|error| unreadable("tidy the folder", &folder, &error))
         })
         .await?
@@ -290,7 +302,9 @@ impl PackageDir {
         let mut known = self.known();
         let idle = |cell: &Arc<OnceCell<Arc<Package>>>| {
             Arc::strong_count(cell) == 1
-                && cell.get().is_some_and(|package| Arc::strong_count(package) == 1)
+                && cell
+                    .get()
+                    .is_some_and(|package| Arc::strong_count(package) == 1)
         };
         let count = known.values().filter(|cell| idle(cell)).count();
         if !dry_run {
@@ -309,17 +323,25 @@ impl Packages for PackageDir {
     /// Whoever asks while it is being read waits for that one reading.
     async fn package(&self, _tenant: &str, vnf_pkg_id: &str) -> Result<Arc<Package>, PortError> {
         let path = self.path(vnf_pkg_id)?;
-        let cell = self.known().entry(vnf_pkg_id.to_owned()).or_default().clone();
+        let cell = self
+            .known()
+            .entry(vnf_pkg_id.to_owned())
+            .or_default()
+            .clone();
         let limits = self.limits;
         let id = vnf_pkg_id.to_owned();
         let read = cell.get_or_try_init(|| async move {
-            blocking(&path.clone(), move || read(&id, &path, &limits).map(Arc::new)).await?
+            blocking(&path.clone(), move || {
+                read(&id, &path, &limits).map(Arc::new)
+            })
+            .await?
         });
         match read.await {
             Ok(package) => Ok(package.clone()),
             Err(error) => {
                 // Ids that nobody onboarded must not pile up.
-                self.known().retain(|_, cell| cell.initialized() || Arc::strong_count(cell) > 1);
+                self.known()
+                    .retain(|_, cell| cell.initialized() || Arc::strong_count(cell) > 1);
                 Err(error)
             }
         }
@@ -349,17 +371,20 @@ fn keep(
         // That there is one already, or the disk knows no second names: then it is fetched once more.
         let _ = fs::hard_link(path, kept);
     }
-    opened.map(|package| package.with_externals(|external| beside(path, external))).map_err(
-        |findings| match fs::remove_file(path) {
+    opened
+        .map(|package| package.with_externals(|external| beside(path, external)))
+        .map_err(|findings| match fs::remove_file(path) {
             Ok(()) => PackageFailure::Refused(findings),
             Err(error) => unreadable("remove the refused package", path, &error).into(),
-        },
-    )
+        })
 }
 
 /// The file of an external artifact beside the archive of its package.
 fn beside(archive: &Path, external: &External) -> PathBuf {
-    archive.with_extension(format!("{}-{}{ARTIFACT}", external.algorithm, external.hash))
+    archive.with_extension(format!(
+        "{}-{}{ARTIFACT}",
+        external.algorithm, external.hash
+    ))
 }
 
 fn read(id: &str, path: &Path, limits: &Limits) -> Result<Package, PortError> {
@@ -374,14 +399,19 @@ fn read(id: &str, path: &Path, limits: &Limits) -> Result<Package, PortError> {
     };
     let package = Package::open(path, limits).map_err(|findings| damaged(findings.to_string()))?;
     for external in package.externals() {
-        external.check(&beside(path, external)).map_err(|error| damaged(error.to_string()))?;
+        external
+            .check(&beside(path, external))
+            .map_err(|error| damaged(error.to_string()))?;
     }
     Ok(package.with_externals(|external| beside(path, external)))
 }
 
 /// The folder, with what lies in it for its owner alone.
 pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
     own(folder, 0o700)?;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -440,7 +470,12 @@ async fn blocking<T: Send + 'static>(
 }
 
 fn absent(id: &str) -> PortError {
-    PortError::new(&ABSENT, format!("find the VNF package `{id}`"), "it is not onboarded").on(id)
+    PortError::new(
+        &ABSENT,
+        format!("find the VNF package `{id}`"),
+        "it is not onboarded",
+    )
+    .on(id)
 }
 
 fn unreadable(doing: &str, path: &Path, error: &io::Error) -> PortError {

@@ -44,9 +44,11 @@ impl Place {
         };
         db.busy_timeout(BUSY_TIMEOUT)?;
         db.set_prepared_statement_cache_capacity(STATEMENTS);
-        for (pragma, value) in
-            [("synchronous", "FULL"), ("foreign_keys", "ON"), ("temp_store", "MEMORY")]
-        {
+        for (pragma, value) in [
+            ("synchronous", "FULL"),
+            ("foreign_keys", "ON"),
+            ("temp_store", "MEMORY"),
+        ] {
             db.pragma_update(None, pragma, value)?;
         }
         // It answers with what it is from now on.

@@ -18,8 +18,10 @@ impl Quotas {
 
     /// The same changes, with what has to hold after them.
     pub(crate) fn on(&self, mut changes: Vec<Change>) -> Vec<Change> {
-        let conditions: Vec<_> =
-            changes.iter().filter_map(|change| self.condition(change)).collect();
+        let conditions: Vec<_> = changes
+            .iter()
+            .filter_map(|change| self.condition(change))
+            .collect();
         changes.extend(conditions);
         changes
     }
@@ -34,11 +36,21 @@ impl Quotas {
             Change::AddVim(record) if record.vim.registered_by.is_none() => {
                 (&record.tenant, Counted::Vims, 1)
             }
-            Change::Reserve { tenant, what, amount, .. } => (tenant, *what, *amount),
+            Change::Reserve {
+                tenant,
+                what,
+                amount,
+                ..
+            } => (tenant, *what, *amount),
             Change::PackageSize { tenant, bytes, .. } => (tenant, Counted::PackageBytes, *bytes),
             _ => return None,
         };
         let most = (self.0)(tenant, what)?;
-        Some(Change::Within { tenant: tenant.clone(), what, most, adds })
+        Some(Change::Within {
+            tenant: tenant.clone(),
+            what,
+            most,
+            adds,
+        })
     }
 }

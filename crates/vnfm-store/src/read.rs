@@ -65,7 +65,9 @@ impl InstanceRow {
             deployment: keys.unseal_some(self.deployment.as_deref())?.map(Arc::new),
             handle: serde_json::from_str(&self.handle)?,
             created_at: self.created_at.as_deref().map(time).transpose()?,
-            changed_at: self.changed_ms.and_then(|at| jiff::Timestamp::from_millisecond(at).ok()),
+            changed_at: self
+                .changed_ms
+                .and_then(|at| jiff::Timestamp::from_millisecond(at).ok()),
         })
     }
 }
@@ -79,7 +81,11 @@ pub(crate) async fn instance(
     const ONE: &str = "
         SELECT tenant, version, vnf_pkg_id, active_op, vnf, deployment, handle, created_at, changed_ms
         FROM instances WHERE tenant = $1 AND id = $2";
-    let found = query_as(ONE).bind(tenant).bind(id).fetch_optional(connection).await?;
+    let found = query_as(ONE)
+        .bind(tenant)
+        .bind(id)
+        .fetch_optional(connection)
+        .await?;
     found.ok_or_else(|| absent("VNF instance", id).into())
 }
 
@@ -140,7 +146,11 @@ pub(crate) async fn op(connection: &mut SqliteConnection, tenant: &str, id: &str
     const ONE: &str = "
         SELECT tenant, op, request, before, target, control, point_of_no_return, cancel, epoch
         FROM ops WHERE tenant = $1 AND id = $2";
-    let found = query_as(ONE).bind(tenant).bind(id).fetch_optional(connection).await?;
+    let found = query_as(ONE)
+        .bind(tenant)
+        .bind(id)
+        .fetch_optional(connection)
+        .await?;
     found.ok_or_else(|| absent("operation", id).into())
 }
 
@@ -168,7 +178,12 @@ pub(crate) async fn checkpoint(
 ) -> Done<Option<Option<String>>> {
     let found =
         query_scalar("SELECT value FROM checkpoints WHERE op_id = $1 AND step = $2 AND key = $3");
-    Ok(found.bind(op_id).bind(step).bind(key).fetch_optional(connection).await?)
+    Ok(found
+        .bind(op_id)
+        .bind(step)
+        .bind(key)
+        .fetch_optional(connection)
+        .await?)
 }
 
 /// A row of `vims`.
@@ -206,7 +221,11 @@ pub(crate) async fn vim(
         WHERE (tenant = $1 OR shared = 1) AND (id = $2 OR name = $2)
         ORDER BY CASE WHEN tenant = $1 THEN 0 ELSE 1 END, CASE WHEN id = $2 THEN 0 ELSE 1 END, tenant
         LIMIT 1";
-    let found = query_as(ONE).bind(tenant).bind(id_or_name).fetch_optional(connection).await?;
+    let found = query_as(ONE)
+        .bind(tenant)
+        .bind(id_or_name)
+        .fetch_optional(connection)
+        .await?;
     found.ok_or_else(|| absent("VIM", id_or_name).into())
 }
 
@@ -229,7 +248,11 @@ pub(crate) async fn uses(
         WHERE (tenant = $1 OR EXISTS (SELECT 1 FROM vims WHERE tenant = $1 AND id = $2 AND shared = 1))
             AND (vim_id = $2 OR identity = (SELECT identity FROM vims WHERE tenant = $1 AND id = $2))
         ORDER BY instance_id, vim_id, identity";
-    let rows = query(USES).bind(tenant).bind(vim_id).fetch_all(connection).await?;
+    let rows = query(USES)
+        .bind(tenant)
+        .bind(vim_id)
+        .fetch_all(connection)
+        .await?;
     rows.iter()
         .map(|row| {
             Ok(Use {
@@ -251,7 +274,11 @@ pub(crate) async fn package(
     const ONE: &str = "
         SELECT tenant, info, fetching, EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = packages.id) AS used
         FROM packages WHERE tenant = $1 AND id = $2";
-    let found = query(ONE).bind(tenant).bind(id).fetch_optional(connection).await?;
+    let found = query(ONE)
+        .bind(tenant)
+        .bind(id)
+        .fetch_optional(connection)
+        .await?;
     found.ok_or_else(|| absent("VNF package", id).into())
 }
 
@@ -267,7 +294,11 @@ pub(crate) async fn packages(
         FROM packages WHERE tenant = $1 AND id > $2{condition} ORDER BY id LIMIT $3"
     );
     let list = query_with(AssertSqlSafe(sql), arguments(tenant, query, bound)?);
-    list.fetch_all(connection).await?.iter().map(package_of).collect()
+    list.fetch_all(connection)
+        .await?
+        .iter()
+        .map(package_of)
+        .collect()
 }
 
 /// What a list's rows have to be beside their tenant's: what its filter says, and seen.
@@ -291,9 +322,16 @@ fn arguments(tenant: &str, query: &Query, bound: Vec<Bound>) -> Done<SqliteArgum
         Bound::Real(number) => arguments.add(number),
     };
     let after = query.after.clone().unwrap_or_default();
-    let common =
-        [Bound::Text(tenant.to_owned()), Bound::Text(after), Bound::Whole(limit(query.limit))];
-    common.into_iter().chain(bound).try_for_each(&mut add).map_err(sqlx::Error::Encode)?;
+    let common = [
+        Bound::Text(tenant.to_owned()),
+        Bound::Text(after),
+        Bound::Whole(limit(query.limit)),
+    ];
+    common
+        .into_iter()
+        .chain(bound)
+        .try_for_each(&mut add)
+        .map_err(sqlx::Error::Encode)?;
     Ok(arguments)
 }
 
@@ -301,14 +339,25 @@ fn arguments(tenant: &str, query: &Query, bound: Vec<Bound>) -> Done<SqliteArgum
 pub(crate) fn package_of(row: &SqliteRow) -> Done<PackageRecord> {
     let mut info: VnfPkgInfo = serde_json::from_str(row.try_get("info")?)?;
     let used: bool = row.try_get("used")?;
-    info.usage_state = if used { PackageUsageState::InUse } else { PackageUsageState::NotInUse };
-    Ok(PackageRecord { tenant: row.try_get("tenant")?, info, fetching: SecretJson::default() })
+    info.usage_state = if used {
+        PackageUsageState::InUse
+    } else {
+        PackageUsageState::NotInUse
+    };
+    Ok(PackageRecord {
+        tenant: row.try_get("tenant")?,
+        info,
+        fetching: SecretJson::default(),
+    })
 }
 
 /// The same with what is sealed of it.
 pub(crate) fn unsealed_package_of(row: &SqliteRow, keys: &SecretKeys) -> Done<PackageRecord> {
     let fetching: Option<String> = row.try_get("fetching")?;
-    Ok(PackageRecord { fetching: keys.unseal(fetching.as_deref())?, ..package_of(row)? })
+    Ok(PackageRecord {
+        fetching: keys.unseal(fetching.as_deref())?,
+        ..package_of(row)?
+    })
 }
 
 /// Lines of an operation's log after number `after`.
@@ -319,7 +368,11 @@ pub(crate) async fn log(
 ) -> Done<Vec<LogLine>> {
     const LINES: &str = "
         SELECT seq, at, level, source, text FROM log WHERE op_id = $1 AND seq > $2 ORDER BY seq";
-    let rows = query(LINES).bind(op_id).bind(number(after)).fetch_all(connection).await?;
+    let rows = query(LINES)
+        .bind(op_id)
+        .bind(number(after))
+        .fetch_all(connection)
+        .await?;
     rows.iter()
         .map(|row| {
             Ok(LogLine {
@@ -342,7 +395,11 @@ pub(crate) async fn outbox(
     const ROWS: &str = "
         SELECT seq, tenant, instance_id, kind, body, at, about FROM outbox WHERE seq > $1 ORDER BY seq LIMIT $2";
     let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let rows = query(ROWS).bind(number(after)).bind(most).fetch_all(connection).await?;
+    let rows = query(ROWS)
+        .bind(number(after))
+        .bind(most)
+        .fetch_all(connection)
+        .await?;
     rows.iter().map(outbox_row).collect()
 }
 
@@ -358,7 +415,11 @@ pub(crate) async fn events(
         WHERE tenant = $1 AND number > $2 ORDER BY number LIMIT $3";
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let rows = query(ROWS).bind(tenant).bind(number(after)).bind(most);
-    rows.fetch_all(connection).await?.iter().map(outbox_row).collect()
+    rows.fetch_all(connection)
+        .await?
+        .iter()
+        .map(outbox_row)
+        .collect()
 }
 
 fn outbox_row(row: &SqliteRow) -> Done<OutboxRow> {
@@ -382,12 +443,18 @@ pub(crate) async fn audit(
 ) -> Done<Vec<AuditEntry>> {
     const ROWS: &str =
         "SELECT seq, entry FROM audit WHERE tenant = $1 AND seq > $2 ORDER BY seq LIMIT $3";
-    let rows = query(ROWS).bind(tenant).bind(number(after)).bind(limit(most));
+    let rows = query(ROWS)
+        .bind(tenant)
+        .bind(number(after))
+        .bind(limit(most));
     let rows = rows.fetch_all(connection).await?;
     rows.iter()
         .map(|row| {
             let entry: AuditEntry = serde_json::from_str(row.try_get("entry")?)?;
-            Ok(AuditEntry { seq: count(row.try_get("seq")?), ..entry })
+            Ok(AuditEntry {
+                seq: count(row.try_get("seq")?),
+                ..entry
+            })
         })
         .collect()
 }
@@ -398,8 +465,13 @@ pub(crate) async fn tombstones(
     tenant: &str,
 ) -> Done<Vec<Tombstone>> {
     const ROWS: &str = "SELECT tombstone FROM tombstones WHERE tenant = $1 ORDER BY instance_id";
-    let rows: Vec<String> = query_scalar(ROWS).bind(tenant).fetch_all(connection).await?;
-    rows.iter().map(|row| Ok(serde_json::from_str(row)?)).collect()
+    let rows: Vec<String> = query_scalar(ROWS)
+        .bind(tenant)
+        .fetch_all(connection)
+        .await?;
+    rows.iter()
+        .map(|row| Ok(serde_json::from_str(row)?))
+        .collect()
 }
 
 /// The key that is pinned to a host; else one that an older version pinned to a host of that name. The one that knows
@@ -414,7 +486,11 @@ pub(crate) async fn host_key(
             OR (tenant IN ($1, '') AND vim_id = '' AND host = $4)
         ORDER BY vim_id DESC, tenant DESC LIMIT 1";
     let at = &pin.at;
-    let found = query_as(FIND).bind(&at.tenant).bind(&at.vim_id).bind(&at.host).bind(&pin.formerly);
+    let found = query_as(FIND)
+        .bind(&at.tenant)
+        .bind(&at.vim_id)
+        .bind(&at.host)
+        .bind(&pin.formerly);
     let found = found.fetch_optional(connection).await?.map(pinned);
     Ok(found.filter(|pinned| !pinned.key.is_empty()))
 }
@@ -434,7 +510,15 @@ pub(crate) async fn host_keys(
 fn pinned(
     (tenant, vim_id, host, instance_id, key): (String, String, String, String, String),
 ) -> PinnedKey {
-    PinnedKey { at: PinnedHost { tenant, vim_id, host }, instance_id, key }
+    PinnedKey {
+        at: PinnedHost {
+            tenant,
+            vim_id,
+            host,
+        },
+        instance_id,
+        key,
+    }
 }
 
 fn status(stored: &str) -> Done<StepStatus> {
@@ -451,7 +535,9 @@ fn status(stored: &str) -> Done<StepStatus> {
 }
 
 fn time(stored: &str) -> Done<jiff::Timestamp> {
-    stored.parse().map_err(|error| broken(format!("`{stored}` is no time: {error}")))
+    stored
+        .parse()
+        .map_err(|error| broken(format!("`{stored}` is no time: {error}")))
 }
 
 fn broken(why: String) -> Fault {

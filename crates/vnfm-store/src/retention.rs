@@ -43,7 +43,13 @@ pub struct Retention {
 impl Default for Retention {
     fn default() -> Self {
         let (year, month) = (365 * DAY, 30 * DAY);
-        Self { op_occs: year, journal: 90 * DAY, logs: month, outbox: month, audit: year }
+        Self {
+            op_occs: year,
+            journal: 90 * DAY,
+            logs: month,
+            outbox: month,
+            audit: year,
+        }
     }
 }
 
@@ -105,7 +111,10 @@ const CHECKPOINTS: Kind = of_ended_ops!("checkpoints");
 const LOG: Kind = of_ended_ops!("log");
 const OPS: Kind = Kind {
     count: concat!("SELECT COUNT(*) FROM ops WHERE ", old_ops!()),
-    remove: concat!("DELETE FROM ops WHERE id > $2 AND id <= $3 AND ", old_ops!()),
+    remove: concat!(
+        "DELETE FROM ops WHERE id > $2 AND id <= $3 AND ",
+        old_ops!()
+    ),
 };
 
 /// The times before which rows go.
@@ -185,12 +194,27 @@ async fn counted(connection: &mut SqliteConnection, before: &Before) -> Done<Pru
         (&audit, &before.audit),
     ];
     for (place, (sql, before)) in found.iter_mut().zip(kinds) {
-        let rows: i64 =
-            query_scalar(AssertSqlSafe(sql)).bind(before).fetch_one(&mut *connection).await?;
+        let rows: i64 = query_scalar(AssertSqlSafe(sql))
+            .bind(before)
+            .fetch_one(&mut *connection)
+            .await?;
         *place = count(rows);
     }
-    let [log_lines, checkpoints, journal, op_occs, notifications, audit] = found;
-    Ok(Pruned { op_occs, journal: checkpoints + journal, log_lines, notifications, audit })
+    let [
+        log_lines,
+        checkpoints,
+        journal,
+        op_occs,
+        notifications,
+        audit,
+    ] = found;
+    Ok(Pruned {
+        op_occs,
+        journal: checkpoints + journal,
+        log_lines,
+        notifications,
+        audit,
+    })
 }
 
 /// What belongs to the next operations after `from`, in order of id; where to go on, if there are more.
@@ -203,8 +227,11 @@ async fn remove_ops(
     const NEXT: &str = "
         SELECT MAX(id) FROM (SELECT id FROM ops WHERE id > $1 ORDER BY id LIMIT $2) AS batch";
     let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let until: Option<String> =
-        query_scalar(NEXT).bind(from).bind(BATCH).fetch_one(&mut *tx).await?;
+    let until: Option<String> = query_scalar(NEXT)
+        .bind(from)
+        .bind(BATCH)
+        .fetch_one(&mut *tx)
+        .await?;
     let Some(until) = until else { return Ok(None) };
     let range = |before| [before, from, until.as_str()];
     gone.log_lines += remove(&mut tx, &LOG, range(&before.logs)).await?;
@@ -216,7 +243,11 @@ async fn remove_ops(
 }
 
 async fn remove(connection: &mut SqliteConnection, kind: &Kind, at: [&str; 3]) -> Done<u64> {
-    let removed = query(kind.remove).bind(at[0]).bind(at[1]).bind(at[2]).execute(connection);
+    let removed = query(kind.remove)
+        .bind(at[0])
+        .bind(at[1])
+        .bind(at[2])
+        .execute(connection);
     Ok(removed.await?.rows_affected())
 }
 
@@ -229,7 +260,12 @@ async fn remove_notifications(connection: &mut SqliteConnection, before: &str) -
         DELETE FROM outbox WHERE at < $1 AND seq < (SELECT MIN(seq) FROM outbox) + $2";
     let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
     query(REMEMBER).execute(&mut *tx).await?;
-    let gone = query(REMOVE).bind(before).bind(BATCH).execute(&mut *tx).await?.rows_affected();
+    let gone = query(REMOVE)
+        .bind(before)
+        .bind(BATCH)
+        .execute(&mut *tx)
+        .await?
+        .rows_affected();
     if gone > 0 {
         tx.commit().await?;
     }
@@ -242,7 +278,10 @@ async fn remove_audit(connection: &mut SqliteConnection, before: &str) -> Done<u
         "DELETE FROM audit WHERE seq < (SELECT MIN(seq) FROM audit) + $2 AND {} < $1",
         entry_at()
     );
-    let removed = query(AssertSqlSafe(sql)).bind(before).bind(BATCH).execute(connection);
+    let removed = query(AssertSqlSafe(sql))
+        .bind(before)
+        .bind(BATCH)
+        .execute(connection);
     Ok(removed.await?.rows_affected())
 }
 
@@ -262,5 +301,6 @@ fn entry_at() -> String {
 
 /// The time before which rows go; where that is before all time, none do.
 fn before(now: Timestamp, kept: Duration) -> String {
-    now.checked_sub(kept).map_or_else(|_| String::new(), |at| at.to_string())
+    now.checked_sub(kept)
+        .map_or_else(|_| String::new(), |at| at.to_string())
 }

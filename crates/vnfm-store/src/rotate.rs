@@ -128,7 +128,9 @@ impl SqliteStore {
             loop {
                 let mut writer = self.writer().await;
                 let batch = reseal(&mut writer, &keys, sealed).await;
-                let batch = self.ended(&mut writer, batch, "seal secrets with a new key").await?;
+                let batch = self
+                    .ended(&mut writer, batch, "seal secrets with a new key")
+                    .await?;
                 if batch == 0 {
                     break;
                 }
@@ -154,12 +156,18 @@ async fn reseal(
     sealed: &Sealed,
 ) -> Done<u64> {
     let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let found: Vec<Found> =
-        query_as(sealed.find).bind(keys.fingerprint()).fetch_all(&mut *tx).await?;
+    let found: Vec<Found> = query_as(sealed.find)
+        .bind(keys.fingerprint())
+        .fetch_all(&mut *tx)
+        .await?;
     let mut replaced = 0;
     for (first, second, third, text) in found {
         let anew = keys.reseal(&text)?;
-        let row = query(sealed.replace).bind(anew).bind(&first).bind(&second).bind(&third);
+        let row = query(sealed.replace)
+            .bind(anew)
+            .bind(&first)
+            .bind(&second)
+            .bind(&third);
         replaced += row.execute(&mut *tx).await?.rows_affected();
     }
     tx.commit().await.map_err(Fault::from)?;

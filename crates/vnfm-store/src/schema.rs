@@ -14,21 +14,66 @@ pub(crate) struct Migration {
 
 /// All migrations of this binary. A released one is never changed.
 pub(crate) const MIGRATIONS: &[Migration] = &[
-    Migration { number: 1, sql: include_str!("../migrations/0001_first.sql") },
-    Migration { number: 2, sql: include_str!("../migrations/0002_acts.sql") },
-    Migration { number: 3, sql: include_str!("../migrations/0003_lists.sql") },
-    Migration { number: 4, sql: include_str!("../migrations/0004_changed.sql") },
-    Migration { number: 5, sql: include_str!("../migrations/0005_subscriptions.sql") },
-    Migration { number: 6, sql: include_str!("../migrations/0006_shared.sql") },
-    Migration { number: 7, sql: include_str!("../migrations/0007_keys.sql") },
-    Migration { number: 8, sql: include_str!("../migrations/0008_sight.sql") },
-    Migration { number: 9, sql: include_str!("../migrations/0009_uploads.sql") },
-    Migration { number: 10, sql: include_str!("../migrations/0010_lived.sql") },
-    Migration { number: 11, sql: include_str!("../migrations/0011_lives.sql") },
-    Migration { number: 12, sql: include_str!("../migrations/0012_host_keys.sql") },
-    Migration { number: 13, sql: include_str!("../migrations/0013_quotas.sql") },
-    Migration { number: 15, sql: include_str!("../migrations/0015_kept_addresses.sql") },
-    Migration { number: 16, sql: include_str!("../migrations/0016_deployments.sql") },
+    Migration {
+        number: 1,
+        sql: include_str!("../migrations/0001_first.sql"),
+    },
+    Migration {
+        number: 2,
+        sql: include_str!("../migrations/0002_acts.sql"),
+    },
+    Migration {
+        number: 3,
+        sql: include_str!("../migrations/0003_lists.sql"),
+    },
+    Migration {
+        number: 4,
+        sql: include_str!("../migrations/0004_changed.sql"),
+    },
+    Migration {
+        number: 5,
+        sql: include_str!("../migrations/0005_subscriptions.sql"),
+    },
+    Migration {
+        number: 6,
+        sql: include_str!("../migrations/0006_shared.sql"),
+    },
+    Migration {
+        number: 7,
+        sql: include_str!("../migrations/0007_keys.sql"),
+    },
+    Migration {
+        number: 8,
+        sql: include_str!("../migrations/0008_sight.sql"),
+    },
+    Migration {
+        number: 9,
+        sql: include_str!("../migrations/0009_uploads.sql"),
+    },
+    Migration {
+        number: 10,
+        sql: include_str!("../migrations/0010_lived.sql"),
+    },
+    Migration {
+        number: 11,
+        sql: include_str!("../migrations/0011_lives.sql"),
+    },
+    Migration {
+        number: 12,
+        sql: include_str!("../migrations/0012_host_keys.sql"),
+    },
+    Migration {
+        number: 13,
+        sql: include_str!("../migrations/0013_quotas.sql"),
+    },
+    Migration {
+        number: 15,
+        sql: include_str!("../migrations/0015_kept_addresses.sql"),
+    },
+    Migration {
+        number: 16,
+        sql: include_str!("../migrations/0016_deployments.sql"),
+    },
 ];
 
 /// The newest schema that this binary knows.
@@ -54,10 +99,13 @@ pub(crate) async fn migrate(
     for migration in migrations {
         let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
         if version(&mut tx).await? < migration.number {
-            raw_sql(migration.sql).execute(&mut *tx).await.map_err(|error| {
-                let number = migration.number;
-                Fault::from(error).told(&format!("apply migration {number} to the database"))
-            })?;
+            raw_sql(migration.sql)
+                .execute(&mut *tx)
+                .await
+                .map_err(|error| {
+                    let number = migration.number;
+                    Fault::from(error).told(&format!("apply migration {number} to the database"))
+                })?;
             sqlx::query(
                 "INSERT INTO schema_version (version, applied_at) VALUES ($1, CURRENT_TIMESTAMP)",
             )
@@ -93,9 +141,11 @@ async fn version(connection: &mut SqliteConnection) -> Done<i64> {
     if known.is_none() {
         return Ok(0);
     }
-    Ok(sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM schema_version")
-        .fetch_one(connection)
-        .await?)
+    Ok(
+        sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM schema_version")
+            .fetch_one(connection)
+            .await?,
+    )
 }
 
 #[cfg(test)]
@@ -106,15 +156,24 @@ mod tests {
     use sqlx::sqlite::SqliteConnection;
     use vnfm_core::ports::{HostPin, PinnedHost};
 
-    const FIRST: Migration =
-        Migration { number: 1, sql: "CREATE TABLE a (x BIGINT); INSERT INTO a VALUES (7)" };
-    const SECOND: Migration =
-        Migration { number: 2, sql: "ALTER TABLE a ADD COLUMN y BIGINT; UPDATE a SET y = x + 1" };
-    const WRONG: Migration =
-        Migration { number: 3, sql: "UPDATE a SET y = 0; UPDATE nothing SET y = 0" };
+    const FIRST: Migration = Migration {
+        number: 1,
+        sql: "CREATE TABLE a (x BIGINT); INSERT INTO a VALUES (7)",
+    };
+    const SECOND: Migration = Migration {
+        number: 2,
+        sql: "ALTER TABLE a ADD COLUMN y BIGINT; UPDATE a SET y = x + 1",
+    };
+    const WRONG: Migration = Migration {
+        number: 3,
+        sql: "UPDATE a SET y = 0; UPDATE nothing SET y = 0",
+    };
 
     async fn y(connection: &mut SqliteConnection) -> i64 {
-        sqlx::query_scalar("SELECT y FROM a").fetch_one(connection).await.unwrap()
+        sqlx::query_scalar("SELECT y FROM a")
+            .fetch_one(connection)
+            .await
+            .unwrap()
     }
 
     #[tokio::test]
@@ -130,8 +189,10 @@ mod tests {
     #[tokio::test]
     async fn a_failed_one_leaves_nothing_behind() {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-        let error =
-            migrate(&mut connection, &[FIRST, SECOND, WRONG]).await.unwrap_err().told("open");
+        let error = migrate(&mut connection, &[FIRST, SECOND, WRONG])
+            .await
+            .unwrap_err()
+            .told("open");
         assert!(error.to_string().contains("migration 3"), "{error}");
         assert_eq!(y(&mut connection).await, 8);
         assert_eq!(version(&mut connection).await.unwrap(), 2);
@@ -143,8 +204,13 @@ mod tests {
     async fn host_keys_that_were_pinned_before_still_hold() {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         let before: Vec<_> = MIGRATIONS.iter().filter(|one| one.number < 12).collect();
-        let before: Vec<_> =
-            before.iter().map(|one| Migration { number: one.number, sql: one.sql }).collect();
+        let before: Vec<_> = before
+            .iter()
+            .map(|one| Migration {
+                number: one.number,
+                sql: one.sql,
+            })
+            .collect();
         migrate(&mut connection, &before).await.unwrap();
         let pinned = "
             INSERT INTO host_keys (server_id, instance_id, key)
@@ -152,12 +218,18 @@ mod tests {
         sqlx::query(pinned).execute(&mut connection).await.unwrap();
         migrate(&mut connection, MIGRATIONS).await.unwrap();
         let pin = |tenant: &str, host: &str, formerly: &str| HostPin {
-            at: PinnedHost { tenant: tenant.into(), vim_id: "vim".into(), host: host.into() },
+            at: PinnedHost {
+                tenant: tenant.into(),
+                vim_id: "vim".into(),
+                host: host.into(),
+            },
             instance_id: String::new(),
             formerly: formerly.into(),
         };
-        let (server, jump) =
-            (pin("default", "server", "server"), pin("other", "192.0.2.1:22", "jump-192.0.2.1"));
+        let (server, jump) = (
+            pin("default", "server", "server"),
+            pin("other", "192.0.2.1:22", "jump-192.0.2.1"),
+        );
         for (pin, key) in [(&server, "AAAA"), (&jump, "BBBB")] {
             let found = host_key(&mut connection, pin).await.unwrap().unwrap();
             assert_eq!(found.key, key);
@@ -169,7 +241,10 @@ mod tests {
         let found = host_key(&mut connection, &server).await.unwrap().unwrap();
         assert_eq!((found.at, &*found.key), (server.at.clone(), "CCCC"));
         let forgotten = "UPDATE pinned_hosts SET key = '' WHERE tenant = 'default'";
-        sqlx::query(forgotten).execute(&mut connection).await.unwrap();
+        sqlx::query(forgotten)
+            .execute(&mut connection)
+            .await
+            .unwrap();
         assert_eq!(host_key(&mut connection, &server).await.unwrap(), None);
     }
 
@@ -177,7 +252,10 @@ mod tests {
     async fn a_newer_schema_is_refused_untouched() {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         migrate(&mut connection, &[FIRST, SECOND]).await.unwrap();
-        let error = migrate(&mut connection, &[FIRST]).await.unwrap_err().told("open");
+        let error = migrate(&mut connection, &[FIRST])
+            .await
+            .unwrap_err()
+            .told("open");
         assert!(error.to_string().contains("schema 2"), "{error}");
         assert_eq!(version(&mut connection).await.unwrap(), 2);
     }

@@ -24,7 +24,11 @@ pub(crate) enum List {
 
 /// ` AND …` for what is seen of a list, and its values, the first of which is number `first`; empty where everything is.
 pub(crate) fn condition(list: List, sight: &Sight, first: usize) -> Done<(String, Vec<Bound>)> {
-    let mut seen = Seen { first, bound: Vec::new(), sql: String::new() };
+    let mut seen = Seen {
+        first,
+        bound: Vec::new(),
+        sql: String::new(),
+    };
     if sight.is_whole() {
         return Ok((seen.sql, seen.bound));
     }
@@ -49,7 +53,11 @@ pub(crate) fn condition(list: List, sight: &Sight, first: usize) -> Done<(String
 
 /// How a subscription keeps what whoever made it sees.
 pub(crate) fn stored(sight: &Sight) -> Done<Option<String>> {
-    if sight.is_whole() { Ok(None) } else { Ok(Some(serde_json::to_string(sight)?)) }
+    if sight.is_whole() {
+        Ok(None)
+    } else {
+        Ok(Some(serde_json::to_string(sight)?))
+    }
 }
 
 /// The way to the vendor in the document of an instance or a package.
@@ -84,7 +92,10 @@ impl Seen {
 
     /// Of an instance, in the table of that name.
     fn instances(&mut self, sight: &Sight) {
-        self.is_among(&dialect::extract("instances.vnf", &provider()), &sight.vendors);
+        self.is_among(
+            &dialect::extract("instances.vnf", &provider()),
+            &sight.vendors,
+        );
         let uses = "uses WHERE uses.instance_id = instances.id";
         self.is_only_in(uses, "uses.vim_id", &sight.vims);
         self.is_only_in(uses, "COALESCE(uses.namespace, '')", &sight.namespaces);

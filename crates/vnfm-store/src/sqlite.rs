@@ -95,16 +95,22 @@ impl SqliteStore {
                     SqliteConnection::connect_with(&options.clone().read_only(true)).await?,
                 ));
             }
-            let file = OfFile { integrity, places: Places::of(path)?, _lock: lock };
+            let file = OfFile {
+                integrity,
+                places: Places::of(path)?,
+                _lock: lock,
+            };
             let notes = Some((acknowledged, index));
             Self::on((writer, readers), keys, (place, Some(file)), notes).await
         };
-        opened.await.map_err(|fault: Fault| match fault.told(&doing) {
-            StoreError::Broken(why) if !why.starts_with("cannot") => {
-                StoreError::Broken(format!("cannot {doing}: {why}"))
-            }
-            error => error,
-        })
+        opened
+            .await
+            .map_err(|fault: Fault| match fault.told(&doing) {
+                StoreError::Broken(why) if !why.starts_with("cannot") => {
+                    StoreError::Broken(format!("cannot {doing}: {why}"))
+                }
+                error => error,
+            })
     }
 
     /// A database in memory, with keys of its own: for tests, and for embedders that keep nothing.
@@ -117,9 +123,17 @@ impl SqliteStore {
             let place = Place::Memory(format!("/vnfm-{}", Uuid::new_v4()));
             let mut writer = SqliteConnection::connect_with(&place.options()).await?;
             schema::migrate(&mut writer, schema::MIGRATIONS).await?;
-            Self::on((writer, Vec::new()), SecretKeys::ephemeral(), (place, None), None).await
+            Self::on(
+                (writer, Vec::new()),
+                SecretKeys::ephemeral(),
+                (place, None),
+                None,
+            )
+            .await
         };
-        opened.await.map_err(|fault: Fault| fault.told("make a database in memory"))
+        opened
+            .await
+            .map_err(|fault: Fault| fault.told("make a database in memory"))
     }
 
     async fn on(
@@ -201,7 +215,9 @@ impl SqliteStore {
             drop((self.index, self.file));
             Ok(())
         };
-        closed.await.map_err(|fault: Fault| fault.told("close the database"))
+        closed
+            .await
+            .map_err(|fault: Fault| fault.told("close the database"))
     }
 
     /// The one connection that writes, once those who wait for it now had it.
@@ -211,7 +227,11 @@ impl SqliteStore {
 
     /// A connection that reads: one that is free, else the next in turn.
     pub(crate) async fn reader(&self) -> MutexGuard<'_, SqliteConnection> {
-        if let Some(free) = self.readers.iter().find_map(|reader| reader.try_lock().ok()) {
+        if let Some(free) = self
+            .readers
+            .iter()
+            .find_map(|reader| reader.try_lock().ok())
+        {
             return free;
         }
         if self.readers.is_empty() {
@@ -246,7 +266,11 @@ impl SqliteStore {
 
     /// Seals with other keys from now on; only under the writer's lock.
     pub(crate) fn set_keys(&self, keys: SecretKeys) {
-        *self.writer.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+        *self
+            .writer
+            .keys
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
     /// One change of keys at a time: a second one waits.
@@ -295,14 +319,21 @@ mod tests {
             let mut said = vec![of_the_thread];
             for connection in std::iter::once(&self.writer.connection).chain(&self.readers) {
                 let mut connection = connection.lock().await;
-                said.push(sqlx::query_scalar(sql).fetch_one(&mut *connection).await.unwrap());
+                said.push(
+                    sqlx::query_scalar(sql)
+                        .fetch_one(&mut *connection)
+                        .await
+                        .unwrap(),
+                );
             }
             said
         }
     }
 
     async fn file(folder: &tempfile::TempDir) -> SqliteStore {
-        SqliteStore::open(&folder.path().join("vnfm.db"), SecretKeys::ephemeral()).await.unwrap()
+        SqliteStore::open(&folder.path().join("vnfm.db"), SecretKeys::ephemeral())
+            .await
+            .unwrap()
     }
 
     fn told(size: usize) -> Vec<Change> {
@@ -337,7 +368,9 @@ mod tests {
     async fn after_each_write_the_index_of_the_log_is_taken() {
         let folder = tempfile::tempdir().unwrap();
         let store = file(&folder).await;
-        let index = std::fs::metadata(folder.path().join("vnfm.db-shm")).unwrap().ino();
+        let index = std::fs::metadata(folder.path().join("vnfm.db-shm"))
+            .unwrap()
+            .ino();
         for _ in 0..2 {
             store.write(None, told(1)).await.unwrap();
             // While others lock and unlock, a look at all locks may miss some.
@@ -350,13 +383,18 @@ mod tests {
         const IN_USE: u64 = 128;
         let (process, index) = (std::process::id().to_string(), index.to_string());
         let number = |word: &str| word.parse().unwrap_or(u64::MAX);
-        std::fs::read_to_string("/proc/locks").unwrap().lines().any(|lock| {
-            let words: Vec<_> = lock.split_whitespace().collect();
-            let [.., pid, file, first, last] = words[..] else { return false };
-            pid == process
-                && file.rsplit(':').next() == Some(&index)
-                && (number(first)..=number(last)).contains(&IN_USE)
-        })
+        std::fs::read_to_string("/proc/locks")
+            .unwrap()
+            .lines()
+            .any(|lock| {
+                let words: Vec<_> = lock.split_whitespace().collect();
+                let [.., pid, file, first, last] = words[..] else {
+                    return false;
+                };
+                pid == process
+                    && file.rsplit(':').next() == Some(&index)
+                    && (number(first)..=number(last)).contains(&IN_USE)
+            })
     }
 
     #[tokio::test]
@@ -369,7 +407,13 @@ mod tests {
         let error = store.write(None, told(1 << 20)).await.unwrap_err();
         assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
         store.write(None, told(1 << 20)).await.unwrap();
-        let numbers: Vec<_> = store.outbox(0, 9).await.unwrap().iter().map(|row| row.seq).collect();
+        let numbers: Vec<_> = store
+            .outbox(0, 9)
+            .await
+            .unwrap()
+            .iter()
+            .map(|row| row.seq)
+            .collect();
         assert_eq!(numbers, [1, 2]);
     }
 }

@@ -31,7 +31,9 @@ pub(crate) async fn used(
     tenant: &str,
     what: Counted,
 ) -> Done<u64> {
-    let Some(sql) = sql(what) else { return Err(uncounted(what).into()) };
+    let Some(sql) = sql(what) else {
+        return Err(uncounted(what).into());
+    };
     let found: i64 = query_scalar(sql).bind(tenant).fetch_one(connection).await?;
     Ok(count(found))
 }
@@ -46,9 +48,24 @@ pub(crate) async fn usage(connection: &mut SqliteConnection, tenant: &str) -> Do
     for (place, what) in counted.iter_mut().zip(KINDS) {
         *place = used(connection, tenant, what).await?;
     }
-    let [instances, operations, packages, package_bytes, subscriptions, vims, audit_bytes] =
-        counted;
-    Ok(Usage { instances, operations, packages, package_bytes, subscriptions, vims, audit_bytes })
+    let [
+        instances,
+        operations,
+        packages,
+        package_bytes,
+        subscriptions,
+        vims,
+        audit_bytes,
+    ] = counted;
+    Ok(Usage {
+        instances,
+        operations,
+        packages,
+        package_bytes,
+        subscriptions,
+        vims,
+        audit_bytes,
+    })
 }
 
 const KINDS: [Counted; 7] = [
@@ -68,13 +85,21 @@ pub(crate) fn within(
     what: Counted,
     (most, adds): (u64, u64),
 ) -> Done<()> {
-    let Some(sql) = sql(what) else { return Err(uncounted(what).into()) };
+    let Some(sql) = sql(what) else {
+        return Err(uncounted(what).into());
+    };
     let total = count(writing.statement(sql).bind(tenant).one()?);
     if total <= most {
         return Ok(());
     }
     let (tenant, used) = (tenant.to_owned(), total.saturating_sub(adds));
-    Err(StoreError::UsedUp { tenant, what, used, most }.into())
+    Err(StoreError::UsedUp {
+        tenant,
+        what,
+        used,
+        most,
+    }
+    .into())
 }
 
 /// Sets an amount aside, in place of what was set aside under the same id.
@@ -87,13 +112,20 @@ pub(crate) fn reserve(
     const RESERVE: &str = "
         INSERT INTO reservations (id, tenant, kind, amount) VALUES ($1, $2, $3, $4)
         ON CONFLICT (id) DO UPDATE SET amount = excluded.amount";
-    let reserve = writing.statement(RESERVE).bind(id).bind(tenant).bind(what.name());
+    let reserve = writing
+        .statement(RESERVE)
+        .bind(id)
+        .bind(tenant)
+        .bind(what.name());
     reserve.bind(number(amount)).run()
 }
 
 /// Releases what was set aside.
 pub(crate) fn release(writing: &Writing<'_>, id: &str) -> Done<()> {
-    writing.statement("DELETE FROM reservations WHERE id = $1").bind(id).run()
+    writing
+        .statement("DELETE FROM reservations WHERE id = $1")
+        .bind(id)
+        .run()
 }
 
 /// How many bytes the files of a package have.
@@ -103,7 +135,13 @@ pub(crate) fn package_size(
     bytes: u64,
 ) -> Done<()> {
     const SIZE: &str = "UPDATE packages SET bytes = $3 WHERE tenant = $1 AND id = $2";
-    if writing.statement(SIZE).bind(tenant).bind(id).bind(number(bytes)).changed()? {
+    if writing
+        .statement(SIZE)
+        .bind(tenant)
+        .bind(id)
+        .bind(number(bytes))
+        .changed()?
+    {
         return Ok(());
     }
     Err(absent("VNF package", id).into())

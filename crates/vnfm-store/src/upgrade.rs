@@ -53,7 +53,9 @@ async fn hooks(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<()>
     let rows: Vec<Row> = query_as(FIND).fetch_all(&mut *connection).await?;
     for (op_id, step, output, lives, can_undo) in rows {
         let mut output = Value::clone(&*keys.unseal(output.as_deref())?);
-        let Some(members) = output.as_object_mut() else { continue };
+        let Some(members) = output.as_object_mut() else {
+            continue;
+        };
         let [plugin, by, deaths] = ["plugin", "by", "deaths"].map(|member| members.remove(member));
         let hook = plugin.map(|plugin| hook_state(&plugin, can_undo));
         let lives = lives_of(lives.as_deref(), by, deaths)?;
@@ -81,10 +83,20 @@ fn hook_state(plugin: &Value, can_undo: bool) -> HookState {
 
 /// The processes that ran a hook, unless a version that keeps them for every step has noted them already.
 fn lives_of(known: Option<&str>, by: Option<Value>, deaths: Option<Value>) -> Done<Lives> {
-    let known: Lives = known.map(serde_json::from_str).transpose()?.unwrap_or_default();
-    let (Some(Value::String(by)), true) = (by, known.by.is_empty()) else { return Ok(known) };
-    let deaths = deaths.and_then(|deaths| deaths.as_u64()).unwrap_or_default().min(MAX_DEATHS);
-    let died = (1..=deaths).map(|number| format!("unknown-{number}")).collect();
+    let known: Lives = known
+        .map(serde_json::from_str)
+        .transpose()?
+        .unwrap_or_default();
+    let (Some(Value::String(by)), true) = (by, known.by.is_empty()) else {
+        return Ok(known);
+    };
+    let deaths = deaths
+        .and_then(|deaths| deaths.as_u64())
+        .unwrap_or_default()
+        .min(MAX_DEATHS);
+    let died = (1..=deaths)
+        .map(|number| format!("unknown-{number}"))
+        .collect();
     Ok(Lives { by, died, ..known })
 }
 
@@ -95,8 +107,15 @@ async fn operations(connection: &mut SqliteConnection, keys: &SecretKeys) -> Don
         FROM ops LEFT JOIN instances ON instances.id = ops.instance_id WHERE ops.control IS NULL";
     const PUT: &str =
         "UPDATE ops SET request = $2, before = $3, target = $4, control = $5 WHERE id = $1";
-    type Row =
-        (String, String, bool, Option<String>, Option<String>, Option<String>, Option<String>);
+    type Row = (
+        String,
+        String,
+        bool,
+        Option<String>,
+        Option<String>,
+        Option<String>,
+        Option<String>,
+    );
     let rows: Vec<Row> = query_as(FIND).fetch_all(&mut *connection).await?;
     for (id, operation, ended, request, package, vnf, first) in rows {
         let mut request = Value::clone(&*keys.unseal(request.as_deref())?);
@@ -125,10 +144,14 @@ async fn operations(connection: &mut SqliteConnection, keys: &SecretKeys) -> Don
 }
 
 fn control(request: &mut Value) -> OpControl {
-    let Some(members) = request.as_object_mut() else { return OpControl::default() };
+    let Some(members) = request.as_object_mut() else {
+        return OpControl::default();
+    };
     let skipped = members.remove("vnfm/skipHooks").unwrap_or_default();
     members.remove("vnfm/granted");
-    let is_v1 = members.remove("vnfm/v1").is_some_and(|v1| v1 == Value::Bool(true));
+    let is_v1 = members
+        .remove("vnfm/v1")
+        .is_some_and(|v1| v1 == Value::Bool(true));
     OpControl {
         skip_hooks: Vec::deserialize(skipped).unwrap_or_default(),
         api_version: if is_v1 { Edition::V1 } else { Edition::V2 },
@@ -147,7 +170,9 @@ async fn instances(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done
         let vnf: VnfInstance = serde_json::from_str(&vnf)?;
         let request = keys.unseal(request.as_deref())?;
         let deployment = deployment(&package, &request, Some(&vnf))?;
-        let put = query(PUT).bind(id).bind(keys.seal_some(deployment.as_ref())?);
+        let put = query(PUT)
+            .bind(id)
+            .bind(keys.seal_some(deployment.as_ref())?);
         put.execute(&mut *connection).await?;
     }
     Ok(())
@@ -217,18 +242,30 @@ mod tests {
              VALUES ('i', 'default', 3, '{PACKAGE}', 'd', 'INSTANTIATED', '{}', '{}', 'null');",
             vnf(info), sealed(request.clone()),
         );
-        sqlx::raw_sql(AssertSqlSafe(rows)).execute(&mut db).await.unwrap();
-        for (id, instance, operation, request) in
-            [("new", "none", "INSTANTIATE", request), ("heal", "i", "HEAL", heal)]
-        {
+        sqlx::raw_sql(AssertSqlSafe(rows))
+            .execute(&mut db)
+            .await
+            .unwrap();
+        for (id, instance, operation, request) in [
+            ("new", "none", "INSTANTIATE", request),
+            ("heal", "i", "HEAL", heal),
+        ] {
             let row = "INSERT INTO ops (id, tenant, instance_id, operation, state, driven, ended, op, request, epoch,
                 lease_until, started_at) VALUES ($1, 'default', $2, $3, 'PROCESSING', 1, 0, '{}', $4, 0, 0, '')";
-            let row = query(row).bind(id).bind(instance).bind(operation).bind(sealed(request));
+            let row = query(row)
+                .bind(id)
+                .bind(instance)
+                .bind(operation)
+                .bind(sealed(request));
             row.execute(&mut db).await.unwrap();
         }
         let step = "INSERT INTO journal (op_id, step, seq, status, attempt, output, started_at)
             VALUES ('heal', 'heal_start', 1, 'started', 1, $1, '')";
-        query(step).bind(sealed(hook)).execute(&mut db).await.unwrap();
+        query(step)
+            .bind(sealed(hook))
+            .execute(&mut db)
+            .await
+            .unwrap();
         let undo = "INSERT INTO checkpoints (op_id, step, key, value) VALUES ('heal', 'heal_start', 'vnfm/undo', NULL)";
         query(undo).execute(&mut db).await.unwrap();
         db
@@ -239,17 +276,27 @@ mod tests {
         let keys = SecretKeys::ephemeral();
         let mut db = old(&keys).await;
         convert(&mut db, &keys).await.unwrap();
-        let before: Vec<(String,)> =
-            query_as("SELECT target FROM ops WHERE id = 'heal'").fetch_all(&mut db).await.unwrap();
+        let before: Vec<(String,)> = query_as("SELECT target FROM ops WHERE id = 'heal'")
+            .fetch_all(&mut db)
+            .await
+            .unwrap();
         convert(&mut db, &keys).await.unwrap();
-        let after: Vec<(String,)> =
-            query_as("SELECT target FROM ops WHERE id = 'heal'").fetch_all(&mut db).await.unwrap();
+        let after: Vec<(String,)> = query_as("SELECT target FROM ops WHERE id = 'heal'")
+            .fetch_all(&mut db)
+            .await
+            .unwrap();
         assert_eq!(before, after, "what is converted is not touched again");
 
         let (deployment, request): (String, Option<String>) =
-            query_as("SELECT deployment, request FROM instances").fetch_one(&mut db).await.unwrap();
+            query_as("SELECT deployment, request FROM instances")
+                .fetch_one(&mut db)
+                .await
+                .unwrap();
         let deployment: Deployment = keys.unseal_some(Some(&deployment)).unwrap().unwrap();
-        assert_eq!((&*deployment.vnf_pkg_id, &*deployment.flavour_id), (PACKAGE, "simple"));
+        assert_eq!(
+            (&*deployment.vnf_pkg_id, &*deployment.flavour_id),
+            (PACKAGE, "simple")
+        );
         assert_eq!(deployment.additional_params["password"], "hunter2");
         assert_eq!(deployment.placement.flavours["VDU1"], "f1");
         assert_eq!(deployment.placement.managed_links["lan"], "net");
@@ -263,9 +310,15 @@ mod tests {
                 .fetch_one(&mut db)
                 .await
                 .unwrap();
-        assert_eq!(*keys.unseal(Some(&request)).unwrap(), json!({"cause": "slow"}));
+        assert_eq!(
+            *keys.unseal(Some(&request)).unwrap(),
+            json!({"cause": "slow"})
+        );
         for sealed in [first, target] {
-            assert_eq!(keys.unseal_some(Some(&sealed)).unwrap(), Some(deployment.clone()));
+            assert_eq!(
+                keys.unseal_some(Some(&sealed)).unwrap(),
+                Some(deployment.clone())
+            );
         }
         let control: OpControl = serde_json::from_str(&control).unwrap();
         assert_eq!(
@@ -274,15 +327,26 @@ mod tests {
         );
 
         let (output, lives, hook): (String, String, String) =
-            query_as("SELECT output, lives, hook FROM journal").fetch_one(&mut db).await.unwrap();
-        assert_eq!(*keys.unseal(Some(&output)).unwrap(), json!({"v": 1, "data": null}));
+            query_as("SELECT output, lives, hook FROM journal")
+                .fetch_one(&mut db)
+                .await
+                .unwrap();
+        assert_eq!(
+            *keys.unseal(Some(&output)).unwrap(),
+            json!({"v": 1, "data": null})
+        );
         let lives: Lives = serde_json::from_str(&lives).unwrap();
         assert_eq!((&*lives.by, lives.died.len()), ("process-1", 1));
         let hook: HookState = serde_json::from_str(&hook).unwrap();
-        assert_eq!((&*hook.implementation, hook.plugin.as_deref()), ("mgmt", Some("cluster")));
+        assert_eq!(
+            (&*hook.implementation, hook.plugin.as_deref()),
+            ("mgmt", Some("cluster"))
+        );
         assert_eq!((&*hook.driver.name, hook.can_undo), ("cluster", true));
-        let left: (i64,) =
-            query_as("SELECT COUNT(*) FROM checkpoints").fetch_one(&mut db).await.unwrap();
+        let left: (i64,) = query_as("SELECT COUNT(*) FROM checkpoints")
+            .fetch_one(&mut db)
+            .await
+            .unwrap();
         assert_eq!(left.0, 0);
     }
 }

@@ -70,13 +70,23 @@ impl Acknowledged {
         let index = File::open(&path_of_index).map_err(|error| said(&path_of_index, &error))?;
         let index = Arc::new(index);
         let log = File::open(beside(path, "-wal")).ok();
-        Ok((Self { note, index: index.clone(), log, last: None }, index))
+        Ok((
+            Self {
+                note,
+                index: index.clone(),
+                log,
+                last: None,
+            },
+            index,
+        ))
     }
 
     /// Notes what the log's index shows as committed; nobody may write to the database meanwhile. What cannot be noted
     /// is told and goes on: a note that is older is true.
     pub(crate) fn note(&mut self) {
-        let Ok(mark) = committed(&self.index, self.log.as_ref()) else { return };
+        let Ok(mark) = committed(&self.index, self.log.as_ref()) else {
+            return;
+        };
         if self.last == Some(mark) {
             return;
         }
@@ -107,9 +117,18 @@ impl Mark {
     /// Eight words: salts, frames, the page's number and sum, and a sum of those before it, which is wrong where an
     /// older binary wrote the first three words alone.
     fn bytes(self) -> [u8; 32] {
-        let page = self.page.unwrap_or(Page { number: 0, sum: [0, 0] });
-        let words =
-            [self.salts[0], self.salts[1], self.frames, page.number, page.sum[0], page.sum[1]];
+        let page = self.page.unwrap_or(Page {
+            number: 0,
+            sum: [0, 0],
+        });
+        let words = [
+            self.salts[0],
+            self.salts[1],
+            self.frames,
+            page.number,
+            page.sum[0],
+            page.sum[1],
+        ];
         let mut bytes = [0; 32];
         put(&mut bytes, &words);
         let sum = checksum([0, 0], &bytes[..24], true);
@@ -119,7 +138,11 @@ impl Mark {
 
     fn of(bytes: &[u8]) -> Option<Self> {
         let salts = [word(bytes, 0)?, word(bytes, 4)?];
-        Some(Self { salts, frames: word(bytes, 8)?, page: Page::of(bytes) })
+        Some(Self {
+            salts,
+            frames: word(bytes, 8)?,
+            page: Page::of(bytes),
+        })
     }
 }
 
@@ -128,7 +151,10 @@ impl Page {
     fn of(bytes: &[u8]) -> Option<Self> {
         let sum = checksum([0, 0], bytes.get(..24)?, true);
         let is_whole = word(bytes, 24)? == sum[0] && word(bytes, 28)? == sum[1];
-        let page = Self { number: word(bytes, 12)?, sum: [word(bytes, 16)?, word(bytes, 20)?] };
+        let page = Self {
+            number: word(bytes, 12)?,
+            sum: [word(bytes, 16)?, word(bytes, 20)?],
+        };
         (is_whole && page.number > 0).then_some(page)
     }
 
@@ -163,11 +189,19 @@ fn committed(index: &File, log: Option<&File>) -> io::Result<Mark> {
     let mut header = [0; 48];
     index.read_exact_at(&mut header, 0)?;
     // The count is in the machine's order, the salts are copied as they lie in the log.
-    let frames = word(&header, 16).map(u32::to_ne_bytes).map_or(0, u32::from_be_bytes);
+    let frames = word(&header, 16)
+        .map(u32::to_ne_bytes)
+        .map_or(0, u32::from_be_bytes);
     let salt = |at: usize| word(&header, at).unwrap_or_default();
     let size = page_size(u16::from_ne_bytes([header[14], header[15]]));
-    let page = log.filter(|_| frames > 0).and_then(|log| last_page(log, frames, size).ok());
-    Ok(Mark { salts: [salt(32), salt(36)], frames, page })
+    let page = log
+        .filter(|_| frames > 0)
+        .and_then(|log| last_page(log, frames, size).ok());
+    Ok(Mark {
+        salts: [salt(32), salt(36)],
+        frames,
+        page,
+    })
 }
 
 /// The page of the last of so many frames.
@@ -176,7 +210,10 @@ fn last_page(log: &File, frames: u32, size: u32) -> io::Result<Page> {
     let at = HEADER as u64 + u64::from(frames - 1) * frame.len() as u64;
     log.read_exact_at(&mut frame, at)?;
     let number = word(&frame, 0).unwrap_or_default();
-    Ok(Page { number, sum: checksum([0, 0], &frame[FRAME_HEADER..], true) })
+    Ok(Page {
+        number,
+        sum: checksum([0, 0], &frame[FRAME_HEADER..], true),
+    })
 }
 
 /// Looks at the log of the database at `path`, if there is one.
@@ -186,7 +223,9 @@ fn last_page(log: &File, frames: u32, size: u32) -> io::Result<Page> {
 /// `Broken` where acknowledged transactions are damaged or cut off; nothing was changed.
 pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
     let log = beside(path, "-wal");
-    let noted = fs::read(beside(path, "-acked")).ok().and_then(|bytes| Mark::of(&bytes));
+    let noted = fs::read(beside(path, "-acked"))
+        .ok()
+        .and_then(|bytes| Mark::of(&bytes));
     let bytes = match fs::read(&log) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => {
@@ -198,7 +237,9 @@ pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
     if bytes.is_empty() {
         return not_missed(path, noted);
     }
-    let Some(found) = damage(&bytes, noted) else { return Ok(()) };
+    let Some(found) = damage(&bytes, noted) else {
+        return Ok(());
+    };
     Err(StoreError::Broken(format!(
         "its write-ahead log `{}` is damaged: {found}; hint: nothing was changed: mend the disk and bring both files \
          back as they were, or restore a backup; to give up the transactions from there on instead, keep a copy of \
@@ -237,7 +278,11 @@ struct Damage {
 
 impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "frame {} at byte {} is not whole", self.frame, self.offset)?;
+        write!(
+            f,
+            "frame {} at byte {} is not whole",
+            self.frame, self.offset
+        )?;
         match self.acknowledged {
             Some(frames) => write!(f, ", and {frames} frames were acknowledged"),
             None => write!(f, ", and acknowledged transactions lie behind it"),
@@ -249,15 +294,30 @@ fn damage(bytes: &[u8], noted: Option<Mark>) -> Option<Damage> {
     let has_frames = bytes.len() >= HEADER + FRAME_HEADER;
     let Some(header) = Header::of(bytes) else {
         // The header is durable before the first frame is written.
-        return has_frames.then_some(Damage { offset: 0, frame: 0, acknowledged: None });
+        return has_frames.then_some(Damage {
+            offset: 0,
+            frame: 0,
+            acknowledged: None,
+        });
     };
-    let frames: Vec<_> = bytes[HEADER..].chunks_exact(FRAME_HEADER + header.page).collect();
+    let frames: Vec<_> = bytes[HEADER..]
+        .chunks_exact(FRAME_HEADER + header.page)
+        .collect();
     let whole = header.whole(&frames);
-    let behind = frames[whole..].iter().filter(|frame| header.ends_a_transaction(frame)).count();
-    let acknowledged = noted.filter(|mark| mark.salts == header.salts).map(|mark| mark.frames);
+    let behind = frames[whole..]
+        .iter()
+        .filter(|frame| header.ends_a_transaction(frame))
+        .count();
+    let acknowledged = noted
+        .filter(|mark| mark.salts == header.salts)
+        .map(|mark| mark.frames);
     let lost = acknowledged.is_some_and(|frames| (frames as usize) > whole);
     let offset = HEADER + whole * (FRAME_HEADER + header.page);
-    let found = Damage { offset, frame: whole + 1, acknowledged: acknowledged.filter(|_| lost) };
+    let found = Damage {
+        offset,
+        frame: whole + 1,
+        acknowledged: acknowledged.filter(|_| lost),
+    };
     // Commits that failed, as on a disk that gives errors, leave whole transactions behind the end; the note knows.
     let all_noted = acknowledged.is_some_and(|frames| frames as usize == whole);
     (lost || (behind > 1 && !all_noted)).then_some(found)
@@ -307,8 +367,10 @@ impl Header {
 
     /// True also where one of the salts is what is damaged: those of other generations differ in both.
     fn ends_a_transaction(&self, frame: &[u8]) -> bool {
-        let mine =
-            [8, 12].into_iter().zip(self.salts).any(|(at, salt)| word(frame, at) == Some(salt));
+        let mine = [8, 12]
+            .into_iter()
+            .zip(self.salts)
+            .any(|(at, salt)| word(frame, at) == Some(salt));
         mine && word(frame, 4) != Some(0)
     }
 }

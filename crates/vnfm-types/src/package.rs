@@ -167,7 +167,11 @@ pub struct VnfPackageArtifactInfo {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_path: Option<String>,
     /// Where it lies outside of the package.
-    #[serde(rename = "artifactURI", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "artifactURI",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub artifact_uri: Option<String>,
     /// Of its bytes.
     pub checksum: Checksum,

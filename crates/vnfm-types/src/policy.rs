@@ -125,13 +125,19 @@ impl VimPolicy {
     pub fn for_borrowers() -> Self {
         Self {
             namespaces: Some(vec![OWN.to_owned()]),
-            kinds: Some(Selection { allow: Some(vec![BUILTIN.to_owned()]), deny: Vec::new() }),
+            kinds: Some(Selection {
+                allow: Some(vec![BUILTIN.to_owned()]),
+                deny: Vec::new(),
+            }),
             cluster_scoped: Some(false),
             pod_security: Some(PodSecurity::Baseline),
             service_accounts: Some(ServiceAccounts::Own),
             external_ips: Some(false),
             limits: None,
-            resource_types: Some(Selection { allow: None, deny: of_borrowers() }),
+            resource_types: Some(Selection {
+                allow: None,
+                deny: of_borrowers(),
+            }),
             remote_files: Some(false),
             impersonate: None,
         }
@@ -139,8 +145,13 @@ impl VimPolicy {
 
     /// The same where a role is narrowed to these namespaces. A name with `*` names no namespace.
     pub fn for_namespaces(names: &[String]) -> Self {
-        let names = names.iter().filter(|name| !name.contains('*') && *name != OWN);
-        Self { namespaces: Some(names.cloned().collect()), ..Self::for_borrowers() }
+        let names = names
+            .iter()
+            .filter(|name| !name.contains('*') && *name != OWN);
+        Self {
+            namespaces: Some(names.cloned().collect()),
+            ..Self::for_borrowers()
+        }
     }
 
     /// These members, and those of `base` where they are absent.
@@ -205,7 +216,9 @@ impl VimPolicy {
 
     /// Whether the namespace that is made for an instance may be used, whatever its name.
     pub fn allows_own_namespace(&self) -> bool {
-        self.namespaces.as_ref().is_none_or(|all| all.iter().any(|one| one == OWN))
+        self.namespaces
+            .as_ref()
+            .is_none_or(|all| all.iter().any(|one| one == OWN))
     }
 }
 
@@ -285,7 +298,10 @@ mod tests {
 
     #[test]
     fn deny_wins_over_allow() {
-        let some = Selection { allow: Some(vec!["a".into(), "b".into()]), deny: vec!["b".into()] };
+        let some = Selection {
+            allow: Some(vec!["a".into(), "b".into()]),
+            deny: vec!["b".into()],
+        };
         assert_eq!(some.check(|one| one == "a"), Ok(()));
         assert_eq!(some.check(|one| one == "b"), Err(Some("b")));
         assert_eq!(some.check(|one| one == "c"), Err(None));
@@ -297,12 +313,18 @@ mod tests {
         for (policy, says) in [
             (r#"{"namespaces": ["Web"]}"#, "`Web`"),
             (r#"{"impersonate": "admin"}"#, "`admin`"),
-            (r#"{"impersonate": "system:serviceaccount::a"}"#, "policy.impersonate"),
+            (
+                r#"{"impersonate": "system:serviceaccount::a"}"#,
+                "policy.impersonate",
+            ),
         ] {
             let wrong = of(policy).unwrap().checked().unwrap_err();
             assert!(wrong.contains(says), "{wrong}");
         }
-        assert!(of(r#"{"namespace": ["web"]}"#).is_err(), "a slip does not pass as no limit");
+        assert!(
+            of(r#"{"namespace": ["web"]}"#).is_err(),
+            "a slip does not pass as no limit"
+        );
         let good =
             r#"{"namespaces": ["OWN", "a-*"], "impersonate": "system:serviceaccount:n:{tenant}"}"#;
         assert_eq!(of(good).unwrap().checked(), Ok(()));

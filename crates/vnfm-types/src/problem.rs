@@ -46,13 +46,19 @@ pub struct ProblemDetails {
 impl ProblemDetails {
     /// A problem with a status and a sentence.
     pub fn new(status: u16, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), ..Self::default() }
+        Self {
+            status,
+            detail: detail.into(),
+            ..Self::default()
+        }
     }
 }
 
 impl fmt::Display for ProblemDetails {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.detail)?;
-        self.next.iter().try_for_each(|next| write!(f, "; hint: {next}"))
+        self.next
+            .iter()
+            .try_for_each(|next| write!(f, "; hint: {next}"))
     }
 }

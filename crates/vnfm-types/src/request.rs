@@ -114,22 +114,46 @@ pub struct HealVnfRequest {
 #[serde(rename_all = "camelCase")]
 pub struct VnfInfoModificationRequest {
     /// A name for people.
-    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "there",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub vnf_instance_name: Option<Option<String>>,
     /// A description for people.
-    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "there",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub vnf_instance_description: Option<Option<String>>,
     /// Values of configurable properties; a null takes one away.
-    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "there",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub vnf_configurable_properties: Option<Option<KeyValuePairs>>,
     /// Free metadata; a null takes a member away.
-    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "there",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub metadata: Option<Option<KeyValuePairs>>,
     /// Values of modifiable extensions; a null takes one away.
-    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "there",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub extensions: Option<Option<KeyValuePairs>>,
     /// Patches of VIM connections, by key; a null takes one away.
-    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "there",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub vim_connection_info: Option<Option<KeyValuePairs>>,
     /// The VNFD; it stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -29,8 +29,10 @@ pub static VNF_INSTANCES: Resource = Resource {
 };
 
 /// `VnfInstance` as a list of `vnflcm/v1` shows it.
-pub static VNF_INSTANCES_V1: Resource =
-    Resource { shape: tables::VNF_INSTANCE_V1, left_out: VNF_INSTANCES.left_out };
+pub static VNF_INSTANCES_V1: Resource = Resource {
+    shape: tables::VNF_INSTANCE_V1,
+    left_out: VNF_INSTANCES.left_out,
+};
 
 /// `VnfLcmOpOcc`, as a list shows it (SOL003 5.4.12.3.2).
 pub static VNF_LCM_OP_OCCS: Resource = Resource {
@@ -48,8 +50,10 @@ pub static VNF_LCM_OP_OCCS: Resource = Resource {
 };
 
 /// `VnfLcmOpOcc` as a list of `vnflcm/v1` shows it.
-pub static VNF_LCM_OP_OCCS_V1: Resource =
-    Resource { shape: tables::VNF_LCM_OP_OCC_V1, left_out: VNF_LCM_OP_OCCS.left_out };
+pub static VNF_LCM_OP_OCCS_V1: Resource = Resource {
+    shape: tables::VNF_LCM_OP_OCC_V1,
+    left_out: VNF_LCM_OP_OCCS.left_out,
+};
 
 /// `VnfPkgInfo`, as a list shows it (SOL005 9.4.2.3.2).
 pub static VNF_PACKAGES: Resource = Resource {
@@ -64,8 +68,10 @@ pub static VNF_PACKAGES: Resource = Resource {
 };
 
 /// `LccnSubscription`, as a list shows it (SOL003 5.4.18.3.2).
-pub static LCCN_SUBSCRIPTIONS: Resource =
-    Resource { shape: tables::LCCN_SUBSCRIPTION, left_out: &[] };
+pub static LCCN_SUBSCRIPTIONS: Resource = Resource {
+    shape: tables::LCCN_SUBSCRIPTION,
+    left_out: &[],
+};
 
 impl Resource {
     /// Its attributes.
@@ -77,7 +83,10 @@ impl Resource {
     }
 }
 
-static NOTHING: Type = Type { name: "", attributes: &[] };
+static NOTHING: Type = Type {
+    name: "",
+    attributes: &[],
+};
 
 /// A structured data type.
 #[derive(Debug)]
@@ -91,7 +100,9 @@ pub struct Type {
 impl Type {
     /// The attribute of this name.
     pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
-        self.attributes.iter().find(|attribute| attribute.name == name)
+        self.attributes
+            .iter()
+            .find(|attribute| attribute.name == name)
     }
 
     /// The names of the links that its `_links` may have, as the standard has them.
@@ -129,7 +140,11 @@ impl Type {
 
     /// The names of all attributes, for people.
     pub fn names(&self) -> String {
-        let names: Vec<_> = self.attributes.iter().map(|attribute| attribute.name).collect();
+        let names: Vec<_> = self
+            .attributes
+            .iter()
+            .map(|attribute| attribute.name)
+            .collect();
         names.join(", ")
     }
 }
@@ -151,7 +166,10 @@ impl Attribute {
     /// True where it is more than one value: what a selector may name.
     pub fn is_complex(&self) -> bool {
         self.many != Many::One
-            || matches!(self.shape, Structure(_) | Free | Shape::Links | Shape::Hidden)
+            || matches!(
+                self.shape,
+                Structure(_) | Free | Shape::Links | Shape::Hidden
+            )
     }
 
     /// The type of what is inside, where it has one.
@@ -208,8 +226,12 @@ mod tests {
 
     #[test]
     fn only_what_may_be_absent_is_left_out() {
-        let all: [&Resource; 4] =
-            [&VNF_INSTANCES, &VNF_LCM_OP_OCCS, &VNF_PACKAGES, &LCCN_SUBSCRIPTIONS];
+        let all: [&Resource; 4] = [
+            &VNF_INSTANCES,
+            &VNF_LCM_OP_OCCS,
+            &VNF_PACKAGES,
+            &LCCN_SUBSCRIPTIONS,
+        ];
         for resource in all {
             for name in resource.left_out {
                 let attribute = resource.of().attribute(name).unwrap();

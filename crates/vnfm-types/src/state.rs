@@ -189,7 +189,11 @@ mod tests {
         ];
         for from in S::ALL {
             for to in S::ALL {
-                assert_eq!(from.can_become(to), legal.contains(&(from, to)), "{from} -> {to}");
+                assert_eq!(
+                    from.can_become(to),
+                    legal.contains(&(from, to)),
+                    "{from} -> {to}"
+                );
             }
         }
     }

@@ -73,7 +73,9 @@ pub fn request(body: &mut Map<String, Value>) -> Result<(), String> {
     if let Some(connections) = connections {
         body.insert("vimConnectionInfo".to_owned(), connections.into());
     }
-    let links = body.get_mut("extVirtualLinks").and_then(Value::as_array_mut);
+    let links = body
+        .get_mut("extVirtualLinks")
+        .and_then(Value::as_array_mut);
     for (number, link) in links.into_iter().flatten().enumerate() {
         let cps = link.get_mut("extCps").and_then(Value::as_array_mut);
         for (cp_number, cp) in cps.into_iter().flatten().enumerate() {
@@ -87,7 +89,9 @@ pub fn request(body: &mut Map<String, Value>) -> Result<(), String> {
 /// A list as a map by the `id` of its entries.
 fn by_id(listed: Value, place: &str) -> Result<Map<String, Value>, String> {
     let Value::Array(entries) = listed else {
-        return Err(format!("`{place}`: version 1 has a list here, each entry with its `id`"));
+        return Err(format!(
+            "`{place}`: version 1 has a list here, each entry with its `id`"
+        ));
     };
     let mut map = Map::new();
     for (number, mut entry) in entries.into_iter().enumerate() {
@@ -104,13 +108,17 @@ fn by_id(listed: Value, place: &str) -> Result<Map<String, Value>, String> {
 
 /// Configurations of a CP get the instance that they are of as their key, and where there is none their number.
 fn cp_config(cp: &mut Value, place: &str) -> Result<(), String> {
-    let Some(listed) = cp.get_mut("cpConfig") else { return Ok(()) };
+    let Some(listed) = cp.get_mut("cpConfig") else {
+        return Ok(());
+    };
     let Value::Array(entries) = listed.take() else {
         return Err(format!("`{place}`: version 1 has a list here"));
     };
     let mut map = Map::new();
     for (number, mut entry) in entries.into_iter().enumerate() {
-        let id = entry.as_object_mut().and_then(|entry| entry.remove("cpInstanceId"));
+        let id = entry
+            .as_object_mut()
+            .and_then(|entry| entry.remove("cpInstanceId"));
         let key = match id {
             None => number.to_string(),
             Some(Value::String(id)) => id,
@@ -128,19 +136,27 @@ fn cp_config(cp: &mut Value, place: &str) -> Result<(), String> {
 pub fn vnf_instance(shown: &mut Value, vnf_pkg_id: &str) {
     shown["vnfPkgId"] = vnf_pkg_id.into();
     connections(shown);
-    let Some(info) = shown.get_mut("instantiatedVnfInfo") else { return };
+    let Some(info) = shown.get_mut("instantiatedVnfInfo") else {
+        return;
+    };
     without(info, "maxScaleLevels");
     each(info, "extCpInfo", |cp| without(cp, "cpConfigId"));
-    each(info, "extVirtualLinkInfo", |link| without(link, "currentVnfExtCpData"));
+    each(info, "extVirtualLinkInfo", |link| {
+        without(link, "currentVnfExtCpData")
+    });
 }
 
 /// A `VnfLcmOpOcc` of `v2` as `v1` shows it.
 pub fn vnf_lcm_op_occ(shown: &mut Value) {
     without(shown, "warnings");
     changes(shown);
-    let Some(request) = shown.get_mut("operationParams") else { return };
+    let Some(request) = shown.get_mut("operationParams") else {
+        return;
+    };
     connections(request);
-    each(request, "extVirtualLinks", |link| each(link, "extCps", cp_configs));
+    each(request, "extVirtualLinks", |link| {
+        each(link, "extCps", cp_configs)
+    });
 }
 
 /// An `LccnSubscription` of `v2` as `v1` shows it. One that wants less than everything says so, which `v1` does not know.
@@ -161,14 +177,20 @@ fn changes(shown: &mut Value) {
     if let Some(changed) = shown.get_mut("changedInfo") {
         connections(changed);
     }
-    each(shown, "changedExtConnectivity", |link| without(link, "currentVnfExtCpData"));
+    each(shown, "changedExtConnectivity", |link| {
+        without(link, "currentVnfExtCpData")
+    });
 }
 
 /// The map of connections as a list; what was taken away is in no list.
 fn connections(of: &mut Value) {
-    let Some(Value::Object(map)) = taken(of, "vimConnectionInfo") else { return };
+    let Some(Value::Object(map)) = taken(of, "vimConnectionInfo") else {
+        return;
+    };
     let listed = map.into_iter().filter_map(|(id, connection)| {
-        let Value::Object(connection) = connection else { return None };
+        let Value::Object(connection) = connection else {
+            return None;
+        };
         let mut entry = Map::from_iter([("id".to_owned(), id.into())]);
         entry.extend(connection);
         Some(Value::Object(entry))
@@ -177,9 +199,13 @@ fn connections(of: &mut Value) {
 }
 
 fn cp_configs(cp: &mut Value) {
-    let Some(Value::Object(map)) = taken(cp, "cpConfig") else { return };
+    let Some(Value::Object(map)) = taken(cp, "cpConfig") else {
+        return;
+    };
     let listed = map.into_iter().filter_map(|(key, config)| {
-        let Value::Object(mut config) = config else { return None };
+        let Value::Object(mut config) = config else {
+            return None;
+        };
         if key.parse::<usize>().is_err() {
             config.insert("cpInstanceId".to_owned(), key.into());
         }
@@ -190,7 +216,9 @@ fn cp_configs(cp: &mut Value) {
 
 /// A member that is a map, out of where it is.
 fn taken(of: &mut Value, member: &str) -> Option<Value> {
-    of.get_mut(member).filter(|map| map.is_object()).map(Value::take)
+    of.get_mut(member)
+        .filter(|map| map.is_object())
+        .map(Value::take)
 }
 
 fn without(of: &mut Value, member: &str) {
@@ -200,7 +228,11 @@ fn without(of: &mut Value, member: &str) {
 }
 
 fn each(of: &mut Value, list: &str, act: impl FnMut(&mut Value)) {
-    of.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten().for_each(act);
+    of.get_mut(list)
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+        .for_each(act);
 }
 
 #[cfg(test)]
@@ -256,7 +288,10 @@ mod tests {
     fn a_modification_takes_connections_away_by_id() {
         let given = json!({"vimConnectionInfo": [{"id": "a", "vimId": "1"}], "vimConnectionInfoDeleteIds": ["a", "b"]});
         let (body, shown) = there_and_back(&given);
-        assert_eq!(body, json!({"vimConnectionInfo": {"a": {"vimId": "1"}, "b": null}}));
+        assert_eq!(
+            body,
+            json!({"vimConnectionInfo": {"a": {"vimId": "1"}, "b": null}})
+        );
         assert_eq!(shown["vimConnectionInfo"], given["vimConnectionInfo"]);
     }
 
@@ -276,12 +311,27 @@ mod tests {
                 json!({"vimConnectionInfo": [{"id": "v"}, 7]}),
                 "`vimConnectionInfo[1].id` is missing",
             ),
-            (json!({"vimConnectionInfo": [{"id": "v"}, {"id": "v"}]}), "`v` is there twice"),
-            (json!({"vimConnectionInfoDeleteIds": "v"}), "is a list of identifiers"),
+            (
+                json!({"vimConnectionInfo": [{"id": "v"}, {"id": "v"}]}),
+                "`v` is there twice",
+            ),
+            (
+                json!({"vimConnectionInfoDeleteIds": "v"}),
+                "is a list of identifiers",
+            ),
             (json!({"vnfPkgId": "p"}), "`vnfPkgId`"),
-            (link(json!({})), "`extVirtualLinks[0].extCps[0].cpConfig`: version 1 has a list here"),
-            (link(json!([{"cpInstanceId": 7}])), "cpConfig[0].cpInstanceId` is no text"),
-            (link(json!([{}, {"cpInstanceId": "0"}])), "`0` is there twice"),
+            (
+                link(json!({})),
+                "`extVirtualLinks[0].extCps[0].cpConfig`: version 1 has a list here",
+            ),
+            (
+                link(json!([{"cpInstanceId": 7}])),
+                "cpConfig[0].cpInstanceId` is no text",
+            ),
+            (
+                link(json!([{}, {"cpInstanceId": "0"}])),
+                "`0` is there twice",
+            ),
         ] {
             let told = request(given.clone().as_object_mut().unwrap()).unwrap_err();
             assert!(told.contains(says), "{given}: {told}");

@@ -86,7 +86,11 @@ pub struct Vim {
     #[serde(rename = "key_type", default, skip_serializing_if = "Option::is_none")]
     pub key_type: Option<String>,
     /// Under which id that key is kept there.
-    #[serde(rename = "secret_uuid", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "secret_uuid",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub secret_uuid: Option<String>,
     /// When it was registered.
     pub created_at: Timestamp,
@@ -109,7 +113,10 @@ mod tests {
             "vimConnectionInfo": {"vim1": {"vimType": "t", "accessInfo": {"token": "hunter2"}}}}"#;
         let request: InstantiateVnfRequest = serde_json::from_str(request).unwrap();
         let shown = format!("{request:?}");
-        assert!(shown.contains("simple") && shown.contains("vim1"), "{shown}");
+        assert!(
+            shown.contains("simple") && shown.contains("vim1"),
+            "{shown}"
+        );
         assert!(!shown.contains("hunter2"), "{shown}");
     }
 }

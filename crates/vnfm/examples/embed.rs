@@ -20,7 +20,9 @@ async fn main() -> anyhow::Result<()> {
     let packages = Arc::new(PackageDir::open(&data.join("packages"), limits)?);
     let clock = Arc::new(SystemClock);
     let hooks = vnfm::plugins::PluginHost::new(vnfm::plugins::Config::default(), clock.clone());
-    hooks.register(vnfm_plugin_sdk::static_driver::<kubernetes_cluster::KubernetesCluster>())?;
+    hooks.register(vnfm_plugin_sdk::static_driver::<
+        kubernetes_cluster::KubernetesCluster,
+    >())?;
     // The simulated world is on this machine. Where others name VIMs: `Destinations::within(Networks::default())`.
     let anywhere = vnfm::outbound::Destinations::anywhere;
     let engine = Engine::new(EngineParts {
@@ -34,15 +36,28 @@ async fn main() -> anyhow::Result<()> {
     });
 
     // A package, a VIM, an instance. On a real cloud only the VIM's connection and the request differ.
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-a-k8s-cluster");
-    let vnfd_id = packages.take("vnf-a", sample.as_ref()).await?.vnfd().descriptor_id.clone();
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../vnfd-samples/vnf-a-k8s-cluster"
+    );
+    let vnfd_id = packages
+        .take("vnf-a", sample.as_ref())
+        .await?
+        .vnfd()
+        .descriptor_id
+        .clone();
     let record = PackageRecord::onboarded("default", "vnf-a", &vnfd_id);
-    store.write(None, vec![Change::AddPackage(Box::new(record))]).await?;
+    store
+        .write(None, vec![Change::AddPackage(Box::new(record))])
+        .await?;
     let to = world.endpoints();
     let cloud = serde_json::from_value(serde_json::json!({
         "vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3", "interfaceInfo": {"endpoint": to.auth_url},
         "accessInfo": {"username": to.user, "password": to.password, "project": to.user}}))?;
-    let change = VimChange { connection: SecretConnection(cloud), ..VimChange::default() };
+    let change = VimChange {
+        connection: SecretConnection(cloud),
+        ..VimChange::default()
+    };
     let vim = engine.register_vim("default", change).await?.id;
     let create = serde_json::from_value(serde_json::json!({"vnfdId": vnfd_id}))?;
     let instance = engine.create("default", create).await?.vnf.id;
@@ -50,10 +65,19 @@ async fn main() -> anyhow::Result<()> {
     let request = world.fill(&request, &vim, "cluster-1");
 
     // Accepted, then driven here, on the runtime that this program chose.
-    let op = engine.instantiate("default", &instance, serde_json::from_str(&request)?).await?;
+    let op = engine
+        .instantiate("default", &instance, serde_json::from_str(&request)?)
+        .await?;
     engine.drive(&op).await?;
     let end = engine.progress("default", &op).await?;
-    println!("{}: {:?}", end.operation_state, end.error.map(|error| error.detail));
-    println!("the cluster is VIM {}", engine.vim("default", "cluster-1").await?.id);
+    println!(
+        "{}: {:?}",
+        end.operation_state,
+        end.error.map(|error| error.detail)
+    );
+    println!(
+        "the cluster is VIM {}",
+        engine.vim("default", "cluster-1").await?.id
+    );
     Ok(())
 }

@@ -33,23 +33,32 @@ async fn main() -> anyhow::Result<()> {
         drivers: Drivers::default().with(MemoryVim::default()),
         ..EngineParts::new(store.clone(), packages.clone(), clock)
     });
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-ha-pair");
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../vnfd-samples/vnf-ha-pair"
+    );
     let package = Package::open(sample.as_ref(), &Limits::default())?;
     let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
-    packages.onboard(&*store, ("default", "pair"), Arc::new(package)).await?;
+    packages
+        .onboard(&*store, ("default", "pair"), Arc::new(package))
+        .await?;
     let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;
     let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
     let id = engine.create("default", create).await?.vnf.id;
 
     // Events come while operations are driven, here side by side.
     let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
-    let up = engine.instantiate("default", &id, serde_json::from_value(request)?).await?;
+    let up = engine
+        .instantiate("default", &id, serde_json::from_value(request)?)
+        .await?;
     let (driven, last) = tokio::join!(engine.drive(&up), follow(&engine, 0));
     driven?;
 
     // A restart: what happened meanwhile is there, and nothing comes twice.
     let down = json!({"terminationType": "FORCEFUL"});
-    let down = engine.terminate("default", &id, serde_json::from_value(down)?).await?;
+    let down = engine
+        .terminate("default", &id, serde_json::from_value(down)?)
+        .await?;
     engine.drive(&down).await?;
     println!("from {} on:", last.as_ref().map_or(0, |last| *last));
     follow(&engine, last?).await?;

@@ -29,28 +29,40 @@ async fn dropped_on_its_way(engine: &Engine, op: &str) -> anyhow::Result<()> {
 
 fn main() -> anyhow::Result<()> {
     // No thread beside this one, and no runtime of the engine's: any executor that drives its futures will do.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
     runtime.block_on(async {
         let clock = Arc::new(SystemClock);
         let vim = MemoryVim::default().taking(Duration::from_millis(10), clock.clone());
         let store = Arc::new(MemoryStore::new(clock.clone()));
         let packages = Arc::new(MemoryPackages::default());
-        let limits = vnfm::Limits { lease: Duration::from_millis(50), ..Default::default() };
+        let limits = vnfm::Limits {
+            lease: Duration::from_millis(50),
+            ..Default::default()
+        };
         let engine = Engine::new(EngineParts {
             drivers: Drivers::default().with(vim.clone()),
             limits, // how long after a crash somebody else may go on
             ..EngineParts::new(store.clone(), packages.clone(), clock.clone())
         });
-        let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-ha-pair");
+        let sample = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../vnfd-samples/vnf-ha-pair"
+        );
         let package = Package::open(sample.as_ref(), &Limits::default())?;
         let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
-        packages.onboard(&*store, ("default", "pair"), Arc::new(package)).await?;
+        packages
+            .onboard(&*store, ("default", "pair"), Arc::new(package))
+            .await?;
         let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;
         let cloud = engine.register_vim("default", VimChange::to(to)).await?.id;
         let id = engine.create("default", create).await?.vnf.id;
         let request =
             json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": cloud}}});
-        let op = engine.instantiate("default", &id, serde_json::from_value(request)?).await?;
+        let op = engine
+            .instantiate("default", &id, serde_json::from_value(request)?)
+            .await?;
 
         dropped_on_its_way(&engine, &op).await?;
         let state = engine.progress("default", &op).await?.operation_state;

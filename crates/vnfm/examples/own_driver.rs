@@ -36,7 +36,10 @@ impl InfraDriver for OwnCloud {
         Ok(Value::Null) // images, quota: what `allocate` gets as its third argument
     }
     async fn allocate(&self, cx: &VimCall<'_>, it: &Allocation, _: &Value) -> Answer<Allocated> {
-        self.0.lock().unwrap().insert(cx.ownership.instance_id.clone()); // twice is once
+        self.0
+            .lock()
+            .unwrap()
+            .insert(cx.ownership.instance_id.clone()); // twice is once
         self.observe(cx, it, &Value::Null).await
     }
     async fn release(&self, cx: &VimCall<'_>, _: &Allocation, _: &Release) -> Answer<()> {
@@ -47,8 +50,16 @@ impl InfraDriver for OwnCloud {
         self.allocate(cx, it, &Value::Null).await
     }
     async fn observe(&self, cx: &VimCall<'_>, _: &Allocation, _: &Value) -> Answer<Allocated> {
-        let there = self.0.lock().unwrap().get(&cx.ownership.instance_id).cloned();
-        Ok(Allocated { handle: json!(there), ..Allocated::default() })
+        let there = self
+            .0
+            .lock()
+            .unwrap()
+            .get(&cx.ownership.instance_id)
+            .cloned();
+        Ok(Allocated {
+            handle: json!(there),
+            ..Allocated::default()
+        })
     }
     async fn owned(&self, _: &dyn Vim, _: &str) -> Answer<Vec<OwnedResource>> {
         Ok(Vec::new()) // everything with our tag: who is an orphan is read from it
@@ -63,16 +74,23 @@ async fn main() -> anyhow::Result<()> {
     let drivers = Drivers::default().with(cloud.clone());
     let parts = EngineParts::new(store.clone(), packages.clone(), clock);
     let engine = Engine::new(EngineParts { drivers, ..parts });
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-ha-pair");
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../vnfd-samples/vnf-ha-pair"
+    );
     let package =
         vnfm::descriptor::Package::open(sample.as_ref(), &vnfm::descriptor::Limits::default())?;
     let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
-    packages.onboard(&*store, ("default", "pair"), Arc::new(package)).await?;
+    packages
+        .onboard(&*store, ("default", "pair"), Arc::new(package))
+        .await?;
     let to = serde_json::from_value(json!({"vimType": "EXAMPLE.OWN_CLOUD.V_1"}))?;
     let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
     let id = engine.create("default", create).await?.vnf.id;
     let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
-    let op = engine.instantiate("default", &id, serde_json::from_value(request)?).await?;
+    let op = engine
+        .instantiate("default", &id, serde_json::from_value(request)?)
+        .await?;
     engine.drive(&op).await?;
     let state = engine.progress("default", &op).await?.operation_state;
     println!("{state:?}, on the cloud: {}", cloud.0.lock().unwrap().len());

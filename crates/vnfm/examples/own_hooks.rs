@@ -39,13 +39,18 @@ impl MgmtDriver for Counting {
         // A hook is repeated after a crash: what must not be done twice it remembers.
         let known = host.call("checkpoint.get", json!({"key": "begun"})).await?;
         if known["value"].is_null() {
-            host.call("checkpoint.put", json!({"key": "begun", "value": true})).await?;
+            host.call("checkpoint.put", json!({"key": "begun", "value": true}))
+                .await?;
             host.log("info", "for the first time");
         }
         println!("{} of {}", request.hook, request.instance.vnf_product_name);
         let count = json!(request.inventory.vnfc_resource_info.len());
         let metadata = [("counted".to_owned(), count)].into_iter().collect();
-        Ok(Effects { schema_version: 1, metadata, ..Effects::default() })
+        Ok(Effects {
+            schema_version: 1,
+            metadata,
+            ..Effects::default()
+        })
     }
 }
 
@@ -62,15 +67,23 @@ async fn main() -> anyhow::Result<()> {
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-a-seed");
     let package = Package::open(sample.as_ref(), &Limits::default())?;
     let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
-    packages.onboard(&*store, ("default", "seed"), Arc::new(package)).await?;
+    packages
+        .onboard(&*store, ("default", "seed"), Arc::new(package))
+        .await?;
     let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;
     let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
     let id = engine.create("default", create).await?.vnf.id;
     let request =
         json!({"flavourId": "cluster_install", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
-    let op = engine.instantiate("default", &id, serde_json::from_value(request)?).await?;
+    let op = engine
+        .instantiate("default", &id, serde_json::from_value(request)?)
+        .await?;
     engine.drive(&op).await?;
     let vnf = engine.store().instance("default", &id).await?.vnf;
-    println!("{:?}, {:?}", engine.progress("default", &op).await?.operation_state, vnf.metadata);
+    println!(
+        "{:?}, {:?}",
+        engine.progress("default", &op).await?.operation_state,
+        vnf.metadata
+    );
     Ok(())
 }

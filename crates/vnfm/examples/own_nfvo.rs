@@ -13,8 +13,12 @@ use vnfm::types::{Grant, GrantInfo, GrantRequest, ResourceDefinition};
 use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
 
 const NAME: &str = "example.rejected";
-const REJECTED: Code =
-    Code { name: NAME, kind: ErrorKind::Refused, means: "it is not wanted", next: "ask why" };
+const REJECTED: Code = Code {
+    name: NAME,
+    kind: ErrorKind::Refused,
+    means: "it is not wanted",
+    next: "ask why",
+};
 
 /// Lets everything through that is not too large. What it keeps to is in docs/contracts/nfvo.md.
 struct OwnNfvo;
@@ -22,7 +26,11 @@ struct OwnNfvo;
 #[async_trait]
 impl Nfvo for OwnNfvo {
     async fn ask(&self, request: &GrantRequest) -> Result<GrantAnswer, PortError> {
-        println!("asked for {} with {} resources", request.operation, request.add_resources.len());
+        println!(
+            "asked for {} with {} resources",
+            request.operation,
+            request.add_resources.len()
+        );
         if request.add_resources.len() > 100 {
             return Err(PortError::new(&REJECTED, "grant", "that is too much"));
         }
@@ -55,7 +63,10 @@ impl Packages for OwnPackages {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-ha-pair");
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../vnfd-samples/vnf-ha-pair"
+    );
     let bytes = vnfm::descriptor::pack(sample.as_ref(), &Limits::default())?; // from your catalogue
     let package = Arc::new(Package::from_bytes(bytes, &Limits::default())?);
     let vnfd_id = package.vnfd().descriptor_id.clone();
@@ -67,14 +78,21 @@ async fn main() -> anyhow::Result<()> {
         ..EngineParts::new(store.clone(), Arc::new(OwnPackages(package)), clock)
     });
     let record = PackageRecord::onboarded("default", "pair", &vnfd_id);
-    store.write(None, vec![Change::AddPackage(Box::new(record))]).await?;
+    store
+        .write(None, vec![Change::AddPackage(Box::new(record))])
+        .await?;
     let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;
     let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
     let create = serde_json::from_value(json!({"vnfdId": vnfd_id}))?;
     let id = engine.create("default", create).await?.vnf.id;
     let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
-    let op = engine.instantiate("default", &id, serde_json::from_value(request)?).await?;
+    let op = engine
+        .instantiate("default", &id, serde_json::from_value(request)?)
+        .await?;
     engine.drive(&op).await?;
-    println!("{:?}", engine.progress("default", &op).await?.operation_state);
+    println!(
+        "{:?}",
+        engine.progress("default", &op).await?.operation_state
+    );
     Ok(())
 }

@@ -13,9 +13,15 @@ async fn show(engine: &Engine, kind: LcmOperationType, id: &str, request: &Value
         Ok(plan) => {
             println!("{}:", plan.operation);
             for step in plan.steps {
-                let hook =
-                    step.driver.map(|driver| format!(", calls {driver}")).unwrap_or_default();
-                let back = if step.irreversible { ", no way back from here" } else { "" };
+                let hook = step
+                    .driver
+                    .map(|driver| format!(", calls {driver}"))
+                    .unwrap_or_default();
+                let back = if step.irreversible {
+                    ", no way back from here"
+                } else {
+                    ""
+                };
                 println!("  {} {}{hook}{back}", step.state.as_str(), step.name);
             }
         }
@@ -32,10 +38,15 @@ async fn main() -> anyhow::Result<()> {
         drivers: Drivers::default().with(MemoryVim::default()),
         ..EngineParts::new(store.clone(), packages.clone(), clock)
     });
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-ha-pair");
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../vnfd-samples/vnf-ha-pair"
+    );
     let package = Package::open(sample.as_ref(), &Limits::default())?;
     let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
-    packages.onboard(&*store, ("default", "pair"), Arc::new(package)).await?;
+    packages
+        .onboard(&*store, ("default", "pair"), Arc::new(package))
+        .await?;
     let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;
     let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
     let id = engine.create("default", create).await?.vnf.id;
@@ -45,10 +56,16 @@ async fn main() -> anyhow::Result<()> {
     show(&engine, Instantiate, &id, &request).await;
     show(&engine, Instantiate, &id, &json!({"flavourId": "none"})).await;
     show(&engine, Terminate, &id, &end).await;
-    let op = engine.instantiate("default", &id, serde_json::from_value(request)?).await?;
+    let op = engine
+        .instantiate("default", &id, serde_json::from_value(request)?)
+        .await?;
     engine.drive(&op).await?;
     show(&engine, Terminate, &id, &end).await;
     let vnf = engine.store().instance("default", &id).await?;
-    println!("still {:?}, nothing runs: {}", vnf.vnf.instantiation_state, vnf.active_op.is_none());
+    println!(
+        "still {:?}, nothing runs: {}",
+        vnf.vnf.instantiation_state,
+        vnf.active_op.is_none()
+    );
     Ok(())
 }

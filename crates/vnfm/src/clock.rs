@@ -16,7 +16,10 @@ impl Clock for SystemClock {
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the Clock that everybody else uses")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the Clock that everybody else uses"
+    )]
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(duration))
     }

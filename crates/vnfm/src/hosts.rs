@@ -29,7 +29,11 @@ impl Hosts {
 
     /// Host keys are pinned in `host_keys`, where there is no store.
     pub fn trusting(host_keys: Arc<dyn HostKeys>, to: Destinations) -> Self {
-        Self { ssh: Ssh::new(host_keys, to.clone()), to, clients: Mutex::default() }
+        Self {
+            ssh: Ssh::new(host_keys, to.clone()),
+            to,
+            clients: Mutex::default(),
+        }
     }
 }
 
@@ -40,7 +44,9 @@ struct Pinned(Arc<dyn Store>);
 impl HostKeys for Pinned {
     /// A key that an older version pinned for whomever counts, and is pinned anew to this host alone.
     async fn known(&self, host: &SshTarget) -> Result<Option<String>, PortError> {
-        let Some(known) = self.0.host_key(&host.pin).await? else { return Ok(None) };
+        let Some(known) = self.0.host_key(&host.pin).await? else {
+            return Ok(None);
+        };
         if known.at != host.pin.at {
             self.learn(host, &known.key).await?;
         }
@@ -49,7 +55,10 @@ impl HostKeys for Pinned {
 
     async fn learn(&self, host: &SshTarget, key: &str) -> Result<(), PortError> {
         let pin = Box::new(host.pin.clone());
-        let change = Change::PinHostKey { pin, key: key.to_owned() };
+        let change = Change::PinHostKey {
+            pin,
+            key: key.to_owned(),
+        };
         Ok(self.0.write(None, vec![change]).await?)
     }
 }
@@ -75,7 +84,11 @@ impl HostServices for Hosts {
     async fn http(&self, request: &HttpRequest) -> Result<HttpResponse, PortError> {
         let doing = || format!("{} {}", request.method, shown(&request.url));
         let failed = |error: Error| {
-            let code = if is_forbidden(&error) { &FORBIDDEN } else { &NO_ANSWER };
+            let code = if is_forbidden(&error) {
+                &FORBIDDEN
+            } else {
+                &NO_ANSWER
+            };
             PortError::new(code, doing(), words(&error))
         };
         let method = Method::from_bytes(request.method.as_bytes())
@@ -99,11 +112,17 @@ impl HostServices for Hosts {
             .iter()
             .filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())))
             .collect();
-        let body = read(response, client.policy()).await.map_err(|error| match error {
-            ReadError::Lost(error) => failed(error),
-            error => PortError::new(&TOO_LARGE, doing(), error.to_string()),
-        })?;
-        Ok(HttpResponse { status, headers, body: String::from_utf8_lossy(&body).into_owned() })
+        let body = read(response, client.policy())
+            .await
+            .map_err(|error| match error {
+                ReadError::Lost(error) => failed(error),
+                error => PortError::new(&TOO_LARGE, doing(), error.to_string()),
+            })?;
+        Ok(HttpResponse {
+            status,
+            headers,
+            body: String::from_utf8_lossy(&body).into_owned(),
+        })
     }
 }
 
@@ -120,7 +139,10 @@ impl Hosts {
         if let Some((_, client)) = kept.iter().find(|(known, _)| *known == authority) {
             return Ok(client.clone());
         }
-        let tls = Tls { authorities: authority.clone().into_bytes(), certificate: None };
+        let tls = Tls {
+            authorities: authority.clone().into_bytes(),
+            certificate: None,
+        };
         let client = Client::new(self.to.clone(), Policy::HOOK, &tls, None).map_err(|why| {
             PortError::new(&BAD_REQUEST, format!("call {}", shown(&request.url)), why)
         })?;

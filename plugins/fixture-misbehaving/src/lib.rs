@@ -1,6 +1,9 @@
 //! A driver that does everything wrong, one way per hook, for the tests of the plugin host.
 
-#![expect(clippy::unused_async, reason = "hooks are asynchronous, also those that do nothing well")]
+#![expect(
+    clippy::unused_async,
+    reason = "hooks are asynchronous, also those that do nothing well"
+)]
 
 mod worse;
 
@@ -82,7 +85,9 @@ impl Misbehaving {
             Some(how) => {
                 let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
                 cx.info(&format!("process {}", namespace.display()));
-                worse::be(how).await.map(|message| Effects::none().message(message))
+                worse::be(how)
+                    .await
+                    .map(|message| Effects::none().message(message))
             }
         }
     }
@@ -112,7 +117,8 @@ impl Misbehaving {
         request: HookRequest<Pipe>,
     ) -> Result<Effects, DriverError> {
         let read = std::fs::read(&request.additional_params.path);
-        read.map(|_| Effects::none()).map_err(|error| DriverError::new("pipe", error.to_string()))
+        read.map(|_| Effects::none())
+            .map_err(|error| DriverError::new("pipe", error.to_string()))
     }
 
     async fn fails(
@@ -139,7 +145,9 @@ impl Misbehaving {
         cx: HookContext,
         _: HookRequest<NoParams>,
     ) -> Result<Effects, DriverError> {
-        let asked = cx.call::<NoParams>("ssh.rum", Vec::<u8>::new().into()).await;
+        let asked = cx
+            .call::<NoParams>("ssh.rum", Vec::<u8>::new().into())
+            .await;
         Ok(Effects::none().message(asked.map_or_else(|e| e.to_string(), |_| "served".into())))
     }
 
@@ -151,10 +159,12 @@ impl Misbehaving {
         let done = cx.step("count", async { Ok(request.attempt) }).await?;
         if request.attempt == 1 {
             return Err(
-                DriverError::new("first-time", "the first attempt always fails").retryable()
+                DriverError::new("first-time", "the first attempt always fails").retryable(),
             );
         }
-        Ok(Effects::none().message(format!("counted in attempt {done}")).unregister_vim("cluster"))
+        Ok(Effects::none()
+            .message(format!("counted in attempt {done}"))
+            .unregister_vim("cluster"))
     }
 }
 
@@ -164,7 +174,9 @@ fn late(cx: HookContext, pipe: String) {
         let _ = std::fs::read(&pipe);
         cx.info("still here");
         let mut asking = std::pin::pin!(cx.call::<NoParams>("progress", Vec::<u8>::new().into()));
-        let polled = asking.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let polled = asking
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
         let said = match polled {
             Poll::Pending => "pending".to_owned(),
             Poll::Ready(answer) => {

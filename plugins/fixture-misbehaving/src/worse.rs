@@ -20,7 +20,10 @@ pub(crate) async fn be(how: &str) -> Result<String, DriverError> {
         "large file" => write_without_end(),
         "daemon" => run("setsid sleep 600 & sleep 600 &"),
         "look around" => Ok(around()),
-        other => Err(DriverError::new("no-such-wrong", format!("`{other}` is not known"))),
+        other => Err(DriverError::new(
+            "no-such-wrong",
+            format!("`{other}` is not known"),
+        )),
     }
 }
 
@@ -28,7 +31,12 @@ fn run(script: &str) -> Result<String, DriverError> {
     let failed = |error: std::io::Error| DriverError::new("no-shell", error.to_string());
     let mut shell = Command::new("/bin/sh");
     let path = "/usr/bin:/bin";
-    let spawned = shell.env("PATH", path).arg("-c").arg(script).spawn().map_err(failed)?;
+    let spawned = shell
+        .env("PATH", path)
+        .arg("-c")
+        .arg(script)
+        .spawn()
+        .map_err(failed)?;
     Ok(spawned.id().to_string())
 }
 
@@ -51,7 +59,10 @@ pub(crate) fn steal(paths: &str) -> String {
         for (what, done) in [
             ("opened", std::fs::File::open(path).is_ok()),
             ("listed", std::fs::read_dir(path).is_ok()),
-            ("wrote", std::fs::OpenOptions::new().append(true).open(path).is_ok()),
+            (
+                "wrote",
+                std::fs::OpenOptions::new().append(true).open(path).is_ok(),
+            ),
             ("made", std::fs::write(made, "x").is_ok()),
         ] {
             if done {
@@ -67,9 +78,13 @@ fn around() -> String {
     let mut said = String::new();
     let variables: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
     let folder = std::env::current_dir().unwrap_or_default();
-    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    let open: Vec<_> =
-        open.map(|file| std::fs::read_link(file.path()).unwrap_or_default()).collect();
+    let open = std::fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let open: Vec<_> = open
+        .map(|file| std::fs::read_link(file.path()).unwrap_or_default())
+        .collect();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let _ = write!(

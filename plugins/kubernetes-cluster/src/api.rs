@@ -40,9 +40,18 @@ struct Answer {
 impl Answer {
     /// What it says, with the causes.
     fn words(&self) -> String {
-        let message = self.body["message"].as_str().unwrap_or("it gave no reason").trim();
-        let causes = self.body.pointer("/details/causes").and_then(Value::as_array);
-        let causes = causes.into_iter().flatten().filter_map(|cause| cause["message"].as_str());
+        let message = self.body["message"]
+            .as_str()
+            .unwrap_or("it gave no reason")
+            .trim();
+        let causes = self
+            .body
+            .pointer("/details/causes")
+            .and_then(Value::as_array);
+        let causes = causes
+            .into_iter()
+            .flatten()
+            .filter_map(|cause| cause["message"].as_str());
         let causes: Vec<_> = causes.filter(|cause| !message.contains(cause)).collect();
         if causes.is_empty() {
             return message.to_owned();
@@ -69,19 +78,31 @@ pub(crate) struct NodeSeen(Value);
 impl NodeSeen {
     /// Its name.
     pub(crate) fn name(&self) -> &str {
-        self.0.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+        self.0
+            .pointer("/metadata/name")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     /// Its labels.
     pub(crate) fn labels(&self) -> &Map<String, Value> {
         static NONE: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
-        self.0.pointer("/metadata/labels").and_then(Value::as_object).unwrap_or(&NONE)
+        self.0
+            .pointer("/metadata/labels")
+            .and_then(Value::as_object)
+            .unwrap_or(&NONE)
     }
 
     /// Whether it has this address.
     pub(crate) fn has_address(&self, address: &str) -> bool {
-        let addresses = self.0.pointer("/status/addresses").and_then(Value::as_array);
-        addresses.into_iter().flatten().any(|known| known["address"] == address)
+        let addresses = self
+            .0
+            .pointer("/status/addresses")
+            .and_then(Value::as_array);
+        addresses
+            .into_iter()
+            .flatten()
+            .any(|known| known["address"] == address)
     }
 
     /// Whether its kubelet says nothing any more.
@@ -98,11 +119,17 @@ impl NodeSeen {
     }
 
     fn taints(&self) -> Vec<Value> {
-        self.0.pointer("/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default()
+        self.0
+            .pointer("/spec/taints")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default()
     }
 
     fn is_out_of_service(&self) -> bool {
-        self.taints().iter().any(|taint| taint["key"] == OUT_OF_SERVICE)
+        self.taints()
+            .iter()
+            .any(|taint| taint["key"] == OUT_OF_SERVICE)
     }
 }
 
@@ -113,7 +140,12 @@ pub(crate) struct PodSeen(Value);
 impl PodSeen {
     /// `NAMESPACE/NAME`.
     pub(crate) fn name(&self) -> String {
-        let at = |name: &str| self.0["metadata"][name].as_str().unwrap_or_default().to_owned();
+        let at = |name: &str| {
+            self.0["metadata"][name]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
         format!("{}/{}", at("namespace"), at("name"))
     }
 
@@ -130,7 +162,10 @@ impl PodSeen {
     }
 
     fn has_ended(&self) -> bool {
-        matches!(self.0["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+        matches!(
+            self.0["status"]["phase"].as_str(),
+            Some("Succeeded" | "Failed")
+        )
     }
 
     /// Whether nothing makes it again.
@@ -151,7 +186,10 @@ impl PodSeen {
     /// Whether it keeps data on its node.
     pub(crate) fn has_local_data(&self) -> bool {
         let volumes = self.0.pointer("/spec/volumes").and_then(Value::as_array);
-        volumes.into_iter().flatten().any(|volume| !volume["emptyDir"].is_null())
+        volumes
+            .into_iter()
+            .flatten()
+            .any(|volume| !volume["emptyDir"].is_null())
     }
 
     /// Whether it works, or has done its work.
@@ -171,12 +209,26 @@ impl PodSeen {
 
     /// Why it does not work, in the cluster's words.
     pub(crate) fn trouble(&self) -> String {
-        let statuses = self.0.pointer("/status/containerStatuses").and_then(Value::as_array);
-        let waiting = statuses.into_iter().flatten().map(|status| &status["state"]["waiting"]);
-        let scheduling = self.0.pointer("/status/conditions").and_then(Value::as_array);
-        let refused = scheduling.into_iter().flatten().filter(|seen| seen["status"] == "False");
+        let statuses = self
+            .0
+            .pointer("/status/containerStatuses")
+            .and_then(Value::as_array);
+        let waiting = statuses
+            .into_iter()
+            .flatten()
+            .map(|status| &status["state"]["waiting"]);
+        let scheduling = self
+            .0
+            .pointer("/status/conditions")
+            .and_then(Value::as_array);
+        let refused = scheduling
+            .into_iter()
+            .flatten()
+            .filter(|seen| seen["status"] == "False");
         let mut said = waiting.chain(refused).filter_map(|seen| {
-            let words = seen["message"].as_str().or_else(|| seen["reason"].as_str())?;
+            let words = seen["message"]
+                .as_str()
+                .or_else(|| seen["reason"].as_str())?;
             Some(words.trim().to_owned()).filter(|words| !words.is_empty())
         });
         let phase = self.0["status"]["phase"].as_str().unwrap_or("Pending");
@@ -185,7 +237,9 @@ impl PodSeen {
 }
 
 fn has(object: &Value, condition: &str, status: &str) -> bool {
-    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    let conditions = object
+        .pointer("/status/conditions")
+        .and_then(Value::as_array);
     conditions
         .into_iter()
         .flatten()
@@ -195,7 +249,12 @@ fn has(object: &Value, condition: &str, status: &str) -> bool {
 impl Api<'_> {
     /// All nodes.
     pub(crate) async fn nodes(&self) -> Result<Vec<NodeSeen>, DriverError> {
-        Ok(self.list("/api/v1/nodes").await?.into_iter().map(NodeSeen).collect())
+        Ok(self
+            .list("/api/v1/nodes")
+            .await?
+            .into_iter()
+            .map(NodeSeen)
+            .collect())
     }
 
     /// A node, where there is one of that name.
@@ -211,8 +270,10 @@ impl Api<'_> {
 
     /// The pods of these VNF instances.
     pub(crate) async fn pods_of(&self, instances: &[String]) -> Result<Vec<PodSeen>, DriverError> {
-        let path =
-            format!("/api/v1/pods?labelSelector={INSTANCE}%20in%20%28{}%29", instances.join("%2C"));
+        let path = format!(
+            "/api/v1/pods?labelSelector={INSTANCE}%20in%20%28{}%29",
+            instances.join("%2C")
+        );
         Ok(self.list(&path).await?.into_iter().map(PodSeen).collect())
     }
 
@@ -277,7 +338,9 @@ impl Api<'_> {
             "metadata": { "name": name, "namespace": namespace },
         });
         let path = format!("{}/eviction", pod.path());
-        let answer = self.ask("POST", &path, Some(("application/json", body))).await?;
+        let answer = self
+            .ask("POST", &path, Some(("application/json", body)))
+            .await?;
         match answer.status {
             200..=299 => Ok(Eviction::Accepted),
             404 => Ok(Eviction::Gone),
@@ -367,7 +430,10 @@ impl Api<'_> {
                 Ok(answer) if !matches!(answer.status, 502..=504) => {
                     let body = serde_json::from_str(&answer.body);
                     let body = body.unwrap_or_else(|_| Value::Object(Map::new()));
-                    return Ok(Answer { status: answer.status, body });
+                    return Ok(Answer {
+                        status: answer.status,
+                        body,
+                    });
                 }
                 Ok(answer) => format!("it answered with {}", answer.status),
                 Err(error) if error.kind == ErrorKind::Unavailable => error.detail,
@@ -380,7 +446,9 @@ impl Api<'_> {
                     .retryable()
                     .phase("cluster"));
             }
-            self.cx.waiting(&format!("the API server at `{}`: {why}", self.url)).await;
+            self.cx
+                .waiting(&format!("the API server at `{}`: {why}", self.url))
+                .await;
             self.cx.check_cancelled().await?;
             self.cx.sleep(pause).await?;
         }
@@ -392,9 +460,17 @@ fn node_path(name: &str) -> String {
 }
 
 fn refused(verb: &str, path: &str, answer: &Answer) -> DriverError {
-    let what = format!("cannot {verb} `{path}`: {} {}", answer.status, answer.words());
+    let what = format!(
+        "cannot {verb} `{path}`: {} {}",
+        answer.status,
+        answer.words()
+    );
     let error = DriverError::new("api-refused", what).phase("cluster");
-    if answer.status >= 500 || answer.status == 429 { error.retryable() } else { error }
+    if answer.status >= 500 || answer.status == 429 {
+        error.retryable()
+    } else {
+        error
+    }
 }
 
 #[cfg(test)]
@@ -410,8 +486,18 @@ mod tests {
                 "message": "The disruption budget web needs 2 healthy pods and has 2 currently" }] },
         });
         let words = Answer { status: 429, body }.words();
-        assert!(words.contains("disruption budget (The disruption budget web needs 2"), "{words}");
-        assert_eq!(Answer { status: 500, body: json!({}) }.words(), "it gave no reason");
+        assert!(
+            words.contains("disruption budget (The disruption budget web needs 2"),
+            "{words}"
+        );
+        assert_eq!(
+            Answer {
+                status: 500,
+                body: json!({})
+            }
+            .words(),
+            "it gave no reason"
+        );
     }
 
     #[test]
@@ -432,10 +518,11 @@ mod tests {
 
     #[test]
     fn a_node_is_known_by_its_addresses() {
-        let node =
-            NodeSeen(json!({ "metadata": { "name": "w1" }, "spec": { "unschedulable": true },
+        let node = NodeSeen(
+            json!({ "metadata": { "name": "w1" }, "spec": { "unschedulable": true },
             "status": { "addresses": [{ "type": "InternalIP", "address": "10.0.0.2" }],
-                "conditions": [{ "type": "Ready", "status": "Unknown" }] } }));
+                "conditions": [{ "type": "Ready", "status": "Unknown" }] } }),
+        );
         assert!(node.has_address("10.0.0.2") && !node.has_address("10.0.0.20"));
         assert!(node.is_silent());
         assert!(!node.takes_pods() && !node.is_ours());

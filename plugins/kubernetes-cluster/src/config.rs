@@ -17,8 +17,11 @@ pub(crate) const TOKEN_TTL: &str = "15m";
 
 /// kubeadm's API of a version: argument lists came with 1.31.
 fn api_version(kubeadm: &str) -> &'static str {
-    let minor =
-        kubeadm.trim_start_matches('v').split('.').nth(1).and_then(|minor| minor.parse().ok());
+    let minor = kubeadm
+        .trim_start_matches('v')
+        .split('.')
+        .nth(1)
+        .and_then(|minor| minor.parse().ok());
     if minor.is_none_or(|minor: u32| minor >= 31) {
         "kubeadm.k8s.io/v1beta4"
     } else {
@@ -100,17 +103,35 @@ pub(crate) fn proxies(plan: &Plan) -> Option<(String, String)> {
     if http.is_none() && https.is_none() {
         return None;
     }
-    let mut without =
-        vec!["localhost".to_owned(), "127.0.0.1".into(), ".svc".into(), ".cluster.local".into()];
-    without.extend([plan.pod_cidr.clone(), plan.service_cidr.clone(), plan.api_address.clone()]);
+    let mut without = vec![
+        "localhost".to_owned(),
+        "127.0.0.1".into(),
+        ".svc".into(),
+        ".cluster.local".into(),
+    ];
+    without.extend([
+        plan.pod_cidr.clone(),
+        plan.service_cidr.clone(),
+        plan.api_address.clone(),
+    ]);
     without.extend(plan.nodes().map(|node| node.address.clone()));
     without.extend(plan.proxy.k8s_node_cidr.clone());
     without.extend(
-        plan.proxy.no_proxy.iter().flat_map(|all| all.split(',')).map(|one| one.trim().to_owned()),
+        plan.proxy
+            .no_proxy
+            .iter()
+            .flat_map(|all| all.split(','))
+            .map(|one| one.trim().to_owned()),
     );
-    let mut unit = format!("[Service]\nEnvironment={}\n", systemd("NO_PROXY", &without.join(",")));
+    let mut unit = format!(
+        "[Service]\nEnvironment={}\n",
+        systemd("NO_PROXY", &without.join(","))
+    );
     let mut apt = String::new();
-    for (name, scheme, url) in [("HTTP_PROXY", "http", http), ("HTTPS_PROXY", "https", https)] {
+    for (name, scheme, url) in [
+        ("HTTP_PROXY", "http", http),
+        ("HTTPS_PROXY", "https", https),
+    ] {
         if let Some(url) = url {
             // Writing into a String cannot fail.
             let _ = writeln!(unit, "Environment={}", systemd(name, &url));
@@ -182,7 +203,9 @@ pub(crate) fn account() -> String {
             },
         }),
     ];
-    documents.map(|document| format!("---\n{document}\n")).concat()
+    documents
+        .map(|document| format!("---\n{document}\n"))
+        .concat()
 }
 
 #[cfg(test)]
@@ -196,15 +219,28 @@ mod tests {
         let unit = systemd("HTTP_PROXY", evil);
         assert_eq!(unit.lines().count(), 1, "{unit}");
         assert!(unit.is_ascii() && unit.ends_with("\\U00000000\""), "{unit}");
-        assert!(unit.contains(r#"x\"\U0000000a[Service]"#) && unit.contains("%%n"), "{unit}");
+        assert!(
+            unit.contains(r#"x\"\U0000000a[Service]"#) && unit.contains("%%n"),
+            "{unit}"
+        );
         let inner = &unit[1..unit.len() - 1];
         let bare = inner.replace("\\\\", "").replace("\\\"", "");
         assert!(!bare.contains('"'), "nothing ends it: {unit}");
         let apt = apt_quoted(evil);
-        assert_eq!((apt.lines().count(), apt.matches('"').count()), (1, 2), "{apt}");
-        assert!(!apt.contains(';') && !apt.contains('\\') && apt.contains("%0A"), "{apt}");
+        assert_eq!(
+            (apt.lines().count(), apt.matches('"').count()),
+            (1, 2),
+            "{apt}"
+        );
+        assert!(
+            !apt.contains(';') && !apt.contains('\\') && apt.contains("%0A"),
+            "{apt}"
+        );
         let plain = "http://user:p%40ss@192.0.2.1:3128";
         assert_eq!(apt_quoted(plain), format!("\"{plain}\""));
-        assert_eq!(systemd("A", "http://192.0.2.1:3128"), "\"A=http://192.0.2.1:3128\"");
+        assert_eq!(
+            systemd("A", "http://192.0.2.1:3128"),
+            "\"A=http://192.0.2.1:3128\""
+        );
     }
 }

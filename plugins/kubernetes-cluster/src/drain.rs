@@ -77,7 +77,9 @@ impl Drain<'_> {
         let (mut stage, mut waited, mut pause) = (Stage::Asked, Duration::ZERO, PAUSE.0);
         let mut said = BTreeSet::new();
         loop {
-            let Some(node) = self.api.node(name).await? else { return Ok(()) };
+            let Some(node) = self.api.node(name).await? else {
+                return Ok(());
+            };
             if stage != Stage::Off && node.is_silent() {
                 self.take_for_off().await?;
                 (stage, waited, pause) = (Stage::Off, Duration::ZERO, PAUSE.0);
@@ -86,7 +88,11 @@ impl Drain<'_> {
             if left.is_empty() {
                 return Ok(());
             }
-            let limit = if stage == Stage::Asked { self.way.at_most } else { COLLECT };
+            let limit = if stage == Stage::Asked {
+                self.way.at_most
+            } else {
+                COLLECT
+            };
             if waited >= limit {
                 match (stage, self.way.on_timeout) {
                     (Stage::Asked, OnDrainTimeout::Fail) => return Err(self.blocked(&left)),
@@ -136,7 +142,10 @@ impl Drain<'_> {
         let mut left = Vec::new();
         for pod in pods {
             if pod.has_local_data() && said.insert(pod.name()) {
-                let what = format!("what `{}` keeps in an emptyDir goes with the node", pod.name());
+                let what = format!(
+                    "what `{}` keeps in an emptyDir goes with the node",
+                    pod.name()
+                );
                 self.api.cx.info(&what);
             }
             let why = if stage == Stage::Off {
@@ -175,11 +184,16 @@ impl Drain<'_> {
             self.way.at_most.as_secs(),
             names(left),
         );
-        self.host.refusal("drain-blocked", PHASE, detail).retryable()
+        self.host
+            .refusal("drain-blocked", PHASE, detail)
+            .retryable()
     }
 
     async fn force(&self, left: &[(PodSeen, String)]) -> Result<(), DriverError> {
-        self.warn(&format!("deleting by force what has not left: {}", names(left)));
+        self.warn(&format!(
+            "deleting by force what has not left: {}",
+            names(left)
+        ));
         for (pod, _) in left {
             self.api.delete_pod(pod).await?;
         }
@@ -187,7 +201,9 @@ impl Drain<'_> {
     }
 
     fn warn(&self, what: &str) {
-        self.api.cx.warn(&format!("`{}`: {what}", self.host.node.name));
+        self.api
+            .cx
+            .warn(&format!("`{}`: {what}", self.host.node.name));
     }
 }
 
@@ -202,7 +218,9 @@ pub(crate) async fn leave(host: &Machine<'_>) -> Result<(), DriverError> {
 
 fn names(left: &[(PodSeen, String)]) -> String {
     let shown = left.iter().take(NAMED);
-    let mut names: Vec<_> = shown.map(|(pod, why)| format!("`{}`: {why}", pod.name())).collect();
+    let mut names: Vec<_> = shown
+        .map(|(pod, why)| format!("`{}`: {why}", pod.name()))
+        .collect();
     if left.len() > NAMED {
         names.push(format!("and {} more", left.len() - NAMED));
     }
@@ -210,5 +228,9 @@ fn names(left: &[(PodSeen, String)]) -> String {
 }
 
 fn waits_for(node: &str, left: &[(PodSeen, String)]) -> String {
-    format!("`{node}` to be drained of {} pods: {}", left.len(), names(left))
+    format!(
+        "`{node}` to be drained of {} pods: {}",
+        left.len(),
+        names(left)
+    )
 }

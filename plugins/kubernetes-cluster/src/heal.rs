@@ -61,9 +61,17 @@ pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects
         seen.is_some()
     });
     let story = Story::new(cx, &plan);
-    let hosts: Vec<_> = plan.workers.iter().map(|worker| Machine::new(cx, &plan, worker)).collect();
+    let hosts: Vec<_> = plan
+        .workers
+        .iter()
+        .map(|worker| Machine::new(cx, &plan, worker))
+        .collect();
     let names = names(&plan.workers);
-    let going: Vec<_> = plan.workers.iter().filter_map(|worker| seen(worker, &nodes)).collect();
+    let going: Vec<_> = plan
+        .workers
+        .iter()
+        .filter_map(|worker| seen(worker, &nodes))
+        .collect();
     labels::remember(&api, &going).await?;
     story.tell(10, &format!("draining {names}")).await;
     if let Err(error) = drain(&api, &hosts, (&request.additional_params).into()).await {
@@ -72,7 +80,9 @@ pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects
     }
     story.tell(70, &format!("{names} drained")).await;
     first_failure(join_all(hosts.iter().map(|host| remove(&api, host))).await)?;
-    story.tell(100, &format!("{names} removed from the cluster")).await;
+    story
+        .tell(100, &format!("{names} removed from the cluster"))
+        .await;
     Ok(Effects::none().message(format!("{names} left the cluster")))
 }
 
@@ -90,7 +100,9 @@ pub(crate) async fn undo(cx: &HookContext, request: &Request) -> Result<Effects,
         return Ok(Effects::none());
     }
     plan.workers.retain(is_meant);
-    let Some(api) = open(cx, &plan).await? else { return Ok(Effects::none()) };
+    let Some(api) = open(cx, &plan).await? else {
+        return Ok(Effects::none());
+    };
     let nodes = api.nodes().await?;
     give_names(&mut plan, &nodes);
     let mut left = Vec::new();
@@ -101,7 +113,10 @@ pub(crate) async fn undo(cx: &HookContext, request: &Request) -> Result<Effects,
                 api.uncordon(node).await?;
             }
             None if !host.answers().await => {
-                cx.warn(&format!("`{}` has left the cluster and does not answer", worker.name));
+                cx.warn(&format!(
+                    "`{}` has left the cluster and does not answer",
+                    worker.name
+                ));
             }
             node => {
                 if let Some(node) = node {
@@ -140,12 +155,17 @@ pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, 
     if !plan.workers.iter().any(is_of) {
         return Ok(Effects::none().message("nothing of the cluster was healed"));
     }
-    let Some(api) = open(cx, &plan).await? else { return anew(cx, &plan).await };
+    let Some(api) = open(cx, &plan).await? else {
+        return anew(cx, &plan).await;
+    };
     let nodes = api.nodes().await?;
     let successors = successors(cx, (&plan, &api), &nodes).await?;
     give_names(&mut plan, &nodes);
-    let new: Vec<_> =
-        plan.workers.iter().filter(|worker| successors.contains(&worker.vnfc)).collect();
+    let new: Vec<_> = plan
+        .workers
+        .iter()
+        .filter(|worker| successors.contains(&worker.vnfc))
+        .collect();
     if !new.is_empty() {
         rejoin(&api, &plan, &new).await?;
     }
@@ -171,15 +191,23 @@ fn meant(request: &Request) -> Result<&Heal, DriverError> {
 fn lose(cx: &HookContext, request: &Request, plan: &Plan) -> Result<Effects, DriverError> {
     let accepted = request.additional_params.accept_cluster_loss;
     let healed = meant(request)?;
-    let whole = request.vnfcs().iter().all(|one| healed.vnfcs.iter().any(|vnfc| vnfc.id == one.id));
+    let whole = request
+        .vnfcs()
+        .iter()
+        .all(|one| healed.vnfcs.iter().any(|vnfc| vnfc.id == one.id));
     let master = &plan.master.name;
-    let on_it = request.dependents.iter().map(|other| match &other.vnf_instance_name {
-        Some(name) => format!("`{name}` ({})", other.id),
-        None => format!("`{}`", other.id),
-    });
+    let on_it = request
+        .dependents
+        .iter()
+        .map(|other| match &other.vnf_instance_name {
+            Some(name) => format!("`{name}` ({})", other.id),
+            None => format!("`{}`", other.id),
+        });
     let on_it: Vec<_> = on_it.collect();
     let refused = |detail: String| {
-        Err(DriverError::new("cluster-loss", detail).host(master).phase("preflight"))
+        Err(DriverError::new("cluster-loss", detail)
+            .host(master)
+            .phase("preflight"))
     };
     if !accepted && !on_it.is_empty() {
         return refused(format!(
@@ -216,7 +244,13 @@ async fn open<'a>(cx: &'a HookContext, plan: &Plan) -> Result<Option<Api<'a>>, D
     }
     let ca = authority(&master).await?;
     let token = Secret::new(Story::new(cx, plan).credentials(&master).await?);
-    Ok(Some(Api { cx, url: plan.url(), ca, token, instance: plan.instance.clone() }))
+    Ok(Some(Api {
+        cx,
+        url: plan.url(),
+        ca,
+        token,
+        instance: plan.instance.clone(),
+    }))
 }
 
 /// The node that a server is.
@@ -230,7 +264,11 @@ fn seen<'a>(server: &Node, nodes: &'a [NodeSeen]) -> Option<&'a NodeSeen> {
 async fn drain(api: &Api<'_>, hosts: &[Machine<'_>], way: Way) -> Result<(), DriverError> {
     // First all of them: what leaves one must not go to the next one.
     for host in hosts {
-        if let Some(node) = api.node(&host.node.name).await?.filter(|node| !node.is_silent()) {
+        if let Some(node) = api
+            .node(&host.node.name)
+            .await?
+            .filter(|node| !node.is_silent())
+        {
             api.cordon(&node).await?;
         }
     }
@@ -247,7 +285,8 @@ async fn give_back(api: &Api<'_>, hosts: &[Machine<'_>]) {
             Err(error) => Err(error),
         };
         if let Err(error) = given {
-            api.cx.warn(&format!("`{name}` stays cordoned: {}", error.detail));
+            api.cx
+                .warn(&format!("`{name}` stays cordoned: {}", error.detail));
         }
     }
 }
@@ -258,7 +297,8 @@ async fn remove(api: &Api<'_>, host: &Machine<'_>) -> Result<(), DriverError> {
     if host.answers().await
         && let Err(error) = leave(host).await
     {
-        api.cx.warn(&format!("`{name}` goes as it is: {}", error.detail));
+        api.cx
+            .warn(&format!("`{name}` goes as it is: {}", error.detail));
     }
     api.delete_node(name).await
 }
@@ -318,9 +358,14 @@ async fn rejoin(api: &Api<'_>, plan: &Plan, new: &[&Node]) -> Result<(), DriverE
     let cx = api.cx;
     let story = Story::new(cx, plan);
     let master = Machine::new(cx, plan, &plan.master);
-    story.tell(10, &format!("waiting for {}", names(new.iter().copied()))).await;
+    story
+        .tell(10, &format!("waiting for {}", names(new.iter().copied())))
+        .await;
     let plane = story.reopened(&master).await?;
-    let hosts: Vec<_> = new.iter().map(|node| Machine::new(cx, plan, node)).collect();
+    let hosts: Vec<_> = new
+        .iter()
+        .map(|node| Machine::new(cx, plan, node))
+        .collect();
     let joins = hosts.iter().map(|host| async {
         if let Some(path) = plan.script() {
             host.reach().await?;
@@ -338,7 +383,9 @@ async fn rejoin(api: &Api<'_>, plan: &Plan, new: &[&Node]) -> Result<(), DriverE
     story.ready(&master, new.iter().copied()).await?;
     labels::restore(api, new).await?;
     story.forget_tokens(&master, &plane).await?;
-    story.tell(90, &format!("{} joined", names(new.iter().copied()))).await;
+    story
+        .tell(90, &format!("{} joined", names(new.iter().copied())))
+        .await;
     Ok(())
 }
 
@@ -373,7 +420,9 @@ async fn resettled(
             if without {
                 let detail =
                     format!("the nodes are there, and pods find none that takes them: {said}");
-                return Err(DriverError::new("pods-pending", detail).retryable().phase("pods"));
+                return Err(DriverError::new("pods-pending", detail)
+                    .retryable()
+                    .phase("pods"));
             }
             cx.warn(&format!("not well after {} s: {said}", at_most.as_secs()));
             return Ok(());
@@ -391,6 +440,13 @@ fn in_words(pod: &PodSeen) -> String {
 }
 
 fn names<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {
-    let names: Vec<_> = nodes.into_iter().map(|node| format!("`{}`", node.name)).collect();
-    if names.is_empty() { "no node".to_owned() } else { names.join(", ") }
+    let names: Vec<_> = nodes
+        .into_iter()
+        .map(|node| format!("`{}`", node.name))
+        .collect();
+    if names.is_empty() {
+        "no node".to_owned()
+    } else {
+        names.join(", ")
+    }
 }

@@ -78,7 +78,11 @@ pub(crate) struct Plane {
 ///
 /// What kept the first host that failed; it names host, phase, exit code and last lines.
 pub(crate) async fn install(cx: &HookContext, plan: &Plan) -> Result<Access, DriverError> {
-    let story = Story { cx, plan, percent: AtomicU8::new(0) };
+    let story = Story {
+        cx,
+        plan,
+        percent: AtomicU8::new(0),
+    };
     let master = Machine::new(cx, plan, &plan.master);
     story.tell(1, "waiting for the hosts").await;
 
@@ -90,7 +94,11 @@ pub(crate) async fn install(cx: &HookContext, plan: &Plan) -> Result<Access, Dri
         cni?;
         Ok::<_, DriverError>((plane, token?))
     };
-    let workers: Vec<_> = plan.workers.iter().map(|node| Machine::new(cx, plan, node)).collect();
+    let workers: Vec<_> = plan
+        .workers
+        .iter()
+        .map(|node| Machine::new(cx, plan, node))
+        .collect();
     let at_workers = workers.iter().map(|worker| {
         let plane = plane.clone();
         let story = &story;
@@ -108,7 +116,13 @@ pub(crate) async fn install(cx: &HookContext, plan: &Plan) -> Result<Access, Dri
     story.tell(100, "the cluster is ready").await;
     let Plane { ca, ca_hash, .. } = plane;
     let endpoint = plan.url();
-    Ok(Access { endpoint, ca, ca_hash: Some(ca_hash), bearer_token, certificate_key: None })
+    Ok(Access {
+        endpoint,
+        ca,
+        ca_hash: Some(ca_hash),
+        bearer_token,
+        certificate_key: None,
+    })
 }
 
 /// The first of the errors, in the order of the hosts.
@@ -130,12 +144,19 @@ pub(crate) struct Story<'a> {
 impl<'a> Story<'a> {
     /// For those who play only some of the phases.
     pub(crate) fn new(cx: &'a HookContext, plan: &'a Plan) -> Self {
-        Self { cx, plan, percent: AtomicU8::new(0) }
+        Self {
+            cx,
+            plan,
+            percent: AtomicU8::new(0),
+        }
     }
 
     /// Tells how far it is; hosts work side by side, and the figure never goes back.
     pub(crate) async fn tell(&self, percent: u8, message: &str) {
-        let percent = self.percent.fetch_max(percent, Ordering::Relaxed).max(percent);
+        let percent = self
+            .percent
+            .fetch_max(percent, Ordering::Relaxed)
+            .max(percent);
         self.cx.progress(percent, message).await;
     }
 
@@ -143,7 +164,8 @@ impl<'a> Story<'a> {
     pub(crate) async fn prepare(&self, host: &Machine<'_>) -> Result<(), DriverError> {
         host.reach().await?;
         let mut facts = host.facts().await?;
-        self.tell(5, &format!("`{}` is reached", host.node.name)).await;
+        self.tell(5, &format!("`{}` is reached", host.node.name))
+            .await;
         if facts.has_joined() {
             return Ok(());
         }
@@ -165,7 +187,9 @@ impl<'a> Story<'a> {
 
     /// Proxies for the runtime, the kubelet and apt.
     async fn proxy(&self, host: &Machine<'_>, facts: &Facts) -> Result<(), DriverError> {
-        let Some((unit, apt)) = config::proxies(self.plan) else { return Ok(()) };
+        let Some((unit, apt)) = config::proxies(self.plan) else {
+            return Ok(());
+        };
         for service in ["containerd", "kubelet"] {
             let path = format!("/etc/systemd/system/{service}.service.d/90-vnfm-proxy.conf");
             host.put(Upload::new(path, unit.clone()), "proxy").await?;
@@ -183,14 +207,25 @@ impl<'a> Story<'a> {
     /// Installs what is missing: out of the package, else out of the host's repository.
     async fn packages(&self, host: &Machine<'_>, facts: &Facts) -> Result<(), DriverError> {
         let missing = facts.missing();
-        self.tell(8, &format!("installing {} on `{}`", missing.join(", "), host.node.name)).await;
+        self.tell(
+            8,
+            &format!("installing {} on `{}`", missing.join(", "), host.node.name),
+        )
+        .await;
         if !self.plan.packages.is_empty() {
             let paths = self.upload(host, &self.plan.packages, "packages").await?;
-            return host.step("packages", &format!("dpkg -i {}", paths.join(" "))).await;
+            return host
+                .step("packages", &format!("dpkg -i {}", paths.join(" ")))
+                .await;
         }
         let names = missing.join(" ");
-        let known =
-            host.look("packages", &format!("apt-cache policy {names}"), Secret::default()).await?;
+        let known = host
+            .look(
+                "packages",
+                &format!("apt-cache policy {names}"),
+                Secret::default(),
+            )
+            .await?;
         let candidates = known.stdout.matches("Candidate: ").count();
         if known.ok() && candidates >= missing.len() && !known.stdout.contains("Candidate: (none)")
         {
@@ -224,8 +259,11 @@ impl<'a> Story<'a> {
 
     /// Kernel, swap, container runtime, images.
     async fn runtime(&self, host: &Machine<'_>, facts: &Facts) -> Result<(), DriverError> {
-        host.put(Upload::new("/etc/sysctl.d/90-vnfm.conf", config::SYSCTL).mode("0644"), "runtime")
-            .await?;
+        host.put(
+            Upload::new("/etc/sysctl.d/90-vnfm.conf", config::SYSCTL).mode("0644"),
+            "runtime",
+        )
+        .await?;
         // The bridge's setting exists only where its module does; the other one must be.
         let mut line = "modprobe overlay; modprobe br_netfilter; \
                         sysctl -q -e -w net.bridge.bridge-nf-call-iptables=1; \
@@ -239,7 +277,8 @@ impl<'a> Story<'a> {
         }
         host.run("runtime", &line).await?;
         for path in self.upload(host, &self.plan.images, "images").await? {
-            host.step("images", &format!("ctr -n k8s.io images import {path}")).await?;
+            host.step("images", &format!("ctr -n k8s.io images import {path}"))
+                .await?;
         }
         Ok(())
     }
@@ -248,9 +287,12 @@ impl<'a> Story<'a> {
     async fn control_plane(&self, master: &Machine<'_>) -> Result<Plane, DriverError> {
         self.prepare(master).await?;
         if let Some(cni) = &self.plan.cni {
-            master.put(Upload::artifact(format!("{FOLDER}/cni.yaml"), cni), "cni").await?;
+            master
+                .put(Upload::artifact(format!("{FOLDER}/cni.yaml"), cni), "cni")
+                .await?;
         }
-        self.tell(20, &format!("`kubeadm init` on `{}`", master.node.name)).await;
+        self.tell(20, &format!("`kubeadm init` on `{}`", master.node.name))
+            .await;
         let mut tokens: Vec<Secret> = self.cx.checkpoint(TOKENS).await?.unwrap_or_default();
         match self.begun(master, "init").await? {
             Begun::Not(facts) => tokens.push(self.init(master, &facts).await?),
@@ -283,7 +325,10 @@ impl<'a> Story<'a> {
         let text = config::init(self.plan, version.trim(), token.reveal());
         // What sshd gives a command to read cannot be opened by its path, a pipe can.
         let line = "cat | kubeadm token create --kubeconfig /etc/kubernetes/admin.conf --config /dev/stdin";
-        master.feed("init", line, Secret::new(text)).await.map(|_| ())
+        master
+            .feed("init", line, Secret::new(text))
+            .await
+            .map(|_| ())
     }
 
     async fn init(&self, master: &Machine<'_>, facts: &Facts) -> Result<Secret, DriverError> {
@@ -304,7 +349,8 @@ impl<'a> Story<'a> {
         let mut state = host.state(step).await?;
         if state == State::Running {
             let name = &host.node.name;
-            self.cx.info(&format!("`{step}` still runs on `{name}`: waiting for it"));
+            self.cx
+                .info(&format!("`{step}` still runs on `{name}`: waiting for it"));
             match host.finish(step).await {
                 Ok(()) => return Ok(Begun::Finished),
                 Err(error) if error.code.starts_with(step) => state = State::Lost,
@@ -318,7 +364,9 @@ impl<'a> Story<'a> {
         }
         if facts.has_traces() {
             let name = &host.node.name;
-            self.cx.warn(&format!("`{name}` is in the middle of `{step}`: resetting it"));
+            self.cx.warn(&format!(
+                "`{name}` is in the middle of `{step}`: resetting it"
+            ));
             host.step("reset", "kubeadm reset -f").await?;
         }
         Ok(Begun::Not(facts))
@@ -326,7 +374,10 @@ impl<'a> Story<'a> {
 
     /// The network plugin, out of the package.
     async fn network(&self, master: &Machine<'_>) -> Result<(), DriverError> {
-        master.run("cni", &format!("{KUBECTL} apply -f {FOLDER}/cni.yaml")).await.map(|_| ())
+        master
+            .run("cni", &format!("{KUBECTL} apply -f {FOLDER}/cni.yaml"))
+            .await
+            .map(|_| ())
     }
 
     /// One worker joins. One that is part of another cluster, whose control plane is gone, leaves that first.
@@ -338,7 +389,9 @@ impl<'a> Story<'a> {
         let name = &worker.node.name;
         let begun = match self.begun(worker, "join").await? {
             Begun::Before if !has_authority(worker, &plane.ca).await? => {
-                self.cx.warn(&format!("`{name}` is part of another cluster: resetting it"));
+                self.cx.warn(&format!(
+                    "`{name}` is part of another cluster: resetting it"
+                ));
                 worker.step("reset", "kubeadm reset -f").await?;
                 Begun::Not(worker.facts().await?)
             }
@@ -346,14 +399,22 @@ impl<'a> Story<'a> {
         };
         if let Begun::Not(facts) = begun {
             self.tell(60, &format!("`kubeadm join` on `{name}`")).await;
-            let (path, known) = (format!("{FOLDER}/join.yaml"), format!("{FOLDER}/discovery.conf"));
+            let (path, known) = (
+                format!("{FOLDER}/join.yaml"),
+                format!("{FOLDER}/discovery.conf"),
+            );
             worker
-                .put(Upload::new(&known, config::discovery(self.plan, &plane.ca)), "join")
+                .put(
+                    Upload::new(&known, config::discovery(self.plan, &plane.ca)),
+                    "join",
+                )
                 .await?;
             let token = plane.tokens.last().map_or("", Secret::reveal);
             let text = config::join(worker.node, facts.kubeadm(), (token, &known));
             worker.put(Upload::new(&path, text), "join").await?;
-            worker.step_with("join", &path, &format!("kubeadm join --config {path}")).await?;
+            worker
+                .step_with("join", &path, &format!("kubeadm join --config {path}"))
+                .await?;
         }
         self.tell(75, &format!("`{name}` has joined")).await;
         Ok(())
@@ -363,7 +424,9 @@ impl<'a> Story<'a> {
     pub(crate) async fn credentials(&self, master: &Machine<'_>) -> Result<String, DriverError> {
         let phase = "credentials";
         let account = Secret::new(config::account());
-        master.feed(phase, &format!("{KUBECTL} apply -f -"), account).await?;
+        master
+            .feed(phase, &format!("{KUBECTL} apply -f -"), account)
+            .await?;
         let line = format!(
             "{KUBECTL} -n {} get secret {} -o jsonpath='{{.data.token}}'",
             config::NAMESPACE,
@@ -378,7 +441,10 @@ impl<'a> Story<'a> {
                     .filter(|token| !token.is_empty() && token != "null"))
             })
             .await?;
-        let bytes = STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let bytes = STANDARD
+            .decode(encoded)
+            .ok()
+            .and_then(|bytes| String::from_utf8(bytes).ok());
         bytes.ok_or_else(|| {
             master.refusal("credentials-failed", phase, "the token is no base64 text")
         })
@@ -413,7 +479,9 @@ impl<'a> Story<'a> {
             if !output.stderr.contains("timed out") {
                 // It failed at once: a node that is not listed yet, or an API server that restarts.
                 self.cx.sleep(Duration::from_millis(300)).await?;
-                left = left.saturating_add(look).saturating_sub(Duration::from_millis(300));
+                left = left
+                    .saturating_add(look)
+                    .saturating_sub(Duration::from_millis(300));
             }
         }
     }
@@ -450,7 +518,11 @@ async fn plane(master: &Machine<'_>, tokens: Vec<Secret>) -> Result<Plane, Drive
     let ca_hash = ca_hash(&ca).ok_or_else(|| {
         master.refusal("init-failed", "init", format!("`{CA}` is no certificate"))
     })?;
-    Ok(Plane { ca, ca_hash, tokens })
+    Ok(Plane {
+        ca,
+        ca_hash,
+        tokens,
+    })
 }
 
 /// The certificate of the control plane's authority.
@@ -460,7 +532,9 @@ pub(crate) async fn authority(master: &Machine<'_>) -> Result<String, DriverErro
 
 /// Whether the host's cluster has this certificate authority.
 async fn has_authority(host: &Machine<'_>, ca: &str) -> Result<bool, DriverError> {
-    let known = host.look("join", &format!("cat {CA}"), Secret::default()).await?;
+    let known = host
+        .look("join", &format!("cat {CA}"), Secret::default())
+        .await?;
     Ok(known.stdout.trim() == ca.trim())
 }
 
@@ -476,8 +550,10 @@ pub(crate) async fn forget(master: &Machine<'_>, names: &[String]) -> Result<(),
     if names.is_empty() {
         return Ok(());
     }
-    let line =
-        format!("{KUBECTL} -n kube-system delete --ignore-not-found secret {}", names.join(" "));
+    let line = format!(
+        "{KUBECTL} -n kube-system delete --ignore-not-found secret {}",
+        names.join(" ")
+    );
     master.run("credentials", &line).await.map(|_| ())
 }
 
@@ -489,9 +565,15 @@ fn random_token(master: &Machine<'_>) -> Result<Secret, DriverError> {
     std::fs::File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut bytes))
         .map_err(|error| {
-            master.refusal("no-randomness", "init", format!("cannot read `/dev/urandom`: {error}"))
+            master.refusal(
+                "no-randomness",
+                "init",
+                format!("cannot read `/dev/urandom`: {error}"),
+            )
         })?;
-    let text: String =
-        bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect();
+    let text: String = bytes
+        .iter()
+        .map(|byte| char::from(LETTERS[usize::from(byte % 32)]))
+        .collect();
     Ok(Secret::new(format!("{}.{}", &text[..6], &text[6..])))
 }

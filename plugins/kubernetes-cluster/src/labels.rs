@@ -28,7 +28,11 @@ pub(crate) async fn remember(api: &Api<'_>, nodes: &[&NodeSeen]) -> Result<(), D
     let note = json!({ "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": NOTE, "namespace": "kube-system" }, "data": data });
     let path = format!("{NOTES}/{NOTE}");
-    if api.write("PATCH", &path, (MERGE, json!({ "data": data }))).await?.is_none() {
+    if api
+        .write("PATCH", &path, (MERGE, json!({ "data": data })))
+        .await?
+        .is_none()
+    {
         api.write("POST", NOTES, ("application/json", note)).await?;
     }
     Ok(())
@@ -41,18 +45,26 @@ pub(crate) async fn remember(api: &Api<'_>, nodes: &[&NodeSeen]) -> Result<(), D
 /// Where the cluster does not take them.
 pub(crate) async fn restore(api: &Api<'_>, new: &[&Node]) -> Result<(), DriverError> {
     let path = format!("{NOTES}/{NOTE}");
-    let Some(note) = api.find(&path).await? else { return Ok(()) };
+    let Some(note) = api.find(&path).await? else {
+        return Ok(());
+    };
     for node in new {
         let noted = note["data"][&node.name].as_str();
         let Some(mut labels) = noted.and_then(|text| serde_json::from_str::<Map<_, _>>(text).ok())
         else {
             continue;
         };
-        let Some(seen) = api.node(&node.name).await? else { continue };
+        let Some(seen) = api.node(&node.name).await? else {
+            continue;
+        };
         labels.retain(|name, _| !seen.labels().contains_key(name));
         if !labels.is_empty() {
             let names: Vec<_> = labels.keys().map(|name| format!("`{name}`")).collect();
-            api.cx.info(&format!("`{}` gets its labels back: {}", node.name, names.join(", ")));
+            api.cx.info(&format!(
+                "`{}` gets its labels back: {}",
+                node.name,
+                names.join(", ")
+            ));
             let change = json!({ "metadata": { "labels": labels } });
             api.change(&seen, change).await?;
         }
@@ -67,10 +79,16 @@ fn given(labels: &Map<String, Value>) -> Map<String, Value> {
     let is_own = |name: &str| {
         let domain = name.split_once('/').map_or("", |(domain, _)| domain);
         OWN.iter().any(|own| {
-            domain.strip_suffix(own).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+            domain
+                .strip_suffix(own)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         })
     };
-    labels.iter().filter(|(name, _)| !is_own(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
+    labels
+        .iter()
+        .filter(|(name, _)| !is_own(name))
+        .map(|(n, v)| (n.clone(), v.clone()))
+        .collect()
 }
 
 #[cfg(test)]

@@ -49,7 +49,9 @@ impl MgmtDriver for KubernetesCluster {
             .on("heal_start", Self::heal_start)
             .undone_by("heal_start", Self::heal_not_started)
             .on("heal_end", Self::heal_end)
-            .on("terminate_end", |_, _, request| ready(Ok(terminated(&request))))
+            .on("terminate_end", |_, _, request| {
+                ready(Ok(terminated(&request)))
+            })
     }
 }
 
@@ -63,7 +65,9 @@ impl KubernetesCluster {
         let wanted = &request.additional_params.k8s_cluster_installation_param;
         let plan = Plan::new(&request, wanted, &artifacts)?;
         for name in plan.ignored() {
-            cx.warn(&format!("parameter `{name}` is not known here and has no effect"));
+            cx.warn(&format!(
+                "parameter `{name}` is not known here and has no effect"
+            ));
         }
         let access = match plan.script() {
             Some(path) => script::install(&cx, &plan, path).await?,
@@ -72,7 +76,10 @@ impl KubernetesCluster {
         let nodes = plan.workers.len() + 1;
         Ok(Effects::none()
             .register_vim(access.into_vim(&plan.vim_name))
-            .message(format!("Kubernetes runs on {nodes} nodes as VIM `{}`", plan.vim_name)))
+            .message(format!(
+                "Kubernetes runs on {nodes} nodes as VIM `{}`",
+                plan.vim_name
+            )))
     }
 
     async fn heal_start(
@@ -103,7 +110,9 @@ impl KubernetesCluster {
 /// Unregisters what this instance registered.
 fn terminated(request: &HookRequest<NoParams>) -> Effects {
     let ours = request.vims.iter().filter(|vim| vim.vim_type == VIM_TYPE);
-    ours.fold(Effects::none(), |effects, vim| effects.unregister_vim(vim.name.clone()))
+    ours.fold(Effects::none(), |effects, vim| {
+        effects.unregister_vim(vim.name.clone())
+    })
 }
 
 export_mgmt_driver!(KubernetesCluster);

@@ -48,7 +48,11 @@ pub(crate) struct Facts(BTreeMap<String, String>);
 impl Facts {
     fn read(text: &str) -> Self {
         let pairs = text.lines().filter_map(|line| line.split_once('='));
-        Self(pairs.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
+        Self(
+            pairs
+                .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+                .collect(),
+        )
     }
 
     fn value(&self, name: &str) -> &str {
@@ -77,7 +81,9 @@ impl Facts {
 
     /// Whether something of a cluster lies on it.
     pub(crate) fn has_traces(&self) -> bool {
-        ["admin", "kubelet", "bootstrap", "ca"].iter().any(|name| self.is(name))
+        ["admin", "kubelet", "bootstrap", "ca"]
+            .iter()
+            .any(|name| self.is(name))
     }
 }
 
@@ -92,7 +98,12 @@ pub(crate) struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     pub(crate) fn new(cx: &'a HookContext, plan: &'a Plan, node: &'a Node) -> Self {
-        Self { cx, plan, node, ssh: cx.ssh(node.ssh.clone()) }
+        Self {
+            cx,
+            plan,
+            node,
+            ssh: cx.ssh(node.ssh.clone()),
+        }
     }
 
     /// Whether a login works now; a host that is off says nothing.
@@ -100,7 +111,10 @@ impl<'a> Machine<'a> {
         match self.ssh.wait(KNOCK).await {
             Ok(()) => true,
             Err(error) => {
-                self.cx.info(&format!("`{}` does not answer: {}", self.node.name, error.detail));
+                self.cx.info(&format!(
+                    "`{}` does not answer: {}",
+                    self.node.name, error.detail
+                ));
                 false
             }
         }
@@ -117,8 +131,12 @@ impl<'a> Machine<'a> {
     }
 
     async fn reach_within(&self, limit: Duration) -> Result<(), DriverError> {
-        self.ssh.wait(limit).await.map_err(|error| error.phase("preflight"))?;
-        self.put(Upload::new(RUNNER, RUNNER_TEXT).mode("0700"), "preflight").await
+        self.ssh
+            .wait(limit)
+            .await
+            .map_err(|error| error.phase("preflight"))?;
+        self.put(Upload::new(RUNNER, RUNNER_TEXT).mode("0700"), "preflight")
+            .await
     }
 
     /// What the host is like now.
@@ -129,7 +147,10 @@ impl<'a> Machine<'a> {
 
     /// Puts a file in place as root.
     pub(crate) async fn put(&self, file: Upload, phase: &str) -> Result<(), DriverError> {
-        self.ssh.put(file.sudo()).await.map_err(|error| error.phase(phase))
+        self.ssh
+            .put(file.sudo())
+            .await
+            .map_err(|error| error.phase(phase))
     }
 
     /// Runs a short command of `phase` as root; it must end with 0.
@@ -148,7 +169,11 @@ impl<'a> Machine<'a> {
         if output.ok() {
             return Ok(output);
         }
-        let said = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };
+        let said = if output.stderr.trim().is_empty() {
+            &output.stdout
+        } else {
+            &output.stderr
+        };
         Err(self.failure(phase, output.exit_code, said))
     }
 
@@ -160,12 +185,17 @@ impl<'a> Machine<'a> {
         input: Secret,
     ) -> Result<Output, DriverError> {
         let command = Command::new(line).sudo().stdin(input).deadline(SHORT);
-        self.ssh.run(command).await.map_err(|error| self.unreachable(phase, error))
+        self.ssh
+            .run(command)
+            .await
+            .map_err(|error| self.unreachable(phase, error))
     }
 
     /// How the step `name` is, at once.
     pub(crate) async fn state(&self, name: &str) -> Result<State, DriverError> {
-        self.watch(name, Duration::ZERO).await.map_err(|error| self.unreachable(name, error))
+        self.watch(name, Duration::ZERO)
+            .await
+            .map_err(|error| self.unreachable(name, error))
     }
 
     /// Begins `argv` as step `name` and waits for its end, which must be 0.
@@ -211,7 +241,9 @@ impl<'a> Machine<'a> {
                     self.cx.sleep(Duration::from_secs(1)).await?;
                 }
             }
-            self.cx.waiting(&format!("`{name}` on `{}`", self.node.name)).await;
+            self.cx
+                .waiting(&format!("`{name}` on `{}`", self.node.name))
+                .await;
             self.cx.check_cancelled().await?;
         }
     }
@@ -223,7 +255,10 @@ impl<'a> Machine<'a> {
 
     async fn watch(&self, name: &str, seconds: Duration) -> Result<State, ServiceError> {
         let line = format!("{RUN} wait {name} {}", seconds.as_secs());
-        let output = self.ssh.run(Command::new(line).sudo().deadline(seconds + GRACE)).await?;
+        let output = self
+            .ssh
+            .run(Command::new(line).sudo().deadline(seconds + GRACE))
+            .await?;
         let mut words = output.stdout.split_whitespace();
         Ok(match (words.next(), words.next()) {
             (Some("running"), _) => State::Running,
@@ -241,7 +276,11 @@ impl<'a> Machine<'a> {
     /// The error of something that ended with another code than 0, without secrets.
     pub(crate) fn failure(&self, phase: &str, code: i32, said: &str) -> DriverError {
         let clean = redact(said, self.plan.secrets());
-        let last = clean.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        let last = clean
+            .lines()
+            .rev()
+            .map(str::trim)
+            .find(|line| !line.is_empty());
         // The exit code has a member of its own.
         let detail = last.unwrap_or("it said nothing");
         DriverError::new(format!("{phase}-failed"), detail)
@@ -259,7 +298,9 @@ impl<'a> Machine<'a> {
         phase: &str,
         detail: impl Into<String>,
     ) -> DriverError {
-        DriverError::new(code, detail).host(&self.node.name).phase(phase)
+        DriverError::new(code, detail)
+            .host(&self.node.name)
+            .phase(phase)
     }
 }
 

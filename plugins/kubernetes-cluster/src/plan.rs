@@ -32,7 +32,11 @@ impl Node {
     /// Its name where another node has the one that it would have.
     pub(crate) fn other_name(&self) -> String {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-        format!("{}-{}", self.name, self.address.to_lowercase().replace(|c| !plain(c), "-"))
+        format!(
+            "{}-{}",
+            self.name,
+            self.address.to_lowercase().replace(|c| !plain(c), "-")
+        )
     }
 }
 
@@ -142,8 +146,15 @@ impl Plan {
             artifacts.iter().filter(fits).cloned().collect()
         };
         self.packages = below(wanted.packages.as_deref().unwrap_or(PACKAGES), ".deb");
-        self.images = wanted.images_path.as_deref().map(|p| below(p, ".tar")).unwrap_or_default();
-        self.script = wanted.script_path.clone().filter(|path| artifacts.contains(path));
+        self.images = wanted
+            .images_path
+            .as_deref()
+            .map(|p| below(p, ".tar"))
+            .unwrap_or_default();
+        self.script = wanted
+            .script_path
+            .clone()
+            .filter(|path| artifacts.contains(path));
         let cni = wanted.cni_manifest.as_deref().unwrap_or(CNI);
         self.cni = artifacts.iter().find(|path| *path == cni).cloned();
         if self.script.is_none() && self.cni.is_none() {
@@ -212,14 +223,22 @@ fn with_port(address: &str) -> String {
 
 /// No shell and no unit can hold a NUL: whoever read the file would see another value.
 fn sendable(proxy: &Proxy) -> Result<(), DriverError> {
-    let urls = [("http_proxy", &proxy.http_proxy), ("https_proxy", &proxy.https_proxy)];
+    let urls = [
+        ("http_proxy", &proxy.http_proxy),
+        ("https_proxy", &proxy.https_proxy),
+    ];
     let urls = urls.map(|(name, url)| (name, url.as_ref().map(Secret::reveal)));
-    let hosts = [("no_proxy", &proxy.no_proxy), ("k8s_node_cidr", &proxy.k8s_node_cidr)];
+    let hosts = [
+        ("no_proxy", &proxy.no_proxy),
+        ("k8s_node_cidr", &proxy.k8s_node_cidr),
+    ];
     let hosts = hosts.map(|(name, hosts)| (name, hosts.as_deref()));
     let mut all = urls.into_iter().chain(hosts);
     match all.find(|(_, value)| value.is_some_and(|value| value.contains('\0'))) {
         None => Ok(()),
-        Some((name, _)) => Err(bad(format!("`proxy.{name}` holds a NUL, which no host takes"))),
+        Some((name, _)) => Err(bad(format!(
+            "`proxy.{name}` holds a NUL, which no host takes"
+        ))),
     }
 }
 
@@ -239,7 +258,11 @@ fn role<'a, P>(
     };
     let found: Vec<_> = request.vnfcs().iter().filter(plays).collect();
     if found.is_empty() {
-        let known: Vec<_> = request.vnfcs().iter().map(|vnfc| vnfc.vdu_id.as_str()).collect();
+        let known: Vec<_> = request
+            .vnfcs()
+            .iter()
+            .map(|vnfc| vnfc.vdu_id.as_str())
+            .collect();
         return Err(bad(format!(
             "no server plays the role `{role}`: name its VDU in `{role}_node.vdu_id`; the servers are of {known:?}"
         )));
@@ -259,24 +282,37 @@ struct Login<'a> {
 
 impl Login<'_> {
     fn node(&self, vnfc: &Vnfc) -> Result<Node, DriverError> {
-        let mut ssh = vnfc.ssh(self.cp, self.username)?.port(self.port.unwrap_or(22));
+        let mut ssh = vnfc
+            .ssh(self.cp, self.username)?
+            .port(self.port.unwrap_or(22));
         ssh.password = self.password.cloned();
         ssh.private_key = self.private_key.cloned();
         if ssh.password.is_none() && ssh.private_key.is_none() {
-            let detail =
-                format!("neither `password` nor `private_key` is given for `{}`", self.username);
+            let detail = format!(
+                "neither `password` nor `private_key` is given for `{}`",
+                self.username
+            );
             return Err(bad(detail).host(vnfc.name()));
         }
         let address = vnfc.address(self.nic.unwrap_or(self.cp))?.to_owned();
         let (id, vdu) = (vnfc.id.clone(), vnfc.vdu_id.clone());
-        Ok(Node { vnfc: id, vdu, name: node_name(vnfc), ssh, address })
+        Ok(Node {
+            vnfc: id,
+            vdu,
+            name: node_name(vnfc),
+            ssh,
+            address,
+        })
     }
 }
 
 /// A server's name as Kubernetes takes names.
 fn node_name(vnfc: &Vnfc) -> String {
     let name = vnfc.name().to_lowercase();
-    let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '.', "-");
+    let name = name.replace(
+        |c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '.',
+        "-",
+    );
     let cut: String = name.chars().take(40).collect();
     match cut.trim_matches(['-', '.']) {
         "" => format!("node-{}", vnfc.id.to_lowercase()),
@@ -285,17 +321,35 @@ fn node_name(vnfc: &Vnfc) -> String {
 }
 
 fn ignored(wanted: &Installation) -> Vec<String> {
-    let all = [&wanted.other, &wanted.master_node.other, &wanted.worker_node.other];
+    let all = [
+        &wanted.other,
+        &wanted.master_node.other,
+        &wanted.worker_node.other,
+    ];
     let names = all.into_iter().flat_map(|other| other.keys());
-    names.filter(|name| !HARMLESS.contains(&name.as_str())).cloned().collect()
+    names
+        .filter(|name| !HARMLESS.contains(&name.as_str()))
+        .cloned()
+        .collect()
 }
 
 fn secrets(wanted: &Installation) -> Vec<Secret> {
     let (master, worker) = (&wanted.master_node, &wanted.worker_node);
-    let all = [&master.password, &master.private_key, &worker.password, &worker.private_key];
+    let all = [
+        &master.password,
+        &master.private_key,
+        &worker.password,
+        &worker.private_key,
+    ];
     let mut all: Vec<Secret> = all.into_iter().flatten().cloned().collect();
     let proxies = [&wanted.proxy.http_proxy, &wanted.proxy.https_proxy];
-    all.extend(proxies.into_iter().flatten().filter(|url| url.reveal().contains('@')).cloned());
+    all.extend(
+        proxies
+            .into_iter()
+            .flatten()
+            .filter(|url| url.reveal().contains('@'))
+            .cloned(),
+    );
     all
 }
 
@@ -307,11 +361,25 @@ mod tests {
 
     #[test]
     fn a_value_that_no_host_can_hold_is_refused_by_name() {
-        let proxy = |url: &str| Proxy { http_proxy: Some(Secret::new(url)), ..Proxy::default() };
+        let proxy = |url: &str| Proxy {
+            http_proxy: Some(Secret::new(url)),
+            ..Proxy::default()
+        };
         assert!(sendable(&proxy("http://192.0.2.1:3128 'x' \n")).is_ok());
         let refused = sendable(&proxy("http://192.0.2.1\0")).unwrap_err();
-        assert!(refused.to_string().contains("`proxy.http_proxy`"), "{refused}");
-        let hosts = Proxy { no_proxy: Some("a\0b".into()), ..Proxy::default() };
-        assert!(sendable(&hosts).unwrap_err().to_string().contains("`proxy.no_proxy`"));
+        assert!(
+            refused.to_string().contains("`proxy.http_proxy`"),
+            "{refused}"
+        );
+        let hosts = Proxy {
+            no_proxy: Some("a\0b".into()),
+            ..Proxy::default()
+        };
+        assert!(
+            sendable(&hosts)
+                .unwrap_err()
+                .to_string()
+                .contains("`proxy.no_proxy`")
+        );
     }
 }

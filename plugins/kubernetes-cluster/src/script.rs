@@ -51,12 +51,20 @@ pub(crate) async fn install(
     path: &str,
 ) -> Result<Access, DriverError> {
     let story = Story::new(cx, plan);
-    let hosts: Vec<_> = plan.nodes().map(|node| Machine::new(cx, plan, node)).collect();
+    let hosts: Vec<_> = plan
+        .nodes()
+        .map(|node| Machine::new(cx, plan, node))
+        .collect();
     let [master, workers @ ..] = hosts.as_slice() else {
         return Err(DriverError::new("bad-parameters", "there is no server").phase(PHASE));
     };
     story.reach_all(&hosts).await?;
-    story.tell(20, &format!("the vendor's script `{path}` on `{}`", master.node.name)).await;
+    story
+        .tell(
+            20,
+            &format!("the vendor's script `{path}` on `{}`", master.node.name),
+        )
+        .await;
     let mut parameters = common(plan, &plan.master, "master");
     parameters.push(("CLUSTER_ADDRESS", &plan.api_address));
     parameters.push(("POD_CIDR", &plan.pod_cidr));
@@ -73,8 +81,12 @@ pub(crate) async fn install(
         parameters.push(("SERVER", &answer.server));
         let token = answer.bootstrap_token.as_ref().map(Secret::reveal);
         parameters.extend(token.map(|token| ("BOOTSTRAP_TOKEN", token)));
-        parameters
-            .extend(answer.ssl_ca_cert_hash.as_deref().map(|hash| ("SSL_CA_CERT_HASH", hash)));
+        parameters.extend(
+            answer
+                .ssl_ca_cert_hash
+                .as_deref()
+                .map(|hash| ("SSL_CA_CERT_HASH", hash)),
+        );
         async move {
             run(worker, path, &parameters).await?;
             silence(worker).await
@@ -82,7 +94,9 @@ pub(crate) async fn install(
     });
     first_failure(join_all(runs).await)?;
     forget(master, &answer.ends_with_us()).await?;
-    story.tell(100, "the vendor's script has installed the cluster").await;
+    story
+        .tell(100, "the vendor's script has installed the cluster")
+        .await;
     Ok(answer.into_access())
 }
 
@@ -99,7 +113,12 @@ pub(crate) async fn join(
     let mut parameters = common(worker.plan, worker.node, "worker");
     let server = worker.plan.url();
     parameters.push(("SERVER", &server));
-    parameters.extend(plane.tokens.last().map(|token| ("BOOTSTRAP_TOKEN", token.reveal())));
+    parameters.extend(
+        plane
+            .tokens
+            .last()
+            .map(|token| ("BOOTSTRAP_TOKEN", token.reveal())),
+    );
     parameters.push(("SSL_CA_CERT_HASH", &plane.ca_hash));
     run(worker, path, &parameters).await?;
     silence(worker).await
@@ -140,20 +159,37 @@ async fn run(
     if state == State::Running {
         host.finish(PHASE).await?;
     } else if state != State::Done(0) {
-        host.put(Upload::artifact(SCRIPT, path).mode("0700"), PHASE).await?;
+        host.put(Upload::artifact(SCRIPT, path).mode("0700"), PHASE)
+            .await?;
         let file = format!("{FOLDER}/vendor.env");
-        host.put(Upload::new(&file, lines(parameters)), PHASE).await?;
-        host.step_with(PHASE, &file, &format!("{SCRIPT} {file}")).await?;
+        host.put(Upload::new(&file, lines(parameters)), PHASE)
+            .await?;
+        host.step_with(PHASE, &file, &format!("{SCRIPT} {file}"))
+            .await?;
     }
     Ok(())
 }
 
 /// What each host's script is told.
 fn common<'a>(plan: &'a Plan, node: &'a Node, role: &'a str) -> Parameters<'a> {
-    let mut all = vec![("ROLE", role), ("NODE_NAME", &node.name), ("NODE_ADDRESS", &node.address)];
+    let mut all = vec![
+        ("ROLE", role),
+        ("NODE_NAME", &node.name),
+        ("NODE_ADDRESS", &node.address),
+    ];
     let proxy = &plan.proxy;
-    all.extend(proxy.http_proxy.as_ref().map(|url| ("HTTP_PROXY", url.reveal())));
-    all.extend(proxy.https_proxy.as_ref().map(|url| ("HTTPS_PROXY", url.reveal())));
+    all.extend(
+        proxy
+            .http_proxy
+            .as_ref()
+            .map(|url| ("HTTP_PROXY", url.reveal())),
+    );
+    all.extend(
+        proxy
+            .https_proxy
+            .as_ref()
+            .map(|url| ("HTTPS_PROXY", url.reveal())),
+    );
     all.extend(proxy.no_proxy.as_deref().map(|hosts| ("NO_PROXY", hosts)));
     all
 }
@@ -190,7 +226,9 @@ fn understand(master: &Machine<'_>, text: &str) -> Result<Answer, DriverError> {
         } else {
             ""
         };
-        return Err(wrong(format!("the script's answer has no `bearer_token`{hint}")));
+        return Err(wrong(format!(
+            "the script's answer has no `bearer_token`{hint}"
+        )));
     }
     Ok(answer)
 }
@@ -199,11 +237,18 @@ impl Answer {
     /// The cluster's secrets that let others join, as far as they are kubeadm's: what others make of the same names
     /// ends as they say.
     fn ends_with_us(&self) -> Vec<String> {
-        let token = self.bootstrap_token.as_ref().filter(|token| is_token(token.reveal()));
+        let token = self
+            .bootstrap_token
+            .as_ref()
+            .filter(|token| is_token(token.reveal()));
         let key = self.certificate_key.as_ref().map_or("", Secret::reveal);
         let is_key = key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
         let certificates = is_key.then(|| CERTIFICATES.to_owned());
-        token.and_then(token_name).into_iter().chain(certificates).collect()
+        token
+            .and_then(token_name)
+            .into_iter()
+            .chain(certificates)
+            .collect()
     }
 
     fn into_access(self) -> Access {
@@ -248,12 +293,22 @@ mod tests {
             "{{ x }} --- &a !!int 1",
         ];
         for value in evil {
-            let script =
-                format!("{}printf %s \"$V\"; printf %s \"${{EVIL-}}\"", lines(&vec![("V", value)]));
-            let output = std::process::Command::new("sh").arg("-c").arg(script).output().unwrap();
+            let script = format!(
+                "{}printf %s \"$V\"; printf %s \"${{EVIL-}}\"",
+                lines(&vec![("V", value)])
+            );
+            let output = std::process::Command::new("sh")
+                .arg("-c")
+                .arg(script)
+                .output()
+                .unwrap();
             assert_eq!(output.stdout, value.as_bytes(), "{value:?}");
             let script = format!("printf %s {}", crate::machine::quote(value));
-            let output = std::process::Command::new("sh").arg("-c").arg(script).output().unwrap();
+            let output = std::process::Command::new("sh")
+                .arg("-c")
+                .arg(script)
+                .output()
+                .unwrap();
             assert_eq!(output.stdout, value.as_bytes(), "{value:?}");
         }
     }

@@ -30,7 +30,10 @@ pub(crate) fn redact(text: &str, secrets: &[Secret]) -> String {
 
 /// Whether it is a bootstrap token, as kubeadm makes them.
 pub(crate) fn is_token(word: &str) -> bool {
-    let plain = |part: &str| part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let plain = |part: &str| {
+        part.bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    };
     word.split_once('.')
         .is_some_and(|(id, rest)| id.len() == 6 && rest.len() == 16 && plain(id) && plain(rest))
 }
@@ -57,12 +60,18 @@ mod tests {
     fn secrets_and_tokens_are_hidden() {
         let text = "join --token abcdef.0123456789abcdef on w1: hunter2, node.example.com\neyJhbGciOiJSUzI1NiIsImtpZCI6IjEyMzQ1Njc4OTAxMjM0NTY3ODkwIn0.x\n";
         let clean = redact(text, &[Secret::new("hunter2"), Secret::new("")]);
-        assert_eq!(clean, "join --token [hidden] on w1: [hidden], node.example.com\n[hidden]\n");
+        assert_eq!(
+            clean,
+            "join --token [hidden] on w1: [hidden], node.example.com\n[hidden]\n"
+        );
     }
 
     #[test]
     fn what_is_no_certificate_has_no_hash() {
-        assert_eq!(ca_hash("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), None);
+        assert_eq!(
+            ca_hash("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
+            None
+        );
         assert_eq!(ca_hash("nonsense"), None);
     }
 }

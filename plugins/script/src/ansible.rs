@@ -19,8 +19,10 @@ const VARS: &str = include_str!("python/ansible_vars.py");
 
 /// Makes `command`, an `ansible-playbook` with its playbook, ready.
 pub(crate) fn prepare(command: &mut Command, folder: &Folder, hosts: &Hosts) -> io::Result<()> {
-    let (connections, callbacks) =
-        (folder.modules().join("connection"), folder.modules().join("callback"));
+    let (connections, callbacks) = (
+        folder.modules().join("connection"),
+        folder.modules().join("callback"),
+    );
     Folder::write(&connections.join("vnfm.py"), CONNECTION.as_bytes())?;
     Folder::write(&callbacks.join("vnfm.py"), CALLBACK.as_bytes())?;
     let inventory = folder.home().join("inventory.yaml");
@@ -47,7 +49,10 @@ pub(crate) fn prepare(command: &mut Command, folder: &Folder, hosts: &Hosts) -> 
 fn inventory_of(hosts: &Hosts) -> io::Result<Value> {
     let mut groups: BTreeMap<&str, serde_json::Map<String, Value>> = BTreeMap::new();
     for host in &hosts.0 {
-        groups.entry(&host.vdu).or_default().insert(host.name.clone(), vars(host)?);
+        groups
+            .entry(&host.vdu)
+            .or_default()
+            .insert(host.name.clone(), vars(host)?);
     }
     let children: serde_json::Map<String, Value> = groups
         .into_iter()
@@ -111,7 +116,15 @@ fn write_yaml(text: &mut String, value: &Value) -> std::fmt::Result {
             let number = number.to_string();
             // YAML 1.1 takes `1e9` for a text.
             let with_point = !number.contains('e') || number.contains('.');
-            write!(text, "{}", if with_point { number } else { number.replace('e', ".0e") })
+            write!(
+                text,
+                "{}",
+                if with_point {
+                    number
+                } else {
+                    number.replace('e', ".0e")
+                }
+            )
         }
         Value::String(value) => {
             write!(text, "!unsafe ")?;
@@ -188,6 +201,9 @@ mod tests {
         assert_eq!(text.matches("!unsafe ").count(), 1, "{text}");
         assert!(text.is_ascii() && text.lines().count() == 1, "{text}");
         assert!(text.contains(r"\U0000000A\"), "{text}");
-        assert!(yaml(&json!(1e300)).contains('.'), "YAML 1.1 knows no float without a point");
+        assert!(
+            yaml(&json!(1e300)).contains('.'),
+            "YAML 1.1 knows no float without a point"
+        );
     }
 }

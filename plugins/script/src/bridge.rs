@@ -50,18 +50,25 @@ impl Bridge {
         let listener = UnixListener::bind(path)?;
         let closed = Arc::new(AtomicBool::new(false));
         let until = closed.clone();
-        std::thread::Builder::new().name("bridge".into()).spawn(move || {
-            for stream in listener.incoming() {
-                if until.load(Ordering::Acquire) {
-                    break;
+        std::thread::Builder::new()
+            .name("bridge".into())
+            .spawn(move || {
+                for stream in listener.incoming() {
+                    if until.load(Ordering::Acquire) {
+                        break;
+                    }
+                    let (Ok(stream), side) = (stream, side.clone()) else {
+                        continue;
+                    };
+                    // Where there is no thread, the connection is closed, and the script says so.
+                    let serve = std::thread::Builder::new().name("bridge".into());
+                    let _ = serve.spawn(move || side.serve(stream));
                 }
-                let (Ok(stream), side) = (stream, side.clone()) else { continue };
-                // Where there is no thread, the connection is closed, and the script says so.
-                let serve = std::thread::Builder::new().name("bridge".into());
-                let _ = serve.spawn(move || side.serve(stream));
-            }
-        })?;
-        Ok(Self { path: path.to_owned(), closed })
+            })?;
+        Ok(Self {
+            path: path.to_owned(),
+            closed,
+        })
     }
 }
 
@@ -82,11 +89,18 @@ struct Asked {
 
 impl Side {
     pub(crate) fn new(cx: HookContext, hosts: Arc<Hosts>, request: Value, http: bool) -> Self {
-        Self { cx, hosts, request: Arc::new(request), http }
+        Self {
+            cx,
+            hosts,
+            request: Arc::new(request),
+            http,
+        }
     }
 
     fn serve(&self, stream: UnixStream) {
-        let Ok(mut writing) = stream.try_clone() else { return };
+        let Ok(mut writing) = stream.try_clone() else {
+            return;
+        };
         let mut reading = BufReader::new(stream);
         loop {
             let mut line = Vec::new();
@@ -106,7 +120,10 @@ impl Side {
     }
 
     fn answer(&self, line: &[u8]) -> Result<Value, ServiceError> {
-        let Asked { service, mut request } = serde_json::from_slice(line).map_err(|error| {
+        let Asked {
+            service,
+            mut request,
+        } = serde_json::from_slice(line).map_err(|error| {
             let said =
                 format!("a call is `{{\"service\": …, \"request\": {{…}}}}` in one line: {error}");
             ServiceError::new("script", ErrorKind::Refused, said)
@@ -130,7 +147,9 @@ impl Side {
     fn log_in(&self, service: &str, request: &mut Value) -> Result<(), ServiceError> {
         let refused = |said: String| ServiceError::new(service, ErrorKind::Refused, said);
         let name = request["host"].as_str().ok_or_else(|| {
-            refused(format!("`{service}` needs `host`, the name of a host of this VNF"))
+            refused(format!(
+                "`{service}` needs `host`, the name of a host of this VNF"
+            ))
         })?;
         let target = self.hosts.target(name).map_err(refused)?;
         let login = serde_json::to_value(target).map_err(|error| refused(error.to_string()))?;

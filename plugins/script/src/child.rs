@@ -21,7 +21,10 @@ use vnfm_plugin_sdk::prelude::{DriverError, HookContext};
 /// So much of its standard output is kept; effects are smaller.
 const LONGEST_OUTPUT: usize = 4 << 20;
 /// How often a script's operation is asked whether it is cancelled.
-const PACE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+const PACE: Timespec = Timespec {
+    tv_sec: 1,
+    tv_nsec: 0,
+};
 /// So many times it is asked after SIGTERM before SIGKILL comes.
 const GRACE: u32 = 10;
 /// How long the last words of a script that has ended may take: what it left running may hold them open.
@@ -47,11 +50,13 @@ impl<T: Default + Send + 'static> Heard<T> {
         let so_far = Arc::new(Mutex::default());
         let (sender, ended) = channel();
         let place = so_far.clone();
-        std::thread::Builder::new().name("script".into()).spawn(move || {
-            read(&place);
-            // Who waits may be gone.
-            let _ = sender.send(());
-        })?;
+        std::thread::Builder::new()
+            .name("script".into())
+            .spawn(move || {
+                read(&place);
+                // Who waits may be gone.
+                let _ = sender.send(());
+            })?;
         Ok(Self { so_far, ended })
     }
 
@@ -95,11 +100,20 @@ impl Process {
 impl Child {
     /// Starts it.
     pub(crate) fn spawn(command: &mut Command, cx: &HookContext) -> io::Result<Self> {
-        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let command = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
         let mut child = command.spawn()?;
-        let opened = i32::try_from(child.id()).ok().and_then(Pid::from_raw).map(|group| {
-            Ok::<_, io::Error>(Process { group, open: pidfd_open(group, PidfdFlags::empty())? })
-        });
+        let opened = i32::try_from(child.id())
+            .ok()
+            .and_then(Pid::from_raw)
+            .map(|group| {
+                Ok::<_, io::Error>(Process {
+                    group,
+                    open: pidfd_open(group, PidfdFlags::empty())?,
+                })
+            });
         let process = match opened.unwrap_or_else(|| Err(io::ErrorKind::NotFound.into())) {
             Ok(process) => process,
             Err(error) => {
@@ -111,13 +125,22 @@ impl Child {
         let missing = || io::Error::other("it has no output");
         let said = child.stdout.take().ok_or_else(missing)?;
         let output = Heard::begin(move |kept| keep(said, kept))?;
-        let (said, words) = (child.stderr.take().ok_or_else(missing)?, Words::new(cx.clone()));
+        let (said, words) = (
+            child.stderr.take().ok_or_else(missing)?,
+            Words::new(cx.clone()),
+        );
         let words = Heard::begin(move |last| words.hear(said, last))?;
         let (sender, signs) = unbounded();
         let (watched, group) = (process.open.try_clone()?, process.group);
         let watching = std::thread::Builder::new().name("script".into());
         watching.spawn(move || watch(child, (&watched, group), &sender))?;
-        Ok(Self { cx: cx.clone(), process, signs, output, words })
+        Ok(Self {
+            cx: cx.clone(),
+            process,
+            signs,
+            output,
+            words,
+        })
     }
 
     /// Waits for its end.
@@ -136,7 +159,12 @@ impl Child {
             }
         };
         let (output, last_words) = (self.output.take(), self.words.take().text());
-        Ok(End { status, output, last_words, cancelled: asked_since.is_some() })
+        Ok(End {
+            status,
+            output,
+            last_words,
+            cancelled: asked_since.is_some(),
+        })
     }
 }
 
@@ -160,7 +188,10 @@ async fn look(cx: &HookContext, process: &Process, asked_since: &mut Option<u32>
 }
 
 fn lost(why: &str) -> DriverError {
-    DriverError::new("script-killed", format!("the end of the script cannot be told: {why}"))
+    DriverError::new(
+        "script-killed",
+        format!("the end of the script cannot be told: {why}"),
+    )
 }
 
 impl Drop for Child {

@@ -32,7 +32,11 @@ pub(crate) fn read(cx: &HookContext, output: &[u8]) -> Result<Effects, DriverErr
         return Err(wrong(&places.join("; ")));
     }
     let known = schema["properties"].as_object();
-    for name in value.as_object().into_iter().flat_map(serde_json::Map::keys) {
+    for name in value
+        .as_object()
+        .into_iter()
+        .flat_map(serde_json::Map::keys)
+    {
         if let Some(known) = known.filter(|known| !known.contains_key(name)) {
             let known: Vec<_> = known.keys().collect();
             cx.warn(&format!(
@@ -44,7 +48,10 @@ pub(crate) fn read(cx: &HookContext, output: &[u8]) -> Result<Effects, DriverErr
 }
 
 fn no_json(output: &[u8], error: &serde_json::Error) -> DriverError {
-    let begin: String = String::from_utf8_lossy(output).chars().take(SHOWN).collect();
+    let begin: String = String::from_utf8_lossy(output)
+        .chars()
+        .take(SHOWN)
+        .collect();
     let said = format!(
         "standard output is not JSON ({error}): it begins with {begin:?}; write effects there and nothing else, and \
          lines for the log to standard error"
@@ -69,9 +76,16 @@ mod tests {
         assert_eq!(read(&cx, b" \n").unwrap(), vnfm_plugin_sdk::Effects::none());
         let good = br#"{"schemaVersion": 1, "metadata": {"a": 1}, "registerVim": []}"#;
         assert_eq!(read(&cx, good).unwrap().metadata["a"], 1);
-        assert!(host.logs()[0].contains("no member `registerVim`"), "{:?}", host.logs());
+        assert!(
+            host.logs()[0].contains("no member `registerVim`"),
+            "{:?}",
+            host.logs()
+        );
         for (output, words) in [
-            ("installed\n{}", &["not JSON", "standard error", "installed"][..]),
+            (
+                "installed\n{}",
+                &["not JSON", "standard error", "installed"][..],
+            ),
             ("{}", &["schemaVersion"][..]),
             (
                 r#"{"schemaVersion": 1, "metadata": [], "registerVims": [{"name": 7}]}"#,

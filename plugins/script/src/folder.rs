@@ -25,9 +25,18 @@ pub(crate) struct Folder(TempDir);
 impl Folder {
     /// Makes it where temporary files go.
     pub(crate) fn new() -> io::Result<Self> {
-        let folder =
-            Self(tempfile::Builder::new().prefix("script-").permissions(mode(0o700)).tempdir()?);
-        for path in [folder.package(), folder.programs(), folder.modules(), folder.home()] {
+        let folder = Self(
+            tempfile::Builder::new()
+                .prefix("script-")
+                .permissions(mode(0o700))
+                .tempdir()?,
+        );
+        for path in [
+            folder.package(),
+            folder.programs(),
+            folder.modules(),
+            folder.home(),
+        ] {
             make(&path)?;
         }
         Self::write(&folder.modules().join("vnfm.py"), VNFM.as_bytes())?;
@@ -118,7 +127,10 @@ fn mode(mode: u32) -> Permissions {
 }
 
 fn make(path: &Path) -> io::Result<()> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
 }
 
 #[cfg(test)]
@@ -128,19 +140,31 @@ mod tests {
 
     #[test]
     fn the_package_lies_in_a_folder_of_its_own_which_goes() {
-        let host = TestHost::new().file("Scripts/a.sh", "true").file("vnfd.yaml", "a: b");
+        let host = TestHost::new()
+            .file("Scripts/a.sh", "true")
+            .file("vnfd.yaml", "a: b");
         let folder = Folder::new().unwrap();
         block_on(folder.unpack(&host.context(), "Scripts/a.sh")).unwrap();
-        assert_eq!(std::fs::read(folder.package().join("Scripts/a.sh")).unwrap(), b"true");
+        assert_eq!(
+            std::fs::read(folder.package().join("Scripts/a.sh")).unwrap(),
+            b"true"
+        );
         assert!(folder.package().join("vnfd.yaml").is_file());
         let error = block_on(folder.unpack(&host.context(), "Scripts/b.sh")).unwrap_err();
         assert_eq!(error.code, "no-script");
-        let twice = TestHost::new().file("a", "a file").file("a/b", "in a folder").file("c", "");
+        let twice = TestHost::new()
+            .file("a", "a file")
+            .file("a/b", "in a folder")
+            .file("c", "");
         let error = block_on(folder.unpack(&twice.context(), "c")).unwrap_err();
         assert_eq!(error.code, "no-folder");
         assert!(error.retryable && error.detail.contains("`a/b`"), "{error}");
         for outside in ["../a", "/etc/a", "a/../../b", ""] {
-            assert_eq!(folder.within(outside).unwrap_err().code, "bad-artifact", "{outside}");
+            assert_eq!(
+                folder.within(outside).unwrap_err().code,
+                "bad-artifact",
+                "{outside}"
+            );
         }
         let path = folder.package();
         drop(folder);

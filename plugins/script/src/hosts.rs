@@ -27,9 +27,18 @@ impl Hosts {
         for vnfc in request.vnfcs() {
             let login = login(request, &vnfc.vdu_id)?;
             let taken = hosts.iter().any(|host| host.name == vnfc.name());
-            let name = if taken { vnfc.id.clone() } else { vnfc.name().to_owned() };
+            let name = if taken {
+                vnfc.id.clone()
+            } else {
+                vnfc.name().to_owned()
+            };
             let target = target(vnfc, &login).map(|target| target.named(name.as_str()));
-            hosts.push(Host { name, vdu: vnfc.vdu_id.clone(), vnfc: vnfc.id.clone(), target });
+            hosts.push(Host {
+                name,
+                vdu: vnfc.vdu_id.clone(),
+                vnfc: vnfc.id.clone(),
+                target,
+            });
         }
         Ok(Self(hosts))
     }
@@ -49,9 +58,16 @@ impl Hosts {
 
     /// As scripts see them, of one VDU or all.
     pub(crate) fn shown(&self, vdu: Option<&str>) -> Value {
-        let wanted = self.0.iter().filter(|host| vdu.is_none_or(|vdu| host.vdu == vdu));
+        let wanted = self
+            .0
+            .iter()
+            .filter(|host| vdu.is_none_or(|vdu| host.vdu == vdu));
         let shown = wanted.map(|host| {
-            let address = host.target.as_ref().ok().map(|target| target.address.as_str());
+            let address = host
+                .target
+                .as_ref()
+                .ok()
+                .map(|target| target.address.as_str());
             json!({"name": host.name, "vdu": host.vdu, "vnfc": host.vnfc, "address": address})
         });
         shown.collect()
@@ -60,7 +76,10 @@ impl Hosts {
 
 /// The login for the hosts of a VDU: the VNFD's, over it the request's, over both what either says of the VDU.
 fn login(request: &HookRequest<Params>, vdu: &str) -> Result<Login, DriverError> {
-    let said = [request.inputs.get("login"), request.additional_params.0.get("login")];
+    let said = [
+        request.inputs.get("login"),
+        request.additional_params.0.get("login"),
+    ];
     let mut merged = json!({});
     said.iter().flatten().for_each(|own| over(&mut merged, own));
     if let Some(own) = merged["vdus"].get(vdu).cloned() {
@@ -79,7 +98,10 @@ fn target(vnfc: &Vnfc, login: &Login) -> Result<SshTarget, String> {
         format!("nobody says who logs in to `{name}`: put `login: {{username: …}}` into additionalParams")
     })?;
     let address = match &login.connection_point {
-        Some(cp) => vnfc.address(cp).map_err(|error| error.detail.clone())?.to_owned(),
+        Some(cp) => vnfc
+            .address(cp)
+            .map_err(|error| error.detail.clone())?
+            .to_owned(),
         None => first_address(vnfc)
             .ok_or_else(|| format!("VNFC `{}` has no address on any connection point", vnfc.id))?,
     };
@@ -94,7 +116,9 @@ fn target(vnfc: &Vnfc, login: &Login) -> Result<SshTarget, String> {
 }
 
 fn first_address(vnfc: &Vnfc) -> Option<String> {
-    vnfc.vnfc_cp_info.iter().find_map(|cp| cp.addresses().next().map(str::to_owned))
+    vnfc.vnfc_cp_info
+        .iter()
+        .find_map(|cp| cp.addresses().next().map(str::to_owned))
 }
 
 /// The jump host is none of the VIM's servers: its key is pinned to its address.

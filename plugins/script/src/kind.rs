@@ -22,8 +22,12 @@ impl Kind {
 
     /// The kind of a TOSCA type.
     pub(crate) fn of(artifact_type: &str) -> Option<Self> {
-        let known = Self::TYPES.iter().position(|known| *known == artifact_type)?;
-        [Self::Bash, Self::Python, Self::Ansible].get(known).copied()
+        let known = Self::TYPES
+            .iter()
+            .position(|known| *known == artifact_type)?;
+        [Self::Bash, Self::Python, Self::Ansible]
+            .get(known)
+            .copied()
     }
 
     /// The Debian package that brings its interpreter.

@@ -135,7 +135,11 @@ impl Script {
             })?;
         }
         let told = in_memory(&told).map_err(|error| no_folder(&error))?;
-        cx.info(&format!("running `{}` by `{}`", artifact.path, self.program(kind).display()));
+        cx.info(&format!(
+            "running `{}` by `{}`",
+            artifact.path,
+            self.program(kind).display()
+        ));
         let child = Child::spawn(command.stdin(told), &cx)
             .map_err(|error| self.no_interpreter(kind, &error))?;
         let end = child.ended().await?;
@@ -158,8 +162,12 @@ impl Script {
         let mut command = Command::new(program);
         command.env_clear().current_dir(folder.package());
         command.env("PATH", format!("{}:{PATH}", folder.programs().display()));
-        command.env("HOME", folder.home()).env("TMPDIR", folder.home());
-        command.env("PYTHONPATH", folder.modules()).env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+            .env("HOME", folder.home())
+            .env("TMPDIR", folder.home());
+        command
+            .env("PYTHONPATH", folder.modules())
+            .env("PYTHONDONTWRITEBYTECODE", "1");
         command.env("VNFM_SOCKET", folder.socket());
         command.envs([("LANG", "C.UTF-8"), ("LC_ALL", "C.UTF-8"), ("USER", "vnfm")]);
         command.arg(folder.package().join(path));
@@ -183,8 +191,10 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 /// The script of the hook: its artifact, of a type that is served here.
 fn which(request: &HookRequest<Params>) -> Result<(Kind, &Artifact), DriverError> {
-    let found =
-        request.artifacts.iter().find_map(|artifact| Some((Kind::of(&artifact.type_)?, artifact)));
+    let found = request
+        .artifacts
+        .iter()
+        .find_map(|artifact| Some((Kind::of(&artifact.type_)?, artifact)));
     found.ok_or_else(|| {
         let known: Vec<_> =
             request.artifacts.iter().map(|artifact| artifact.type_.as_str()).collect();
@@ -225,9 +235,16 @@ fn answer(cx: &HookContext, kind: Kind, path: &str, end: &End) -> Result<Effects
         Some(code) => {
             let said = format!("`{path}` ended with exit code {code}{}", kind.meaning(code));
             let error = DriverError::new("script-failed", said).exit_code(code);
-            if kind.is_temporary(code) { error.retryable() } else { error }
+            if kind.is_temporary(code) {
+                error.retryable()
+            } else {
+                error
+            }
         }
-        None => DriverError::new("script-killed", format!("`{path}` was ended: {}", end.status)),
+        None => DriverError::new(
+            "script-killed",
+            format!("`{path}` was ended: {}", end.status),
+        ),
     };
     Err(error.phase(path).last_lines(&end.last_words))
 }

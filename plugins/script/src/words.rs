@@ -45,7 +45,11 @@ impl Last {
 
 impl Words {
     pub(crate) fn new(cx: HookContext) -> Self {
-        Self { cx, rest: Vec::new(), said: 0 }
+        Self {
+            cx,
+            rest: Vec::new(),
+            said: 0,
+        }
     }
 
     /// Reads to the end, and keeps the last lines.
@@ -64,16 +68,22 @@ impl Words {
         self.line(last);
         if self.said > MOST_LINES {
             let more = self.said - MOST_LINES;
-            self.cx.warn(&format!("the script said {more} lines more, which are not kept"));
+            self.cx.warn(&format!(
+                "the script said {more} lines more, which are not kept"
+            ));
         }
     }
 
     fn line(&mut self, last: &Mutex<Last>) {
-        let line = String::from_utf8_lossy(&std::mem::take(&mut self.rest)).trim_end().to_owned();
+        let line = String::from_utf8_lossy(&std::mem::take(&mut self.rest))
+            .trim_end()
+            .to_owned();
         if line.is_empty() {
             return;
         }
-        last.lock().unwrap_or_else(PoisonError::into_inner).push(&line);
+        last.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(&line);
         self.said += 1;
         if self.said > MOST_LINES {
             return;
@@ -98,9 +108,11 @@ impl<'a> Said<'a> {
         {
             return Self::Progress(percent, text.trim());
         }
-        for (word, level) in
-            [("error:", Level::Error), ("warning:", Level::Warn), ("debug:", Level::Debug)]
-        {
+        for (word, level) in [
+            ("error:", Level::Error),
+            ("warning:", Level::Warn),
+            ("debug:", Level::Debug),
+        ] {
             let begin = line.get(..word.len());
             if begin.is_some_and(|begin| begin.eq_ignore_ascii_case(word)) {
                 return Self::Line(level, line[word.len()..].trim());
@@ -120,7 +132,10 @@ mod tests {
     #[test]
     fn a_line_is_progress_a_level_or_plain() {
         assert_eq!(Said::of("40% installing"), Said::Progress(40, "installing"));
-        assert_eq!(Said::of("400% too much"), Said::Line(Level::Info, "400% too much"));
+        assert_eq!(
+            Said::of("400% too much"),
+            Said::Line(Level::Info, "400% too much")
+        );
         assert_eq!(Said::of("Warning: disk"), Said::Line(Level::Warn, "disk"));
         assert_eq!(Said::of("errors: 0"), Said::Line(Level::Info, "errors: 0"));
         assert_eq!(Said::of("ünïcode"), Said::Line(Level::Info, "ünïcode"));

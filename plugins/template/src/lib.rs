@@ -21,7 +21,10 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { path: "/etc/vnf-welcome".into(), login_seconds: 300 }
+        Self {
+            path: "/etc/vnf-welcome".into(),
+            login_seconds: 300,
+        }
     }
 }
 
@@ -52,7 +55,10 @@ impl MgmtDriver for Template {
         if config.path.starts_with('/') {
             return Ok(Self { config });
         }
-        Err(DriverError::new("bad-path", format!("`{}` is no absolute path", config.path)))
+        Err(DriverError::new(
+            "bad-path",
+            format!("`{}` is no absolute path", config.path),
+        ))
     }
 
     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
@@ -68,9 +74,14 @@ impl Template {
     ) -> Result<Effects, DriverError> {
         cx.progress(0, "writing the welcome").await;
         let params = &request.additional_params;
-        let servers = request.vnfcs().iter().map(|vnfc| self.welcome(&cx, vnfc, params));
-        let written: Vec<()> =
-            join_all_limited(4, servers).await.into_iter().collect::<Result<_, _>>()?;
+        let servers = request
+            .vnfcs()
+            .iter()
+            .map(|vnfc| self.welcome(&cx, vnfc, params));
+        let written: Vec<()> = join_all_limited(4, servers)
+            .await
+            .into_iter()
+            .collect::<Result<_, _>>()?;
         cx.progress(100, "the welcome is written").await;
         Ok(Effects::none().metadata("welcomed", written.len()))
     }
@@ -81,18 +92,24 @@ impl Template {
         vnfc: &Vnfc,
         params: &Welcome,
     ) -> Result<(), DriverError> {
-        let target = vnfc.ssh(&params.ssh_cp, &params.username)?.password(params.password.clone());
+        let target = vnfc
+            .ssh(&params.ssh_cp, &params.username)?
+            .password(params.password.clone());
         let ssh = cx.ssh(target);
-        ssh.wait(Duration::from_secs(self.config.login_seconds)).await?;
+        ssh.wait(Duration::from_secs(self.config.login_seconds))
+            .await?;
         let path = &self.config.path;
-        ssh.put(Upload::new(path, params.text.as_str()).mode("0644").sudo()).await?;
+        ssh.put(Upload::new(path, params.text.as_str()).mode("0644").sudo())
+            .await?;
         let read = ssh.check("verify", format!("cat {path}")).await?;
         if read.stdout == params.text {
             return Ok(());
         }
-        Err(DriverError::new("verify-failed", format!("`{path}` is not what we wrote"))
-            .host(vnfc.name())
-            .phase("verify"))
+        Err(
+            DriverError::new("verify-failed", format!("`{path}` is not what we wrote"))
+                .host(vnfc.name())
+                .phase("verify"),
+        )
     }
 }
 
@@ -118,10 +135,17 @@ mod tests {
         let host = TestHost::new().ssh("*", "cat /etc/vnf-welcome", Reply::ok("hello"));
         let effects = host.run::<Template>(two_servers()).unwrap();
         assert_eq!(effects.metadata["welcomed"], 2);
-        let files: Vec<_> = host.uploads().iter().map(|f| (f.address.clone(), f.text())).collect();
+        let files: Vec<_> = host
+            .uploads()
+            .iter()
+            .map(|f| (f.address.clone(), f.text()))
+            .collect();
         assert_eq!(
             files,
-            [("10.0.0.1".into(), "hello".into()), ("10.0.0.2".to_string(), "hello".to_string())]
+            [
+                ("10.0.0.1".into(), "hello".into()),
+                ("10.0.0.2".to_string(), "hello".to_string())
+            ]
         );
         assert_eq!(host.unknown_commands(), [""; 0]);
         assert_eq!(host.leaks_of("s3cret-pw"), [""; 0]);
@@ -130,7 +154,10 @@ mod tests {
     #[test]
     fn whatever_goes_wrong_it_ends_well_when_it_is_run_again() {
         let world = || TestHost::new().ssh("*", "cat /etc/vnf-welcome", Reply::ok("hello"));
-        trial::<Template>(world, two_servers()).secret("s3cret-pw").run().unwrap();
+        trial::<Template>(world, two_servers())
+            .secret("s3cret-pw")
+            .run()
+            .unwrap();
     }
 
     #[test]
@@ -142,7 +169,10 @@ mod tests {
         );
         let error = host.run::<Template>(two_servers()).unwrap_err();
         assert_eq!(error.code, "verify-failed");
-        assert_eq!((error.host.as_deref(), error.exit_code), (Some("web-1"), Some(1)));
+        assert_eq!(
+            (error.host.as_deref(), error.exit_code),
+            (Some("web-1"), Some(1))
+        );
         assert_eq!(error.last_lines, ["cat: permission denied"]);
         assert_eq!(host.uploads().len(), 2);
     }
@@ -150,10 +180,14 @@ mod tests {
     #[test]
     fn wrong_parameters_and_a_wrong_configuration_are_named() {
         let host = TestHost::new();
-        let error = host.run::<Template>(two_servers().params(json!({}))).unwrap_err();
+        let error = host
+            .run::<Template>(two_servers().params(json!({})))
+            .unwrap_err();
         assert_eq!(error.code, "bad-parameters");
         assert!(error.detail.contains("sshCp"), "{error}");
-        let error = host.run::<Template>(two_servers().config(json!({"path": "etc"}))).unwrap_err();
+        let error = host
+            .run::<Template>(two_servers().config(json!({"path": "etc"})))
+            .unwrap_err();
         assert_eq!(error.code, "bad-path");
         assert!(host.calls().is_empty());
     }

@@ -19,7 +19,12 @@ fn left_behind(world: &Arc<World>) -> Look {
     let world = world.clone();
     Box::new(move || {
         assert_eq!(world.books().violations(), Vec::<String>::new());
-        world.books().left_behind().iter().map(|one| format!("{} {}", one.kind, one.id)).collect()
+        world
+            .books()
+            .left_behind()
+            .iter()
+            .map(|one| format!("{} {}", one.kind, one.id))
+            .collect()
     })
 }
 
@@ -58,12 +63,21 @@ async fn kubernetes() -> Arc<dyn Stand> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let books = vnfm::sim::books::Books::new();
     let clusters = Clusters::new(books.clone(), vnfm::sim::faults::Faults::new());
-    let spec = ClusterSpec { name: "one".to_owned(), address: [127, 0, 0, 1].into(), port: 0 };
+    let spec = ClusterSpec {
+        name: "one".to_owned(),
+        address: [127, 0, 0, 1].into(),
+        port: 0,
+    };
     let cluster = clusters.start(spec).await.unwrap();
     cluster.furnish("node-1", [127, 0, 0, 1].into());
     let (login, wrong) = by_kubeconfig(&cluster.kubeconfig());
     let what = sample("vnf-b-cnf", |request| request.replace("@VIM_ID@", "vim"));
-    let vdu = what.package.vnfd().flavours["simple"].vdus.keys().next().unwrap().clone();
+    let vdu = what.package.vnfd().flavours["simple"]
+        .vdus
+        .keys()
+        .next()
+        .unwrap()
+        .clone();
     let looked_at = move || {
         assert_eq!(books.violations(), Vec::<String>::new());
         let kept = &clusters;
@@ -108,7 +122,9 @@ fn memory() -> On<MemoryVim> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_vim_in_memory_keeps_every_rule() {
-    check(RULES, || async { Arc::new(memory()) as Arc<dyn Stand> }).await.unwrap();
+    check(RULES, || async { Arc::new(memory()) as Arc<dyn Stand> })
+        .await
+        .unwrap();
 }
 
 /// How a driver is broken.
@@ -153,7 +169,11 @@ impl Vim for Other<'_> {
     async fn connection(&self) -> Result<VimLogin, PortError> {
         let mut login = self.0.connection().await?;
         if self.1 == Flaw::KeepsTheLogin {
-            login.info.0.access_info.insert("password".into(), json!("the right password"));
+            login
+                .info
+                .0
+                .access_info
+                .insert("password".into(), json!("the right password"));
         }
         Ok(login)
     }
@@ -220,7 +240,11 @@ impl InfraDriver for Broken {
         let cx = VimCall { vim: &vim, ..*cx };
         let there = self.0.observe(&cx, what, &Value::Null).await?;
         if self.has(Flaw::WantsSomething) && there.inventory.vnfc_resource_info.is_empty() {
-            return Err(PortError::new(vnfm_memory::CODES[0], "release", "there is nothing"));
+            return Err(PortError::new(
+                vnfm_memory::CODES[0],
+                "release",
+                "there is nothing",
+            ));
         }
         self.0.release(&cx, what, how).await
     }
@@ -230,11 +254,28 @@ impl InfraDriver for Broken {
         what: &Allocation,
         repair: &Repair,
     ) -> Result<Allocated, PortError> {
-        let all = repair.inventory.vnfc_resource_info.iter().map(|vnfc| vnfc.id.clone());
-        let vnfcs = if self.has(Flaw::HealsAll) { all.collect() } else { repair.vnfcs.clone() };
+        let all = repair
+            .inventory
+            .vnfc_resource_info
+            .iter()
+            .map(|vnfc| vnfc.id.clone());
+        let vnfcs = if self.has(Flaw::HealsAll) {
+            all.collect()
+        } else {
+            repair.vnfcs.clone()
+        };
         let vim = Other(cx.vim, self.1);
         let cx = VimCall { vim: &vim, ..*cx };
-        self.0.heal(&cx, what, &Repair { vnfcs, ..repair.clone() }).await
+        self.0
+            .heal(
+                &cx,
+                what,
+                &Repair {
+                    vnfcs,
+                    ..repair.clone()
+                },
+            )
+            .await
     }
     async fn observe(
         &self,
@@ -243,7 +284,9 @@ impl InfraDriver for Broken {
         handle: &Value,
     ) -> Result<Allocated, PortError> {
         let vim = Other(cx.vim, self.1);
-        self.0.observe(&VimCall { vim: &vim, ..*cx }, what, handle).await
+        self.0
+            .observe(&VimCall { vim: &vim, ..*cx }, what, handle)
+            .await
     }
     async fn owned(&self, vim: &dyn Vim, id: &str) -> Result<Vec<OwnedResource>, PortError> {
         self.0.owned(&Other(vim, self.1), id).await
@@ -253,22 +296,47 @@ impl InfraDriver for Broken {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_that_breaks_a_rule_is_found() {
     for (flaw, rule) in [
-        (Flaw::Repeats, "an_allocation_that_is_repeated_makes_nothing_more"),
+        (
+            Flaw::Repeats,
+            "an_allocation_that_is_repeated_makes_nothing_more",
+        ),
         (Flaw::WantsSomething, "a_release_of_nothing_succeeds"),
         (Flaw::MakesEarly, "a_preparation_changes_nothing"),
-        (Flaw::KeepsTheLogin, "a_login_that_changes_counts_at_the_next_call"),
+        (
+            Flaw::KeepsTheLogin,
+            "a_login_that_changes_counts_at_the_next_call",
+        ),
         (Flaw::TakesNoTurn, "each_call_is_made_during_a_turn"),
         (Flaw::HealsAll, "a_heal_replaces_what_it_names_alone"),
         (Flaw::Talks, "no_secret_is_told"),
     ] {
         let stand = || async move {
-            let On { driver, login, wrong, what, impossible, looked_at, places } = memory();
+            let On {
+                driver,
+                login,
+                wrong,
+                what,
+                impossible,
+                looked_at,
+                places,
+            } = memory();
             let driver = Broken(driver, flaw);
-            let on = On { driver, login, wrong, what, impossible, looked_at, places };
+            let on = On {
+                driver,
+                login,
+                wrong,
+                what,
+                impossible,
+                looked_at,
+                places,
+            };
             Arc::new(on) as Arc<dyn Stand>
         };
         let its: Vec<&Rule<_>> = RULES.iter().filter(|one| one.name == rule).collect();
         assert_eq!(its.len(), 1, "there is no rule `{rule}`");
-        assert!(its[0].holds(stand().await).await.is_err(), "`{rule}` holds of a broken driver");
+        assert!(
+            its[0].holds(stand().await).await.is_err(),
+            "`{rule}` holds of a broken driver"
+        );
     }
 }

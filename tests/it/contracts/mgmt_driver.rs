@@ -24,7 +24,12 @@ impl<D: MgmtDrivers> On<D> {
     where
         D: 'static,
     {
-        Arc::new(Self { drivers, named, hook, file: Mutex::default() })
+        Arc::new(Self {
+            drivers,
+            named,
+            hook,
+            file: Mutex::default(),
+        })
     }
 }
 
@@ -79,7 +84,8 @@ impl<D: MgmtDrivers> Stand for On<D> {
 async fn the_plugin_host_keeps_every_rule() {
     let fresh = || async {
         let host = PluginHost::new(Config::default(), Arc::new(SystemClock));
-        host.register(vnfm_plugin_sdk::static_driver::<mgmt_template::Template>()).unwrap();
+        host.register(vnfm_plugin_sdk::static_driver::<mgmt_template::Template>())
+            .unwrap();
         On::stand(host, "mgmt-template", "instantiate_end")
     };
     check(RULES, fresh).await.unwrap();
@@ -108,8 +114,15 @@ struct Greeting(Declaration, Flaw, Mutex<u64>);
 
 impl Greeting {
     fn with(flaw: Flaw) -> Linked {
-        let hook = HookDeclaration { undo: true, ..HookDeclaration::default() };
-        let version = if flaw == Flaw::HasNoVersion { "new" } else { "1.0.0" };
+        let hook = HookDeclaration {
+            undo: true,
+            ..HookDeclaration::default()
+        };
+        let version = if flaw == Flaw::HasNoVersion {
+            "new"
+        } else {
+            "1.0.0"
+        };
         Linked::default().with(Self(
             Declaration {
                 name: "greeting".into(),
@@ -147,7 +160,11 @@ impl MgmtDriver for Greeting {
             *number
         };
         if !says.hooks.contains_key(&request.hook) && *flaw != Flaw::DoesAnything {
-            return Err(PortError::new(&WRONG, format!("run `{}`", request.hook), "not declared"));
+            return Err(PortError::new(
+                &WRONG,
+                format!("run `{}`", request.hook),
+                "not declared",
+            ));
         }
         if *flaw == Flaw::Talks {
             host.log("info", &format!("{:?}", request.additional_params));
@@ -157,20 +174,36 @@ impl MgmtDriver for Greeting {
         }
         let known = host.call("checkpoint.get", json!({"key": "tried"})).await?["value"].clone();
         if *flaw == Flaw::GivesUp && !known.is_null() {
-            return Ok(Effects { schema_version: 1, ..Effects::default() });
+            return Ok(Effects {
+                schema_version: 1,
+                ..Effects::default()
+            });
         }
-        host.call("checkpoint.put", json!({"key": "tried", "value": true})).await?;
+        host.call("checkpoint.put", json!({"key": "tried", "value": true}))
+            .await?;
         let target = json!({"serverId": "server-1", "address": "10.0.0.1", "username": "ubuntu"});
         let run = json!({"host": target, "command": "true", "deadlineSeconds": 5});
         host.call("ssh.run", run).await?;
-        let said = if *flaw == Flaw::Changes { json!(number) } else { json!("hello") };
+        let said = if *flaw == Flaw::Changes {
+            json!(number)
+        } else {
+            json!("hello")
+        };
         let metadata = [("said".to_owned(), said)].into_iter().collect();
-        Ok(Effects { schema_version: 1, metadata, ..Effects::default() })
+        Ok(Effects {
+            schema_version: 1,
+            metadata,
+            ..Effects::default()
+        })
     }
 }
 
 fn greeting(flaw: Flaw) -> std::future::Ready<Arc<dyn Stand>> {
-    std::future::ready(On::stand(Greeting::with(flaw), "greeting", "instantiate_start"))
+    std::future::ready(On::stand(
+        Greeting::with(flaw),
+        "greeting",
+        "instantiate_start",
+    ))
 }
 
 #[tokio::test(flavor = "multi_thread")]

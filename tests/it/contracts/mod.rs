@@ -35,7 +35,11 @@ fn the_page_of_stores_is_current() {
                  ([`vnfm-store`](../../crates/vnfm-store/src/lib.rs)), and memory \
                  ([`vnfm-memory`](../../crates/vnfm-memory/src/lib.rs)), which is the shorter one to read. Each rule gets a \
                  store with nothing in it.";
-    is_current("store", ("a store", "store", about), vnfm_conformance::store::RULES);
+    is_current(
+        "store",
+        ("a store", "store", about),
+        vnfm_conformance::store::RULES,
+    );
 }
 
 #[test]
@@ -44,7 +48,11 @@ fn the_page_of_infrastructure_drivers_is_current() {
                  driver, a login, an instance to make, and a look at the VIM past the driver. Calls are cut off at any \
                  [turn](../../crates/vnfm-core/src/ports/turn.rs), which is why each call takes one.";
     let rules = vnfm_conformance::infra_driver::RULES;
-    is_current("infra-driver", ("an infrastructure driver", "infra_driver", about), rules);
+    is_current(
+        "infra-driver",
+        ("an infrastructure driver", "infra_driver", about),
+        rules,
+    );
 }
 
 #[test]
@@ -59,5 +67,9 @@ fn the_page_of_mgmt_drivers_is_current() {
 #[test]
 fn the_page_of_nfvos_is_current() {
     let about = "The port is [`Nfvo`](../../crates/vnfm-core/src/ports/nfvo.rs): whoever grants operations (SOL003 9).";
-    is_current("nfvo", ("an NFVO", "nfvo", about), vnfm_conformance::nfvo::RULES);
+    is_current(
+        "nfvo",
+        ("an NFVO", "nfvo", about),
+        vnfm_conformance::nfvo::RULES,
+    );
 }

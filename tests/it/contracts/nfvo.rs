@@ -37,11 +37,17 @@ impl Stand for Sol003 {
     }
     fn unwelcome(&self) -> Option<GrantRequest> {
         let deny = Some("there is no room".to_owned());
-        self.world.nfvo().set_policy(Policy { deny, ..self.policy.clone() });
+        self.world.nfvo().set_policy(Policy {
+            deny,
+            ..self.policy.clone()
+        });
         Some(self.request())
     }
     fn nowhere(&self) -> String {
-        format!("{}/grant/v1/grants/nobody-has-promised-it", self.world.nfvo().url())
+        format!(
+            "{}/grant/v1/grants/nobody-has-promised-it",
+            self.world.nfvo().url()
+        )
     }
     async fn meanwhile(&self) {
         tokio::task::yield_now().await;
@@ -61,7 +67,12 @@ async fn deciding(policy: Policy) -> Arc<dyn Stand> {
         time: Duration::from_mins(1),
     };
     let client = Grants::new(address, Arc::new(SystemClock)).unwrap();
-    Arc::new(Sol003 { world, client, asked: AtomicUsize::new(0), policy })
+    Arc::new(Sol003 {
+        world,
+        client,
+        asked: AtomicUsize::new(0),
+        policy,
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,5 +82,12 @@ async fn the_client_of_an_nfvo_that_decides_at_once_keeps_every_rule() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_client_of_an_nfvo_that_takes_its_time_keeps_every_rule() {
-    check(RULES, || deciding(Policy { polls: 3, ..Policy::default() })).await.unwrap();
+    check(RULES, || {
+        deciding(Policy {
+            polls: 3,
+            ..Policy::default()
+        })
+    })
+    .await
+    .unwrap();
 }

@@ -18,7 +18,10 @@ fn because(reason: &str) -> Act {
 
 fn without(hooks: &[&str], reason: &str) -> SkipHooks {
     let hooks = hooks.iter().map(|hook| (*hook).to_owned()).collect();
-    SkipHooks { hooks, act: because(reason) }
+    SkipHooks {
+        hooks,
+        act: because(reason),
+    }
 }
 
 /// What the audit says: who did what to what, and why.
@@ -26,7 +29,10 @@ async fn audit(engine: &Engine) -> Vec<[String; 4]> {
     let entries = engine.audit(TENANT, 0, 100).await.unwrap();
     let numbers: Vec<_> = entries.iter().map(|entry| entry.seq).collect();
     assert_eq!(numbers, (1..=entries.len() as u64).collect::<Vec<_>>());
-    entries.into_iter().map(|entry| [entry.who, entry.what, entry.target, entry.reason]).collect()
+    entries
+        .into_iter()
+        .map(|entry| [entry.who, entry.what, entry.target, entry.reason])
+        .collect()
 }
 
 async fn instantiated(engine: &Engine, on_vim: &str) -> String {
@@ -46,33 +52,56 @@ async fn a_process_that_drives_is_fenced_off_and_writes_nothing_more() {
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     let abandoning = async {
         world.hung.notified().await;
-        let refusal = engine.abandon(TENANT, &id, false, because("gone")).await.unwrap_err();
+        let refusal = engine
+            .abandon(TENANT, &id, false, because("gone"))
+            .await
+            .unwrap_err();
         assert_eq!(
             (refusal.why, refusal.blocked_by.as_slice()),
             (Why::Conflict, &[op.clone()][..])
         );
         assert!(refusal.next().contains("--force"), "{refusal}");
-        let refusal = engine.abandon(TENANT, &id, true, because(" ")).await.unwrap_err();
+        let refusal = engine
+            .abandon(TENANT, &id, true, because(" "))
+            .await
+            .unwrap_err();
         assert_eq!(refusal.why, Why::Unprocessable, "{refusal}");
         assert_eq!(engine.driven(), 1);
-        engine.abandon(TENANT, &id, true, because("the cloud burnt down")).await.unwrap();
+        engine
+            .abandon(TENANT, &id, true, because("the cloud burnt down"))
+            .await
+            .unwrap();
     };
     let (driven, ()) = tokio::join!(engine.drive(&op), abandoning);
     driven.unwrap();
     assert_eq!(engine.driven(), 0);
     let found = engine.store().instance(TENANT, &id).await;
-    assert!(matches!(found, Err(StoreError::NotFound { .. })), "{found:?}");
+    assert!(
+        matches!(found, Err(StoreError::NotFound { .. })),
+        "{found:?}"
+    );
     let record = engine.store().op(TENANT, &op).await.unwrap().op;
     assert_eq!(record.operation_state, Failed);
     let error = record.error.unwrap();
     assert_eq!(error.code.as_deref(), Some("op.abandoned"));
-    assert!(error.detail.contains("ann") && error.detail.contains("burnt down"), "{error:?}");
+    assert!(
+        error.detail.contains("ann") && error.detail.contains("burnt down"),
+        "{error:?}"
+    );
     let journal = engine.store().journal(&op).await.unwrap();
-    assert!(journal.iter().all(|row| row.step != "register_vims"), "{journal:?}");
+    assert!(
+        journal.iter().all(|row| row.step != "register_vims"),
+        "{journal:?}"
+    );
     let told = engine.store().outbox(0, 100).await.unwrap();
-    let told: Vec<_> =
-        told.iter().map(|row| row.body["operationState"].as_str().unwrap_or("")).collect();
-    assert_eq!(told, ["", "STARTING", "PROCESSING", "FAILED_TEMP", "FAILED", ""]);
+    let told: Vec<_> = told
+        .iter()
+        .map(|row| row.body["operationState"].as_str().unwrap_or(""))
+        .collect();
+    assert_eq!(
+        told,
+        ["", "STARTING", "PROCESSING", "FAILED_TEMP", "FAILED", ""]
+    );
     let what = ["ann", "vnf abandon --force", &id, "the cloud burnt down"].map(str::to_owned);
     assert_eq!(audit(&engine).await, [what]);
 }
@@ -80,25 +109,55 @@ async fn a_process_that_drives_is_fenced_off_and_writes_nothing_more() {
 #[tokio::test]
 async fn what_is_left_is_an_orphan_also_where_its_vim_cannot_be_asked() {
     let (world, engine, id) = ready(LcmOperationType::Terminate).await;
-    engine.abandon(TENANT, &id, false, because("gone")).await.unwrap();
+    engine
+        .abandon(TENANT, &id, false, because("gone"))
+        .await
+        .unwrap();
     assert!(engine.vim(TENANT, &format!("cluster-{id}")).await.is_err());
     let (orphans, not_asked) = engine.orphans(TENANT).await.unwrap();
-    assert_eq!((orphans.len(), not_asked.len()), (1, 0), "{orphans:?} {not_asked:?}");
+    assert_eq!(
+        (orphans.len(), not_asked.len()),
+        (1, 0),
+        "{orphans:?} {not_asked:?}"
+    );
     assert_eq!(orphans[0].vnf_instance_id.as_ref(), Some(&id));
     assert!(orphans[0].abandoned_at.is_some());
-    engine.delete_vim(TENANT, "cloud", Some(because("gone"))).await.unwrap();
+    engine
+        .delete_vim(TENANT, "cloud", Some(because("gone")))
+        .await
+        .unwrap();
     let (orphans, not_asked) = engine.orphans(TENANT).await.unwrap();
-    assert_eq!((orphans.len(), not_asked.len()), (0, 1), "{orphans:?} {not_asked:?}");
+    assert_eq!(
+        (orphans.len(), not_asked.len()),
+        (0, 1),
+        "{orphans:?} {not_asked:?}"
+    );
     let (vim, why) = &not_asked[0];
     assert_eq!(vim, "cloud");
-    assert!(why.contains(CLOUD) && why.contains(&id) && why.contains("gone"), "{why}");
+    assert!(
+        why.contains(CLOUD) && why.contains(&id) && why.contains("gone"),
+        "{why}"
+    );
     world.resources.lock().unwrap().clear();
-    engine.forget_abandoned(TENANT, &id, because("deleted by hand")).await.unwrap();
+    engine
+        .forget_abandoned(TENANT, &id, because("deleted by hand"))
+        .await
+        .unwrap();
     assert_eq!(engine.orphans(TENANT).await.unwrap(), (vec![], vec![]));
-    let again = engine.forget_abandoned(TENANT, &id, because("twice")).await.unwrap_err();
+    let again = engine
+        .forget_abandoned(TENANT, &id, because("twice"))
+        .await
+        .unwrap_err();
     assert_eq!(again.why, Why::NotFound);
-    let done: Vec<_> = audit(&engine).await.into_iter().map(|[_, what, ..]| what).collect();
-    assert_eq!(done, ["vnf abandon", "vim delete --force", "orphans --forget"]);
+    let done: Vec<_> = audit(&engine)
+        .await
+        .into_iter()
+        .map(|[_, what, ..]| what)
+        .collect();
+    assert_eq!(
+        done,
+        ["vnf abandon", "vim delete --force", "orphans --forget"]
+    );
 }
 
 #[tokio::test]
@@ -106,15 +165,31 @@ async fn those_who_live_on_its_cluster_are_named_and_keep_their_vim() {
     let world = Arc::new(World::default());
     let engine = engine(store().await, &world);
     let a = instantiated(&engine, "cloud").await;
-    let cluster = engine.vim(TENANT, &format!("cluster-{a}")).await.unwrap().id;
+    let cluster = engine
+        .vim(TENANT, &format!("cluster-{a}"))
+        .await
+        .unwrap()
+        .id;
     let b = instantiated(&engine, &cluster).await;
-    let refusal = engine.abandon(TENANT, &a, false, because("gone")).await.unwrap_err();
+    let refusal = engine
+        .abandon(TENANT, &a, false, because("gone"))
+        .await
+        .unwrap_err();
     assert_eq!(refusal.why, Why::Conflict);
     assert!(refusal.blocked_by[0].contains(&b), "{refusal}");
     assert!(engine.store().instance(TENANT, &a).await.is_ok() && audit(&engine).await.is_empty());
-    engine.abandon(TENANT, &a, true, because("gone")).await.unwrap();
-    assert_eq!(engine.vim(TENANT, &cluster).await.unwrap().registered_by, None);
-    let op = engine.terminate(TENANT, &b, TerminateVnfRequest::default()).await.unwrap();
+    engine
+        .abandon(TENANT, &a, true, because("gone"))
+        .await
+        .unwrap();
+    assert_eq!(
+        engine.vim(TENANT, &cluster).await.unwrap().registered_by,
+        None
+    );
+    let op = engine
+        .terminate(TENANT, &b, TerminateVnfRequest::default())
+        .await
+        .unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
     engine.delete_vim(TENANT, &cluster, None).await.unwrap();
@@ -127,37 +202,66 @@ async fn hooks_that_are_left_out_are_not_run_and_that_is_told() {
         (without(&["terminate_start"], "x"), "request.unknown-hook"),
         (without(&["heal_start"], ""), "request.no-reason"),
     ] {
-        let heal = engine.heal_without(TENANT, &id, HealVnfRequest::default(), skip).await;
+        let heal = engine
+            .heal_without(TENANT, &id, HealVnfRequest::default(), skip)
+            .await;
         assert_eq!(heal.unwrap_err().code.name, code);
     }
     assert!(audit(&engine).await.is_empty());
     world.plugin_gone.store(true, SeqCst);
-    let refusal = engine.heal(TENANT, &id, HealVnfRequest::default()).await.unwrap_err();
+    let refusal = engine
+        .heal(TENANT, &id, HealVnfRequest::default())
+        .await
+        .unwrap_err();
     assert_eq!(refusal.code.name, "request.no-mgmt-driver");
     let skip = without(&["heal_start", "heal_end"], "no plugin");
-    let op = engine.heal_without(TENANT, &id, HealVnfRequest::default(), skip).await.unwrap();
+    let op = engine
+        .heal_without(TENANT, &id, HealVnfRequest::default(), skip)
+        .await
+        .unwrap();
     engine.drive(&op).await.unwrap();
     let record = engine.store().op(TENANT, &op).await.unwrap().op;
     assert_eq!(record.operation_state, Completed, "{record:?}");
-    assert_eq!(record.warnings, ["hook `heal_start` was left out", "hook `heal_end` was left out"]);
+    assert_eq!(
+        record.warnings,
+        [
+            "hook `heal_start` was left out",
+            "hook `heal_end` was left out"
+        ]
+    );
     let shown = serde_json::to_string(&record.operation_params).unwrap();
-    assert!(!shown.contains("heal_start"), "the standard's request stays the standard's: {shown}");
+    assert!(
+        !shown.contains("heal_start"),
+        "the standard's request stays the standard's: {shown}"
+    );
     world.plugin_gone.store(false, SeqCst);
     let skip = without(&["terminate_end"], "no license server");
     let request = TerminateVnfRequest::default();
-    let op = engine.terminate_without(TENANT, &id, request, skip).await.unwrap();
+    let op = engine
+        .terminate_without(TENANT, &id, request, skip)
+        .await
+        .unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
     let calls = world.calls();
     let hooks: Vec<_> = calls.iter().filter(|call| call.contains('_')).collect();
     assert_eq!(hooks, ["terminate_start"]);
-    let what: Vec<_> =
-        audit(&engine).await.into_iter().map(|[_, what, _, why]| (what, why)).collect();
+    let what: Vec<_> = audit(&engine)
+        .await
+        .into_iter()
+        .map(|[_, what, _, why]| (what, why))
+        .collect();
     assert_eq!(
         what,
         [
-            ("vnf heal --skip-hook heal_start --skip-hook heal_end".into(), "no plugin".into()),
-            ("vnf terminate --skip-hook terminate_end".to_owned(), "no license server".to_owned()),
+            (
+                "vnf heal --skip-hook heal_start --skip-hook heal_end".into(),
+                "no plugin".into()
+            ),
+            (
+                "vnf terminate --skip-hook terminate_end".to_owned(),
+                "no license server".to_owned()
+            ),
         ]
     );
     agrees(&engine, &world, "without hooks").await;
@@ -169,21 +273,31 @@ async fn a_process_that_drives_hears_of_a_cancel_in_another_one() {
         let world = Arc::new(World::default());
         *world.hangs_at.lock().unwrap() = Some(call);
         let store = store().await;
-        let lease = Limits { lease: Duration::from_millis(500), ..Limits::default() };
+        let lease = Limits {
+            lease: Duration::from_millis(500),
+            ..Limits::default()
+        };
         let one = engine_with(store.clone(), &world, lease);
         let other = engine(store, &world);
         let id = instance(&one).await;
         let op = one.instantiate(TENANT, &id, on("cloud")).await.unwrap();
         let cancelling = async {
             world.hung.notified().await;
-            other.cancel_by(TENANT, &op, CancelMode::Forceful, because("hangs")).await.unwrap();
+            other
+                .cancel_by(TENANT, &op, CancelMode::Forceful, because("hangs"))
+                .await
+                .unwrap();
         };
         let (driven, ()) = tokio::join!(one.drive(&op), cancelling);
         driven.unwrap();
         assert_eq!(state(&other, &op).await, FailedTemp, "{call}");
         other.fail_by(TENANT, &op, because("enough")).await.unwrap();
         assert_eq!(state(&one, &op).await, Failed);
-        let done: Vec<_> = audit(&one).await.into_iter().map(|[_, what, ..]| what).collect();
+        let done: Vec<_> = audit(&one)
+            .await
+            .into_iter()
+            .map(|[_, what, ..]| what)
+            .collect();
         assert_eq!(done, ["op cancel --forceful", "op fail"]);
     }
 }
@@ -191,11 +305,21 @@ async fn a_process_that_drives_hears_of_a_cancel_in_another_one() {
 #[tokio::test]
 async fn a_vim_is_remembered_by_its_id_although_a_request_named_it_by_its_name() {
     let (_world, engine, id) = ready(LcmOperationType::Terminate).await;
-    let renamed = vnfm_core::VimChange { name: Some("cloud-2".into()), ..Default::default() };
+    let renamed = vnfm_core::VimChange {
+        name: Some("cloud-2".into()),
+        ..Default::default()
+    };
     engine.update_vim(TENANT, "cloud", renamed).await.unwrap();
-    let op = engine.terminate(TENANT, &id, TerminateVnfRequest::default()).await.unwrap();
+    let op = engine
+        .terminate(TENANT, &id, TerminateVnfRequest::default())
+        .await
+        .unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
-    let left = engine.store().instances(TENANT, &Query::default()).await.unwrap();
+    let left = engine
+        .store()
+        .instances(TENANT, &Query::default())
+        .await
+        .unwrap();
     assert_eq!(left[0].vnf.id, id);
 }

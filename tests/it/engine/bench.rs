@@ -85,7 +85,10 @@ pub(crate) const CLOUD: &str = "5f1d0f0a-0000-4000-8000-00000000c10d";
 impl World {
     /// One with an NFVO.
     pub(crate) fn with_nfvo() -> Arc<Self> {
-        Arc::new(Self { asks: AtomicBool::new(true), ..Self::default() })
+        Arc::new(Self {
+            asks: AtomicBool::new(true),
+            ..Self::default()
+        })
     }
 
     pub(crate) async fn call(
@@ -108,7 +111,11 @@ impl World {
             opened.notified().await;
         }
         if self.vim_gone.load(SeqCst) && VIM_CALLS.contains(&name) {
-            return Err(PortError::new(&CODE, format!("do `{name}`"), "the VIM is gone"));
+            return Err(PortError::new(
+                &CODE,
+                format!("do `{name}`"),
+                "the VIM is gone",
+            ));
         }
         let fails = self.fails_at.load(SeqCst) == number;
         if fails && self.scarce.load(SeqCst) > 0 {
@@ -116,14 +123,22 @@ impl World {
                 self.fails_at.fetch_add(1, SeqCst);
             }
             let none = std::io::Error::from_raw_os_error(24);
-            return Err(PortError::new(&CODE, format!("do `{name}`"), none.to_string()));
+            return Err(PortError::new(
+                &CODE,
+                format!("do `{name}`"),
+                none.to_string(),
+            ));
         }
         let after = *self.after_effect.lock().unwrap();
         if !fails || after {
             effect(&mut self.resources.lock().unwrap());
         }
         if fails {
-            Err(PortError::new(&CODE, format!("do `{name}`"), "told to fail"))
+            Err(PortError::new(
+                &CODE,
+                format!("do `{name}`"),
+                "told to fail",
+            ))
         } else {
             Ok(())
         }
@@ -160,12 +175,24 @@ impl InfraDriver for Vim {
     }
     async fn check(&self, vim: &dyn vnfm_core::ports::Vim) -> Result<VimReport, PortError> {
         self.0.call("check", |_| ()).await?;
-        let endpoint = vim.connection().await?.info.interface_info.get("endpoint").cloned();
+        let endpoint = vim
+            .connection()
+            .await?
+            .info
+            .interface_info
+            .get("endpoint")
+            .cloned();
         let identity = endpoint.and_then(|endpoint| endpoint.as_str().map(ToOwned::to_owned));
-        Ok(VimReport { identity, ..VimReport::default() })
+        Ok(VimReport {
+            identity,
+            ..VimReport::default()
+        })
     }
     async fn prepare(&self, _: &VimCall<'_>, _: &Allocation) -> Result<Value, PortError> {
-        self.0.call("prepare", |_| ()).await.map(|()| json!({"image": "i"}))
+        self.0
+            .call("prepare", |_| ())
+            .await
+            .map(|()| json!({"image": "i"}))
     }
     async fn allocate(
         &self,
@@ -173,7 +200,10 @@ impl InfraDriver for Vim {
         what: &Allocation,
         prepared: &Value,
     ) -> Result<Allocated, PortError> {
-        assert_eq!(prepared["image"], "i", "what `prepare` found has to come back");
+        assert_eq!(
+            prepared["image"], "i",
+            "what `prepare` found has to come back"
+        );
         *self.0.allocated.lock().unwrap() = Some(what.deployment.clone());
         let id = cx.ownership.instance_id.clone();
         let inventories = &self.0.inventories;
@@ -200,7 +230,10 @@ impl InfraDriver for Vim {
         _: &Allocation,
         repair: &Repair,
     ) -> Result<Allocated, PortError> {
-        assert_eq!(repair.handle, "h", "what `allocate` returned has to come back");
+        assert_eq!(
+            repair.handle, "h",
+            "what `allocate` returned has to come back"
+        );
         let id = cx.ownership.instance_id.clone();
         let mut inventory = repair.inventory.clone();
         for vnfc in &mut inventory.vnfc_resource_info {
@@ -215,7 +248,10 @@ impl InfraDriver for Vim {
             _ = inventories.lock().unwrap().insert(id, healed);
         };
         self.0.call("heal", heals).await?;
-        Ok(Allocated { inventory, ..allocated() })
+        Ok(Allocated {
+            inventory,
+            ..allocated()
+        })
     }
     async fn observe(
         &self,
@@ -231,7 +267,10 @@ impl InfraDriver for Vim {
             return Ok(Allocated::default());
         }
         let inventory = self.0.inventories.lock().unwrap()[id].clone();
-        Ok(Allocated { inventory, ..allocated() })
+        Ok(Allocated {
+            inventory,
+            ..allocated()
+        })
     }
     async fn owned(
         &self,
@@ -253,11 +292,21 @@ impl InfraDriver for Vim {
 
 /// What an instance is made of.
 fn allocated() -> Allocated {
-    let vnfc =
-        |id: &str| VnfcResourceInfo { id: id.into(), vdu_id: "v".into(), ..Default::default() };
+    let vnfc = |id: &str| VnfcResourceInfo {
+        id: id.into(),
+        vdu_id: "v".into(),
+        ..Default::default()
+    };
     let vnfc_resource_info = vec![vnfc("c1"), vnfc("c2")];
-    let inventory = Inventory { vnfc_resource_info, ..Inventory::default() };
-    Allocated { handle: json!("h"), inventory, ..Allocated::default() }
+    let inventory = Inventory {
+        vnfc_resource_info,
+        ..Inventory::default()
+    };
+    Allocated {
+        handle: json!("h"),
+        inventory,
+        ..Allocated::default()
+    }
 }
 
 /// A MgmtDriver with all hooks: the cluster `https://<instance>` is registered at the end of an instantiation, with
@@ -275,7 +324,8 @@ impl MgmtDriver for Hooks {
         request: HookRequest,
         host: Arc<dyn HookHost>,
     ) -> Result<Effects, PortError> {
-        host.call("checkpoint.put", json!({"key": "k", "value": "v"})).await?;
+        host.call("checkpoint.put", json!({"key": "k", "value": "v"}))
+            .await?;
         self.0.versions.lock().unwrap().push(self.1.version.clone());
         let asked = self.0.hooks_ask.lock().unwrap().clone();
         if let Some((service, request)) = asked {
@@ -284,36 +334,68 @@ impl MgmtDriver for Hooks {
         let kept = host.call("checkpoint.get", json!({"key": "k"})).await?;
         assert_eq!(kept["value"], "v");
         let params = Value::Object(request.additional_params.clone());
-        self.0.told.lock().unwrap().push((request.hook.clone(), params));
+        self.0
+            .told
+            .lock()
+            .unwrap()
+            .push((request.hook.clone(), params));
         let id = request.instance.id.clone();
         let way = if request.undo { "undo " } else { "" };
         let drains = request.hook.ends_with("_start") && !request.undo;
         let drained = &self.0.drained;
         let marked = |_: &mut BTreeSet<String>| {
             let mut drained = drained.lock().unwrap();
-            _ = if drains { drained.insert(id) } else { drained.remove(&id) };
+            _ = if drains {
+                drained.insert(id)
+            } else {
+                drained.remove(&id)
+            };
         };
-        self.0.call(&format!("{way}{}", request.hook), marked).await?;
+        self.0
+            .call(&format!("{way}{}", request.hook), marked)
+            .await?;
         let name = format!("cluster-{}", request.instance.id);
         let token = match request.hook.as_str() {
-            _ if request.undo => return Ok(Effects { schema_version: 1, ..Effects::default() }),
+            _ if request.undo => {
+                return Ok(Effects {
+                    schema_version: 1,
+                    ..Effects::default()
+                });
+            }
             "instantiate_end" => "planted-token",
             "heal_end" => "planted-token-after-heal",
             "terminate_end" => {
                 let unregister_vims = vec![name];
-                return Ok(Effects { schema_version: 1, unregister_vims, ..Effects::default() });
+                return Ok(Effects {
+                    schema_version: 1,
+                    unregister_vims,
+                    ..Effects::default()
+                });
             }
-            _ => return Ok(Effects { schema_version: 1, ..Effects::default() }),
+            _ => {
+                return Ok(Effects {
+                    schema_version: 1,
+                    ..Effects::default()
+                });
+            }
         };
         let endpoint = format!("https://{}", request.instance.id);
         let vim = NewVim {
             name,
             vim_type: KUBERNETES.into(),
-            interface_info: [("endpoint".to_owned(), json!(endpoint))].into_iter().collect(),
-            access_info: [("bearer_token".to_owned(), json!(token))].into_iter().collect(),
+            interface_info: [("endpoint".to_owned(), json!(endpoint))]
+                .into_iter()
+                .collect(),
+            access_info: [("bearer_token".to_owned(), json!(token))]
+                .into_iter()
+                .collect(),
             ..NewVim::default()
         };
-        Ok(Effects { schema_version: 1, register_vims: vec![vim], ..Effects::default() })
+        Ok(Effects {
+            schema_version: 1,
+            register_vims: vec![vim],
+            ..Effects::default()
+        })
     }
 }
 
@@ -367,15 +449,27 @@ impl MgmtDrivers for OnePlugin {
             return Err(PortError::new(&CODE, "find the plugin", "there is none"));
         }
         let Hooks(world, says) = &*self.1;
-        let newest = world.plugin.lock().unwrap().unwrap_or(&says.version).to_owned();
+        let newest = world
+            .plugin
+            .lock()
+            .unwrap()
+            .unwrap_or(&says.version)
+            .to_owned();
         // The first version lies beside the newest until it is taken away.
         let first = plugin.is_some_and(|name| name == format!("fake@{}", says.version));
         let first = first && !world.first_plugin_gone.load(SeqCst);
         if !first && world.newest_plugin_broken.load(SeqCst) {
-            return Err(PortError::new(&CODE, "load the plugin", "the newest is broken"));
+            return Err(PortError::new(
+                &CODE,
+                "load the plugin",
+                "the newest is broken",
+            ));
         }
         let version = if first { says.version.clone() } else { newest };
-        let mut says = Declaration { version, ..says.clone() };
+        let mut says = Declaration {
+            version,
+            ..says.clone()
+        };
         if let Some(change) = *world.declares.lock().unwrap() {
             change(&mut says);
         }
@@ -389,7 +483,11 @@ impl MgmtDrivers for OnePlugin {
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         let own = format!("{}@{}", began.name, began.version);
         let driver = self.find(implementation, Some(&own))?;
-        if driver.id() == *began { Ok(driver) } else { Err(replaced(began, Ok(driver.id()))) }
+        if driver.id() == *began {
+            Ok(driver)
+        } else {
+            Err(replaced(began, Ok(driver.id())))
+        }
     }
     fn list(&self) -> Vec<Declaration> {
         vec![self.1.1.clone()]
@@ -402,7 +500,11 @@ struct OnePackage(Arc<World>, Arc<Package>);
 impl Packages for OnePackage {
     async fn package(&self, _: &str, _: &str) -> Result<Arc<Package>, PortError> {
         if self.0.package_gone.load(SeqCst) {
-            return Err(PortError::new(&CODE, "read the package", "its file is gone"));
+            return Err(PortError::new(
+                &CODE,
+                "read the package",
+                "its file is gone",
+            ));
         }
         Ok(self.1.clone())
     }
@@ -485,7 +587,13 @@ pub(crate) fn engine_at(
 ) -> Engine {
     let undo = |name: &str| name.starts_with("heal") || name.ends_with("_start");
     let hook = |name: &str| {
-        (name.to_owned(), HookDeclaration { undo: undo(name), ..HookDeclaration::default() })
+        (
+            name.to_owned(),
+            HookDeclaration {
+                undo: undo(name),
+                ..HookDeclaration::default()
+            },
+        )
     };
     let declaration = Declaration {
         name: "fake".into(),
@@ -493,12 +601,18 @@ pub(crate) fn engine_at(
         hooks: HOOKS.into_iter().map(hook).collect(),
         config_schema: None,
     };
-    let nfvo = world.asks.load(SeqCst).then(|| Arc::new(Orchestrator(world.clone())));
+    let nfvo = world
+        .asks
+        .load(SeqCst)
+        .then(|| Arc::new(Orchestrator(world.clone())));
     Engine::new(EngineParts {
         store,
         packages: Arc::new(OnePackage(world.clone(), package())),
         drivers: Drivers::default().with(Vim(world.clone())),
-        mgmt: Arc::new(OnePlugin(world.clone(), Arc::new(Hooks(world.clone(), declaration)))),
+        mgmt: Arc::new(OnePlugin(
+            world.clone(),
+            Arc::new(Hooks(world.clone(), declaration)),
+        )),
         host: Arc::new(NoHosts),
         nfvo: nfvo.map(|nfvo| nfvo as Arc<dyn Nfvo>),
         schemas: Arc::new(vnfm::misfits),
@@ -522,7 +636,11 @@ pub(crate) async fn furnish(store: &dyn Store) {
         "operationalState": "ENABLED", "usageState": "NOT_IN_USE",
     }))
     .unwrap();
-    let record = PackageRecord { tenant: TENANT.into(), info, fetching: SecretJson::default() };
+    let record = PackageRecord {
+        tenant: TENANT.into(),
+        info,
+        fetching: SecretJson::default(),
+    };
     let now = Timestamp::now();
     let vim = VimRecord {
         tenant: TENANT.into(),
@@ -545,20 +663,29 @@ pub(crate) async fn furnish(store: &dyn Store) {
         },
         access_info: SecretJson::from(json!({"password": "planted-password"})),
     };
-    let changes = vec![Change::AddPackage(Box::new(record)), Change::AddVim(Box::new(vim))];
+    let changes = vec![
+        Change::AddPackage(Box::new(record)),
+        Change::AddVim(Box::new(vim)),
+    ];
     store.write(None, changes).await.unwrap();
 }
 
 /// An instance that is not instantiated.
 pub(crate) async fn instance(engine: &Engine) -> String {
     let vnfd_id = package().vnfd().descriptor_id.clone();
-    let request = CreateVnfRequest { vnfd_id, ..CreateVnfRequest::default() };
+    let request = CreateVnfRequest {
+        vnfd_id,
+        ..CreateVnfRequest::default()
+    };
     engine.create(TENANT, request).await.unwrap().vnf.id
 }
 
 /// A request that uses the VIM with this id.
 pub(crate) fn on(vim_id: &str) -> InstantiateVnfRequest {
-    let vim = VimConnectionInfo { vim_id: Some(vim_id.into()), ..VimConnectionInfo::default() };
+    let vim = VimConnectionInfo {
+        vim_id: Some(vim_id.into()),
+        ..VimConnectionInfo::default()
+    };
     InstantiateVnfRequest {
         flavour_id: "cluster_install".into(),
         vim_connection_info: [("vim1".to_owned(), Box::new(vim))].into_iter().collect(),
@@ -567,12 +694,22 @@ pub(crate) fn on(vim_id: &str) -> InstantiateVnfRequest {
 }
 
 pub(crate) async fn state(engine: &Engine, op: &str) -> LcmOperationState {
-    engine.store().op(TENANT, op).await.unwrap().op.operation_state
+    engine
+        .store()
+        .op(TENANT, op)
+        .await
+        .unwrap()
+        .op
+        .operation_state
 }
 
 /// What must hold after an end, whatever happened before: books and records agree, nothing is taken for ever.
 pub(crate) async fn agrees(engine: &Engine, world: &World, case: &str) {
-    let all = engine.store().instances(TENANT, &Query::default()).await.unwrap();
+    let all = engine
+        .store()
+        .instances(TENANT, &Query::default())
+        .await
+        .unwrap();
     let with: Vec<_> = all
         .iter()
         .filter(|record| record.vnf.instantiation_state == InstantiationState::Instantiated)
@@ -584,10 +721,18 @@ pub(crate) async fn agrees(engine: &Engine, world: &World, case: &str) {
         "{case}: an operation is not ended"
     );
     let registered = engine.vims(TENANT).await.unwrap();
-    let of_gone = registered.iter().filter_map(|vim| vim.registered_by.as_ref());
+    let of_gone = registered
+        .iter()
+        .filter_map(|vim| vim.registered_by.as_ref());
     for owner in of_gone {
-        assert!(with.contains(owner), "{case}: the VIM of `{owner}` outlived it");
+        assert!(
+            with.contains(owner),
+            "{case}: the VIM of `{owner}` outlived it"
+        );
     }
     let (orphans, silent) = engine.orphans(TENANT).await.unwrap();
-    assert!(orphans.is_empty() && silent.is_empty(), "{case}: {orphans:?} {silent:?}");
+    assert!(
+        orphans.is_empty() && silent.is_empty(),
+        "{case}: {orphans:?} {silent:?}"
+    );
 }

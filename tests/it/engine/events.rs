@@ -12,9 +12,18 @@ async fn heard(engine: &Engine, after: u64, count: usize) -> Vec<(u64, String)> 
     let events = pin!(engine.events(after).take(count));
     let events: Vec<_> = events.collect().await;
     let told = |event: vnfm_core::ports::OutboxRow| {
-        (event.seq, event.body["operationState"].as_str().unwrap_or("made").to_owned())
+        (
+            event.seq,
+            event.body["operationState"]
+                .as_str()
+                .unwrap_or("made")
+                .to_owned(),
+        )
     };
-    events.into_iter().map(|event| told(event.unwrap())).collect()
+    events
+        .into_iter()
+        .map(|event| told(event.unwrap()))
+        .collect()
 }
 
 async fn tried(store: Arc<dyn vnfm_core::ports::Store>) {
@@ -45,7 +54,10 @@ async fn tried(store: Arc<dyn vnfm_core::ports::Store>) {
     }
     let many = heard(&second, all[3].0, 250).await;
     assert_eq!(many.len(), 250);
-    assert!(many.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0), "a gap");
+    assert!(
+        many.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0),
+        "a gap"
+    );
 }
 
 #[tokio::test]

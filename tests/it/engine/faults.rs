@@ -26,7 +26,10 @@ async fn instantiate(engine: &Engine, id: &str) -> String {
 }
 
 async fn terminate(engine: &Engine, id: &str) -> String {
-    let op = engine.terminate(TENANT, id, TerminateVnfRequest::default()).await.unwrap();
+    let op = engine
+        .terminate(TENANT, id, TerminateVnfRequest::default())
+        .await
+        .unwrap();
     engine.drive(&op).await.unwrap();
     op
 }
@@ -35,10 +38,14 @@ async fn terminate(engine: &Engine, id: &str) -> String {
 pub(super) async fn begin(engine: &Engine, kind: LcmOperationType, id: &str) -> String {
     match kind {
         LcmOperationType::Instantiate => engine.instantiate(TENANT, id, on("cloud")).await.unwrap(),
-        LcmOperationType::Terminate => {
-            engine.terminate(TENANT, id, TerminateVnfRequest::default()).await.unwrap()
-        }
-        LcmOperationType::Heal => engine.heal(TENANT, id, HealVnfRequest::default()).await.unwrap(),
+        LcmOperationType::Terminate => engine
+            .terminate(TENANT, id, TerminateVnfRequest::default())
+            .await
+            .unwrap(),
+        LcmOperationType::Heal => engine
+            .heal(TENANT, id, HealVnfRequest::default())
+            .await
+            .unwrap(),
         LcmOperationType::ModifyInfo => {
             let patch = serde_json::json!({"metadata": {"site": "oslo"}, "vimConnectionInfo": {"vim1": {"extra": {"x": 1}}}});
             let request = serde_json::from_value(patch).unwrap();
@@ -105,8 +112,10 @@ async fn every_call_can_fail_once_and_every_way_on_ends_well() {
                     if world.calls().len() < number {
                         break;
                     }
-                    let case =
-                        format!("{} call {number} after={after_effect} {way:?}", operation.kind);
+                    let case = format!(
+                        "{} call {number} after={after_effect} {way:?}",
+                        operation.kind
+                    );
                     if world.calls()[number - 1] == "grant" {
                         // It was asked for again, at once.
                         assert_eq!(state(&engine, &op).await, Completed, "{case}");
@@ -115,7 +124,10 @@ async fn every_call_can_fail_once_and_every_way_on_ends_well() {
                     }
                     agrees(&engine, &world, &case).await;
                     let drained = world.drained.lock().unwrap().len();
-                    assert!(way == Way::FailAndTerminate || drained == 0, "{case}: still drained");
+                    assert!(
+                        way == Way::FailAndTerminate || drained == 0,
+                        "{case}: still drained"
+                    );
                     cases += 1;
                 }
             }
@@ -130,14 +142,33 @@ async fn end(engine: &Engine, op: &str, id: &str, way: Way, case: &str) {
         return;
     }
     assert_eq!(stopped, FailedTemp, "{case}");
-    let error = engine.store().op(TENANT, op).await.unwrap().op.error.unwrap();
-    assert!(error.detail.contains("told to fail") && error.step.is_some(), "{case}: {error:?}");
-    let gone_too_far = engine.store().op(TENANT, op).await.unwrap().point_of_no_return.is_some();
+    let error = engine
+        .store()
+        .op(TENANT, op)
+        .await
+        .unwrap()
+        .op
+        .error
+        .unwrap();
+    assert!(
+        error.detail.contains("told to fail") && error.step.is_some(),
+        "{case}: {error:?}"
+    );
+    let gone_too_far = engine
+        .store()
+        .op(TENANT, op)
+        .await
+        .unwrap()
+        .point_of_no_return
+        .is_some();
     match way {
         Way::Retry => engine.retry(TENANT, op).await.unwrap(),
         Way::Rollback if gone_too_far => {
             let refusal = engine.rollback(TENANT, op).await.unwrap_err();
-            assert!(refusal.detail.contains("cannot be undone"), "{case}: {refusal}");
+            assert!(
+                refusal.detail.contains("cannot be undone"),
+                "{case}: {refusal}"
+            );
             engine.retry(TENANT, op).await.unwrap();
         }
         Way::Rollback => engine.rollback(TENANT, op).await.unwrap(),
@@ -152,7 +183,11 @@ async fn end(engine: &Engine, op: &str, id: &str, way: Way, case: &str) {
         }
     }
     engine.drive(op).await.unwrap();
-    let wanted = if way == Way::Rollback && !gone_too_far { RolledBack } else { Completed };
+    let wanted = if way == Way::Rollback && !gone_too_far {
+        RolledBack
+    } else {
+        Completed
+    };
     assert_eq!(state(engine, op).await, wanted, "{case}");
 }
 
@@ -166,7 +201,10 @@ async fn a_process_that_ends_at_any_write_is_resumed_by_the_next_one() {
                 let op = begin(&engine, operation.kind, &id).await;
                 let stopping = Arc::new(Stopping::new(store.clone(), number, after_effect));
                 let lease = Duration::from_millis(50);
-                let limits = Limits { lease, ..Limits::default() };
+                let limits = Limits {
+                    lease,
+                    ..Limits::default()
+                };
                 let first = engine_with(stopping.clone(), &world, limits);
                 tokio::select! {
                     biased;
@@ -192,7 +230,10 @@ async fn a_process_that_ends_at_any_write_is_resumed_by_the_next_one() {
 pub(super) async fn taken_over(engine: &Engine, op: &str) {
     let begun = Instant::now();
     while state(engine, op).await.is_driven() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "nobody can take `{op}` over");
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "nobody can take `{op}` over"
+        );
         engine.resume_all().await.unwrap();
         tokio::task::yield_now().await;
     }

@@ -16,10 +16,18 @@ use vnfm_types::LcmOperationType::{Heal, Instantiate, ModifyInfo, Terminate};
 use vnfm_types::v1::Edition;
 use vnfm_types::*;
 
-const BUSY: Code =
-    Code { name: "test.busy", kind: ErrorKind::Unavailable, means: "it is busy", next: "wait" };
-const NO: Code =
-    Code { name: "test.no", kind: ErrorKind::Refused, means: "it says no", next: "ask" };
+const BUSY: Code = Code {
+    name: "test.busy",
+    kind: ErrorKind::Unavailable,
+    means: "it is busy",
+    next: "wait",
+};
+const NO: Code = Code {
+    name: "test.no",
+    kind: ErrorKind::Refused,
+    means: "it says no",
+    next: "ask",
+};
 
 /// Time passes as soon as somebody waits for it, and only then.
 struct Quick(AtomicI64);
@@ -32,7 +40,8 @@ impl Clock for Quick {
         if duration > Duration::from_mins(2) {
             return Box::pin(std::future::pending());
         }
-        self.0.fetch_add(i64::try_from(duration.as_millis()).unwrap(), SeqCst);
+        self.0
+            .fetch_add(i64::try_from(duration.as_millis()).unwrap(), SeqCst);
         Box::pin(tokio::task::yield_now())
     }
 }
@@ -88,7 +97,10 @@ fn wanted() -> Vec<GrantInfo> {
         "linkport/masterNodeExternalCP/0",
         "linkport/workerNodeExternalCP/0",
     ];
-    let info = |id: &str| GrantInfo { resource_definition_id: id.into(), ..GrantInfo::default() };
+    let info = |id: &str| GrantInfo {
+        resource_definition_id: id.into(),
+        ..GrantInfo::default()
+    };
     ids.into_iter().map(info).collect()
 }
 
@@ -99,15 +111,26 @@ async fn each_operation_asks_for_what_it_really_needs() {
         let op = begin(&engine, kind, &id).await;
         engine.drive(&op).await.unwrap();
         let record = record(&engine, &op).await;
-        assert_eq!(record.operation_state, Completed, "{kind}: {:?}", record.error);
+        assert_eq!(
+            record.operation_state, Completed,
+            "{kind}: {:?}",
+            record.error
+        );
         let grant = (kind != ModifyInfo).then(|| format!("grant-of-{op}"));
         assert_eq!(record.grant_id, grant, "{kind}");
     }
     let asked = world.asked.lock().unwrap().clone();
     let kinds: Vec<_> = asked.iter().map(|request| request.operation).collect();
-    assert_eq!(kinds, [Instantiate, Heal, Terminate], "no grant for MODIFY_INFO");
+    assert_eq!(
+        kinds,
+        [Instantiate, Heal, Terminate],
+        "no grant for MODIFY_INFO"
+    );
     let ids = |all: &[ResourceDefinition]| all.iter().map(|one| one.id.clone()).collect::<Vec<_>>();
-    let all: Vec<_> = wanted().into_iter().map(|info| info.resource_definition_id).collect();
+    let all: Vec<_> = wanted()
+        .into_iter()
+        .map(|info| info.resource_definition_id)
+        .collect();
     assert_eq!(ids(&asked[0].add_resources), all);
     assert_eq!(asked[0].flavour_id.as_deref(), Some("cluster_install"));
     let compute = &asked[0].add_resources[1];
@@ -115,10 +138,26 @@ async fn each_operation_asks_for_what_it_really_needs() {
     assert_eq!(compute.resource_template_id, "workerNode");
     let old = ["compute/c1", "compute/c2"];
     assert_eq!(ids(&asked[1].remove_resources), old);
-    assert_eq!(ids(&asked[1].add_resources), old.map(|id| format!("{id}/successor")));
-    assert!(asked[1].add_resources.iter().all(|one| one.resource.is_none()));
-    assert!(asked[1].remove_resources.iter().all(|one| one.resource.is_some()));
-    assert_eq!(ids(&asked[2].remove_resources), ["compute/c1+", "compute/c2+"]);
+    assert_eq!(
+        ids(&asked[1].add_resources),
+        old.map(|id| format!("{id}/successor"))
+    );
+    assert!(
+        asked[1]
+            .add_resources
+            .iter()
+            .all(|one| one.resource.is_none())
+    );
+    assert!(
+        asked[1]
+            .remove_resources
+            .iter()
+            .all(|one| one.resource.is_some())
+    );
+    assert_eq!(
+        ids(&asked[2].remove_resources),
+        ["compute/c1+", "compute/c2+"]
+    );
     assert!(asked[2].add_resources.is_empty());
 }
 
@@ -135,20 +174,35 @@ async fn a_link_that_the_request_says_others_manage_is_not_asked_for_and_used() 
     };
     let request = |names: &[&str]| {
         let ext_managed_virtual_links = names.iter().map(|name| link(name)).collect();
-        InstantiateVnfRequest { ext_managed_virtual_links, ..on("cloud") }
+        InstantiateVnfRequest {
+            ext_managed_virtual_links,
+            ..on("cloud")
+        }
     };
     for (names, says) in [
         (&["nothing"][..], "`nothing` is no internal link"),
         (&["internalVL"; 2], "is there twice"),
     ] {
-        let refused = engine.instantiate(TENANT, &id, request(names)).await.unwrap_err();
+        let refused = engine
+            .instantiate(TENANT, &id, request(names))
+            .await
+            .unwrap_err();
         assert!(refused.detail.contains(says), "{refused:?}");
     }
-    let op = engine.instantiate(TENANT, &id, request(&["internalVL"])).await.unwrap();
+    let op = engine
+        .instantiate(TENANT, &id, request(&["internalVL"]))
+        .await
+        .unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
     let asked = world.asked.lock().unwrap()[0].clone();
-    assert!(asked.add_resources.iter().all(|one| one.id != "vl/internalVL"), "{asked:?}");
+    assert!(
+        asked
+            .add_resources
+            .iter()
+            .all(|one| one.id != "vl/internalVL"),
+        "{asked:?}"
+    );
     let used = world.allocated.lock().unwrap().clone().unwrap();
     let used = &used.placement;
     assert_eq!(used.managed_links["internalVL"], "their-network");
@@ -161,18 +215,29 @@ async fn an_nfvo_that_wants_to_be_left_alone_is_left_alone() {
     let clock = Arc::new(Quick(AtomicI64::new(Timestamp::now().as_millisecond())));
     // How long a call may take passes with each call, where it is short.
     let call = Duration::from_mins(3);
-    let limits = Limits { lease: Duration::from_hours(1), grant_call: call, ..Limits::default() };
+    let limits = Limits {
+        lease: Duration::from_hours(1),
+        grant_call: call,
+        ..Limits::default()
+    };
     let engine = engine_at(store().await, &world, limits, clock.clone());
     let id = instance(&engine).await;
     world.calls.lock().unwrap().clear();
     let alone = |seconds| Some(Duration::from_secs(seconds));
     let busy = busy().map_err(|error| error.after(alone(40)));
-    answers(&world, [busy, Ok(GrantAnswer::Later("place".into(), alone(50)))]);
+    answers(
+        &world,
+        [busy, Ok(GrantAnswer::Later("place".into(), alone(50)))],
+    );
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     let before = clock.now();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
-    assert_eq!(grant_calls(&world), ["grant", "grant", "look"], "and not asked in between");
+    assert_eq!(
+        grant_calls(&world),
+        ["grant", "grant", "look"],
+        "and not asked in between"
+    );
     let took = clock.now().duration_since(before).as_secs();
     assert!((90..120).contains(&took), "{took} s");
 }
@@ -184,7 +249,10 @@ async fn what_is_not_decided_is_looked_at_and_what_fails_for_now_is_asked_again(
     let op = begin(&engine, Instantiate, &id).await;
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
-    assert_eq!(grant_calls(&world), ["grant", "grant", "look", "look", "look", "look"]);
+    assert_eq!(
+        grant_calls(&world),
+        ["grant", "grant", "look", "look", "look", "look"]
+    );
     let forgotten = [later(), Ok(GrantAnswer::Forgotten)];
     answers(&world, forgotten);
     world.calls.lock().unwrap().clear();
@@ -193,7 +261,12 @@ async fn what_is_not_decided_is_looked_at_and_what_fails_for_now_is_asked_again(
     assert_eq!(state(&engine, &op).await, Completed);
     assert_eq!(grant_calls(&world), ["grant", "look", "grant"]);
     let asked = world.asked.lock().unwrap();
-    assert!(asked[2..].iter().all(|request| request.vnf_lcm_op_occ_id == op), "the same operation");
+    assert!(
+        asked[2..]
+            .iter()
+            .all(|request| request.vnf_lcm_op_occ_id == op),
+        "the same operation"
+    );
 }
 
 #[tokio::test]
@@ -214,10 +287,17 @@ async fn a_rejection_ends_each_operation_with_the_words_of_the_nfvo() {
         assert_eq!(record.operation_state, RolledBack, "{kind}");
         let error = record.error.unwrap();
         assert_eq!((error.status, error.step.as_deref()), (403, Some("grant")));
-        assert_eq!(error.type_uri.as_deref(), Some("https://nfvo.example.com/no-room"));
+        assert_eq!(
+            error.type_uri.as_deref(),
+            Some("https://nfvo.example.com/no-room")
+        );
         assert_eq!(error.title.as_deref(), Some("Grant rejected"));
         assert!(error.detail.contains("no room at all"), "{error:?}");
-        assert_eq!(world.calls(), ["grant", "look"], "{kind}: nothing else was called");
+        assert_eq!(
+            world.calls(),
+            ["grant", "look"],
+            "{kind}: nothing else was called"
+        );
         let after = engine.store().instance(TENANT, &id).await.unwrap();
         assert_eq!((after.vnf, after.active_op), (before, None), "{kind}");
         agrees(&engine, &world, kind.as_str()).await;
@@ -233,7 +313,10 @@ async fn an_nfvo_that_never_decides_is_given_up() {
     for (answer, says) in [(later as fn() -> _, "to decide"), (busy, "503")] {
         let world = World::with_nfvo();
         let clock = Arc::new(Quick(AtomicI64::new(Timestamp::now().as_millisecond())));
-        let limits = Limits { lease: Duration::from_hours(1), ..Limits::default() };
+        let limits = Limits {
+            lease: Duration::from_hours(1),
+            ..Limits::default()
+        };
         let engine = engine_at(store().await, &world, limits, clock.clone());
         let id = instance(&engine).await;
         answers(&world, std::iter::repeat_with(answer).take(1000));
@@ -242,12 +325,18 @@ async fn an_nfvo_that_never_decides_is_given_up() {
         engine.drive(&op).await.unwrap();
         let error = record(&engine, &op).await.error.unwrap();
         assert_eq!(error.code.as_deref(), Some("grant.late"), "{error:?}");
-        assert!(error.detail.contains("600 s") && error.detail.contains(says), "{error:?}");
+        assert!(
+            error.detail.contains("600 s") && error.detail.contains(says),
+            "{error:?}"
+        );
         assert_eq!(state(&engine, &op).await, RolledBack);
         let took = clock.now().duration_since(begun).as_secs();
         assert!((600..720).contains(&took), "{took} s");
         let calls = grant_calls(&world).len();
-        assert!((10..200).contains(&calls), "{calls} calls: pauses grow, and not too much");
+        assert!(
+            (10..200).contains(&calls),
+            "{calls} calls: pauses grow, and not too much"
+        );
     }
 }
 
@@ -256,7 +345,10 @@ async fn silence_is_an_answer_too() {
     let world = World::with_nfvo();
     *world.hangs_at.lock().unwrap() = Some("grant");
     let clock = Arc::new(Quick(AtomicI64::new(Timestamp::now().as_millisecond())));
-    let limits = Limits { lease: Duration::from_hours(1), ..Limits::default() };
+    let limits = Limits {
+        lease: Duration::from_hours(1),
+        ..Limits::default()
+    };
     let engine = engine_at(store().await, &world, limits, clock);
     let id = instance(&engine).await;
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
@@ -291,14 +383,20 @@ async fn cancelled_while_waiting(
         assert!(told.contains(what), "{told}");
         engine.cancel(TENANT, &op, mode).await.unwrap();
         let pending = record(&engine, &op).await;
-        assert_eq!((pending.is_cancel_pending, pending.cancel_mode), (true, Some(mode)));
+        assert_eq!(
+            (pending.is_cancel_pending, pending.cancel_mode),
+            (true, Some(mode))
+        );
         if let Some(then) = then {
             answers(&world, [then]);
         }
     };
     let (driven, ()) = futures::future::join(engine.drive(&op), cancels).await;
     driven.unwrap();
-    assert!(!world.calls().contains(&"check".to_owned()), "nothing else was called");
+    assert!(
+        !world.calls().contains(&"check".to_owned()),
+        "nothing else was called"
+    );
     agrees(&engine, &world, "cancelled").await;
     let record = record(&engine, &op).await;
     assert_eq!(record.operation_state, RolledBack);
@@ -320,7 +418,11 @@ async fn a_graceful_cancel_waits_until_the_nfvo_has_decided() {
     let waits = cancelled_while_waiting(CancelMode::Graceful, (later, Some(rejected)), "to decide");
     let (world, op) = waits.await;
     let error = op.error.unwrap();
-    assert_eq!(error.code.as_deref(), Some("test.no"), "the decision was heard: {error:?}");
+    assert_eq!(
+        error.code.as_deref(),
+        Some("test.no"),
+        "the decision was heard: {error:?}"
+    );
     assert_eq!(grant_calls(&world)[0], "grant");
     assert_eq!(grant_calls(&world).last().unwrap(), "look");
 }
@@ -336,8 +438,15 @@ async fn what_is_granted_to_an_operation_that_is_cancelled_is_not_used() {
         while !grant_calls(&world).contains(&"look".to_owned()) {
             tokio::task::yield_now().await;
         }
-        engine.cancel(TENANT, &op, CancelMode::Graceful).await.unwrap();
-        assert_eq!(state(&engine, &op).await, Starting, "the NFVO has not decided yet");
+        engine
+            .cancel(TENANT, &op, CancelMode::Graceful)
+            .await
+            .unwrap();
+        assert_eq!(
+            state(&engine, &op).await,
+            Starting,
+            "the NFVO has not decided yet"
+        );
         opened.notify_one();
     };
     let (driven, ()) = futures::future::join(engine.drive(&op), cancels).await;
@@ -345,7 +454,10 @@ async fn what_is_granted_to_an_operation_that_is_cancelled_is_not_used() {
     let record = record(&engine, &op).await;
     assert_eq!(record.operation_state, RolledBack);
     assert_eq!(record.error.unwrap().code.as_deref(), Some("op.cancelled"));
-    assert!(!world.calls().contains(&"check".to_owned()), "nothing else was called");
+    assert!(
+        !world.calls().contains(&"check".to_owned()),
+        "nothing else was called"
+    );
     agrees(&engine, &world, "cancelled").await;
 }
 
@@ -362,7 +474,10 @@ async fn a_graceful_cancel_does_not_ask_again_where_no_request_is_at_the_nfvo() 
 async fn a_request_links_into_the_version_in_which_the_operation_began() {
     for (edition, below) in [(Edition::V1, "/vnflcm/v1"), (Edition::V2, "/vnflcm/v2")] {
         let (world, engine, id, store) = ready_in(World::with_nfvo(), Instantiate).await;
-        let begun = engine.in_edition(edition).instantiate(TENANT, &id, on("cloud")).await;
+        let begun = engine
+            .in_edition(edition)
+            .instantiate(TENANT, &id, on("cloud"))
+            .await;
         let op = begun.unwrap();
         // Another process asks.
         let other = engine_with(store, &world, Limits::default());
@@ -370,8 +485,14 @@ async fn a_request_links_into_the_version_in_which_the_operation_began() {
         assert_eq!(state(&engine, &op).await, Completed);
         let asked = world.asked.lock().unwrap().last().cloned().unwrap();
         let links = asked.links.unwrap();
-        assert_eq!(links.vnf_lcm_op_occ.href, format!("{below}/vnf_lcm_op_occs/{op}"));
-        assert_eq!(links.vnf_instance.href, format!("{below}/vnf_instances/{id}"));
+        assert_eq!(
+            links.vnf_lcm_op_occ.href,
+            format!("{below}/vnf_lcm_op_occs/{op}")
+        );
+        assert_eq!(
+            links.vnf_instance.href,
+            format!("{below}/vnf_instances/{id}")
+        );
         let shown = serde_json::to_string(&record(&engine, &op).await).unwrap();
         assert!(!shown.contains("vnfm/v1"), "{shown}");
     }
@@ -383,7 +504,10 @@ async fn a_process_that_dies_while_it_waits_is_followed_by_one_that_looks_where_
     let op = begin(&engine, Instantiate, &id).await;
     answers(&world, [later()]);
     *world.hangs_at.lock().unwrap() = Some("look");
-    let limits = Limits { lease: Duration::from_millis(50), ..Limits::default() };
+    let limits = Limits {
+        lease: Duration::from_millis(50),
+        ..Limits::default()
+    };
     let first = engine_with(store.clone(), &world, limits);
     tokio::select! {
         () = world.hung.notified() => {}
@@ -392,7 +516,11 @@ async fn a_process_that_dies_while_it_waits_is_followed_by_one_that_looks_where_
     *world.hangs_at.lock().unwrap() = None;
     taken_over(&engine, &op).await;
     assert_eq!(state(&engine, &op).await, Completed);
-    assert_eq!(grant_calls(&world), ["grant", "look", "look"], "it is not asked for twice");
+    assert_eq!(
+        grant_calls(&world),
+        ["grant", "look", "look"],
+        "it is not asked for twice"
+    );
 }
 
 #[tokio::test]
@@ -402,7 +530,10 @@ async fn a_request_in_doubt_is_made_again_for_the_same_operation() {
         let (world, engine, id, store) = ready_in(World::with_nfvo(), Instantiate).await;
         let op = begin(&engine, Instantiate, &id).await;
         let stopping = Arc::new(Stopping::new(store.clone(), number, false));
-        let limits = Limits { lease: Duration::from_millis(50), ..Limits::default() };
+        let limits = Limits {
+            lease: Duration::from_millis(50),
+            ..Limits::default()
+        };
         let first = engine_with(stopping.clone(), &world, limits);
         tokio::select! {
             biased;
@@ -415,8 +546,14 @@ async fn a_request_in_doubt_is_made_again_for_the_same_operation() {
         taken_over(&engine, &op).await;
         assert_eq!(state(&engine, &op).await, Completed, "write {number}");
         let asked = world.asked.lock().unwrap();
-        assert!(asked.iter().all(|request| request.vnf_lcm_op_occ_id == op), "write {number}");
-        assert!(asked.iter().all(|request| request == &asked[0]), "write {number}");
+        assert!(
+            asked.iter().all(|request| request.vnf_lcm_op_occ_id == op),
+            "write {number}"
+        );
+        assert!(
+            asked.iter().all(|request| request == &asked[0]),
+            "write {number}"
+        );
         doubtful += usize::from(asked.len() > 1);
     }
     assert!(doubtful > 0, "no request was ever in doubt");
@@ -425,8 +562,11 @@ async fn a_request_in_doubt_is_made_again_for_the_same_operation() {
 #[tokio::test]
 async fn what_is_granted_is_what_the_vnf_is_made_of() {
     let (world, engine, id, op) = granted_as(|grant| {
-        grant.zones =
-            vec![ZoneInfo { id: "z".into(), zone_id: "edge".into(), ..ZoneInfo::default() }];
+        grant.zones = vec![ZoneInfo {
+            id: "z".into(),
+            zone_id: "edge".into(),
+            ..ZoneInfo::default()
+        }];
         grant.add_resources[1].zone_id = Some("z".into());
         grant.additional_params = json!({"from": "nfvo"}).as_object().unwrap().clone();
         grant.vim_assets = Some(VimAssets {
@@ -451,22 +591,39 @@ async fn what_is_granted_is_what_the_vnf_is_made_of() {
             vec![serde_json::from_value(json!({"id": "l", "resourceId": "n2"})).unwrap()];
     })
     .await;
-    assert_eq!(state(&engine, &op).await, Completed, "{:?}", record(&engine, &op).await.error);
+    assert_eq!(
+        state(&engine, &op).await,
+        Completed,
+        "{:?}",
+        record(&engine, &op).await.error
+    );
     let deployment = world.allocated.lock().unwrap().clone().unwrap();
     let granted = &deployment.placement;
     assert_eq!(granted.zone_of("workerNode", 0), Some("edge"));
     assert_eq!(granted.zone_of("masterNode", 0), None);
     assert_eq!(
-        (granted.flavours["workerNode"].as_str(), granted.images["workerNode"].as_str()),
+        (
+            granted.flavours["workerNode"].as_str(),
+            granted.images["workerNode"].as_str()
+        ),
         ("f1", "i1")
     );
     assert_eq!(granted.managed_links["internalVL"], "n1");
     assert_eq!(granted.managed_link_ids["internalVL"], "managed-by-nfvo");
     assert_eq!(deployment.ext_virtual_links[0].resource_id, "n2");
     let told = world.told.lock().unwrap().clone();
-    assert!(told.iter().all(|(_, params)| params["from"] == "nfvo"), "{told:?}");
+    assert!(
+        told.iter().all(|(_, params)| params["from"] == "nfvo"),
+        "{told:?}"
+    );
     // It holds for the life of the VNF: a later process, and a later operation, see it too.
-    let kept = engine.store().instance(TENANT, &id).await.unwrap().deployment.unwrap();
+    let kept = engine
+        .store()
+        .instance(TENANT, &id)
+        .await
+        .unwrap()
+        .deployment
+        .unwrap();
     assert_eq!(kept.additional_params["from"], "nfvo");
     assert_eq!(kept.placement.flavours["workerNode"], "f1");
     let heal = begin(&engine, Heal, &id).await;
@@ -483,10 +640,18 @@ async fn the_nfvo_may_choose_the_vim() {
         flavour_id: "cluster_install".into(),
         ..InstantiateVnfRequest::default()
     };
-    let op = engine.instantiate(TENANT, &id, request.clone()).await.unwrap();
+    let op = engine
+        .instantiate(TENANT, &id, request.clone())
+        .await
+        .unwrap();
     engine.drive(&op).await.unwrap();
     let error = record(&engine, &op).await.error.unwrap();
-    assert!(error.detail.contains("neither the request nor the grant names a VIM"), "{error:?}");
+    assert!(
+        error
+            .detail
+            .contains("neither the request nor the grant names a VIM"),
+        "{error:?}"
+    );
     let op = engine.instantiate(TENANT, &id, request).await.unwrap();
     goes_where_the_grant_says(&world, &engine, &op, ("theirs", "cloud")).await;
     stays_until_its_end(&engine, &id, "cloud").await;
@@ -501,7 +666,10 @@ async fn a_grant_that_names_another_vim_than_the_request_moves_the_use_as_well()
     let second = engine.register_vim(TENANT, second).await.unwrap().id;
     let op = begin(&engine, Instantiate, &id).await;
     goes_where_the_grant_says(&world, &engine, &op, ("vim1", &second)).await;
-    engine.delete_vim(TENANT, "cloud", None).await.expect("nothing of it is on the first");
+    engine
+        .delete_vim(TENANT, "cloud", None)
+        .await
+        .expect("nothing of it is on the first");
     stays_until_its_end(&engine, &id, "second").await;
 }
 
@@ -513,7 +681,10 @@ async fn goes_where_the_grant_says(
     (key, vim): (&str, &str),
 ) {
     let id = record(engine, op).await.vnf_instance_id;
-    let there = VimConnectionInfo { vim_id: Some(vim.into()), ..VimConnectionInfo::default() };
+    let there = VimConnectionInfo {
+        vim_id: Some(vim.into()),
+        ..VimConnectionInfo::default()
+    };
     let grant = Grant {
         id: "g".into(),
         vnf_instance_id: id.clone(),
@@ -524,7 +695,12 @@ async fn goes_where_the_grant_says(
     };
     answers(world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
     engine.drive(op).await.unwrap();
-    assert_eq!(state(engine, op).await, Completed, "{:?}", record(engine, op).await.error);
+    assert_eq!(
+        state(engine, op).await,
+        Completed,
+        "{:?}",
+        record(engine, op).await.error
+    );
     let vnf = engine.store().instance(TENANT, &id).await.unwrap().vnf;
     let vim = engine.vim(TENANT, vim).await.unwrap().id;
     assert_eq!(vnf.vim_connection_info[key].vim_id.as_ref(), Some(&vim));
@@ -533,7 +709,10 @@ async fn goes_where_the_grant_says(
 /// The VIM cannot be deleted as long as the instance lives, and can be afterwards.
 async fn stays_until_its_end(engine: &Engine, id: &str, vim: &str) {
     let refusal = engine.delete_vim(TENANT, vim, None).await.unwrap_err();
-    assert!(refusal.blocked_by.iter().any(|one| one.contains(id)), "{refusal:?}");
+    assert!(
+        refusal.blocked_by.iter().any(|one| one.contains(id)),
+        "{refusal:?}"
+    );
     let op = begin(engine, Terminate, id).await;
     engine.drive(&op).await.unwrap();
     assert_eq!(state(engine, &op).await, Completed);
@@ -544,11 +723,19 @@ async fn stays_until_its_end(engine: &Engine, id: &str, vim: &str) {
 async fn a_grant_that_contradicts_itself_or_cannot_be_done_is_refused_by_name() {
     type Change = fn(&mut Grant);
     let table: [(&str, &str, Change); 12] = [
-        ("grant.amiss", "vnfInstanceId is `x`", |grant| grant.vnf_instance_id = "x".into()),
-        ("grant.amiss", "vnfLcmOpOccId is `x`", |grant| grant.vnf_lcm_op_occ_id = "x".into()),
-        ("grant.amiss", "does not approve `compute/masterNode/0`", |grant| {
-            grant.add_resources.remove(0);
+        ("grant.amiss", "vnfInstanceId is `x`", |grant| {
+            grant.vnf_instance_id = "x".into()
         }),
+        ("grant.amiss", "vnfLcmOpOccId is `x`", |grant| {
+            grant.vnf_lcm_op_occ_id = "x".into()
+        }),
+        (
+            "grant.amiss",
+            "does not approve `compute/masterNode/0`",
+            |grant| {
+                grant.add_resources.remove(0);
+            },
+        ),
         ("grant.amiss", "nobody asked for: `y`", |grant| {
             grant.add_resources[0].resource_definition_id = "y".into();
             grant.add_resources.push(wanted().remove(0));
@@ -570,11 +757,18 @@ async fn a_grant_that_contradicts_itself_or_cannot_be_done_is_refused_by_name() 
         ("grant.unusable", "provider `p1`", |grant| {
             grant.add_resources[0].resource_provider_id = Some("p1".into());
         }),
-        ("grant.unusable", "`nobody` is not in the registry", |grant| {
-            let vim =
-                VimConnectionInfo { vim_id: Some("nobody".into()), ..VimConnectionInfo::default() };
-            grant.vim_connection_info = [("vim1".to_owned(), Box::new(vim))].into_iter().collect();
-        }),
+        (
+            "grant.unusable",
+            "`nobody` is not in the registry",
+            |grant| {
+                let vim = VimConnectionInfo {
+                    vim_id: Some("nobody".into()),
+                    ..VimConnectionInfo::default()
+                };
+                grant.vim_connection_info =
+                    [("vim1".to_owned(), Box::new(vim))].into_iter().collect();
+            },
+        ),
         ("grant.amiss", "`gpu` is no VDU", |grant| {
             let flavour = VimComputeResourceFlavour {
                 vnfd_virtual_compute_desc_id: "gpu".into(),
@@ -641,7 +835,11 @@ async fn a_vnf_that_is_there_stays_where_it_is() {
 #[tokio::test]
 async fn without_an_nfvo_nothing_is_asked_written_or_told() {
     let writes = |with: bool| async move {
-        let world = if with { World::with_nfvo() } else { Arc::default() };
+        let world = if with {
+            World::with_nfvo()
+        } else {
+            Arc::default()
+        };
         let store = store().await;
         let counting = Arc::new(Stopping::new(store, usize::MAX, false));
         let engine = engine(counting.clone(), &world);
@@ -658,7 +856,10 @@ async fn without_an_nfvo_nothing_is_asked_written_or_told() {
         counting.writes()
     };
     let (without, with) = (writes(false).await, writes(true).await);
-    assert!(without < with, "{without} writes without an NFVO, {with} with one");
+    assert!(
+        without < with,
+        "{without} writes without an NFVO, {with} with one"
+    );
 }
 
 /// What the journal keeps of a grant holds for a retry, and secrets of a grant are told nowhere.
@@ -679,7 +880,11 @@ async fn a_retry_uses_the_same_grant_and_its_secrets_stay_secret() {
     world.fails_at.store(world.calls().len() + 5, SeqCst);
     engine.drive(&op).await.unwrap();
     let stopped = record(&engine, &op).await;
-    assert_eq!(stopped.operation_state, LcmOperationState::FailedTemp, "{stopped:?}");
+    assert_eq!(
+        stopped.operation_state,
+        LcmOperationState::FailedTemp,
+        "{stopped:?}"
+    );
     engine.retry(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);

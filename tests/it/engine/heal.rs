@@ -18,12 +18,18 @@ async fn instantiated() -> (Arc<World>, Engine, String) {
 
 fn of(vnfcs: &[&str]) -> HealVnfRequest {
     let vnfc_instance_id = vnfcs.iter().map(|id| (*id).to_owned()).collect();
-    HealVnfRequest { vnfc_instance_id, ..HealVnfRequest::default() }
+    HealVnfRequest {
+        vnfc_instance_id,
+        ..HealVnfRequest::default()
+    }
 }
 
 fn with(params: &serde_json::Value) -> HealVnfRequest {
     let additional_params = params.as_object().unwrap().clone();
-    HealVnfRequest { additional_params, ..HealVnfRequest::default() }
+    HealVnfRequest {
+        additional_params,
+        ..HealVnfRequest::default()
+    }
 }
 
 /// A heal whose `call` fails; it is FAILED_TEMP.
@@ -43,7 +49,10 @@ async fn op_of(engine: &Engine, op: &str) -> VnfLcmOpOcc {
 async fn vnfcs(engine: &Engine, id: &str) -> Vec<String> {
     let record = engine.store().instance(TENANT, id).await.unwrap();
     let info = record.vnf.instantiated_vnf_info.unwrap();
-    info.vnfc_resource_info.into_iter().map(|vnfc| vnfc.id).collect()
+    info.vnfc_resource_info
+        .into_iter()
+        .map(|vnfc| vnfc.id)
+        .collect()
 }
 
 /// Numbers of the calls that a heal makes: check, `heal_start`, heal, `heal_end`, check.
@@ -101,7 +110,10 @@ async fn its_parameters_go_over_those_of_the_instantiation_and_secrets_stay_hidd
         engine.store().outbox(0, 1000).await.unwrap(),
         engine.log(TENANT, &op, 0).await.unwrap(),
     );
-    assert!(!shown.contains("planted") && shown.contains("[hidden]"), "{shown}");
+    assert!(
+        !shown.contains("planted") && shown.contains("[hidden]"),
+        "{shown}"
+    );
     assert!(record.request.to_string().contains("planted-new"));
     // The next heal goes by the instantiation again.
     let kept = &instance.deployment.unwrap().additional_params;
@@ -116,7 +128,13 @@ async fn what_was_replaced_is_told_and_nothing_else() {
     let changes = op_of(&engine, &op).await.resource_changes.unwrap();
     let of = |vnfc: &AffectedVnfc| (vnfc.id.clone(), vnfc.change_type);
     let told: Vec<_> = changes.affected_vnfcs.iter().map(of).collect();
-    assert_eq!(told, [("c1".into(), ChangeType::Removed), ("c1+".into(), ChangeType::Added)]);
+    assert_eq!(
+        told,
+        [
+            ("c1".into(), ChangeType::Removed),
+            ("c1+".into(), ChangeType::Added)
+        ]
+    );
     assert!(changes.affected_virtual_storages.is_empty());
     assert_eq!(vnfcs(&engine, &id).await, ["c1+", "c2"]);
 }
@@ -127,15 +145,27 @@ async fn a_heal_that_is_given_up_leaves_the_record_as_the_vim_is() {
         let (world, engine, id) = instantiated().await;
         *world.after_effect.lock().unwrap() = after_effect;
         let op = stopped(&engine, &world, &id, HEAL).await;
-        assert_eq!(vnfcs(&engine, &id).await, ["c1", "c2"], "not before it has ended");
+        assert_eq!(
+            vnfcs(&engine, &id).await,
+            ["c1", "c2"],
+            "not before it has ended"
+        );
         engine.fail(TENANT, &op).await.unwrap();
         assert_eq!(state(&engine, &op).await, Failed);
         assert_eq!(vnfcs(&engine, &id).await, [wanted, "c2"]);
-        let observed = world.inventories.lock().unwrap()[&id].vnfc_resource_info.clone();
+        let observed = world.inventories.lock().unwrap()[&id]
+            .vnfc_resource_info
+            .clone();
         let record = engine.store().instance(TENANT, &id).await.unwrap().vnf;
-        assert_eq!(record.instantiated_vnf_info.unwrap().vnfc_resource_info, observed);
+        assert_eq!(
+            record.instantiated_vnf_info.unwrap().vnfc_resource_info,
+            observed
+        );
         let changes = op_of(&engine, &op).await.resource_changes.unwrap();
-        assert_eq!(changes.affected_vnfcs.len(), if after_effect { 2 } else { 0 });
+        assert_eq!(
+            changes.affected_vnfcs.len(),
+            if after_effect { 2 } else { 0 }
+        );
     }
 }
 
@@ -173,7 +203,10 @@ async fn what_a_hook_never_did_needs_no_plugin_to_be_undone() {
     let op = engine.heal(TENANT, &id, of(&[])).await.unwrap();
     world.plugin_gone.store(true, SeqCst);
     engine.drive(&op).await.unwrap();
-    assert_eq!(op_of(&engine, &op).await.error.unwrap().step.as_deref(), Some("heal_start"));
+    assert_eq!(
+        op_of(&engine, &op).await.error.unwrap().step.as_deref(),
+        Some("heal_start")
+    );
     engine.rollback(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, RolledBack);
@@ -184,7 +217,11 @@ async fn what_a_hook_never_did_needs_no_plugin_to_be_undone() {
     world.plugin_gone.store(true, SeqCst);
     engine.rollback(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
-    assert_eq!(state(&engine, &op).await, FailedTemp, "what was done stays to be undone");
+    assert_eq!(
+        state(&engine, &op).await,
+        FailedTemp,
+        "what was done stays to be undone"
+    );
     world.plugin_gone.store(false, SeqCst);
     engine.rollback(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
@@ -201,10 +238,22 @@ async fn the_cluster_stays_registered_under_its_id_with_its_new_token() {
     let op = engine.heal(TENANT, &id, of(&["c2"])).await.unwrap();
     engine.drive(&op).await.unwrap();
     let after = engine.store().vim(TENANT, &name).await.unwrap();
-    assert_eq!((&after.vim.id, after.version), (&before.vim.id, before.version + 1));
-    assert_eq!(after.access_info["bearer_token"], "planted-token-after-heal");
+    assert_eq!(
+        (&after.vim.id, after.version),
+        (&before.vim.id, before.version + 1)
+    );
+    assert_eq!(
+        after.access_info["bearer_token"],
+        "planted-token-after-heal"
+    );
     assert_eq!(after.vim.registered_by.as_ref(), Some(&id));
-    let shown = engine.store().instance(TENANT, &id).await.unwrap().vnf.vim_connection_info;
+    let shown = engine
+        .store()
+        .instance(TENANT, &id)
+        .await
+        .unwrap()
+        .vnf
+        .vim_connection_info;
     assert_eq!(shown.len(), 2, "the cloud and the cluster: {shown:?}");
     assert_eq!(shown[&after.vim.id].vim_id.as_ref(), Some(&after.vim.id));
 }
@@ -217,14 +266,19 @@ async fn of_16_heals_and_of_a_heal_and_a_terminate_one_is_accepted() {
             let (engine, id) = (engine.clone(), id.clone());
             tokio::spawn(async move {
                 if round % 2 == 1 && number % 2 == 1 {
-                    return engine.terminate(TENANT, &id, TerminateVnfRequest::default()).await;
+                    return engine
+                        .terminate(TENANT, &id, TerminateVnfRequest::default())
+                        .await;
                 }
                 engine.heal(TENANT, &id, of(&[])).await
             })
         }))
         .await;
         let all: Vec<_> = all.into_iter().map(Result::unwrap).collect();
-        let accepted: Vec<_> = all.iter().filter_map(|outcome| outcome.as_ref().ok()).collect();
+        let accepted: Vec<_> = all
+            .iter()
+            .filter_map(|outcome| outcome.as_ref().ok())
+            .collect();
         assert_eq!(accepted.len(), 1, "round {round}: {all:?}");
         for refusal in all.iter().filter_map(|outcome| outcome.as_ref().err()) {
             assert_eq!(refusal.why, Why::Conflict, "{refusal}");

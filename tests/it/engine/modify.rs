@@ -40,8 +40,14 @@ async fn kept(engine: &Engine, id: &str) -> (String, String) {
     assert!(shown.access_info.is_empty(), "{shown:?}");
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let sealed = &record.deployment.as_ref().unwrap().vim_connection_info["vim1"];
-    assert_eq!(text(&sealed.interface_info["endpoint"]), text(&shown.interface_info["endpoint"]));
-    (text(&sealed.access_info["password"]), text(&shown.interface_info["endpoint"]))
+    assert_eq!(
+        text(&sealed.interface_info["endpoint"]),
+        text(&shown.interface_info["endpoint"])
+    );
+    (
+        text(&sealed.access_info["password"]),
+        text(&shown.interface_info["endpoint"]),
+    )
 }
 
 #[tokio::test]
@@ -51,11 +57,24 @@ async fn another_way_to_the_vim_is_tried_and_kept() {
     let patch = json!({"vimConnectionInfo": {"vim1": {"accessInfo": {"password": "planted-new"},
         "interfaceInfo": {"endpoint": "https://new.example.com"}}}});
     let (state, op) = modified(&engine, &id, patch).await;
-    assert_eq!((state, world.calls()), (Completed, vec!["check".to_owned()]), "{op:?}");
+    assert_eq!(
+        (state, world.calls()),
+        (Completed, vec!["check".to_owned()]),
+        "{op:?}"
+    );
     let kept = kept(&engine, &id).await;
-    assert_eq!(kept, ("planted-new".to_owned(), "https://new.example.com".to_owned()));
+    assert_eq!(
+        kept,
+        (
+            "planted-new".to_owned(),
+            "https://new.example.com".to_owned()
+        )
+    );
     let shown = serde_json::to_string(&op).unwrap();
-    assert!(shown.contains("new.example.com") && !shown.contains("planted"), "{shown}");
+    assert!(
+        shown.contains("new.example.com") && !shown.contains("planted"),
+        "{shown}"
+    );
     agrees(&engine, &world, "modified").await;
 }
 
@@ -66,12 +85,24 @@ async fn a_way_to_somewhere_else_is_not_kept() {
     let patch = json!({"vimConnectionInfo": {"vim1": {"accessInfo": {"password": "planted-new"}}}});
     let (state, op) = modified(&engine, &id, patch).await;
     let why = op.error.unwrap().detail;
-    assert!(state == FailedTemp && why.contains("nothing of the instance"), "{why}");
+    assert!(
+        state == FailedTemp && why.contains("nothing of the instance"),
+        "{why}"
+    );
     assert_eq!(kept(&engine, &id).await.0, "planted-old");
     assert!(op.changed_info.is_none());
     engine.rollback(TENANT, &op.id).await.unwrap();
     engine.drive(&op.id).await.unwrap();
-    assert_eq!(engine.store().op(TENANT, &op.id).await.unwrap().op.operation_state, RolledBack);
+    assert_eq!(
+        engine
+            .store()
+            .op(TENANT, &op.id)
+            .await
+            .unwrap()
+            .op
+            .operation_state,
+        RolledBack
+    );
     assert_eq!(kept(&engine, &id).await.0, "planted-old");
     *world.resources.lock().unwrap() = there;
     agrees(&engine, &world, "rolled back").await;
@@ -82,7 +113,11 @@ async fn what_is_not_touched_is_not_tried() {
     let (world, engine, id) = instantiated_inline().await;
     world.calls.lock().unwrap().clear();
     let (state, op) = modified(&engine, &id, json!({"vnfInstanceName": "web"})).await;
-    assert_eq!((state, world.calls()), (Completed, Vec::<String>::new()), "{op:?}");
+    assert_eq!(
+        (state, world.calls()),
+        (Completed, Vec::<String>::new()),
+        "{op:?}"
+    );
 }
 
 /// Mallory changes where a VIM is, and leaves its login to us: the password would go there.
@@ -99,20 +134,36 @@ async fn a_stored_login_goes_nowhere_but_where_it_was_given_for() {
             json!({"vimType": "", "interfaceInfo": {"ssl_ca_cert": "None"}}),
             "interfaceInfo.ssl_ca_cert",
         ),
-        (json!({"vimType": "", "extra": {"proxy": "http://mallory:3128"}}), "extra.proxy"),
+        (
+            json!({"vimType": "", "extra": {"proxy": "http://mallory:3128"}}),
+            "extra.proxy",
+        ),
     ] {
         let there: VimConnectionInfo = serde_json::from_value(connection).unwrap();
-        let refusal =
-            engine.update_vim(TENANT, "cloud", VimChange::to(there.clone())).await.unwrap_err();
-        assert_eq!((refusal.why, refusal.code.name), (Why::Unprocessable, "vim.login-elsewhere"));
+        let refusal = engine
+            .update_vim(TENANT, "cloud", VimChange::to(there.clone()))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (refusal.why, refusal.code.name),
+            (Why::Unprocessable, "vim.login-elsewhere")
+        );
         assert!(
             refusal.detail.contains(says) && refusal.detail.contains("`password`"),
             "{refusal}"
         );
-        assert_eq!(world.calls(), Vec::<String>::new(), "nobody was called with it");
+        assert_eq!(
+            world.calls(),
+            Vec::<String>::new(),
+            "nobody was called with it"
+        );
 
         let mut whole = VimChange::to(there);
-        whole.connection.0.access_info.insert("password".into(), "new".into());
+        whole
+            .connection
+            .0
+            .access_info
+            .insert("password".into(), "new".into());
         engine.update_vim(TENANT, "cloud", whole).await.unwrap();
         world.calls.lock().unwrap().clear();
     }
@@ -130,10 +181,22 @@ async fn a_login_of_an_instance_goes_nowhere_but_where_it_was_given_for() {
     ] {
         let patch = json!({"vimConnectionInfo": {"vim1": there}});
         let request = serde_json::from_value(patch).unwrap();
-        let refusal = engine.modify(TENANT, &id, request, &|_| true).await.unwrap_err();
+        let refusal = engine
+            .modify(TENANT, &id, request, &|_| true)
+            .await
+            .unwrap_err();
         assert_eq!(refusal.why, Why::Unprocessable, "{refusal}");
-        assert!(refusal.detail.contains("send `accessInfo` with `password` anew"), "{refusal}");
+        assert!(
+            refusal
+                .detail
+                .contains("send `accessInfo` with `password` anew"),
+            "{refusal}"
+        );
     }
-    assert_eq!(world.calls(), Vec::<String>::new(), "nobody was called with it");
+    assert_eq!(
+        world.calls(),
+        Vec::<String>::new(),
+        "nobody was called with it"
+    );
     assert_eq!(kept(&engine, &id).await.0, "planted-old");
 }

@@ -38,7 +38,8 @@ impl Clock for Quick {
         Timestamp::from_millisecond(self.0.load(SeqCst)).unwrap()
     }
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.0.fetch_add(i64::try_from(duration.as_millis()).unwrap(), SeqCst);
+        self.0
+            .fetch_add(i64::try_from(duration.as_millis()).unwrap(), SeqCst);
         Box::pin(tokio::task::yield_now())
     }
 }
@@ -58,8 +59,14 @@ impl Subscribers for Callbacks {
     }
 
     async fn tell(&self, callback: &Callback<'_>, notification: &Value) -> Result<(), PortError> {
-        let Callback { uri: callback, login, edition } = *callback;
-        let links = notification["_links"]["subscription"]["href"].as_str().unwrap();
+        let Callback {
+            uri: callback,
+            login,
+            edition,
+        } = *callback;
+        let links = notification["_links"]["subscription"]["href"]
+            .as_str()
+            .unwrap();
         assert!(links.contains(edition.prefix()), "{links}");
         let password = login.and_then(|login| login.params_basic.as_ref()).unwrap();
         assert_eq!(password.password.reveal(), "planted-callback");
@@ -72,7 +79,10 @@ impl Subscribers for Callbacks {
         if callback.starts_with("hangs") {
             std::future::pending::<()>().await;
         }
-        self.heard.lock().unwrap().push((callback.to_owned(), notification.clone()));
+        self.heard
+            .lock()
+            .unwrap()
+            .push((callback.to_owned(), notification.clone()));
         self.count.send_modify(|count| *count += 1);
         Ok(())
     }
@@ -87,8 +97,12 @@ impl Callbacks {
             name == callback && known.insert(body["id"].as_str().unwrap().to_owned())
         });
         let said = |body: &Value| {
-            let what = body["operationState"].as_str().or(body["notificationType"].as_str());
-            what.unwrap().replace("VnfIdentifier", "").replace("Notification", "")
+            let what = body["operationState"]
+                .as_str()
+                .or(body["notificationType"].as_str());
+            what.unwrap()
+                .replace("VnfIdentifier", "")
+                .replace("Notification", "")
         };
         of.map(|(_, body)| said(body)).collect()
     }
@@ -109,9 +123,18 @@ impl Scene {
         let engine = engine(store.clone(), &world);
         let now = Timestamp::now().as_millisecond();
         let for_ever = Duration::from_hours(24 * 365 * 100);
-        let patience = Patience { unanswered: for_ever, refused: for_ever };
+        let patience = Patience {
+            unanswered: for_ever,
+            refused: for_ever,
+        };
         let clock = Arc::new(Quick(now.into()));
-        Self { store, engine, callbacks: Arc::default(), clock, patience }
+        Self {
+            store,
+            engine,
+            callbacks: Arc::default(),
+            clock,
+            patience,
+        }
     }
 
     fn notifier(&self) -> Notifier {
@@ -147,7 +170,11 @@ impl Scene {
     /// An instance from its creation to its deletion.
     async fn life(&self) {
         let id = instance(&self.engine).await;
-        let op = self.engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+        let op = self
+            .engine
+            .instantiate(TENANT, &id, on("cloud"))
+            .await
+            .unwrap();
         self.engine.drive(&op).await.unwrap();
         let op = super::faults::begin(&self.engine, vnfm_types::LcmOperationType::Terminate, &id);
         let op = op.await;
@@ -158,7 +185,10 @@ impl Scene {
     /// Completes once a callback has heard so many.
     async fn told(&self, callback: &str, many: usize) {
         let mut count = self.callbacks.count.subscribe();
-        count.wait_for(|_| self.callbacks.heard(callback).len() >= many).await.unwrap();
+        count
+            .wait_for(|_| self.callbacks.heard(callback).len() >= many)
+            .await
+            .unwrap();
     }
 
     /// Sends until `wanted` completes.
@@ -203,8 +233,12 @@ async fn each_hears_what_it_wants_in_order() {
     assert_eq!(scene.callbacks.heard("all"), LIFE, "nothing of before");
     assert_eq!(scene.callbacks.heard("ends"), ["COMPLETED"]);
     let heard = scene.callbacks.heard.lock().unwrap();
-    let of =
-        |name: &'static str| heard.iter().filter(move |(of, _)| of == name).map(|(_, body)| body);
+    let of = |name: &'static str| {
+        heard
+            .iter()
+            .filter(move |(of, _)| of == name)
+            .map(|(_, body)| body)
+    };
     let end = of("ends").next().unwrap();
     let same = of("all").find(|body| body["id"] == end["id"]).unwrap();
     assert_ne!(same["subscriptionId"], end["subscriptionId"]);
@@ -269,7 +303,11 @@ async fn what_nobody_takes_is_given_up_and_counted() {
     scene.callbacks.dead.lock().unwrap().clear();
     scene.life().await;
     scene.send_until(scene.told("dead", 8)).await;
-    assert_eq!(scene.callbacks.heard("dead"), LIFE, "what came after it is told");
+    assert_eq!(
+        scene.callbacks.heard("dead"),
+        LIFE,
+        "what came after it is told"
+    );
     assert_eq!(scene.record(&id).await.lost, 8);
 }
 
@@ -281,7 +319,10 @@ async fn what_is_refused_makes_room_for_the_next_one_after_minutes() {
     scene.life().await;
     let begun = scene.clock.now();
     scene.send_until(scene.told("picky", 6)).await;
-    let digested: Vec<_> = LIFE.into_iter().filter(|state| *state != "STARTING").collect();
+    let digested: Vec<_> = LIFE
+        .into_iter()
+        .filter(|state| *state != "STARTING")
+        .collect();
     assert_eq!(scene.callbacks.heard("picky"), digested);
     let took = scene.clock.now().duration_since(begun).unsigned_abs();
     let each = Patience::default().refused;
@@ -309,8 +350,19 @@ async fn one_that_is_gone_hears_nothing_more_and_a_new_one_hears_at_once() {
     };
     Box::pin(scene.send_until(change)).await;
     assert_eq!(scene.callbacks.heard("new"), LIFE);
-    assert!(scene.callbacks.heard("gone").len() <= 1, "but for one that was on its way");
-    assert!(scene.store.subscriptions(TENANT, &Query::default()).await.unwrap().len() == 1);
+    assert!(
+        scene.callbacks.heard("gone").len() <= 1,
+        "but for one that was on its way"
+    );
+    assert!(
+        scene
+            .store
+            .subscriptions(TENANT, &Query::default())
+            .await
+            .unwrap()
+            .len()
+            == 1
+    );
 }
 
 /// How often the outbox is read for a life that one subscription hears of, beside so many of another tenant.
@@ -323,12 +375,19 @@ async fn reads_beside(strangers: usize) -> usize {
         let request = serde_json::from_value(request).unwrap();
         let sight = vnfm_core::query::Sight::default();
         let whose = ("http://vnfm.example.com", &sight);
-        scene.engine.subscribe("stranger", request, whose, &*scene.callbacks).await.unwrap();
+        scene
+            .engine
+            .subscribe("stranger", request, whose, &*scene.callbacks)
+            .await
+            .unwrap();
     }
     scene.subscribe("own", json!({})).await;
     scene.life().await;
     let counting = Arc::new(Stopping::new(scene.store.clone(), usize::MAX, false));
-    let notifier = Notifier { store: counting.clone(), ..scene.notifier() };
+    let notifier = Notifier {
+        store: counting.clone(),
+        ..scene.notifier()
+    };
     tokio::select! {
         () = notifier.run() => unreachable!(),
         () = scene.told("own", LIFE.len()) => {}
@@ -351,7 +410,12 @@ async fn who_is_slow_holds_nobody_up_and_misses_nothing() {
     let scene = Scene::new().await;
     scene.subscribe("dead", json!({})).await;
     scene.subscribe("quick", json!({})).await;
-    scene.callbacks.dead.lock().unwrap().insert("dead".to_owned());
+    scene
+        .callbacks
+        .dead
+        .lock()
+        .unwrap()
+        .insert("dead".to_owned());
     let lives = 20;
     let all = lives * LIFE.len();
     scene
@@ -365,7 +429,10 @@ async fn who_is_slow_holds_nobody_up_and_misses_nothing() {
             scene.told("dead", all).await;
         })
         .await;
-    let (quick, dead) = (scene.callbacks.heard("quick"), scene.callbacks.heard("dead"));
+    let (quick, dead) = (
+        scene.callbacks.heard("quick"),
+        scene.callbacks.heard("dead"),
+    );
     assert_eq!(quick, LIFE.repeat(lives));
     assert_eq!(dead, quick);
 }

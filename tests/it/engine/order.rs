@@ -48,14 +48,24 @@ impl Place {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let keys = SecretKeys::open(&folder.path().join("secrets.key")).unwrap();
-        let store = SqliteStore::open(&folder.path().join("vnfm.db"), keys).await.unwrap();
+        let store = SqliteStore::open(&folder.path().join("vnfm.db"), keys)
+            .await
+            .unwrap();
         furnish(&store).await;
         let store = Arc::new(store);
-        Self { folder, store, clock: Arc::default(), world: Arc::default() }
+        Self {
+            folder,
+            store,
+            clock: Arc::default(),
+            world: Arc::default(),
+        }
     }
 
     fn engine(&self) -> Engine {
-        let limits = Limits { lease: LEASE, ..Limits::default() };
+        let limits = Limits {
+            lease: LEASE,
+            ..Limits::default()
+        };
         engine_at(self.store.clone(), &self.world, limits, self.clock.clone())
     }
 
@@ -64,12 +74,17 @@ impl Place {
         self.clock.0.store(millis, SeqCst);
         let file = self.folder.path().join("vnfm.db");
         let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
-        let mut connection = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
+        let mut connection = sqlx::SqliteConnection::connect_with(&options)
+            .await
+            .unwrap();
         let view = format!(
             "DROP VIEW clock; CREATE VIEW clock AS \
              SELECT CAST(unixepoch('subsec') * 1000 AS BIGINT) + {millis} AS now_ms"
         );
-        sqlx::raw_sql(sqlx::AssertSqlSafe(view)).execute(&mut connection).await.unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(view))
+            .execute(&mut connection)
+            .await
+            .unwrap();
         connection.close().await.unwrap();
     }
 
@@ -104,7 +119,9 @@ impl Place {
     /// The states that were told, in order.
     async fn told(&self) -> Vec<String> {
         let outbox = self.store.outbox(0, 1000).await.unwrap();
-        let states = outbox.iter().filter_map(|row| row.body["operationState"].as_str());
+        let states = outbox
+            .iter()
+            .filter_map(|row| row.body["operationState"].as_str());
         states.map(ToOwned::to_owned).collect()
     }
 }
@@ -116,16 +133,28 @@ async fn another_takes_over_only_after_the_lease_and_who_slept_through_it_change
     let place = Place::new().await;
     let (first, second) = (place.engine(), place.engine());
     let (op, driving, opened) = place.held(&first).await;
-    assert!(second.take_over().await.unwrap().is_none(), "the lease is not over");
+    assert!(
+        second.take_over().await.unwrap().is_none(),
+        "the lease is not over"
+    );
     second.drive(&op).await.unwrap();
-    assert!(state(&second, &op).await.is_driven(), "the second one has driven it all the same");
-    place.jump(i64::try_from(LEASE.as_millis()).unwrap() + 1).await;
+    assert!(
+        state(&second, &op).await.is_driven(),
+        "the second one has driven it all the same"
+    );
+    place
+        .jump(i64::try_from(LEASE.as_millis()).unwrap() + 1)
+        .await;
     second.resume_all().await.unwrap();
     assert_eq!(state(&second, &op).await, Completed);
     let written = place.written(&op).await;
     opened.notify_one();
     driving.await.unwrap();
-    assert_eq!(place.written(&op).await, written, "who had lost the lease has written");
+    assert_eq!(
+        place.written(&op).await,
+        written,
+        "who had lost the lease has written"
+    );
     assert_eq!(place.told().await, ["STARTING", "PROCESSING", "COMPLETED"]);
     agrees(&second, &place.world, "a lease slept through").await;
 }
@@ -151,7 +180,11 @@ async fn a_clock_that_jumps_an_hour_ahead_lets_one_of_two_write_and_tells_everyt
     let (op, driving, opened) = place.held(&engine).await;
     place.jump(HOUR).await;
     // As the server's loop does, which finds a lease that is over: its own.
-    let again = engine.take_over().await.unwrap().expect("the lease is over by the clock");
+    let again = engine
+        .take_over()
+        .await
+        .unwrap()
+        .expect("the lease is over by the clock");
     opened.notify_one();
     let (first, second) = tokio::join!(driving, again);
     first.unwrap();

@@ -17,7 +17,10 @@ async fn planned(
     let plan = engine.plan(kind, (TENANT, id), request.clone()).await?;
     assert_eq!(plan.operation, kind);
     let step = |step: vnfm_core::PlannedStep| {
-        let driver = step.driver.map(|driver| format!(" by {driver}")).unwrap_or_default();
+        let driver = step
+            .driver
+            .map(|driver| format!(" by {driver}"))
+            .unwrap_or_default();
         let undone = if step.undone { " <" } else { "" };
         let end = if step.irreversible { " !" } else { "" };
         format!("{}{driver}{undone}{end}", step.name)
@@ -28,8 +31,10 @@ async fn planned(
 /// Everything that a plan could have written.
 async fn written(store: &dyn Store, id: &str) -> String {
     let ops = store.ops(TENANT, &Query::default()).await.unwrap();
-    let (outbox, instance) =
-        (store.outbox(0, 1000).await.unwrap(), store.instance(TENANT, id).await);
+    let (outbox, instance) = (
+        store.outbox(0, 1000).await.unwrap(),
+        store.instance(TENANT, id).await,
+    );
     let uses = store.uses(TENANT, CLOUD).await.unwrap();
     format!("{ops:?} {outbox:?} {instance:?} {uses:?}")
 }
@@ -44,17 +49,30 @@ async fn a_plan_is_what_would_be_done_and_leaves_nothing() {
         let request = serde_json::to_value(on(CLOUD)).unwrap();
         let steps = planned(&engine, Instantiate, &id, &request).await.unwrap();
         assert_eq!(written(&*store, &id).await, before);
-        assert!(world.calls().is_empty(), "a neighbour was asked: {:?}", world.calls());
+        assert!(
+            world.calls().is_empty(),
+            "a neighbour was asked: {:?}",
+            world.calls()
+        );
         let asks = world.asks.load(std::sync::atomic::Ordering::SeqCst);
         assert_eq!(steps.first().map(String::as_str) == Some("grant"), asks);
         let hook = "instantiate_start by fake@1.0.0 <".to_owned();
-        assert!(steps.contains(&hook) && steps.contains(&"allocate <".to_owned()), "{steps:?}");
-        assert!(steps.contains(&"instantiate_end by fake@1.0.0".to_owned()), "{steps:?}");
+        assert!(
+            steps.contains(&hook) && steps.contains(&"allocate <".to_owned()),
+            "{steps:?}"
+        );
+        assert!(
+            steps.contains(&"instantiate_end by fake@1.0.0".to_owned()),
+            "{steps:?}"
+        );
         let op = engine.instantiate(TENANT, &id, on(CLOUD)).await.unwrap();
         engine.drive(&op).await.unwrap();
         let journal = store.journal(&op).await.unwrap();
         let done: Vec<_> = journal.iter().map(|row| row.step.as_str()).collect();
-        let names: Vec<_> = steps.iter().map(|step| step.split(' ').next().unwrap()).collect();
+        let names: Vec<_> = steps
+            .iter()
+            .map(|step| step.split(' ').next().unwrap())
+            .collect();
         assert_eq!(done, names, "what was done is what was planned");
     }
 }
@@ -66,12 +84,18 @@ async fn what_would_be_refused_is_refused_with_the_same_words() {
     let (a, b) = (instance(&engine).await, instance(&engine).await);
     let op = engine.instantiate(TENANT, &a, on(CLOUD)).await.unwrap();
     let request = serde_json::to_value(on(CLOUD)).unwrap();
-    let busy = planned(&engine, Instantiate, &a, &request).await.unwrap_err();
+    let busy = planned(&engine, Instantiate, &a, &request)
+        .await
+        .unwrap_err();
     let really = engine.instantiate(TENANT, &a, on(CLOUD)).await.unwrap_err();
     assert_eq!((busy.why, &busy.detail), (really.why, &really.detail));
     engine.drive(&op).await.unwrap();
     // `b` lives on the cluster that `a` registered.
-    let cluster = engine.vim(TENANT, &format!("cluster-{a}")).await.unwrap().id;
+    let cluster = engine
+        .vim(TENANT, &format!("cluster-{a}"))
+        .await
+        .unwrap()
+        .id;
     let op = engine.instantiate(TENANT, &b, on(&cluster)).await.unwrap();
     engine.drive(&op).await.unwrap();
     let end = json!({"terminationType": "FORCEFUL"});
@@ -79,7 +103,9 @@ async fn what_would_be_refused_is_refused_with_the_same_words() {
     assert!(carries.detail.contains(&b), "{carries}");
     let steps = planned(&engine, Terminate, &b, &end).await.unwrap();
     assert!(steps.contains(&"release !".to_owned()), "{steps:?}");
-    let wrong = planned(&engine, Heal, &b, &json!({"vnfcInstanceId": ["none"]})).await.unwrap_err();
+    let wrong = planned(&engine, Heal, &b, &json!({"vnfcInstanceId": ["none"]}))
+        .await
+        .unwrap_err();
     assert!(wrong.detail.contains("`none`"), "{wrong}");
     assert!(planned(&engine, Heal, "nobody", &json!({})).await.is_err());
 }

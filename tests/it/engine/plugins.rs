@@ -14,7 +14,10 @@ use vnfm_types::{HealVnfRequest, ProblemDetails};
 const HOOK: &str = "instantiate_end";
 
 fn limits() -> Limits {
-    Limits { lease: Duration::from_millis(50), ..Limits::default() }
+    Limits {
+        lease: Duration::from_millis(50),
+        ..Limits::default()
+    }
 }
 
 /// How often the hook was called.
@@ -27,7 +30,10 @@ async fn into_the_hook(engine: &Engine, op: &str, world: &World, number: usize) 
     let driving = async {
         let begun = Instant::now();
         while state(engine, op).await.is_driven() {
-            assert!(begun.elapsed() < Duration::from_secs(30), "nobody can take it over");
+            assert!(
+                begun.elapsed() < Duration::from_secs(30),
+                "nobody can take it over"
+            );
             engine.resume_all().await.unwrap();
             tokio::task::yield_now().await;
         }
@@ -62,19 +68,31 @@ async fn hanging() -> (Arc<World>, Arc<dyn Store>, String) {
 async fn a_hook_in_which_the_server_died_while_it_ran_alone_is_not_begun_again() {
     let (world, store, op) = hanging().await;
     for number in 1..=3 {
-        into_the_hook(&engine_with(store.clone(), &world, limits()), &op, &world, number).await;
+        into_the_hook(
+            &engine_with(store.clone(), &world, limits()),
+            &op,
+            &world,
+            number,
+        )
+        .await;
     }
     let last = engine_with(store, &world, limits());
     let begun = Instant::now();
     while state(&last, &op).await.is_driven() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "it is begun again");
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "it is begun again"
+        );
         last.resume_all().await.unwrap();
         tokio::task::yield_now().await;
     }
     assert_eq!((state(&last, &op).await, calls(&world)), (FailedTemp, 3));
     let said = error(&last, &op).await.unwrap();
     assert_eq!(said.code.as_deref(), Some("hook.server-died"));
-    assert_eq!((said.step.as_deref(), said.retryable), (Some(HOOK), Some(false)));
+    assert_eq!(
+        (said.step.as_deref(), said.retryable),
+        (Some(HOOK), Some(false))
+    );
     assert!(said.detail.contains("`fake@1.0.0`"), "{}", said.detail);
 
     *world.hangs_at.lock().unwrap() = None;
@@ -99,7 +117,10 @@ async fn a_lease_that_was_lost_for_a_while_is_no_death() {
     *world.hangs_at.lock().unwrap() = None;
     let begun = Instant::now();
     while state(&engine, &op).await.is_driven() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "it is not taken up again");
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "it is not taken up again"
+        );
         engine.resume_all().await.unwrap();
         tokio::task::yield_now().await;
     }
@@ -152,7 +173,11 @@ async fn an_operation_ends_on_the_plugin_that_it_began_with() {
     let said = error(&engine, &op).await.unwrap();
     assert_eq!(said.code.as_deref(), Some("plugin.replaced"));
     let both = ["`fake@1.0.0`", "`fake@2.0.0`"];
-    assert!(both.iter().all(|word| said.detail.contains(word)), "{}", said.detail);
+    assert!(
+        both.iter().all(|word| said.detail.contains(word)),
+        "{}",
+        said.detail
+    );
 
     *world.plugin.lock().unwrap() = None;
     engine.retry(TENANT, &op).await.unwrap();
@@ -170,19 +195,31 @@ async fn an_instance_stays_on_the_version_that_instantiated_it_as_long_as_it_is_
     engine.drive(&op).await.unwrap();
     let made = engine.store().instance(TENANT, &id).await.unwrap().vnf;
     let drivers = made.instantiated_vnf_info.unwrap().metadata["mgmtDrivers"].clone();
-    assert_eq!(drivers, serde_json::json!({"mgmt-drivers-kubernetes": "fake@1.0.0"}));
-    let served = engine.plugin_instances(TENANT, &Sight::default()).await.unwrap();
+    assert_eq!(
+        drivers,
+        serde_json::json!({"mgmt-drivers-kubernetes": "fake@1.0.0"})
+    );
+    let served = engine
+        .plugin_instances(TENANT, &Sight::default())
+        .await
+        .unwrap();
     assert_eq!(served["fake@1.0.0"][0].id, id);
 
     *world.plugin.lock().unwrap() = Some("2.0.0");
     for (gone, version) in [(false, "1.0.0"), (true, "2.0.0")] {
         world.first_plugin_gone.store(gone, SeqCst);
         world.versions.lock().unwrap().clear();
-        let op = engine.heal(TENANT, &id, HealVnfRequest::default()).await.unwrap();
+        let op = engine
+            .heal(TENANT, &id, HealVnfRequest::default())
+            .await
+            .unwrap();
         engine.drive(&op).await.unwrap();
         assert_eq!(state(&engine, &op).await, Completed);
         let called = world.versions.lock().unwrap().clone();
-        assert!(!called.is_empty() && called.iter().all(|called| called == version), "{called:?}");
+        assert!(
+            !called.is_empty() && called.iter().all(|called| called == version),
+            "{called:?}"
+        );
         let log = format!("{:?}", engine.log(TENANT, &op, 0).await.unwrap());
         assert_eq!(log.contains("`fake@2.0.0` goes on"), gone, "{log}");
     }
@@ -199,15 +236,32 @@ async fn a_newest_version_that_cannot_be_loaded_does_not_hurt_the_instances_of_t
     *world.plugin.lock().unwrap() = Some("2.0.0");
     world.newest_plugin_broken.store(true, SeqCst);
     let other = instance(&engine).await;
-    let refusal = engine.instantiate(TENANT, &other, on("cloud")).await.unwrap_err();
-    assert!(refusal.to_string().contains("the newest is broken"), "{refusal}");
+    let refusal = engine
+        .instantiate(TENANT, &other, on("cloud"))
+        .await
+        .unwrap_err();
+    assert!(
+        refusal.to_string().contains("the newest is broken"),
+        "{refusal}"
+    );
 
     world.versions.lock().unwrap().clear();
-    let op = engine.heal(TENANT, &id, HealVnfRequest::default()).await.unwrap();
+    let op = engine
+        .heal(TENANT, &id, HealVnfRequest::default())
+        .await
+        .unwrap();
     engine.drive(&op).await.unwrap();
-    assert_eq!(state(&engine, &op).await, Completed, "{:?}", error(&engine, &op).await);
+    assert_eq!(
+        state(&engine, &op).await,
+        Completed,
+        "{:?}",
+        error(&engine, &op).await
+    );
     let called = world.versions.lock().unwrap().clone();
-    assert!(!called.is_empty() && called.iter().all(|called| called == "1.0.0"), "{called:?}");
+    assert!(
+        !called.is_empty() && called.iter().all(|called| called == "1.0.0"),
+        "{called:?}"
+    );
 }
 
 #[tokio::test]
@@ -217,9 +271,14 @@ async fn what_a_plugin_declares_or_asks_for_wrongly_is_named() {
     let id = instance(&engine).await;
     *world.declares.lock().unwrap() = Some(|says| {
         let schema = Some(serde_json::json!({"type": 7}));
-        says.hooks.values_mut().for_each(|hook| hook.parameters.clone_from(&schema));
+        says.hooks
+            .values_mut()
+            .for_each(|hook| hook.parameters.clone_from(&schema));
     });
-    let refusal = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap_err();
+    let refusal = engine
+        .instantiate(TENANT, &id, on("cloud"))
+        .await
+        .unwrap_err();
     assert_eq!(refusal.code.name, "hook.schema");
     assert!(refusal.to_string().contains("cannot be used"), "{refusal}");
     *world.declares.lock().unwrap() = None;
@@ -229,12 +288,21 @@ async fn what_a_plugin_declares_or_asks_for_wrongly_is_named() {
     engine.drive(&op).await.unwrap();
     let said = error(&engine, &op).await.unwrap();
     assert_eq!(said.code.as_deref(), Some("hook.undeclared"));
-    assert!(said.detail.contains("`fake` 1.0.0 does not implement it"), "{}", said.detail);
+    assert!(
+        said.detail.contains("`fake` 1.0.0 does not implement it"),
+        "{}",
+        said.detail
+    );
     *world.declares.lock().unwrap() = None;
 
     for (service, request, code, word) in [
         ("telnet", serde_json::json!({}), "hook.service", "`telnet`"),
-        ("artifact.read", serde_json::json!({"path": "gone.sh"}), "hook.artifact", "gone.sh"),
+        (
+            "artifact.read",
+            serde_json::json!({"path": "gone.sh"}),
+            "hook.artifact",
+            "gone.sh",
+        ),
     ] {
         *world.hooks_ask.lock().unwrap() = Some((service, request));
         engine.retry(TENANT, &op).await.unwrap();

@@ -29,9 +29,11 @@ async fn of_16_clients_that_instantiate_or_terminate_one_vnf_one_is_accepted() {
     engine.drive(&op).await.unwrap();
     let all = join_all((0..16).map(|_| {
         let (engine, id) = (engine.clone(), id.clone());
-        tokio::spawn(
-            async move { engine.terminate(TENANT, &id, TerminateVnfRequest::default()).await },
-        )
+        tokio::spawn(async move {
+            engine
+                .terminate(TENANT, &id, TerminateVnfRequest::default())
+                .await
+        })
     }))
     .await;
     let op = the_one(all.into_iter().map(Result::unwrap));
@@ -66,7 +68,10 @@ async fn of_a_retry_and_a_rollback_that_race_one_wins() {
         let (op_one, op_two) = (op.clone(), op.clone());
         let retry = tokio::spawn(async move { one.retry(TENANT, &op_one).await });
         let rollback = tokio::spawn(async move { two.rollback(TENANT, &op_two).await });
-        let won = [retry.await.unwrap().is_ok(), rollback.await.unwrap().is_ok()];
+        let won = [
+            retry.await.unwrap().is_ok(),
+            rollback.await.unwrap().is_ok(),
+        ];
         assert_eq!(won.iter().filter(|won| **won).count(), 1, "{won:?}");
         engine.drive(&op).await.unwrap();
         agrees(&engine, &world, "retry against rollback").await;
@@ -79,16 +84,24 @@ async fn of_a_terminate_of_a_and_an_instantiate_of_b_on_it_one_is_accepted() {
         let world = Arc::new(World::default());
         let engine = engine(store().await, &world);
         let a = instantiated(&engine, "cloud").await;
-        let cluster = engine.vim(TENANT, &format!("cluster-{a}")).await.unwrap().id;
+        let cluster = engine
+            .vim(TENANT, &format!("cluster-{a}"))
+            .await
+            .unwrap()
+            .id;
         let b = instance(&engine).await;
         let (one, two) = (engine.clone(), engine.clone());
         let a_too = a.clone();
         let going = tokio::spawn(async move {
-            one.terminate(TENANT, &a_too, TerminateVnfRequest::default()).await
+            one.terminate(TENANT, &a_too, TerminateVnfRequest::default())
+                .await
         });
         let coming = tokio::spawn(async move { two.instantiate(TENANT, &b, on(&cluster)).await });
         let (going, coming) = (going.await.unwrap(), coming.await.unwrap());
-        assert!(going.is_ok() != coming.is_ok(), "round {round}: {going:?} {coming:?}");
+        assert!(
+            going.is_ok() != coming.is_ok(),
+            "round {round}: {going:?} {coming:?}"
+        );
         if let Err(refusal) = going {
             assert_eq!(refusal.why, Why::Conflict);
             assert_eq!(refusal.blocked_by.len(), 1, "{refusal}");
@@ -103,14 +116,26 @@ async fn what_lives_on_a_cluster_is_named_whichever_way_its_vim_came() {
     let world = Arc::new(World::default());
     let engine = engine(store().await, &world);
     let a = instantiated(&engine, "cloud").await;
-    let by_hand = engine.register_vim_of(TENANT, &a, "by-hand".into()).await.unwrap();
+    let by_hand = engine
+        .register_vim_of(TENANT, &a, "by-hand".into())
+        .await
+        .unwrap();
     let b = instantiated(&engine, &by_hand.id).await;
-    let refusal = engine.terminate(TENANT, &a, TerminateVnfRequest::default()).await.unwrap_err();
+    let refusal = engine
+        .terminate(TENANT, &a, TerminateVnfRequest::default())
+        .await
+        .unwrap_err();
     assert_eq!(refusal.why, Why::Conflict);
     assert!(refusal.blocked_by[0].contains(&b), "{refusal}");
-    let op = engine.terminate(TENANT, &b, TerminateVnfRequest::default()).await.unwrap();
+    let op = engine
+        .terminate(TENANT, &b, TerminateVnfRequest::default())
+        .await
+        .unwrap();
     engine.drive(&op).await.unwrap();
-    let op = engine.terminate(TENANT, &a, TerminateVnfRequest::default()).await.unwrap();
+    let op = engine
+        .terminate(TENANT, &a, TerminateVnfRequest::default())
+        .await
+        .unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
 }

@@ -34,8 +34,10 @@ async fn a_step_without_a_descriptor_waits_for_one_at_every_call_to_the_vim() {
     world.calls.lock().unwrap().clear();
     engine.drive(&op).await.unwrap();
     let calls = world.calls();
-    let numbers =
-        calls.iter().zip(1..).filter(|(name, _)| ["prepare", "allocate"].contains(&name.as_str()));
+    let numbers = calls
+        .iter()
+        .zip(1..)
+        .filter(|(name, _)| ["prepare", "allocate"].contains(&name.as_str()));
     let numbers: Vec<usize> = numbers.map(|(_, number)| number).collect();
     assert!(!numbers.is_empty(), "{calls:?}");
     for number in numbers {
@@ -47,7 +49,11 @@ async fn a_step_without_a_descriptor_waits_for_one_at_every_call_to_the_vim() {
         world.fails_at.store(number, SeqCst);
         let engine = engine_at(store, &world, Limits::default(), Arc::new(Short));
         engine.drive(&op).await.unwrap();
-        assert_eq!(state(&engine, &op).await, Completed, "call {number} of {calls:?}");
+        assert_eq!(
+            state(&engine, &op).await,
+            Completed,
+            "call {number} of {calls:?}"
+        );
         assert_eq!(world.scarce.load(SeqCst), 0);
         agrees(&engine, &world, "after there was no descriptor").await;
     }

@@ -26,7 +26,14 @@ impl Stopping {
     /// Ends at write `at`, from 1.
     pub(super) fn new(inner: Arc<dyn Store>, at: usize, after_effect: bool) -> Self {
         let (writes, reads) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { inner, writes, reads, at, after_effect, stopped: Notify::new() }
+        Self {
+            inner,
+            writes,
+            reads,
+            at,
+            after_effect,
+            stopped: Notify::new(),
+        }
     }
 
     /// How often the outbox was read.

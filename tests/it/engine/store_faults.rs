@@ -26,7 +26,10 @@ async fn a_database_that_fails_once_costs_no_operation() {
                 let engine = engine_with(
                     store.clone(),
                     &world,
-                    Limits { lease: LEASE, ..Limits::default() },
+                    Limits {
+                        lease: LEASE,
+                        ..Limits::default()
+                    },
                 );
                 let id = instance(&engine).await;
                 if operation.kind != LcmOperationType::Instantiate {
@@ -43,7 +46,14 @@ async fn a_database_that_fails_once_costs_no_operation() {
                 let case = format!("{} write {number} {fault:?}", operation.kind);
                 if state(&engine, &op).await == FailedTemp {
                     // A hook was told that what it wants to remember is not kept, and may well give up.
-                    let error = engine.store().op(TENANT, &op).await.unwrap().op.error.unwrap();
+                    let error = engine
+                        .store()
+                        .op(TENANT, &op)
+                        .await
+                        .unwrap()
+                        .op
+                        .error
+                        .unwrap();
                     assert_eq!(
                         error.code.as_deref(),
                         Some("store.unavailable"),
@@ -71,9 +81,16 @@ async fn log_where_fail(times: usize) -> Vec<(String, String)> {
     let op = begin(&engine, LcmOperationType::Instantiate, &id).await;
     store.logs_fail(times);
     engine.drive(&op).await.unwrap();
-    assert_eq!(state(&engine, &op).await, Completed, "{times} writes of the log fail");
+    assert_eq!(
+        state(&engine, &op).await,
+        Completed,
+        "{times} writes of the log fail"
+    );
     let lines = engine.store().log(&op, 0).await.unwrap();
-    lines.into_iter().map(|line| (line.source, line.text)).collect()
+    lines
+        .into_iter()
+        .map(|line| (line.source, line.text))
+        .collect()
 }
 
 #[tokio::test]
@@ -81,14 +98,21 @@ async fn a_log_that_cannot_be_stored_holds_up_nothing_and_is_stored_with_what_co
     let whole = log_where_fail(0).await;
     assert!(whole.len() > 2, "{whole:?}");
     assert_eq!(log_where_fail(1).await, whole);
-    assert_eq!(log_where_fail(usize::MAX).await, [], "it is lost, and the operation is not");
+    assert_eq!(
+        log_where_fail(usize::MAX).await,
+        [],
+        "it is lost, and the operation is not"
+    );
 }
 
 /// Drives it again and again, as a server does, until nobody has to.
 async fn driven_to_its_end(engine: &Engine, op: &str) {
     let begun = Instant::now();
     while state(engine, op).await.is_driven() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "nobody brings `{op}` to its end");
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "nobody brings `{op}` to its end"
+        );
         // An error means: not driven any further for now.
         let _ = engine.drive(op).await;
         tokio::task::yield_now().await;

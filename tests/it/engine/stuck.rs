@@ -28,8 +28,13 @@ enum Broken {
     Package,
 }
 
-const EVERYTHING: [Broken; 5] =
-    [Broken::Nothing, Broken::Plugin, Broken::Unregistered, Broken::Vim, Broken::Package];
+const EVERYTHING: [Broken; 5] = [
+    Broken::Nothing,
+    Broken::Plugin,
+    Broken::Unregistered,
+    Broken::Vim,
+    Broken::Package,
+];
 
 impl Broken {
     /// As the page's second table says it.
@@ -69,19 +74,30 @@ impl Page {
         let path: PathBuf = root().join("docs/how-to/stuck.md");
         let text = std::fs::read_to_string(path).unwrap();
         let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect();
-        let rows = text.lines().filter_map(|line| line.strip_prefix('|')).map(cells).collect();
+        let rows = text
+            .lines()
+            .filter_map(|line| line.strip_prefix('|'))
+            .map(cells)
+            .collect();
         Self { rows }
     }
 
     /// The commands of the one row that begins with these cells.
     fn commands(&self, begin: &[&str]) -> Vec<Vec<String>> {
         let says = |row: &&Vec<String>| {
-            begin.iter().zip(row.iter()).all(|(wanted, cell)| cell.trim_matches('`') == *wanted)
+            begin
+                .iter()
+                .zip(row.iter())
+                .all(|(wanted, cell)| cell.trim_matches('`') == *wanted)
         };
         let rows: Vec<_> = self.rows.iter().filter(says).collect();
         assert_eq!(rows.len(), 1, "rows of {begin:?}");
-        let commands = rows[0][begin.len()].split("`, `").map(|one| one.trim_matches('`'));
-        commands.map(|one| one.split_whitespace().map(ToOwned::to_owned).collect()).collect()
+        let commands = rows[0][begin.len()]
+            .split("`, `")
+            .map(|one| one.trim_matches('`'));
+        commands
+            .map(|one| one.split_whitespace().map(ToOwned::to_owned).collect())
+            .collect()
     }
 }
 
@@ -124,7 +140,15 @@ impl Case {
         world.fails_at.store(0, SeqCst);
         let engine = engine(store, &world);
         let name = format!("{kind} {left:?}");
-        reached.then_some((Self { engine, vnf, op, name }, world))
+        reached.then_some((
+            Self {
+                engine,
+                vnf,
+                op,
+                name,
+            },
+            world,
+        ))
     }
 
     async fn breaks(&mut self, world: &World, broken: Broken) {
@@ -153,12 +177,20 @@ impl Case {
             "ID" => CLOUD,
             word => word,
         });
-        let command = Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).command;
+        let command = Cli::try_parse_from(words)
+            .unwrap_or_else(|error| panic!("{error}"))
+            .command;
         let name = format!("{}: {command:?}", self.name);
         let engine = &self.engine;
         let outcome = match command {
-            Command::Op(Op::Cancel { op, forceful: true, reason }) => {
-                engine.cancel_by(TENANT, &op, CancelMode::Forceful, act(reason)).await
+            Command::Op(Op::Cancel {
+                op,
+                forceful: true,
+                reason,
+            }) => {
+                engine
+                    .cancel_by(TENANT, &op, CancelMode::Forceful, act(reason))
+                    .await
             }
             Command::Op(Op::Fail { op, reason }) => engine.fail_by(TENANT, &op, act(reason)).await,
             Command::Vnf(Vnf::Delete { vnf }) => engine.delete(TENANT, &vnf).await,
@@ -171,11 +203,19 @@ impl Case {
                     ..VimConnectionInfo::default()
                 };
                 let connection = SecretConnection(connection);
-                let vim = VimChange { id, name: Some(name), connection, ..VimChange::default() };
+                let vim = VimChange {
+                    id,
+                    name: Some(name),
+                    connection,
+                    ..VimChange::default()
+                };
                 engine.register_vim(TENANT, vim).await.map(drop)
             }
             Command::Vnf(Vnf::Terminate { vnf, skip, .. }) => {
-                let skip = SkipHooks { hooks: skip.hooks, act: act(skip.reason) };
+                let skip = SkipHooks {
+                    hooks: skip.hooks,
+                    act: act(skip.reason),
+                };
                 let request = TerminateVnfRequest::default();
                 match engine.terminate_without(TENANT, &vnf, request, skip).await {
                     Ok(op) => {
@@ -208,11 +248,25 @@ impl Case {
             }
             taken_over(&self.engine, &self.op).await;
             let after = self.state().await;
-            let said = page.rows.iter().find(|row| row[0].trim_matches('`') == before.as_str());
-            assert_eq!(said.unwrap()[2].trim_matches('`'), after.as_str(), "{}", self.name);
+            let said = page
+                .rows
+                .iter()
+                .find(|row| row[0].trim_matches('`') == before.as_str());
+            assert_eq!(
+                said.unwrap()[2].trim_matches('`'),
+                after.as_str(),
+                "{}",
+                self.name
+            );
         }
         assert!(self.state().await.is_final(), "{}", self.name);
-        let vnf = self.engine.store().instance(TENANT, &self.vnf).await.unwrap().vnf;
+        let vnf = self
+            .engine
+            .store()
+            .instance(TENANT, &self.vnf)
+            .await
+            .unwrap()
+            .vnf;
         let commands = match vnf.instantiation_state {
             InstantiationState::NotInstantiated => page.commands(&["NOT_INSTANTIATED", "anything"]),
             InstantiationState::Instantiated => page.commands(&["INSTANTIATED", broken.words()]),
@@ -225,12 +279,20 @@ impl Case {
     /// The instance is gone; nothing of it is in the records; what is left on its VIM is known.
     async fn is_deleted(&self, world: &World) {
         let found = self.engine.store().instance(TENANT, &self.vnf).await;
-        assert!(matches!(found, Err(StoreError::NotFound { .. })), "{}: {found:?}", self.name);
+        assert!(
+            matches!(found, Err(StoreError::NotFound { .. })),
+            "{}: {found:?}",
+            self.name
+        );
         assert!(self.state().await.is_final(), "{}", self.name);
         let uses = self.engine.store().uses(TENANT, CLOUD).await.unwrap();
         assert!(uses.is_empty(), "{}: {uses:?}", self.name);
         let vims = self.engine.vims(TENANT).await.unwrap();
-        assert!(vims.iter().all(|vim| vim.registered_by.is_none()), "{}", self.name);
+        assert!(
+            vims.iter().all(|vim| vim.registered_by.is_none()),
+            "{}",
+            self.name
+        );
         world.vim_gone.store(false, SeqCst);
         let (orphans, not_asked) = self.engine.orphans(TENANT).await.unwrap();
         let orphans: Vec<_> = orphans.into_iter().map(|orphan| orphan.id).collect();
@@ -250,7 +312,14 @@ impl Case {
 async fn ready_briefly(kind: LcmOperationType) -> (Arc<World>, Engine, String, Arc<dyn Store>) {
     let (world, _, id, store) = super::faults::ready_with_store(kind).await;
     let lease = Duration::from_millis(20);
-    let first = engine_with(store.clone(), &world, Limits { lease, ..Limits::default() });
+    let first = engine_with(
+        store.clone(),
+        &world,
+        Limits {
+            lease,
+            ..Limits::default()
+        },
+    );
     (world, first, id, store)
 }
 
@@ -282,7 +351,11 @@ async fn all_left(kind: LcmOperationType) -> Vec<Left> {
     let calls = world.calls().len();
     let mut all = vec![Left::Accepted];
     for call in 1..=calls {
-        all.extend([Left::Hanging(call), Left::Stopped(call), Left::RolledBack(call)]);
+        all.extend([
+            Left::Hanging(call),
+            Left::Stopped(call),
+            Left::RolledBack(call),
+        ]);
         all.extend((1..=calls).map(|then| Left::HangingBack(call, then)));
     }
     all
@@ -295,7 +368,9 @@ async fn every_state_leads_to_deleted_by_the_commands_of_the_page() {
     for operation in vnfm_core::lcm::OPERATIONS {
         for left in all_left(operation.kind).await {
             for broken in EVERYTHING {
-                let Some((mut case, world)) = Case::new(operation.kind, left).await else { break };
+                let Some((mut case, world)) = Case::new(operation.kind, left).await else {
+                    break;
+                };
                 *seen.entry(case.state().await).or_default() += 1;
                 case.breaks(&world, broken).await;
                 case.walk(&page, broken).await;
@@ -303,8 +378,17 @@ async fn every_state_leads_to_deleted_by_the_commands_of_the_page() {
             }
         }
     }
-    for state in [Starting, Processing, FailedTemp, RollingBack, LcmOperationState::RolledBack] {
-        assert!(seen.get(&state).is_some_and(|cases| *cases >= 5), "{state} in {seen:?}");
+    for state in [
+        Starting,
+        Processing,
+        FailedTemp,
+        RollingBack,
+        LcmOperationState::RolledBack,
+    ] {
+        assert!(
+            seen.get(&state).is_some_and(|cases| *cases >= 5),
+            "{state} in {seen:?}"
+        );
     }
     let cases: usize = seen.values().sum();
     assert!(cases >= 200, "only {cases} cases: {seen:?}");
@@ -316,8 +400,15 @@ async fn every_state_leads_to_deleted_by_abandon_alone() {
     let mut cases = 0;
     for operation in vnfm_core::lcm::OPERATIONS {
         for left in all_left(operation.kind).await {
-            for broken in [Broken::Nothing, Broken::Vim, Broken::Unregistered, Broken::Package] {
-                let Some((mut case, world)) = Case::new(operation.kind, left).await else { break };
+            for broken in [
+                Broken::Nothing,
+                Broken::Vim,
+                Broken::Unregistered,
+                Broken::Package,
+            ] {
+                let Some((mut case, world)) = Case::new(operation.kind, left).await else {
+                    break;
+                };
                 case.breaks(&world, broken).await;
                 for command in page.commands(&["anything"]) {
                     case.run(&command).await;

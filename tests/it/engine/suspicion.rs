@@ -79,7 +79,10 @@ async fn drive_until<F: Future<Output = bool>>(engine: &Engine, seen: impl Fn() 
     let begun = Instant::now();
     let looking = async {
         while !seen().await {
-            assert!(begun.elapsed() < Duration::from_secs(30), "it does not come to that");
+            assert!(
+                begun.elapsed() < Duration::from_secs(30),
+                "it does not come to that"
+            );
             tokio::task::yield_now().await;
         }
     };
@@ -99,20 +102,36 @@ async fn dies_at(engine: &Engine, world: &World, (name, number): (&str, usize)) 
 /// The leases of a process that died are over.
 async fn free(store: &dyn Store) {
     for record in store.instances(TENANT, &Query::default()).await.unwrap() {
-        let Some(op_id) = record.active_op else { continue };
-        let off = Change::FenceOff { instance_id: record.vnf.id, op_id, force: true };
+        let Some(op_id) = record.active_op else {
+            continue;
+        };
+        let off = Change::FenceOff {
+            instance_id: record.vnf.id,
+            op_id,
+            force: true,
+        };
         store.write(None, vec![off]).await.unwrap();
     }
 }
 
 async fn error(engine: &Engine, op: &str) -> ProblemDetails {
-    engine.store().op(TENANT, op).await.unwrap().op.error.unwrap()
+    engine
+        .store()
+        .op(TENANT, op)
+        .await
+        .unwrap()
+        .op
+        .error
+        .unwrap()
 }
 
 /// The row that has no end.
 async fn open_row(store: &dyn Store, op: &str) -> JournalRow {
     let journal = store.journal(op).await.unwrap();
-    journal.into_iter().find(|row| row.ended_at.is_none()).unwrap()
+    journal
+        .into_iter()
+        .find(|row| row.ended_at.is_none())
+        .unwrap()
 }
 
 /// The names of the calls that an operation makes.
@@ -120,7 +139,11 @@ async fn calls_of(kind: LcmOperationType) -> BTreeSet<&'static str> {
     let (world, engine, id, _) = ready_in(World::with_nfvo(), kind).await;
     let op = begin(&engine, kind, &id).await;
     engine.drive(&op).await.unwrap();
-    world.calls().into_iter().map(|name| &*name.leak()).collect()
+    world
+        .calls()
+        .into_iter()
+        .map(|name| &*name.leak())
+        .collect()
 }
 
 #[tokio::test]
@@ -164,8 +187,14 @@ async fn two_kills_during_any_step_fail_nothing_and_a_death_while_it_runs_alone_
 async fn stopped(engine: &Engine, op: &str, case: &str) {
     let said = error(engine, op).await;
     let code = said.code.as_deref().unwrap();
-    assert!(["op.server-died", "hook.server-died"].contains(&code), "{case}: {said:?}");
-    assert!(said.detail.contains("died 3 times") && said.step.is_some(), "{case}: {said:?}");
+    assert!(
+        ["op.server-died", "hook.server-died"].contains(&code),
+        "{case}: {said:?}"
+    );
+    assert!(
+        said.detail.contains("died 3 times") && said.step.is_some(),
+        "{case}: {said:?}"
+    );
     let log = format!("{:?}", engine.log(TENANT, op, 0).await.unwrap());
     assert!(log.contains("runs alone for up to 30 s"), "{case}: {log}");
     match state(engine, op).await {
@@ -173,7 +202,11 @@ async fn stopped(engine: &Engine, op: &str, case: &str) {
         FailedTemp => {
             engine.retry(TENANT, op).await.unwrap();
             engine.drive(op).await.unwrap();
-            assert_eq!(state(engine, op).await, Completed, "{case}: an operator's word counts");
+            assert_eq!(
+                state(engine, op).await,
+                Completed,
+                "{case}: an operator's word counts"
+            );
         }
         other => panic!("{case}: {other}"),
     }
@@ -204,10 +237,22 @@ async fn while_a_suspect_runs_alone_others_rest_and_go_on_after_its_death() {
         calls(&world, "allocate") == 3 && waiting.is_some()
     };
     drive_until(&third, waits).await;
-    let waiting = third.progress(TENANT, &another).await.unwrap().waiting.unwrap();
+    let waiting = third
+        .progress(TENANT, &another)
+        .await
+        .unwrap()
+        .waiting
+        .unwrap();
     assert!(waiting.for_what.contains("runs alone"), "{waiting:?}");
-    assert!(!waiting.for_what.contains(&suspect), "it may be another tenant's: {waiting:?}");
-    assert_eq!(store.journal(&another).await.unwrap(), [], "nothing of it has begun");
+    assert!(
+        !waiting.for_what.contains(&suspect),
+        "it may be another tenant's: {waiting:?}"
+    );
+    assert_eq!(
+        store.journal(&another).await.unwrap(),
+        [],
+        "nothing of it has begun"
+    );
     assert!(open_row(&*store, &suspect).await.lives.alone);
     free(&*store).await;
 
@@ -227,7 +272,12 @@ async fn after_its_time_alone_others_go_on_beside_it_and_a_death_then_is_none_al
     *world.hangs_at.lock().unwrap() = None;
     *world.gate.lock().unwrap() = Some(("allocate", Arc::default()));
     let clock = HandClock::default();
-    let third = engine_at(store.clone(), &world, Limits::default(), Arc::new(clock.clone()));
+    let third = engine_at(
+        store.clone(),
+        &world,
+        Limits::default(),
+        Arc::new(clock.clone()),
+    );
     let other_ended = || async {
         if calls(&world, "allocate") == 3 {
             clock.pass_the_time_alone();
@@ -241,7 +291,11 @@ async fn after_its_time_alone_others_go_on_beside_it_and_a_death_then_is_none_al
 
     let last = engine_with(store, &world, Limits::default());
     taken_over(&last, &suspect).await;
-    assert_eq!(state(&last, &suspect).await, Completed, "it died beside others: no verdict");
+    assert_eq!(
+        state(&last, &suspect).await,
+        Completed,
+        "it died beside others: no verdict"
+    );
 }
 
 #[tokio::test]
@@ -277,7 +331,11 @@ async fn a_process_that_loses_its_lease_did_not_die_in_the_step() {
                 tokio::task::yield_now().await;
             }
             let (instance_id, op_id) = (id.clone(), op.clone());
-            let off = Change::FenceOff { instance_id, op_id, force: true };
+            let off = Change::FenceOff {
+                instance_id,
+                op_id,
+                force: true,
+            };
             store.write(None, vec![off]).await.unwrap();
         };
         let (driven, ()) = tokio::join!(engine.drive(&op), losing);

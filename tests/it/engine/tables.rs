@@ -24,15 +24,26 @@ fn the_table_that_a_reader_sees_is_the_one_that_runs() {
             .iter()
             .map(|step| {
                 let says_so = step.undo.is_some() || step.irreversible;
-                (step.name.to_owned(), step.state.as_str().to_owned(), says_so)
+                (
+                    step.name.to_owned(),
+                    step.state.as_str().to_owned(),
+                    says_so,
+                )
             })
             .collect();
         let names = |rows: &[(String, String, bool)]| -> Vec<(String, String)> {
-            rows.iter().map(|row| (row.0.clone(), row.1.clone())).collect()
+            rows.iter()
+                .map(|row| (row.0.clone(), row.1.clone()))
+                .collect()
         };
         assert_eq!(names(&documented), names(&real), "{}", path.display());
         for (told, does) in documented.iter().zip(&real) {
-            assert!(told.2 || !does.2, "{}: say what undoes `{}`", path.display(), does.0);
+            assert!(
+                told.2 || !does.2,
+                "{}: say what undoes `{}`",
+                path.display(),
+                does.0
+            );
         }
     }
 }
@@ -44,8 +55,19 @@ async fn every_operation_begins_with_json_and_does_not_tell_what_does_not_fit() 
     let id = instance(&engine).await;
     for operation in OPERATIONS {
         let body = json!({"flavourId": {"password": "hunter2"}, "terminationType": "hunter2", "cause": 2, "vnfInstanceName": ["hunter2"]});
-        let refused = engine.begin(operation.kind, (TENANT, &id), body).await.unwrap_err();
-        assert_eq!(refused.code.name, "request.bad-parameters", "{}: {refused}", operation.kind);
-        assert!(!format!("{refused:?}").contains("hunter2"), "{}", operation.kind);
+        let refused = engine
+            .begin(operation.kind, (TENANT, &id), body)
+            .await
+            .unwrap_err();
+        assert_eq!(
+            refused.code.name, "request.bad-parameters",
+            "{}: {refused}",
+            operation.kind
+        );
+        assert!(
+            !format!("{refused:?}").contains("hunter2"),
+            "{}",
+            operation.kind
+        );
     }
 }

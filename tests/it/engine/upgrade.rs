@@ -28,7 +28,11 @@ fn kept() -> PathBuf {
 
 async fn open(folder: &Path) -> Arc<SqliteStore> {
     let keys = SecretKeys::open(&folder.join("secrets.key")).unwrap();
-    Arc::new(SqliteStore::open(&folder.join("vnfm.db"), keys).await.unwrap())
+    Arc::new(
+        SqliteStore::open(&folder.join("vnfm.db"), keys)
+            .await
+            .unwrap(),
+    )
 }
 
 /// Begins every operation as often as it writes, and stops it before or after that write; how many there are.
@@ -72,8 +76,12 @@ async fn keep(to: &Path) {
     fs::create_dir_all(to).unwrap();
     let mut archive = zip::ZipWriter::new(File::create(to.join("state.zip")).unwrap());
     for name in FILES {
-        archive.start_file(name, SimpleFileOptions::default()).unwrap();
-        archive.write_all(&fs::read(folder.path().join(name)).unwrap()).unwrap();
+        archive
+            .start_file(name, SimpleFileOptions::default())
+            .unwrap();
+        archive
+            .write_all(&fs::read(folder.path().join(name)).unwrap())
+            .unwrap();
     }
     archive.finish().unwrap();
     let books = serde_json::json!({
@@ -88,7 +96,11 @@ async fn unpacked(from: &Path, to: &Path) -> (Arc<SqliteStore>, Arc<World>) {
     let mut archive = zip::ZipArchive::new(File::open(from.join("state.zip")).unwrap()).unwrap();
     for name in FILES {
         let mut bytes = Vec::new();
-        archive.by_name(name).unwrap().read_to_end(&mut bytes).unwrap();
+        archive
+            .by_name(name)
+            .unwrap()
+            .read_to_end(&mut bytes)
+            .unwrap();
         fs::write(to.join(name), bytes).unwrap();
         fs::set_permissions(to.join(name), fs::Permissions::from_mode(0o600)).unwrap();
     }
@@ -105,23 +117,40 @@ async fn unpacked(from: &Path, to: &Path) -> (Arc<SqliteStore>, Arc<World>) {
 /// The operations that are not ended, by kind.
 async fn in_flight(engine: &Engine) -> Vec<(LcmOperationType, String)> {
     let all = engine.store().ops(TENANT, &Query::default()).await.unwrap();
-    let driven = all.into_iter().filter(|record| record.op.operation_state.is_driven());
-    driven.map(|record| (record.op.operation, record.op.id)).collect()
+    let driven = all
+        .into_iter()
+        .filter(|record| record.op.operation_state.is_driven());
+    driven
+        .map(|record| (record.op.operation, record.op.id))
+        .collect()
 }
 
 /// Each instance that a release left INSTANTIATED has a deployment, and shows its levels.
 async fn levels_are_shown(engine: &Engine, name: &str) {
-    let all = engine.store().instances(TENANT, &Query::default()).await.unwrap();
+    let all = engine
+        .store()
+        .instances(TENANT, &Query::default())
+        .await
+        .unwrap();
     for id in all.into_iter().map(|record| record.vnf.id) {
         let record = engine.store().instance(TENANT, &id).await.unwrap();
-        let Some(info) = record.vnf.instantiated_vnf_info else { continue };
+        let Some(info) = record.vnf.instantiated_vnf_info else {
+            continue;
+        };
         let deployment = record.deployment.unwrap();
         assert!(!deployment.vdu_instances.is_empty(), "{name}: {id}");
         assert_eq!(info.scale_status, deployment.scale_status(), "{name}: {id}");
         let aspects = |levels: &[ScaleInfo]| {
-            levels.iter().map(|info| info.aspect_id.clone()).collect::<BTreeSet<_>>()
+            levels
+                .iter()
+                .map(|info| info.aspect_id.clone())
+                .collect::<BTreeSet<_>>()
         };
-        assert_eq!(aspects(&info.scale_status), aspects(&info.max_scale_levels), "{name}: {id}");
+        assert_eq!(
+            aspects(&info.scale_status),
+            aspects(&info.max_scale_levels),
+            "{name}: {id}"
+        );
     }
 }
 
@@ -131,8 +160,14 @@ async fn every_operation_that_a_released_version_left_is_resumed() {
     if std::env::var("VNFM_BLESS").as_deref() == Ok("1") {
         keep(&own).await;
     }
-    assert!(own.is_dir(), "no database of this version: run this test with VNFM_BLESS=1");
-    for version in fs::read_dir(kept()).unwrap().map(|entry| entry.unwrap().path()) {
+    assert!(
+        own.is_dir(),
+        "no database of this version: run this test with VNFM_BLESS=1"
+    );
+    for version in fs::read_dir(kept())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+    {
         if !version.is_dir() {
             continue;
         }
@@ -142,7 +177,11 @@ async fn every_operation_that_a_released_version_left_is_resumed() {
         let without_levels = store.instances_without_levels().await.unwrap();
         let engine = engine(store.clone(), &world);
         engine.record_levels(without_levels).await.unwrap();
-        assert_eq!(store.instances_without_levels().await.unwrap(), [], "{name}");
+        assert_eq!(
+            store.instances_without_levels().await.unwrap(),
+            [],
+            "{name}"
+        );
         levels_are_shown(&engine, &name).await;
         let left = in_flight(&engine).await;
         for kind in [LcmOperationType::Instantiate, LcmOperationType::Terminate] {
@@ -179,8 +218,17 @@ async fn what_this_build_leaves_has_every_step_of_every_operation() {
                 let last = journal.last().filter(|row| row.step == step.name);
                 seen.extend(last.map(|row| format!("{:?}", row.status)));
             }
-            assert!(seen.contains("Started"), "{} never stops in `{}`", operation.kind, step.name);
+            assert!(
+                seen.contains("Started"),
+                "{} never stops in `{}`",
+                operation.kind,
+                step.name
+            );
         }
     }
-    assert!(cases >= left.len() && left.len() >= 40, "{cases} cases, {} in flight", left.len());
+    assert!(
+        cases >= left.len() && left.len() >= 40,
+        "{cases} cases, {} in flight",
+        left.len()
+    );
 }

@@ -19,13 +19,23 @@ async fn a_forceful_cancel_ends_a_step_that_hangs() {
             tokio::task::yield_now().await;
         }
         assert_eq!(state(&engine, &op).await, Processing);
-        engine.cancel(TENANT, &op, CancelMode::Forceful).await.unwrap();
+        engine
+            .cancel(TENANT, &op, CancelMode::Forceful)
+            .await
+            .unwrap();
     };
     let (driven, ()) = tokio::join!(engine.drive(&op), cancelling);
     driven.unwrap();
     let record = engine.store().op(TENANT, &op).await.unwrap();
     assert_eq!(record.op.operation_state, FailedTemp);
-    assert!(record.op.error.unwrap().detail.contains("cancelled forcefully"));
+    assert!(
+        record
+            .op
+            .error
+            .unwrap()
+            .detail
+            .contains("cancelled forcefully")
+    );
     assert!(!record.op.is_cancel_pending);
     *world.hangs_at.lock().unwrap() = None;
     engine.rollback(TENANT, &op).await.unwrap();
@@ -38,12 +48,22 @@ async fn a_forceful_cancel_ends_a_step_that_hangs() {
 async fn a_step_that_never_answers_is_given_up_at_its_deadline() {
     let world = Arc::new(World::default());
     *world.hangs_at.lock().unwrap() = Some("allocate");
-    let limits = Limits { step: Duration::from_millis(30), ..Limits::default() };
+    let limits = Limits {
+        step: Duration::from_millis(30),
+        ..Limits::default()
+    };
     let engine = engine_with(store().await, &world, limits);
     let id = instance(&engine).await;
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     engine.drive(&op).await.unwrap();
-    let error = engine.store().op(TENANT, &op).await.unwrap().op.error.unwrap();
+    let error = engine
+        .store()
+        .op(TENANT, &op)
+        .await
+        .unwrap()
+        .op
+        .error
+        .unwrap();
     assert_eq!(error.code.as_deref(), Some("op.deadline"));
     assert_eq!(error.retryable, Some(true));
     *world.hangs_at.lock().unwrap() = None;
@@ -76,7 +96,10 @@ async fn what_cannot_be_is_refused_and_nothing_is_changed() {
         assert_eq!(refusal.why, Why::Unprocessable, "{refusal}");
         assert!(refusal.detail.contains(named), "{refusal}");
     }
-    let refusal = engine.terminate(TENANT, &id, TerminateVnfRequest::default()).await.unwrap_err();
+    let refusal = engine
+        .terminate(TENANT, &id, TerminateVnfRequest::default())
+        .await
+        .unwrap_err();
     assert_eq!(refusal.why, Why::Conflict);
     let refusal = engine.retry(TENANT, "no-such").await.unwrap_err();
     assert_eq!(refusal.why, Why::NotFound);
@@ -107,7 +130,10 @@ async fn no_secret_is_in_what_an_operation_shows() {
     assert!(!shown.contains("planted"), "{shown}");
     assert!(shown.contains("[hidden]"));
     let sealed = serde_json::to_string(&*instance.deployment.unwrap()).unwrap();
-    assert!(sealed.contains("planted-password"), "the request has to keep what it needs");
+    assert!(
+        sealed.contains("planted-password"),
+        "the request has to keep what it needs"
+    );
 }
 
 #[tokio::test]
@@ -116,17 +142,47 @@ async fn an_instance_of_more_resources_than_are_allowed_is_refused_by_number_and
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
-    let plan = vnfm_core::ports::Budget { resources: 3, bytes: 1 << 20 };
-    engine.set_limits(Limits { plan, ..Limits::default() });
+    let plan = vnfm_core::ports::Budget {
+        resources: 3,
+        bytes: 1 << 20,
+    };
+    engine.set_limits(Limits {
+        plan,
+        ..Limits::default()
+    });
     // What was accepted before the limit became smaller says so where it would be made.
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, RolledBack);
-    let said = engine.store().op(TENANT, &op).await.unwrap().op.error.unwrap();
+    let said = engine
+        .store()
+        .op(TENANT, &op)
+        .await
+        .unwrap()
+        .op
+        .error
+        .unwrap();
     assert_eq!(said.code.as_deref(), Some("plan.too-large"));
-    assert!(said.detail.contains("`limits.resources` is 3"), "{}", said.detail);
-    assert!(!world.calls().contains(&"allocate".to_owned()), "{:?}", world.calls());
+    assert!(
+        said.detail.contains("`limits.resources` is 3"),
+        "{}",
+        said.detail
+    );
+    assert!(
+        !world.calls().contains(&"allocate".to_owned()),
+        "{:?}",
+        world.calls()
+    );
 
-    let refusal = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap_err();
-    assert_eq!((refusal.why, refusal.code.name), (vnfm_core::Why::Unprocessable, "plan.too-large"));
-    assert!(refusal.detail.contains("`limits.resources` is 3"), "{refusal}");
+    let refusal = engine
+        .instantiate(TENANT, &id, on("cloud"))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (refusal.why, refusal.code.name),
+        (vnfm_core::Why::Unprocessable, "plan.too-large")
+    );
+    assert!(
+        refusal.detail.contains("`limits.resources` is 3"),
+        "{refusal}"
+    );
 }

@@ -19,11 +19,17 @@ fn at_once(stage: &Stage, path: &str, body: &str) -> BTreeMap<u16, usize> {
             })
         });
         let clients: Vec<_> = clients.collect();
-        clients.into_iter().map(|client| client.join().unwrap()).collect()
+        clients
+            .into_iter()
+            .map(|client| client.join().unwrap())
+            .collect()
     });
     let mut statuses = BTreeMap::new();
     for (status, body) in answers {
-        assert!(status == 202 || body["detail"].is_string(), "{status}: {body}");
+        assert!(
+            status == 202 || body["detail"].is_string(),
+            "{status}: {body}"
+        );
         *statuses.entry(status).or_default() += 1;
     }
     statuses
@@ -39,7 +45,10 @@ fn of_16_clients_one_instantiates_and_one_terminates() {
     assert_eq!(statuses, one_of_them);
     stage.ends_as(&only(&stage, "INSTANTIATE"), "COMPLETED");
     let body = r#"{"terminationType": "FORCEFUL"}"#;
-    assert_eq!(at_once(&stage, &format!("{path}/terminate"), body), one_of_them);
+    assert_eq!(
+        at_once(&stage, &format!("{path}/terminate"), body),
+        one_of_them
+    );
     stage.ends_as(&only(&stage, "TERMINATE"), "COMPLETED");
     assert_eq!(sim.calls("heat.stack_create", "").len(), 1);
     sim.is_clean();
@@ -48,8 +57,12 @@ fn of_16_clients_one_instantiates_and_one_terminates() {
 /// The one operation of this kind.
 fn only(stage: &Stage, operation: &str) -> String {
     let all = stage.server.ctl(&["op", "list"]);
-    let ours: Vec<_> =
-        all.as_array().unwrap().iter().filter(|op| op["operation"] == operation).collect();
+    let ours: Vec<_> = all
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|op| op["operation"] == operation)
+        .collect();
     assert_eq!(ours.len(), 1, "{all:#}");
     ours[0]["id"].as_str().unwrap().to_owned()
 }

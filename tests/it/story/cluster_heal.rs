@@ -29,14 +29,22 @@ fn one_worker_is_new(sim: &Simulated, stage: &Stage, cluster: &str, before: &Bef
     for (name, old) in &before.vnfcs {
         let new = &now[name];
         let replaced = name == "workerNode-0";
-        assert_eq!((old.server != new.server, old.id != new.id), (replaced, replaced), "{name}");
+        assert_eq!(
+            (old.server != new.server, old.id != new.id),
+            (replaced, replaced),
+            "{name}"
+        );
     }
     assert_eq!(stage.a_is_up(3), cluster, "the VIM keeps its id");
     let vim = stage.server.ctl(&["vim", "show", cluster]);
     assert_eq!(vim["interfaceInfo"], before.vim["interfaceInfo"]);
     assert_eq!(vim["identity"], before.vim["identity"]);
     let inside = Inside::of(stage);
-    assert!(inside.nodes().values().all(|ready| *ready), "{:?}", inside.nodes());
+    assert!(
+        inside.nodes().values().all(|ready| *ready),
+        "{:?}",
+        inside.nodes()
+    );
     assert_eq!(inside.nodes().len(), 3);
     inside.b_runs(stage, 2);
     sim.is_lawful();
@@ -53,7 +61,10 @@ struct Before {
 
 impl Before {
     fn of(stage: &Stage, cluster: &str) -> Self {
-        Self { vnfcs: vnfcs(stage), vim: stage.server.ctl(&["vim", "show", cluster]) }
+        Self {
+            vnfcs: vnfcs(stage),
+            vim: stage.server.ctl(&["vim", "show", cluster]),
+        }
     }
 
     fn id_of(&self, name: &str) -> &str {
@@ -65,10 +76,20 @@ impl Before {
 fn a_worker_is_drained_replaced_and_joins_again() {
     let (sim, stage, cluster) = both("vnf-b-cnf");
     let before = Before::of(&stage, &cluster);
-    assert_eq!(Inside::of(&stage).b_runs(&stage, 2), ["workernode-0", "workernode-1"]);
-    let end = stage.ends_as(&stage.heal(&[before.id_of("workerNode-0")], &[]), "COMPLETED");
+    assert_eq!(
+        Inside::of(&stage).b_runs(&stage, 2),
+        ["workernode-0", "workernode-1"]
+    );
+    let end = stage.ends_as(
+        &stage.heal(&[before.id_of("workerNode-0")], &[]),
+        "COMPLETED",
+    );
     assert!(end["error"].is_null(), "{end:#}");
-    assert_eq!(sim.hosts_that_ran("kubeadm reset"), ["workerNode-0"], "it left before it went");
+    assert_eq!(
+        sim.hosts_that_ran("kubeadm reset"),
+        ["workerNode-0"],
+        "it left before it went"
+    );
     one_worker_is_new(&sim, &stage, &cluster, &before);
 }
 
@@ -77,7 +98,10 @@ fn a_worker_that_is_off_heals_as_well() {
     let (sim, stage, cluster) = both("vnf-b-cnf");
     let before = Before::of(&stage, &cluster);
     sim.act("power-off", &json!({ "server": "workerNode-0" }));
-    stage.ends_as(&stage.heal(&[before.id_of("workerNode-0")], &[]), "COMPLETED");
+    stage.ends_as(
+        &stage.heal(&[before.id_of("workerNode-0")], &[]),
+        "COMPLETED",
+    );
     assert_eq!(sim.hosts_that_ran("kubeadm reset"), [""; 0]);
     one_worker_is_new(&sim, &stage, &cluster, &before);
 }
@@ -93,7 +117,10 @@ fn with_a_budget(folder: &Path) -> String {
     let budget = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web-stays}\n\
                   spec: {minAvailable: 2, selector: {matchLabels: {app: web}}}\n";
     std::fs::write(package.join("Files/kubernetes/budget.yaml"), budget).unwrap();
-    append("Files/kubernetes/order.yaml", "  - {path: Files/kubernetes/budget.yaml, order: 1}\n");
+    append(
+        "Files/kubernetes/order.yaml",
+        "  - {path: Files/kubernetes/budget.yaml, order: 1}\n",
+    );
     append("vnf-b.mf", "Source: Files/kubernetes/budget.yaml\n");
     package.to_string_lossy().into_owned()
 }
@@ -103,15 +130,27 @@ fn a_budget_that_blocks_is_named_and_a_retry_goes_on_once_it_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let (sim, stage, cluster) = both(&with_a_budget(folder.path()));
     let before = Before::of(&stage, &cluster);
-    let op = stage.heal(&[before.id_of("workerNode-0")], &["drain_timeout_seconds=1"]);
+    let op = stage.heal(
+        &[before.id_of("workerNode-0")],
+        &["drain_timeout_seconds=1"],
+    );
     let end = stage.ends_as(&op, "FAILED_TEMP");
     let why = end["error"]["detail"].as_str().unwrap();
     let namespace = namespace_of_b(&stage);
-    for part in ["drain", &namespace, "web-stays", "needs 2 healthy pods", "on_drain_timeout"] {
+    for part in [
+        "drain",
+        &namespace,
+        "web-stays",
+        "needs 2 healthy pods",
+        "on_drain_timeout",
+    ] {
         assert!(why.contains(part), "no `{part}` in {why}");
     }
     assert_eq!(vnfcs(&stage), before.vnfcs, "no server was touched");
-    assert_eq!(Inside::of(&stage).b_runs(&stage, 2), ["workernode-0", "workernode-1"]);
+    assert_eq!(
+        Inside::of(&stage).b_runs(&stage, 2),
+        ["workernode-0", "workernode-1"]
+    );
     let plane = before.vim["interfaceInfo"]["endpoint"].as_str().unwrap();
     let path = format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/web-stays");
     let plane = plane.trim_start_matches("https://");
@@ -153,9 +192,17 @@ fn the_whole_vnf_is_healed_by_another_cluster_under_the_same_id() {
     stage.ends_as(&stage.heal(&[], &[]), "COMPLETED");
     assert_eq!(stage.a_is_up(3), cluster, "the VIM keeps its id");
     let vim = stage.server.ctl(&["vim", "show", &cluster]);
-    assert_ne!(vim["identity"], before.vim["identity"], "it is another cluster");
+    assert_ne!(
+        vim["identity"], before.vim["identity"],
+        "it is another cluster"
+    );
     let now = vnfcs(&stage);
-    assert!(before.vnfcs.iter().all(|(name, old)| now[name].server != old.server));
+    assert!(
+        before
+            .vnfcs
+            .iter()
+            .all(|(name, old)| now[name].server != old.server)
+    );
     stage.b_lives_on(&cluster);
     stage.bring_down(VNF_B);
     stage.bring_down(VNF_A);
@@ -174,6 +221,10 @@ fn killed_while_the_successor_joins_it_goes_on() {
     stage.server.begin();
     stage.ends_as(&op, "COMPLETED");
     let joins = sim.hosts_that_ran("kubeadm join");
-    assert_eq!(joins, ["workerNode-0", "workerNode-0", "workerNode-1"], "once in each life");
+    assert_eq!(
+        joins,
+        ["workerNode-0", "workerNode-0", "workerNode-1"],
+        "once in each life"
+    );
     one_worker_is_new(&sim, &stage, &cluster, &before);
 }

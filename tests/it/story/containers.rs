@@ -32,14 +32,23 @@ fn scene(change: impl FnOnce(&Path)) -> Scene {
 fn scene_under(limits: &str, change: impl FnOnce(&Path)) -> Scene {
     let (sim, stage) = stage_in(&["--cluster"], limits);
     let file = sim.endpoint("kubeconfig");
-    let vim = stage.server.ctl(&["vim", "register", "--name", VIM, "--config-file", file]);
+    let vim = stage
+        .server
+        .ctl(&["vim", "register", "--name", VIM, "--config-file", file]);
     let folder = tempfile::tempdir().unwrap();
     let package = copy("vnf-b-cnf", folder.path());
     change(&package.join("Files/kubernetes"));
     let package = stage.onboard(&package.to_string_lossy());
-    stage.server.ctl(&["vnf", "create", "--package", &package, "--name", VNF_B]);
+    stage
+        .server
+        .ctl(&["vnf", "create", "--package", &package, "--name", VNF_B]);
     let request = stage.request("vnf-b-cnf", vim["id"].as_str().unwrap());
-    Scene { sim, stage, request, _package: folder }
+    Scene {
+        sim,
+        stage,
+        request,
+        _package: folder,
+    }
 }
 
 /// An error's code, the resource that it names, and parts of what it says.
@@ -52,11 +61,19 @@ impl Scene {
     }
 
     fn edit(&self, path: &str, patch: &Value) {
-        self.sim.act("edit-object", &json!({"cluster": CLUSTER, "path": path, "patch": patch}));
+        self.sim.act(
+            "edit-object",
+            &json!({"cluster": CLUSTER, "path": path, "patch": patch}),
+        );
     }
 
     fn namespace(&self) -> String {
-        format!("vnf-{}", self.stage.server.ctl(&["vnf", "show", VNF_B])["id"].as_str().unwrap())
+        format!(
+            "vnf-{}",
+            self.stage.server.ctl(&["vnf", "show", VNF_B])["id"]
+                .as_str()
+                .unwrap()
+        )
     }
 
     fn begun(&self) -> String {
@@ -111,7 +128,12 @@ const WEB: &str = "Deployment `web` in namespace `vnf-";
 fn an_image_that_cannot_be_pulled() {
     let scene = scene(image("localhost/no-such:1"));
     let op = scene.begun();
-    let says = ["pod `web-", "container `httpd`: ErrImagePull", "localhost/no-such:1", "not found"];
+    let says = [
+        "pod `web-",
+        "container `httpd`: ErrImagePull",
+        "localhost/no-such:1",
+        "not found",
+    ];
     scene.stops(&op, ("kubernetes.not-ready", WEB, &says));
     scene.sim.act("mend-images", &json!({"cluster": CLUSTER}));
     scene.is_retried(&op);
@@ -129,7 +151,9 @@ fn an_overloaded_api_server_is_waited_for_and_nobody_has_to_retry() {
     arm("kubernetes.watch", 1, 410);
     let op = scene.begun();
     // Four calls to apply, and a second watch.
-    until("a watch after all refusals", LONG, || (scene.sim.seen() >= 6).then_some(()));
+    until("a watch after all refusals", LONG, || {
+        (scene.sim.seen() >= 6).then_some(())
+    });
     scene.sim.act("mend-images", &json!({"cluster": CLUSTER}));
     scene.stage.ends_as(&op, "COMPLETED");
     scene.ends();
@@ -166,14 +190,39 @@ fn a_quota_that_is_used_up() {
     // An object of the package does not fit.
     scene.apply(&quota(&json!({"count/deployments.apps": "0", "pods": "1"})));
     let op = scene.begun();
-    let says = ["exceeded quota: small", "limited: count/deployments.apps=0", "raise the quota"];
-    scene.stops(&op, ("kubernetes.quota", "Deployment `web` in namespace `team`", &says));
-    scene.edit(path, &json!({"spec": {"hard": {"count/deployments.apps": "1"}}}));
+    let says = [
+        "exceeded quota: small",
+        "limited: count/deployments.apps=0",
+        "raise the quota",
+    ];
+    scene.stops(
+        &op,
+        (
+            "kubernetes.quota",
+            "Deployment `web` in namespace `team`",
+            &says,
+        ),
+    );
+    scene.edit(
+        path,
+        &json!({"spec": {"hard": {"count/deployments.apps": "1"}}}),
+    );
     // A pod of it does not fit.
     let retried = scene.stage.server.run(&["op", "retry", &op]);
     assert_eq!(retried.code, 0, "{retried:?}");
-    let says = ["FailedCreate", "exceeded quota: small", "used: pods=1, limited: pods=1"];
-    scene.stops(&op, ("kubernetes.not-ready", "Deployment `web` in namespace `team`", &says));
+    let says = [
+        "FailedCreate",
+        "exceeded quota: small",
+        "used: pods=1, limited: pods=1",
+    ];
+    scene.stops(
+        &op,
+        (
+            "kubernetes.not-ready",
+            "Deployment `web` in namespace `team`",
+            &says,
+        ),
+    );
     scene.edit(path, &json!({"spec": {"hard": {"pods": "2"}}}));
     scene.is_retried(&op);
     scene.stage.bring_down(VNF_B);
@@ -191,9 +240,18 @@ fn a_webhook_that_denies() {
         "webhooks": [{"name": "policy.example.com", "rules": [{"resources": ["services"]}]}]}));
     let op = scene.begun();
     let says = ["policy.example.com", "no owner is named", "let it in"];
-    scene.stops(&op, ("kubernetes.denied", "Service `web` in namespace `vnf-", &says));
+    scene.stops(
+        &op,
+        (
+            "kubernetes.denied",
+            "Service `web` in namespace `vnf-",
+            &says,
+        ),
+    );
     let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/policy";
-    scene.sim.act("delete-object", &json!({"cluster": CLUSTER, "path": path}));
+    scene
+        .sim
+        .act("delete-object", &json!({"cluster": CLUSTER, "path": path}));
     scene.is_retried(&op);
     scene.ends();
 }
@@ -206,7 +264,10 @@ fn held(object: &str, told: Told<'_>) {
     let path = format!("/api/v1/namespaces/{namespace}/configmaps/{object}");
     scene.apply(&json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": object, "namespace": namespace}, "data": {"whose": "a guest's"}}));
-    scene.edit(&path, &json!({"metadata": {"finalizers": ["example.com/hold"]}}));
+    scene.edit(
+        &path,
+        &json!({"metadata": {"finalizers": ["example.com/hold"]}}),
+    );
     let op = scene.stage.terminate(VNF_B);
     scene.stops(&op, told);
     scene.edit(&path, &json!({"metadata": {"finalizers": null}}));
@@ -217,8 +278,18 @@ fn held(object: &str, told: Told<'_>) {
 
 #[test]
 fn an_object_that_a_finalizer_holds() {
-    let says = ["finalizer `example.com/hold` holds it", "bring back the controller"];
-    held("page", ("kubernetes.finalizer", "ConfigMap `page` in namespace `vnf-", &says));
+    let says = [
+        "finalizer `example.com/hold` holds it",
+        "bring back the controller",
+    ];
+    held(
+        "page",
+        (
+            "kubernetes.finalizer",
+            "ConfigMap `page` in namespace `vnf-",
+            &says,
+        ),
+    );
 }
 
 #[test]

@@ -36,7 +36,11 @@ fn was_made_once(sim: &Simulated) {
     assert_eq!(sim.touched_stacks(), 1, "{:#?}", sim.calls("heat.", ""));
     let masters = sim.hosts_that_ran("kubeadm init");
     let mut workers = sim.hosts_that_ran("kubeadm join");
-    assert_eq!((masters.len(), workers.len()), (1, 2), "{masters:?} {workers:?}");
+    assert_eq!(
+        (masters.len(), workers.len()),
+        (1, 2),
+        "{masters:?} {workers:?}"
+    );
     workers.dedup();
     assert_eq!(workers.len(), 2, "one host joined twice");
     let resets = sim.calls("host.exec", ": kubeadm reset");
@@ -47,7 +51,9 @@ fn was_made_once(sim: &Simulated) {
 #[test]
 fn killed_while_the_stack_is_in_progress_it_goes_on() {
     killed_when(&["--server-build", "1500"], None, |sim| {
-        sim.calls("heat.stack_create", "").iter().any(|call| call["status"] == 201)
+        sim.calls("heat.stack_create", "")
+            .iter()
+            .any(|call| call["status"] == 201)
     });
 }
 
@@ -72,7 +78,9 @@ fn killed_while_the_stack_goes_it_goes_on() {
     sim.arm(&json!({"call": "heat.resource_delete", "fault": {"delayMs": 2000}}));
     let begun = stage.server.ctl(&["vnf", "terminate", VNF_A]);
     let op = begun["vnfLcmOpOccId"].as_str().unwrap();
-    until("the stack's deletion", LONG, || (sim.seen() > 0).then_some(()));
+    until("the stack's deletion", LONG, || {
+        (sim.seen() > 0).then_some(())
+    });
     stage.server.kill();
     stage.server.begin();
     stage.ends_as(op, "COMPLETED");
@@ -101,7 +109,11 @@ fn killed_at_ten_points_of_the_story_it_goes_on_each_time() {
         stage.server.ctl(&["vnf", "delete", name]);
     }
     deaths.in_further_lives(&mut stage, |stage| stage.create_a(SAMPLE).1);
-    println!("{} retries; died at\n{}", deaths.retried, deaths.died.join("\n"));
+    println!(
+        "{} retries; died at\n{}",
+        deaths.retried,
+        deaths.died.join("\n")
+    );
     assert_eq!(deaths.died.len(), 10);
     stage.ends();
     sim.is_clean();

@@ -13,15 +13,21 @@ fn lives((sim, stage): (Simulated, Stage), kind: &str, vim: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("web");
     let path = path.to_str().unwrap();
-    let made = stage.server.ctl(&["new", "vnfd", "web", "--kind", kind, "--dir", path]);
+    let made = stage
+        .server
+        .ctl(&["new", "vnfd", "web", "--kind", kind, "--dir", path]);
     let package = stage.onboard(path);
     let known: Value = stage.server.ctl(&["package", "show", &package]);
     assert_eq!(known["vnfdId"], made["vnfdId"]);
-    stage.server.ctl(&["vnf", "create", "--package", &package, "--name", "web"]);
+    stage
+        .server
+        .ctl(&["vnf", "create", "--package", &package, "--name", "web"]);
     let request = stage.request(path, vim);
     stage.ends_as(&stage.instantiate("web", &request), "COMPLETED");
     let instance = stage.server.ctl(&["vnf", "show", "web"]);
-    let vnfcs = instance["instantiatedVnfInfo"]["vnfcResourceInfo"].as_array().unwrap();
+    let vnfcs = instance["instantiatedVnfInfo"]["vnfcResourceInfo"]
+        .as_array()
+        .unwrap();
     assert_eq!(vnfcs.len(), 1, "{instance:#}");
     stage.bring_down("web");
     if kind == "cnf" {
@@ -43,7 +49,14 @@ fn a_new_vnf_of_containers_lives() {
     let (sim, stage) = stage_in(&["--cluster"], "");
     let file = sim.endpoint("kubeconfig").to_owned();
     assert!(Path::new(&file).is_file());
-    let words = ["vim", "register", "--name", "containers", "--config-file", &file];
+    let words = [
+        "vim",
+        "register",
+        "--name",
+        "containers",
+        "--config-file",
+        &file,
+    ];
     let vim = stage.server.ctl(&words);
     lives((sim, stage), "cnf", vim["id"].as_str().unwrap());
 }

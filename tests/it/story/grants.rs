@@ -43,11 +43,20 @@ fn scene(more: &str, sample: &str) -> Scene {
     let stage = Stage::new(folder, &sim.clouds(), sim.ssh_port(), "debug");
     let package = tempfile::tempdir().unwrap();
     let (id, request) = stage.create_a(&without_hooks(sample, package.path()));
-    Scene { sim, stage, id, request, _package: package }
+    Scene {
+        sim,
+        stage,
+        id,
+        request,
+        _package: package,
+    }
 }
 
 fn plain() -> Scene {
-    scene("  endpoint: @NFVO@\n  answer_seconds: 2", "vnf-a-k8s-cluster")
+    scene(
+        "  endpoint: @NFVO@\n  answer_seconds: 2",
+        "vnf-a-k8s-cluster",
+    )
 }
 
 impl Scene {
@@ -56,7 +65,9 @@ impl Scene {
     }
 
     fn op(&self, id: &str) -> Value {
-        self.stage.server.get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{id}"))
+        self.stage
+            .server
+            .get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{id}"))
     }
 
     /// The operation is ROLLED_BACK for this reason, and nothing was made.
@@ -65,15 +76,23 @@ impl Scene {
         let error = self.stage.ends_as(&op, "ROLLED_BACK")["error"].clone();
         assert_eq!(error["code"], code, "{error:#}");
         self.stage.explains(&op, &error, says);
-        assert_eq!(self.sim.calls("heat.stack_create", "").len(), 0, "nothing was made");
+        assert_eq!(
+            self.sim.calls("heat.stack_create", "").len(),
+            0,
+            "nothing was made"
+        );
     }
 
     /// The availability zones of its servers.
     fn zones(&self) -> Vec<String> {
         let servers =
             Cloud::login(&self.sim.clouds()).list("compute", "/servers/detail", "servers");
-        let zone =
-            |server: &Value| server["OS-EXT-AZ:availability_zone"].as_str().unwrap().to_owned();
+        let zone = |server: &Value| {
+            server["OS-EXT-AZ:availability_zone"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
         servers.iter().map(zone).collect()
     }
 
@@ -84,15 +103,23 @@ impl Scene {
         let given = cases.iter().filter(|case| case["status"] == 201).count();
         assert_eq!(given, grants, "{page:#}");
         let kinds = ["GrantRequest", "Grant", "ProblemDetails"].map(Standard::of);
-        let [Some(request), Some(grant), Some(problem)] = &kinds else { return };
+        let [Some(request), Some(grant), Some(problem)] = &kinds else {
+            return;
+        };
         for case in cases {
             request.check(&case["request"]);
-            let answer = if case["status"] == 201 { grant } else { problem };
+            let answer = if case["status"] == 201 {
+                grant
+            } else {
+                problem
+            };
             answer.check(&case["answer"]);
         }
-        for (kind, standard) in
-            ["VnfLcmOperationOccurrenceNotification", "VnfIdentifierDeletionNotification"]
-                .map(|kind| (kind, Standard::of(kind)))
+        for (kind, standard) in [
+            "VnfLcmOperationOccurrenceNotification",
+            "VnfIdentifierDeletionNotification",
+        ]
+        .map(|kind| (kind, Standard::of(kind)))
         {
             let told = page["notifications"].as_array().unwrap().iter();
             let of_kind = told.filter(|one| one["notificationType"] == kind);
@@ -118,8 +145,11 @@ fn a_life_by_grants_with_a_token_a_zone_and_notifications() {
     let subscription = json!({"callbackUri": format!("{nfvo}/notifications"), "authentication": {
         "authType": ["OAUTH2_CLIENT_CREDENTIALS"], "paramsOauth2ClientCredentials": {
             "clientId": "vnfm", "clientPassword": PASSWORD, "tokenEndpoint": format!("{nfvo}/token")}}});
-    let (status, made) =
-        scene.stage.server.http("POST", "/vnflcm/v2/subscriptions", &subscription.to_string());
+    let (status, made) = scene.stage.server.http(
+        "POST",
+        "/vnflcm/v2/subscriptions",
+        &subscription.to_string(),
+    );
     assert_eq!(status, 201, "{made:#}");
     let op = scene.begun();
     scene.stage.ends_as(&op, "COMPLETED");
@@ -131,23 +161,35 @@ fn a_life_by_grants_with_a_token_a_zone_and_notifications() {
     let link = format!("{nfvo}/grant/v1/grants/{}", grant["id"].as_str().unwrap());
     assert_eq!(shown["_links"]["grant"]["href"], link);
     let links = &grant["request"]["_links"];
-    assert_eq!(links["vnfLcmOpOcc"], shown["_links"]["self"], "links lead here");
+    assert_eq!(
+        links["vnfLcmOpOcc"], shown["_links"]["self"],
+        "links lead here"
+    );
     assert_eq!(links["vnfInstance"], shown["_links"]["vnfInstance"]);
     // One token for the grants and one for the callbacks; when they are taken away, new ones.
     assert_eq!(page["tokensGiven"], 2, "tokens are kept");
     scene.sim.act("revoke-nfvo-tokens", &json!({}));
     let vnfc = scene.stage.server.ctl(&["vnf", "show", VNF_A]);
-    let vnfc =
-        vnfc["instantiatedVnfInfo"]["vnfcResourceInfo"][0]["id"].as_str().unwrap().to_owned();
+    let vnfc = vnfc["instantiatedVnfInfo"]["vnfcResourceInfo"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let healed = scene.stage.heal(&[&vnfc], &[]);
     scene.stage.ends_as(&healed, "COMPLETED");
     assert_eq!(scene.zones(), ["edge"; 3]);
     let asked = &scene.sim.nfvo()["grants"][1]["request"];
     assert_eq!(asked["removeResources"][0]["id"], format!("compute/{vnfc}"));
-    assert_eq!(asked["removeResources"].as_array().unwrap().len(), 1, "{asked:#}");
+    assert_eq!(
+        asked["removeResources"].as_array().unwrap().len(),
+        1,
+        "{asked:#}"
+    );
     scene.stage.bring_down(VNF_A);
     until("the last notification", LONG, || {
-        let told = scene.sim.nfvo()["notifications"].as_array().unwrap().clone();
+        let told = scene.sim.nfvo()["notifications"]
+            .as_array()
+            .unwrap()
+            .clone();
         told.iter()
             .any(|one| one["notificationType"] == "VnfIdentifierDeletionNotification")
             .then_some(())
@@ -156,7 +198,10 @@ fn a_life_by_grants_with_a_token_a_zone_and_notifications() {
     scene.is_by_the_book(3);
     let mut planted = Planted::default();
     planted.add("password", PASSWORD);
-    for text in [scene.stage.server.logged(), json!(scene.op(&op)).to_string()] {
+    for text in [
+        scene.stage.server.logged(),
+        json!(scene.op(&op)).to_string(),
+    ] {
         assert_eq!(planted.within(text.as_bytes()), [""; 0]);
         assert!(!text.contains("planted-token-"), "a token is in the log");
     }
@@ -167,13 +212,23 @@ fn a_life_by_grants_with_a_token_a_zone_and_notifications() {
 #[test]
 fn a_rejection_an_unknown_zone_and_a_wrong_shape_are_told_by_name() {
     let scene = plain();
-    scene.sim.set_nfvo(&json!({"deny": "no room at all", "polls": 1}));
-    scene.is_refused("nfvo.grant-rejected", &["no room at all", "ask whoever runs the NFVO"]);
+    scene
+        .sim
+        .set_nfvo(&json!({"deny": "no room at all", "polls": 1}));
+    scene.is_refused(
+        "nfvo.grant-rejected",
+        &["no room at all", "ask whoever runs the NFVO"],
+    );
     scene.sim.set_nfvo(&json!({"zone": "moon"}));
-    scene.is_refused("openstack.grant", &["zone `moon`", "the cloud has nova, edge"]);
+    scene.is_refused(
+        "openstack.grant",
+        &["zone `moon`", "the cloud has nova, edge"],
+    );
     scene.sim.set_nfvo(&json!({"grant": {"id": null}}));
     scene.is_refused("nfvo.malformed", &["no Grant: `id`"]);
-    scene.sim.set_nfvo(&json!({"grant": {"addResources": null}}));
+    scene
+        .sim
+        .set_nfvo(&json!({"grant": {"addResources": null}}));
     scene.is_refused("grant.amiss", &["does not approve `compute/masterNode/0`"]);
     scene.sim.set_nfvo(&json!({"login": "basic"}));
     scene.is_refused("nfvo.refuses", &["401", "log in first"]);
@@ -196,10 +251,17 @@ fn what_fails_for_now_is_asked_again() {
         scene.sim.arm(fault);
     }
     scene.stage.ends_as(&scene.begun(), "COMPLETED");
-    assert_eq!(scene.sim.calls("nfvo.grant", &scene.id).len(), 5 + 3, "5 requests, 3 looks");
+    assert_eq!(
+        scene.sim.calls("nfvo.grant", &scene.id).len(),
+        5 + 3,
+        "5 requests, 3 looks"
+    );
     let asked = scene.sim.nfvo()["grants"].as_array().unwrap().clone();
     assert_eq!(asked.len(), 2, "the answer to one was lost");
-    assert_eq!(asked[0]["request"], asked[1]["request"], "the same is asked again");
+    assert_eq!(
+        asked[0]["request"], asked[1]["request"],
+        "the same is asked again"
+    );
     scene.sim.disarm();
     scene.ends();
 }
@@ -216,8 +278,14 @@ fn a_server_that_is_killed_while_it_waits_goes_on_waiting() {
     scene.stage.server.kill();
     let before = looks(&scene);
     scene.stage.server.begin();
-    until("a look of the next one", LONG, || (looks(&scene) > before).then_some(()));
-    assert_eq!(scene.sim.nfvo()["grants"].as_array().unwrap().len(), 1, "it was asked for once");
+    until("a look of the next one", LONG, || {
+        (looks(&scene) > before).then_some(())
+    });
+    assert_eq!(
+        scene.sim.nfvo()["grants"].as_array().unwrap().len(),
+        1,
+        "it was asked for once"
+    );
     // A graceful cancel would wait for the NFVO as well (SOL003 5.5.4).
     let cancelled = scene.stage.server.run(&["op", "cancel", &op, "--forceful"]);
     assert_eq!(cancelled.code, 0, "{cancelled:?}");
@@ -235,13 +303,22 @@ fn mutual_tls_and_a_base_hot_that_takes_flavor_and_image() {
     let scene = scene(tls, "vnf-a-k8s-cluster-base-hot");
     let assets = json!({"computeResourceFlavours": [
         {"vnfdVirtualComputeDescId": "workerNode", "vimFlavourId": "m1.small"}]});
-    scene.sim.set_nfvo(&json!({"login": "basic", "grant": {"vimAssets": assets}}));
+    scene
+        .sim
+        .set_nfvo(&json!({"login": "basic", "grant": {"vimAssets": assets}}));
     scene.stage.ends_as(&scene.begun(), "COMPLETED");
     let servers = Cloud::login(&scene.sim.clouds()).list("compute", "/servers/detail", "servers");
     let flavors = Cloud::login(&scene.sim.clouds()).list("compute", "/flavors", "flavors");
-    let small = flavors.iter().find(|flavor| flavor["name"] == "m1.small").unwrap();
-    let workers = servers.iter().filter(|one| one["name"].as_str().unwrap().contains("worker"));
-    let of_small = workers.filter(|one| one["flavor"]["id"] == small["id"]).count();
+    let small = flavors
+        .iter()
+        .find(|flavor| flavor["name"] == "m1.small")
+        .unwrap();
+    let workers = servers
+        .iter()
+        .filter(|one| one["name"].as_str().unwrap().contains("worker"));
+    let of_small = workers
+        .filter(|one| one["flavor"]["id"] == small["id"])
+        .count();
     assert_eq!(of_small, 2, "{servers:#?}");
     scene.sim.set_nfvo(&json!({"login": "basic"}));
     scene.ends();

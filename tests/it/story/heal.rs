@@ -14,9 +14,13 @@ const CLUSTER: &str = "standalone";
 fn containers() -> (Simulated, Stage, Value) {
     let (sim, stage) = stage(&["--cluster"], "info");
     let file = sim.endpoint("kubeconfig");
-    let vim = stage.server.ctl(&["vim", "register", "--name", VIM, "--config-file", file]);
+    let vim = stage
+        .server
+        .ctl(&["vim", "register", "--name", VIM, "--config-file", file]);
     let package = stage.onboard("vnf-b-cnf");
-    stage.server.ctl(&["vnf", "create", "--package", &package, "--name", VNF_B]);
+    stage
+        .server
+        .ctl(&["vnf", "create", "--package", &package, "--name", VNF_B]);
     let request = stage.request("vnf-b-cnf", vim["id"].as_str().unwrap());
     (sim, stage, request)
 }
@@ -31,7 +35,8 @@ fn ends(sim: &Simulated, stage: &Stage) {
 
 fn ids(list: &Value) -> Vec<String> {
     let list = list.as_array().unwrap().iter();
-    list.map(|one| one["id"].as_str().unwrap().to_owned()).collect()
+    list.map(|one| one["id"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -51,14 +56,27 @@ fn the_pods_meant_are_replaced_and_what_was_taken_away_comes_back() {
     );
 
     let pods = ids(&before["vnfcResourceInfo"]);
-    let words = ["vnf", "heal", VNF_B, "--vnfc", &pods[0], "--cause", "the page is gone"];
+    let words = [
+        "vnf",
+        "heal",
+        VNF_B,
+        "--vnfc",
+        &pods[0],
+        "--cause",
+        "the page is gone",
+    ];
     let begun = stage.server.ctl(&words);
     let op = begun["vnfLcmOpOccId"].as_str().unwrap();
     stage.ends_as(op, "COMPLETED");
-    let op = stage.server.get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{op}"));
+    let op = stage
+        .server
+        .get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{op}"));
     let after = stage.server.ctl(&["vnf", "show", VNF_B])["instantiatedVnfInfo"].clone();
     let now = ids(&after["vnfcResourceInfo"]);
-    assert!(now.len() == 2 && now.contains(&pods[1]) && !now.contains(&pods[0]), "{now:?}");
+    assert!(
+        now.len() == 2 && now.contains(&pods[1]) && !now.contains(&pods[0]),
+        "{now:?}"
+    );
     let affected: Vec<(&Value, &Value)> = (op["resourceChanges"]["affectedVnfcs"].as_array())
         .unwrap()
         .iter()
@@ -66,8 +84,16 @@ fn the_pods_meant_are_replaced_and_what_was_taken_away_comes_back() {
         .collect();
     let new = now.iter().find(|id| **id != pods[1]).unwrap();
     let (gone, came) = (json!(pods[0]), json!(new));
-    assert_eq!(affected, [(&gone, &json!("REMOVED")), (&came, &json!("ADDED"))], "{op:#}");
-    assert_eq!(ids(&after["extCpInfo"]), ids(&before["extCpInfo"]), "the Service stays");
+    assert_eq!(
+        affected,
+        [(&gone, &json!("REMOVED")), (&came, &json!("ADDED"))],
+        "{op:#}"
+    );
+    assert_eq!(
+        ids(&after["extCpInfo"]),
+        ids(&before["extCpInfo"]),
+        "the Service stays"
+    );
     // It is there again: somebody can delete it once more.
     sim.act("delete-object", &page);
     ends(&sim, &stage);
@@ -86,9 +112,19 @@ fn what_the_cluster_refuses_is_said_and_works_on_retry() {
         let op = stage.instantiate(VNF_B, &request);
         let end = stage.ends_as(&op, "FAILED_TEMP");
         let error = &end["error"];
-        assert_eq!((&error["code"], &error["step"]), (&json!(code), &json!("allocate")), "{end:#}");
+        assert_eq!(
+            (&error["code"], &error["step"]),
+            (&json!(code), &json!("allocate")),
+            "{end:#}"
+        );
         assert_eq!(error["retryable"], false);
-        assert!(error["resource"].as_str().unwrap().starts_with("ConfigMap `page`"), "{end:#}");
+        assert!(
+            error["resource"]
+                .as_str()
+                .unwrap()
+                .starts_with("ConfigMap `page`"),
+            "{end:#}"
+        );
         let said = ["detail", "next"].map(|member| error[member].as_str().unwrap());
         assert!(said.iter().any(|said| said.contains(word)), "{end:#}");
         let retried = stage.server.run(&["op", "retry", &op, "--watch"]);

@@ -23,7 +23,13 @@ fn scene(flags: &[&str]) -> Scene {
     let (sim, stage) = stage(flags, "info");
     let package = tempfile::tempdir().unwrap();
     let (id, request) = stage.create_a(&without_hooks("vnf-a-k8s-cluster", package.path()));
-    Scene { sim, stage, id, request, _package: package }
+    Scene {
+        sim,
+        stage,
+        id,
+        request,
+        _package: package,
+    }
 }
 
 /// What an error must be: code, whether a retry may help by itself, and what it says.
@@ -47,7 +53,10 @@ impl Scene {
     /// The operation stops with this error, in the answer and in `op explain`.
     fn stops(&self, op: &str, state: &str, (code, retryable, says): Told<'_>) -> Value {
         let error = self.stage.ends_as(op, state)["error"].clone();
-        assert_eq!((&error["code"], &error["retryable"]), (&json!(code), &json!(retryable)));
+        assert_eq!(
+            (&error["code"], &error["retryable"]),
+            (&json!(code), &json!(retryable))
+        );
         self.stage.explains(op, &error, says);
         error
     }
@@ -70,19 +79,35 @@ impl Scene {
 fn a_quota_that_is_used_up() {
     let scene = scene(&[]);
     // The quota of servers is known before anything is made.
-    scene.sim.act("set-quota", &json!({ "quota": "instances", "value": 2 }));
-    let told = ("openstack.quota", false, &["3 are needed", "higher quota"][..]);
+    scene
+        .sim
+        .act("set-quota", &json!({ "quota": "instances", "value": 2 }));
+    let told = (
+        "openstack.quota",
+        false,
+        &["3 are needed", "higher quota"][..],
+    );
     scene.stops(&scene.begun(), "ROLLED_BACK", told);
     assert_eq!(scene.creations(), 0);
-    scene.sim.act("set-quota", &json!({ "quota": "instances", "value": -1 }));
+    scene
+        .sim
+        .act("set-quota", &json!({ "quota": "instances", "value": -1 }));
     // That of networks only when Heat meets it.
-    scene.sim.act("set-quota", &json!({ "quota": "network", "value": 0 }));
+    scene
+        .sim
+        .act("set-quota", &json!({ "quota": "network", "value": 0 }));
     let op = scene.begun();
-    let says = ["CREATE_FAILED", "Quota exceeded for resources: ['network']", "higher quota"];
+    let says = [
+        "CREATE_FAILED",
+        "Quota exceeded for resources: ['network']",
+        "higher quota",
+    ];
     let error = scene.stops(&op, "FAILED_TEMP", ("openstack.quota", false, &says));
     assert_eq!(error["resource"], "internalVL");
     assert_eq!(error["step"], "allocate");
-    scene.sim.act("set-quota", &json!({ "quota": "network", "value": -1 }));
+    scene
+        .sim
+        .act("set-quota", &json!({ "quota": "network", "value": -1 }));
     scene.is_retried(&op);
 }
 
@@ -135,7 +160,10 @@ fn what_passes_by_itself_needs_nobody() {
     let logins = scene.sim.calls("keystone.token_create", "").len();
     scene.sim.act("revoke-tokens", &json!({}));
     scene.stage.ends_as(&op, "COMPLETED");
-    assert!(scene.sim.calls("keystone.token_create", "").len() > logins, "the token is renewed");
+    assert!(
+        scene.sim.calls("keystone.token_create", "").len() > logins,
+        "the token is renewed"
+    );
     assert_eq!(scene.creations(), 1);
     scene.ends();
 }
@@ -148,7 +176,9 @@ fn a_stack_that_somebody_deletes() {
     until("the wait", LONG, || {
         (!scene.sim.calls("heat.resource_list", "").is_empty()).then_some(())
     });
-    scene.sim.act("delete-stack", &json!({ "stack": scene.stack() }));
+    scene
+        .sim
+        .act("delete-stack", &json!({ "stack": scene.stack() }));
     let says = ["somebody delete", "then retry"];
     scene.stops(&op, "FAILED_TEMP", ("heat.stack-failed", false, &says));
     scene.is_retried(&op);
@@ -163,7 +193,11 @@ fn a_stack_that_cannot_be_deleted() {
     scene.sim.arm(&fault);
     let begun = scene.stage.server.ctl(&["vnf", "terminate", VNF_A]);
     let op = begun["vnfLcmOpOccId"].as_str().unwrap();
-    let says = ["after 4 tries", "left: `internalVL_subnet` (OS::Neutron::Subnet", "by hand"];
+    let says = [
+        "after 4 tries",
+        "left: `internalVL_subnet` (OS::Neutron::Subnet",
+        "by hand",
+    ];
     scene.stops(op, "FAILED_TEMP", ("heat.delete-failed", false, &says));
     scene.sim.disarm();
     let retried = scene.stage.server.run(&["op", "retry", op, "--watch"]);
@@ -178,8 +212,11 @@ fn a_stack_that_is_in_progress_past_the_deadline() {
     let mut scene = scene(&[]);
     let file = scene.stage.server.folder().join("server.yaml");
     let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, text.replace("lease_seconds: 2", "lease_seconds: 2, step_seconds: 10"))
-        .unwrap();
+    std::fs::write(
+        &file,
+        text.replace("lease_seconds: 2", "lease_seconds: 2, step_seconds: 10"),
+    )
+    .unwrap();
     scene.stage.server.kill();
     scene.stage.server.begin();
     let fault = json!({"call": "heat.resource_create", "subject": "/masterNode", "nth": 3, "fault": {"hang": true}});

@@ -15,13 +15,23 @@ fn stopped() -> (Simulated, Stage, String, Value) {
     let (_, request) = stage.create_a("vnf-a-k8s-cluster");
     let said =
         format!("[preflight] Running pre-flight checks\nerror execution phase preflight: {WHY}\n");
-    sim.arm(&json!({"call": "host.exec", "subject": "workerNode-1: kubeadm join", "times": 99,
-        "fault": {"exit": 3, "stderr": said}}));
+    sim.arm(
+        &json!({"call": "host.exec", "subject": "workerNode-1: kubeadm join", "times": 99,
+        "fault": {"exit": 3, "stderr": said}}),
+    );
     let op = stage.instantiate(VNF_A, &request);
     let end = stage.ends_as(&op, "FAILED_TEMP");
-    assert_eq!(sim.hosts_that_ran("kubeadm join"), ["workerNode-0"], "the other one has joined");
+    assert_eq!(
+        sim.hosts_that_ran("kubeadm join"),
+        ["workerNode-0"],
+        "the other one has joined"
+    );
     let vims = stage.server.ctl(&["vim", "list"]);
-    assert_eq!(vims.as_array().unwrap().len(), 1, "no cluster is registered: {vims:#}");
+    assert_eq!(
+        vims.as_array().unwrap().len(),
+        1,
+        "no cluster is registered: {vims:#}"
+    );
     (sim, stage, op, end)
 }
 
@@ -32,7 +42,13 @@ fn state_of_a(stage: &Stage) -> Value {
 #[test]
 fn the_error_names_host_phase_exit_code_and_last_lines() {
     let (_sim, stage, op, end) = stopped();
-    let told = ["workernode-1", "`join`", "exit code 3", "Running pre-flight checks", WHY];
+    let told = [
+        "workernode-1",
+        "`join`",
+        "exit code 3",
+        "Running pre-flight checks",
+        WHY,
+    ];
     let shown = stage.server.ctl(&["op", "show", &op]);
     for error in [&end["error"], &shown["error"]] {
         let detail = error["detail"].as_str().unwrap();
@@ -41,12 +57,26 @@ fn the_error_names_host_phase_exit_code_and_last_lines() {
     }
     assert_eq!(end["error"]["resource"], "workernode-1");
     let explained = stage.server.run(&["op", "explain", &op]);
-    for part in [WHY, "can retry", "can rollback", "can fail", "cannot cancel"] {
-        assert!(explained.data.contains(part), "no `{part}` in {}", explained.data);
+    for part in [
+        WHY,
+        "can retry",
+        "can rollback",
+        "can fail",
+        "cannot cancel",
+    ] {
+        assert!(
+            explained.data.contains(part),
+            "no `{part}` in {}",
+            explained.data
+        );
     }
     let watched = stage.server.run(&["op", "watch", &op]);
     assert_eq!(watched.code, 1);
-    assert!(watched.words.contains(&format!("vnfmctl op retry {op}")), "{}", watched.words);
+    assert!(
+        watched.words.contains(&format!("vnfmctl op retry {op}")),
+        "{}",
+        watched.words
+    );
 }
 
 #[test]
@@ -59,8 +89,15 @@ fn retry_goes_on_with_what_is_missing_and_does_not_touch_heat() {
     assert_eq!(sim.calls("heat.", "").len(), before);
     assert_eq!(sim.touched_stacks(), 1);
     assert_eq!(sim.hosts_that_ran("kubeadm init").len(), 1);
-    assert_eq!(sim.hosts_that_ran("kubeadm join"), ["workerNode-0", "workerNode-1"]);
-    assert_eq!(sim.hosts_that_ran("kubeadm reset"), ["workerNode-1"], "what was half done");
+    assert_eq!(
+        sim.hosts_that_ran("kubeadm join"),
+        ["workerNode-0", "workerNode-1"]
+    );
+    assert_eq!(
+        sim.hosts_that_ran("kubeadm reset"),
+        ["workerNode-1"],
+        "what was half done"
+    );
     sim.is_lawful();
     stage.a_is_up(3);
     stage.bring_down(VNF_A);
@@ -96,7 +133,11 @@ fn fail_ends_it_and_a_later_terminate_cleans_up() {
     let (sim, stage, op, _) = stopped();
     stage.server.ctl(&["op", "fail", &op]);
     stage.ends_as(&op, "FAILED");
-    assert_eq!(state_of_a(&stage), "INSTANTIATED", "something exists, so it can be terminated");
+    assert_eq!(
+        state_of_a(&stage),
+        "INSTANTIATED",
+        "something exists, so it can be terminated"
+    );
     stage.server.refused(&["op", "retry", &op]);
     stage.bring_down(VNF_A);
     stage.ends();

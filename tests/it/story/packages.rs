@@ -36,9 +36,21 @@ fn the_seeds_own_package_carries_vnf_b() {
 fn a_vendors_script_that_answers_nonsense_or_fails_is_said_with_its_words() {
     let cases = [
         ("echo nonsense", "script-answer", "it is no JSON"),
-        ("echo '{\"server\": \"https://10.0.0.1:6443\", '", "script-answer", "it ends too early"),
-        ("echo '{\"bearer_token\": \"t\"}'", "script-answer", "a member is missing"),
-        ("echo 'no space left' >&2; exit 7", "script-failed", "exit code 7: no space left"),
+        (
+            "echo '{\"server\": \"https://10.0.0.1:6443\", '",
+            "script-answer",
+            "it ends too early",
+        ),
+        (
+            "echo '{\"bearer_token\": \"t\"}'",
+            "script-answer",
+            "a member is missing",
+        ),
+        (
+            "echo 'no space left' >&2; exit 7",
+            "script-failed",
+            "exit code 7: no space left",
+        ),
     ];
     for (script, code, words) in cases {
         let (sim, stage) = stage(&[], "info");
@@ -49,7 +61,10 @@ fn a_vendors_script_that_answers_nonsense_or_fails_is_said_with_its_words() {
         let end = stage.ends_as(&op, "FAILED_TEMP");
         assert_eq!(end["error"]["code"], code, "{end:#}");
         let detail = end["error"]["detail"].as_str().unwrap();
-        assert!(detail.contains(words) && detail.contains("masternode"), "{detail}");
+        assert!(
+            detail.contains(words) && detail.contains("masternode"),
+            "{detail}"
+        );
         let rolled = stage.server.run(&["op", "rollback", &op, "--watch"]);
         assert_eq!(rolled.code, 0, "{rolled:?}");
         sim.is_clean();
@@ -97,7 +112,11 @@ fn a_host_without_the_packages_gets_them_from_its_repository_or_out_of_the_packa
             sim.arm(&json!({"call": "host.repository", "times": 9, "fault": {"exit": 1}}));
         }
         stage.ends_as(&stage.instantiate(VNF_A, &request), "COMPLETED");
-        let installer = if has_repository { "apt-get install" } else { "dpkg -i" };
+        let installer = if has_repository {
+            "apt-get install"
+        } else {
+            "dpkg -i"
+        };
         assert_eq!(sim.hosts_that_ran(installer).len(), 3, "{installer}");
         stage.a_is_up(3);
         stage.bring_down(VNF_A);

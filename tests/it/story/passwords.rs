@@ -11,22 +11,39 @@ fn the_operation_goes_on_with_the_new_one() {
     let (sim, stage) = stage(&["--server-build", "1500"], "info");
     let (_, request) = stage.create_a("vnf-a-k8s-cluster");
     let op = stage.instantiate(VNF_A, &request);
-    let made = || sim.calls("heat.stack_create", "").iter().any(|call| call["status"] == 201);
+    let made = || {
+        sim.calls("heat.stack_create", "")
+            .iter()
+            .any(|call| call["status"] == 201)
+    };
     until("the stack", LONG, || made().then_some(()));
-    sim.act("set-password", &json!({"user": "nfv", "password": "another-password"}));
+    sim.act(
+        "set-password",
+        &json!({"user": "nfv", "password": "another-password"}),
+    );
     let path = format!("/vnfm/v1/op_occs/{op}/progress");
     let waits = until("the operation waits for a login", LONG, || {
         let now = stage.server.get(&path);
         assert_eq!(now["operationState"], "PROCESSING", "{now:#}");
-        let what = now["waiting"]["for"].as_str().unwrap_or_default().to_lowercase();
+        let what = now["waiting"]["for"]
+            .as_str()
+            .unwrap_or_default()
+            .to_lowercase();
         (what.contains("password") || what.contains("login") || what.contains("credential"))
             .then_some(what)
     });
-    assert!(waits.contains("vim update"), "it does not say what to do: {waits}");
-    let wrong = stage.server.feed(&["vim", "update", VIM, "--password-stdin"], "a-wrong-one\n");
+    assert!(
+        waits.contains("vim update"),
+        "it does not say what to do: {waits}"
+    );
+    let wrong = stage
+        .server
+        .feed(&["vim", "update", VIM, "--password-stdin"], "a-wrong-one\n");
     assert_eq!(wrong.code, 3, "{wrong:?}");
-    let right =
-        stage.server.feed(&["vim", "update", VIM, "--password-stdin"], "another-password\n");
+    let right = stage.server.feed(
+        &["vim", "update", VIM, "--password-stdin"],
+        "another-password\n",
+    );
     assert_eq!(right.code, 0, "{right:?}");
     stage.ends_as(&op, "COMPLETED");
     assert_eq!(sim.touched_stacks(), 1);

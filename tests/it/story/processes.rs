@@ -20,11 +20,17 @@ fn hooks(server: u32) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let of_server = |process: &std::fs::DirEntry| {
         let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
-        let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        let fields: Vec<_> = stat
+            .rsplit(')')
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .collect();
         fields.len() > 1 && fields[0] != "Z" && fields[1] == server.to_string()
     };
     let own = processes.filter(of_server);
-    own.map(|process| process.file_name().to_string_lossy().into_owned()).collect()
+    own.map(|process| process.file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 #[test]
@@ -37,10 +43,17 @@ fn a_killed_server_takes_its_hook_along_and_the_story_goes_on_to_its_end() {
     let op = stage.instantiate(VNF_A, &request);
     until("the hook", LONG, || (sim.seen() > 0).then_some(()));
     let hooks = hooks(stage.server.id());
-    assert!(!hooks.is_empty(), "no process of a hook: {}", stage.server.logged());
+    assert!(
+        !hooks.is_empty(),
+        "no process of a hook: {}",
+        stage.server.logged()
+    );
     stage.server.kill();
     until("the end of the hook's process", LONG, || {
-        hooks.iter().all(|hook| !Path::new("/proc").join(hook).exists()).then_some(())
+        hooks
+            .iter()
+            .all(|hook| !Path::new("/proc").join(hook).exists())
+            .then_some(())
     });
     stage.server.begin();
     stage.ends_as(&op, "COMPLETED");

@@ -16,10 +16,26 @@ type Case = (fn(&mut Value), u16, &'static [&'static str]);
 
 /// What is wrong with a request that can be read.
 const CASES: &[Case] = &[
-    (|request| request["flavourId"] = json!("huge"), 422, &["huge", "cluster_install"]),
-    (|request| request["instantiationLevelId"] = json!("tiny"), 422, &["tiny"]),
-    (|request| request["flavourId"] = json!(7), 422, &["flavourId"]),
-    (|request| drop(request.as_object_mut().unwrap().remove("flavourId")), 422, &["flavourId"]),
+    (
+        |request| request["flavourId"] = json!("huge"),
+        422,
+        &["huge", "cluster_install"],
+    ),
+    (
+        |request| request["instantiationLevelId"] = json!("tiny"),
+        422,
+        &["tiny"],
+    ),
+    (
+        |request| request["flavourId"] = json!(7),
+        422,
+        &["flavourId"],
+    ),
+    (
+        |request| drop(request.as_object_mut().unwrap().remove("flavourId")),
+        422,
+        &["flavourId"],
+    ),
     (
         |request| request["vimConnectionInfo"]["vim1"]["vimId"] = json!("nobody-knows-me"),
         422,
@@ -33,7 +49,11 @@ const CASES: &[Case] = &[
         422,
         &["k8s_cluster_installation_param", "master_node"],
     ),
-    (|request| request["additionalParams"] = json!({}), 422, &["k8s_cluster_installation_param"]),
+    (
+        |request| request["additionalParams"] = json!({}),
+        422,
+        &["k8s_cluster_installation_param"],
+    ),
 ];
 
 #[test]
@@ -48,14 +68,22 @@ fn a_request_that_cannot_be_is_refused_at_once() {
         let (answered, problem) = stage.server.http("POST", &path, &request.to_string());
         assert_eq!(answered, *status, "{problem:#}");
         let detail = problem["detail"].as_str().unwrap();
-        assert!(says.iter().all(|part| detail.contains(part)), "{says:?} in {detail}");
+        assert!(
+            says.iter().all(|part| detail.contains(part)),
+            "{says:?} in {detail}"
+        );
     }
     let (status, problem) = stage.server.http("POST", &path, "{\"flavourId\": ");
     assert_eq!(status, 400, "{problem}");
     let too_large = json!({ "flavourId": "x".repeat(1 << 20) }).to_string();
     let (status, problem) = stage.server.http("POST", &path, &too_large);
     assert_eq!(status, 413, "{problem}");
-    assert!(stage.server.refused(&["vnf", "terminate", VNF_A]).contains("NOT_INSTANTIATED"));
+    assert!(
+        stage
+            .server
+            .refused(&["vnf", "terminate", VNF_A])
+            .contains("NOT_INSTANTIATED")
+    );
     assert_eq!(known(&stage), before);
     assert_eq!(sim.touched_stacks(), 0);
 }
@@ -71,9 +99,13 @@ fn a_login_that_the_vim_refuses_is_not_registered() {
     std::fs::write(&file, clouds.to_string()).unwrap();
     let file = file.to_string_lossy();
     let words = ["--config-file", &file, "--cloud", "nfv"];
-    let why = stage.server.refused(&[&["vim", "register", "--name", "other"], &words[..]].concat());
+    let why = stage
+        .server
+        .refused(&[&["vim", "register", "--name", "other"], &words[..]].concat());
     assert!(why.contains("401") || why.contains("password"), "{why}");
-    stage.server.refused(&[&["vim", "update", VIM], &words[..]].concat());
+    stage
+        .server
+        .refused(&[&["vim", "update", VIM], &words[..]].concat());
     assert_eq!(known(&stage), before);
     stage.server.ctl(&["vim", "check", VIM]);
 }
@@ -83,14 +115,19 @@ fn an_order_file_that_names_a_missing_manifest_is_found_at_onboarding() {
     let (_sim, stage) = stage(&[], "info");
     let folder = tempfile::tempdir().unwrap();
     let package = copy("broken/missing-manifest", folder.path());
-    let said = stage.server.run(&["package", "onboard", &package.to_string_lossy()]);
+    let said = stage
+        .server
+        .run(&["package", "onboard", &package.to_string_lossy()]);
     assert_ne!(said.code, 0, "{said:?}");
     for part in ["Files/kubernetes/order.yaml:3:12", "deploymnt.yaml"] {
         assert!(said.words.contains(part), "no `{part}` in {}", said.words);
     }
     let listed = stage.server.ctl(&["package", "list"]);
-    let onboarded =
-        listed.as_array().unwrap().iter().any(|it| it["onboardingState"] == "ONBOARDED");
+    let onboarded = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|it| it["onboardingState"] == "ONBOARDED");
     assert!(!onboarded, "{listed:#}");
 }
 
@@ -102,12 +139,25 @@ fn an_image_that_the_cloud_lacks_rolls_back_before_anything_is_made() {
     let vnfd = package.join("Definitions/vnf-a.yaml");
     let text = std::fs::read_to_string(&vnfd).unwrap();
     assert!(text.contains("default: nfv-image"));
-    std::fs::write(&vnfd, text.replace("default: nfv-image", "default: no-such-image")).unwrap();
+    std::fs::write(
+        &vnfd,
+        text.replace("default: nfv-image", "default: no-such-image"),
+    )
+    .unwrap();
     let (_, request) = stage.create_a(&package.to_string_lossy());
     let op = stage.instantiate(VNF_A, &request);
     let end = stage.ends_as(&op, "ROLLED_BACK");
-    assert!(end["error"]["detail"].as_str().unwrap().contains("no-such-image"), "{end:#}");
-    assert_eq!(stage.server.ctl(&["vnf", "show", VNF_A])["instantiationState"], "NOT_INSTANTIATED");
+    assert!(
+        end["error"]["detail"]
+            .as_str()
+            .unwrap()
+            .contains("no-such-image"),
+        "{end:#}"
+    );
+    assert_eq!(
+        stage.server.ctl(&["vnf", "show", VNF_A])["instantiationState"],
+        "NOT_INSTANTIATED"
+    );
     assert_eq!(sim.touched_stacks(), 0);
     sim.is_clean();
 }

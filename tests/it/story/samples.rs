@@ -21,17 +21,27 @@ impl<'a> Living<'a> {
     /// Onboards the package at `from`, and creates an instance of it.
     fn create(stage: &'a Stage, name: &'a str, from: &str) -> Self {
         let package = stage.onboard(from);
-        stage.server.ctl(&["vnf", "create", "--package", &package, "--name", name]);
-        Self { stage, name, package }
+        stage
+            .server
+            .ctl(&["vnf", "create", "--package", &package, "--name", name]);
+        Self {
+            stage,
+            name,
+            package,
+        }
     }
 
     fn vim(&self, name: &str) -> String {
-        self.stage.server.ctl(&["vim", "show", name])["id"].as_str().unwrap().to_owned()
+        self.stage.server.ctl(&["vim", "show", name])["id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     /// Instantiates it by this request; what it has then.
     fn is_up(&self, request: &Value) -> Value {
-        self.stage.ends_as(&self.stage.instantiate(self.name, request), "COMPLETED");
+        self.stage
+            .ends_as(&self.stage.instantiate(self.name, request), "COMPLETED");
         self.stage.server.ctl(&["vnf", "show", self.name])["instantiatedVnfInfo"].clone()
     }
 
@@ -61,7 +71,10 @@ fn counts(info: &Value) -> Vec<(String, usize)> {
 
 #[track_caller]
 fn has(info: &Value, expected: &[(&str, usize)]) {
-    let expected: Vec<_> = expected.iter().map(|(vdu, n)| ((*vdu).to_owned(), *n)).collect();
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(vdu, n)| ((*vdu).to_owned(), *n))
+        .collect();
     assert_eq!(counts(info), expected, "{info:#}");
 }
 
@@ -102,12 +115,18 @@ fn a_pair_has_a_volume_each() {
     on_a_cloud("vnf-ha-pair", |info, _| {
         has(info, &[("active", 1), ("standby", 1)]);
         let volumes = info["virtualStorageResourceInfo"].as_array().unwrap();
-        let mut of: Vec<_> =
-            volumes.iter().map(|one| one["virtualStorageDescId"].as_str().unwrap()).collect();
+        let mut of: Vec<_> = volumes
+            .iter()
+            .map(|one| one["virtualStorageDescId"].as_str().unwrap())
+            .collect();
         of.sort_unstable();
         assert_eq!(of, ["activeData", "standbyData"]);
         for vnfc in info["vnfcResourceInfo"].as_array().unwrap() {
-            assert_eq!(vnfc["storageResourceIds"].as_array().unwrap().len(), 1, "{vnfc:#}");
+            assert_eq!(
+                vnfc["storageResourceIds"].as_array().unwrap().len(),
+                1,
+                "{vnfc:#}"
+            );
         }
     });
 }
@@ -116,7 +135,9 @@ fn a_pair_has_a_volume_each() {
 fn a_base_hot_makes_trunks_virtual_functions_and_shared_addresses() {
     on_a_cloud("vnf-ports", |info, cloud| {
         has(info, &[("router", 1)]);
-        let cps = info["vnfcResourceInfo"][0]["vnfcCpInfo"].as_array().unwrap();
+        let cps = info["vnfcResourceInfo"][0]["vnfcCpInfo"]
+            .as_array()
+            .unwrap();
         let mut names: Vec<_> = cps.iter().map(|cp| cp["cpdId"].as_str().unwrap()).collect();
         names.sort_unstable();
         assert_eq!(names, ["fast", "management", "tagged"]);
@@ -124,7 +145,10 @@ fn a_base_hot_makes_trunks_virtual_functions_and_shared_addresses() {
         let port = |end: &str| {
             let of_name =
                 |one: &&Value| one["name"].as_str().unwrap().contains(&format!("-{end}-"));
-            ports.iter().find(of_name).unwrap_or_else(|| panic!("no port {end}: {ports:#?}"))
+            ports
+                .iter()
+                .find(of_name)
+                .unwrap_or_else(|| panic!("no port {end}: {ports:#?}"))
         };
         let (fast, shared) = (port("fast"), port("shared"));
         assert_eq!(fast["binding:vnic_type"], "direct");
@@ -136,7 +160,11 @@ fn a_base_hot_makes_trunks_virtual_functions_and_shared_addresses() {
         let path = format!("/stacks/{}/{}/resources", word("stack_name"), word("id"));
         let made = cloud.list("orchestration", &path, "resources");
         let is_trunk = |one: &Value| one["resource_type"] == "OS::Neutron::Trunk";
-        assert_eq!(made.iter().filter(|one| is_trunk(one)).count(), 1, "{made:#?}");
+        assert_eq!(
+            made.iter().filter(|one| is_trunk(one)).count(),
+            1,
+            "{made:#?}"
+        );
     });
 }
 
@@ -146,10 +174,19 @@ fn groups_in_groups_are_counted_and_their_disks_belong_to_their_nodes() {
         has(info, &[("door", 1), ("node", 2)]);
         let volumes = info["virtualStorageResourceInfo"].as_array().unwrap();
         assert_eq!(volumes.len(), 6, "three disks for each node");
-        assert!(volumes.iter().all(|one| one["virtualStorageDescId"] == "disk"), "{volumes:#?}");
+        assert!(
+            volumes
+                .iter()
+                .all(|one| one["virtualStorageDescId"] == "disk"),
+            "{volumes:#?}"
+        );
         for vnfc in info["vnfcResourceInfo"].as_array().unwrap() {
             let disks = vnfc["storageResourceIds"].as_array().map_or(0, Vec::len);
-            assert_eq!(disks, if vnfc["vduId"] == "node" { 3 } else { 0 }, "{vnfc:#}");
+            assert_eq!(
+                disks,
+                if vnfc["vduId"] == "node" { 3 } else { 0 },
+                "{vnfc:#}"
+            );
         }
     });
 }
@@ -158,7 +195,14 @@ fn groups_in_groups_are_counted_and_their_disks_belong_to_their_nodes() {
 fn with_cluster() -> (Simulated, Stage, String) {
     let (sim, stage) = stage_in(&["--cluster"], "limits: {lease_seconds: 2}");
     let file = sim.endpoint("kubeconfig");
-    let vim = stage.server.ctl(&["vim", "register", "--name", "cluster", "--config-file", file]);
+    let vim = stage.server.ctl(&[
+        "vim",
+        "register",
+        "--name",
+        "cluster",
+        "--config-file",
+        file,
+    ]);
     let id = vim["id"].as_str().unwrap().to_owned();
     (sim, stage, id)
 }
@@ -176,12 +220,21 @@ fn an_asd_of_manifests_is_deployed_in_its_order() {
     let mut request = stage.request("asd-web", &vim);
     let whole = request["additionalParams"].take();
     request["additionalParams"] = json!({"greeting": "hello"});
-    let id = stage.server.ctl(&["vnf", "show", "asd-web"])["id"].as_str().unwrap().to_owned();
+    let id = stage.server.ctl(&["vnf", "show", "asd-web"])["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let path = format!("/vnflcm/v2/vnf_instances/{id}/instantiate");
     let (status, problem) = stage.server.http("POST", &path, &request.to_string());
     let detail = problem["detail"].as_str().unwrap();
-    assert!(status == 422 && detail.contains("variable `replicas` has no value"), "{problem:#}");
-    assert!(!detail.contains("order.yaml"), "an ASD has no order file: {detail}");
+    assert!(
+        status == 422 && detail.contains("variable `replicas` has no value"),
+        "{problem:#}"
+    );
+    assert!(
+        !detail.contains("order.yaml"),
+        "an ASD has no order file: {detail}"
+    );
     request["additionalParams"] = whole;
     let info = living.is_up(&request);
     has(&info, &[("web", 2)]);
@@ -202,12 +255,20 @@ fn a_chart_is_refused_by_name_before_anything_is_made() {
     let (sim, stage, vim) = with_cluster();
     let living = Living::create(&stage, "cnf-chart", "cnf-chart");
     let request = stage.request("cnf-chart", &vim);
-    let id = stage.server.ctl(&["vnf", "show", "cnf-chart"])["id"].as_str().unwrap().to_owned();
+    let id = stage.server.ctl(&["vnf", "show", "cnf-chart"])["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let path = format!("/vnflcm/v2/vnf_instances/{id}/instantiate");
     let (status, problem) = stage.server.http("POST", &path, &request.to_string());
     assert_eq!(status, 422, "{problem:#}");
     let detail = problem["detail"].as_str().unwrap();
-    for part in ["Mciop `chart`", "web-1.0.0.tgz", "not deployed yet", "order.yaml"] {
+    for part in [
+        "Mciop `chart`",
+        "web-1.0.0.tgz",
+        "not deployed yet",
+        "order.yaml",
+    ] {
         assert!(detail.contains(part), "no `{part}` in {detail}");
     }
     stage.server.ctl(&["vnf", "delete", "cnf-chart"]);
@@ -218,10 +279,23 @@ fn a_chart_is_refused_by_name_before_anything_is_made() {
 /// A key and a certificate that vouches for itself, made by `openssl`.
 fn key_pair(folder: &Path) {
     let mut openssl = Command::new("openssl");
-    openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30"]);
-    openssl.args(["-subj", "/CN=vendor", "-keyout", "vendor.key", "-out", "vendor.pem"]);
+    openssl.args([
+        "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30",
+    ]);
+    openssl.args([
+        "-subj",
+        "/CN=vendor",
+        "-keyout",
+        "vendor.key",
+        "-out",
+        "vendor.pem",
+    ]);
     let made = openssl.current_dir(folder).output().unwrap();
-    assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
+    assert!(
+        made.status.success(),
+        "openssl: {}",
+        String::from_utf8_lossy(&made.stderr)
+    );
 }
 
 #[test]
@@ -234,19 +308,35 @@ fn a_signed_package_is_instantiated_where_signatures_are_required() {
         "limits: {{lease_seconds: 2}}\npackages: {{signatures: require, trust: {trust}}}\n"
     );
     let (sim, stage) = stage_in(&[], &configuration);
-    let sample = super::copy("vnf-ha-pair", folder.path()).to_string_lossy().into_owned();
+    let sample = super::copy("vnf-ha-pair", folder.path())
+        .to_string_lossy()
+        .into_owned();
     let said = stage.server.run(&["package", "onboard", &sample]);
     assert_ne!(said.code, 0, "{said:?}");
-    assert!(said.words.contains("the package is not signed"), "{}", said.words);
+    assert!(
+        said.words.contains("the package is not signed"),
+        "{}",
+        said.words
+    );
     for (option, name) in [("1", "pair.csar"), ("2", "pair.zip")] {
         let (key, out) = (at("vendor.key"), at(name));
-        let words = ["--key", &key, "--cert", &trust, "--option", option, "--out", &out];
+        let words = [
+            "--key", &key, "--cert", &trust, "--option", option, "--out", &out,
+        ];
         let built = at(&format!("built-{option}.csar"));
-        stage.server.ctl(&["package", "build", &sample, "--out", &built]);
-        stage.server.ctl(&[&["package", "sign", &built][..], &words].concat());
+        stage
+            .server
+            .ctl(&["package", "build", &sample, "--out", &built]);
+        stage
+            .server
+            .ctl(&[&["package", "sign", &built][..], &words].concat());
         let living = Living::create(&stage, "pair", &out);
         let record = stage.server.ctl(&["package", "show", &living.package]);
-        assert_eq!(record["packageSecurityOption"], format!("OPTION_{option}"), "{record:#}");
+        assert_eq!(
+            record["packageSecurityOption"],
+            format!("OPTION_{option}"),
+            "{record:#}"
+        );
         let request = stage.request("vnf-ha-pair", &living.vim(VIM));
         has(&living.is_up(&request), &[("active", 1), ("standby", 1)]);
         living.ends();

@@ -18,9 +18,17 @@ const PROXY_PASSWORD: &str = "planted-proxy-password-9d3e";
 /// Files on hosts that hold a secret, as `host:path`.
 fn on_hosts(sim: &Simulated, planted: &Planted) -> Vec<String> {
     let files = sim.files();
-    assert!(files.iter().any(|(_, path, _)| path == "/etc/kubernetes/admin.conf"), "no hosts");
-    let with = files.iter().filter(|(_, _, content)| !planted.within(content).is_empty());
-    with.map(|(host, path, _)| format!("{host}:{path}")).collect()
+    assert!(
+        files
+            .iter()
+            .any(|(_, path, _)| path == "/etc/kubernetes/admin.conf"),
+        "no hosts"
+    );
+    let with = files
+        .iter()
+        .filter(|(_, _, content)| !planted.within(content).is_empty());
+    with.map(|(host, path, _)| format!("{host}:{path}"))
+        .collect()
 }
 
 /// The secrets that are known before anything begins.
@@ -55,10 +63,18 @@ fn planted_secrets_are_in_no_log_answer_output_database_page_command_line_or_fil
     let (sim, stage) = stage(&[], "trace");
     let (private_key, public_key) = key_pair(stage.server.folder());
     let (mut planted, mut seen) = (planted(&private_key), Processes::default());
-    sim.act("set-login", &json!({"password": SSH_PASSWORD, "authorizedKey": public_key}));
+    sim.act(
+        "set-login",
+        &json!({"password": SSH_PASSWORD, "authorizedKey": public_key}),
+    );
     let (_, mut request) = stage.create_a("vnf-a-k8s-cluster");
-    sim.act("set-password", &json!({"user": "nfv", "password": VIM_PASSWORD}));
-    let updated = stage.server.feed(&["vim", "update", VIM, "--password-stdin"], VIM_PASSWORD);
+    sim.act(
+        "set-password",
+        &json!({"user": "nfv", "password": VIM_PASSWORD}),
+    );
+    let updated = stage
+        .server
+        .feed(&["vim", "update", VIM, "--password-stdin"], VIM_PASSWORD);
     assert_eq!(updated.code, 0, "{updated:?}");
     let params = cluster_params(&mut request);
     params["proxy"] = json!({"http_proxy": format!("http://user:{PROXY_PASSWORD}@127.0.0.1:1"), "no_proxy": "127.0.0.0/8"});
@@ -66,9 +82,14 @@ fn planted_secrets_are_in_no_log_answer_output_database_page_command_line_or_fil
     // A host refuses this one: its error is looked at as well.
     params["worker_node"]["password"] = json!(REFUSED);
     let failed = watched(&stage, &request, "FAILED_TEMP", &mut seen);
-    let end = stage.server.get(&format!("/vnfm/v1/op_occs/{failed}/progress"));
+    let end = stage
+        .server
+        .get(&format!("/vnfm/v1/op_occs/{failed}/progress"));
     let why = end["error"]["detail"].as_str().unwrap();
-    assert!(why.contains("workerNode") && why.contains("refused password"), "{why}");
+    assert!(
+        why.contains("workerNode") && why.contains("refused password"),
+        "{why}"
+    );
     let rolled = stage.server.run(&["op", "rollback", &failed, "--watch"]);
     assert_eq!(rolled.code, 0, "{rolled:?}");
 
@@ -78,18 +99,37 @@ fn planted_secrets_are_in_no_log_answer_output_database_page_command_line_or_fil
     let op = watched(&stage, &request, "COMPLETED", &mut seen);
     stage.a_is_up(3);
     for token in sim.page("tokens") {
-        let what = if token.as_str().unwrap().starts_with("eyJ") { "bearer" } else { "bootstrap" };
+        let what = if token.as_str().unwrap().starts_with("eyJ") {
+            "bearer"
+        } else {
+            "bootstrap"
+        };
         planted.add(what, token.as_str().unwrap());
     }
-    assert!(format!("{planted:?}").contains("bootstrap"), "no host has joined by a token");
+    assert!(
+        format!("{planted:?}").contains("bootstrap"),
+        "no host has joined by a token"
+    );
     let mut with_proxy = planted.clone();
     with_proxy.add("proxy password", PROXY_PASSWORD);
 
     let answers = ask_for_everything(&stage, &[&failed, &op]);
-    assert_eq!(with_proxy.within(answers.as_bytes()), [""; 0], "in an answer");
-    assert_eq!(written(&stage, &with_proxy), [""; 0], "in a file of the server");
+    assert_eq!(
+        with_proxy.within(answers.as_bytes()),
+        [""; 0],
+        "in an answer"
+    );
+    assert_eq!(
+        written(&stage, &with_proxy),
+        [""; 0],
+        "in a file of the server"
+    );
     let commands = json!(sim.page("calls")).to_string();
-    assert_eq!(with_proxy.within(commands.as_bytes()), [""; 0], "in a host's command line");
+    assert_eq!(
+        with_proxy.within(commands.as_bytes()),
+        [""; 0],
+        "in a host's command line"
+    );
     assert!(seen.saw("vnfm-server"), "the server was not looked at");
     assert_eq!(seen.with(&with_proxy), [""; 0], "in a process");
     assert_eq!(on_hosts(&sim, &planted), [""; 0], "on a host");
@@ -103,6 +143,11 @@ fn planted_secrets_are_in_no_log_answer_output_database_page_command_line_or_fil
 /// A host has to know its proxy, and what is sent as a description is shown as such: there the search finds.
 fn found_where_they_are_let_through(sim: &Simulated, stage: &Stage, planted: &Planted) {
     let known = on_hosts(sim, planted);
-    assert!(known.iter().any(|file| file.ends_with("/90-vnfm-proxy.conf")), "{known:?}");
+    assert!(
+        known
+            .iter()
+            .any(|file| file.ends_with("/90-vnfm-proxy.conf")),
+        "{known:?}"
+    );
     is_found_in_the_open(stage, planted, SSH_PASSWORD, "SSH password");
 }

@@ -43,15 +43,26 @@ fn holds(sim: &Simulated, stage: &mut Stage, case: &Case) {
         let has = detail.to_lowercase().contains(&part.to_lowercase());
         assert!(has, "no `{part}` in {detail}");
     }
-    assert!(detail.len() < LONGEST, "{} bytes are no sentence", detail.len());
-    assert!(!detail.chars().any(|c| c.is_control() && c != '\n'), "{detail:?}");
+    assert!(
+        detail.len() < LONGEST,
+        "{} bytes are no sentence",
+        detail.len()
+    );
+    assert!(
+        !detail.chars().any(|c| c.is_control() && c != '\n'),
+        "{detail:?}"
+    );
     sim.disarm();
     patient_again(stage);
     let retried = stage.server.run(&["op", "retry", &op]);
     assert_eq!(retried.code, 0, "{retried:?}");
     let ended = stage.server.ended(&op, LONG);
     assert_eq!(ended["operationState"], "COMPLETED", "{ended:#}");
-    assert_eq!(sim.calls("heat.stack_create", "").len(), 1, "the stack is not touched");
+    assert_eq!(
+        sim.calls("heat.stack_create", "").len(),
+        1,
+        "the stack is not touched"
+    );
     stage.a_is_up(3);
     stage.bring_down(VNF_A);
     stage.ends();
@@ -83,7 +94,12 @@ fn a_login_that_is_refused() {
     case(&Case {
         fault: on("ssh.login", HOST, &json!({"status": 401})),
         code: "host-refused",
-        words: &["workernode-1", "`preflight`", "the host refused password", "ubuntu"],
+        words: &[
+            "workernode-1",
+            "`preflight`",
+            "the host refused password",
+            "ubuntu",
+        ],
         retryable: false,
     });
 }
@@ -93,7 +109,12 @@ fn a_host_that_shows_another_key_than_its_console() {
     case(&Case {
         fault: on("ssh.key", HOST, &json!({"status": 401})),
         code: "host-refused",
-        words: &["workernode-1", "`preflight`", "the host key of server", "pinned is SHA256:"],
+        words: &[
+            "workernode-1",
+            "`preflight`",
+            "the host key of server",
+            "pinned is SHA256:",
+        ],
         retryable: false,
     });
 }
@@ -107,7 +128,11 @@ fn a_connection_that_drops_in_a_command() {
             &json!({"drop": "before"}),
         ),
         code: "host-unavailable",
-        words: &["workernode-1", "`runtime`", "the connection ended before the command did"],
+        words: &[
+            "workernode-1",
+            "`runtime`",
+            "the connection ended before the command did",
+        ],
         retryable: true,
     });
 }
@@ -115,9 +140,17 @@ fn a_connection_that_drops_in_a_command() {
 #[test]
 fn a_connection_that_drops_in_an_upload() {
     case(&Case {
-        fault: on("ssh.put", &format!("{HOST}: /run/vnfm/join.yaml"), &json!({"drop": "before"})),
+        fault: on(
+            "ssh.put",
+            &format!("{HOST}: /run/vnfm/join.yaml"),
+            &json!({"drop": "before"}),
+        ),
         code: "host-unavailable",
-        words: &["`join`", "/run/vnfm/join.yaml", "the connection ended before the command did"],
+        words: &[
+            "`join`",
+            "/run/vnfm/join.yaml",
+            "the connection ended before the command did",
+        ],
         retryable: true,
     });
 }
@@ -141,17 +174,44 @@ fn a_sudo_that_asks_for_a_password() {
 fn a_host_that_answers_nobody() {
     let (sim, mut stage) = stage_with(IMPATIENT);
     let fault = on("ssh.connect", HOST, &json!({"status": 503}));
-    let words = &["did not end within", "not answered by then: `ssh.wait` on 127."];
-    holds(&sim, &mut stage, &Case { fault, code: "plugin.deadline", words, retryable: true });
+    let words = &[
+        "did not end within",
+        "not answered by then: `ssh.wait` on 127.",
+    ];
+    holds(
+        &sim,
+        &mut stage,
+        &Case {
+            fault,
+            code: "plugin.deadline",
+            words,
+            retryable: true,
+        },
+    );
 }
 
 #[test]
 fn a_command_that_never_ends() {
     let (sim, mut stage) = stage_with(IMPATIENT);
-    let fault =
-        on("ssh.run", &format!("{HOST}: sudo -n -- sh -c 'modprobe"), &json!({"hang": true}));
-    let words = &["did not end within", "not answered by then: `ssh.run` on 127."];
-    holds(&sim, &mut stage, &Case { fault, code: "plugin.deadline", words, retryable: true });
+    let fault = on(
+        "ssh.run",
+        &format!("{HOST}: sudo -n -- sh -c 'modprobe"),
+        &json!({"hang": true}),
+    );
+    let words = &[
+        "did not end within",
+        "not answered by then: `ssh.run` on 127.",
+    ];
+    holds(
+        &sim,
+        &mut stage,
+        &Case {
+            fault,
+            code: "plugin.deadline",
+            words,
+            retryable: true,
+        },
+    );
 }
 
 /// What a command may write before it fails.
@@ -166,7 +226,12 @@ fn a_command_that_floods_us() {
             &json!({"flood": FLOOD, "exit": 4}),
         ),
         code: "runtime-failed",
-        words: &["workernode-1", "`runtime`", "exit code 4", "and here the flood ended"],
+        words: &[
+            "workernode-1",
+            "`runtime`",
+            "exit code 4",
+            "and here the flood ended",
+        ],
         retryable: true,
     });
 }
@@ -180,7 +245,12 @@ fn a_join_that_floods_its_log() {
             &json!({"flood": FLOOD, "exit": 3}),
         ),
         code: "join-failed",
-        words: &["workernode-1", "`join`", "exit code 3", "and here the flood ended"],
+        words: &[
+            "workernode-1",
+            "`join`",
+            "exit code 3",
+            "and here the flood ended",
+        ],
         retryable: true,
     });
 }

@@ -41,12 +41,25 @@ fn scene(packages: &str) -> Scene {
     let stage = Stage::new(folder, &sim.clouds(), sim.ssh_port(), "debug");
     let package = tempfile::tempdir().unwrap();
     let source = without_hooks(SAMPLE, package.path());
-    let archive = package.path().join("vnf-a.csar").to_string_lossy().into_owned();
-    stage.server.ctl(&["package", "build", &source, "--out", &archive]);
+    let archive = package
+        .path()
+        .join("vnf-a.csar")
+        .to_string_lossy()
+        .into_owned();
+    stage
+        .server
+        .ctl(&["package", "build", &source, "--out", &archive]);
     let opened = Package::open(archive.as_ref(), &Limits::default()).unwrap();
     let bytes = std::fs::read(&archive).unwrap().len();
     let vnfd = opened.vnfd().descriptor_id.clone();
-    Scene { sim, stage, vnfd, archive, bytes, _package: package }
+    Scene {
+        sim,
+        stage,
+        vnfd,
+        archive,
+        bytes,
+        _package: package,
+    }
 }
 
 impl Scene {
@@ -65,7 +78,12 @@ impl Scene {
     }
 
     fn packages(&self) -> Vec<Value> {
-        self.stage.server.get("/vnfpkgm/v2/vnf_packages?all_fields").as_array().unwrap().clone()
+        self.stage
+            .server
+            .get("/vnfpkgm/v2/vnf_packages?all_fields")
+            .as_array()
+            .unwrap()
+            .clone()
     }
 
     /// The one subscription that the NFVO has, once there is one.
@@ -80,13 +98,23 @@ impl Scene {
     fn is_by_the_book(&self) {
         let page = self.sim.nfvo();
         if let Some(standard) = Standard::of("PkgmSubscription") {
-            page["subscriptions"].as_array().unwrap().iter().for_each(|one| standard.check(one));
+            page["subscriptions"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .for_each(|one| standard.check(one));
         }
         for told in page["told"].as_array().unwrap() {
             assert_eq!(told["status"], 204, "{told:#}");
             let told = &told["notification"];
-            let kinds = ["VnfPackageOnboardingNotification", "VnfPackageChangeNotification"];
-            let kind = kinds.into_iter().find(|kind| told["notificationType"] == *kind).unwrap();
+            let kinds = [
+                "VnfPackageOnboardingNotification",
+                "VnfPackageChangeNotification",
+            ];
+            let kind = kinds
+                .into_iter()
+                .find(|kind| told["notificationType"] == *kind)
+                .unwrap();
             if let Some(standard) = Standard::of(kind) {
                 standard.check(told);
             }
@@ -98,27 +126,47 @@ impl Scene {
 fn a_vnf_by_its_vnfd_alone_is_fetched_cut_in_the_middle_resumed_and_instantiated() {
     let scene = scene("subscribe: false");
     let refused = scene.stage.server.refused(&scene.create());
-    assert!(refused.contains(&scene.vnfd) && refused.contains("package onboard"), "{refused}");
+    assert!(
+        refused.contains(&scene.vnfd) && refused.contains("package onboard"),
+        "{refused}"
+    );
     scene.offer();
     let half = scene.bytes / 2;
     let cut = json!({"call": "nfvo.package_content", "fault": {"cutAfter": half}});
     scene.sim.arm(&cut);
-    scene.sim.arm(&json!({"call": "nfvo.package_content", "nth": 2, "fault": {"status": 503}}));
+    scene
+        .sim
+        .arm(&json!({"call": "nfvo.package_content", "nth": 2, "fault": {"status": 503}}));
     scene.stage.server.ctl(&scene.create());
     let calls = scene.sim.calls("nfvo.package_content", "");
-    let ranges: Vec<_> = calls.iter().map(|call| call["subject"].as_str().unwrap()).collect();
+    let ranges: Vec<_> = calls
+        .iter()
+        .map(|call| call["subject"].as_str().unwrap())
+        .collect();
     let rest = format!("at-nfvo bytes={half}-");
     assert_eq!(ranges, ["at-nfvo ", &rest, &rest], "{calls:#?}");
     let op = scene.stage.instantiate(VNF_A, &scene.request());
     scene.stage.ends_as(&op, "COMPLETED");
     assert_eq!(scene.sim.touched_stacks(), 1);
     scene.is_by_the_book();
-    let out = scene.stage.server.folder().join("again.csar").to_string_lossy().into_owned();
-    scene.stage.server.ctl(&["package", "download", &scene.vnfd, "--out", &out]);
+    let out = scene
+        .stage
+        .server
+        .folder()
+        .join("again.csar")
+        .to_string_lossy()
+        .into_owned();
+    scene
+        .stage
+        .server
+        .ctl(&["package", "download", &scene.vnfd, "--out", &out]);
     assert!(std::fs::read(out).unwrap() == std::fs::read(&scene.archive).unwrap());
     let mut planted = Planted::default();
     planted.add("password", PASSWORD);
-    for text in [scene.stage.server.logged(), json!(scene.packages()).to_string()] {
+    for text in [
+        scene.stage.server.logged(),
+        json!(scene.packages()).to_string(),
+    ] {
         assert_eq!(planted.within(text.as_bytes()), [""; 0]);
     }
     scene.stage.bring_down(VNF_A);
@@ -139,18 +187,29 @@ fn what_is_onboarded_at_the_nfvo_is_here_before_it_is_wanted_also_after_a_crash(
     // It was told to nobody; it is told anew.
     scene.offer();
     until("the package is here", LONG, || {
-        scene.packages().iter().any(|one| one["onboardingState"] == "ONBOARDED").then_some(())
+        scene
+            .packages()
+            .iter()
+            .any(|one| one["onboardingState"] == "ONBOARDED")
+            .then_some(())
     });
     assert_eq!(scene.sim.calls("nfvo.package_content", "").len(), 1);
-    scene.sim.act("set-package", &json!({"vnfPkgId": "at-nfvo", "operationalState": "DISABLED"}));
+    scene.sim.act(
+        "set-package",
+        &json!({"vnfPkgId": "at-nfvo", "operationalState": "DISABLED"}),
+    );
     until("it is disabled", LONG, || {
         (scene.packages()[0]["operationalState"] == "DISABLED").then_some(())
     });
     let refused = scene.stage.server.refused(&scene.create());
     assert!(refused.contains("enabled"), "{refused}");
     scene.is_by_the_book();
-    scene.sim.act("withdraw-package", &json!({"vnfPkgId": "at-nfvo"}));
-    until("it is gone", LONG, || scene.packages().is_empty().then_some(()));
+    scene
+        .sim
+        .act("withdraw-package", &json!({"vnfPkgId": "at-nfvo"}));
+    until("it is gone", LONG, || {
+        scene.packages().is_empty().then_some(())
+    });
     scene.stage.ends();
     scene.sim.is_clean();
 }

@@ -12,12 +12,18 @@ fn a_collector_gets_a_span_for_each_request_operation_step_and_call() {
     let (_, request) = stage.create_a("vnf-a-k8s-cluster");
     let op = stage.instantiate(VNF_A, &request);
     stage.ends_as(&op, "COMPLETED");
-    let missing = stage.server.http("GET", "/vnflcm/v2/vnf_instances/nowhere", "").1;
+    let missing = stage
+        .server
+        .http("GET", "/vnflcm/v2/vnf_instances/nowhere", "")
+        .1;
     stage.server.terminate();
     let spans = collector.end().unwrap();
     let attribute = |span: &Span, key: &str| span.attribute(key).unwrap_or_default();
     let one = |what: &str, fits: &dyn Fn(&Span) -> bool| {
-        spans.iter().find(|span| fits(span)).unwrap_or_else(|| panic!("no {what}: {spans:#?}"))
+        spans
+            .iter()
+            .find(|span| fits(span))
+            .unwrap_or_else(|| panic!("no {what}: {spans:#?}"))
     };
     let begun_by = |child: &Span, parent: &Span| {
         assert_eq!(child.parent, parent.id, "{child:?}\n{parent:?}");
@@ -33,7 +39,9 @@ fn a_collector_gets_a_span_for_each_request_operation_step_and_call() {
         ("allocate", "vim_call", "doing", "create stack"),
         ("instantiate_end", "hook_call", "service", "ssh.run"),
     ] {
-        let step = one(step, &|span| span.name == "step" && attribute(span, "step") == step);
+        let step = one(step, &|span| {
+            span.name == "step" && attribute(span, "step") == step
+        });
         begun_by(step, operation);
         one(value, &|span| {
             span.name == name
@@ -41,5 +49,7 @@ fn a_collector_gets_a_span_for_each_request_operation_step_and_call() {
                 && attribute(span, key).starts_with(value)
         });
     }
-    one("trace of a problem", &|span| missing["traceId"] == span.trace_id);
+    one("trace of a problem", &|span| {
+        missing["traceId"] == span.trace_id
+    });
 }

@@ -16,12 +16,19 @@ const OPERATIONS: usize = 4;
 fn most_at_once(sim: &Simulated) -> usize {
     let services = ["keystone", "heat", "nova", "neutron", "glance"];
     let calls = sim.calls("", "");
-    let of_cloud =
-        calls.iter().filter(|call| services.iter().any(|name| call["neighbour"] == *name));
-    let time =
-        |call: &Value, name: &str| call[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
-    let mut changes: Vec<_> =
-        of_cloud.flat_map(|call| [(time(call, "since"), 1_i32), (time(call, "at"), -1)]).collect();
+    let of_cloud = calls
+        .iter()
+        .filter(|call| services.iter().any(|name| call["neighbour"] == *name));
+    let time = |call: &Value, name: &str| {
+        call[name]
+            .as_str()
+            .unwrap()
+            .parse::<jiff::Timestamp>()
+            .unwrap()
+    };
+    let mut changes: Vec<_> = of_cloud
+        .flat_map(|call| [(time(call, "since"), 1_i32), (time(call, "at"), -1)])
+        .collect();
     changes.sort();
     let (most, _) = changes.iter().fold((0, 0), |(most, now), (_, change)| {
         let now = now + change;
@@ -34,7 +41,8 @@ fn most_at_once(sim: &Simulated) -> usize {
 fn at_work(stage: &Stage) -> usize {
     let all = stage.server.ctl(&["op", "list"]);
     let all = all.as_array().unwrap().iter();
-    all.filter(|op| op["operationState"] == "PROCESSING").count()
+    all.filter(|op| op["operationState"] == "PROCESSING")
+        .count()
 }
 
 #[test]
@@ -43,7 +51,10 @@ fn a_heat_gets_so_many_calls_and_operations_at_a_time_and_all_end() {
     let (sim, stage) = stage_with(&limits);
     let folder = tempfile::tempdir().unwrap();
     let package = stage.onboard(&without_hooks("vnf-a-k8s-cluster", folder.path()));
-    let vim = stage.server.ctl(&["vim", "show", VIM])["id"].as_str().unwrap().to_owned();
+    let vim = stage.server.ctl(&["vim", "show", VIM])["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let request = stage.request("vnf-a-k8s-cluster", &vim);
     // Each call takes a while, so that many would be in flight together.
     let slow = json!({"call": "*", "nth": 1, "times": 10_000, "fault": {"delayMs": 150}});
@@ -52,7 +63,9 @@ fn a_heat_gets_so_many_calls_and_operations_at_a_time_and_all_end() {
     let ops: Vec<_> = names
         .iter()
         .map(|name| {
-            stage.server.ctl(&["vnf", "create", "--package", &package, "--name", name]);
+            stage
+                .server
+                .ctl(&["vnf", "create", "--package", &package, "--name", name]);
             stage.instantiate(name, &request)
         })
         .collect();
@@ -61,11 +74,19 @@ fn a_heat_gets_so_many_calls_and_operations_at_a_time_and_all_end() {
         most = most.max(at_work(&stage));
         ops.iter().find_map(|op| {
             let explained = stage.server.run(&["op", "explain", op]).data;
-            explained.contains("operation 1 in line").then_some(explained)
+            explained
+                .contains("operation 1 in line")
+                .then_some(explained)
         })
     });
-    assert!(reason.contains(&format!("its turn at VIM `{VIM}`")), "{reason}");
-    assert!(reason.contains(&format!("it gets {OPERATIONS} at a time")), "{reason}");
+    assert!(
+        reason.contains(&format!("its turn at VIM `{VIM}`")),
+        "{reason}"
+    );
+    assert!(
+        reason.contains(&format!("it gets {OPERATIONS} at a time")),
+        "{reason}"
+    );
     for op in &ops {
         stage.ends_as(op, "COMPLETED");
         most = most.max(at_work(&stage));
@@ -86,10 +107,15 @@ fn who_waits_for_a_turn_can_be_cancelled() {
     let (sim, stage) = stage_with("limits: {vim_operations: 1}");
     let folder = tempfile::tempdir().unwrap();
     let package = stage.onboard(&without_hooks("vnf-a-k8s-cluster", folder.path()));
-    let vim = stage.server.ctl(&["vim", "show", VIM])["id"].as_str().unwrap().to_owned();
+    let vim = stage.server.ctl(&["vim", "show", VIM])["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let request = stage.request("vnf-a-k8s-cluster", &vim);
     let begin = |name: &str| {
-        stage.server.ctl(&["vnf", "create", "--package", &package, "--name", name]);
+        stage
+            .server
+            .ctl(&["vnf", "create", "--package", &package, "--name", name]);
         stage.instantiate(name, &request)
     };
     sim.arm(&json!({"call": "heat.stack_create", "fault": {"hang": true}}));
@@ -104,7 +130,11 @@ fn who_waits_for_a_turn_can_be_cancelled() {
     });
     stage.server.ctl(&["op", "cancel", &second]);
     stage.ends_as(&second, "ROLLED_BACK");
-    assert_eq!(sim.calls("heat.stack_create", "").len(), 1, "the second one was begun");
+    assert_eq!(
+        sim.calls("heat.stack_create", "").len(),
+        1,
+        "the second one was begun"
+    );
     sim.disarm(); // the call that hangs is cut
     stage.server.ctl(&["op", "cancel", &first, "--forceful"]);
     stage.server.ended(&first, LONG);

@@ -32,20 +32,31 @@ fn told_to_stop_it_ends_the_running_step_and_the_next_start_goes_on() {
     assert!(status.success(), "{status}");
     assert!(took < GRACE, "{took:?}");
     let commands = sim.calls("host.exec", "");
-    assert!(commands.is_empty(), "a further step was begun: {commands:#?}");
+    assert!(
+        commands.is_empty(),
+        "a further step was begun: {commands:#?}"
+    );
     stage.server.begin();
     stage.ends_as(&op, "COMPLETED");
     let progress = stage.server.get(&format!("/vnfm/v1/op_occs/{op}/progress"));
     let log = stage.server.ctl(&["op", "log", &op]);
     let began = |step: &str| {
         let lines = log.as_array().unwrap().iter();
-        lines.filter(|line| line["source"] == step && line["text"] == "done").count()
+        lines
+            .filter(|line| line["source"] == step && line["text"] == "done")
+            .count()
     };
     assert_eq!(began("allocate"), 1, "{log:#}");
     let steps = progress["steps"].as_array().unwrap();
-    let allocated = steps.iter().find(|step| step["name"] == "allocate").unwrap();
+    let allocated = steps
+        .iter()
+        .find(|step| step["name"] == "allocate")
+        .unwrap();
     let ended: jiff::Timestamp = allocated["endedAt"].as_str().unwrap().parse().unwrap();
-    assert!(ended < stopped, "the step that ran was not in the journal: {progress:#}");
+    assert!(
+        ended < stopped,
+        "the step that ran was not in the journal: {progress:#}"
+    );
     assert_eq!(sim.touched_stacks(), 1);
     stage.a_is_up(3);
     sim.is_lawful();
@@ -72,9 +83,13 @@ fn a_step_that_takes_longer_does_not_keep_it_from_stopping() {
 
 /// Another VNF-A, with a cluster of its own name; its id and the operation that instantiates it.
 fn begin(stage: &Stage, package: &str, name: &str) -> (String, String) {
-    let made = stage.server.ctl(&["vnf", "create", "--package", package, "--name", name]);
+    let made = stage
+        .server
+        .ctl(&["vnf", "create", "--package", package, "--name", name]);
     let vim = stage.server.ctl(&["vim", "show", VIM]);
-    let request = stage.request(SAMPLE, vim["id"].as_str().unwrap()).to_string();
+    let request = stage
+        .request(SAMPLE, vim["id"].as_str().unwrap())
+        .to_string();
     let request = request.replace("\"cluster\"", &format!("\"cluster-{name}\""));
     let op = stage.instantiate(name, &serde_json::from_str(&request).unwrap());
     (made["id"].as_str().unwrap().to_owned(), op)
@@ -94,7 +109,10 @@ fn down(stage: &Stage, name: &str) {
 /// What the comparison says of an instance.
 fn found<'a>(comparison: &'a Value, id: &str) -> &'a Value {
     let instances = comparison["instances"].as_array().unwrap();
-    &instances.iter().find(|instance| instance["vnfInstanceId"] == id).unwrap()["found"]
+    &instances
+        .iter()
+        .find(|instance| instance["vnfInstanceId"] == id)
+        .unwrap()["found"]
 }
 
 fn deleted_stacks(sim: &Simulated, instance: &str) -> usize {
@@ -111,7 +129,9 @@ fn an_older_backup_doubles_nothing_and_deletes_nothing() {
         &json!({"call": "host.exec", "subject": ": kubeadm init", "fault": {"delayMs": 3_000}}),
     );
     let (middle, op) = begin(&stage, &package, "middle");
-    until("the init of the one in the middle", LONG, || (sim.seen() > 0).then_some(()));
+    until("the init of the one in the middle", LONG, || {
+        (sim.seen() > 0).then_some(())
+    });
     let file = stage.server.folder().join("a.backup");
     let file = file.to_str().unwrap();
     stage.server.ctl(&["backup", file]);
@@ -131,21 +151,46 @@ fn an_older_backup_doubles_nothing_and_deletes_nothing() {
     assert_eq!(known.as_array().unwrap().len(), 3, "reads answer");
     let vnfs = "/vnflcm/v2/vnf_instances";
     let (status, problem) = stage.server.http("POST", vnfs, r#"{"vnfdId": "any"}"#);
-    assert_eq!((status, &problem["code"]), (503, &json!("server.recovery")), "{problem}");
-    assert!(problem["next"].as_str().unwrap().contains("vnfmctl recovery show"), "{problem}");
+    assert_eq!(
+        (status, &problem["code"]),
+        (503, &json!("server.recovery")),
+        "{problem}"
+    );
+    assert!(
+        problem["next"]
+            .as_str()
+            .unwrap()
+            .contains("vnfmctl recovery show"),
+        "{problem}"
+    );
 
     let comparison = stage.server.ctl(&["recovery", "show"]);
     assert_eq!(comparison["recovering"], true);
     assert_eq!(found(&comparison, &early), "AS_RECORDED");
     assert_eq!(found(&comparison, &gone), "MISSING");
     assert_eq!(found(&comparison, &middle), "AS_RECORDED");
-    assert_eq!(comparison["inFlight"][0]["vnfLcmOpOccId"], op.as_str(), "{comparison:#}");
+    assert_eq!(
+        comparison["inFlight"][0]["vnfLcmOpOccId"],
+        op.as_str(),
+        "{comparison:#}"
+    );
     let orphans = comparison["orphans"].as_array().unwrap();
     let of_late = |orphan: &Value| orphan["vnfInstanceId"] == late.as_str();
-    assert!(!orphans.is_empty() && orphans.iter().all(of_late), "{comparison:#}");
+    assert!(
+        !orphans.is_empty() && orphans.iter().all(of_late),
+        "{comparison:#}"
+    );
     let shown = stage.server.run(&["recovery", "show"]);
-    assert!(shown.words.contains(&format!("missing: nothing is left of VNF {gone}")), "{shown:?}");
-    assert!(shown.words.contains("orphan: ") && shown.words.contains(&op), "{shown:?}");
+    assert!(
+        shown
+            .words
+            .contains(&format!("missing: nothing is left of VNF {gone}")),
+        "{shown:?}"
+    );
+    assert!(
+        shown.words.contains("orphan: ") && shown.words.contains(&op),
+        "{shown:?}"
+    );
 
     // The cluster of the VNF that is gone does not answer.
     let why = stage.server.refused(&["recovery", "confirm"]);
@@ -155,10 +200,20 @@ fn an_older_backup_doubles_nothing_and_deletes_nothing() {
     assert_eq!(stage.server.get("/vnfm/v1/health")["status"], "ok");
     down(&stage, "early");
     down(&stage, "gone");
-    assert_eq!(sim.calls("heat.stack_create", "").len(), made, "nothing is doubled");
-    assert_eq!((deleted_stacks(&sim, &late), deleted_stacks(&sim, &middle)), (0, 0));
+    assert_eq!(
+        sim.calls("heat.stack_create", "").len(),
+        made,
+        "nothing is doubled"
+    );
+    assert_eq!(
+        (deleted_stacks(&sim, &late), deleted_stacks(&sim, &middle)),
+        (0, 0)
+    );
     let orphans = stage.server.ctl(&["orphans"]);
-    assert!(orphans.as_array().unwrap().iter().any(of_late), "{orphans:#}");
+    assert!(
+        orphans.as_array().unwrap().iter().any(of_late),
+        "{orphans:#}"
+    );
     sim.is_lawful();
 }
 
@@ -170,8 +225,10 @@ impl Disk {
     fn mount(at: &Path, megabytes: u32) -> Option<Self> {
         std::fs::create_dir_all(at).unwrap();
         let size = format!("size={megabytes}m,mode=0700");
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(at).output();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(at)
+            .output();
         match mounted {
             Ok(output) if output.status.success() => Some(Self(at.to_owned())),
             Ok(output) => {
@@ -190,12 +247,24 @@ impl Disk {
 
     /// Leaves so much room, and no more; others may write meanwhile.
     fn leave(&self, kilobytes: u64) {
-        let df = Command::new("df").args(["-k", "--output=avail"]).arg(&self.0).output().unwrap();
+        let df = Command::new("df")
+            .args(["-k", "--output=avail"])
+            .arg(&self.0)
+            .output()
+            .unwrap();
         let free = String::from_utf8(df.stdout).unwrap();
         let free: u64 = free.lines().last().unwrap().trim().parse().unwrap();
-        let wanted = if kilobytes == 0 { u64::MAX } else { (free - kilobytes) * 1_024 };
+        let wanted = if kilobytes == 0 {
+            u64::MAX
+        } else {
+            (free - kilobytes) * 1_024
+        };
         let filler = self.0.join("filler");
-        let mut filler = File::options().create(true).append(true).open(filler).unwrap();
+        let mut filler = File::options()
+            .create(true)
+            .append(true)
+            .open(filler)
+            .unwrap();
         // It ends with an error where the disk is full: that is what is wanted.
         let _ = std::io::copy(&mut std::io::repeat(0).take(wanted), &mut filler);
     }
@@ -214,7 +283,9 @@ impl Drop for Disk {
 #[test]
 fn a_full_disk_refuses_what_is_new_and_what_is_in_flight_goes_on_once_there_is_room() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(disk) = Disk::mount(&folder.path().join("data"), 400) else { return };
+    let Some(disk) = Disk::mount(&folder.path().join("data"), 400) else {
+        return;
+    };
     let sim = Simulated::start(folder.path(), &[]);
     let stage = Stage::new(folder, &sim.clouds(), sim.ssh_port(), "info");
     let (_, request) = stage.create_a(SAMPLE);
@@ -227,8 +298,18 @@ fn a_full_disk_refuses_what_is_new_and_what_is_in_flight_goes_on_once_there_is_r
     disk.leave(20_000);
     let vnfs = "/vnflcm/v2/vnf_instances";
     let (status, problem) = stage.server.http("POST", vnfs, r#"{"vnfdId": "any"}"#);
-    assert_eq!((status, &problem["code"]), (507, &json!("server.low-disk")), "{problem}");
-    assert!(problem["detail"].as_str().unwrap().contains("vnfmctl prune"), "{problem}");
+    assert_eq!(
+        (status, &problem["code"]),
+        (507, &json!("server.low-disk")),
+        "{problem}"
+    );
+    assert!(
+        problem["detail"]
+            .as_str()
+            .unwrap()
+            .contains("vnfmctl prune"),
+        "{problem}"
+    );
     stage.server.ctl(&["vnf", "list"]);
     stage.server.ctl(&["prune", "--dry-run"]);
 
@@ -237,7 +318,11 @@ fn a_full_disk_refuses_what_is_new_and_what_is_in_flight_goes_on_once_there_is_r
         stage.server.logged().contains("disk is full").then_some(())
     });
     let path = format!("/vnfm/v1/op_occs/{op}/progress");
-    assert_eq!(stage.server.get(&path)["operationState"], "PROCESSING", "nothing is given up");
+    assert_eq!(
+        stage.server.get(&path)["operationState"],
+        "PROCESSING",
+        "nothing is given up"
+    );
     disk.make_room();
     stage.ends_as(&op, "COMPLETED");
     assert_eq!(sim.hosts_that_ran("kubeadm init").len(), 1);

@@ -55,7 +55,9 @@ impl Collector {
     /// Where something else was sent than spans.
     pub fn end(self) -> Result<Vec<Span>> {
         self.server.unblock();
-        self.taking.join().map_err(|_| anyhow!("the collector of spans panicked"))?
+        self.taking
+            .join()
+            .map_err(|_| anyhow!("the collector of spans panicked"))?
     }
 }
 
@@ -78,7 +80,10 @@ struct Scope {
 
 impl Sent {
     fn spans(self) -> impl Iterator<Item = Span> {
-        let scopes = self.resource_spans.into_iter().flat_map(|resource| resource.scope_spans);
+        let scopes = self
+            .resource_spans
+            .into_iter()
+            .flat_map(|resource| resource.scope_spans);
         scopes.flat_map(|scope| scope.spans)
     }
 }
@@ -113,13 +118,23 @@ impl Span {
     /// From and to, in seconds since 1970.
     pub fn interval(&self) -> (f64, f64) {
         let seconds = |nanos: &str| nanos.parse::<f64>().unwrap_or_default() / 1e9;
-        (seconds(&self.start_time_unix_nano), seconds(&self.end_time_unix_nano))
+        (
+            seconds(&self.start_time_unix_nano),
+            seconds(&self.end_time_unix_nano),
+        )
     }
 
     /// What it says of `key`, as text.
     pub fn attribute(&self, key: &str) -> Option<String> {
-        let found = self.attributes.iter().find(|attribute| attribute.key == key)?;
+        let found = self
+            .attributes
+            .iter()
+            .find(|attribute| attribute.key == key)?;
         let value = found.value.values().next()?;
-        Some(value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned))
+        Some(
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), ToOwned::to_owned),
+        )
     }
 }

@@ -40,8 +40,18 @@ pub(crate) fn check() -> Result<()> {
         return by_ourselves();
     }
     let mut deny = places::cargo();
-    deny.args(["deny", "--all-features", "check", "bans", "licenses", "sources"]);
-    ensure!(process::foreground(&mut deny)?, "cargo-deny objects; its words are above");
+    deny.args([
+        "deny",
+        "--all-features",
+        "check",
+        "bans",
+        "licenses",
+        "sources",
+    ]);
+    ensure!(
+        process::foreground(&mut deny)?,
+        "cargo-deny objects; its words are above"
+    );
     advisories()
 }
 
@@ -54,7 +64,10 @@ fn advisories() -> Result<()> {
             !line.contains("failed to fetch") && !line.contains("failed to load advisory database");
         terminal::note(line);
     })?;
-    ensure!(status.success() || !reachable, "an advisory concerns us; it is named above");
+    ensure!(
+        status.success() || !reachable,
+        "an advisory concerns us; it is named above"
+    );
     if !reachable {
         terminal::note("the advisories could not be reached: not checked");
     }
@@ -66,10 +79,15 @@ fn by_ourselves() -> Result<()> {
     let text = std::fs::read_to_string(&file)
         .with_context(|| format!("cannot read `{}`", file.display()))?;
     let deny: Deny = toml::from_str(&text).context("`deny.toml` has no `licenses.allow`")?;
-    let output = places::cargo().args(["metadata", "--format-version=1", "--locked"]).output();
+    let output = places::cargo()
+        .args(["metadata", "--format-version=1", "--locked"])
+        .output();
     let output = output.context("cannot ask `cargo metadata` for the dependencies")?;
     let metadata: Metadata = serde_json::from_slice(&output.stdout).with_context(|| {
-        format!("`cargo metadata` says: {}", String::from_utf8_lossy(&output.stderr))
+        format!(
+            "`cargo metadata` says: {}",
+            String::from_utf8_lossy(&output.stderr)
+        )
     })?;
     let refused: Vec<String> = metadata
         .packages
@@ -77,16 +95,24 @@ fn by_ourselves() -> Result<()> {
         .filter_map(|package| objection(package, &deny.licenses.allow))
         .collect();
     if !refused.is_empty() {
-        bail!("licences that deny.toml does not allow:\n  {}", refused.join("\n  "));
+        bail!(
+            "licences that deny.toml does not allow:\n  {}",
+            refused.join("\n  ")
+        );
     }
-    println!("{} packages have licences that deny.toml allows", metadata.packages.len());
+    println!(
+        "{} packages have licences that deny.toml allows",
+        metadata.packages.len()
+    );
     Ok(())
 }
 
 fn objection(package: &Package, allowed: &[String]) -> Option<String> {
     package.source.as_ref()?; // ours
     let name = format!("{} {}", package.name, package.version);
-    let Some(licence) = &package.license else { return Some(format!("{name}: none named")) };
+    let Some(licence) = &package.license else {
+        return Some(format!("{name}: none named"));
+    };
     let parsed = spdx::Expression::parse_mode(licence, spdx::ParseMode::LAX);
     let Ok(expression) = parsed else {
         return Some(format!("{name}: `{licence}` is no SPDX expression"));
@@ -119,7 +145,11 @@ mod tests {
             (Some("MIT AND GPL-3.0-only"), false),
             (None, false),
         ] {
-            assert_eq!(objection(&package(licence), &allowed).is_none(), holds, "{licence:?}");
+            assert_eq!(
+                objection(&package(licence), &allowed).is_none(),
+                holds,
+                "{licence:?}"
+            );
         }
     }
 }

@@ -55,7 +55,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         crate::interrupt::check()?;
     }
-    ensure!(broken.is_empty(), "these checks do not hold: {}", broken.join(", "));
+    ensure!(
+        broken.is_empty(),
+        "these checks do not hold: {}",
+        broken.join(", ")
+    );
     println!("every check holds");
     Ok(())
 }
@@ -63,7 +67,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn cargo(words: &[&str], environment: &[(&str, &str)]) -> Result<()> {
     let mut command = places::cargo();
     command.args(words).envs(environment.iter().copied());
-    ensure!(process::foreground(&mut command)?, "`cargo {}` does not pass", words.join(" "));
+    ensure!(
+        process::foreground(&mut command)?,
+        "`cargo {}` does not pass",
+        words.join(" ")
+    );
     Ok(())
 }
 
@@ -72,16 +80,46 @@ fn fmt() -> Result<()> {
 }
 
 fn clippy() -> Result<()> {
-    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])
+    cargo(
+        &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ],
+        &[],
+    )
 }
 
 fn rustdoc() -> Result<()> {
     let strict = [("RUSTDOCFLAGS", "-D warnings")];
-    cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"], &strict)
+    cargo(
+        &[
+            "doc",
+            "--workspace",
+            "--no-deps",
+            "--document-private-items",
+        ],
+        &strict,
+    )
 }
 
 fn layering() -> Result<()> {
-    cargo(&["test", "--package", "vnfm-tests", "--test", "it", "--", "layering::", "docs::"], &[])
+    cargo(
+        &[
+            "test",
+            "--package",
+            "vnfm-tests",
+            "--test",
+            "it",
+            "--",
+            "layering::",
+            "docs::",
+        ],
+        &[],
+    )
 }
 
 /// Files that are generated and checked in are compared by tests whose names end so.
@@ -94,7 +132,11 @@ fn scripts() -> Result<()> {
     let files =
         process::ask("find", &[&script.to_string_lossy(), "-name", "*.sh"]).unwrap_or_default();
     let ci = places::root().join(".ci/run");
-    let files: Vec<_> = files.lines().map(std::path::PathBuf::from).chain([ci]).collect();
+    let files: Vec<_> = files
+        .lines()
+        .map(std::path::PathBuf::from)
+        .chain([ci])
+        .collect();
     for file in &files {
         ensure!(
             process::foreground(Command::new("bash").arg("-n").arg(file))?,

@@ -30,27 +30,54 @@ pub(crate) fn check() -> Result<()> {
     let mut sizes = Vec::new();
     measure(&root, &mut sizes)?;
     sizes.sort_by_key(|size| std::cmp::Reverse(size.code));
-    let (code, all) = sizes.iter().fold((0, 0), |sum, size| (sum.0 + size.code, sum.1 + size.all));
-    println!("{} Rust files, {code} lines, and {} of tests; the largest:", sizes.len(), all - code);
+    let (code, all) = sizes
+        .iter()
+        .fold((0, 0), |sum, size| (sum.0 + size.code, sum.1 + size.all));
+    println!(
+        "{} Rust files, {code} lines, and {} of tests; the largest:",
+        sizes.len(),
+        all - code
+    );
     for size in sizes.iter().take(SHOWN) {
-        println!("  {:>4} {:>4}  {}", size.code, size.all, short(&size.file, &root));
+        println!(
+            "  {:>4} {:>4}  {}",
+            size.code,
+            size.all,
+            short(&size.file, &root)
+        );
     }
-    let long: Vec<_> = sizes.iter().filter(|size| size.code > CODE || size.all > ALL).collect();
+    let long: Vec<_> = sizes
+        .iter()
+        .filter(|size| size.code > CODE || size.all > ALL)
+        .collect();
     let names: Vec<_> = long.iter().map(|size| short(&size.file, &root)).collect();
-    ensure!(long.is_empty(), "longer than {CODE} lines, or {ALL} with tests: {}", names.join(", "));
+    ensure!(
+        long.is_empty(),
+        "longer than {CODE} lines, or {ALL} with tests: {}",
+        names.join(", ")
+    );
     Ok(())
 }
 
 fn short(file: &Path, root: &Path) -> String {
-    file.strip_prefix(root).unwrap_or(file).display().to_string()
+    file.strip_prefix(root)
+        .unwrap_or(file)
+        .display()
+        .to_string()
 }
 
 fn measure(folder: &Path, sizes: &mut Vec<Size>) -> Result<()> {
     let entries =
         std::fs::read_dir(folder).with_context(|| format!("cannot list `{}`", folder.display()))?;
     for entry in entries {
-        let path = entry.with_context(|| format!("cannot list `{}`", folder.display()))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let path = entry
+            .with_context(|| format!("cannot list `{}`", folder.display()))?
+            .path();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         if path.is_symlink() || SKIPPED.contains(&name.as_str()) || name.starts_with("target-") {
             continue;
         }
@@ -73,7 +100,9 @@ fn size(file: PathBuf, text: &str) -> Size {
     let code = if is_test {
         0
     } else {
-        text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count()
+        text.lines()
+            .take_while(|line| !line.starts_with("#[cfg(test)]"))
+            .count()
     };
     Size { file, code, all }
 }

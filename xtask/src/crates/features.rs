@@ -27,8 +27,20 @@ pub(super) fn check(depth: usize) -> Result<()> {
     let sets = sets(&features(&umbrella()?)?, depth);
     for (number, set) in sets.iter().enumerate() {
         let listed = set.iter().map(String::as_str).collect::<Vec<_>>().join(",");
-        terminal::note(&format!("── vnfm with `{listed}` ({} of {}) ──", number + 1, sets.len()));
-        cargo(&["check", "--quiet", "--package", "vnfm", "--lib", "--features", &listed])?;
+        terminal::note(&format!(
+            "── vnfm with `{listed}` ({} of {}) ──",
+            number + 1,
+            sets.len()
+        ));
+        cargo(&[
+            "check",
+            "--quiet",
+            "--package",
+            "vnfm",
+            "--lib",
+            "--features",
+            &listed,
+        ])?;
     }
     let seconds = began.elapsed().as_secs();
     println!(
@@ -44,13 +56,19 @@ pub(super) fn check(depth: usize) -> Result<()> {
 /// # Errors
 /// Where cargo describes none.
 pub(super) fn features(package: &Value) -> Result<BTreeMap<String, Vec<String>>> {
-    let features = package["features"].as_object().context("`vnfm` has no features")?;
+    let features = package["features"]
+        .as_object()
+        .context("`vnfm` has no features")?;
     let named = |(name, implied): (&String, &Value)| {
         let implied = implied.as_array().into_iter().flatten();
         let implied = implied.filter_map(|other| Some(other.as_str()?.to_owned()));
         (name.clone(), implied.collect())
     };
-    Ok(features.iter().filter(|(name, _)| *name != "default").map(named).collect())
+    Ok(features
+        .iter()
+        .filter(|(name, _)| *name != "default")
+        .map(named)
+        .collect())
 }
 
 /// Every set that one gets by naming up to `depth` features, and by naming all; sets that imply the same are one.
@@ -58,7 +76,9 @@ fn sets(features: &BTreeMap<String, Vec<String>>, depth: usize) -> BTreeSet<Set>
     let mut all = BTreeSet::from([Set::new()]);
     for _ in 0..depth.min(features.len()) {
         let before: Vec<_> = all.iter().cloned().collect();
-        let more = before.iter().flat_map(|set| features.keys().map(move |name| with(set, name)));
+        let more = before
+            .iter()
+            .flat_map(|set| features.keys().map(move |name| with(set, name)));
         all.extend(more.map(|set| closed(set, features)));
     }
     all.insert(features.keys().cloned().collect());
@@ -66,7 +86,11 @@ fn sets(features: &BTreeMap<String, Vec<String>>, depth: usize) -> BTreeSet<Set>
 }
 
 fn with(set: &Set, name: &str) -> Set {
-    set.iter().map(String::as_str).chain([name]).map(ToOwned::to_owned).collect()
+    set.iter()
+        .map(String::as_str)
+        .chain([name])
+        .map(ToOwned::to_owned)
+        .collect()
 }
 
 /// The set with what its members imply.
@@ -91,13 +115,22 @@ mod tests {
 
     #[test]
     fn sets_are_closed_and_each_is_there_once() {
-        let implied = [("a", vec![]), ("b", vec!["dep:x", "a"]), ("c", vec![]), ("d", vec!["b"])];
+        let implied = [
+            ("a", vec![]),
+            ("b", vec!["dep:x", "a"]),
+            ("c", vec![]),
+            ("d", vec!["b"]),
+        ];
         let owned = |names: Vec<&str>| names.into_iter().map(ToOwned::to_owned).collect();
-        let features: BTreeMap<String, Vec<String>> =
-            implied.into_iter().map(|(name, names)| (name.to_owned(), owned(names))).collect();
+        let features: BTreeMap<String, Vec<String>> = implied
+            .into_iter()
+            .map(|(name, names)| (name.to_owned(), owned(names)))
+            .collect();
         let listed = |depth| -> Vec<String> {
             let sets = sets(&features, depth);
-            sets.iter().map(|set| set.iter().map(String::as_str).collect()).collect()
+            sets.iter()
+                .map(|set| set.iter().map(String::as_str).collect())
+                .collect()
         };
         assert_eq!(listed(0), ["", "abcd"]);
         assert_eq!(listed(1), ["", "a", "ab", "abcd", "abd", "c"]);

@@ -62,7 +62,11 @@ fn cargo(words: &[&str]) -> Result<()> {
     interrupt::check()?;
     let mut command = places::cargo();
     command.args(words);
-    ensure!(process::foreground(&mut command)?, "`cargo {}` does not pass", words.join(" "));
+    ensure!(
+        process::foreground(&mut command)?,
+        "`cargo {}` does not pass",
+        words.join(" ")
+    );
     Ok(())
 }
 
@@ -70,10 +74,19 @@ fn cargo(words: &[&str]) -> Result<()> {
 fn packages() -> Result<Vec<Value>> {
     let mut asked = places::cargo();
     asked.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
-    let output = asked.output().context("cannot ask `cargo metadata` about the workspace")?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = asked
+        .output()
+        .context("cannot ask `cargo metadata` about the workspace")?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let metadata: Value = serde_json::from_slice(&output.stdout)?;
-    metadata["packages"].as_array().cloned().context("`cargo metadata` names no packages")
+    metadata["packages"]
+        .as_array()
+        .cloned()
+        .context("`cargo metadata` names no packages")
 }
 
 /// Whether whoever likes may build on it: cargo says nothing of where it may be published.
@@ -84,11 +97,15 @@ fn is_published(package: &Value) -> bool {
 /// The names of what is published.
 fn published() -> Result<Vec<String>> {
     let names = packages()?.into_iter().filter(is_published);
-    Ok(names.filter_map(|package| Some(package["name"].as_str()?.to_owned())).collect())
+    Ok(names
+        .filter_map(|package| Some(package["name"].as_str()?.to_owned()))
+        .collect())
 }
 
 /// The crate that embedders name.
 fn umbrella() -> Result<Value> {
-    let found = packages()?.into_iter().find(|package| package["name"] == "vnfm");
+    let found = packages()?
+        .into_iter()
+        .find(|package| package["name"] == "vnfm");
     found.context("the workspace has no crate `vnfm`")
 }

@@ -19,7 +19,11 @@ use crate::{interrupt, places, process, terminal};
 /// Where a crate does not say what it is, does not pack, or breaks those who build on the release.
 pub(super) fn package(since: Option<&str>) -> Result<()> {
     let missing = missing(&packages()?);
-    ensure!(missing.is_empty(), "what is published is not described:\n  {}", missing.join("\n  "));
+    ensure!(
+        missing.is_empty(),
+        "what is published is not described:\n  {}",
+        missing.join("\n  ")
+    );
     let names = published()?;
     let each: Vec<_> = names.iter().flat_map(|name| ["--package", name]).collect();
     pack(&names, &each)?;
@@ -41,10 +45,20 @@ fn pack(names: &[String], each: &[&str]) -> Result<()> {
     let target = places::target()?.join("published");
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
-    forget(names, &target, &home.context("neither CARGO_HOME nor HOME says where cargo lives")?)?;
+    forget(
+        names,
+        &target,
+        &home.context("neither CARGO_HOME nor HOME says where cargo lives")?,
+    )?;
     let mut command = places::cargo();
-    command.args(["package", "--allow-dirty"]).args(each).env("CARGO_TARGET_DIR", &target);
-    ensure!(process::foreground(&mut command)?, "`cargo package` does not pass");
+    command
+        .args(["package", "--allow-dirty"])
+        .args(each)
+        .env("CARGO_TARGET_DIR", &target);
+    ensure!(
+        process::foreground(&mut command)?,
+        "`cargo package` does not pass"
+    );
     Ok(())
 }
 
@@ -56,12 +70,18 @@ fn forget(names: &[String], target: &Path, home: &Path) -> Result<()> {
     old.extend(inside(&target.join("debug/.fingerprint"), ours)?);
     for kind in ["cache", "src"] {
         // A registry that is a folder has no host before its dash.
-        for registry in inside(&home.join("registry").join(kind), |name| name.starts_with('-'))? {
+        for registry in inside(&home.join("registry").join(kind), |name| {
+            name.starts_with('-')
+        })? {
             old.extend(inside(&registry, ours)?);
         }
     }
     for path in old {
-        let gone = if path.is_file() { fs::remove_file(&path) } else { fs::remove_dir_all(&path) };
+        let gone = if path.is_file() {
+            fs::remove_file(&path)
+        } else {
+            fs::remove_dir_all(&path)
+        };
         match gone {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             gone => gone.with_context(|| format!("cannot remove `{}`", path.display()))?,
@@ -72,7 +92,9 @@ fn forget(names: &[String], target: &Path, home: &Path) -> Result<()> {
 
 /// Whether a file of cargo's is of this crate: `name-0.1.0`, `name-0.1.0.crate` or `name-` and sixteen digits.
 fn is_of(found: &str, name: &str) -> bool {
-    let rest = found.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+    let rest = found
+        .strip_prefix(name)
+        .and_then(|rest| rest.strip_prefix('-'));
     rest.is_some_and(|rest| {
         rest.starts_with(|first: char| first.is_ascii_digit())
             || rest.len() == 16 && rest.bytes().all(|digit| digit.is_ascii_hexdigit())
@@ -87,14 +109,19 @@ fn inside(folder: &Path, fits: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
         found => found.with_context(told)?,
     };
     let found = found.collect::<Result<Vec<_>, _>>().with_context(told)?;
-    let found = found.into_iter().filter(|entry| entry.file_name().to_str().is_some_and(&fits));
+    let found = found
+        .into_iter()
+        .filter(|entry| entry.file_name().to_str().is_some_and(&fits));
     Ok(found.map(|entry| entry.path()).collect())
 }
 
 /// Whether cargo has a command that does not come with it.
 fn has(command: &str) -> bool {
     let mut asked = places::cargo();
-    asked.args([command, "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+    asked
+        .args([command, "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     asked.status().is_ok_and(|status| status.success())
 }
 
@@ -108,11 +135,16 @@ pub(super) fn msrv() -> Result<()> {
         let name = package["name"].as_str().context("a crate has no name")?;
         let oldest = package["rust_version"].as_str();
         let oldest = oldest.with_context(|| format!("`{name}` names no oldest Rust"))?;
-        by_rust.entry(oldest.to_owned()).or_default().push(name.to_owned());
+        by_rust
+            .entry(oldest.to_owned())
+            .or_default()
+            .push(name.to_owned());
     }
     for (oldest, names) in &by_rust {
         let mut command = cargo_of(oldest)?;
-        command.args(["check", "--all-features"]).current_dir(places::root());
+        command
+            .args(["check", "--all-features"])
+            .current_dir(places::root());
         command.args(names.iter().flat_map(|name| ["--package", name]));
         ensure!(
             process::foreground(&mut command)?,
@@ -126,7 +158,11 @@ pub(super) fn msrv() -> Result<()> {
 
 /// The cargo of another Rust: rustup's, or what distributions call `cargo-1.85`, beside a `rustc-1.85`.
 fn cargo_of(rust: &str) -> Result<Command> {
-    let toolchain = format!("{rust}.0").split('.').take(3).collect::<Vec<_>>().join(".");
+    let toolchain = format!("{rust}.0")
+        .split('.')
+        .take(3)
+        .collect::<Vec<_>>()
+        .join(".");
     let (cargo, rustc) = (format!("cargo-{rust}"), format!("rustc-{rust}"));
     let mut command = if process::ask("rustup", &["run", &toolchain, "rustc", "-V"]).is_some() {
         let mut command = Command::new("rustup");
@@ -152,21 +188,35 @@ fn cargo_of(rust: &str) -> Result<Command> {
 /// What the crates that are published do not say of themselves.
 fn missing(packages: &[Value]) -> Vec<String> {
     let ours = packages.iter().filter(|package| is_published(package));
-    let names: Vec<_> = ours.clone().filter_map(|package| package["name"].as_str()).collect();
+    let names: Vec<_> = ours
+        .clone()
+        .filter_map(|package| package["name"].as_str())
+        .collect();
     ours.flat_map(|package| {
         let name = package["name"].as_str().unwrap_or_default();
-        lacks(package, &names).into_iter().map(move |what| format!("`{name}` {what}"))
+        lacks(package, &names)
+            .into_iter()
+            .map(move |what| format!("`{name}` {what}"))
     })
     .collect()
 }
 
 /// What one of them does not say; `published` are all that one may depend on.
 fn lacks(package: &Value, published: &[&str]) -> Vec<String> {
-    let texts = ["description", "license", "readme", "documentation", "rust_version"];
+    let texts = [
+        "description",
+        "license",
+        "readme",
+        "documentation",
+        "rust_version",
+    ];
     let lists = ["keywords", "categories"];
     let is_empty = |name: &&&str| package[**name].as_str().is_none_or(str::is_empty);
     let is_short = |name: &&&str| package[**name].as_array().is_none_or(Vec::is_empty);
-    let absent = texts.iter().filter(is_empty).chain(lists.iter().filter(is_short));
+    let absent = texts
+        .iter()
+        .filter(is_empty)
+        .chain(lists.iter().filter(is_short));
     let mut lacks: Vec<_> = absent.map(|name| format!("has no `{name}`")).collect();
     let root = package["manifest_path"].as_str().unwrap_or_default();
     if let (Some(readme), Some(root)) =
@@ -175,7 +225,9 @@ fn lacks(package: &Value, published: &[&str]) -> Vec<String> {
     {
         lacks.push(format!("names a `{readme}` that is not there"));
     }
-    let has_features = package["features"].as_object().is_some_and(|all| !all.is_empty());
+    let has_features = package["features"]
+        .as_object()
+        .is_some_and(|all| !all.is_empty());
     if has_features && package["metadata"]["docs"]["rs"]["all-features"] != true {
         lacks.push("has features, and `package.metadata.docs.rs` does not show them".to_owned());
     }
@@ -203,7 +255,10 @@ mod tests {
     #[test]
     fn what_is_published_says_what_it_is_and_depends_on_nothing_else() {
         let all = packages().unwrap();
-        assert!(all.iter().any(|package| package["publish"].is_null()), "nothing is published");
+        assert!(
+            all.iter().any(|package| package["publish"].is_null()),
+            "nothing is published"
+        );
         assert_eq!(missing(&all), Vec::<String>::new());
     }
 

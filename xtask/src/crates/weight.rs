@@ -35,11 +35,20 @@ struct Row {
 pub(super) fn measure(only: &[String]) -> Result<()> {
     let all: Vec<_> = features(&umbrella()?)?.into_keys().collect();
     if let Some(unknown) = only.iter().find(|name| !all.contains(name)) {
-        bail!("`vnfm` has no feature `{unknown}`; there are {}", all.join(", "));
+        bail!(
+            "`vnfm` has no feature `{unknown}`; there are {}",
+            all.join(", ")
+        );
     }
     let folder = tempfile::tempdir()?;
-    let mut rows = vec![weighed(folder.path(), None)?, weighed(folder.path(), Some(""))?];
-    for name in all.iter().filter(|name| only.is_empty() || only.contains(name)) {
+    let mut rows = vec![
+        weighed(folder.path(), None)?,
+        weighed(folder.path(), Some(""))?,
+    ];
+    for name in all
+        .iter()
+        .filter(|name| only.is_empty() || only.contains(name))
+    {
         rows.push(weighed(folder.path(), Some(name))?);
     }
     let core = crates_of(&["--package", "vnfm-core"])?;
@@ -48,23 +57,47 @@ pub(super) fn measure(only: &[String]) -> Result<()> {
         "{:<32} {:>7} {:>12} {:>12} {:>12}",
         "hello world with", "crates", "cold build", "CPU", "size"
     );
-    for Row { what, crates, seconds, cpu, kib } in &rows {
+    for Row {
+        what,
+        crates,
+        seconds,
+        cpu,
+        kib,
+    } in &rows
+    {
         println!("{what:<32} {crates:>7} {seconds:>10.1} s {cpu:>10.1} s {kib:>8} KiB");
     }
-    ensure!(core <= CRATES, "the engine alone needs more than {CRATES} crates");
+    ensure!(
+        core <= CRATES,
+        "the engine alone needs more than {CRATES} crates"
+    );
     Ok(())
 }
 
 /// The crates that a package needs beside itself.
 fn crates_of(words: &[&str]) -> Result<usize> {
     let mut tree = places::cargo();
-    tree.args(["tree", "--edges", "normal", "--prefix", "none"]).args(words);
+    tree.args(["tree", "--edges", "normal", "--prefix", "none"])
+        .args(words);
     let output = tree.output().context("cannot ask `cargo tree`")?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let name_and_version =
-        |line: &str| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
-    Ok(text.lines().map(name_and_version).collect::<BTreeSet<_>>().len() - 1)
+    let name_and_version = |line: &str| {
+        line.split_whitespace()
+            .take(2)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    Ok(text
+        .lines()
+        .map(name_and_version)
+        .collect::<BTreeSet<_>>()
+        .len()
+        - 1)
 }
 
 /// A program that makes an engine, with one feature; without the umbrella where that is `None`.
@@ -87,14 +120,26 @@ fn weighed(folder: &Path, feature: Option<&str>) -> Result<Row> {
     // Only its size counts, so what the row before has built is used.
     build(&manifest, &kept, &["--release"])?;
     let kib = kept.join("release/hello").metadata()?.len() / 1024;
-    Ok(Row { what, crates, seconds, cpu, kib })
+    Ok(Row {
+        what,
+        crates,
+        seconds,
+        cpu,
+        kib,
+    })
 }
 
 fn build(manifest: &Path, target: &Path, profile: &[&str]) -> Result<()> {
     let mut command = places::cargo();
-    command.args(["build", "--quiet", "--manifest-path"]).arg(manifest).args(profile);
+    command
+        .args(["build", "--quiet", "--manifest-path"])
+        .arg(manifest)
+        .args(profile);
     command.arg("--target-dir").arg(target);
-    ensure!(process::foreground(&mut command)?, "the program does not build");
+    ensure!(
+        process::foreground(&mut command)?,
+        "the program does not build"
+    );
     Ok(())
 }
 
@@ -102,7 +147,10 @@ fn build(manifest: &Path, target: &Path, profile: &[&str]) -> Result<()> {
 fn spent() -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").context("cannot read our own times")?;
     // After the name in parentheses: the 14th and 15th of the rest are `cutime` and `cstime`.
-    let after = stat.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
+    let after = stat
+        .rsplit_once(')')
+        .map(|(_, rest)| rest)
+        .unwrap_or_default();
     let fields = after.split_whitespace().skip(13).take(2);
     let ticks: u32 = fields.filter_map(|field| field.parse::<u32>().ok()).sum();
     Ok(f64::from(ticks) / TICKS)
@@ -117,8 +165,15 @@ fn written(folder: &Path, feature: Option<&str>) -> Result<std::path::PathBuf> {
     std::fs::create_dir_all(place.join("src"))?;
     let vnfm = places::root().join("crates/vnfm");
     let dependency = feature.map_or_else(String::new, |feature| {
-        let features = if feature.is_empty() { String::new() } else { format!("\"{feature}\"") };
-        format!("vnfm = {{ path = \"{}\", features = [{features}] }}\n", vnfm.display())
+        let features = if feature.is_empty() {
+            String::new()
+        } else {
+            format!("\"{feature}\"")
+        };
+        format!(
+            "vnfm = {{ path = \"{}\", features = [{features}] }}\n",
+            vnfm.display()
+        )
     });
     let manifest = format!(
         "[package]\nname = \"hello\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n{dependency}\n[workspace]\n\n\
@@ -134,8 +189,14 @@ fn written(folder: &Path, feature: Option<&str>) -> Result<std::path::PathBuf> {
 /// What uses a feature: (feature, statement).
 const USES: &[(&str, &str)] = &[
     ("", ""),
-    ("schema", "keep(Arc::new(vnfm::misfits) as Arc<dyn Schemas>);"),
-    ("memory", "keep(Arc::new(vnfm::memory::MemoryStore::new(clock)) as Arc<dyn Store>);"),
+    (
+        "schema",
+        "keep(Arc::new(vnfm::misfits) as Arc<dyn Schemas>);",
+    ),
+    (
+        "memory",
+        "keep(Arc::new(vnfm::memory::MemoryStore::new(clock)) as Arc<dyn Store>);",
+    ),
     (
         "sqlite",
         "later(async { keep(vnfm::store::SqliteStore::in_memory().await.map(|s| Arc::new(s) as Arc<dyn Store>)) });",
@@ -152,7 +213,10 @@ const USES: &[(&str, &str)] = &[
         "plugins",
         "keep(Arc::new(vnfm::plugins::PluginHost::new(Default::default(), clock)) as Arc<dyn MgmtDrivers>);",
     ),
-    ("clock", "keep(Arc::new(vnfm::SystemClock) as Arc<dyn Clock>);"),
+    (
+        "clock",
+        "keep(Arc::new(vnfm::SystemClock) as Arc<dyn Clock>);",
+    ),
     (
         "hosts",
         "keep(Arc::new(vnfm::Hosts::new(parts.store.clone(), vnfm::outbound::Destinations::anywhere())) as Arc<dyn HostServices>);",
@@ -163,7 +227,10 @@ const USES: &[(&str, &str)] = &[
     use vnfm::conformance::{check, store::RULES};
     later(async move { keep(check(RULES, || async { store.clone() }).await) });",
     ),
-    ("sim", "later(async { keep(vnfm::sim::World::start(Default::default()).await.is_ok()) });"),
+    (
+        "sim",
+        "later(async { keep(vnfm::sim::World::start(Default::default()).await.is_ok()) });",
+    ),
 ];
 
 /// The program.
@@ -224,7 +291,10 @@ mod tests {
 
     #[test]
     fn crates_are_counted_once_and_without_the_one_that_needs_them() {
-        assert_eq!(crates_of(&["--package", "vnfm-plugin-abi", "--offline"]).unwrap(), 0);
+        assert_eq!(
+            crates_of(&["--package", "vnfm-plugin-abi", "--offline"]).unwrap(),
+            0
+        );
         assert!(crates_of(&["--package", "vnfm-core", "--offline"]).unwrap() > 20);
     }
 

@@ -17,7 +17,12 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
     ("port", "network", "/v2.0/ports", "ports"),
     ("network", "network", "/v2.0/networks", "networks"),
     ("router", "network", "/v2.0/routers", "routers"),
-    ("security group", "network", "/v2.0/security-groups", "security_groups"),
+    (
+        "security group",
+        "network",
+        "/v2.0/security-groups",
+        "security_groups",
+    ),
     ("image", "image", "/v2/images", "images"),
 ];
 /// How often a clean-up by force looks whether a stack is gone, and how many times.
@@ -52,13 +57,28 @@ impl Cloud {
             .into();
         let url = format!(
             "{}/auth/tokens",
-            auth["auth_url"].as_str().context("the cloud has no `auth_url`")?
+            auth["auth_url"]
+                .as_str()
+                .context("the cloud has no `auth_url`")?
         );
-        let mut answer = agent.post(&url).send_json(body).context("cannot log in at the cloud")?;
-        let token = answer.headers().get("X-Subject-Token").and_then(|token| token.to_str().ok());
+        let mut answer = agent
+            .post(&url)
+            .send_json(body)
+            .context("cannot log in at the cloud")?;
+        let token = answer
+            .headers()
+            .get("X-Subject-Token")
+            .and_then(|token| token.to_str().ok());
         let token = token.context("Keystone gave no token")?.to_owned();
-        let body: Value = answer.body_mut().read_json().context("Keystone's answer is no JSON")?;
-        Ok(Self { agent, token, catalog: body["token"]["catalog"].clone() })
+        let body: Value = answer
+            .body_mut()
+            .read_json()
+            .context("Keystone's answer is no JSON")?;
+        Ok(Self {
+            agent,
+            token,
+            catalog: body["token"]["catalog"].clone(),
+        })
     }
 
     fn at(&self, service: &str) -> Result<&str> {
@@ -66,7 +86,9 @@ impl Cloud {
         let entry = entries
             .filter(|entry| entry["type"] == service)
             .filter_map(|entry| entry["endpoints"].as_array());
-        let public = entry.flatten().find(|endpoint| endpoint["interface"] == "public");
+        let public = entry
+            .flatten()
+            .find(|endpoint| endpoint["interface"] == "public");
         public
             .and_then(|endpoint| endpoint["url"].as_str())
             .with_context(|| format!("the catalog has no `{service}`"))
@@ -80,8 +102,10 @@ impl Cloud {
             .header("X-Auth-Token", &self.token)
             .call()
             .with_context(|| format!("cannot list `{url}`"))?;
-        let body: Value =
-            answer.body_mut().read_json().with_context(|| format!("`{url}` answers no JSON"))?;
+        let body: Value = answer
+            .body_mut()
+            .read_json()
+            .with_context(|| format!("`{url}` answers no JSON"))?;
         Ok(body[key].as_array().cloned().unwrap_or_default())
     }
 
@@ -93,16 +117,26 @@ impl Cloud {
         let mut found = BTreeSet::new();
         for (kind, service, path, key) in KINDS {
             for item in self.list(service, path, key)? {
-                let item = if item["keypair"].is_object() { &item["keypair"] } else { &item };
+                let item = if item["keypair"].is_object() {
+                    &item["keypair"]
+                } else {
+                    &item
+                };
                 let word = |field: &str| item[field].as_str().unwrap_or_default().to_owned();
-                let name =
-                    if word("stack_name").is_empty() { word("name") } else { word("stack_name") };
+                let name = if word("stack_name").is_empty() {
+                    word("name")
+                } else {
+                    word("stack_name")
+                };
                 found.insert(format!("{kind} {name} {}", word("id")).trim().to_owned());
             }
         }
         let hosts = stack::look(&[stack::Part::Hosts].into());
         found.extend(
-            hosts.into_iter().flat_map(|hosts| hosts.processes).map(|host| format!("host {host}")),
+            hosts
+                .into_iter()
+                .flat_map(|hosts| hosts.processes)
+                .map(|host| format!("host {host}")),
         );
         Ok(found)
     }
@@ -112,9 +146,15 @@ impl Cloud {
     /// # Errors
     /// When there is none.
     pub(crate) fn network(&self, name: &str) -> Result<String> {
-        let found = self.list("network", &format!("/v2.0/networks?name={name}"), "networks")?;
+        let found = self.list(
+            "network",
+            &format!("/v2.0/networks?name={name}"),
+            "networks",
+        )?;
         let id = found.first().and_then(|network| network["id"].as_str());
-        Ok(id.with_context(|| format!("the cloud has no network `{name}`"))?.to_owned())
+        Ok(id
+            .with_context(|| format!("the cloud has no network `{name}`"))?
+            .to_owned())
     }
 
     /// Deletes the stacks that were not there before, and waits until they are gone.

@@ -21,12 +21,18 @@ pub(crate) struct Ctl {
 impl Ctl {
     /// A client of that server.
     pub(crate) fn new(program: PathBuf, server: &str) -> Self {
-        Self { program, server: server.to_owned() }
+        Self {
+            program,
+            server: server.to_owned(),
+        }
     }
 
     /// A client for what needs no server.
     pub(crate) fn local(program: PathBuf) -> Self {
-        Self { program, server: String::new() }
+        Self {
+            program,
+            server: String::new(),
+        }
     }
 
     /// Runs a command; its data as JSON.
@@ -38,7 +44,11 @@ impl Ctl {
         arguments.extend(words);
         let (code, data, said) = self.run(&arguments, |_| {})?;
         if code != 0 {
-            bail!("`vnfmctl {}` ended with {code}: {}", words.join(" "), reason(&said));
+            bail!(
+                "`vnfmctl {}` ended with {code}: {}",
+                words.join(" "),
+                reason(&said)
+            );
         }
         if data.trim().is_empty() {
             return Ok(Value::Null);
@@ -54,7 +64,11 @@ impl Ctl {
     pub(crate) fn watch(&self, busy: &Busy, words: &[&str]) -> Result<()> {
         let (code, _, said) = self.run(words, |line| busy.say(line))?;
         if code != 0 {
-            bail!("`vnfmctl {}` ended with {code}: {}", words.join(" "), reason(&said));
+            bail!(
+                "`vnfmctl {}` ended with {code}: {}",
+                words.join(" "),
+                reason(&said)
+            );
         }
         Ok(())
     }
@@ -84,7 +98,11 @@ impl Ctl {
         let (mut data, mut said) = (String::new(), String::new());
         let status = process::follow(&mut command, |output, line| {
             hear(line);
-            let text = if output == Output::Data { &mut data } else { &mut said };
+            let text = if output == Output::Data {
+                &mut data
+            } else {
+                &mut said
+            };
             text.push_str(line);
             text.push('\n');
         })?;
@@ -102,5 +120,7 @@ fn reason(said: &str) -> &str {
 /// # Errors
 /// When it is not there.
 pub(crate) fn text<'a>(answer: &'a Value, field: &str) -> Result<&'a str> {
-    answer[field].as_str().with_context(|| format!("`{field}` is missing in {answer}"))
+    answer[field]
+        .as_str()
+        .with_context(|| format!("`{field}` is missing in {answer}"))
 }

@@ -103,7 +103,10 @@ impl Stage {
         match act(&busy) {
             Ok(value) => {
                 let seconds = (busy.done() * 1000.0).round() / 1000.0;
-                self.steps.push(Step { step: label.to_owned(), seconds });
+                self.steps.push(Step {
+                    step: label.to_owned(),
+                    seconds,
+                });
                 Ok(value)
             }
             Err(error) => {
@@ -145,8 +148,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     story::allow_plugin(&mut stage, &programs, &folder.path().join("data/plugins"))?;
     let server = stage.step("the server starts", |_| serve(&programs, folder.path()))?;
     let ctl = Ctl::new(programs.join("vnfmctl"), &server.url);
-    let outcome =
-        story::tell(&mut stage, &ctl, &world, &story::Cast::new(arguments.package, folder.path()));
+    let outcome = story::tell(
+        &mut stage,
+        &ctl,
+        &world,
+        &story::Cast::new(arguments.package, folder.path()),
+    );
     let seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
     let told = |ok, left_behind| Told {
         world: world.name(),
@@ -157,7 +164,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     if arguments.keep {
         let left_behind = world.left_behind()?;
-        write(arguments.json.as_deref(), &told(outcome.is_ok(), left_behind))?;
+        write(
+            arguments.json.as_deref(),
+            &told(outcome.is_ok(), left_behind),
+        )?;
         return keep(outcome, server, world, folder);
     }
     if let Err(error) = &outcome {
@@ -170,8 +180,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let told = told(ok, left_behind);
     write(arguments.json.as_deref(), &told)?;
     ensure!(outcome.is_ok(), "the story broke off; the reason is above");
-    ensure!(told.left_behind.is_empty(), "left behind: {}", told.left_behind.join(", "));
-    println!("the story in the {} world: {seconds} s, nothing is left behind", told.world);
+    ensure!(
+        told.left_behind.is_empty(),
+        "left behind: {}",
+        told.left_behind.join(", ")
+    );
+    println!(
+        "the story in the {} world: {seconds} s, nothing is left behind",
+        told.world
+    );
     Ok(())
 }
 
@@ -181,7 +198,10 @@ fn build() -> Result<()> {
     for package in ["vnfm-server", "vnfm-cli", "vnfm-sim", "kubernetes-cluster"] {
         build.args(["--package", package]);
     }
-    ensure!(process::foreground(&mut build)?, "the programs do not build; cargo's words are above");
+    ensure!(
+        process::foreground(&mut build)?,
+        "the programs do not build; cargo's words are above"
+    );
     Ok(())
 }
 
@@ -192,17 +212,31 @@ fn serve(programs: &Path, folder: &Path) -> Result<Server> {
         std::fs::File::create(&log).with_context(|| format!("cannot write `{}`", log.display()))?;
     let data = folder.join("data");
     let mut command = Command::new(programs.join("vnfm-server"));
-    command.args(["--listen", "127.0.0.1:0", "--data"]).arg(&data);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(words);
+    command
+        .args(["--listen", "127.0.0.1:0", "--data"])
+        .arg(&data);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(words);
     apart(&mut command);
     let mut child = command.spawn().context("cannot start `vnfm-server`")?;
     let line = first_line(&mut child)?;
-    let Some(url) = line.split_whitespace().find(|word| word.starts_with("http")) else {
+    let Some(url) = line
+        .split_whitespace()
+        .find(|word| word.starts_with("http"))
+    else {
         process::end(&mut child);
         let said = std::fs::read_to_string(&log).unwrap_or_default();
-        bail!("`vnfm-server` did not say where it listens, but `{line}`:\n{}", said.trim());
+        bail!(
+            "`vnfm-server` did not say where it listens, but `{line}`:\n{}",
+            said.trim()
+        );
     };
-    Ok(Server { url: url.to_owned(), child })
+    Ok(Server {
+        url: url.to_owned(),
+        child,
+    })
 }
 
 /// Keeps a Ctrl-C of the terminal away from a program that the clean-up needs.
@@ -213,7 +247,9 @@ fn apart(command: &mut Command) {
 fn first_line(child: &mut Child) -> Result<String> {
     let mut line = String::new();
     let out = child.stdout.take().context("the program has no output")?;
-    BufReader::new(out).read_line(&mut line).context("cannot read the program's first line")?;
+    BufReader::new(out)
+        .read_line(&mut line)
+        .context("cannot read the program's first line")?;
     Ok(line.trim().to_owned())
 }
 
@@ -241,7 +277,10 @@ fn keep(
 ) -> Result<()> {
     let data = folder.keep();
     let (id, data) = (server.child.id(), data.display());
-    println!("kept: server {} (process {id}), data and logs in {data}", server.url);
+    println!(
+        "kept: server {} (process {id}), data and logs in {data}",
+        server.url
+    );
     println!("      try: vnfmctl --server {} op list", server.url);
     let (told, processes) = world.keep();
     println!("      {told}");

@@ -16,8 +16,10 @@ pub(crate) type Values = BTreeMap<&'static str, Value>;
 /// # Errors
 /// When the sample has none, or a placeholder has no value.
 pub(crate) fn fill(sample: &str, values: &Values, folder: &Path) -> Result<String> {
-    let template =
-        places::root().join("vnfd-samples").join(sample).join("requests/instantiate.json");
+    let template = places::root()
+        .join("vnfd-samples")
+        .join(sample)
+        .join("requests/instantiate.json");
     let text = std::fs::read_to_string(&template)
         .with_context(|| format!("cannot read `{}`", template.display()))?;
     let body: Value = serde_json::from_str(&text)
@@ -40,12 +42,14 @@ fn fill_value(value: Value, values: &Values) -> Result<Value> {
             },
             None => Value::String(text),
         },
-        Value::Array(items) => {
-            items.into_iter().map(|item| fill_value(item, values)).collect::<Result<_>>()?
-        }
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| fill_value(item, values))
+            .collect::<Result<_>>()?,
         Value::Object(fields) => {
-            let fields =
-                fields.into_iter().map(|(name, field)| Ok((name, fill_value(field, values)?)));
+            let fields = fields
+                .into_iter()
+                .map(|(name, field)| Ok((name, fill_value(field, values)?)));
             Value::Object(fields.collect::<Result<_>>()?)
         }
         other => other,
@@ -55,8 +59,11 @@ fn fill_value(value: Value, values: &Values) -> Result<Value> {
 /// The name in `@NAME@`.
 fn placeholder(text: &str) -> Option<&str> {
     let name = text.strip_prefix('@')?.strip_suffix('@')?;
-    (!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'))
-        .then_some(name)
+    (!name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte == b'_'))
+    .then_some(name)
 }
 
 #[cfg(test)]
@@ -70,7 +77,10 @@ mod tests {
         let values: Values = [("SSH_PORT", json!(2222)), ("VIM_ID", json!("v"))].into();
         let body = json!({ "a": ["@VIM_ID@", "as it is", 1], "b": { "port": "@SSH_PORT@" } });
         let filled = fill_value(body, &values).unwrap();
-        assert_eq!(filled, json!({ "a": ["v", "as it is", 1], "b": { "port": 2222 } }));
+        assert_eq!(
+            filled,
+            json!({ "a": ["v", "as it is", 1], "b": { "port": 2222 } })
+        );
     }
 
     #[test]

@@ -33,7 +33,10 @@ pub(crate) struct Cast {
 impl Cast {
     /// One of VNF-A's two packages, and a temporary folder.
     pub(crate) fn new(shape: Shape, folder: &Path) -> Self {
-        Self { shape, folder: folder.to_owned() }
+        Self {
+            shape,
+            folder: folder.to_owned(),
+        }
     }
 }
 
@@ -43,9 +46,21 @@ impl Cast {
 /// What `vnfmctl` says.
 pub(crate) fn allow_plugin(stage: &mut Stage, programs: &Path, plugins: &Path) -> Result<()> {
     stage.step("the plugin kubernetes-cluster is allowed", |busy| {
-        let library = programs.join("libkubernetes_cluster.so").to_string_lossy().into_owned();
+        let library = programs
+            .join("libkubernetes_cluster.so")
+            .to_string_lossy()
+            .into_owned();
         let ctl = Ctl::local(programs.join("vnfmctl"));
-        ctl.watch(busy, &["plugin", "allow", &library, "--dir", &plugins.to_string_lossy()])
+        ctl.watch(
+            busy,
+            &[
+                "plugin",
+                "allow",
+                &library,
+                "--dir",
+                &plugins.to_string_lossy(),
+            ],
+        )
     })
 }
 
@@ -58,19 +73,36 @@ pub(crate) fn tell(stage: &mut Stage, ctl: &Ctl, world: &World, cast: &Cast) -> 
     let package_b = onboard(stage, ctl, SAMPLE_B)?;
     stage.step("vim register: the OpenStack", |_| {
         let clouds = world.clouds().to_string_lossy().into_owned();
-        ctl.json(&["vim", "register", "--name", VIM, "--config-file", &clouds, "--cloud", CLOUD])
-            .map(drop)
+        ctl.json(&[
+            "vim",
+            "register",
+            "--name",
+            VIM,
+            "--config-file",
+            &clouds,
+            "--cloud",
+            CLOUD,
+        ])
+        .map(drop)
     })?;
     let cluster = bring_up_a(stage, ctl, world, cast, &package_a)?;
     bring_up_b(stage, ctl, cast, &package_b, &cluster)?;
     stage.step("terminate VNF-A now: refused, VNF-B lives on it", |busy| {
         let reason = ctl.refused(&["vnf", "terminate", VNF_A, "--watch"])?;
-        ensure!(reason.contains(VNF_B), "the refusal does not name `{VNF_B}`: {reason}");
+        ensure!(
+            reason.contains(VNF_B),
+            "the refusal does not name `{VNF_B}`: {reason}"
+        );
         reason.lines().for_each(|line| busy.say(line));
         Ok(())
     })?;
     bring_down(stage, ctl, VNF_B, "terminate VNF-B")?;
-    bring_down(stage, ctl, VNF_A, "terminate VNF-A: the cluster is unregistered, the stack goes")?;
+    bring_down(
+        stage,
+        ctl,
+        VNF_A,
+        "terminate VNF-A: the cluster is unregistered, the stack goes",
+    )?;
     stage.step("the packages and the VIM go", |_| {
         ensure!(
             !vims(ctl)?.iter().any(|vim| vim["id"] == cluster.as_str()),
@@ -117,18 +149,38 @@ fn bring_up_a(
         .into();
         requests::fill(cast.shape.folder(), &values, &cast.folder)
     })?;
-    stage.step("instantiate VNF-A: stack, hosts, kubeadm over SSH, VIM registered", |busy| {
-        ctl.watch(busy, &["vnf", "instantiate", VNF_A, "--request", &request, "--watch"])
-    })?;
+    stage.step(
+        "instantiate VNF-A: stack, hosts, kubeadm over SSH, VIM registered",
+        |busy| {
+            ctl.watch(
+                busy,
+                &[
+                    "vnf",
+                    "instantiate",
+                    VNF_A,
+                    "--request",
+                    &request,
+                    "--watch",
+                ],
+            )
+        },
+    )?;
     let kubernetes = vims(ctl)?.into_iter().find(|vim| {
-        vim["vimType"].as_str().is_some_and(|kind| kind.to_ascii_uppercase().contains("KUBERNETES"))
+        vim["vimType"]
+            .as_str()
+            .is_some_and(|kind| kind.to_ascii_uppercase().contains("KUBERNETES"))
     });
     let vim = kubernetes.context("VNF-A is up, but no Kubernetes VIM is registered")?;
     let instance = ctl.json(&["vnf", "show", VNF_A])?;
     let id = text(&vim, "id")?.to_owned();
-    let known = instance["vimConnectionInfo"].as_object().into_iter().flatten();
+    let known = instance["vimConnectionInfo"]
+        .as_object()
+        .into_iter()
+        .flatten();
     ensure!(
-        known.into_iter().any(|(_, info)| info["vimId"] == id.as_str()),
+        known
+            .into_iter()
+            .any(|(_, info)| info["vimId"] == id.as_str()),
         "VNF-A does not name VIM `{id}`"
     );
     Ok(id)
@@ -146,17 +198,30 @@ fn bring_up_b(
         requests::fill(SAMPLE_B, &[("VIM_ID", cluster.into())].into(), &cast.folder)
     })?;
     stage.step("instantiate VNF-B on VNF-A: every pod Ready", |busy| {
-        ctl.watch(busy, &["vnf", "instantiate", VNF_B, "--request", &request, "--watch"])?;
+        ctl.watch(
+            busy,
+            &[
+                "vnf",
+                "instantiate",
+                VNF_B,
+                "--request",
+                &request,
+                "--watch",
+            ],
+        )?;
         let instance = ctl.json(&["vnf", "show", VNF_B])?;
-        let pods =
-            instance["instantiatedVnfInfo"]["vnfcResourceInfo"].as_array().map_or(0, Vec::len);
+        let pods = instance["instantiatedVnfInfo"]["vnfcResourceInfo"]
+            .as_array()
+            .map_or(0, Vec::len);
         ensure!(pods == 2, "VNF-B has {pods} pods as VNFCs, not 2");
         Ok(())
     })
 }
 
 fn bring_down(stage: &mut Stage, ctl: &Ctl, name: &str, label: &str) -> Result<()> {
-    stage.step(label, |busy| ctl.watch(busy, &["vnf", "terminate", name, "--watch"]))?;
+    stage.step(label, |busy| {
+        ctl.watch(busy, &["vnf", "terminate", name, "--watch"])
+    })?;
     stage.step(&format!("vnf delete {name}"), |_| {
         ctl.json(&["vnf", "delete", name])?;
         let orphans = ctl.json(&["orphans"])?;
@@ -167,5 +232,8 @@ fn bring_down(stage: &mut Stage, ctl: &Ctl, name: &str, label: &str) -> Result<(
 }
 
 fn vims(ctl: &Ctl) -> Result<Vec<Value>> {
-    ctl.json(&["vim", "list"])?.as_array().cloned().context("`vim list` is no list")
+    ctl.json(&["vim", "list"])?
+        .as_array()
+        .cloned()
+        .context("`vim list` is no list")
 }

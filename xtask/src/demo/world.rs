@@ -43,7 +43,11 @@ impl World {
     /// # Errors
     /// When it does not start.
     pub(crate) fn start(real: bool, programs: &Path, folder: &Path) -> Result<Self> {
-        if real { real_world() } else { simulated_world(programs, folder) }
+        if real {
+            real_world()
+        } else {
+            simulated_world(programs, folder)
+        }
     }
 
     /// Its name in the report.
@@ -98,11 +102,20 @@ impl World {
 
     /// A list of the simulated world's control API, one line each.
     fn page(&self, path: &str) -> Result<Vec<String>> {
-        let Self::Simulated { endpoints, .. } = self else { return Ok(Vec::new()) };
-        let url = format!("{}{path}", endpoints["control"].as_str().unwrap_or_default());
-        let mut answer = ureq::get(&url).call().with_context(|| format!("cannot ask `{url}`"))?;
-        let page: Value =
-            answer.body_mut().read_json().with_context(|| format!("`{url}` answers no JSON"))?;
+        let Self::Simulated { endpoints, .. } = self else {
+            return Ok(Vec::new());
+        };
+        let url = format!(
+            "{}{path}",
+            endpoints["control"].as_str().unwrap_or_default()
+        );
+        let mut answer = ureq::get(&url)
+            .call()
+            .with_context(|| format!("cannot ask `{url}`"))?;
+        let page: Value = answer
+            .body_mut()
+            .read_json()
+            .with_context(|| format!("`{url}` answers no JSON"))?;
         Ok(page.as_array().into_iter().flatten().map(line_of).collect())
     }
 
@@ -120,10 +133,15 @@ impl World {
     /// Lets it run on; returns a line about it, and its process, if it has one, after a blank.
     pub(crate) fn keep(mut self) -> (String, String) {
         let told = match &mut self {
-            Self::Simulated { child, endpoints, .. } => {
+            Self::Simulated {
+                child, endpoints, ..
+            } => {
                 let control = endpoints["control"].as_str().unwrap_or_default();
                 let id = format!(" {}", child.id());
-                (format!("simulated world: control {control}, process{id}"), id)
+                (
+                    format!("simulated world: control {control}, process{id}"),
+                    id,
+                )
             }
             Self::Real { started, .. } => {
                 started.clear();
@@ -153,9 +171,15 @@ impl Drop for World {
 
 /// An item of the books in a line.
 fn line_of(item: &Value) -> String {
-    match (item["kind"].as_str(), item["name"].as_str(), item["id"].as_str()) {
+    match (
+        item["kind"].as_str(),
+        item["name"].as_str(),
+        item["id"].as_str(),
+    ) {
         (Some(kind), Some(name), Some(id)) => format!("{kind} {name} {id}"),
-        _ => item.as_str().map_or_else(|| item.to_string(), str::to_owned),
+        _ => item
+            .as_str()
+            .map_or_else(|| item.to_string(), str::to_owned),
     }
 }
 
@@ -165,7 +189,12 @@ fn simulated_world(programs: &Path, folder: &Path) -> Result<World> {
     let log = std::fs::File::create(&words)
         .with_context(|| format!("cannot write `{}`", words.display()))?;
     let mut command = Command::new(programs.join("vnfm-sim"));
-    command.arg("--data").arg(&data).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+    command
+        .arg("--data")
+        .arg(&data)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log);
     apart(&mut command);
     let mut child = command.spawn().context("cannot start `vnfm-sim`")?;
     let line = first_line(&mut child)?;
@@ -177,19 +206,33 @@ fn simulated_world(programs: &Path, folder: &Path) -> Result<World> {
     let (Ok(endpoints), Some(clouds)) = (said, clouds) else {
         process::end(&mut child);
         let words = std::fs::read_to_string(&words).unwrap_or_default();
-        anyhow::bail!("`vnfm-sim` did not say where it is, but `{line}`:\n{}", words.trim());
+        anyhow::bail!(
+            "`vnfm-sim` did not say where it is, but `{line}`:\n{}",
+            words.trim()
+        );
     };
-    Ok(World::Simulated { child, endpoints, clouds })
+    Ok(World::Simulated {
+        child,
+        endpoints,
+        clouds,
+    })
 }
 
 fn real_world() -> Result<World> {
     let wanted: BTreeSet<_> = [stack::Part::Openstack, stack::Part::Hosts].into();
-    let running: BTreeSet<_> =
-        stack::look(&wanted).into_iter().filter(|part| part.is_up).map(|part| part.part).collect();
+    let running: BTreeSet<_> = stack::look(&wanted)
+        .into_iter()
+        .filter(|part| part.is_up)
+        .map(|part| part.part)
+        .collect();
     if running != wanted {
         stack::up(&wanted)?;
     }
     let clouds = stack::Part::Openstack.state().join("clouds.yaml");
     let before = Cloud::login(&clouds, CLOUD)?.inventory()?;
-    Ok(World::Real { clouds, before, started: &wanted - &running })
+    Ok(World::Real {
+        clouds,
+        before,
+        started: &wanted - &running,
+    })
 }

@@ -35,28 +35,45 @@ pub(crate) fn images(cache: &Path) -> PathBuf {
 /// What neither the cache nor the user has.
 pub(crate) fn to_build(cache: &Path) -> Vec<&'static str> {
     let theirs = of_the_user();
-    lacking(cache).into_iter().filter(|name| !theirs.iter().any(|(have, _)| have == name)).collect()
+    lacking(cache)
+        .into_iter()
+        .filter(|name| !theirs.iter().any(|(have, _)| have == name))
+        .collect()
 }
 
 fn lacking(cache: &Path) -> Vec<&'static str> {
     let folder = folder(cache);
-    KUBERNETES.into_iter().chain(OTHERS).filter(|name| !folder.join(name).is_file()).collect()
+    KUBERNETES
+        .into_iter()
+        .chain(OTHERS)
+        .filter(|name| !folder.join(name).is_file())
+        .collect()
 }
 
 /// What the user has: in `KUBEBUILDER_ASSETS`, else on the search path.
 fn of_the_user() -> Vec<(&'static str, PathBuf)> {
     let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
     let place = |name: &'static str| {
-        let given = assets.as_ref().map(|folder| folder.join(name)).filter(|file| file.is_file());
-        given.or_else(|| process::find(name)).map(|file| (name, file))
+        let given = assets
+            .as_ref()
+            .map(|folder| folder.join(name))
+            .filter(|file| file.is_file());
+        given
+            .or_else(|| process::find(name))
+            .map(|file| (name, file))
     };
     let kubernetes: Vec<_> = KUBERNETES.into_iter().filter_map(place).collect();
-    let mut versions: Vec<_> = kubernetes.iter().map(|(name, file)| version(name, file)).collect();
+    let mut versions: Vec<_> = kubernetes
+        .iter()
+        .map(|(name, file)| version(name, file))
+        .collect();
     versions.dedup();
     let fits = kubernetes.len() == KUBERNETES.len() && versions.len() == 1 && versions[0].is_some();
     // kwok is of use only with the stages that our build puts beside it
-    let others =
-        OTHERS.into_iter().filter(|name| *name != "kwok" && *name != "pause").filter_map(place);
+    let others = OTHERS
+        .into_iter()
+        .filter(|name| *name != "kwok" && *name != "pause")
+        .filter_map(place);
     let kubernetes = if fits { kubernetes } else { Vec::new() };
     kubernetes.into_iter().chain(others).collect()
 }
@@ -67,7 +84,10 @@ fn version(name: &str, file: &Path) -> Option<String> {
         "kubectl" => process::ask(file, &["version", "--client"]),
         _ => process::ask(file, &["--version"]),
     }?;
-    answer.split_whitespace().find(|word| word.starts_with('v')).map(str::to_owned)
+    answer
+        .split_whitespace()
+        .find(|word| word.starts_with('v'))
+        .map(str::to_owned)
 }
 
 /// Whether there is a Go that builds them.
@@ -76,8 +96,10 @@ pub(crate) fn go_builds() -> bool {
 }
 
 fn new_enough(answer: &str) -> bool {
-    let mut numbers =
-        answer.trim_start_matches("go").split('.').map_while(|part| part.parse().ok());
+    let mut numbers = answer
+        .trim_start_matches("go")
+        .split('.')
+        .map_while(|part| part.parse().ok());
     match (numbers.next(), numbers.next()) {
         (Some(major), Some(minor)) => (major, minor) >= GO,
         _ => false,
@@ -103,10 +125,16 @@ pub(crate) fn provide(cache: &Path) -> Result<()> {
     }
     let missing = lacking(cache);
     if !missing.is_empty() || !folder.join("kwok.yaml").is_file() {
-        let label =
-            format!("Kubernetes binaries, once, into {} (8 to 12 minutes)", folder.display());
+        let label = format!(
+            "Kubernetes binaries, once, into {} (8 to 12 minutes)",
+            folder.display()
+        );
         let mut build = Command::new(places::scripts().join("kubernetes/assets/build.sh"));
-        build.arg(&folder).args(if missing.is_empty() { vec!["kwok"] } else { missing });
+        build.arg(&folder).args(if missing.is_empty() {
+            vec!["kwok"]
+        } else {
+            missing
+        });
         process::run(&label, &mut build)?;
     }
     make_images(cache)
@@ -124,7 +152,11 @@ fn make_images(cache: &Path) -> Result<()> {
 }
 
 fn newest(folder: &Path) -> Option<std::time::SystemTime> {
-    KUBERNETES.into_iter().chain(OTHERS).filter_map(|name| modified(&folder.join(name))).max()
+    KUBERNETES
+        .into_iter()
+        .chain(OTHERS)
+        .filter_map(|name| modified(&folder.join(name)))
+        .max()
 }
 
 fn modified(file: &Path) -> Option<std::time::SystemTime> {

@@ -121,16 +121,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn chosen(parts: &[Part]) -> BTreeSet<Part> {
-    if parts.is_empty() { ALL.into() } else { parts.iter().copied().collect() }
+    if parts.is_empty() {
+        ALL.into()
+    } else {
+        parts.iter().copied().collect()
+    }
 }
 
 /// What a test reads to find the neighbours, as name and path; only what is there.
 pub(crate) fn environment() -> Vec<(&'static str, PathBuf)> {
     let cache = places::cache();
     [
-        ("VNFM_LIVE_OPENSTACK", Part::Openstack.state().join("clouds.yaml")),
+        (
+            "VNFM_LIVE_OPENSTACK",
+            Part::Openstack.state().join("clouds.yaml"),
+        ),
         ("VNFM_LIVE_HOSTS", Part::Hosts.state()),
-        ("VNFM_LIVE_KUBECONFIG", Part::Kubernetes.state().join("admin.kubeconfig")),
+        (
+            "VNFM_LIVE_KUBECONFIG",
+            Part::Kubernetes.state().join("admin.kubeconfig"),
+        ),
         ("VNFM_LIVE_ASSETS", binaries::folder(&cache)),
         ("VNFM_LIVE_IMAGES", binaries::images(&cache)),
     ]
@@ -142,7 +152,10 @@ pub(crate) fn environment() -> Vec<(&'static str, PathBuf)> {
 /// What stands in the way of these parts, one line each with the command for it; root installs
 /// Debian packages itself.
 pub(crate) fn obstacles(parts: &BTreeSet<Part>) -> Vec<String> {
-    needs::missing(&with_hosts(parts)).iter().map(ToString::to_string).collect()
+    needs::missing(&with_hosts(parts))
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 /// Starts what of these does not run.
@@ -154,7 +167,11 @@ pub(crate) fn up(parts: &BTreeSet<Part>) -> Result<()> {
     let missing = needs::missing(&parts);
     if !missing.is_empty() {
         let lines: Vec<String> = missing.iter().map(|need| format!("  - {need}")).collect();
-        bail!("the real neighbours cannot start, {} missing:\n{}", missing.len(), lines.join("\n"));
+        bail!(
+            "the real neighbours cannot start, {} missing:\n{}",
+            missing.len(),
+            lines.join("\n")
+        );
     }
     std::fs::create_dir_all(places::state())
         .with_context(|| format!("cannot make `{}`", places::state().display()))?;
@@ -185,7 +202,11 @@ fn lan_up() -> Result<()> {
     let hosts = Part::Hosts.state();
     std::fs::create_dir_all(&hosts)
         .with_context(|| format!("cannot make `{}`", hosts.display()))?;
-    process::run("LAN of the hosts", script("kubernetes/hosts/lan-up.sh").arg(LAN)).map(drop)
+    process::run(
+        "LAN of the hosts",
+        script("kubernetes/hosts/lan-up.sh").arg(LAN),
+    )
+    .map(drop)
 }
 
 fn openstack_up(cache: &Path) -> Result<()> {
@@ -201,8 +222,15 @@ fn openstack_up(cache: &Path) -> Result<()> {
 
 fn kubernetes_up(cache: &Path) -> Result<()> {
     let (bin, state) = (binaries::folder(cache), Part::Kubernetes.state());
-    process::run("Kubernetes control plane", script("kubernetes/up.sh").arg(&bin).arg(&state))?;
-    process::run("simulated nodes", script("kubernetes/kwok-up.sh").arg(&bin).arg(&state)).map(drop)
+    process::run(
+        "Kubernetes control plane",
+        script("kubernetes/up.sh").arg(&bin).arg(&state),
+    )?;
+    process::run(
+        "simulated nodes",
+        script("kubernetes/kwok-up.sh").arg(&bin).arg(&state),
+    )
+    .map(drop)
 }
 
 /// Stops these parts and removes what they kept.
@@ -225,7 +253,10 @@ pub(crate) fn down(parts: &BTreeSet<Part>) -> Result<()> {
                 )?;
             }
             Part::Openstack => {
-                drop(process::run("OpenStack down", &mut script("openstack/down.sh"))?);
+                drop(process::run(
+                    "OpenStack down",
+                    &mut script("openstack/down.sh"),
+                )?);
             }
             Part::Hosts => hosts_down(parts)?,
         }
@@ -242,7 +273,9 @@ fn hosts_down(parts: &BTreeSet<Part>) -> Result<()> {
     for host in status::hosts() {
         process::run(
             &format!("host {host} down"),
-            script("kubernetes/hosts/host-down.sh").arg(host).arg("--purge"),
+            script("kubernetes/hosts/host-down.sh")
+                .arg(host)
+                .arg("--purge"),
         )?;
     }
     process::run("LAN down", &mut script("kubernetes/hosts/lan-down.sh")).map(drop)
@@ -251,13 +284,19 @@ fn hosts_down(parts: &BTreeSet<Part>) -> Result<()> {
 /// One of the scripts, told where state lies.
 fn script(path: &str) -> Command {
     let mut command = Command::new(places::scripts().join(path));
-    command.env("OPENSTACK_HOME", Part::Openstack.state()).env("VNFM_HOSTS", Part::Hosts.state());
+    command
+        .env("OPENSTACK_HOME", Part::Openstack.state())
+        .env("VNFM_HOSTS", Part::Hosts.state());
     command
 }
 
 /// Gives the files that clients need to the person who called us by sudo.
 fn hand_over() -> Result<()> {
-    let id = |name: &str| std::env::var(name).ok().and_then(|id| id.parse::<u32>().ok());
+    let id = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .and_then(|id| id.parse::<u32>().ok())
+    };
     if let (Some(user), Some(group)) = (id("SUDO_UID"), id("SUDO_GID")) {
         for folder in [Part::Openstack.state(), Part::Kubernetes.state()] {
             if folder.exists() {

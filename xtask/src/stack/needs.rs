@@ -19,7 +19,10 @@ pub(crate) struct Missing {
 
 impl Missing {
     fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { what: what.into(), remedy: remedy.into() }
+        Self {
+            what: what.into(),
+            remedy: remedy.into(),
+        }
     }
 }
 
@@ -44,7 +47,9 @@ pub(crate) fn missing(parts: &BTreeSet<Part>) -> Vec<Missing> {
     missing.extend(disk());
     // where some of its processes run, the ports are its own
     missing.extend(
-        down.iter().filter(|part| part.processes.is_empty()).filter_map(|part| ports(part.part)),
+        down.iter()
+            .filter(|part| part.processes.is_empty())
+            .filter_map(|part| ports(part.part)),
     );
     missing
 }
@@ -122,15 +127,24 @@ fn go() -> Option<Missing> {
 /// Where so many GiB must be free.
 fn disk() -> Vec<Missing> {
     let cache = places::cache();
-    let for_cache = if binaries::to_build(&cache).is_empty() { 1 } else { 9 };
+    let for_cache = if binaries::to_build(&cache).is_empty() {
+        1
+    } else {
+        9
+    };
     [(cache, for_cache), (places::state(), 4)]
         .into_iter()
         .filter_map(|(folder, gib)| {
             let free = free_gib(&folder)?;
             (free < gib).then(|| {
-                let what =
-                    format!("disk: `{}` has {free} GiB free, {gib} are needed", folder.display());
-                Missing::new(what, "make room, or name another folder in VNFM_CACHE or VNFM_STACK")
+                let what = format!(
+                    "disk: `{}` has {free} GiB free, {gib} are needed",
+                    folder.display()
+                );
+                Missing::new(
+                    what,
+                    "make room, or name another folder in VNFM_CACHE or VNFM_STACK",
+                )
             })
         })
         .collect()
@@ -146,12 +160,17 @@ fn free_gib(folder: &Path) -> Option<u64> {
 }
 
 fn ports(part: Part) -> Option<Missing> {
-    let taken =
-        part.ports().iter().filter(|port| TcpListener::bind(("127.0.0.1", **port)).is_err());
+    let taken = part
+        .ports()
+        .iter()
+        .filter(|port| TcpListener::bind(("127.0.0.1", **port)).is_err());
     let taken: Vec<String> = taken.map(u16::to_string).collect();
     (!taken.is_empty()).then(|| {
-        let what =
-            format!("free ports for {}, {} of 127.0.0.1 are taken", part.name(), taken.join(" "));
+        let what = format!(
+            "free ports for {}, {} of 127.0.0.1 are taken",
+            part.name(),
+            taken.join(" ")
+        );
         Missing::new(what, "end who listens there: `ss -ltnp` names them")
     })
 }
@@ -160,7 +179,9 @@ impl Part {
     /// The ports it listens at.
     pub(crate) fn ports(self) -> &'static [u16] {
         match self {
-            Self::Openstack => &[25000, 25690, 25699, 28004, 28774, 28778, 29292, 29696, 24369],
+            Self::Openstack => &[
+                25000, 25690, 25699, 28004, 28774, 28778, 29292, 29696, 24369,
+            ],
             Self::Kubernetes => &[16443, 16444, 16445, 16446, 16447],
             Self::Hosts => &[],
         }

@@ -38,7 +38,12 @@ impl fmt::Display for Status {
         let word = if self.is_up { "up" } else { "down" };
         write!(f, "{:<11} {word:<5}", self.part.name())?;
         if self.is_up {
-            write!(f, " {} running, {} MiB", self.processes.len(), self.resident_mib)?;
+            write!(
+                f,
+                " {} running, {} MiB",
+                self.processes.len(),
+                self.resident_mib
+            )?;
         }
         for text in [&self.endpoint, &self.configuration].into_iter().flatten() {
             write!(f, "  {text}")?;
@@ -93,7 +98,10 @@ fn look_at_hosts() -> Status {
 
 /// The hosts that have a disk.
 pub(crate) fn hosts() -> Vec<String> {
-    let folders = std::fs::read_dir(Part::Hosts.state()).into_iter().flatten().flatten();
+    let folders = std::fs::read_dir(Part::Hosts.state())
+        .into_iter()
+        .flatten()
+        .flatten();
     let mut names: Vec<String> = folders
         .filter(|entry| entry.path().join("conf").is_file())
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
@@ -106,8 +114,11 @@ fn look_at_openstack() -> Status {
     let state = Part::Openstack.state();
     let (processes, dead, resident_mib) = daemons(&state.join("run"));
     let endpoint = "http://127.0.0.1:25000/v3";
-    let agent: ureq::Agent =
-        ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).proxy(None).build().into();
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .timeout_global(Some(PATIENCE))
+        .proxy(None)
+        .build()
+        .into();
     let is_up = !processes.is_empty() && agent.get(endpoint).call().is_ok();
     Status {
         part: Part::Openstack,
@@ -148,7 +159,11 @@ fn daemons(folder: &Path) -> (Vec<String>, Vec<String>, u64) {
         if path.extension().is_none_or(|kind| kind != "pid") {
             continue;
         }
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         match recorded(&path).filter(|pid| runs(*pid)) {
             Some(pid) => {
                 memory += resident(pid);
@@ -163,7 +178,12 @@ fn daemons(folder: &Path) -> (Vec<String>, Vec<String>, u64) {
 }
 
 fn recorded(file: &Path) -> Option<u32> {
-    std::fs::read_to_string(file).ok()?.split_whitespace().next()?.parse().ok()
+    std::fs::read_to_string(file)
+        .ok()?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
 fn runs(pid: u32) -> bool {
@@ -174,12 +194,16 @@ fn runs(pid: u32) -> bool {
 fn resident_in_group(host: &str) -> u64 {
     let file = format!("/sys/fs/cgroup/memory/vnfm-hosts/{host}/memory.stat");
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    let bytes = text.lines().find_map(|line| line.strip_prefix("total_rss ")?.parse::<u64>().ok());
+    let bytes = text
+        .lines()
+        .find_map(|line| line.strip_prefix("total_rss ")?.parse::<u64>().ok());
     bytes.unwrap_or(0) >> 20
 }
 
 fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
+    line.and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok())
+        .unwrap_or(0)
+        / 1024
 }

@@ -15,7 +15,10 @@ pub(crate) fn count(report: &str, is_meant: impl Fn(&str) -> bool) -> Result<Cou
     let document =
         roxmltree::Document::parse(report).context("nextest's JUnit report is not XML")?;
     let mut count = Count::default();
-    for case in document.descendants().filter(|node| node.has_tag_name("testcase")) {
+    for case in document
+        .descendants()
+        .filter(|node| node.has_tag_name("testcase"))
+    {
         let program = case.attribute("classname").unwrap_or_default();
         if !is_meant(program) {
             continue;
@@ -75,7 +78,12 @@ mod tests {
             unsteady: vec!["a six".into()],
         };
         assert_eq!(count(report, |program| program == "a").unwrap(), expected);
-        assert_eq!(count(report, |program| program == "a::live").unwrap().passed, 1);
+        assert_eq!(
+            count(report, |program| program == "a::live")
+                .unwrap()
+                .passed,
+            1
+        );
     }
 
     #[test]

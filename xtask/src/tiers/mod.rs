@@ -68,7 +68,11 @@ impl Tier {
 
     /// Whose test program this is, as the report names it.
     fn of(program: &str) -> Self {
-        if program.ends_with("::live") { Self::Real } else { Self::Simulated }
+        if program.ends_with("::live") {
+            Self::Real
+        } else {
+            Self::Simulated
+        }
     }
 
     fn name(self) -> &'static str {
@@ -111,13 +115,18 @@ struct Report {
 /// # Errors
 /// When a test failed, a build failed, or a tier could not run that had to.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let tiers = arguments.tier.map_or_else(|| vec![Tier::Simulated, Tier::Real], |tier| vec![tier]);
+    let tiers = arguments
+        .tier
+        .map_or_else(|| vec![Tier::Simulated, Tier::Real], |tier| vec![tier]);
     let mut build = places::cargo();
     build.args(["build", "--workspace", "--all-targets"]); // tests, and programs and plugins that they start
     if !process::foreground(&mut build)? {
         bail!("the workspace does not build; cargo's words are above");
     }
-    let ways = Ways { keep: arguments.keep, without_nextest: arguments.without_nextest };
+    let ways = Ways {
+        keep: arguments.keep,
+        without_nextest: arguments.without_nextest,
+    };
     let reports = run_all(&tiers, ways)?;
     for report in &reports {
         println!("{report}");
@@ -131,26 +140,46 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Count { passed, failed, skipped, why, failures, unsteady } = &self.count;
-        write!(f, "{:<10} {passed} passed, {failed} failed, {skipped} skipped", self.tier.name())?;
+        let Count {
+            passed,
+            failed,
+            skipped,
+            why,
+            failures,
+            unsteady,
+        } = &self.count;
+        write!(
+            f,
+            "{:<10} {passed} passed, {failed} failed, {skipped} skipped",
+            self.tier.name()
+        )?;
         write!(f, " in {:.0} s", self.seconds)?;
-        failures.iter().try_for_each(|name| write!(f, "\n  failed: {name}"))?;
+        failures
+            .iter()
+            .try_for_each(|name| write!(f, "\n  failed: {name}"))?;
         unsteady
             .iter()
             .try_for_each(|name| write!(f, "\n  unsteady: {name}: held at its second try only"))?;
-        why.iter().try_for_each(|reason| write!(f, "\n  skipped: {reason}"))
+        why.iter()
+            .try_for_each(|reason| write!(f, "\n  skipped: {reason}"))
     }
 }
 
 fn verdict(reports: &[Report]) -> Result<()> {
     let failed: usize = reports.iter().map(|report| report.count.failed).sum();
-    let silent: Vec<_> =
-        reports.iter().filter(|report| !report.ran).map(|report| report.tier.name()).collect();
+    let silent: Vec<_> = reports
+        .iter()
+        .filter(|report| !report.ran)
+        .map(|report| report.tier.name())
+        .collect();
     if failed > 0 {
         bail!("{failed} tests failed; their names are above");
     }
     if must_run() && !silent.is_empty() {
-        bail!("tier {} could not run, and VNFM_REQUIRE_LIVE=1 demands it", silent.join(", "));
+        bail!(
+            "tier {} could not run, and VNFM_REQUIRE_LIVE=1 demands it",
+            silent.join(", ")
+        );
     }
     Ok(())
 }
@@ -166,12 +195,33 @@ fn run_all(tiers: &[Tier], ways: Ways) -> Result<Vec<Report>> {
     let began = Instant::now();
     let parts = stack::ALL.into();
     let needs_neighbours = tiers.contains(&Tier::Real);
-    let obstacles = if needs_neighbours { stack::obstacles(&parts) } else { Vec::new() };
+    let obstacles = if needs_neighbours {
+        stack::obstacles(&parts)
+    } else {
+        Vec::new()
+    };
     if !obstacles.is_empty() {
-        let others: Vec<_> = tiers.iter().copied().filter(|tier| *tier != Tier::Real).collect();
-        let mut reports = if others.is_empty() { Vec::new() } else { run_all(&others, ways)? };
-        let count = Count { skipped: live_tests()?, why: obstacles, ..Count::default() };
-        reports.push(Report { tier: Tier::Real, ran: false, seconds: 0.0, count });
+        let others: Vec<_> = tiers
+            .iter()
+            .copied()
+            .filter(|tier| *tier != Tier::Real)
+            .collect();
+        let mut reports = if others.is_empty() {
+            Vec::new()
+        } else {
+            run_all(&others, ways)?
+        };
+        let count = Count {
+            skipped: live_tests()?,
+            why: obstacles,
+            ..Count::default()
+        };
+        reports.push(Report {
+            tier: Tier::Real,
+            ran: false,
+            seconds: 0.0,
+            count,
+        });
         return Ok(reports);
     }
     terminal::note(&format!("── tier {} ──", names.join(" and ")));
@@ -181,7 +231,12 @@ fn run_all(tiers: &[Tier], ways: Ways) -> Result<Vec<Report>> {
         run_tests(tiers, ways)
     };
     let seconds = began.elapsed().as_secs_f64();
-    let report = |(tier, count): (&Tier, _)| Report { tier: *tier, ran: true, seconds, count };
+    let report = |(tier, count): (&Tier, _)| Report {
+        tier: *tier,
+        ran: true,
+        seconds,
+        count,
+    };
     Ok(tiers.iter().zip(counts?).map(report).collect())
 }
 
@@ -189,7 +244,11 @@ fn run_all(tiers: &[Tier], ways: Ways) -> Result<Vec<Report>> {
 fn beside_neighbours(tiers: &[Tier], parts: &BTreeSet<Part>, ways: Ways) -> Result<Vec<Count>> {
     let running = stack::look(parts).into_iter().filter(|part| part.is_up);
     let running: BTreeSet<_> = running.map(|part| part.part).collect();
-    let to_stop = if ways.keep { BTreeSet::new() } else { parts - &running };
+    let to_stop = if ways.keep {
+        BTreeSet::new()
+    } else {
+        parts - &running
+    };
     let counts = stack::up(parts).and_then(|()| run_tests(tiers, ways));
     if !to_stop.is_empty() {
         interrupt::forgive();
@@ -216,10 +275,16 @@ fn run_tests(tiers: &[Tier], ways: Ways) -> Result<Vec<Count>> {
             Tier::Simulated => plain::run(tier),
             Tier::Real => with_nextest(&[tier])?.pop().context("nextest has no count"),
         };
-        let running: Vec<_> = tiers.iter().map(|tier| scope.spawn(move || run(*tier))).collect();
+        let running: Vec<_> = tiers
+            .iter()
+            .map(|tier| scope.spawn(move || run(*tier)))
+            .collect();
         let mut counts = Vec::new();
         for one in running {
-            counts.push(one.join().map_err(|_| anyhow::anyhow!("a tier's thread panicked"))??);
+            counts.push(
+                one.join()
+                    .map_err(|_| anyhow::anyhow!("a tier's thread panicked"))??,
+            );
         }
         Ok(counts)
     })
@@ -249,7 +314,10 @@ fn with_nextest(tiers: &[Tier]) -> Result<Vec<Count>> {
     }
     let held = process::foreground(&mut command)?;
     let text = std::fs::read_to_string(&report).with_context(|| {
-        format!("nextest wrote no report `{}`; its words are above", report.display())
+        format!(
+            "nextest wrote no report `{}`; its words are above",
+            report.display()
+        )
     })?;
     let count = |tier: &Tier| junit::count(&text, |program| Tier::of(program) == *tier);
     let counts: Vec<_> = tiers.iter().map(count).collect::<Result<_>>()?;

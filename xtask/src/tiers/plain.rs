@@ -32,7 +32,10 @@ fn once(tier: Tier, names: &[String]) -> Result<(Count, bool)> {
     match tier {
         Tier::Simulated => {
             command.args(["--lib", "--bins", "--examples"]);
-            for name in places::test_programs()?.iter().filter(|name| name.as_str() != "live") {
+            for name in places::test_programs()?
+                .iter()
+                .filter(|name| name.as_str() != "live")
+            {
                 command.args(["--test", name]);
             }
             command.arg("--");
@@ -61,8 +64,9 @@ fn settle(count: &mut Count, again: &Count) {
         return;
     }
     let failed = std::mem::take(&mut count.failures);
-    let (failures, unsteady): (Vec<_>, Vec<_>) =
-        failed.into_iter().partition(|name| again.failures.contains(name));
+    let (failures, unsteady): (Vec<_>, Vec<_>) = failed
+        .into_iter()
+        .partition(|name| again.failures.contains(name));
     let held = unsteady.len().min(count.failed);
     count.failed -= held;
     count.passed += held;
@@ -73,13 +77,16 @@ fn settle(count: &mut Count, again: &Count) {
 fn hear(count: &mut Count, line: &str) {
     if let Some(reason) = line.trim().strip_prefix(SKIPPED) {
         count.why.push(reason.to_owned());
-    } else if let Some(name) =
-        line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED"))
+    } else if let Some(name) = line
+        .strip_prefix("test ")
+        .and_then(|line| line.strip_suffix(" ... FAILED"))
     {
         count.failures.push(name.to_owned());
     } else if let Some(summary) = line.strip_prefix("test result: ") {
         let number = |word: &str| {
-            let part = summary.split([';', '.']).find_map(|part| part.trim().strip_suffix(word));
+            let part = summary
+                .split([';', '.'])
+                .find_map(|part| part.trim().strip_suffix(word));
             part.and_then(|part| part.trim().parse().ok()).unwrap_or(0)
         };
         count.passed += number("passed");
@@ -117,13 +124,29 @@ mod tests {
     #[test]
     fn what_holds_at_its_second_try_is_unsteady_and_no_failure() {
         let names = |all: &[&str]| all.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-        let mut count =
-            Count { passed: 3, failed: 2, failures: names(&["a", "b"]), ..Count::default() };
-        let again = Count { passed: 1, failed: 1, failures: names(&["b"]), ..Count::default() };
+        let mut count = Count {
+            passed: 3,
+            failed: 2,
+            failures: names(&["a", "b"]),
+            ..Count::default()
+        };
+        let again = Count {
+            passed: 1,
+            failed: 1,
+            failures: names(&["b"]),
+            ..Count::default()
+        };
         settle(&mut count, &again);
         assert_eq!((count.passed, count.failed), (4, 1));
-        assert_eq!((count.failures, count.unsteady), (names(&["b"]), names(&["a"])));
-        let mut count = Count { failed: 1, failures: names(&["a"]), ..Count::default() };
+        assert_eq!(
+            (count.failures, count.unsteady),
+            (names(&["b"]), names(&["a"]))
+        );
+        let mut count = Count {
+            failed: 1,
+            failures: names(&["a"]),
+            ..Count::default()
+        };
         settle(&mut count, &Count::default());
         assert_eq!(count.failed, 1, "it did not run again");
     }

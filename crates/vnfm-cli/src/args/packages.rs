@@ -115,7 +115,12 @@ pub struct Onboard {
     #[arg(long, value_name = "URI", conflicts_with = "path")]
     pub from_uri: Option<String>,
     /// Who the server is there
-    #[arg(long, value_name = "NAME", requires = "from_uri", requires = "password_file")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "from_uri",
+        requires = "password_file"
+    )]
     pub user: Option<String>,
     /// File with that one's password
     #[arg(long, value_name = "FILE", requires = "user")]

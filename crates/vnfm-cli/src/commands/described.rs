@@ -58,17 +58,26 @@ pub(super) fn whole(package: &Package) -> Value {
     let flavours = package.vnfd().flavours.values();
     let charts = flavours.flat_map(|flavour| flavour.mciops.values());
     let files = charts.flat_map(|mciop| mciop.files.values()).cloned();
-    whole["charts"] =
-        files.filter_map(|file| Some((file.clone(), json!(package.chart(&file).ok()?)))).collect();
-    whole["warnings"] =
-        json!(package.warnings().iter().map(ToString::to_string).collect::<Vec<_>>());
+    whole["charts"] = files
+        .filter_map(|file| Some((file.clone(), json!(package.chart(&file).ok()?))))
+        .collect();
+    whole["warnings"] = json!(
+        package
+            .warnings()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    );
     whole
 }
 
 /// The flavours with what is in them, and the manifests, for people.
 pub(super) fn parts(output: Output, package: &Package) -> Outcome<()> {
     for flavour in package.vnfd().flavours.values() {
-        print(&format!("\nDEPLOYMENT FLAVOUR {}  {}", flavour.id, flavour.description));
+        print(&format!(
+            "\nDEPLOYMENT FLAVOUR {}  {}",
+            flavour.id, flavour.description
+        ));
         levels(output, flavour)?;
         vdus(output, flavour)?;
         containers::of(output, package, flavour)?;
@@ -104,7 +113,9 @@ fn section(output: Output, title: &str, rows: &[Value], columns: &[Column]) -> O
 fn levels(output: Output, flavour: &Flavour) -> Outcome<()> {
     let counts = |level: Option<&str>| {
         let each = flavour.vdus.keys().map(|vdu| {
-            let count = flavour.instances_of(vdu, level).map_or("?".into(), |n| n.to_string());
+            let count = flavour
+                .instances_of(vdu, level)
+                .map_or("?".into(), |n| n.to_string());
             format!("{vdu} {count}")
         });
         each.collect::<Vec<_>>().join(", ")
@@ -195,7 +206,12 @@ fn vdus(output: Output, flavour: &Flavour) -> Outcome<()> {
             json!({"name": storage.name, "kind": format!("{:?}", storage.kind), "size": size, "of": of})
         })
         .collect();
-    let columns = [("storage", "/name"), ("kind", "/kind"), ("size", "/size"), ("of", "/of")];
+    let columns = [
+        ("storage", "/name"),
+        ("kind", "/kind"),
+        ("size", "/size"),
+        ("of", "/of"),
+    ];
     section(output, "Storages", &storages, &columns)
 }
 
@@ -226,7 +242,11 @@ fn connections(output: Output, flavour: &Flavour) -> Outcome<()> {
         ("vnic", "/vnic"),
     ];
     section(output, "Connection points", &rows, &columns)?;
-    let rows: Vec<Value> = flavour.virtual_links.values().map(|link| json!(link)).collect();
+    let rows: Vec<Value> = flavour
+        .virtual_links
+        .values()
+        .map(|link| json!(link))
+        .collect();
     let columns = [
         ("link", "/name"),
         ("subnet", "/cidr"),
@@ -246,7 +266,10 @@ fn images(output: Output, flavour: &Flavour) -> Outcome<()> {
             }
             _ => "on the VIM, by its name".to_owned(),
         };
-        let checksum = image.checksum.as_ref().map(|sum| format!("{} {}", sum.algorithm, sum.hash));
+        let checksum = image
+            .checksum
+            .as_ref()
+            .map(|sum| format!("{} {}", sum.algorithm, sum.hash));
         json!({"of": user, "name": image.name, "version": image.version, "from": from,
             "format": image.disk_format.as_ref().or(image.container_format.as_ref()),
             "disk": image.min_disk_gib.map(|gib| format!("{gib} GiB")), "checksum": checksum})
@@ -335,14 +358,28 @@ fn members((schema, root): (&Value, &Value), of: &str, above: &str, rows: &mut V
     }
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     for (name, member) in schema["properties"].as_object().into_iter().flatten() {
-        let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
-        let must = if required.contains(&json!(name)) { "yes" } else { "" };
+        let path = if above.is_empty() {
+            name.clone()
+        } else {
+            format!("{above}.{name}")
+        };
+        let must = if required.contains(&json!(name)) {
+            "yes"
+        } else {
+            ""
+        };
         let described = &member["description"];
         let member = meant(member, root);
-        let secret = if member["writeOnly"] == true { ", secret" } else { "" };
+        let secret = if member["writeOnly"] == true {
+            ", secret"
+        } else {
+            ""
+        };
         let kind = format!("{}{secret}", kind(member));
-        rows.push(json!({"of": of, "name": path, "type": kind, "required": must,
-            "default": member["default"], "description": described}));
+        rows.push(
+            json!({"of": of, "name": path, "type": kind, "required": must,
+            "default": member["default"], "description": described}),
+        );
         members((member, root), of, &path, rows);
     }
 }
@@ -350,26 +387,41 @@ fn members((schema, root): (&Value, &Value), of: &str, above: &str, rows: &mut V
 /// A schema where its reference leads; what may also be null counts as what it is else.
 fn meant<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let mut choices = schema["anyOf"].as_array().into_iter().flatten();
-    let schema = choices.find(|choice| choice["type"] != "null").unwrap_or(schema);
-    let place = schema["$ref"].as_str().and_then(|place| place.strip_prefix('#'));
-    place.and_then(|place| root.pointer(place)).unwrap_or(schema)
+    let schema = choices
+        .find(|choice| choice["type"] != "null")
+        .unwrap_or(schema);
+    let place = schema["$ref"]
+        .as_str()
+        .and_then(|place| place.strip_prefix('#'));
+    place
+        .and_then(|place| root.pointer(place))
+        .unwrap_or(schema)
 }
 
 /// The type of a member, in a word.
 fn kind(member: &Value) -> &str {
     let several = member["type"].as_array().into_iter().flatten();
-    let one = several.filter_map(Value::as_str).find(|kind| *kind != "null");
+    let one = several
+        .filter_map(Value::as_str)
+        .find(|kind| *kind != "null");
     member["type"].as_str().or(one).unwrap_or("any")
 }
 
 fn manifests(output: Output, package: &Package) -> Outcome<()> {
-    let Some(order) = package.order_file() else { return Ok(()) };
+    let Some(order) = package.order_file() else {
+        return Ok(());
+    };
     let rows: Vec<Value> = order
         .manifests
         .iter()
         .map(|manifest| json!({"order": manifest.order.to_string(), "path": manifest.path}))
         .collect();
-    section(output, "Manifests", &rows, &[("order", "/order"), ("manifest", "/path")])?;
+    section(
+        output,
+        "Manifests",
+        &rows,
+        &[("order", "/order"), ("manifest", "/path")],
+    )?;
     let rows: Vec<Value> = order
         .variables
         .iter()

@@ -37,7 +37,10 @@ pub(super) async fn run(client: &Client, output: Output, wanted: &Download) -> O
     file.persist(&out)
         .map_err(|error| local(format!("cannot write `{}`: {error}", out.display())))?;
     let done = json!({ "file": out, "bytes": part.got });
-    output.done(&format!("wrote {} bytes to `{}`", part.got, out.display()), &done)
+    output.done(
+        &format!("wrote {} bytes to `{}`", part.got, out.display()),
+        &done,
+    )
 }
 
 /// Where it is.
@@ -52,7 +55,11 @@ fn path(wanted: &Download, id: &str) -> String {
         (None, Part::Manifest) => "manifest".to_owned(),
         (None, Part::Artifacts) => "artifacts".to_owned(),
     };
-    let signatures = if is_signed(wanted) { "?include_signatures" } else { "" };
+    let signatures = if is_signed(wanted) {
+        "?include_signatures"
+    } else {
+        ""
+    };
     format!("{PACKAGES}/{id}/{of}{signatures}")
 }
 
@@ -64,19 +71,29 @@ fn is_signed(wanted: &Download) -> bool {
 /// What is taken. A descriptor is one kind of file, however many files it has.
 fn accept(wanted: &Download) -> &'static str {
     let is_one_file = wanted.artifact.is_some() || wanted.part == Part::Manifest;
-    if is_one_file { "*/*" } else { "application/zip" }
+    if is_one_file {
+        "*/*"
+    } else {
+        "application/zip"
+    }
 }
 
 /// What the file is called where nobody says it.
 fn name(wanted: &Download, found: &Value) -> PathBuf {
     let text = |name: &str| found[name].as_str().map(ToOwned::to_owned);
-    let package = text("vnfProductName").or_else(|| text("id")).unwrap_or_default();
-    let package: String =
-        package.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let package = text("vnfProductName")
+        .or_else(|| text("id"))
+        .unwrap_or_default();
+    let package: String = package
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
     let zipped = if is_signed(wanted) { ".zip" } else { "" };
     let name = match (&wanted.artifact, wanted.part) {
         (Some(path), _) => {
-            let base = path.rsplit('/').find(|part| !part.is_empty() && *part != "..");
+            let base = path
+                .rsplit('/')
+                .find(|part| !part.is_empty() && *part != "..");
             format!("{}{zipped}", base.unwrap_or("artifact"))
         }
         (None, Part::Content) => format!("{package}.csar"),
@@ -110,7 +127,10 @@ impl Arriving {
             if in_vain == IN_VAIN {
                 return Err(broke);
             }
-            tell(&format!("the connection broke after {} bytes; going on", self.got));
+            tell(&format!(
+                "the connection broke after {} bytes; going on",
+                self.got
+            ));
             SystemClock.sleep(PAUSE).await;
         }
         self.file.sync_all().await.map_err(local)
@@ -118,8 +138,9 @@ impl Arriving {
 
     /// One request for what is missing.
     async fn more(&mut self, client: &Client) -> Outcome<()> {
-        let mut request =
-            client.request(Method::GET, &self.path).header(header::ACCEPT, self.accept);
+        let mut request = client
+            .request(Method::GET, &self.path)
+            .header(header::ACCEPT, self.accept);
         if let (true, Some(tag)) = (self.got > 0, &self.tag) {
             request = request.header(header::RANGE, format!("bytes={}-", self.got));
             request = request.header(header::IF_RANGE, tag.clone());

@@ -33,7 +33,10 @@ pub(super) async fn run(
         let path = format!("/vnfm/v1/events?after={after}&wait_seconds={wait}");
         let mut page: Value = client.get(&path).await?;
         after = page["next"].as_u64().unwrap_or(after);
-        let events = page["events"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        let events = page["events"]
+            .as_array_mut()
+            .map(std::mem::take)
+            .unwrap_or_default();
         let is_end = events.is_empty();
         let events = events.into_iter().map(told);
         if follow {
@@ -49,7 +52,10 @@ pub(super) async fn run(
 /// With what it was in one word or two.
 fn told(mut event: Value) -> Value {
     let of_operation = event["operation"].as_str().map(|operation| {
-        format!("{operation} {}", event["operationState"].as_str().unwrap_or_default())
+        format!(
+            "{operation} {}",
+            event["operationState"].as_str().unwrap_or_default()
+        )
     });
     let what = of_operation.unwrap_or_else(|| match event["notificationType"].as_str() {
         Some("VnfIdentifierCreationNotification") => "created".to_owned(),

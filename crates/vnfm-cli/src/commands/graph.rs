@@ -29,7 +29,11 @@ fn mermaid<'a>(flavours: impl Iterator<Item = &'a Flavour>) -> String {
         lines.push(format!("  subgraph f{index}[\"{}\"]", label(&flavour.id)));
         lines.extend(Drawn::of(flavour, index).lines(flavour));
         lines.push("  end".to_owned());
-        let outside = flavour.cps.values().enumerate().filter(|(_, cp)| cp.external);
+        let outside = flavour
+            .cps
+            .values()
+            .enumerate()
+            .filter(|(_, cp)| cp.external);
         for (cp, _) in outside {
             lines.push(format!("  f{index}_c{cp} --- outside([\"outside\"])"));
         }
@@ -48,7 +52,11 @@ struct Drawn<'a> {
 impl<'a> Drawn<'a> {
     fn of(flavour: &'a Flavour, index: usize) -> Self {
         let numbered = |names: Vec<&'a String>| {
-            names.into_iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect()
+            names
+                .into_iter()
+                .enumerate()
+                .map(|(at, name)| (name.as_str(), at))
+                .collect()
         };
         Drawn {
             prefix: format!("f{index}"),
@@ -69,7 +77,11 @@ impl<'a> Drawn<'a> {
                 _ => String::new(),
             };
             lines.push(format!("    {prefix}_v{at}[\"{name}{range}\"]"));
-            for storage in vdu.storages.iter().filter_map(|name| self.storages.get(name.as_str())) {
+            for storage in vdu
+                .storages
+                .iter()
+                .filter_map(|name| self.storages.get(name.as_str()))
+            {
                 lines.push(format!("    {prefix}_v{at} --- {prefix}_s{storage}"));
             }
         }
@@ -81,7 +93,11 @@ impl<'a> Drawn<'a> {
         }
         for (at, mciop) in flavour.mciops.values().enumerate() {
             lines.push(format!("    {prefix}_m{at}[[\"{}\"]]", label(&mciop.name)));
-            for vdu in mciop.vdus.iter().filter_map(|vdu| self.vdus.get(vdu.as_str())) {
+            for vdu in mciop
+                .vdus
+                .iter()
+                .filter_map(|vdu| self.vdus.get(vdu.as_str()))
+            {
                 lines.push(format!("    {prefix}_m{at} --- {prefix}_v{vdu}"));
             }
         }
@@ -90,7 +106,11 @@ impl<'a> Drawn<'a> {
             if let Some(vdu) = cp.vdu.as_deref().and_then(|vdu| self.vdus.get(vdu)) {
                 lines.push(format!("    {prefix}_v{vdu} --- {prefix}_c{at}"));
             }
-            if let Some(link) = cp.virtual_link.as_deref().and_then(|link| self.links.get(link)) {
+            if let Some(link) = cp
+                .virtual_link
+                .as_deref()
+                .and_then(|link| self.links.get(link))
+            {
                 lines.push(format!("    {prefix}_c{at} --- {prefix}_l{link}"));
             }
         }

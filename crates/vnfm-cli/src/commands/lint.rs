@@ -16,7 +16,11 @@ pub(super) fn run(output: Output, wanted: &Lint) -> Outcome<()> {
     if let Some(code) = &wanted.explain {
         return explain(output, code);
     }
-    let all: Vec<Linted> = wanted.paths.iter().map(|path| linted(path)).collect::<Outcome<_>>()?;
+    let all: Vec<Linted> = wanted
+        .paths
+        .iter()
+        .map(|path| linted(path))
+        .collect::<Outcome<_>>()?;
     match output.0 {
         Format::Table => print_text(&all),
         Format::Sarif => {
@@ -46,7 +50,10 @@ fn print_text(all: &[Linted]) {
         }
         if !report.allowed.is_empty() {
             let many = report.allowed.len();
-            tell(&format!("{}: {many} allowed by comments; -o json shows them", path.display()));
+            tell(&format!(
+                "{}: {many} allowed by comments; -o json shows them",
+                path.display()
+            ));
         }
     }
 }
@@ -55,19 +62,26 @@ fn print_text(all: &[Linted]) {
 fn ended(all: &[Linted]) -> Outcome<()> {
     let count = |severity| {
         let findings = all.iter().flat_map(|(_, report)| &report.findings);
-        findings.filter(|finding| finding.severity == severity).count()
+        findings
+            .filter(|finding| finding.severity == severity)
+            .count()
     };
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     let many = |count: usize, what: &str| {
         let ending = if count == 1 { "" } else { "s" };
         (count > 0).then(|| format!("{count} {what}{ending}"))
     };
-    let parts: Vec<String> =
-        [many(errors, "error"), many(warnings, "warning")].into_iter().flatten().collect();
+    let parts: Vec<String> = [many(errors, "error"), many(warnings, "warning")]
+        .into_iter()
+        .flatten()
+        .collect();
     if parts.is_empty() {
         return Ok(());
     }
-    Err(Failure::Found { what: format!("lint has {}", parts.join(" and ")), errors: errors > 0 })
+    Err(Failure::Found {
+        what: format!("lint has {}", parts.join(" and ")),
+        errors: errors > 0,
+    })
 }
 
 fn shown((path, report): &Linted) -> Value {
@@ -79,8 +93,14 @@ fn shown((path, report): &Linted) -> Value {
                 members.insert(key.to_owned(), span[key].clone());
             }
             let explanation = vnfm_descriptor::explain(finding.code);
-            members.insert("expected".to_owned(), json!(explanation.map(|known| known.expected)));
-            members.insert("clause".to_owned(), json!(explanation.map(|known| known.clause)));
+            members.insert(
+                "expected".to_owned(),
+                json!(explanation.map(|known| known.expected)),
+            );
+            members.insert(
+                "clause".to_owned(),
+                json!(explanation.map(|known| known.clause)),
+            );
             let line = finding.span.as_ref().and_then(|span| report.line(span));
             members.insert("source".to_owned(), json!(line));
         }
@@ -116,8 +136,18 @@ fn explain(output: Output, code: &str) -> Outcome<()> {
 }
 
 fn explained(explanation: &Explanation) -> String {
-    let Explanation { code, expected, wrong, right, clause, .. } = explanation;
-    let meaning = CODES.iter().find(|known| known.code == *code).map_or("", |known| known.meaning);
+    let Explanation {
+        code,
+        expected,
+        wrong,
+        right,
+        clause,
+        ..
+    } = explanation;
+    let meaning = CODES
+        .iter()
+        .find(|known| known.code == *code)
+        .map_or("", |known| known.meaning);
     let grave = if code.starts_with("E-") {
         "An error: onboarding refuses the package."
     } else {
@@ -134,5 +164,9 @@ fn explained(explanation: &Explanation) -> String {
 /// Where a finding is, as people name it: the package, and the file in it.
 pub fn place(path: &Path, file: &str) -> String {
     let alone = path.is_file() && path.file_name().is_some_and(|name| name == file);
-    if alone { path.display().to_string() } else { path.join(file).display().to_string() }
+    if alone {
+        path.display().to_string()
+    } else {
+        path.join(file).display().to_string()
+    }
 }

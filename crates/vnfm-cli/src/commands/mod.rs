@@ -38,7 +38,10 @@ pub async fn run(cli: Cli) -> Outcome<()> {
     let output = Output(cli.output);
     let cli = match cli {
         // They may name a server, or be mended, whatever the current one is.
-        Cli { command: Command::Profile(command), .. } => return profile::run(output, command),
+        Cli {
+            command: Command::Profile(command),
+            ..
+        } => return profile::run(output, command),
         cli => cli,
     };
     let client = Client::new(&cli)?;
@@ -57,9 +60,10 @@ pub async fn run(cli: Cli) -> Outcome<()> {
         Command::Profile(command) => profile::run(output, command),
         Command::Hostkey(command) => hostkey::run(&client, output, command).await,
         Command::Secrets(command) => secrets::run(&client, output, &command).await,
-        Command::Orphans { forget: Some(id), reason } => {
-            forget(&client, output, &id, reason.as_deref()).await
-        }
+        Command::Orphans {
+            forget: Some(id),
+            reason,
+        } => forget(&client, output, &id, reason.as_deref()).await,
         Command::Orphans { .. } => orphans(&client, output).await,
         Command::Audit => audit(&client, output).await,
         Command::Events { after, follow } => events::run(&client, output, (after, follow)).await,
@@ -86,7 +90,9 @@ fn secret() -> Outcome<String> {
 async fn audit(client: &Client, output: Output) -> Outcome<()> {
     let mut all: Vec<Value> = Vec::new();
     loop {
-        let after = all.last().map_or(0, |entry| entry["seq"].as_u64().unwrap_or_default());
+        let after = all
+            .last()
+            .map_or(0, |entry| entry["seq"].as_u64().unwrap_or_default());
         let page: Vec<Value> = client.get(&format!("/vnfm/v1/audit?after={after}")).await?;
         if page.is_empty() {
             break;
@@ -110,7 +116,10 @@ async fn forget(client: &Client, output: Output, id: &str, reason: Option<&str>)
     let path = format!("/vnfm/v1/orphans/{}", segment(id));
     let request = client.request(Method::DELETE, &path);
     client.send(client.acting(request, reason)?).await?;
-    output.done(&format!("forgot the abandoned VNF instance {id}"), &json!({"id": id}))
+    output.done(
+        &format!("forgot the abandoned VNF instance {id}"),
+        &json!({"id": id}),
+    )
 }
 
 async fn orphans(client: &Client, output: Output) -> Outcome<()> {

@@ -43,22 +43,45 @@ pub(super) async fn run(client: &Client, output: Output, command: Op) -> Outcome
         Op::Explain { op } => explain(client, output, &op).await,
         Op::Log { op, follow } => log(client, output, &op, follow).await,
         Op::Retry(way) => {
-            again(client, output, (&way.op, "retry"), way.watch.then_some(Completed)).await
+            again(
+                client,
+                output,
+                (&way.op, "retry"),
+                way.watch.then_some(Completed),
+            )
+            .await
         }
         Op::Rollback(way) => {
-            again(client, output, (&way.op, "rollback"), way.watch.then_some(RolledBack)).await
+            again(
+                client,
+                output,
+                (&way.op, "rollback"),
+                way.watch.then_some(RolledBack),
+            )
+            .await
         }
         Op::Fail { op, reason } => {
             let request = client.request(Method::POST, &format!("{OPS}/{op}/fail"));
-            let failed: Value = client.json(client.acting(request, reason.as_deref())?).await?;
+            let failed: Value = client
+                .json(client.acting(request, reason.as_deref())?)
+                .await?;
             output.done(&format!("operation {op} is FAILED"), &failed)
         }
-        Op::Cancel { op, forceful, reason } => {
+        Op::Cancel {
+            op,
+            forceful,
+            reason,
+        } => {
             let mode = if forceful { "FORCEFUL" } else { "GRACEFUL" };
             let request = client.request(Method::POST, &format!("{OPS}/{op}/cancel"));
             let request = client.acting(request, reason.as_deref())?;
-            client.send(request.json(&json!({"cancelMode": mode}))).await?;
-            output.done(&format!("operation {op} is being cancelled"), &json!({"cancelMode": mode}))
+            client
+                .send(request.json(&json!({"cancelMode": mode})))
+                .await?;
+            output.done(
+                &format!("operation {op} is being cancelled"),
+                &json!({"cancelMode": mode}),
+            )
         }
     }
 }
@@ -69,7 +92,9 @@ async fn again(
     (op, task): (&str, &str),
     watched: Option<vnfm_types::LcmOperationState>,
 ) -> Outcome<()> {
-    client.send(client.request(Method::POST, &format!("{OPS}/{op}/{task}"))).await?;
+    client
+        .send(client.request(Method::POST, &format!("{OPS}/{op}/{task}")))
+        .await?;
     if let Some(wanted) = watched {
         watch::operation(client, op, wanted).await?;
     }
@@ -87,19 +112,32 @@ async fn explain(client: &Client, output: Output, op: &str) -> Outcome<()> {
     let now: Progress = client.get(&path).await?;
     print(&format!("operation {op} is {}", now.operation_state));
     for step in &now.steps {
-        let since = step.started_at.map(|at| format!(" since {at}")).unwrap_or_default();
+        let since = step
+            .started_at
+            .map(|at| format!(" since {at}"))
+            .unwrap_or_default();
         print(&format!("  {:18} {}{since}", step.name, step.status));
     }
     if let Some(message) = &now.message {
         print(&format!("doing: {message}"));
     }
     if let Some(waiting) = &now.waiting {
-        let until = waiting.until.map(|at| format!(", at most until {at}")).unwrap_or_default();
-        print(&format!("waits for: {} since {}{until}", waiting.for_what, waiting.since));
+        let until = waiting
+            .until
+            .map(|at| format!(", at most until {at}"))
+            .unwrap_or_default();
+        print(&format!(
+            "waits for: {} since {}{until}",
+            waiting.for_what, waiting.since
+        ));
     }
     if let Some(error) = &now.error {
         // An operation that is retried or rolled back still says why it had stopped.
-        let when = if now.operation_state.is_driven() { "stopped before" } else { "stopped" };
+        let when = if now.operation_state.is_driven() {
+            "stopped before"
+        } else {
+            "stopped"
+        };
         print(&format!("{when}: {}", error.detail));
         if let Some(next) = &error.next {
             print(&format!("hint: {next}"));
@@ -115,7 +153,9 @@ async fn explain(client: &Client, output: Output, op: &str) -> Outcome<()> {
 async fn log(client: &Client, output: Output, op: &str, follow: bool) -> Outcome<()> {
     let mut after = 0;
     loop {
-        let state: Progress = client.get(&format!("/vnfm/v1/op_occs/{op}/progress")).await?;
+        let state: Progress = client
+            .get(&format!("/vnfm/v1/op_occs/{op}/progress"))
+            .await?;
         let path = format!("/vnfm/v1/op_occs/{op}/log?after={after}");
         let lines: Vec<LogLine> = client.get(&path).await?;
         after = lines.last().map_or(after, |line| line.seq);
@@ -125,7 +165,10 @@ async fn log(client: &Client, output: Output, op: &str, follow: bool) -> Outcome
                 print(&format!("{at} {level:5} {source}: {}", line.text));
             }
         } else {
-            output.one(&serde_json::to_value(&lines).map_err(crate::client::local)?, &[])?;
+            output.one(
+                &serde_json::to_value(&lines).map_err(crate::client::local)?,
+                &[],
+            )?;
         }
         if !follow || !state.operation_state.is_driven() {
             return Ok(());
@@ -139,7 +182,12 @@ async fn next_event(client: &Client, op: &str) -> Outcome<()> {
     let path = format!("/vnfm/v1/op_occs/{op}/events");
     let mut response = client.send(client.request(Method::GET, &path)).await?;
     for _ in 0..2 {
-        if response.chunk().await.map_err(|error| lost(client, &error))?.is_none() {
+        if response
+            .chunk()
+            .await
+            .map_err(|error| lost(client, &error))?
+            .is_none()
+        {
             break;
         }
     }

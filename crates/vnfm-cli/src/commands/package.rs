@@ -57,9 +57,11 @@ pub(super) async fn run(client: &Client, output: Output, command: Package) -> Ou
         Package::Init { folder, entry } => vendor::init(output, &folder, entry.as_deref()),
         Package::Build { folder, out } => vendor::build(output, &folder, out.as_deref()),
         Package::Sign(wanted) => vendor::sign(output, &wanted),
-        Package::Verify { package, trust, crl } => {
-            vendor::verify(output, &package, (trust.as_deref(), crl.as_deref()))
-        }
+        Package::Verify {
+            package,
+            trust,
+            crl,
+        } => vendor::verify(output, &package, (trust.as_deref(), crl.as_deref())),
         Package::Show { package } => show(client, output, &package).await,
         Package::Enable { package } => switch(client, output, (&package, "ENABLED")).await,
         Package::Disable { package } => switch(client, output, (&package, "DISABLED")).await,
@@ -109,7 +111,11 @@ async fn fetched(client: &Client, record: &Value, most: u64) -> Outcome<(Opened,
         });
     }
     let mut file = NamedTempFile::new().map_err(local)?;
-    while let Some(piece) = content.chunk().await.map_err(|error| lost(client, &error))? {
+    while let Some(piece) = content
+        .chunk()
+        .await
+        .map_err(|error| lost(client, &error))?
+    {
         file.write_all(&piece).map_err(local)?;
     }
     let here = opened(file.path())?;
@@ -157,7 +163,9 @@ async fn show(client: &Client, output: Output, named: &str) -> Outcome<()> {
 }
 
 pub(super) async fn find(client: &Client, wanted: &str) -> Outcome<Value> {
-    client.find(PACKAGES, "package", &["vnfdId", "vnfProductName"], wanted).await
+    client
+        .find(PACKAGES, "package", &["vnfdId", "vnfProductName"], wanted)
+        .await
 }
 
 /// Enables or disables a package.
@@ -165,7 +173,9 @@ async fn switch(client: &Client, output: Output, (package, state): (&str, &str))
     let found = find(client, package).await?;
     let id = found["id"].as_str().unwrap_or_default();
     let request = client.request(Method::PATCH, &format!("{PACKAGES}/{id}"));
-    let changed: Value = client.json(request.json(&json!({"operationalState": state}))).await?;
+    let changed: Value = client
+        .json(request.json(&json!({"operationalState": state})))
+        .await?;
     output.done(&format!("package {id} is {state}"), &changed)
 }
 
@@ -177,13 +187,17 @@ async fn delete(client: &Client, output: Output, package: &str) -> Outcome<()> {
     let uri = format!("{PACKAGES}/{id}");
     let switched = async |state: &str| {
         let request = client.request(Method::PATCH, &uri);
-        client.send(request.json(&json!({"operationalState": state}))).await
+        client
+            .send(request.json(&json!({"operationalState": state})))
+            .await
     };
     let is_free = found["operationalState"] == "ENABLED" && found["usageState"] == "NOT_IN_USE";
     // Where somebody has disabled it meanwhile, deleting it is right all the same; of the two answers that is the better.
     let is_ours = is_free && switched("DISABLED").await.is_ok();
     if is_ours {
-        tell(&format!("package {id} is DISABLED, so that it can be deleted"));
+        tell(&format!(
+            "package {id} is DISABLED, so that it can be deleted"
+        ));
     }
     if let Err(failure) = client.send(client.request(Method::DELETE, &uri)).await {
         if is_ours && switched("ENABLED").await.is_ok() {
@@ -197,7 +211,11 @@ async fn delete(client: &Client, output: Output, package: &str) -> Outcome<()> {
 async fn onboard(client: &Client, output: Output, wanted: &Onboard) -> Outcome<()> {
     // What is wrong here is said before anything is made there.
     let content = wanted.path.as_deref().map(content).transpose()?;
-    let from_uri = wanted.from_uri.as_deref().map(|uri| from_uri(uri, wanted)).transpose()?;
+    let from_uri = wanted
+        .from_uri
+        .as_deref()
+        .map(|uri| from_uri(uri, wanted))
+        .transpose()?;
     let request = client.request(Method::POST, PACKAGES).json(&json!({}));
     let created: Value = client.json(request).await?;
     let id = created["id"].as_str().unwrap_or_default().to_owned();
@@ -209,7 +227,9 @@ async fn onboard(client: &Client, output: Output, wanted: &Onboard) -> Outcome<(
             .request(Method::PUT, &content_uri)
             .header(header::CONTENT_TYPE, "application/zip")
             .header(header::CONTENT_LENGTH, size);
-        client.send(request.body(tokio::fs::File::from_std(content))).await
+        client
+            .send(request.body(tokio::fs::File::from_std(content)))
+            .await
     } else {
         let request = client.request(Method::POST, &format!("{content_uri}/upload_from_uri"));
         client.send(request.json(&from_uri)).await
@@ -224,12 +244,21 @@ async fn onboard(client: &Client, output: Output, wanted: &Onboard) -> Outcome<(
         client.send(client.request(Method::DELETE, &uri)).await?;
         return Err(not_onboarded(wanted, &shown["onboardingFailureDetails"]));
     }
-    for warning in shown["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+    for warning in shown["warnings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+    {
         tell(warning);
     }
     let (product, vnfd) = (&shown["vnfProductName"], &shown["vnfdId"]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let sentence = format!("onboarded {} as package {id}, vnfdId {}", text(product), text(vnfd));
+    let sentence = format!(
+        "onboarded {} as package {id}, vnfdId {}",
+        text(product),
+        text(vnfd)
+    );
     output.done(&sentence, &shown)
 }
 
@@ -237,7 +266,10 @@ async fn onboard(client: &Client, output: Output, wanted: &Onboard) -> Outcome<(
 async fn checked(client: &Client, uri: &str) -> Outcome<Value> {
     loop {
         let shown: Value = client.get(uri).await?;
-        if !["UPLOADING", "PROCESSING"].iter().any(|state| shown["onboardingState"] == *state) {
+        if !["UPLOADING", "PROCESSING"]
+            .iter()
+            .any(|state| shown["onboardingState"] == *state)
+        {
             return Ok(shown);
         }
         SystemClock.sleep(BETWEEN).await;
@@ -262,12 +294,18 @@ fn not_onboarded(wanted: &Onboard, problem: &Value) -> Failure {
     if let Some(path) = &wanted.path {
         return Failure::Hinted {
             what: format!("`{}` was not onboarded:\n{why}", path.display()),
-            hint: format!("`vnfmctl lint {}` shows the places, without a server", path.display()),
+            hint: format!(
+                "`vnfmctl lint {}` shows the places, without a server",
+                path.display()
+            ),
         };
     }
     let what = format!("the server has not onboarded what lies there:\n{why}");
     match problem["next"].as_str() {
-        Some(next) => Failure::Hinted { what, hint: next.to_owned() },
+        Some(next) => Failure::Hinted {
+            what,
+            hint: next.to_owned(),
+        },
         None => local(what),
     }
 }

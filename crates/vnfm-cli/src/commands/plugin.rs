@@ -43,7 +43,11 @@ pub(super) async fn run(client: &Client, output: Output, command: Plugin) -> Out
             let seen = serde_json::to_value(inspect(&file)?).map_err(local)?;
             let shown = for_people(output, vec![seen.clone()]);
             output.one(&shown[0], DETAILS)?;
-            if output.0 == Format::Table { super::described::plugin(output, &seen) } else { Ok(()) }
+            if output.0 == Format::Table {
+                super::described::plugin(output, &seen)
+            } else {
+                Ok(())
+            }
         }
         Plugin::Run(wanted) => plugin_run::run(output, &wanted).await,
         Plugin::New(wanted) => super::new::plugin(output, &wanted),
@@ -60,8 +64,15 @@ pub(super) async fn run(client: &Client, output: Output, command: Plugin) -> Out
 /// A package that names a plugin, and whether somebody lives by it.
 fn user(package: &Value) -> Value {
     let names = ["vnfProductName", "vnfdId", "vnfPkgId"];
-    let name = names.iter().find_map(|name| package[name].as_str()).unwrap_or_default();
-    let lives = if package["usageState"] == "IN_USE" { " (in use)" } else { "" };
+    let name = names
+        .iter()
+        .find_map(|name| package[name].as_str())
+        .unwrap_or_default();
+    let lives = if package["usageState"] == "IN_USE" {
+        " (in use)"
+    } else {
+        ""
+    };
     format!("{name}{lives}").into()
 }
 
@@ -69,7 +80,11 @@ fn user(package: &Value) -> Value {
 async fn allow(client: &Client, output: Output, file: &Path, dir: &Path) -> Outcome<()> {
     let pin = pinned(file, dir)?;
     let copy = dir.join(&pin.file);
-    let sentence = format!("allowed {pin} as `{}` with SHA-256 {}", copy.display(), pin.sha256);
+    let sentence = format!(
+        "allowed {pin} as `{}` with SHA-256 {}",
+        copy.display(),
+        pin.sha256
+    );
     output.done(&sentence, &serde_json::to_value(&pin).map_err(local)?)?;
     if is_unknown_to(client, &pin).await {
         tell(
@@ -100,7 +115,11 @@ async fn allow_package(client: &Client, output: Output, named: &str, dir: &Path)
     for file in libraries_of(unpacked.path())? {
         allow(client, output, &file, dir).await?;
     }
-    if scripts.is_empty() { Ok(()) } else { allow_scripts(output, package, &scripts, dir) }
+    if scripts.is_empty() {
+        Ok(())
+    } else {
+        allow_scripts(output, package, &scripts, dir)
+    }
 }
 
 /// Pins a package for its scripts, and says which they are.
@@ -110,11 +129,22 @@ fn allow_scripts(
     scripts: &BTreeSet<&str>,
     dir: &Path,
 ) -> Outcome<()> {
-    let (vnfd_id, sha256) = (package.vnfd().descriptor_id.clone(), package.sha256().to_owned());
+    let (vnfd_id, sha256) = (
+        package.vnfd().descriptor_id.clone(),
+        package.sha256().to_owned(),
+    );
     let scripts = scripts.iter().map(|script| (*script).to_owned()).collect();
-    let pin = PackagePin { vnfd_id, sha256, scripts };
+    let pin = PackagePin {
+        vnfd_id,
+        sha256,
+        scripts,
+    };
     let failed = |error: std::io::Error| local(format!("cannot make `{}`: {error}", dir.display()));
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(failed)?;
     let mut lock = Lock::read(dir)?;
     lock.add_package(pin.clone());
     lock.write(dir)?;
@@ -125,7 +155,11 @@ fn allow_scripts(
         pin.sha256
     );
     output.done(&sentence, &serde_json::to_value(&pin).map_err(local)?)?;
-    if !lock.plugins.iter().any(|plugin| plugin.name == Scripts::default().plugin) {
+    if !lock
+        .plugins
+        .iter()
+        .any(|plugin| plugin.name == Scripts::default().plugin)
+    {
         tell(&format!(
             "warning: scripts are run by the plugin `{}`, which is not allowed in `{}` yet",
             Scripts::default().plugin,
@@ -140,7 +174,9 @@ fn unpacked(package: &Package, libraries: &BTreeSet<&str>, named: &str) -> Outco
     let folder = tempfile::tempdir().map_err(local)?;
     for (number, file) in libraries.iter().enumerate() {
         let wrong = |error: String| local(format!("cannot read `{file}` of `{named}`: {error}"));
-        let bytes = package.read(file).map_err(|error| wrong(error.to_string()))?;
+        let bytes = package
+            .read(file)
+            .map_err(|error| wrong(error.to_string()))?;
         let copy = folder.path().join(format!("{number}.so"));
         std::fs::write(copy, bytes).map_err(|error| wrong(error.to_string()))?;
     }
@@ -149,8 +185,14 @@ fn unpacked(package: &Package, libraries: &BTreeSet<&str>, named: &str) -> Outco
 
 /// The files of a folder, in order.
 fn libraries_of(folder: &Path) -> Outcome<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(folder).map_err(local)?.collect::<Result<Vec<_>, _>>();
-    let mut files: Vec<_> = entries.map_err(local)?.iter().map(std::fs::DirEntry::path).collect();
+    let entries = std::fs::read_dir(folder)
+        .map_err(local)?
+        .collect::<Result<Vec<_>, _>>();
+    let mut files: Vec<_> = entries
+        .map_err(local)?
+        .iter()
+        .map(std::fs::DirEntry::path)
+        .collect();
     files.sort();
     Ok(files)
 }
@@ -175,7 +217,10 @@ fn for_people(output: Output, mut plugins: Vec<Value>) -> Vec<Value> {
             let instances = plugin["instances"].as_array().cloned().unwrap_or_default();
             let name = |instance: &Value| {
                 let names = ["vnfInstanceName", "id"];
-                names.iter().find_map(|name| instance[name].as_str()).map(str::to_owned)
+                names
+                    .iter()
+                    .find_map(|name| instance[name].as_str())
+                    .map(str::to_owned)
             };
             plugin["instances"] = instances.iter().filter_map(name).collect();
         }
@@ -187,9 +232,16 @@ fn for_people(output: Output, mut plugins: Vec<Value>) -> Vec<Value> {
 fn pinned(file: &Path, dir: &Path) -> Outcome<Pin> {
     let doing = format!("cannot copy `{}` into `{}`", file.display(), dir.display());
     let failed = |error: std::io::Error| local(format!("{doing}: {error}"));
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(failed)?;
     let mut source = std::fs::File::open(file).map_err(failed)?;
-    let mut copy = tempfile::Builder::new().suffix(".so").tempfile_in(dir).map_err(failed)?;
+    let mut copy = tempfile::Builder::new()
+        .suffix(".so")
+        .tempfile_in(dir)
+        .map_err(failed)?;
     std::io::copy(&mut source, &mut copy).map_err(failed)?;
     let mode = std::fs::Permissions::from_mode(0o644);
     copy.as_file().set_permissions(mode).map_err(failed)?;
@@ -203,7 +255,8 @@ fn pinned(file: &Path, dir: &Path) -> Outcome<Pin> {
         sha256: seen.sha256,
         superseded: false,
     };
-    copy.persist(dir.join(&pin.file)).map_err(|error| failed(error.error))?;
+    copy.persist(dir.join(&pin.file))
+        .map_err(|error| failed(error.error))?;
     let mut lock = Lock::read(dir)?;
     lock.add(pin.clone());
     lock.write(dir)?;

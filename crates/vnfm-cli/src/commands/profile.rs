@@ -32,16 +32,36 @@ pub(super) fn run(output: Output, command: ProfileCommand) -> Outcome<()> {
         }
     };
     all.write(&file)?;
-    output.done(&sentence, &json!({"name": name, "file": file.display().to_string()}))
+    output.done(
+        &sentence,
+        &json!({"name": name, "file": file.display().to_string()}),
+    )
 }
 
 /// The login's secret is read from standard input, where no list of processes shows it.
 fn made(new: NewProfile) -> Outcome<Profile> {
-    let NewProfile { server, ca, user, token, .. } = new;
-    let profile = Profile { server, ca, ..Profile::default() };
+    let NewProfile {
+        server,
+        ca,
+        user,
+        token,
+        ..
+    } = new;
+    let profile = Profile {
+        server,
+        ca,
+        ..Profile::default()
+    };
     Ok(match user {
-        Some(user) => Profile { user: Some(user), password: Some(super::secret()?), ..profile },
-        None if token => Profile { token: Some(super::secret()?), ..profile },
+        Some(user) => Profile {
+            user: Some(user),
+            password: Some(super::secret()?),
+            ..profile
+        },
+        None if token => Profile {
+            token: Some(super::secret()?),
+            ..profile
+        },
         None => profile,
     })
 }
@@ -57,7 +77,11 @@ fn list(output: Output, all: &Profiles) -> Outcome<()> {
         let is_current = all.current.as_deref() == Some(name);
         json!({"name": name, "server": profile.server, "login": login, "current": if is_current { "yes" } else { "" }})
     });
-    let columns =
-        [("name", "/name"), ("server", "/server"), ("login", "/login"), ("current", "/current")];
+    let columns = [
+        ("name", "/name"),
+        ("server", "/server"),
+        ("login", "/login"),
+        ("current", "/current"),
+    ];
     output.list(&shown.collect::<Vec<Value>>(), &columns)
 }

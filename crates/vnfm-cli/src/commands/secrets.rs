@@ -20,7 +20,10 @@ pub(super) async fn run(client: &Client, output: Output, command: &Secrets) -> O
         Secrets::Rotate => {
             let request = client.request(Method::POST, "/vnfm/v1/secrets/rotate");
             let done: Value = client.json(request).await?;
-            output.done(&format!("sealed {} values anew with a new key", done["sealedAnew"]), &done)
+            output.done(
+                &format!("sealed {} values anew with a new key", done["sealedAnew"]),
+                &done,
+            )
         }
         Secrets::Migrate { to } => migrate(client, output, *to).await,
     }
@@ -46,16 +49,26 @@ async fn migrate(client: &Client, output: Output, to: KeyPlace) -> Outcome<()> {
         "backups that were made before need the key of their own time; make a new one: `vnfmctl backup`",
     );
     unused(&done);
-    let sentence = format!("sealed {} values anew; the key is in {named}", done["sealedAnew"]);
+    let sentence = format!(
+        "sealed {} values anew; the key is in {named}",
+        done["sealedAnew"]
+    );
     output.done(&sentence, &done)
 }
 
 /// Keys that nothing needs any more, which we never delete.
 fn unused(shown: &Value) {
     if let Some(why) = shown["notAsked"].as_str() {
-        tell(&format!("Barbican was not asked for keys that nothing needs: {why}"));
+        tell(&format!(
+            "Barbican was not asked for keys that nothing needs: {why}"
+        ));
     }
-    for id in shown["unused"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+    for id in shown["unused"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+    {
         tell(&format!(
             "Barbican has the key {id}, which nothing in the database needs; once no backup needs it either: `openstack \
              secret delete`"

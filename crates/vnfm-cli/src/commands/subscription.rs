@@ -33,9 +33,13 @@ pub(super) async fn run(client: &Client, output: Output, command: Subscription) 
             output.one(&found, &[COLUMNS, &[INSTANCES]].concat())
         }
         Subscription::Delete { subscription } => {
-            client.send(client.request(Method::DELETE, &at(&subscription))).await?;
-            output
-                .done(&format!("deleted subscription {subscription}"), &json!({"id": subscription}))
+            client
+                .send(client.request(Method::DELETE, &at(&subscription)))
+                .await?;
+            output.done(
+                &format!("deleted subscription {subscription}"),
+                &json!({"id": subscription}),
+            )
         }
     }
 }
@@ -77,7 +81,14 @@ fn basic(user: &str) -> Outcome<Value> {
 
 /// What is chosen, if anything is.
 async fn filter(client: &Client, telling: Telling) -> Outcome<Option<Value>> {
-    let Telling { mut types, operations, states, vnfs, vnfds, .. } = telling;
+    let Telling {
+        mut types,
+        operations,
+        states,
+        vnfs,
+        vnfds,
+        ..
+    } = telling;
     if types.is_empty() && !(operations.is_empty() && states.is_empty()) {
         types.push(OF_OPERATIONS.to_owned());
     }
@@ -93,13 +104,20 @@ async fn filter(client: &Client, telling: Telling) -> Outcome<Option<Value>> {
         ("operationStates", states),
     ]);
     if !instances.is_empty() {
-        filter.insert("vnfInstanceSubscriptionFilter".to_owned(), Value::Object(instances));
+        filter.insert(
+            "vnfInstanceSubscriptionFilter".to_owned(),
+            Value::Object(instances),
+        );
     }
-    Ok(Some(filter).filter(|filter| !filter.is_empty()).map(Value::Object))
+    Ok(Some(filter)
+        .filter(|filter| !filter.is_empty())
+        .map(Value::Object))
 }
 
 /// The lists that hold anything.
 fn members<const N: usize>(lists: [(&str, Vec<String>); N]) -> Map<String, Value> {
     let filled = lists.into_iter().filter(|(_, list)| !list.is_empty());
-    filled.map(|(name, list)| (name.to_owned(), list.into())).collect()
+    filled
+        .map(|(name, list)| (name.to_owned(), list.into()))
+        .collect()
 }

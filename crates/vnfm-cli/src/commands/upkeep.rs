@@ -20,26 +20,39 @@ pub(super) async fn backup(client: &Client, output: Output, file: &Path) -> Outc
     let failed =
         |error: std::io::Error| local(format!("cannot write `{}`: {error}", file.display()));
     if file.exists() {
-        return Err(local(format!("`{}` is there already; give another name", file.display())));
+        return Err(local(format!(
+            "`{}` is there already; give another name",
+            file.display()
+        )));
     }
-    let folder =
-        file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let mut part = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
-    let mut answer = client.send(client.request(Method::POST, "/vnfm/v1/backup")).await?;
+    let mut answer = client
+        .send(client.request(Method::POST, "/vnfm/v1/backup"))
+        .await?;
     let mut size = 0_u64;
     while let Some(chunk) = answer.chunk().await.map_err(|error| lost(client, &error))? {
         part.write_all(&chunk).map_err(failed)?;
         size += chunk.len() as u64;
     }
     part.as_file().sync_all().map_err(failed)?;
-    part.persist_noclobber(file).map_err(|error| failed(error.error))?;
+    part.persist_noclobber(file)
+        .map_err(|error| failed(error.error))?;
     tell("it holds no key: keep a copy of the server's `secrets.key` apart from it");
     let sentence = format!("wrote a backup of {size} bytes to `{}`", file.display());
-    output.done(&sentence, &json!({"file": file.display().to_string(), "bytes": size}))
+    output.done(
+        &sentence,
+        &json!({"file": file.display().to_string(), "bytes": size}),
+    )
 }
 
 pub(super) async fn prune(client: &Client, output: Output, dry_run: bool) -> Outcome<()> {
-    let request = client.request(Method::POST, "/vnfm/v1/prune").json(&json!({"dryRun": dry_run}));
+    let request = client
+        .request(Method::POST, "/vnfm/v1/prune")
+        .json(&json!({"dryRun": dry_run}));
     let done: Value = client.json(request).await?;
     let sentence = format!(
         "{} {} operation occurrences, {} rows of journals, {} lines of logs, {} notifications, {} entries of the audit, {} parsed packages",
@@ -91,14 +104,21 @@ fn differences(found: &Value) {
         let (id, vim) = (cell(orphan.get("id")), cell(orphan.get("vimId")));
         tell(&format!("orphan: {kind} {name} ({id}) on VIM {vim}"));
     }
-    for instance in
-        list(found, "instances").iter().filter(|instance| instance["found"] == "MISSING")
+    for instance in list(found, "instances")
+        .iter()
+        .filter(|instance| instance["found"] == "MISSING")
     {
-        tell(&format!("missing: nothing is left of VNF {}", cell(instance.get("vnfInstanceId"))));
+        tell(&format!(
+            "missing: nothing is left of VNF {}",
+            cell(instance.get("vnfInstanceId"))
+        ));
     }
     for op in list(found, "inFlight") {
         let (id, what) = (cell(op.get("vnfLcmOpOccId")), cell(op.get("operation")));
-        let (state, vnf) = (cell(op.get("operationState")), cell(op.get("vnfInstanceId")));
+        let (state, vnf) = (
+            cell(op.get("operationState")),
+            cell(op.get("vnfInstanceId")),
+        );
         tell(&format!("not ended: {what} {id} of VNF {vnf} is {state}"));
     }
 }

@@ -28,10 +28,17 @@ impl Local {
     /// The package at `path`; `trust` is asked about who signed the outer archive.
     pub(super) fn at(path: &Path, trust: Option<&Trust>) -> Outcome<Self> {
         let Some(outer) = Outer::find(path, &Limits::default()) else {
-            return Ok(Self { path: path.to_owned(), outer: None, _file: None });
+            return Ok(Self {
+                path: path.to_owned(),
+                outer: None,
+                _file: None,
+            });
         };
         let wrong = |error: &dyn std::fmt::Display| {
-            local(format!("cannot take the package out of `{}`: {error}", path.display()))
+            local(format!(
+                "cannot take the package out of `{}`: {error}",
+                path.display()
+            ))
         };
         let mut file = NamedTempFile::new().map_err(|error| wrong(&error))?;
         let most = Limits::default().total_bytes;
@@ -41,7 +48,11 @@ impl Local {
             .map_err(|error| wrong(&error))?;
         out.flush().map_err(|error| wrong(&error))?;
         drop(out);
-        Ok(Self { path: file.path().to_owned(), outer: Some(report), _file: Some(file) })
+        Ok(Self {
+            path: file.path().to_owned(),
+            outer: Some(report),
+            _file: Some(file),
+        })
     }
 
     /// Where the package itself is.
@@ -63,18 +74,30 @@ fn now() -> u64 {
 
 /// What lint says of signatures, in place of that nobody verified them.
 pub(super) fn linted(package: &Local, findings: &mut Vec<Finding>) {
-    let signed = findings.iter().any(|finding| finding.code == codes::SIGNATURE);
-    let opened = signed.then(|| Package::open(package.path(), &Limits::default()).ok()).flatten();
+    let signed = findings
+        .iter()
+        .any(|finding| finding.code == codes::SIGNATURE);
+    let opened = signed
+        .then(|| Package::open(package.path(), &Limits::default()).ok())
+        .flatten();
     let inner = opened.map(|opened| vnfm_signature::check(&opened, None));
     if inner.is_some() {
         findings.retain(|finding| finding.code != codes::SIGNATURE);
     }
-    for (file, fault) in inner.iter().chain(&package.outer).flat_map(|report| &report.faults) {
+    for (file, fault) in inner
+        .iter()
+        .chain(&package.outer)
+        .flat_map(|report| &report.faults)
+    {
         let code = match fault.kind() {
             Kind::Missing => codes::SIGNATURE_GAP,
             _ => codes::SIGNATURE_WRONG,
         };
-        findings.push(Finding::new(code, vnfm_descriptor::Span::file(file), fault.to_string()));
+        findings.push(Finding::new(
+            code,
+            vnfm_descriptor::Span::file(file),
+            fault.to_string(),
+        ));
     }
 }
 
@@ -86,15 +109,24 @@ pub(super) fn init(output: Output, folder: &Path, entry: Option<&str>) -> Outcom
     let meta = folder.join(META);
     if !meta.exists() {
         let entry = entry.map_or_else(|| descriptor(folder), |entry| Ok(entry.to_owned()))?;
-        let stem = Path::new(&entry).file_stem().and_then(|stem| stem.to_str()).unwrap_or("vnfd");
-        write(&meta, &vnfm_descriptor::new_meta(&entry, &format!("{stem}.mf")))?;
+        let stem = Path::new(&entry)
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .unwrap_or("vnfd");
+        write(
+            &meta,
+            &vnfm_descriptor::new_meta(&entry, &format!("{stem}.mf")),
+        )?;
         written.push(META.to_owned());
     }
     let manifest = manifest_of(folder)?;
     let path = folder.join(&manifest);
     let old = fs::read_to_string(&path).ok();
     // Old hashes may be those of files that were edited since.
-    write(&path, &vnfm_descriptor::without_files(old.as_deref().unwrap_or("metadata:\n")))?;
+    write(
+        &path,
+        &vnfm_descriptor::without_files(old.as_deref().unwrap_or("metadata:\n")),
+    )?;
     let renewed = super::package::opened(folder).and_then(|Opened { package, .. }| {
         let fresh = || vnfm_descriptor::new_manifest(package.vnfd(), &released());
         let text = old.clone().unwrap_or_else(fresh);
@@ -119,17 +151,24 @@ pub(super) fn init(output: Output, folder: &Path, entry: Option<&str>) -> Outcom
 /// The only YAML file at the root or in `Definitions` that has a topology.
 fn descriptor(folder: &Path) -> Outcome<String> {
     let mut found = Vec::new();
-    for (place, prefix) in [(folder.to_owned(), ""), (folder.join("Definitions"), "Definitions/")] {
+    for (place, prefix) in [
+        (folder.to_owned(), ""),
+        (folder.join("Definitions"), "Definitions/"),
+    ] {
         for entry in fs::read_dir(&place).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let yaml =
-                Path::new(&name).extension().is_some_and(|end| end == "yaml" || end == "yml");
+            let yaml = Path::new(&name)
+                .extension()
+                .is_some_and(|end| end == "yaml" || end == "yml");
             let text = if yaml {
                 fs::read_to_string(entry.path()).unwrap_or_default()
             } else {
                 String::new()
             };
-            if text.lines().any(|line| line.starts_with("topology_template:")) {
+            if text
+                .lines()
+                .any(|line| line.starts_with("topology_template:"))
+            {
                 found.push(format!("{prefix}{name}"));
             }
         }
@@ -142,7 +181,10 @@ fn descriptor(folder: &Path) -> Outcome<String> {
         what: if found.is_empty() {
             "no YAML file at the root or in Definitions has a topology_template".to_owned()
         } else {
-            format!("several files could be the descriptor: {}", found.join(", "))
+            format!(
+                "several files could be the descriptor: {}",
+                found.join(", ")
+            )
         },
         hint: "name it with --entry, such as --entry Definitions/vnfd.yaml".to_owned(),
     })
@@ -153,20 +195,27 @@ fn manifest_of(folder: &Path) -> Outcome<String> {
     let text = fs::read_to_string(folder.join(META)).map_err(local)?;
     let of = |key: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once(':'));
-        lines.find(|(name, _)| name.trim().eq_ignore_ascii_case(key)).map(|(_, value)| value.trim())
+        lines
+            .find(|(name, _)| name.trim().eq_ignore_ascii_case(key))
+            .map(|(_, value)| value.trim())
     };
     let named = of("ETSI-Entry-Manifest").or_else(|| of("Entry-Manifest"));
     if let Some(named) = named {
         return Ok(named.to_owned());
     }
     let entry = of("Entry-Definitions").unwrap_or("vnfd.yaml");
-    let stem = Path::new(entry).file_stem().and_then(|stem| stem.to_str()).unwrap_or("vnfd");
+    let stem = Path::new(entry)
+        .file_stem()
+        .and_then(|stem| stem.to_str())
+        .unwrap_or("vnfd");
     Ok(format!("{stem}.mf"))
 }
 
 /// Now, to the second, as RFC 3339 has it.
 fn released() -> String {
-    Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default().to_string()
+    Timestamp::from_second(Timestamp::now().as_second())
+        .unwrap_or_default()
+        .to_string()
 }
 
 fn write(path: &Path, text: &str) -> Outcome<()> {
@@ -184,16 +233,27 @@ pub(super) fn build(output: Output, folder: &Path, out: Option<&Path>) -> Outcom
     if let Some(manifest) = package.manifest() {
         let text = package.read(&manifest.path).map_err(local)?;
         let text = String::from_utf8(text).map_err(local)?;
-        let without = [manifest.path.as_str(), package.certificate().unwrap_or_default()];
+        let without = [
+            manifest.path.as_str(),
+            package.certificate().unwrap_or_default(),
+        ];
         let text = vnfm_descriptor::manifest_with(&package, &text, &BTreeMap::new(), &without)
             .map_err(local)?;
         replaced.insert(manifest.path.clone(), text.into_bytes());
     }
-    made(&out, |file| vnfm_descriptor::repack(&package, &replaced, file).map_err(local))?;
+    made(&out, |file| {
+        vnfm_descriptor::repack(&package, &replaced, file).map_err(local)
+    })?;
     let Opened { package: whole, .. } = super::package::opened(&out)?;
-    whole.warnings().iter().for_each(|warning| tell(&warning.to_string()));
+    whole
+        .warnings()
+        .iter()
+        .for_each(|warning| tell(&warning.to_string()));
     let shown = out.display().to_string();
-    output.done(&format!("built `{shown}`"), &json!({"path": shown, "sha256": whole.sha256()}))
+    output.done(
+        &format!("built `{shown}`"),
+        &json!({"path": shown, "sha256": whole.sha256()}),
+    )
 }
 
 pub(super) fn sign(output: Output, wanted: &Sign) -> Outcome<()> {
@@ -201,16 +261,31 @@ pub(super) fn sign(output: Output, wanted: &Sign) -> Outcome<()> {
         fs::read(path).map_err(|error| local(format!("cannot read `{}`: {error}", path.display())))
     };
     let named = |path: &Path, fault: &Fault| local(format!("`{}`: {fault}", path.display()));
-    let padding = if wanted.pss { Padding::Pss } else { Padding::Pkcs1 };
+    let padding = if wanted.pss {
+        Padding::Pss
+    } else {
+        Padding::Pkcs1
+    };
     let key =
         Key::read(&read(&wanted.key)?, padding).map_err(|fault| named(&wanted.key, &fault))?;
     let chain =
         Certificate::read(&read(&wanted.cert)?).map_err(|fault| named(&wanted.cert, &fault))?;
-    let seal = Seal { key: &key, chain: &chain, inside: !wanted.cert_beside };
+    let seal = Seal {
+        key: &key,
+        chain: &chain,
+        inside: !wanted.cert_beside,
+    };
     let packed = packed(&wanted.package)?;
-    let Opened { package, local: inner } = super::package::opened(packed.path())?;
-    let failed =
-        |fault: Fault| local(format!("cannot sign `{}`: {fault}", wanted.package.display()));
+    let Opened {
+        package,
+        local: inner,
+    } = super::package::opened(packed.path())?;
+    let failed = |fault: Fault| {
+        local(format!(
+            "cannot sign `{}`: {fault}",
+            wanted.package.display()
+        ))
+    };
     let out = if wanted.option == 1 {
         let out = target(&wanted.package, wanted.out.as_deref(), "-signed.csar")?;
         made(&out, |file| seal.package(&package, file).map_err(failed))?;
@@ -218,13 +293,18 @@ pub(super) fn sign(output: Output, wanted: &Sign) -> Outcome<()> {
     } else {
         let out = target(&wanted.package, wanted.out.as_deref(), "-signed.zip")?;
         let (name, inner) = (stem(&wanted.package), inner.path());
-        made(&out, |file| seal.outer((&name, inner), file).map_err(failed))?;
+        made(&out, |file| {
+            seal.outer((&name, inner), file).map_err(failed)
+        })?;
         out
     };
     let shown = out.display().to_string();
     let who = chain.first().map(Certificate::subject).unwrap_or_default();
     let sentence = format!("signed `{shown}` as {who}, by {}", key.algorithm());
-    output.done(&sentence, &json!({"path": shown, "signer": who, "algorithm": key.algorithm()}))
+    output.done(
+        &sentence,
+        &json!({"path": shown, "signer": who, "algorithm": key.algorithm()}),
+    )
 }
 
 /// The archive of a folder, or the archive itself.
@@ -253,9 +333,17 @@ fn packed(package: &Path) -> Outcome<Packed> {
 
 /// The package's name without its ending.
 fn stem(package: &Path) -> String {
-    let whole = package.canonicalize().unwrap_or_else(|_| package.to_owned());
-    let name = if whole.is_dir() { whole.file_name() } else { whole.file_stem() };
-    name.and_then(|name| name.to_str()).unwrap_or("package").to_owned()
+    let whole = package
+        .canonicalize()
+        .unwrap_or_else(|_| package.to_owned());
+    let name = if whole.is_dir() {
+        whole.file_name()
+    } else {
+        whole.file_stem()
+    };
+    name.and_then(|name| name.to_str())
+        .unwrap_or("package")
+        .to_owned()
 }
 
 /// Where to write; nothing that is there is overwritten.
@@ -278,8 +366,12 @@ fn made(out: &Path, fill: impl FnOnce(&mut File) -> Outcome<()>) -> Outcome<()> 
         |error: &dyn std::fmt::Display| local(format!("cannot write `{}`: {error}", out.display()));
     let mut file = NamedTempFile::new_in(folder).map_err(|error| wrong(&error))?;
     fill(file.as_file_mut())?;
-    file.as_file().set_permissions(Permissions::from_mode(0o644)).map_err(|error| wrong(&error))?;
-    file.persist_noclobber(out).map(drop).map_err(|error| wrong(&error))
+    file.as_file()
+        .set_permissions(Permissions::from_mode(0o644))
+        .map_err(|error| wrong(&error))?;
+    file.persist_noclobber(out)
+        .map(drop)
+        .map_err(|error| wrong(&error))
 }
 
 pub(super) fn verify(
@@ -303,7 +395,11 @@ pub(super) fn verify(
     let inner = (found.outer.is_none() || signed)
         .then(|| vnfm_signature::check(&package, trust.as_ref().map(|trust| (trust, now()))));
     let reports: Vec<&Report> = found.outer.iter().chain(&inner).collect();
-    let rows: Vec<Value> = reports.iter().flat_map(|report| &report.signed).map(row).collect();
+    let rows: Vec<Value> = reports
+        .iter()
+        .flat_map(|report| &report.signed)
+        .map(row)
+        .collect();
     let faults: Vec<String> = reports.iter().flat_map(|report| lines(report)).collect();
     let columns = [
         ("signed", "/file"),
@@ -320,13 +416,21 @@ pub(super) fn verify(
         return Ok(());
     }
     Err(Failure::Hinted {
-        what: format!("`{}` does not stand:\n{}", path.display(), faults.join("\n")),
+        what: format!(
+            "`{}` does not stand:\n{}",
+            path.display(),
+            faults.join("\n")
+        ),
         hint: "docs/how-to/sign-a-package.md tells how packages are signed".to_owned(),
     })
 }
 
 fn lines(report: &Report) -> Vec<String> {
-    report.faults.iter().map(|(file, fault)| format!("{file}: {fault}")).collect()
+    report
+        .faults
+        .iter()
+        .map(|(file, fault)| format!("{file}: {fault}"))
+        .collect()
 }
 
 fn row(signed: &vnfm_signature::SignedFile) -> Value {

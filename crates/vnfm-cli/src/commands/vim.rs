@@ -40,11 +40,31 @@ const DETAILS: &[Column] = &[
 
 pub(super) async fn run(client: &Client, output: Output, command: Vim) -> Outcome<()> {
     match command {
-        Vim::Register { name, id, source, from_vnf, shared, policy } => {
+        Vim::Register {
+            name,
+            id,
+            source,
+            from_vnf,
+            shared,
+            policy,
+        } => {
             let policy = policy.as_deref().map(policy_of).transpose()?;
-            register(client, output, (name, id, shared, policy), (source, from_vnf)).await
+            register(
+                client,
+                output,
+                (name, id, shared, policy),
+                (source, from_vnf),
+            )
+            .await
         }
-        Vim::Update { vim, source, password_stdin, name, shared, policy } => {
+        Vim::Update {
+            vim,
+            source,
+            password_stdin,
+            name,
+            shared,
+            policy,
+        } => {
             let policy = policy.as_deref().map(policy_of).transpose()?;
             let body = changed(&source, password_stdin, (name, shared, policy))?;
             update(client, output, &vim, body).await
@@ -61,7 +81,9 @@ pub(super) async fn run(client: &Client, output: Output, command: Vim) -> Outcom
             let id = id(client, &vim).await?;
             let path = format!("{VIMS}/{id}{}", if force { "?force=true" } else { "" });
             let request = client.request(Method::DELETE, &path);
-            client.send(client.acting(request, reason.as_deref())?).await?;
+            client
+                .send(client.acting(request, reason.as_deref())?)
+                .await?;
             output.done(&format!("deleted VIM {vim}"), &json!({"id": id}))
         }
     }
@@ -73,7 +95,10 @@ pub(super) async fn find(client: &Client, vim: &str) -> Outcome<Value> {
 }
 
 async fn id(client: &Client, vim: &str) -> Outcome<String> {
-    Ok(find(client, vim).await?["id"].as_str().unwrap_or_default().to_owned())
+    Ok(find(client, vim).await?["id"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned())
 }
 
 /// What a driver found, on one line; the end of the credential with what it is that ends.
@@ -112,7 +137,9 @@ async fn register(
     if let Some(policy) = policy {
         body["policy"] = json!(policy);
     }
-    let vim: Value = client.json(client.request(Method::POST, VIMS).json(&body)).await?;
+    let vim: Value = client
+        .json(client.request(Method::POST, VIMS).json(&body))
+        .await?;
     let id = vim["id"].as_str().unwrap_or_default();
     output.done(&format!("registered VIM {name} as {id}"), &vim)
 }
@@ -120,8 +147,12 @@ async fn register(
 /// The policy in a YAML file; an empty file limits nothing. It is sent as it is written, so that the server sees what a
 /// type would let pass.
 fn policy_of(file: &Path) -> Outcome<Value> {
-    let read =
-        |error: String| local(format!("cannot read the policy `{}`: {error}", file.display()));
+    let read = |error: String| {
+        local(format!(
+            "cannot read the policy `{}`: {error}",
+            file.display()
+        ))
+    };
     let mut text = String::new();
     let opened = std::fs::File::open(file).map_err(|error| read(error.to_string()))?;
     let taken = opened.take(LARGEST_POLICY + 1).read_to_string(&mut text);
@@ -136,16 +167,22 @@ fn policy_of(file: &Path) -> Outcome<Value> {
             known.checked().map_err(read)?;
             Ok(policy)
         }
-        _ => Err(read("it is not a mapping of rules, such as `podSecurity: baseline`".to_owned())),
+        _ => Err(read(
+            "it is not a mapping of rules, such as `podSecurity: baseline`".to_owned(),
+        )),
     }
 }
 
 fn connection(source: &Source) -> Outcome<VimConnectionInfo> {
     let Some(file) = &source.config_file else {
-        return Err(local("give --config-file (clouds.yaml, kubeconfig, VIM file) or --from-vnf"));
+        return Err(local(
+            "give --config-file (clouds.yaml, kubeconfig, VIM file) or --from-vnf",
+        ));
     };
     let read = vimfile::read(file, source.cloud.as_deref())?;
-    read.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+    read.warnings
+        .iter()
+        .for_each(|warning| tell(&format!("warning: {warning}")));
     Ok(read.connection)
 }
 
@@ -180,7 +217,9 @@ fn changed(
 
 async fn update(client: &Client, output: Output, vim: &str, body: Value) -> Outcome<()> {
     let id = id(client, vim).await?;
-    let request = client.request(Method::PATCH, &format!("{VIMS}/{id}")).json(&body);
+    let request = client
+        .request(Method::PATCH, &format!("{VIMS}/{id}"))
+        .json(&body);
     let updated: Value = client.json(request).await?;
     output.done(
         &format!("updated VIM {vim}; operations in flight use it from their next call on"),

@@ -42,7 +42,12 @@ const VNFCS: &[Column] = &[
 
 pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcome<()> {
     match command {
-        Vnf::Create { vnfd, package, name, description } => {
+        Vnf::Create {
+            vnfd,
+            package,
+            name,
+            description,
+        } => {
             let vnfd = vnfd_id(client, vnfd, package).await?;
             create(client, output, &json!({"vnfdId": vnfd, "vnfInstanceName": name, "vnfInstanceDescription": description})).await
         }
@@ -54,7 +59,13 @@ pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcom
             client.send(client.request(Method::DELETE, &path)).await?;
             output.done(&format!("deleted VNF instance {vnf}"), &found)
         }
-        Vnf::Instantiate { vnf, request, params, vim, watch } => {
+        Vnf::Instantiate {
+            vnf,
+            request,
+            params,
+            vim,
+            watch,
+        } => {
             let mut body = read(&request)?;
             for param in params {
                 set(&mut body["additionalParams"], &param)?;
@@ -64,10 +75,24 @@ pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcom
                 body["vimConnectionInfo"] =
                     json!({"vim1": {"vimId": vim["id"], "vimType": vim["vimType"]}});
             }
-            let asked = Asked { vnf, task: "instantiate", body, skip: None, watch };
+            let asked = Asked {
+                vnf,
+                task: "instantiate",
+                body,
+                skip: None,
+                watch,
+            };
             task(client, output, asked).await
         }
-        Vnf::Heal { vnf, vnfcs, cause, all, params, skip, watch } => {
+        Vnf::Heal {
+            vnf,
+            vnfcs,
+            cause,
+            all,
+            params,
+            skip,
+            watch,
+        } => {
             let mut body = json!({"additionalParams": {}});
             if all {
                 body["additionalParams"]["all"] = json!(true);
@@ -81,11 +106,22 @@ pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcom
             if let Some(cause) = cause {
                 body["cause"] = json!(cause);
             }
-            let asked = Asked { vnf, task: "heal", body, skip: Some(skip), watch };
+            let asked = Asked {
+                vnf,
+                task: "heal",
+                body,
+                skip: Some(skip),
+                watch,
+            };
             task(client, output, asked).await
         }
         Vnf::Modify(asked) => modify(client, output, asked).await,
-        Vnf::Terminate { vnf, graceful, skip, watch } => {
+        Vnf::Terminate {
+            vnf,
+            graceful,
+            skip,
+            watch,
+        } => {
             let body = match graceful {
                 None => json!({"terminationType": "FORCEFUL"}),
                 Some(None) => json!({"terminationType": "GRACEFUL"}),
@@ -93,7 +129,13 @@ pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcom
                     json!({"terminationType": "GRACEFUL", "gracefulTerminationTimeout": seconds})
                 }
             };
-            let asked = Asked { vnf, task: "terminate", body, skip: Some(skip), watch };
+            let asked = Asked {
+                vnf,
+                task: "terminate",
+                body,
+                skip: Some(skip),
+                watch,
+            };
             task(client, output, asked).await
         }
         Vnf::Abandon { vnf, reason, force } => abandon(client, output, &vnf, (reason, force)).await,
@@ -101,7 +143,9 @@ pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcom
 }
 
 pub(super) async fn find(client: &Client, wanted: &str) -> Outcome<Value> {
-    client.find(INSTANCES, "vnf", &["vnfInstanceName"], wanted).await
+    client
+        .find(INSTANCES, "vnf", &["vnfInstanceName"], wanted)
+        .await
 }
 
 fn id_of(instance: &Value) -> &str {
@@ -126,10 +170,17 @@ async fn create(client: &Client, output: Output, body: &Value) -> Outcome<()> {
     if let Some(members) = body.as_object_mut() {
         members.retain(|_, value| !value.is_null());
     }
-    let made: Value = client.json(client.request(Method::POST, INSTANCES).json(&body)).await?;
-    let name =
-        made["vnfInstanceName"].as_str().map(|name| format!("{name} as ")).unwrap_or_default();
-    output.done(&format!("created VNF instance {name}{}", id_of(&made)), &made)
+    let made: Value = client
+        .json(client.request(Method::POST, INSTANCES).json(&body))
+        .await?;
+    let name = made["vnfInstanceName"]
+        .as_str()
+        .map(|name| format!("{name} as "))
+        .unwrap_or_default();
+    output.done(
+        &format!("created VNF instance {name}{}", id_of(&made)),
+        &made,
+    )
 }
 
 fn show(output: Output, instance: &Value) -> Outcome<()> {
@@ -137,11 +188,20 @@ fn show(output: Output, instance: &Value) -> Outcome<()> {
         return output.one(instance, DETAILS);
     }
     let mut shown = instance.clone();
-    let vims = instance["vimConnectionInfo"].as_object().into_iter().flatten();
-    shown["vims"] = vims.map(|(key, vim)| Value::from(vim_line(key, vim))).collect();
+    let vims = instance["vimConnectionInfo"]
+        .as_object()
+        .into_iter()
+        .flatten();
+    shown["vims"] = vims
+        .map(|(key, vim)| Value::from(vim_line(key, vim)))
+        .collect();
     output.one(&shown, DETAILS)?;
-    let vnfcs = instance.pointer("/instantiatedVnfInfo/vnfcResourceInfo").and_then(Value::as_array);
-    let Some(vnfcs) = vnfcs.filter(|vnfcs| !vnfcs.is_empty()) else { return Ok(()) };
+    let vnfcs = instance
+        .pointer("/instantiatedVnfInfo/vnfcResourceInfo")
+        .and_then(Value::as_array);
+    let Some(vnfcs) = vnfcs.filter(|vnfcs| !vnfcs.is_empty()) else {
+        return Ok(());
+    };
     let with_addresses = |vnfc: &Value| {
         let mut vnfc = vnfc.clone();
         vnfc["addresses"] = addresses(&vnfc);
@@ -152,13 +212,18 @@ fn show(output: Output, instance: &Value) -> Outcome<()> {
 
 fn vim_line(key: &str, vim: &Value) -> String {
     let id = vim["vimId"].as_str().unwrap_or("of the request");
-    format!("{key} = {id} ({})", vim["vimType"].as_str().unwrap_or_default())
+    format!(
+        "{key} = {id} ({})",
+        vim["vimType"].as_str().unwrap_or_default()
+    )
 }
 
 /// All addresses of a VNFC, over all its connection points.
 fn addresses(vnfc: &Value) -> Value {
     let of = |value: &Value, member: &str| value[member].as_array().cloned().unwrap_or_default();
-    let protocols = of(vnfc, "vnfcCpInfo").into_iter().flat_map(|cp| of(&cp, "cpProtocolInfo"));
+    let protocols = of(vnfc, "vnfcCpInfo")
+        .into_iter()
+        .flat_map(|cp| of(&cp, "cpProtocolInfo"));
     let groups = protocols.flat_map(|protocol| of(&protocol["ipOverEthernet"], "ipAddresses"));
     groups.flat_map(|group| of(&group, "addresses")).collect()
 }
@@ -179,11 +244,17 @@ async fn abandon(
 }
 
 async fn modify(client: &Client, output: Output, asked: Modification) -> Outcome<()> {
-    let mut body = asked.request.as_deref().map_or_else(|| Ok(json!({})), read)?;
+    let mut body = asked
+        .request
+        .as_deref()
+        .map_or_else(|| Ok(json!({})), read)?;
     if !body.is_object() {
         return Err(local("the request is no object"));
     }
-    let texts = [("vnfInstanceName", asked.name), ("vnfInstanceDescription", asked.description)];
+    let texts = [
+        ("vnfInstanceName", asked.name),
+        ("vnfInstanceDescription", asked.description),
+    ];
     for (member, text) in texts {
         if let Some(text) = text {
             body[member] = json!(text);
@@ -200,7 +271,9 @@ async fn modify(client: &Client, output: Output, asked: Modification) -> Outcome
     let found = find(client, &asked.vnf).await?;
     let path = format!("{INSTANCES}/{}", id_of(&found));
     let request = client.request(Method::PATCH, &path);
-    let request = request.header("content-type", "application/merge-patch+json").json(&body);
+    let request = request
+        .header("content-type", "application/merge-patch+json")
+        .json(&body);
     let op_id = client.task(request).await?;
     followed(client, output, &op_id, (&asked.vnf, "modify", asked.watch)).await
 }
@@ -215,7 +288,13 @@ struct Asked {
 }
 
 async fn task(client: &Client, output: Output, asked: Asked) -> Outcome<()> {
-    let Asked { vnf, task, body, skip, watch } = asked;
+    let Asked {
+        vnf,
+        task,
+        body,
+        skip,
+        watch,
+    } = asked;
     let found = find(client, &vnf).await?;
     let path = format!("{INSTANCES}/{}/{task}", id_of(&found));
     let mut request = client.request(Method::POST, &path).json(&body);
@@ -239,8 +318,13 @@ async fn followed(
         return output.done(&sentence, &json!({"vnfLcmOpOccId": op_id}));
     }
     watch::operation(client, op_id, LcmOperationState::Completed).await?;
-    let op: Value = client.get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{op_id}")).await?;
-    output.done(&format!("{task} of {vnf} is COMPLETED (operation {op_id})"), &op)
+    let op: Value = client
+        .get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{op_id}"))
+        .await?;
+    output.done(
+        &format!("{task} of {vnf} is COMPLETED (operation {op_id})"),
+        &op,
+    )
 }
 
 fn read(file: &Path) -> Outcome<Value> {

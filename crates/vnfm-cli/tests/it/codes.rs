@@ -10,17 +10,24 @@ fn named() -> serde_json::Value {
 }
 
 fn ended_with(ended: &Ended, code: i32, said: &str) {
-    assert_eq!((ended.code, ended.said.as_str(), ended.data.as_str()), (code, said, ""));
+    assert_eq!(
+        (ended.code, ended.said.as_str(), ended.data.as_str()),
+        (code, said, "")
+    );
 }
 
 #[tokio::test]
 async fn what_the_server_refuses_is_3_with_its_hint() {
     let detail = "1 live VNF instance runs on the cluster: vnf-b";
     let task = format!("POST /vnflcm/v2/vnf_instances/{VNF}/terminate");
-    let stub =
-        Stub::new([(NAMED, ok(&named())), (&task, hinted(409, detail, "terminate it first"))])
-            .await;
-    let ended = stub.run(&["vnf", "terminate", "vnf-a", "--graceful", "30"]).await;
+    let stub = Stub::new([
+        (NAMED, ok(&named())),
+        (&task, hinted(409, detail, "terminate it first")),
+    ])
+    .await;
+    let ended = stub
+        .run(&["vnf", "terminate", "vnf-a", "--graceful", "30"])
+        .await;
     let said = "error: 1 live VNF instance runs on the cluster: vnf-b\nhint: terminate it first\n";
     ended_with(&ended, 3, said);
     let wanted = json!({"terminationType": "GRACEFUL", "gracefulTerminationTimeout": 30});
@@ -76,8 +83,14 @@ async fn an_operation_that_stops_is_1_with_the_ways_on() {
     );
     let stub = Stub::new([
         (NAMED, ok(&named())),
-        (&format!("POST /vnflcm/v2/vnf_instances/{VNF}/terminate"), accepted()),
-        (&format!("GET /vnfm/v1/op_occs/{OP}/events"), events(std::slice::from_ref(&end))),
+        (
+            &format!("POST /vnflcm/v2/vnf_instances/{VNF}/terminate"),
+            accepted(),
+        ),
+        (
+            &format!("GET /vnfm/v1/op_occs/{OP}/events"),
+            events(std::slice::from_ref(&end)),
+        ),
         (&format!("GET /vnfm/v1/op_occs/{OP}/progress"), ok(&end)),
     ])
     .await;
@@ -94,7 +107,10 @@ async fn an_operation_that_stops_is_1_with_the_ways_on() {
 fn where_nothing_temporary_can_be_written_it_says_what_it_wanted_to_pack_and_where() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vnfmctl"));
-    command.args(["package", "onboard"]).arg(folder.path()).env("TMPDIR", "/nonexistent");
+    command
+        .args(["package", "onboard"])
+        .arg(folder.path())
+        .env("TMPDIR", "/nonexistent");
     let ended = command.output().unwrap();
     let said = format!(
         "error: cannot pack `{}` into a file in `/nonexistent`: No such file or directory (os error 2)\n\
@@ -102,7 +118,10 @@ fn where_nothing_temporary_can_be_written_it_says_what_it_wanted_to_pack_and_whe
         folder.path().display()
     );
     assert_eq!(
-        (ended.status.code(), String::from_utf8_lossy(&ended.stderr).as_ref()),
+        (
+            ended.status.code(),
+            String::from_utf8_lossy(&ended.stderr).as_ref()
+        ),
         (Some(1), &*said)
     );
 }
@@ -115,7 +134,12 @@ async fn what_is_wrong_here_is_1_and_a_wrong_command_line_is_2() {
     let ended = run(&["vim", "register", "--name", "x"], "").await;
     let said = "error: give --config-file (clouds.yaml, kubeconfig, VIM file) or --from-vnf\n";
     ended_with(&ended, 1, said);
-    for words in [&["vnf"][..], &["vnf", "create"], &["nothing"], &["vnf", "show"]] {
+    for words in [
+        &["vnf"][..],
+        &["vnf", "create"],
+        &["nothing"],
+        &["vnf", "show"],
+    ] {
         assert_eq!(run(words, "").await.code, 2, "{words:?}");
     }
 }
@@ -126,26 +150,44 @@ async fn a_policy_is_a_mapping_in_a_file_of_bounded_size() {
     let refused = async |policy: &str| {
         let file = folder.path().join("policy.yaml");
         std::fs::write(&file, policy).unwrap();
-        let ended = run(&["vim", "update", "x", "--policy", file.to_str().unwrap()], "").await;
+        let ended = run(
+            &["vim", "update", "x", "--policy", file.to_str().unwrap()],
+            "",
+        )
+        .await;
         assert_eq!(ended.code, 1, "{}", ended.said);
         ended.said
     };
     let list = refused("[]").await;
-    assert!(list.contains("cannot read the policy") && list.contains("not a mapping"), "{list}");
+    assert!(
+        list.contains("cannot read the policy") && list.contains("not a mapping"),
+        "{list}"
+    );
     let slip = refused("podsecurity: baseline").await;
     assert!(slip.contains("podsecurity"), "{slip}");
     let large = refused(&format!("# {}", "a".repeat(1 << 20))).await;
     assert!(large.contains("larger than 1048576 bytes"), "{large}");
     let endless = run(&["vim", "update", "x", "--policy", "/dev/zero"], "").await;
-    assert!(endless.said.contains("larger than 1048576 bytes"), "{}", endless.said);
+    assert!(
+        endless.said.contains("larger than 1048576 bytes"),
+        "{}",
+        endless.said
+    );
 }
 
 #[tokio::test]
 async fn help_shows_the_codes() {
     let ended = run(&["--help"], "").await;
-    for line in
-        ["0  done", "2  the command line is wrong", "3  the server refused", "4  the server cannot"]
-    {
-        assert!(ended.data.contains(line), "`{line}` is missing in\n{}", ended.data);
+    for line in [
+        "0  done",
+        "2  the command line is wrong",
+        "3  the server refused",
+        "4  the server cannot",
+    ] {
+        assert!(
+            ended.data.contains(line),
+            "`{line}` is missing in\n{}",
+            ended.data
+        );
     }
 }

@@ -29,17 +29,25 @@ fn instance() -> Value {
 async fn lists_are_tables_without_trailing_blanks() {
     let package = json!({"id": "p-1", "vnfdId": "vnfd-1", "vnfProductName": "Cluster", "vnfSoftwareVersion": "1.0",
         "onboardingState": "ONBOARDED", "usageState": "IN_USE"});
-    let stub =
-        Stub::new([(PACKAGES, ok(&json!([package, {"id": "p-2", "onboardingState": "CREATED"}])))])
-            .await;
+    let stub = Stub::new([(
+        PACKAGES,
+        ok(&json!([package, {"id": "p-2", "onboardingState": "CREATED"}])),
+    )])
+    .await;
     let ended = stub.run(&["package", "list"]).await;
     let wanted = "\
 PRODUCT  VERSION  ID   VNFDID  STATE      USAGE
 Cluster  1.0      p-1  vnfd-1  ONBOARDED  IN_USE
                   p-2          CREATED
 ";
-    assert_eq!((ended.code, ended.data.as_str(), ended.said.as_str()), (0, wanted, ""));
-    assert_eq!(stub.asked()[0].headers["authorization"], "Bearer planted-token");
+    assert_eq!(
+        (ended.code, ended.data.as_str(), ended.said.as_str()),
+        (0, wanted, "")
+    );
+    assert_eq!(
+        stub.asked()[0].headers["authorization"],
+        "Bearer planted-token"
+    );
 }
 
 #[tokio::test]
@@ -52,10 +60,19 @@ async fn a_list_is_asked_for_what_it_shows() {
     let stub = Stub::new([(all, ok(&json!([instance()]))), (some, ok(&json!([shown])))]).await;
     let ended = stub.run(&["vnf", "list"]).await;
     assert!(ended.data.contains("INSTANTIATED  simple"), "{ended:?}");
-    let words = ["--filter", "(cont,vnfInstanceName,vnf)", "--fields", "id,metadata/site"];
+    let words = [
+        "--filter",
+        "(cont,vnfInstanceName,vnf)",
+        "--fields",
+        "id,metadata/site",
+    ];
     let ended = stub.run(&[&["vnf", "list"][..], &words].concat()).await;
     let id = "ID".to_owned() + &" ".repeat(VNF.len() - 2);
-    assert_eq!(ended.data, format!("{id}  METADATA/SITE\n{VNF}  oslo\n"), "{ended:?}");
+    assert_eq!(
+        ended.data,
+        format!("{id}  METADATA/SITE\n{VNF}  oslo\n"),
+        "{ended:?}"
+    );
 }
 
 #[tokio::test]
@@ -84,9 +101,15 @@ master  master-0  OS::Nova::Server  s-1       192.0.2.1, 10.0.0.1
 async fn scripts_get_what_the_server_sent() {
     let stub = Stub::new([(INSTANCES, ok(&json!([instance()])))]).await;
     let as_json = stub.run(&["-o", "json", "vnf", "show", "vnf-a"]).await;
-    assert_eq!(serde_json::from_str::<Value>(&as_json.data).unwrap(), instance());
+    assert_eq!(
+        serde_json::from_str::<Value>(&as_json.data).unwrap(),
+        instance()
+    );
     let as_yaml = stub.run(&["vnf", "show", "vnf-a", "-o", "yaml"]).await;
-    assert_eq!(serde_yaml::from_str::<Value>(&as_yaml.data).unwrap(), instance());
+    assert_eq!(
+        serde_yaml::from_str::<Value>(&as_yaml.data).unwrap(),
+        instance()
+    );
 }
 
 #[tokio::test]
@@ -110,11 +133,17 @@ async fn an_operation_is_followed_to_its_end() {
     ];
     let stub = Stub::new([
         (INSTANCES, ok(&json!([instance()]))),
-        ("GET /vnfm/v1/vims/cloud", ok(&json!({"id": "v-1", "vimType": "T"}))),
+        (
+            "GET /vnfm/v1/vims/cloud",
+            ok(&json!({"id": "v-1", "vimType": "T"})),
+        ),
         (&task, accepted()),
         (&followed, events(&all)),
         (&asked, ok(&end)),
-        (&format!("GET /vnflcm/v2/vnf_lcm_op_occs/{OP}"), ok(&json!({"id": OP}))),
+        (
+            &format!("GET /vnflcm/v2/vnf_lcm_op_occs/{OP}"),
+            ok(&json!({"id": OP})),
+        ),
     ])
     .await;
     let file = file.path().to_str().unwrap();
@@ -132,7 +161,10 @@ async fn an_operation_is_followed_to_its_end() {
             "--watch",
         ])
         .await;
-    assert_eq!(ended.data, format!("instantiate of vnf-a is COMPLETED (operation {OP})\n"));
+    assert_eq!(
+        ended.data,
+        format!("instantiate of vnf-a is COMPLETED (operation {OP})\n")
+    );
     let wanted = "\
 STARTING
 PROCESSING allocate, waits for stack `s`
@@ -140,7 +172,12 @@ PROCESSING instantiate_end (attempt 2): hosts are reached
 COMPLETED
 ";
     assert_eq!((ended.code, ended.said.as_str()), (0, wanted));
-    let sent = stub.asked().into_iter().find(|asked| asked.what == task).unwrap().body;
+    let sent = stub
+        .asked()
+        .into_iter()
+        .find(|asked| asked.what == task)
+        .unwrap()
+        .body;
     let wanted = json!({"flavourId": "simple", "additionalParams": {"a": {"b": 1, "c": [2]}},
         "vimConnectionInfo": {"vim1": {"vimId": "v-1", "vimType": "T"}}});
     assert_eq!(sent, wanted);
@@ -159,7 +196,11 @@ async fn why_an_operation_waits_and_what_each_way_on_does() {
                        {"task": "retry", "allowed": false, "what": "it runs"}],
         }),
     );
-    let stub = Stub::new([(&*format!("GET /vnfm/v1/op_occs/{OP}/progress"), ok(&picture))]).await;
+    let stub = Stub::new([(
+        &*format!("GET /vnfm/v1/op_occs/{OP}/progress"),
+        ok(&picture),
+    )])
+    .await;
     let ended = stub.run(&["op", "explain", OP]).await;
     let wanted = format!(
         "\
@@ -186,8 +227,11 @@ async fn orphans_and_those_who_could_not_be_asked() {
         "KIND       NAME   ID  VIM  VNF  ABANDONED\nNamespace  vnf-x  i   v-1\n"
     );
     assert_eq!(ended.said, "VIM cloud was not asked: no answer\n");
-    let none =
-        Stub::new([("GET /vnfm/v1/orphans", ok(&json!({"orphans": [], "notAsked": []})))]).await;
+    let none = Stub::new([(
+        "GET /vnfm/v1/orphans",
+        ok(&json!({"orphans": [], "notAsked": []})),
+    )])
+    .await;
     assert_eq!(none.run(&["orphans"]).await.data, "no orphans\n");
 }
 
@@ -205,7 +249,10 @@ async fn a_new_password_comes_by_standard_input() {
         ended.data,
         "updated VIM my cloud; operations in flight use it from their next call on\n"
     );
-    assert_eq!(stub.asked()[1].body, json!({"password": "planted-password"}));
+    assert_eq!(
+        stub.asked()[1].body,
+        json!({"password": "planted-password"})
+    );
 }
 
 #[tokio::test]
@@ -231,7 +278,10 @@ async fn a_check_says_what_expires_and_a_certificate_is_one_line() {
 fn a_completion_script_that_nobody_reads_to_its_end_is_no_crash() {
     use std::process::{Command, Stdio};
     let mut command = Command::new(env!("CARGO_BIN_EXE_vnfmctl"));
-    command.args(["completion", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(["completion", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     drop(child.stdout.take());
     let ended = child.wait_with_output().unwrap();
@@ -243,7 +293,10 @@ fn a_completion_script_that_nobody_reads_to_its_end_is_no_crash() {
 async fn every_shell_gets_its_completion() {
     for shell in ["bash", "zsh", "fish"] {
         let ended = crate::stub::run(&["completion", shell], "").await;
-        assert!(ended.code == 0 && ended.data.contains("instantiate"), "{shell}: {ended:?}");
+        assert!(
+            ended.code == 0 && ended.data.contains("instantiate"),
+            "{shell}: {ended:?}"
+        );
     }
 }
 
@@ -251,29 +304,54 @@ async fn every_shell_gets_its_completion() {
 async fn a_heal_says_what_is_meant() {
     let task = format!("POST /vnflcm/v2/vnf_instances/{VNF}/heal");
     let stub = Stub::new([(INSTANCES, ok(&json!([instance()]))), (&task, accepted())]).await;
-    let words = ["vnf", "heal", "vnf-a", "--vnfc", "1", "--vnfc", "2", "--cause", "smoke", "--all"];
-    let ended = stub.run(&[&words[..], &["--param", "a.b=1"]].concat()).await;
+    let words = [
+        "vnf", "heal", "vnf-a", "--vnfc", "1", "--vnfc", "2", "--cause", "smoke", "--all",
+    ];
+    let ended = stub
+        .run(&[&words[..], &["--param", "a.b=1"]].concat())
+        .await;
     let said = format!("heal of vnf-a accepted as operation {OP}\n");
     assert_eq!((ended.code, ended.data), (0, said), "{}", ended.said);
-    let sent = stub.asked().into_iter().find(|asked| asked.what == task).unwrap();
+    let sent = stub
+        .asked()
+        .into_iter()
+        .find(|asked| asked.what == task)
+        .unwrap();
     let wanted = json!({"vnfcInstanceId": ["1", "2"], "cause": "smoke",
         "additionalParams": {"all": true, "a": {"b": 1}}});
     assert_eq!(sent.body, wanted);
     assert!(!sent.headers.contains_key("x-vnfm-skip-hooks"));
     assert_eq!(stub.run(&["vnf", "heal", "vnf-a"]).await.code, 0);
-    assert_eq!(stub.asked().last().unwrap().body, json!({"additionalParams": {}}));
+    assert_eq!(
+        stub.asked().last().unwrap().body,
+        json!({"additionalParams": {}})
+    );
 }
 
 #[tokio::test]
 async fn a_modification_is_a_merge_patch() {
     let task = format!("PATCH /vnflcm/v2/vnf_instances/{VNF}");
     let stub = Stub::new([(INSTANCES, ok(&json!([instance()]))), (&task, accepted())]).await;
-    let words =
-        ["--name", "new", "--metadata", "a.b=1", "--metadata", "c=null", "--extension", "e=x"];
-    let ended = stub.run(&[&["vnf", "modify", "vnf-a"][..], &words].concat()).await;
+    let words = [
+        "--name",
+        "new",
+        "--metadata",
+        "a.b=1",
+        "--metadata",
+        "c=null",
+        "--extension",
+        "e=x",
+    ];
+    let ended = stub
+        .run(&[&["vnf", "modify", "vnf-a"][..], &words].concat())
+        .await;
     let said = format!("modify of vnf-a accepted as operation {OP}\n");
     assert_eq!((ended.code, ended.data), (0, said), "{}", ended.said);
-    let sent = stub.asked().into_iter().find(|asked| asked.what == task).unwrap();
+    let sent = stub
+        .asked()
+        .into_iter()
+        .find(|asked| asked.what == task)
+        .unwrap();
     let wanted = json!({"vnfInstanceName": "new", "metadata": {"a": {"b": 1}, "c": null}, "extensions": {"e": "x"}});
     assert_eq!(sent.body, wanted);
     assert_eq!(sent.headers["content-type"], "application/merge-patch+json");
@@ -288,11 +366,26 @@ async fn who_is_told_is_chosen_by_names_and_logs_in() {
         (POST, at(201, "/vnflcm/v2/subscriptions/s-1", &shown)),
     ])
     .await;
-    let what = ["--state", "COMPLETED", "--vnf", "vnf-a", "--short", "--user", "vnfm"];
+    let what = [
+        "--state",
+        "COMPLETED",
+        "--vnf",
+        "vnf-a",
+        "--short",
+        "--user",
+        "vnfm",
+    ];
     let words = [&["subscription", "create", "http://nfvo/told"][..], &what].concat();
     let ended = stub.run_with(&words, "hunter2\n").await;
-    assert_eq!((ended.code, ended.data.as_str()), (0, "subscribed http://nfvo/told as s-1\n"));
-    let sent = stub.asked().into_iter().find(|asked| asked.what == POST).unwrap();
+    assert_eq!(
+        (ended.code, ended.data.as_str()),
+        (0, "subscribed http://nfvo/told as s-1\n")
+    );
+    let sent = stub
+        .asked()
+        .into_iter()
+        .find(|asked| asked.what == POST)
+        .unwrap();
     let wanted = json!({
         "callbackUri": "http://nfvo/told",
         "verbosity": "SHORT",
@@ -325,11 +418,19 @@ async fn who_is_told_already_is_said_with_the_subscription() {
             "http://nfvo/told is subscribed to the same already, as s1\n",
         ),
         (&["list"], list),
-        (&["show", "s1"], "id          s1\ncallback    http://nfvo/told\nverbosity   FULL\n"),
+        (
+            &["show", "s1"],
+            "id          s1\ncallback    http://nfvo/told\nverbosity   FULL\n",
+        ),
         (&["delete", "s1"], "deleted subscription s1\n"),
     ] {
         let ended = stub.run(&[&["subscription"][..], words].concat()).await;
-        assert_eq!((ended.code, ended.data.as_str()), (0, said), "{}", ended.said);
+        assert_eq!(
+            (ended.code, ended.data.as_str()),
+            (0, said),
+            "{}",
+            ended.said
+        );
     }
 }
 
@@ -349,24 +450,51 @@ async fn what_overrides_says_why() {
     ])
     .await;
     let why = ["--reason", "burnt – down"];
-    let skip = ["--skip-hook", "terminate_start", "--skip-hook", "terminate_end"];
+    let skip = [
+        "--skip-hook",
+        "terminate_start",
+        "--skip-hook",
+        "terminate_end",
+    ];
     for (words, said) in [
-        ([&["vnf", "terminate", "vnf-a"][..], &skip].concat(), "terminate of vnf-a accepted"),
-        (vec!["vnf", "heal", "vnf-a", "--skip-hook", "heal_start"], "heal of vnf-a accepted"),
+        (
+            [&["vnf", "terminate", "vnf-a"][..], &skip].concat(),
+            "terminate of vnf-a accepted",
+        ),
+        (
+            vec!["vnf", "heal", "vnf-a", "--skip-hook", "heal_start"],
+            "heal of vnf-a accepted",
+        ),
         (
             vec!["vnf", "abandon", "vnf-a", "--force"],
             "abandoned VNF instance vnf-a; `vnfmctl orphans` names what it left",
         ),
-        (vec!["vim", "delete", "cloud", "--force"], "deleted VIM cloud"),
-        (vec!["orphans", "--forget", "i-1"], "forgot the abandoned VNF instance i-1"),
+        (
+            vec!["vim", "delete", "cloud", "--force"],
+            "deleted VIM cloud",
+        ),
+        (
+            vec!["orphans", "--forget", "i-1"],
+            "forgot the abandoned VNF instance i-1",
+        ),
     ] {
         assert_eq!(stub.run(&words).await.code, 2, "{words:?} needs a reason");
         let ended = stub.run(&[&words[..], &why].concat()).await;
-        assert!(ended.code == 0 && ended.data.starts_with(said), "{words:?}: {ended:?}");
+        assert!(
+            ended.code == 0 && ended.data.starts_with(said),
+            "{words:?}: {ended:?}"
+        );
         let headers = stub.asked().last().unwrap().headers.clone();
-        assert_eq!(headers["x-vnfm-reason"].as_bytes(), "burnt – down".as_bytes(), "{words:?}");
+        assert_eq!(
+            headers["x-vnfm-reason"].as_bytes(),
+            "burnt – down".as_bytes(),
+            "{words:?}"
+        );
         if words.contains(&"terminate_start") {
-            assert_eq!(headers["x-vnfm-skip-hooks"], "terminate_start,terminate_end");
+            assert_eq!(
+                headers["x-vnfm-skip-hooks"],
+                "terminate_start,terminate_end"
+            );
         }
     }
 }
@@ -385,7 +513,12 @@ async fn host_keys_are_listed_and_forgotten() {
     }
     let forgot = stub.run(&["hostkey", "forget", "k-1"]).await;
     let said = "forgot host key k-1; the next key that the host shows is trusted\n";
-    assert_eq!((forgot.code, forgot.data.as_str()), (0, said), "{}", forgot.said);
+    assert_eq!(
+        (forgot.code, forgot.data.as_str()),
+        (0, said),
+        "{}",
+        forgot.said
+    );
 }
 
 #[tokio::test]
@@ -395,7 +528,10 @@ async fn the_audit_is_read_to_its_end() {
             "target": "i-1", "name": "web", "reason": "gone", "from": "192.0.2.1", "status": 202})
     };
     let stub = Stub::new([
-        ("GET /vnfm/v1/audit?after=0", ok(&json!([entry(1, "op fail"), entry(2, "vnf abandon")]))),
+        (
+            "GET /vnfm/v1/audit?after=0",
+            ok(&json!([entry(1, "op fail"), entry(2, "vnf abandon")])),
+        ),
         ("GET /vnfm/v1/audit?after=2", ok(&json!([]))),
     ])
     .await;
@@ -405,7 +541,12 @@ AT                    WHO  WHAT         NAME  ID   REASON  FROM       ANSWER
 2026-01-01T00:00:00Z  ann  op fail      web   i-1  gone    192.0.2.1  202
 2026-01-01T00:00:00Z  ann  vnf abandon  web   i-1  gone    192.0.2.1  202
 ";
-    assert_eq!((ended.code, ended.data.as_str()), (0, wanted), "{}", ended.said);
+    assert_eq!(
+        (ended.code, ended.data.as_str()),
+        (0, wanted),
+        "{}",
+        ended.said
+    );
 }
 
 /// How a package is looked for by its id.
@@ -418,32 +559,70 @@ async fn a_package_is_enabled_disabled_and_downloaded() {
     let one = "/vnfpkgm/v2/vnf_packages/p-1";
     let stub = Stub::new([
         (FOUND, ok(&package)),
-        (&*format!("PATCH {one}"), ok(&json!({"operationalState": "DISABLED"}))),
-        (&*format!("GET {one}/package_content"), ok(&json!("the archive"))),
-        (&*format!("GET {one}/artifacts/Files/a%2Eyaml"), ok(&json!("an artifact"))),
-        (&*format!("GET {one}/manifest?include_signatures"), ok(&json!("a manifest"))),
+        (
+            &*format!("PATCH {one}"),
+            ok(&json!({"operationalState": "DISABLED"})),
+        ),
+        (
+            &*format!("GET {one}/package_content"),
+            ok(&json!("the archive")),
+        ),
+        (
+            &*format!("GET {one}/artifacts/Files/a%2Eyaml"),
+            ok(&json!("an artifact")),
+        ),
+        (
+            &*format!("GET {one}/manifest?include_signatures"),
+            ok(&json!("a manifest")),
+        ),
     ])
     .await;
     let ended = stub.run(&["package", "disable", "p-1"]).await;
-    assert_eq!((ended.code, ended.data.as_str()), (0, "package p-1 is DISABLED\n"), "{ended:?}");
+    assert_eq!(
+        (ended.code, ended.data.as_str()),
+        (0, "package p-1 is DISABLED\n"),
+        "{ended:?}"
+    );
     let asked = stub.asked();
-    assert_eq!(asked.last().unwrap().body, json!({"operationalState": "DISABLED"}));
+    assert_eq!(
+        asked.last().unwrap().body,
+        json!({"operationalState": "DISABLED"})
+    );
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let file = out.to_str().unwrap();
     for (words, content) in [
         (vec!["p-1", "--out", file], "\"the archive\""),
-        (vec!["p-1", "--artifact", "Files/a.yaml", "--out", file], "\"an artifact\""),
-        (vec!["p-1", "--part", "manifest", "--signatures", "--out", file], "\"a manifest\""),
+        (
+            vec!["p-1", "--artifact", "Files/a.yaml", "--out", file],
+            "\"an artifact\"",
+        ),
+        (
+            vec!["p-1", "--part", "manifest", "--signatures", "--out", file],
+            "\"a manifest\"",
+        ),
     ] {
-        let ended = stub.run(&[vec!["package", "download"], words].concat()).await;
+        let ended = stub
+            .run(&[vec!["package", "download"], words].concat())
+            .await;
         assert_eq!(ended.code, 0, "{ended:?}");
         assert_eq!(std::fs::read_to_string(&out).unwrap(), content);
-        assert_eq!(ended.data, format!("wrote {} bytes to `{file}`\n", content.len()));
+        assert_eq!(
+            ended.data,
+            format!("wrote {} bytes to `{file}`\n", content.len())
+        );
     }
-    let ended = stub.run(&["package", "download", "p-1", "--part", "vnfd", "--out", file]).await;
+    let ended = stub
+        .run(&[
+            "package", "download", "p-1", "--part", "vnfd", "--out", file,
+        ])
+        .await;
     assert_eq!(ended.code, 3, "{ended:?}");
-    assert_eq!(std::fs::read_to_string(&out).unwrap(), "\"a manifest\"", "it stays as it was");
+    assert_eq!(
+        std::fs::read_to_string(&out).unwrap(),
+        "\"a manifest\"",
+        "it stays as it was"
+    );
 }
 
 #[tokio::test]
@@ -451,20 +630,44 @@ async fn a_package_is_disabled_before_it_is_deleted_and_enabled_again_where_it_s
     let one = "/vnfpkgm/v2/vnf_packages/p-1";
     let (patch, delete) = (format!("PATCH {one}"), format!("DELETE {one}"));
     for (usage, deleted, code, said, asked) in [
-        ("NOT_IN_USE", ok(&json!(null)), 0, "p-1 is DISABLED", vec!["DISABLED", ""]),
-        ("NOT_IN_USE", problem(409, "taken"), 3, "ENABLED again", vec!["DISABLED", "", "ENABLED"]),
+        (
+            "NOT_IN_USE",
+            ok(&json!(null)),
+            0,
+            "p-1 is DISABLED",
+            vec!["DISABLED", ""],
+        ),
+        (
+            "NOT_IN_USE",
+            problem(409, "taken"),
+            3,
+            "ENABLED again",
+            vec!["DISABLED", "", "ENABLED"],
+        ),
         ("IN_USE", problem(409, "taken"), 3, "taken", vec![""]),
     ] {
         let package = json!({"id": "p-1", "onboardingState": "ONBOARDED", "operationalState": "ENABLED",
             "usageState": usage});
         let switched = ok(&json!({"operationalState": "DISABLED"}));
-        let stub =
-            Stub::new([(FOUND, ok(&package)), (&*patch, switched), (&*delete, deleted)]).await;
+        let stub = Stub::new([
+            (FOUND, ok(&package)),
+            (&*patch, switched),
+            (&*delete, deleted),
+        ])
+        .await;
         let ended = stub.run(&["package", "delete", "p-1"]).await;
-        assert_eq!((ended.code, ended.said.contains(said)), (code, true), "{ended:?}");
+        assert_eq!(
+            (ended.code, ended.said.contains(said)),
+            (code, true),
+            "{ended:?}"
+        );
         let states = stub.asked().into_iter().skip(1);
-        let states = states
-            .map(|asked| asked.body["operationalState"].as_str().unwrap_or_default().to_owned());
+        let states = states.map(|asked| {
+            asked.body["operationalState"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        });
         assert_eq!(states.collect::<Vec<_>>(), asked, "{usage}");
     }
 }
@@ -484,10 +687,27 @@ async fn a_package_is_fetched_by_the_server_with_a_password_out_of_a_file() {
     writeln!(password, "planted-password").unwrap();
     let file = password.path().to_str().unwrap();
     let uri = "https://files.example.com/web.csar";
-    let words = ["package", "onboard", "--from-uri", uri, "--user", "u", "--password-file", file];
+    let words = [
+        "package",
+        "onboard",
+        "--from-uri",
+        uri,
+        "--user",
+        "u",
+        "--password-file",
+        file,
+    ];
     let ended = stub.run(&words).await;
-    assert_eq!((ended.code, ended.data.as_str()), (0, "onboarded Web as package p-1, vnfdId d\n"));
-    let sent = stub.asked().into_iter().find(|asked| asked.what == upload).unwrap().body;
+    assert_eq!(
+        (ended.code, ended.data.as_str()),
+        (0, "onboarded Web as package p-1, vnfdId d\n")
+    );
+    let sent = stub
+        .asked()
+        .into_iter()
+        .find(|asked| asked.what == upload)
+        .unwrap()
+        .body;
     let wanted = json!({"addressInformation": uri, "authType": "BASIC",
         "paramsBasic": {"userName": "u", "password": "planted-password"}});
     assert_eq!(sent, wanted);

@@ -7,7 +7,13 @@ use vnfm_descriptor::{Limits, Package};
 
 fn sample(name: &str) -> String {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
-    samples.join(name).canonicalize().unwrap().to_str().unwrap().to_owned()
+    samples
+        .join(name)
+        .canonicalize()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned()
 }
 
 async fn lint(words: &[&str]) -> Ended {
@@ -44,10 +50,16 @@ warning[W-LINK-UNUSED]: no connection point is on link `net`
 
 #[tokio::test]
 async fn the_gravest_finding_is_the_exit_code() {
-    let (clean, doubtful, wrong) =
-        (sample("vnf-b-cnf"), sample("broken/no-manifest"), sample("broken/unknown-node"));
+    let (clean, doubtful, wrong) = (
+        sample("vnf-b-cnf"),
+        sample("broken/no-manifest"),
+        sample("broken/unknown-node"),
+    );
     let ended = lint(&[&clean]).await;
-    assert_eq!((ended.code, ended.data.as_str(), ended.said.as_str()), (0, "", ""));
+    assert_eq!(
+        (ended.code, ended.data.as_str(), ended.said.as_str()),
+        (0, "", "")
+    );
     assert_eq!(lint(&[&clean, &doubtful]).await.code, 5);
     let ended = lint(&[&doubtful, &clean, &wrong]).await;
     assert_eq!(ended.code, 6);
@@ -60,13 +72,19 @@ async fn json_has_everything_that_is_known() {
     let all = json(&["-o", "json", &sample("broken/unknown-node")]).await;
     let finding = &all[0]["findings"][0];
     assert_eq!(finding["code"], "E-NODE-UNKNOWN");
-    assert_eq!((&finding["file"], &finding["line"]), (&"vnfd.yaml".into(), &40.into()));
+    assert_eq!(
+        (&finding["file"], &finding["line"]),
+        (&"vnfd.yaml".into(), &40.into())
+    );
     assert_eq!(finding["source"], "        - virtual_binding: nod");
     assert_eq!(finding["hint"], "did you mean `node`?");
     for member in ["severity", "column", "message", "expected", "clause"] {
         assert!(!finding[member].is_null(), "{member}: {finding:#}");
     }
-    assert_eq!(all[0]["allowed"][0]["reason"], "the sample shows another mistake");
+    assert_eq!(
+        all[0]["allowed"][0]["reason"],
+        "the sample shows another mistake"
+    );
 }
 
 /// A place in the log, and whether what is there is what has to be.
@@ -79,7 +97,9 @@ const SARIF: &[Fact] = &[
     ("/runs/0/tool/driver/name", Value::is_string),
     ("/runs/0/tool/driver/rules", Value::is_array),
     ("/runs/0/results", Value::is_array),
-    ("/runs/0/columnKind", |value| value == "unicodeCodePoints" || value == "utf16CodeUnits"),
+    ("/runs/0/columnKind", |value| {
+        value == "unicodeCodePoints" || value == "utf16CodeUnits"
+    }),
 ];
 
 /// The same for each result and each rule.
@@ -122,20 +142,37 @@ async fn sarif_is_what_its_standard_demands() {
     for (place, holds) in SARIF {
         assert!(log.pointer(place).is_some_and(holds), "{place}");
     }
-    let rules = log["runs"][0]["tool"]["driver"]["rules"].as_array().unwrap();
+    let rules = log["runs"][0]["tool"]["driver"]["rules"]
+        .as_array()
+        .unwrap();
     for rule in rules {
-        assert!(rule["id"].is_string() && rule["shortDescription"]["text"].is_string(), "{rule}");
+        assert!(
+            rule["id"].is_string() && rule["shortDescription"]["text"].is_string(),
+            "{rule}"
+        );
         assert!(rule["help"]["text"].is_string(), "{rule}");
     }
     let results = log["runs"][0]["results"].as_array().unwrap();
     for result in results {
         is_result(result, rules);
     }
-    let suppressed = results.iter().filter(|result| result.get("suppressions").is_some()).count();
-    assert!(suppressed > 0 && suppressed < results.len(), "{suppressed} of {}", results.len());
-    let inside = results.iter().find(|result| result["ruleId"] == "E-NODE-UNKNOWN").unwrap();
+    let suppressed = results
+        .iter()
+        .filter(|result| result.get("suppressions").is_some())
+        .count();
+    assert!(
+        suppressed > 0 && suppressed < results.len(),
+        "{suppressed} of {}",
+        results.len()
+    );
+    let inside = results
+        .iter()
+        .find(|result| result["ruleId"] == "E-NODE-UNKNOWN")
+        .unwrap();
     let location = &inside["locations"][0];
-    let name = location["logicalLocations"][0]["fullyQualifiedName"].as_str().unwrap();
+    let name = location["logicalLocations"][0]["fullyQualifiedName"]
+        .as_str()
+        .unwrap();
     assert!(name.starts_with("vnfd.yaml:40:"), "{name}");
     assert!(
         location["physicalLocation"]["artifactLocation"]["uri"]
@@ -148,7 +185,10 @@ async fn sarif_is_what_its_standard_demands() {
 #[tokio::test]
 async fn sarif_is_of_lint_alone() {
     let ended = run(&["-o", "sarif", "completion", "bash"], "").await;
-    assert_eq!((ended.code, ended.said.as_str()), (1, "error: only `vnfmctl lint` writes SARIF\n"));
+    assert_eq!(
+        (ended.code, ended.said.as_str()),
+        (1, "error: only `vnfmctl lint` writes SARIF\n")
+    );
 }
 
 #[tokio::test]
@@ -173,33 +213,55 @@ async fn secrets_are_found_and_not_shown() {
     for format in ["text", "json", "sarif"] {
         let ended = lint(&["-o", format, folder.path().to_str().unwrap()]).await;
         assert!(ended.data.contains("W-SECRET-PASSWORD"), "{ended:?}");
-        assert!(ended.data.contains("W-YAML-NUMBER"), "on the same line: {ended:?}");
+        assert!(
+            ended.data.contains("W-YAML-NUMBER"),
+            "on the same line: {ended:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn one_file_is_looked_at_alone_or_with_its_package() {
     let vnfd = PathBuf::from(sample("vnf-b-cnf")).join("Definitions/vnf-b.yaml");
-    assert_eq!(lint(&[vnfd.to_str().unwrap()]).await.code, 0, "its package has the rest");
+    assert_eq!(
+        lint(&[vnfd.to_str().unwrap()]).await.code,
+        0,
+        "its package has the rest"
+    );
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let manifest = write("pod.yaml", "apiVersion: v1\nkind: Pd\nmetadata: {name: a}\n");
+    let manifest = write(
+        "pod.yaml",
+        "apiVersion: v1\nkind: Pd\nmetadata: {name: a}\n",
+    );
     let ended = lint(&[&manifest]).await;
-    assert!(ended.code == 5 && ended.data.contains("W-K8S-KIND"), "{ended:?}");
-    let hot = write("hot.yaml", "heat_template_version: 2018-08-31\nresource: {}\n");
+    assert!(
+        ended.code == 5 && ended.data.contains("W-K8S-KIND"),
+        "{ended:?}"
+    );
+    let hot = write(
+        "hot.yaml",
+        "heat_template_version: 2018-08-31\nresource: {}\n",
+    );
     let ended = lint(&[&hot]).await;
-    assert!(ended.code == 5 && ended.data.contains("W-HOT-KEY"), "{ended:?}");
+    assert!(
+        ended.code == 5 && ended.data.contains("W-HOT-KEY"),
+        "{ended:?}"
+    );
     let types = "tosca_definitions_version: tosca_simple_yaml_1_3\nimports: [more.yaml]\n\
                  node_types:\n  A: {derived_from: B, versoin: 1}\n";
     let more = "tosca_definitions_version: tosca_simple_yaml_1_3\n\
                 node_types: {B: {derived_from: tosca.nodes.Root}}\n";
     write("more.yaml", more);
     let ended = lint(&[&write("types.yaml", types)]).await;
-    assert!(ended.code == 5 && ended.data.contains("W-KEY-UNUSED"), "{ended:?}");
+    assert!(
+        ended.code == 5 && ended.data.contains("W-KEY-UNUSED"),
+        "{ended:?}"
+    );
     assert_eq!(ended.data.matches("warning[").count(), 1, "{ended:?}");
 }
 
@@ -213,16 +275,29 @@ async fn what_is_new_is_clean_and_can_be_shown() {
         let made = run(&words, "").await;
         assert_eq!(made.code, 0, "{made:?}");
         let ended = lint(&[path]).await;
-        assert_eq!((ended.code, ended.data.as_str(), ended.said.as_str()), (0, "", ""), "{kind}");
+        assert_eq!(
+            (ended.code, ended.data.as_str(), ended.said.as_str()),
+            (0, "", ""),
+            "{kind}"
+        );
         let again = run(&words, "").await;
-        assert!(again.code == 1 && again.said.contains("already there"), "{again:?}");
+        assert!(
+            again.code == 1 && again.said.contains("already there"),
+            "{again:?}"
+        );
         let shown = run(&["package", "show", path], "").await;
-        assert!(shown.data.contains("DEPLOYMENT FLAVOUR simple"), "{shown:?}");
+        assert!(
+            shown.data.contains("DEPLOYMENT FLAVOUR simple"),
+            "{shown:?}"
+        );
         let drawn = run(&["package", "graph", path], "").await;
         assert!(drawn.data.starts_with("flowchart LR\n"), "{drawn:?}");
     }
     let ended = run(&["new", "vnfd", "Web_Server"], "").await;
-    assert!(ended.code == 1 && ended.said.contains("hint: lower case"), "{ended:?}");
+    assert!(
+        ended.code == 1 && ended.said.contains("hint: lower case"),
+        "{ended:?}"
+    );
 }
 
 #[tokio::test]
@@ -239,11 +314,18 @@ async fn a_package_is_shown_with_what_a_person_wants_to_know() {
         assert!(shown.data.contains(part), "no `{part}` in\n{}", shown.data);
     }
     let drawn = run(&["package", "graph", &sample("vnf-a-k8s-cluster")], "").await;
-    for part in ["f0_v1[\"workerNode ×1…6\"]", "f0_c3 --- f0_l0", "f0_c2 --- outside"] {
+    for part in [
+        "f0_v1[\"workerNode ×1…6\"]",
+        "f0_c3 --- f0_l0",
+        "f0_c2 --- outside",
+    ] {
         assert!(drawn.data.contains(part), "no `{part}` in\n{}", drawn.data);
     }
     let refused = run(&["package", "show", &sample("broken/unknown-node")], "").await;
-    assert!(refused.code == 1 && refused.said.contains("E-NODE-UNKNOWN"), "{refused:?}");
+    assert!(
+        refused.code == 1 && refused.said.contains("E-NODE-UNKNOWN"),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]
@@ -257,7 +339,10 @@ async fn charts_and_deployment_items_are_shown() {
     }
     let whole = run(&["-o", "json", "package", "show", &sample("cnf-chart")], "").await;
     let whole: Value = serde_json::from_str(&whole.data).unwrap();
-    assert_eq!(whole["charts"]["Artifacts/Charts/web-1.0.0.tgz"]["version"], "1.0.0");
+    assert_eq!(
+        whole["charts"]["Artifacts/Charts/web-1.0.0.tgz"]["version"],
+        "1.0.0"
+    );
     let drawn = run(&["package", "graph", &sample("cnf-chart")], "").await;
     for part in ["f0_m0[[\"chart\"]]", "f0_m0 --- f0_v0"] {
         assert!(drawn.data.contains(part), "no `{part}` in\n{}", drawn.data);
@@ -282,17 +367,27 @@ async fn an_onboarded_package_is_shown_with_what_it_holds() {
     let (record, bytes) = onboarded("vnf-a-k8s-cluster");
     let stub = Stub::new([
         ("GET /vnfpkgm/v2/vnf_packages/p1", ok(&record)),
-        ("GET /vnfpkgm/v2/vnf_packages/p1/package_content", file(bytes)),
+        (
+            "GET /vnfpkgm/v2/vnf_packages/p1/package_content",
+            file(bytes),
+        ),
     ])
     .await;
     let shown = stub.run(&["package", "show", "p1"]).await;
-    for part in ["state    ", "ONBOARDED", "small  yes      masterNode 1, workerNode 2"] {
+    for part in [
+        "state    ",
+        "ONBOARDED",
+        "small  yes      masterNode 1, workerNode 2",
+    ] {
         assert!(shown.data.contains(part), "no `{part}` in\n{}", shown.data);
     }
     let whole = stub.run(&["-o", "json", "package", "show", "p1"]).await;
     let whole: Value = serde_json::from_str(&whole.data).unwrap();
     assert_eq!(whole["onboardingState"], "ONBOARDED");
-    assert_eq!(whole["described"]["flavours"]["cluster_install"]["id"], "cluster_install");
+    assert_eq!(
+        whole["described"]["flavours"]["cluster_install"]["id"],
+        "cluster_install"
+    );
 }
 
 #[tokio::test]
@@ -302,16 +397,25 @@ async fn a_package_whose_content_is_refused_or_changed_is_not_shown_wrongly() {
     let stub = Stub::new([(path, ok(&record))]).await;
     let shown = stub.run(&["package", "show", "p1"]).await;
     assert_eq!(shown.code, 0, "the record is shown: {shown:?}");
-    assert!(shown.said.contains("what the package holds is not shown"), "{shown:?}");
+    assert!(
+        shown.said.contains("what the package holds is not shown"),
+        "{shown:?}"
+    );
 
     record["checksum"]["hash"] = "00".into();
     let content = "GET /vnfpkgm/v2/vnf_packages/p1/package_content";
     let stub = Stub::new([(path, ok(&record)), (content, file(bytes))]).await;
     let shown = stub.run(&["package", "show", "p1"]).await;
-    assert!(shown.code == 1 && shown.said.contains("has SHA-256 00"), "{shown:?}");
+    assert!(
+        shown.code == 1 && shown.said.contains("has SHA-256 00"),
+        "{shown:?}"
+    );
 
     record["onboardingState"] = "CREATED".into();
     let stub = Stub::new([(path, ok(&record))]).await;
     let shown = stub.run(&["package", "show", "p1"]).await;
-    assert!(shown.code == 0 && shown.said.is_empty(), "there is nothing to fetch: {shown:?}");
+    assert!(
+        shown.code == 0 && shown.said.is_empty(),
+        "there is nothing to fetch: {shown:?}"
+    );
 }

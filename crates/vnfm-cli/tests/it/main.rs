@@ -1,5 +1,8 @@
 //! `vnfmctl` as a program, against a server that answers from a table: what it prints, sends, and ends with.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 
 mod codes;
 mod golden;

@@ -8,16 +8,35 @@ use tokio::process::Command;
 const SDK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../vnfm-plugin-sdk");
 
 async fn new(name: &str, sdk: &str, dir: &Path) -> Ended {
-    run(&["plugin", "new", name, "--sdk", sdk, "--dir", dir.to_str().unwrap()], "").await
+    run(
+        &[
+            "plugin",
+            "new",
+            name,
+            "--sdk",
+            sdk,
+            "--dir",
+            dir.to_str().unwrap(),
+        ],
+        "",
+    )
+    .await
 }
 
 /// Runs cargo in the crate; what others built of it is used again.
 async fn cargo(folder: &Path, words: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO"));
-    command.args(words).current_dir(folder).env("CARGO_TARGET_DIR", target());
+    command
+        .args(words)
+        .current_dir(folder)
+        .env("CARGO_TARGET_DIR", target());
     let output = command.output().await.unwrap();
     let said = [output.stdout, output.stderr].map(|b| String::from_utf8_lossy(&b).into_owned());
-    assert!(output.status.success(), "cargo {words:?}: {}", said.join("\n"));
+    assert!(
+        output.status.success(),
+        "cargo {words:?}: {}",
+        said.join("\n")
+    );
     said.join("\n")
 }
 
@@ -30,7 +49,10 @@ async fn a_new_plugin_is_built_tested_and_run_outside_of_our_tree() {
     let folder = tempfile::tempdir().unwrap();
     let made = folder.path().join("web-page");
     let ended = new("web-page", SDK, &made).await;
-    assert!(ended.code == 0 && ended.data.contains("README.md"), "{ended:?}");
+    assert!(
+        ended.code == 0 && ended.data.contains("README.md"),
+        "{ended:?}"
+    );
     // The versions that we are built with are the ones that are surely here.
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
     std::fs::copy(lock, made.join("Cargo.lock")).unwrap();
@@ -46,7 +68,12 @@ async fn a_new_plugin_is_built_tested_and_run_outside_of_our_tree() {
     std::fs::write(made.join("hosts.yaml"), hosts).unwrap();
     let file = |name: &str| made.join(name).to_str().unwrap().to_owned();
     let (request, hosts) = (file("request.json"), file("hosts.yaml"));
-    let words = ["plugin", "run", library.to_str().unwrap(), "instantiate_end"];
+    let words = [
+        "plugin",
+        "run",
+        library.to_str().unwrap(),
+        "instantiate_end",
+    ];
     let files = ["--request", request.as_str(), "--hosts", hosts.as_str()];
     let ended = run(&[words, files].concat(), "").await;
     assert_eq!(ended.code, 0, "{ended:?}");
@@ -59,13 +86,17 @@ async fn what_cannot_be_made_is_refused_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let free = folder.path().join("free");
     let no_sdk = folder.path().to_str().unwrap();
-    for (name, sdk, word) in
-        [("Web Page", SDK, "cannot be the name"), ("web-page", no_sdk, "is not the SDK")]
-    {
+    for (name, sdk, word) in [
+        ("Web Page", SDK, "cannot be the name"),
+        ("web-page", no_sdk, "is not the SDK"),
+    ] {
         let ended = new(name, sdk, &free).await;
         assert!(ended.code == 1 && ended.said.contains(word), "{ended:?}");
         assert!(!free.exists());
     }
     let ended = new("web-page", SDK, folder.path()).await;
-    assert!(ended.code == 1 && ended.said.contains("already there"), "{ended:?}");
+    assert!(
+        ended.code == 1 && ended.said.contains("already there"),
+        "{ended:?}"
+    );
 }

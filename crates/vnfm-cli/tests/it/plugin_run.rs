@@ -34,9 +34,11 @@ impl Desk {
         use {fixture_misbehaving as _, mgmt_template as _};
         let folder = tempfile::tempdir().unwrap();
         let library = std::env::current_exe().unwrap().with_file_name(library);
-        for (file, text) in
-            [("hosts.yaml", hosts), ("request.json", request), ("password", PASSWORD)]
-        {
+        for (file, text) in [
+            ("hosts.yaml", hosts),
+            ("request.json", request),
+            ("password", PASSWORD),
+        ] {
             std::fs::write(folder.path().join(file), text).unwrap();
         }
         Self { folder, library }
@@ -47,7 +49,11 @@ impl Desk {
     }
 
     fn misbehaving(request: &Value) -> Self {
-        Self::new("libfixture_misbehaving.so", "hosts: []", &request.to_string())
+        Self::new(
+            "libfixture_misbehaving.so",
+            "hosts: []",
+            &request.to_string(),
+        )
     }
 
     fn path(&self, file: &str) -> String {
@@ -91,9 +97,17 @@ fn a_debugger_finds_the_library_by_its_name() {
     let desk = Desk::template(SIMULATED);
     let (hosts, request) = (desk.path("hosts.yaml"), desk.path("request.json"));
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vnfmctl"));
-    command.args(["plugin", "run", desk.library.to_str().unwrap(), "instantiate_end"]);
+    command.args([
+        "plugin",
+        "run",
+        desk.library.to_str().unwrap(),
+        "instantiate_end",
+    ]);
     command.args(["--hosts", &hosts, "--request", &request, "--in-process"]);
-    command.env("LD_DEBUG", "files").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .env("LD_DEBUG", "files")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let process = command.spawn().unwrap();
     let id = process.id();
     let ended = process.wait_with_output().unwrap();
@@ -110,7 +124,11 @@ async fn a_secret_that_a_host_says_back_is_hidden() {
     let ended = desk.hook("instantiate_end", &[]).await;
     assert_eq!(ended.code, 1, "{ended:?}");
     // Beside the call, and in the error that the hook made of it.
-    assert_eq!(ended.said.matches("no [hidden] here").count(), 2, "{ended:?}");
+    assert_eq!(
+        ended.said.matches("no [hidden] here").count(),
+        2,
+        "{ended:?}"
+    );
 }
 
 #[tokio::test]
@@ -119,17 +137,25 @@ async fn a_call_that_fails_is_told_and_the_next_run_goes_on_from_the_checkpoints
     let state = desk.path("state");
     let kept = ["--checkpoints", state.as_str()];
     for (option, number) in [("--fail-at", "3"), ("--fail-after", "4")] {
-        let ended = desk.hook("instantiate_end", &[&kept[..], &[option, number]].concat()).await;
+        let ended = desk
+            .hook("instantiate_end", &[&kept[..], &[option, number]].concat())
+            .await;
         assert_eq!(ended.code, 7, "{ended:?}");
         let told = format!("`{option} {number}` asked for this fault");
-        assert!(ended.said.contains(&told) && ended.said.contains("hint: "), "{ended:?}");
+        assert!(
+            ended.said.contains(&told) && ended.said.contains("hint: "),
+            "{ended:?}"
+        );
     }
     let ended = desk.hook("instantiate_end", &kept).await;
     effects(&ended);
     assert!(ended.said.contains(", attempt 3"), "{ended:?}");
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let state = Path::new(&state);
-    assert_eq!((mode(state), mode(&state.join("state.json"))), (0o700, 0o600));
+    assert_eq!(
+        (mode(state), mode(&state.join("state.json"))),
+        (0o700, 0o600)
+    );
 }
 
 #[tokio::test]
@@ -141,7 +167,11 @@ async fn a_step_that_was_done_in_an_earlier_run_is_not_done_again() {
     assert!(first.said.contains("first-time"), "{first:?}");
     let second = desk.hook("terminate_end", &["--checkpoints", &state]).await;
     assert_eq!(effects(&second)["message"], "counted in attempt 1");
-    assert_eq!(desk.hook("terminate_end", &[]).await.code, 7, "without them it begins anew");
+    assert_eq!(
+        desk.hook("terminate_end", &[]).await.code,
+        7,
+        "without them it begins anew"
+    );
 }
 
 #[tokio::test]
@@ -151,12 +181,18 @@ async fn a_panic_and_a_crash_are_told_with_their_last_words() {
         let ended = desk.hook("instantiate_start", runner).await;
         assert_eq!(ended.code, 8, "{ended:?}");
         assert!(ended.said.contains("a bug on attempt 1"), "{ended:?}");
-        assert!(ended.said.contains("src/lib.rs:"), "the place is named: {ended:?}");
+        assert!(
+            ended.said.contains("src/lib.rs:"),
+            "the place is named: {ended:?}"
+        );
     }
     let desk = Desk::misbehaving(&json!({"additionalParams": {"how": "abort"}}));
     let ended = desk.hook("instantiate_start", &[]).await;
     assert_eq!(ended.code, 8, "{ended:?}");
-    assert!(ended.said.contains("SIGABRT") && ended.said.contains("last words"), "{ended:?}");
+    assert!(
+        ended.said.contains("SIGABRT") && ended.said.contains("last words"),
+        "{ended:?}"
+    );
 }
 
 #[tokio::test]
@@ -164,14 +200,20 @@ async fn a_hook_past_its_deadline_is_dropped() {
     let desk = Desk::misbehaving(&json!({}));
     let ended = desk.hook("scale_start", &["--deadline", "1"]).await;
     assert_eq!(ended.code, 7, "{ended:?}");
-    assert!(ended.said.contains("waiting         for what never comes"), "{ended:?}");
+    assert!(
+        ended.said.contains("waiting         for what never comes"),
+        "{ended:?}"
+    );
     assert!(ended.said.contains("plugin.deadline"), "{ended:?}");
 }
 
 #[tokio::test]
 async fn what_is_wrong_with_the_files_is_told_before_anything_runs() {
     let cases = [
-        (r#"{"additionalParams": {"sshCp": 7}}"#, "additionalParams.sshCp: the value"),
+        (
+            r#"{"additionalParams": {"sshCp": 7}}"#,
+            "additionalParams.sshCp: the value",
+        ),
         (r#"{"additonalParams": {}}"#, "no member `additonalParams`"),
         (r#"{"additionalParams": 7}"#, "password"),
         ("[", "neither JSON nor YAML"),
@@ -179,30 +221,56 @@ async fn what_is_wrong_with_the_files_is_told_before_anything_runs() {
     for (request, word) in cases {
         let desk = Desk::new("libmgmt_template.so", SIMULATED, request);
         let ended = desk.hook("instantiate_end", &[]).await;
-        assert!(ended.code == 1 && ended.said.contains(word), "{request}: {ended:?}");
+        assert!(
+            ended.code == 1 && ended.said.contains(word),
+            "{request}: {ended:?}"
+        );
         assert!(!ended.said.contains('#'), "nothing ran: {ended:?}");
     }
     let desk = Desk::template(SIMULATED);
     let ended = desk.hook("heal_end", &[]).await;
-    assert!(ended.code == 1 && ended.said.contains("instantiate_end"), "{ended:?}");
+    assert!(
+        ended.code == 1 && ended.said.contains("instantiate_end"),
+        "{ended:?}"
+    );
     let ended = desk.hook("instantiate_end", &["--undo"]).await;
-    assert!(ended.code == 1 && ended.said.contains("declares no opposite"), "{ended:?}");
+    assert!(
+        ended.code == 1 && ended.said.contains("declares no opposite"),
+        "{ended:?}"
+    );
     std::fs::write(desk.path("config.yaml"), "path: 7").unwrap();
-    let ended = desk.hook("instantiate_end", &["--config", &desk.path("config.yaml")]).await;
-    assert!(ended.code == 1 && ended.said.contains("config.path"), "{ended:?}");
+    let ended = desk
+        .hook("instantiate_end", &["--config", &desk.path("config.yaml")])
+        .await;
+    assert!(
+        ended.code == 1 && ended.said.contains("config.path"),
+        "{ended:?}"
+    );
 }
 
 /// A machine with sshd, by its address and port.
 async fn machine() -> (Hosts, IpAddr, u16) {
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let port =
-        tokio::net::TcpListener::bind((address, 0)).await.unwrap().local_addr().unwrap().port();
+    let port = tokio::net::TcpListener::bind((address, 0))
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let (books, faults) = (Books::new(), Faults::new());
     let clusters = Arc::new(Clusters::new(books.clone(), faults.clone()));
     let hosts = Hosts::new(books, faults, clusters, port);
-    let user =
-        User { name: "ubuntu".into(), password: Some(PASSWORD.into()), authorized_keys: vec![] };
-    let spec = HostSpec { server_id: "s".into(), name: "web-1".into(), address, users: vec![user] };
+    let user = User {
+        name: "ubuntu".into(),
+        password: Some(PASSWORD.into()),
+        authorized_keys: vec![],
+    };
+    let spec = HostSpec {
+        server_id: "s".into(),
+        name: "web-1".into(),
+        address,
+        users: vec![user],
+    };
     hosts.boot(spec).await.unwrap();
     (hosts, address, port)
 }
@@ -215,7 +283,9 @@ async fn a_real_host_is_reached_over_ssh_where_the_inventory_says() {
          secrets: {{password: {{file: password}}}}\n"
     ));
     let state = desk.path("state");
-    let ended = desk.hook("instantiate_end", &["--checkpoints", &state]).await;
+    let ended = desk
+        .hook("instantiate_end", &["--checkpoints", &state])
+        .await;
     assert_eq!(effects(&ended)["metadata"]["welcomed"], 1);
     let kept: Value =
         serde_json::from_slice(&std::fs::read(Path::new(&state).join("state.json")).unwrap())

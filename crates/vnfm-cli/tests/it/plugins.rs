@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 /// The template's library, which cargo builds beside this test; used so that it does.
 fn library(folder: &Path) -> PathBuf {
     use mgmt_template as _;
-    let built = std::env::current_exe().unwrap().with_file_name("libmgmt_template.so");
+    let built = std::env::current_exe()
+        .unwrap()
+        .with_file_name("libmgmt_template.so");
     let copy = folder.join("libmine.so");
     std::fs::copy(&built, &copy).unwrap();
     std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -33,16 +35,30 @@ async fn a_library_is_copied_beside_the_others_and_pinned_by_its_hash() {
     }
 
     for _again in 0..2 {
-        let allowed = run(&["plugin", "allow", file, "--dir", dir.to_str().unwrap()], "").await;
+        let allowed = run(
+            &["plugin", "allow", file, "--dir", dir.to_str().unwrap()],
+            "",
+        )
+        .await;
         assert_eq!(allowed.code, 0, "{allowed:?}");
-        assert!(allowed.data.contains(seen["sha256"].as_str().unwrap()), "{allowed:?}");
+        assert!(
+            allowed.data.contains(seen["sha256"].as_str().unwrap()),
+            "{allowed:?}"
+        );
     }
     let lock = std::fs::read_to_string(dir.join("plugins.lock")).unwrap();
     let pins: Value = serde_json::from_str(&lock).unwrap();
-    let (name, version) = (seen["name"].as_str().unwrap(), seen["version"].as_str().unwrap());
+    let (name, version) = (
+        seen["name"].as_str().unwrap(),
+        seen["version"].as_str().unwrap(),
+    );
     let wanted = json!([{"name": name, "version": version, "file": format!("{name}-{version}.so"), "sha256": seen["sha256"]}]);
     assert_eq!(pins["plugins"], wanted);
-    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 2, "something else was left");
+    assert_eq!(
+        std::fs::read_dir(&dir).unwrap().count(),
+        2,
+        "something else was left"
+    );
 }
 
 #[tokio::test]
@@ -50,10 +66,23 @@ async fn the_libraries_that_lie_in_a_package_are_pinned() {
     let folder = tempfile::tempdir().unwrap();
     let (package, dir) = (folder.path().join("web"), folder.path().join("plugins"));
     let path = package.to_str().unwrap();
-    assert_eq!(run(&["new", "vnfd", "web", "--dir", path], "").await.code, 0);
-    let allow = ["plugin", "allow", "--package", path, "--dir", dir.to_str().unwrap()];
+    assert_eq!(
+        run(&["new", "vnfd", "web", "--dir", path], "").await.code,
+        0
+    );
+    let allow = [
+        "plugin",
+        "allow",
+        "--package",
+        path,
+        "--dir",
+        dir.to_str().unwrap(),
+    ];
     let none = run(&allow, "").await;
-    assert!(none.code == 1 && none.said.contains("names a library"), "{none:?}");
+    assert!(
+        none.code == 1 && none.said.contains("names a library"),
+        "{none:?}"
+    );
     assert!(!dir.exists(), "nothing is begun");
 
     let vnfd = package.join("Definitions/web.yaml");
@@ -72,18 +101,35 @@ async fn the_libraries_that_lie_in_a_package_are_pinned() {
     let (before, after) = text.split_once("\n\n    server:\n").unwrap();
     std::fs::write(&vnfd, format!("{before}{hook}\n    server:\n{after}")).unwrap();
     let allowed = run(&allow, "").await;
-    assert!(allowed.code == 0 && allowed.data.contains("allowed mgmt-template@"), "{allowed:?}");
+    assert!(
+        allowed.code == 0 && allowed.data.contains("allowed mgmt-template@"),
+        "{allowed:?}"
+    );
     let lock = std::fs::read_to_string(dir.join("plugins.lock")).unwrap();
     assert!(lock.contains("mgmt-template"), "{lock}");
-    assert_eq!(run(&["plugin", "allow"], "").await.code, 2, "one of the two is needed");
+    assert_eq!(
+        run(&["plugin", "allow"], "").await.code,
+        2,
+        "one of the two is needed"
+    );
 }
 
 #[tokio::test]
 async fn a_server_that_looks_elsewhere_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let (library, dir) = (library(folder.path()), folder.path().join("plugins"));
-    let words = ["plugin", "allow", library.to_str().unwrap(), "--dir", dir.to_str().unwrap()];
-    let seen = run(&["-o", "json", "plugin", "inspect", library.to_str().unwrap()], "").await;
+    let words = [
+        "plugin",
+        "allow",
+        library.to_str().unwrap(),
+        "--dir",
+        dir.to_str().unwrap(),
+    ];
+    let seen = run(
+        &["-o", "json", "plugin", "inspect", library.to_str().unwrap()],
+        "",
+    )
+    .await;
     let seen: Value = serde_json::from_str(&seen.data).unwrap();
     let known = json!([{"name": seen["name"], "version": seen["version"], "usable": true}]);
     for (plugins, warned) in [(json!([]), true), (known, false)] {
@@ -103,10 +149,23 @@ async fn what_is_no_plugin_is_not_allowed() {
     let file = folder.path().join("lib.so");
     std::fs::write(&file, "no library").unwrap();
     let dir = folder.path().join("plugins");
-    let words = ["plugin", "allow", file.to_str().unwrap(), "--dir", dir.to_str().unwrap()];
+    let words = [
+        "plugin",
+        "allow",
+        file.to_str().unwrap(),
+        "--dir",
+        dir.to_str().unwrap(),
+    ];
     let refused = run(&words, "").await;
-    assert!(refused.code == 1 && refused.said.contains("hint: "), "{refused:?}");
-    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "something was left");
+    assert!(
+        refused.code == 1 && refused.said.contains("hint: "),
+        "{refused:?}"
+    );
+    assert_eq!(
+        std::fs::read_dir(&dir).unwrap().count(),
+        0,
+        "something was left"
+    );
 }
 
 #[tokio::test]

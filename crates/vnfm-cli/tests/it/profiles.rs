@@ -12,13 +12,23 @@ const LIST: &str = "GET /vnfm/v1/vims";
 async fn ctl(file: &Path, words: &[&str], input: &str) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vnfmctl"));
     command.args(words).env("VNFM_PROFILES", file);
-    for variable in
-        ["VNFM_SERVER", "VNFM_TOKEN", "VNFM_USER", "VNFM_PASSWORD", "VNFM_PROFILE", "VNFM_CA"]
-    {
+    for variable in [
+        "VNFM_SERVER",
+        "VNFM_TOKEN",
+        "VNFM_USER",
+        "VNFM_PASSWORD",
+        "VNFM_PROFILE",
+        "VNFM_CA",
+    ] {
         command.env_remove(variable);
     }
-    command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
-    let mut process = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    command
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped());
+    let mut process = command
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut stdin = process.stdin.take().unwrap();
     stdin.write_all(input.as_bytes()).await.unwrap();
     drop(stdin);
@@ -32,26 +42,41 @@ async fn ctl(file: &Path, words: &[&str], input: &str) -> (i32, String) {
 /// Who each request was from.
 fn logins(stub: &Stub) -> Vec<Option<String>> {
     let login = |headers: &axum::http::HeaderMap| {
-        headers.get("authorization").map(|login| login.to_str().unwrap().to_owned())
+        headers
+            .get("authorization")
+            .map(|login| login.to_str().unwrap().to_owned())
     };
-    stub.asked().iter().map(|asked| login(&asked.headers)).collect()
+    stub.asked()
+        .iter()
+        .map(|asked| login(&asked.headers))
+        .collect()
 }
 
 #[tokio::test]
 async fn a_profile_says_where_to_go_and_as_whom() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("vnfmctl.yaml");
-    let (lab, dc1) =
-        (Stub::new([(LIST, ok(&json!([])))]).await, Stub::new([(LIST, ok(&json!([])))]).await);
+    let (lab, dc1) = (
+        Stub::new([(LIST, ok(&json!([])))]).await,
+        Stub::new([(LIST, ok(&json!([])))]).await,
+    );
     let set = async |name: &str, stub: &Stub, login: &[&str], secret: &str| {
         let words = [&["profile", "set", name, "--url", stub.url()], login].concat();
         ctl(&file, &words, secret).await
     };
     let (code, said) = set("lab", &lab, &["--by-token"], "planted-token\n").await;
     assert_eq!(code, 0, "{said}");
-    assert_eq!(set("dc1", &dc1, &["--user", "anne"], "planted-password\n").await.0, 0);
+    assert_eq!(
+        set("dc1", &dc1, &["--user", "anne"], "planted-password\n")
+            .await
+            .0,
+        0
+    );
     let (_, listed) = ctl(&file, &["profile", "list"], "").await;
-    assert!(listed.contains("user anne") && listed.contains("token"), "{listed}");
+    assert!(
+        listed.contains("user anne") && listed.contains("token"),
+        "{listed}"
+    );
 
     assert_eq!(ctl(&file, &["vim", "list"], "").await.0, 0);
     assert_eq!(
@@ -59,16 +84,31 @@ async fn a_profile_says_where_to_go_and_as_whom() {
         [Some("Bearer planted-token".to_owned())],
         "the first is the current one"
     );
-    assert_eq!(ctl(&file, &["--profile", "dc1", "vim", "list"], "").await.0, 0);
+    assert_eq!(
+        ctl(&file, &["--profile", "dc1", "vim", "list"], "").await.0,
+        0
+    );
     assert_eq!(ctl(&file, &["profile", "use", "dc1"], "").await.0, 0);
     assert_eq!(ctl(&file, &["vim", "list"], "").await.0, 0);
     let anne = Some("Basic YW5uZTpwbGFudGVkLXBhc3N3b3Jk".to_owned());
     assert_eq!(logins(&dc1), [anne.clone(), anne]);
-    assert_eq!(ctl(&file, &["--server", lab.url(), "vim", "list"], "").await.0, 0);
-    assert_eq!(logins(&lab)[1], None, "a login goes to no server that it was not meant for");
+    assert_eq!(
+        ctl(&file, &["--server", lab.url(), "vim", "list"], "")
+            .await
+            .0,
+        0
+    );
+    assert_eq!(
+        logins(&lab)[1],
+        None,
+        "a login goes to no server that it was not meant for"
+    );
 
     let (code, said) = ctl(&file, &["--profile", "dc2", "vim", "list"], "").await;
-    assert!(code == 1 && said.contains("there are: dc1, lab"), "{code} {said}");
+    assert!(
+        code == 1 && said.contains("there are: dc1, lab"),
+        "{code} {said}"
+    );
     assert_eq!(ctl(&file, &["profile", "delete", "dc1"], "").await.0, 0);
     let (_, listed) = ctl(&file, &["profile", "list"], "").await;
     assert!(!listed.contains("dc1"), "{listed}");

@@ -35,40 +35,71 @@ pub(crate) struct Told {
 
 /// JSON with status 200.
 pub(crate) fn ok(body: &Value) -> Told {
-    Told { status: 200, headers: Vec::new(), body: body.to_string().into() }
+    Told {
+        status: 200,
+        headers: Vec::new(),
+        body: body.to_string().into(),
+    }
 }
 
 /// A file.
 pub(crate) fn file(bytes: Vec<u8>) -> Told {
-    Told { status: 200, headers: vec![("content-type", "application/zip".into())], body: bytes }
+    Told {
+        status: 200,
+        headers: vec![("content-type", "application/zip".into())],
+        body: bytes,
+    }
 }
 
 /// JSON with this status and `Location`.
 pub(crate) fn at(status: u16, location: &str, body: &Value) -> Told {
-    Told { status, headers: vec![("location", location.to_owned())], body: body.to_string().into() }
+    Told {
+        status,
+        headers: vec![("location", location.to_owned())],
+        body: body.to_string().into(),
+    }
 }
 
 /// An operation was accepted.
 pub(crate) fn accepted() -> Told {
     let location = format!("http://elsewhere/vnflcm/v2/vnf_lcm_op_occs/{OP}");
-    Told { status: 202, headers: vec![("location", location)], body: Vec::new() }
+    Told {
+        status: 202,
+        headers: vec![("location", location)],
+        body: Vec::new(),
+    }
 }
 
 /// A problem.
 pub(crate) fn problem(status: u16, detail: &str) -> Told {
-    let body = json!({"status": status, "detail": detail}).to_string().into();
-    Told { status, headers: Vec::new(), body }
+    let body = json!({"status": status, "detail": detail})
+        .to_string()
+        .into();
+    Told {
+        status,
+        headers: Vec::new(),
+        body,
+    }
 }
 
 /// A problem that says what to do next.
 pub(crate) fn hinted(status: u16, detail: &str, next: &str) -> Told {
-    let body = json!({"status": status, "detail": detail, "next": next}).to_string().into();
-    Told { status, headers: Vec::new(), body }
+    let body = json!({"status": status, "detail": detail, "next": next})
+        .to_string()
+        .into();
+    Told {
+        status,
+        headers: Vec::new(),
+        body,
+    }
 }
 
 /// Server-sent events.
 pub(crate) fn events(all: &[Value]) -> Told {
-    let events: Vec<_> = all.iter().map(|one| format!("event: progress\ndata: {one}")).collect();
+    let events: Vec<_> = all
+        .iter()
+        .map(|one| format!("event: progress\ndata: {one}"))
+        .collect();
     let body = events.join("\n\n") + "\n\n";
     Told {
         status: 200,
@@ -98,7 +129,11 @@ async fn answer(State(table): State<Arc<Table>>, request: Request) -> Response {
         Some(version) if version == "2.3.0" => table.answers.get(&what).cloned(),
         other => Some(problem(400, &format!("`Version` is {other:?}"))),
     };
-    table.asked.lock().unwrap().push(Asked { what: what.clone(), headers: parts.headers, body });
+    table.asked.lock().unwrap().push(Asked {
+        what: what.clone(),
+        headers: parts.headers,
+        body,
+    });
     let told = told.unwrap_or_else(|| problem(404, &format!("no {what}")));
     let mut response = Response::builder().status(StatusCode::from_u16(told.status).unwrap());
     for (name, value) in told.headers {
@@ -109,8 +144,14 @@ async fn answer(State(table): State<Arc<Table>>, request: Request) -> Response {
 
 impl Stub {
     pub(crate) async fn new<const N: usize>(answers: [(&str, Told); N]) -> Self {
-        let answers = answers.into_iter().map(|(what, told)| (what.to_owned(), told)).collect();
-        let table = Arc::new(Table { answers, asked: Mutex::default() });
+        let answers = answers
+            .into_iter()
+            .map(|(what, told)| (what.to_owned(), told))
+            .collect();
+        let table = Arc::new(Table {
+            answers,
+            asked: Mutex::default(),
+        });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().fallback(answer).with_state(table.clone());
@@ -156,7 +197,10 @@ pub(crate) async fn run(words: &[&str], input: &str) -> Ended {
         .env_remove("VNFM_SERVER")
         .env_remove("VNFM_PROFILE");
     command.env("VNFM_PROFILES", "/nonexistent/vnfmctl.yaml");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut process = command.spawn().unwrap();
     let mut stdin = process.stdin.take().unwrap();
     stdin.write_all(input.as_bytes()).await.unwrap();
@@ -164,8 +208,15 @@ pub(crate) async fn run(words: &[&str], input: &str) -> Ended {
     let output = process.wait_with_output().await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let (data, said) = (text(output.stdout), text(output.stderr));
-    assert!(!format!("{data}{said}").contains("planted"), "a secret was printed: {data}{said}");
-    Ended { code: output.status.code().unwrap(), data, said }
+    assert!(
+        !format!("{data}{said}").contains("planted"),
+        "a secret was printed: {data}{said}"
+    );
+    Ended {
+        code: output.status.code().unwrap(),
+        data,
+        said,
+    }
 }
 
 /// A picture of the operation's progress.

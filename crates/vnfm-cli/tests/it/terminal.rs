@@ -7,7 +7,8 @@ use std::path::Path;
 const EVIL: &str = "a\u{1b}]0;pwned\u{7}\r\u{9b}31m\u{202e}b\u{7f}";
 
 fn has_evil(text: &str) -> bool {
-    text.chars().any(|c| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c))
+    text.chars()
+        .any(|c| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c))
 }
 
 #[tokio::test]
@@ -31,7 +32,11 @@ async fn names_and_errors_of_the_server_are_shown_with_their_control_characters_
     }
     let stub = Stub::new([(list, hinted(409, EVIL, EVIL))]).await;
     let ended = stub.run(&["package", "list"]).await;
-    assert!(ended.said.contains("pwned") && !has_evil(&ended.said), "{:?}", ended.said);
+    assert!(
+        ended.said.contains("pwned") && !has_evil(&ended.said),
+        "{:?}",
+        ended.said
+    );
 }
 
 /// Clippy refuses `println!` in this crate; this finds who writes to the streams themselves.
@@ -45,9 +50,16 @@ fn one_file_alone_writes_to_the_terminal() {
             } else if path.file_name().unwrap() != "output.rs" {
                 let text = std::fs::read_to_string(&path).unwrap();
                 let writes = |line: &&str| {
-                    let stream = ["stdout()", "stderr()"].iter().any(|name| line.contains(name));
-                    let prints =
-                        ["println!", "print!", "/dev/tty", "/dev/stdout", "set_draw_target"];
+                    let stream = ["stdout()", "stderr()"]
+                        .iter()
+                        .any(|name| line.contains(name));
+                    let prints = [
+                        "println!",
+                        "print!",
+                        "/dev/tty",
+                        "/dev/stdout",
+                        "set_draw_target",
+                    ];
                     let prints = prints.iter().any(|name| line.contains(name));
                     prints || stream && !line.contains(".is_terminal()")
                 };
@@ -57,6 +69,13 @@ fn one_file_alone_writes_to_the_terminal() {
         }
     }
     let mut found = Vec::new();
-    look(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
-    assert_eq!(found, Vec::<String>::new(), "print by `output::print` or `output::tell`");
+    look(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        &mut found,
+    );
+    assert_eq!(
+        found,
+        Vec::<String>::new(),
+        "print by `output::print` or `output::tell`"
+    );
 }

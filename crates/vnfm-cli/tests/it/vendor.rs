@@ -31,10 +31,18 @@ impl Shop {
 
     fn openssl(&self, line: &str) -> Result<(), String> {
         let mut openssl = Command::new("openssl");
-        openssl.args(line.split_whitespace()).current_dir(self.0.path());
-        let output = openssl.output().unwrap_or_else(|error| panic!("openssl: {error}"));
+        openssl
+            .args(line.split_whitespace())
+            .current_dir(self.0.path());
+        let output = openssl
+            .output()
+            .unwrap_or_else(|error| panic!("openssl: {error}"));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        if output.status.success() { Ok(()) } else { Err(said) }
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(said)
+        }
     }
 
     /// Runs `vnfmctl package …`; words with `@` are names in the folder.
@@ -46,8 +54,9 @@ impl Shop {
                 None => word.to_owned(),
             })
             .collect();
-        let words: Vec<&str> =
-            std::iter::once("package").chain(words.iter().map(String::as_str)).collect();
+        let words: Vec<&str> = std::iter::once("package")
+            .chain(words.iter().map(String::as_str))
+            .collect();
         run(&words, "").await
     }
 
@@ -76,15 +85,25 @@ async fn a_build_is_the_same_twice_and_has_every_hash() {
     let shop = Shop::new();
     shop.done("build @web --out @one.csar").await;
     shop.done("build @web --out @two.csar").await;
-    assert_eq!(fs::read(shop.path("one.csar")).unwrap(), fs::read(shop.path("two.csar")).unwrap());
+    assert_eq!(
+        fs::read(shop.path("one.csar")).unwrap(),
+        fs::read(shop.path("two.csar")).unwrap()
+    );
     let package =
         vnfm_descriptor::Package::open(&shop.path("one.csar"), &vnfm_descriptor::Limits::default())
             .unwrap();
     let manifest = package.manifest().unwrap();
-    assert_eq!(manifest.sources.len(), package.paths().count() - 1, "all but the manifest itself");
+    assert_eq!(
+        manifest.sources.len(),
+        package.paths().count() - 1,
+        "all but the manifest itself"
+    );
     assert!(manifest.sources.iter().all(|source| source.hash.is_some()));
     let again = shop.package("build @web --out @one.csar").await;
-    assert!(again.code == 1 && again.said.contains("is already there"), "{again:?}");
+    assert!(
+        again.code == 1 && again.said.contains("is already there"),
+        "{again:?}"
+    );
 }
 
 #[tokio::test]
@@ -92,29 +111,48 @@ async fn a_package_is_signed_and_verified_by_both_options() {
     let shop = Shop::new();
     let who = "--key @vendor.key --cert @vendor.pem";
     shop.done(&format!("sign @web {who} --out @one.csar")).await;
-    shop.done(&format!("sign @web {who} --pss --cert-beside --out @beside.csar")).await;
+    shop.done(&format!(
+        "sign @web {who} --pss --cert-beside --out @beside.csar"
+    ))
+    .await;
     shop.done("build @web --out @web.csar").await;
-    shop.done(&format!("sign @web.csar {who} --option 2 --out @whole.zip")).await;
+    shop.done(&format!("sign @web.csar {who} --option 2 --out @whole.zip"))
+        .await;
     for (package, how) in [
         ("one.csar", "RSA with SHA-256"),
         ("beside.csar", "RSA-PSS with SHA-256"),
         ("whole.zip", "RSA with SHA-256"),
     ] {
-        let ended = shop.done(&format!("verify @{package} --trust @vendor.pem")).await;
-        assert!(ended.data.contains("CN=vendor") && ended.data.contains(how), "{ended:?}");
+        let ended = shop
+            .done(&format!("verify @{package} --trust @vendor.pem"))
+            .await;
+        assert!(
+            ended.data.contains("CN=vendor") && ended.data.contains(how),
+            "{ended:?}"
+        );
         assert_eq!(ended.said, "", "{package}");
         let ended = shop.done(&format!("verify @{package}")).await;
         assert!(ended.said.contains("--trust"), "{ended:?}");
         let shown = shop.done(&format!("show @{package}")).await;
         assert!(shown.data.contains("Web server"), "{shown:?}");
         let linted = run(&["lint", shop.path(package).to_str().unwrap()], "").await;
-        assert_eq!((linted.code, linted.data.as_str()), (0, ""), "{package}: {linted:?}");
+        assert_eq!(
+            (linted.code, linted.data.as_str()),
+            (0, ""),
+            "{package}: {linted:?}"
+        );
     }
     shop.certificate("stranger");
     let ended = shop.package("verify @one.csar --trust @stranger.pem").await;
-    assert!(ended.code == 1 && ended.said.contains("`CN=vendor` is not trusted"), "{ended:?}");
+    assert!(
+        ended.code == 1 && ended.said.contains("`CN=vendor` is not trusted"),
+        "{ended:?}"
+    );
     let ended = shop.package("verify @web.csar").await;
-    assert!(ended.code == 1 && ended.said.contains("the package is not signed"), "{ended:?}");
+    assert!(
+        ended.code == 1 && ended.said.contains("the package is not signed"),
+        "{ended:?}"
+    );
 }
 
 #[tokio::test]
@@ -126,18 +164,25 @@ async fn openssl_verifies_what_was_signed() {
         vnfm_descriptor::Package::open(&shop.path("one.csar"), &vnfm_descriptor::Limits::default())
             .unwrap();
     let text = one.read(&one.manifest().unwrap().path).unwrap();
-    let at = text.windows(10).position(|window| window == b"-----BEGIN").unwrap();
+    let at = text
+        .windows(10)
+        .position(|window| window == b"-----BEGIN")
+        .unwrap();
     fs::write(shop.path("content"), &text[..at]).unwrap();
     fs::write(shop.path("signature"), &text[at..]).unwrap();
     let verify = "cms -verify -binary -inform PEM -in signature -CAfile vendor.pem -purpose any -out out -content";
     shop.openssl(&format!("{verify} content")).unwrap();
     shop.done("build @web --out @web.csar").await;
-    shop.done(&format!("sign @web.csar {who} --option 2 --cert-beside --out @whole.zip")).await;
+    shop.done(&format!(
+        "sign @web.csar {who} --option 2 --cert-beside --out @whole.zip"
+    ))
+    .await;
     let outer =
         vnfm_descriptor::Outer::find(&shop.path("whole.zip"), &vnfm_descriptor::Limits::default())
             .unwrap();
     fs::write(shop.path("signature"), outer.signature().unwrap()).unwrap();
-    shop.openssl(&format!("{verify} web.csar -certfile vendor.pem")).unwrap();
+    shop.openssl(&format!("{verify} web.csar -certfile vendor.pem"))
+        .unwrap();
 }
 
 #[tokio::test]
@@ -149,14 +194,32 @@ async fn what_cannot_be_signed_is_told_why() {
             "sign @web --key @other.key --cert @vendor.pem --out @a",
             "is not that of the certificate `CN=vendor`",
         ),
-        ("sign @web --key @vendor.pem --cert @vendor.pem --out @a", "holds no private key"),
-        ("sign @web --key @vendor.key --cert @vendor.key --out @a", "holds no certificate"),
-        ("sign @web --key @absent --cert @vendor.pem --out @a", "cannot read"),
-        ("sign @absent --key @vendor.key --cert @vendor.pem --out @a", "absent"),
-        ("sign @web --key @vendor.key --cert @vendor.pem --out @vendor.pem", "is already there"),
+        (
+            "sign @web --key @vendor.pem --cert @vendor.pem --out @a",
+            "holds no private key",
+        ),
+        (
+            "sign @web --key @vendor.key --cert @vendor.key --out @a",
+            "holds no certificate",
+        ),
+        (
+            "sign @web --key @absent --cert @vendor.pem --out @a",
+            "cannot read",
+        ),
+        (
+            "sign @absent --key @vendor.key --cert @vendor.pem --out @a",
+            "absent",
+        ),
+        (
+            "sign @web --key @vendor.key --cert @vendor.pem --out @vendor.pem",
+            "is already there",
+        ),
     ] {
         let ended = shop.package(line).await;
-        assert!(ended.code == 1 && ended.said.contains(why), "{line}: {ended:?}");
+        assert!(
+            ended.code == 1 && ended.said.contains(why),
+            "{line}: {ended:?}"
+        );
         assert!(!shop.path("a").exists(), "{line}");
     }
 }
@@ -164,7 +227,8 @@ async fn what_cannot_be_signed_is_told_why() {
 #[tokio::test]
 async fn lint_says_where_a_signature_does_not_fit() {
     let shop = Shop::new();
-    shop.done("sign @web --key @vendor.key --cert @vendor.pem --out @one.csar").await;
+    shop.done("sign @web --key @vendor.key --cert @vendor.pem --out @one.csar")
+        .await;
     let one =
         vnfm_descriptor::Package::open(&shop.path("one.csar"), &vnfm_descriptor::Limits::default())
             .unwrap();
@@ -175,10 +239,17 @@ async fn lint_says_where_a_signature_does_not_fit() {
             .iter()
             .map(|(path, text)| ((*path).to_owned(), text.clone().into_bytes()))
             .collect();
-        vnfm_descriptor::repack(&one, &files, &mut fs::File::create(shop.path(name)).unwrap())
-            .unwrap();
+        vnfm_descriptor::repack(
+            &one,
+            &files,
+            &mut fs::File::create(shop.path(name)).unwrap(),
+        )
+        .unwrap();
     };
-    write("edited.csar", &[(&manifest, text.replace("vnfm samples", "vnfm  samples"))]);
+    write(
+        "edited.csar",
+        &[(&manifest, text.replace("vnfm samples", "vnfm  samples"))],
+    );
     write("more.csar", &[("Scripts/more.sh", "true\n".to_owned())]);
     for (name, code, file) in [
         ("edited.csar", "W-SIGNATURE-WRONG", manifest.as_str()),
@@ -186,7 +257,10 @@ async fn lint_says_where_a_signature_does_not_fit() {
     ] {
         let linted = run(&["lint", shop.path(name).to_str().unwrap()], "").await;
         assert_eq!(linted.code, 5, "{linted:?}");
-        assert!(linted.data.contains(code) && linted.data.contains(file), "{linted:?}");
+        assert!(
+            linted.data.contains(code) && linted.data.contains(file),
+            "{linted:?}"
+        );
     }
 }
 
@@ -196,22 +270,40 @@ async fn init_writes_what_is_not_there_and_renews_hashes() {
     fs::remove_dir_all(shop.path("web/TOSCA-Metadata")).unwrap();
     fs::remove_file(shop.path("web/vnf-b.mf")).unwrap();
     let ended = shop.done("init @web").await;
-    assert!(ended.data.contains("TOSCA-Metadata/TOSCA.meta and vnf-b.mf"), "{ended:?}");
+    assert!(
+        ended
+            .data
+            .contains("TOSCA-Metadata/TOSCA.meta and vnf-b.mf"),
+        "{ended:?}"
+    );
     let linted = run(&["lint", shop.path("web").to_str().unwrap()], "").await;
     assert_eq!((linted.code, linted.data.as_str()), (0, ""), "{linted:?}");
     let page = shop.path("web/Files/kubernetes/page.yaml");
     let edited = fs::read_to_string(&page).unwrap() + "# edited\n";
     fs::write(&page, edited).unwrap();
     let wrong = shop.package("show @web").await;
-    assert!(wrong.code == 1 && wrong.said.contains("E-MANIFEST-HASH"), "{wrong:?}");
+    assert!(
+        wrong.code == 1 && wrong.said.contains("E-MANIFEST-HASH"),
+        "{wrong:?}"
+    );
     shop.done("init @web").await;
     shop.done("show @web").await;
     // What cannot be used is left as it was.
     let before = fs::read_to_string(shop.path("web/vnf-b.mf")).unwrap();
-    fs::write(shop.path("web/Definitions/vnf-b.yaml"), "topology_template: {}\n").unwrap();
+    fs::write(
+        shop.path("web/Definitions/vnf-b.yaml"),
+        "topology_template: {}\n",
+    )
+    .unwrap();
     assert_eq!(shop.package("init @web").await.code, 1);
-    assert_eq!(fs::read_to_string(shop.path("web/vnf-b.mf")).unwrap(), before);
+    assert_eq!(
+        fs::read_to_string(shop.path("web/vnf-b.mf")).unwrap(),
+        before
+    );
     fs::create_dir(shop.path("empty")).unwrap();
     let empty = shop.package("init @empty").await;
-    assert!(empty.code == 1 && empty.said.contains("--entry"), "{empty:?}");
+    assert!(
+        empty.code == 1 && empty.said.contains("--entry"),
+        "{empty:?}"
+    );
 }

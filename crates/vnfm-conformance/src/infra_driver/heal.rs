@@ -21,8 +21,15 @@ fn replaced(before: &Allocated, after: &Allocated, named: &str) {
     assert_eq!(old.len(), new.len(), "{new:?} for {old:?}");
     let is_named = |(id, _): &&(String, String)| id == named;
     let others: BTreeSet<_> = old.iter().filter(|one| !is_named(one)).cloned().collect();
-    assert!(others.is_subset(&new), "{:?} was not to be replaced", others.difference(&new));
-    assert!(new.iter().all(|(id, _)| id != named), "`{named}` keeps the id of what is gone");
+    assert!(
+        others.is_subset(&new),
+        "{:?} was not to be replaced",
+        others.difference(&new)
+    );
+    assert!(
+        new.iter().all(|(id, _)| id != named),
+        "`{named}` keeps the id of what is gone"
+    );
 }
 
 pub(super) async fn a_heal_replaces_what_it_names_alone(stand: Shared) {
@@ -30,7 +37,10 @@ pub(super) async fn a_heal_replaces_what_it_names_alone(stand: Shared) {
     let made = place.made().await.unwrap();
     let healed = place.healed(&made, vec![first(&made)]).await.unwrap();
     replaced(&made, &healed, &first(&made));
-    assert_eq!(vnfcs(&place.seen(&healed.handle).await.unwrap()), vnfcs(&healed));
+    assert_eq!(
+        vnfcs(&place.seen(&healed.handle).await.unwrap()),
+        vnfcs(&healed)
+    );
     place.released(healed.handle).await.unwrap();
     place.is_gone(&before).await;
 }
@@ -58,7 +68,9 @@ pub(super) async fn a_heal_that_was_interrupted_goes_on(stand: Shared) {
     for number in places(&stand, calls) {
         let place = Place::new(&stand);
         let made = place.made().await.unwrap();
-        place.cut_off(number, place.healed(&made, vec![first(&made)])).await;
+        place
+            .cut_off(number, place.healed(&made, vec![first(&made)]))
+            .await;
         let healed = place.healed(&made, vec![first(&made)]).await;
         let healed = healed.unwrap_or_else(|error| panic!("cut off at call {number}: {error}"));
         replaced(&made, &healed, &first(&made));

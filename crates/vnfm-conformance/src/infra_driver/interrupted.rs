@@ -28,7 +28,10 @@ pub(super) async fn an_allocation_that_was_interrupted_is_adopted(stand: Shared)
     for number in places(&stand, counted(&stand).await.0) {
         let place = Place::new(&stand);
         place.cut_off(number, place.made()).await;
-        let made = place.made().await.unwrap_or_else(|error| panic!("at call {number}: {error}"));
+        let made = place
+            .made()
+            .await
+            .unwrap_or_else(|error| panic!("at call {number}: {error}"));
         let there = things(&stand).await;
         let again = place.made().await.unwrap();
         assert_eq!(vnfcs(&again), vnfcs(&made), "cut off at call {number}");
@@ -54,7 +57,9 @@ pub(super) async fn a_release_that_was_interrupted_goes_on(stand: Shared) {
     for number in places(&stand, counted(&stand).await.1) {
         let place = Place::new(&stand);
         let made = place.made().await.unwrap();
-        place.cut_off(number, place.released(made.handle.clone())).await;
+        place
+            .cut_off(number, place.released(made.handle.clone()))
+            .await;
         let released = place.released(made.handle).await;
         released.unwrap_or_else(|error| panic!("cut off at call {number}: {error}"));
         place.is_gone(&before).await;

@@ -42,7 +42,13 @@ impl Place {
             instance_id: id(),
             op_id: id(),
         };
-        Self { stand: stand.clone(), vim, ownership, heard: Heard::default(), patience: LONG }
+        Self {
+            stand: stand.clone(),
+            vim,
+            ownership,
+            heard: Heard::default(),
+            patience: LONG,
+        }
     }
 
     pub(super) fn call(&self, clock: &'_ dyn vnfm_core::ports::Clock) -> Deadline {
@@ -54,18 +60,27 @@ impl Place {
         driver.validate_request(&what)?;
         let deadline = self.call(&*clock);
         let prepared = driver.prepare(&self.cx(&*clock, &deadline), &what).await?;
-        driver.allocate(&self.cx(&*clock, &deadline), &what, &prepared).await
+        driver
+            .allocate(&self.cx(&*clock, &deadline), &what, &prepared)
+            .await
     }
 
     pub(super) async fn released(&self, handle: Value) -> Result<(), PortError> {
         let (driver, what, clock) = (self.stand.driver(), self.stand.what(), self.stand.clock());
-        let how = Release { handle, grace_seconds: Some(0) };
-        driver.release(&self.cx(&*clock, &self.call(&*clock)), &what, &how).await
+        let how = Release {
+            handle,
+            grace_seconds: Some(0),
+        };
+        driver
+            .release(&self.cx(&*clock, &self.call(&*clock)), &what, &how)
+            .await
     }
 
     pub(super) async fn seen(&self, handle: &Value) -> Result<Allocated, PortError> {
         let (driver, what, clock) = (self.stand.driver(), self.stand.what(), self.stand.clock());
-        driver.observe(&self.cx(&*clock, &self.call(&*clock)), &what, handle).await
+        driver
+            .observe(&self.cx(&*clock, &self.call(&*clock)), &what, handle)
+            .await
     }
 
     pub(super) async fn healed(
@@ -75,8 +90,15 @@ impl Place {
     ) -> Result<Allocated, PortError> {
         let (driver, what, clock) = (self.stand.driver(), self.stand.what(), self.stand.clock());
         let (handle, inventory) = (made.handle.clone(), made.inventory.clone());
-        let repair = Repair { handle, inventory, vnfcs, with_storage: false };
-        driver.heal(&self.cx(&*clock, &self.call(&*clock)), &what, &repair).await
+        let repair = Repair {
+            handle,
+            inventory,
+            vnfcs,
+            with_storage: false,
+        };
+        driver
+            .heal(&self.cx(&*clock, &self.call(&*clock)), &what, &repair)
+            .await
     }
 
     pub(super) fn cx<'a>(
@@ -100,13 +122,23 @@ impl Place {
         let strange = |one: &&vnfm_core::ports::OwnedResource| {
             one.instance_id.as_ref() != Some(&self.ownership.instance_id)
         };
-        assert_eq!(all.iter().find(strange), None, "it is ours, and of no instance of ours");
-        all.into_iter().map(|one| format!("{} {}", one.kind, one.id)).collect()
+        assert_eq!(
+            all.iter().find(strange),
+            None,
+            "it is ours, and of no instance of ours"
+        );
+        all.into_iter()
+            .map(|one| format!("{} {}", one.kind, one.id))
+            .collect()
     }
 
     /// Nothing of the instance is left, by the word of the driver and by a look past it.
     pub(super) async fn is_gone(&self, before: &BTreeSet<String>) {
-        assert_eq!(self.owned().await, BTreeSet::new(), "left by the driver's word");
+        assert_eq!(
+            self.owned().await,
+            BTreeSet::new(),
+            "left by the driver's word"
+        );
         let after = things(&self.stand).await;
         let left: Vec<_> = after.difference(before).collect();
         assert!(left.is_empty(), "left on the VIM: {left:?}");
@@ -117,7 +149,9 @@ impl Place {
     pub(super) async fn cut_off<T>(&self, number: usize, work: impl Future<Output = T>) -> bool {
         let (cut, was_cut) = tokio::sync::oneshot::channel();
         *self.vim.cut.lock().unwrap() = Some(cut);
-        self.vim.cut_at.store(self.vim.turns.load(SeqCst) + number, SeqCst);
+        self.vim
+            .cut_at
+            .store(self.vim.turns.load(SeqCst) + number, SeqCst);
         let work = std::pin::pin!(work);
         let ended = future::select(work, was_cut).await;
         self.vim.cut_at.store(usize::MAX, SeqCst);
@@ -160,7 +194,10 @@ impl Vim for Wire {
     }
     async fn connection(&self) -> Result<VimLogin, PortError> {
         let (info, version) = self.login.lock().unwrap().clone();
-        Ok(VimLogin { info: SecretConnection(info), version })
+        Ok(VimLogin {
+            info: SecretConnection(info),
+            version,
+        })
     }
     async fn turn(&self, _: &str, _: Option<&dyn Watcher>) -> Turn {
         let number = self.turns.fetch_add(1, SeqCst) + 1;

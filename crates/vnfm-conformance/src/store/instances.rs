@@ -15,20 +15,49 @@ type Shared = Arc<dyn Store>;
 pub(super) async fn an_instance_is_read_as_it_was_written(store: Shared) {
     seed(&*store, &["i1"]).await;
     let read = store.instance(TENANT, "i1").await.unwrap();
-    assert!(read.changed_at.is_some(), "the store notes when it was written");
-    assert_eq!(InstanceRecord { changed_at: None, ..read }, *instance("i1"));
-    let taken = store.write(None, vec![Change::AddInstance(instance("i1"))]).await;
-    assert_eq!(taken, Err(StoreError::Exists { what: "VNF instance", id: "i1".into() }));
+    assert!(
+        read.changed_at.is_some(),
+        "the store notes when it was written"
+    );
+    assert_eq!(
+        InstanceRecord {
+            changed_at: None,
+            ..read
+        },
+        *instance("i1")
+    );
+    let taken = store
+        .write(None, vec![Change::AddInstance(instance("i1"))])
+        .await;
+    assert_eq!(
+        taken,
+        Err(StoreError::Exists {
+            what: "VNF instance",
+            id: "i1".into()
+        })
+    );
 }
 
 pub(super) async fn another_tenant_sees_nothing(store: Shared) {
     seed(&*store, &["i1"]).await;
-    let changes = vec![Change::AddOp(op("o1", "i1")), Change::AddVim(vim("v1", "one"))];
+    let changes = vec![
+        Change::AddOp(op("o1", "i1")),
+        Change::AddVim(vim("v1", "one")),
+    ];
     store.write(None, changes).await.unwrap();
     let everything = Query::default();
-    assert!(matches!(store.instance("other", "i1").await, Err(StoreError::NotFound { .. })));
-    assert!(matches!(store.op("other", "o1").await, Err(StoreError::NotFound { .. })));
-    assert!(matches!(store.vim("other", "v1").await, Err(StoreError::NotFound { .. })));
+    assert!(matches!(
+        store.instance("other", "i1").await,
+        Err(StoreError::NotFound { .. })
+    ));
+    assert!(matches!(
+        store.op("other", "o1").await,
+        Err(StoreError::NotFound { .. })
+    ));
+    assert!(matches!(
+        store.vim("other", "v1").await,
+        Err(StoreError::NotFound { .. })
+    ));
     assert!(matches!(
         store.package_record("other", "package").await,
         Err(StoreError::NotFound { .. })
@@ -36,9 +65,18 @@ pub(super) async fn another_tenant_sees_nothing(store: Shared) {
     assert_eq!(store.instances("other", &everything).await, Ok(vec![]));
     assert_eq!(store.ops("other", &everything).await, Ok(vec![]));
     assert_eq!(store.vims("other").await, Ok(vec![]));
-    assert_eq!(store.package_records("other", &everything).await, Ok(vec![]));
-    let gone = Change::RemoveInstance { tenant: "other".into(), id: "i1".into() };
-    assert!(matches!(store.write(None, vec![gone]).await, Err(StoreError::NotFound { .. })));
+    assert_eq!(
+        store.package_records("other", &everything).await,
+        Ok(vec![])
+    );
+    let gone = Change::RemoveInstance {
+        tenant: "other".into(),
+        id: "i1".into(),
+    };
+    assert!(matches!(
+        store.write(None, vec![gone]).await,
+        Err(StoreError::NotFound { .. })
+    ));
 }
 
 pub(super) async fn an_instance_written_from_an_old_version_is_refused(store: Shared) {
@@ -47,44 +85,104 @@ pub(super) async fn an_instance_written_from_an_old_version_is_refused(store: Sh
     let mut new = old.clone();
     new.vnf.vnf_instance_name = None;
     new.active_op = Some("not written".into());
-    store.write(None, vec![Change::PutInstance(Box::new(new.clone()))]).await.unwrap();
-    let again = store.write(None, vec![Change::PutInstance(Box::new(old.clone()))]).await;
-    assert_eq!(again, Err(StoreError::Changed { what: "VNF instance", id: "i1".into() }));
+    store
+        .write(None, vec![Change::PutInstance(Box::new(new.clone()))])
+        .await
+        .unwrap();
+    let again = store
+        .write(None, vec![Change::PutInstance(Box::new(old.clone()))])
+        .await;
+    assert_eq!(
+        again,
+        Err(StoreError::Changed {
+            what: "VNF instance",
+            id: "i1".into()
+        })
+    );
     let read = store.instance(TENANT, "i1").await.unwrap();
     assert!(read.changed_at >= old.changed_at);
     let changed_at = read.changed_at;
     assert_eq!(
         read,
-        InstanceRecord { version: old.version + 1, active_op: None, changed_at, ..new }
+        InstanceRecord {
+            version: old.version + 1,
+            active_op: None,
+            changed_at,
+            ..new
+        }
     );
-    let absent = store.write(None, vec![Change::PutInstance(instance("i2"))]).await;
-    assert_eq!(absent, Err(StoreError::NotFound { what: "VNF instance", id: "i2".into() }));
+    let absent = store
+        .write(None, vec![Change::PutInstance(instance("i2"))])
+        .await;
+    assert_eq!(
+        absent,
+        Err(StoreError::NotFound {
+            what: "VNF instance",
+            id: "i2".into()
+        })
+    );
 }
 
 pub(super) async fn an_instance_needs_its_package(store: Shared) {
-    let added = store.write(None, vec![Change::AddInstance(instance("i1"))]).await;
-    assert_eq!(added, Err(StoreError::NotFound { what: "VNF package", id: "package".into() }));
+    let added = store
+        .write(None, vec![Change::AddInstance(instance("i1"))])
+        .await;
+    assert_eq!(
+        added,
+        Err(StoreError::NotFound {
+            what: "VNF package",
+            id: "package".into()
+        })
+    );
 }
 
 pub(super) async fn an_instance_with_resources_or_an_operation_is_not_removed(store: Shared) {
     seed(&*store, &["i1"]).await;
-    let remove = || vec![Change::RemoveInstance { tenant: TENANT.into(), id: "i1".into() }];
+    let remove = || {
+        vec![Change::RemoveInstance {
+            tenant: TENANT.into(),
+            id: "i1".into(),
+        }]
+    };
     let record = op("o1", "i1");
-    store.write(None, vec![Change::AddOp(record.clone())]).await.unwrap();
-    let busy = StoreError::Busy { instance_id: "i1".into(), op_id: "o1".into() };
+    store
+        .write(None, vec![Change::AddOp(record.clone())])
+        .await
+        .unwrap();
+    let busy = StoreError::Busy {
+        instance_id: "i1".into(),
+        op_id: "o1".into(),
+    };
     assert_eq!(store.write(None, remove()).await, Err(busy));
-    store.write(None, vec![becomes(&record, Completed)]).await.unwrap();
+    store
+        .write(None, vec![becomes(&record, Completed)])
+        .await
+        .unwrap();
     instantiated(&*store, "i1").await;
     let found = "INSTANTIATED".into();
-    let error = StoreError::WrongState { what: "VNF instance", id: "i1".into(), found };
+    let error = StoreError::WrongState {
+        what: "VNF instance",
+        id: "i1".into(),
+        found,
+    };
     assert_eq!(store.write(None, remove()).await, Err(error));
     let mut record = store.instance(TENANT, "i1").await.unwrap();
     record.vnf.instantiation_state = vnfm_types::InstantiationState::NotInstantiated;
-    store.write(None, vec![Change::PutInstance(Box::new(record))]).await.unwrap();
+    store
+        .write(None, vec![Change::PutInstance(Box::new(record))])
+        .await
+        .unwrap();
     store.write(None, remove()).await.unwrap();
-    let error = StoreError::NotFound { what: "VNF instance", id: "i1".into() };
+    let error = StoreError::NotFound {
+        what: "VNF instance",
+        id: "i1".into(),
+    };
     assert_eq!(store.write(None, remove()).await, Err(error));
-    assert_eq!(store.op(TENANT, "o1").await.unwrap().op.id, "o1", "its history stays");
+    assert_eq!(
+        store.op(TENANT, "o1").await.unwrap().op.id,
+        "o1",
+        "its history stays"
+    );
 }
 
 pub(super) async fn a_list_of_changes_is_written_as_a_whole_or_not_at_all(store: Shared) {
@@ -100,7 +198,10 @@ pub(super) async fn a_list_of_changes_is_written_as_a_whole_or_not_at_all(store:
         Change::AddVim(vim("v1", "one")),
         Change::AddInstance(instance("i1")),
     ];
-    assert!(matches!(store.write(None, changes).await, Err(StoreError::Exists { .. })));
+    assert!(matches!(
+        store.write(None, changes).await,
+        Err(StoreError::Exists { .. })
+    ));
     assert_eq!(store.instance(TENANT, "i1").await.unwrap(), before);
     assert!(store.op(TENANT, "o1").await.is_err());
     assert_eq!(store.journal("o1").await, Ok(vec![]));
@@ -115,48 +216,113 @@ pub(super) async fn a_vnfd_belongs_to_one_package(store: Shared) {
         Change::PutPackage(package("p1", Some("vnfd"))),
     ];
     store.write(None, changes).await.unwrap();
-    let error = StoreError::Exists { what: "VNF package with VNFD", id: "vnfd".into() };
-    let put = store.write(None, vec![Change::PutPackage(package("p2", Some("vnfd")))]).await;
+    let error = StoreError::Exists {
+        what: "VNF package with VNFD",
+        id: "vnfd".into(),
+    };
+    let put = store
+        .write(None, vec![Change::PutPackage(package("p2", Some("vnfd")))])
+        .await;
     assert_eq!(put, Err(error.clone()));
-    let add = store.write(None, vec![Change::AddPackage(package("p3", Some("vnfd")))]).await;
+    let add = store
+        .write(None, vec![Change::AddPackage(package("p3", Some("vnfd")))])
+        .await;
     assert_eq!(add, Err(error));
-    let add = store.write(None, vec![Change::AddPackage(package("p1", None))]).await;
-    assert_eq!(add, Err(StoreError::Exists { what: "VNF package", id: "p1".into() }));
+    let add = store
+        .write(None, vec![Change::AddPackage(package("p1", None))])
+        .await;
+    assert_eq!(
+        add,
+        Err(StoreError::Exists {
+            what: "VNF package",
+            id: "p1".into()
+        })
+    );
     let mut theirs = package("p4", Some("vnfd"));
     theirs.tenant = "other".into();
-    store.write(None, vec![Change::AddPackage(theirs)]).await.unwrap();
-    let records = store.package_records(TENANT, &Query::default()).await.unwrap();
-    assert_eq!(records, [*package("p1", Some("vnfd")), *package("p2", None)]);
+    store
+        .write(None, vec![Change::AddPackage(theirs)])
+        .await
+        .unwrap();
+    let records = store
+        .package_records(TENANT, &Query::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        records,
+        [*package("p1", Some("vnfd")), *package("p2", None)]
+    );
     let mut fetched = package("p2", None);
     fetched.fetching = SecretJson::from(json!({"password": "planted"}));
-    store.write(None, vec![Change::PutPackage(fetched.clone())]).await.unwrap();
+    store
+        .write(None, vec![Change::PutPackage(fetched.clone())])
+        .await
+        .unwrap();
     assert_eq!(store.package_record(TENANT, "p2").await, Ok(*fetched));
-    let records = store.package_records(TENANT, &Query::default()).await.unwrap();
-    assert_eq!(records[1], *package("p2", None), "a list is without what is secret");
-    let absent = store.write(None, vec![Change::PutPackage(package("p9", None))]).await;
-    assert_eq!(absent, Err(StoreError::NotFound { what: "VNF package", id: "p9".into() }));
+    let records = store
+        .package_records(TENANT, &Query::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        records[1],
+        *package("p2", None),
+        "a list is without what is secret"
+    );
+    let absent = store
+        .write(None, vec![Change::PutPackage(package("p9", None))])
+        .await;
+    assert_eq!(
+        absent,
+        Err(StoreError::NotFound {
+            what: "VNF package",
+            id: "p9".into()
+        })
+    );
 }
 
 pub(super) async fn a_package_that_is_used_is_not_removed(store: Shared) {
     seed(&*store, &["i1"]).await;
-    let remove = || vec![Change::RemovePackage { tenant: TENANT.into(), id: "package".into() }];
+    let remove = || {
+        vec![Change::RemovePackage {
+            tenant: TENANT.into(),
+            id: "package".into(),
+        }]
+    };
     let used = store.package_record(TENANT, "package").await.unwrap();
     assert_eq!(used.info.usage_state, PackageUsageState::InUse);
     let by = vec!["name of i1 (i1)".into()];
-    let error = StoreError::InUse { what: "VNF package", id: "package".into(), by };
+    let error = StoreError::InUse {
+        what: "VNF package",
+        id: "package".into(),
+        by,
+    };
     assert_eq!(store.write(None, remove()).await, Err(error));
-    let gone = Change::RemoveInstance { tenant: TENANT.into(), id: "i1".into() };
+    let gone = Change::RemoveInstance {
+        tenant: TENANT.into(),
+        id: "i1".into(),
+    };
     store.write(None, vec![gone]).await.unwrap();
     let unused = store.package_record(TENANT, "package").await.unwrap();
     assert_eq!(unused.info.usage_state, PackageUsageState::NotInUse);
     store.write(None, remove()).await.unwrap();
-    assert!(matches!(store.write(None, remove()).await, Err(StoreError::NotFound { .. })));
+    assert!(matches!(
+        store.write(None, remove()).await,
+        Err(StoreError::NotFound { .. })
+    ));
 }
 
 /// The host `server` of a tenant on a VIM.
 fn host(tenant: &str, vim_id: &str) -> HostPin {
-    let at = PinnedHost { tenant: tenant.into(), vim_id: vim_id.into(), host: "server".into() };
-    HostPin { at, instance_id: "i1".into(), formerly: "server".into() }
+    let at = PinnedHost {
+        tenant: tenant.into(),
+        vim_id: vim_id.into(),
+        host: "server".into(),
+    };
+    HostPin {
+        at,
+        instance_id: "i1".into(),
+        formerly: "server".into(),
+    }
 }
 
 async fn key_of(store: &Shared, pin: &HostPin) -> Option<String> {
@@ -164,19 +330,31 @@ async fn key_of(store: &Shared, pin: &HostPin) -> Option<String> {
 }
 
 fn pinning(pin: &HostPin, key: &str) -> Vec<Change> {
-    vec![Change::PinHostKey { pin: Box::new(pin.clone()), key: key.into() }]
+    vec![Change::PinHostKey {
+        pin: Box::new(pin.clone()),
+        key: key.into(),
+    }]
 }
 
 pub(super) async fn the_first_host_key_stays_until_its_instance_goes(store: Shared) {
     seed(&*store, &["i1"]).await;
     let pin = host(TENANT, "vim");
     assert_eq!(key_of(&store, &pin).await, None);
-    store.write(None, pinning(&pin, "ssh-ed25519 AAAA")).await.unwrap();
-    store.write(None, pinning(&pin, "ssh-ed25519 AAAA")).await.unwrap();
+    store
+        .write(None, pinning(&pin, "ssh-ed25519 AAAA"))
+        .await
+        .unwrap();
+    store
+        .write(None, pinning(&pin, "ssh-ed25519 AAAA"))
+        .await
+        .unwrap();
     let other = store.write(None, pinning(&pin, "ssh-ed25519 BBBB")).await;
     assert!(matches!(other, Err(StoreError::Exists { id, .. }) if id == "server"));
     assert_eq!(key_of(&store, &pin).await, Some("ssh-ed25519 AAAA".into()));
-    let gone = Change::RemoveInstance { tenant: TENANT.into(), id: "i1".into() };
+    let gone = Change::RemoveInstance {
+        tenant: TENANT.into(),
+        id: "i1".into(),
+    };
     store.write(None, vec![gone]).await.unwrap();
     assert_eq!(key_of(&store, &pin).await, None);
 }
@@ -190,7 +368,10 @@ pub(super) async fn a_host_key_is_of_one_tenant_and_vim(store: Shared) {
         assert_eq!(key_of(&store, pin).await.as_deref(), Some(key));
     }
     let listed = store.host_keys(TENANT).await.unwrap();
-    let listed: Vec<_> = listed.iter().map(|one| (one.at.vim_id.as_str(), &*one.key)).collect();
+    let listed: Vec<_> = listed
+        .iter()
+        .map(|one| (one.at.vim_id.as_str(), &*one.key))
+        .collect();
     assert_eq!(listed, [("a", "AAAA"), ("b", "BBBB")]);
 }
 

@@ -14,11 +14,17 @@ type Shared = Arc<dyn Store>;
 
 fn query(resource: &Resource, filter: &str) -> Query {
     let filter = Filter::parse(resource, filter).unwrap_or_else(|told| panic!("{filter}: {told}"));
-    Query { filter, ..Query::default() }
+    Query {
+        filter,
+        ..Query::default()
+    }
 }
 
 async fn found(store: &Shared, filter: &str) -> Vec<String> {
-    let records = store.instances(TENANT, &query(&VNF_INSTANCES, filter)).await.unwrap();
+    let records = store
+        .instances(TENANT, &query(&VNF_INSTANCES, filter))
+        .await
+        .unwrap();
     records.into_iter().map(|record| record.vnf.id).collect()
 }
 
@@ -57,12 +63,21 @@ fn instances() -> Vec<(&'static str, Value)> {
             "vimConnectionInfo": {"strange \"key\".[0] é": {"vimId": "v-1", "vimType": "U"}},
             "instantiatedVnfInfo": info(json!([vnfc("c1", "back", &json!({}))]), 10)}),
         ),
-        ("i4", json!({"vnfInstanceName": "10", "vnfInstanceDescription": "a web of things"})),
+        (
+            "i4",
+            json!({"vnfInstanceName": "10", "vnfInstanceDescription": "a web of things"}),
+        ),
     ]
 }
 
 async fn seeded(store: &Shared) {
-    store.write(None, vec![Change::AddPackage(package("package", Some("vnfd")))]).await.unwrap();
+    store
+        .write(
+            None,
+            vec![Change::AddPackage(package("package", Some("vnfd")))],
+        )
+        .await
+        .unwrap();
     for (id, more) in instances() {
         let mut record = instance(id);
         let mut vnf = serde_json::to_value(&record.vnf).unwrap();
@@ -70,7 +85,10 @@ async fn seeded(store: &Shared) {
             vnf[name] = value.clone();
         }
         record.vnf = serde_json::from_value(vnf).unwrap();
-        store.write(None, vec![Change::AddInstance(record)]).await.unwrap();
+        store
+            .write(None, vec![Change::AddInstance(record)])
+            .await
+            .unwrap();
     }
 }
 
@@ -96,11 +114,26 @@ const FOUND: &[(&str, &str)] = &[
     ("(eq,instantiatedVnfInfo/flavourId,simple)", "i1 i3"),
     ("(eq,instantiatedVnfInfo/vipCpInfo/cpdId,x)", ""),
     // Lists, of structures and of texts: any entry.
-    ("(eq,instantiatedVnfInfo/vnfcResourceInfo/vduId,front)", "i1"),
-    ("(neq,instantiatedVnfInfo/vnfcResourceInfo/vduId,back)", "i1"),
-    ("(eq,instantiatedVnfInfo/vnfcResourceInfo/computeResource/resourceId,s-c1)", "i1 i3"),
-    ("(eq,instantiatedVnfInfo/vnfcResourceInfo/storageResourceIds,v-c22)", "i1"),
-    ("(nin,instantiatedVnfInfo/vnfcResourceInfo/storageResourceIds,v-c1,v-shared)", "i1"),
+    (
+        "(eq,instantiatedVnfInfo/vnfcResourceInfo/vduId,front)",
+        "i1",
+    ),
+    (
+        "(neq,instantiatedVnfInfo/vnfcResourceInfo/vduId,back)",
+        "i1",
+    ),
+    (
+        "(eq,instantiatedVnfInfo/vnfcResourceInfo/computeResource/resourceId,s-c1)",
+        "i1 i3",
+    ),
+    (
+        "(eq,instantiatedVnfInfo/vnfcResourceInfo/storageResourceIds,v-c22)",
+        "i1",
+    ),
+    (
+        "(nin,instantiatedVnfInfo/vnfcResourceInfo/storageResourceIds,v-c1,v-shared)",
+        "i1",
+    ),
     (
         "(eq,instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo/cpProtocolInfo/ipOverEthernet/ipAddresses/addresses,192.0.2.3)",
         "i1",
@@ -129,7 +162,10 @@ const FOUND: &[(&str, &str)] = &[
     // Numbers are compared as such.
     ("(gt,instantiatedVnfInfo/scaleStatus/scaleLevel,9)", "i3"),
     ("(lt,instantiatedVnfInfo/scaleStatus/scaleLevel,2.5)", "i1"),
-    ("(in,instantiatedVnfInfo/scaleStatus/scaleLevel,1,2,3)", "i1"),
+    (
+        "(in,instantiatedVnfInfo/scaleStatus/scaleLevel,1,2,3)",
+        "i1",
+    ),
     ("(cont,instantiatedVnfInfo/scaleStatus/scaleLevel,0)", "i3"),
     // Maps: an entry by its key, and the keys.
     ("(eq,vimConnectionInfo/vim1/vimType,T)", "i1"),
@@ -137,7 +173,10 @@ const FOUND: &[(&str, &str)] = &[
     ("(eq,vimConnectionInfo/@key,vim1)", "i1"),
     ("(neq,vimConnectionInfo/@key,vim1)", "i3"),
     ("(eq,'vimConnectionInfo')", "ill"),
-    ("(eq,vimConnectionInfo/strange \"key\".[0] é/vimId,v-1)", "i3"),
+    (
+        "(eq,vimConnectionInfo/strange \"key\".[0] é/vimId,v-1)",
+        "i3",
+    ),
     ("(cont,vimConnectionInfo/vim1/accessInfo/password,a)", ""),
     // Free JSON.
     ("(eq,metadata/site,oslo)", "i1"),
@@ -167,7 +206,10 @@ const FOUND: &[(&str, &str)] = &[
     ("(eq,metadata/deep/@key,o)", "i1"),
     ("(eq,metadata/k~1e~ay~b~0,v)", "i2"),
     ("(eq,extensions/\"q\"\\u{e9}.[0],odd)", "i2"),
-    ("(eq,instantiatedVnfInfo/vnfcResourceInfo/metadata/name,back-0)", "i1"),
+    (
+        "(eq,instantiatedVnfInfo/vnfcResourceInfo/metadata/name,back-0)",
+        "i1",
+    ),
 ];
 
 pub(super) async fn a_filter_finds_by_every_operator_in_every_kind_of_value(store: Shared) {
@@ -185,7 +227,11 @@ pub(super) async fn a_filter_finds_by_every_operator_in_every_kind_of_value(stor
 
 pub(super) async fn a_filter_finds_what_is_computed(store: Shared) {
     seed(&*store, &["i1", "i2", "i3"]).await;
-    let times = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.5Z", "2026-01-01T00:00:01Z"];
+    let times = [
+        "2026-01-01T00:00:00Z",
+        "2026-01-01T00:00:00.5Z",
+        "2026-01-01T00:00:01Z",
+    ];
     for (number, state) in [(1, Completed), (2, FailedTemp), (3, Processing)] {
         let mut record = op(&format!("o{number}"), &format!("i{number}"));
         record.op.start_time = times[number - 1].parse().unwrap();
@@ -193,12 +239,18 @@ pub(super) async fn a_filter_finds_what_is_computed(store: Shared) {
         let changes = vec![Change::AddOp(record.clone()), becomes(&record, state)];
         store.write(None, changes).await.unwrap();
     }
-    let cancel = Change::Cancel { op_id: "o3".into(), mode: CancelMode::Graceful };
+    let cancel = Change::Cancel {
+        op_id: "o3".into(),
+        mode: CancelMode::Graceful,
+    };
     store.write(None, vec![cancel]).await.unwrap();
     for (filter, wanted) in [
         ("(eq,operationState,FAILED_TEMP)", "o2"),
         ("(eq,vnfInstanceId,i3)", "o3"),
-        ("(eq,operation,INSTANTIATE);(in,operationState,COMPLETED,PROCESSING)", "o1 o3"),
+        (
+            "(eq,operation,INSTANTIATE);(in,operationState,COMPLETED,PROCESSING)",
+            "o1 o3",
+        ),
         ("(gt,startTime,2026-01-01T00:00:00Z)", "o2 o3"),
         ("(lt,startTime,2026-01-01T00:00:00.5Z)", "o1"),
         ("(eq,startTime,2026-01-01T01:00:00.500+01:00)", "o2"),
@@ -210,19 +262,34 @@ pub(super) async fn a_filter_finds_what_is_computed(store: Shared) {
         ("(eq,isAutomaticInvocation,false)", "o1 o2 o3"),
         ("(eq,operationParams/flavourId,simple)", "o1 o2 o3"),
     ] {
-        let ops = store.ops(TENANT, &query(&VNF_LCM_OP_OCCS, filter)).await.unwrap();
+        let ops = store
+            .ops(TENANT, &query(&VNF_LCM_OP_OCCS, filter))
+            .await
+            .unwrap();
         let ids: Vec<_> = ops.into_iter().map(|record| record.op.id).collect();
         assert_eq!(ids.join(" "), wanted, "{filter}");
     }
-    store.write(None, vec![Change::AddPackage(package("unused", Some("other")))]).await.unwrap();
+    store
+        .write(
+            None,
+            vec![Change::AddPackage(package("unused", Some("other")))],
+        )
+        .await
+        .unwrap();
     for (filter, wanted) in [
         ("(eq,usageState,IN_USE)", "package"),
         ("(neq,usageState,IN_USE)", "unused"),
         ("(eq,vnfdId,other)", "unused"),
         ("(cont,warnings,warn)", "package unused"),
-        ("(eq,vnfProvider,example);(eq,onboardingState,ONBOARDED)", "package unused"),
+        (
+            "(eq,vnfProvider,example);(eq,onboardingState,ONBOARDED)",
+            "package unused",
+        ),
     ] {
-        let all = store.package_records(TENANT, &query(&VNF_PACKAGES, filter)).await.unwrap();
+        let all = store
+            .package_records(TENANT, &query(&VNF_PACKAGES, filter))
+            .await
+            .unwrap();
         let ids: Vec<_> = all.into_iter().map(|record| record.info.id).collect();
         assert_eq!(ids.join(" "), wanted, "{filter}");
     }
@@ -238,16 +305,32 @@ pub(super) async fn what_is_filtered_comes_in_pages_that_changes_do_not_shift(st
     let ids = |records: Vec<InstanceRecord>| -> Vec<_> {
         records.into_iter().map(|record| record.vnf.id).collect()
     };
-    assert_eq!(ids(store.instances(TENANT, &page(None)).await.unwrap()), ["i1", "i5"]);
-    let gone =
-        ["i1", "i5"].map(|id| Change::RemoveInstance { tenant: TENANT.into(), id: id.into() });
+    assert_eq!(
+        ids(store.instances(TENANT, &page(None)).await.unwrap()),
+        ["i1", "i5"]
+    );
+    let gone = ["i1", "i5"].map(|id| Change::RemoveInstance {
+        tenant: TENANT.into(),
+        id: id.into(),
+    });
     store.write(None, gone.to_vec()).await.unwrap();
     store
-        .write(None, ["i2", "i8"].map(|id| Change::AddInstance(instance(id))).to_vec())
+        .write(
+            None,
+            ["i2", "i8"]
+                .map(|id| Change::AddInstance(instance(id)))
+                .to_vec(),
+        )
         .await
         .unwrap();
-    assert_eq!(ids(store.instances(TENANT, &page(Some("i5"))).await.unwrap()), ["i7", "i8"]);
-    assert_eq!(ids(store.instances(TENANT, &page(Some("i8"))).await.unwrap()), ["i9"]);
+    assert_eq!(
+        ids(store.instances(TENANT, &page(Some("i5"))).await.unwrap()),
+        ["i7", "i8"]
+    );
+    assert_eq!(
+        ids(store.instances(TENANT, &page(Some("i8"))).await.unwrap()),
+        ["i9"]
+    );
 }
 
 /// Paths of what is there and of what is not.
@@ -316,9 +399,15 @@ const VALUES: &[&str] = &[
 /// Terms as a client may make them up: paths of what is there and of what is not, with values that are there and others.
 fn made_up() -> Vec<Term> {
     let mut terms = Vec::new();
-    for operator in ["eq", "neq", "in", "nin", "gt", "gte", "lt", "lte", "cont", "ncont"] {
+    for operator in [
+        "eq", "neq", "in", "nin", "gt", "gte", "lt", "lte", "cont", "ncont",
+    ] {
         for (place, path) in PATHS.iter().enumerate() {
-            for (number, value) in VALUES.iter().enumerate().filter(|(n, _)| (n + place) % 4 == 0) {
+            for (number, value) in VALUES
+                .iter()
+                .enumerate()
+                .filter(|(n, _)| (n + place) % 4 == 0)
+            {
                 let other = VALUES[(number * 7 + 3) % VALUES.len()];
                 let values = match operator {
                     "in" | "nin" | "cont" | "ncont" => format!("{value},{other}"),
@@ -327,7 +416,9 @@ fn made_up() -> Vec<Term> {
                 let text = format!("({operator},{path},{values})");
                 // What the attribute cannot hold is refused, which other tests hold.
                 terms.extend(
-                    Filter::parse(&VNF_INSTANCES, &text).map(|filter| filter.0).unwrap_or_default(),
+                    Filter::parse(&VNF_INSTANCES, &text)
+                        .map(|filter| filter.0)
+                        .unwrap_or_default(),
                 );
             }
         }
@@ -340,13 +431,21 @@ pub(super) async fn what_is_found_is_what_the_filter_says(store: Shared) {
     let all = store.instances(TENANT, &Query::default()).await.unwrap();
     let documents: Vec<_> = all
         .iter()
-        .map(|record| (record.vnf.id.clone(), serde_json::to_value(&record.vnf).unwrap()))
+        .map(|record| {
+            (
+                record.vnf.id.clone(),
+                serde_json::to_value(&record.vnf).unwrap(),
+            )
+        })
         .collect();
     let terms = made_up();
     assert!(terms.len() > 1_500, "{}", terms.len());
     let mut something = 0;
     for term in terms {
-        let query = Query { filter: Filter(vec![term]), ..Query::default() };
+        let query = Query {
+            filter: Filter(vec![term]),
+            ..Query::default()
+        };
         let wanted: Vec<_> = documents
             .iter()
             .filter(|(_, document)| query.filter.holds(document))
@@ -367,20 +466,37 @@ pub(super) async fn lists_come_in_pages_in_order_of_id(store: Shared) {
         let changes = vec![Change::AddOp(record.clone()), becomes(&record, Completed)];
         store.write(None, changes).await.unwrap();
     }
-    let page = Query { after: Some("i1".into()), limit: 1, ..Query::default() };
+    let page = Query {
+        after: Some("i1".into()),
+        limit: 1,
+        ..Query::default()
+    };
     let all = Query::default();
     let ids = |list: Vec<InstanceRecord>| list.into_iter().map(|r| r.vnf.id).collect::<Vec<_>>();
-    assert_eq!(ids(store.instances(TENANT, &all).await.unwrap()), ["i1", "i2", "i3"]);
+    assert_eq!(
+        ids(store.instances(TENANT, &all).await.unwrap()),
+        ["i1", "i2", "i3"]
+    );
     assert_eq!(ids(store.instances(TENANT, &page).await.unwrap()), ["i2"]);
     let one = Query::only("id", "i1");
     assert_eq!(ids(store.instances(TENANT, &one).await.unwrap()), ["i1"]);
     let of_one = Query::of_instance("i1");
     let ops = store.ops(TENANT, &of_one).await.unwrap();
-    assert_eq!(ops.iter().map(|r| r.op.id.as_str()).collect::<Vec<_>>(), ["o2", "o3"]);
-    let page = Query { after: Some("o1".into()), limit: 1, ..Query::default() };
+    assert_eq!(
+        ops.iter().map(|r| r.op.id.as_str()).collect::<Vec<_>>(),
+        ["o2", "o3"]
+    );
+    let page = Query {
+        after: Some("o1".into()),
+        limit: 1,
+        ..Query::default()
+    };
     assert_eq!(store.ops(TENANT, &page).await.unwrap()[0].op.id, "o2");
     assert_eq!(store.ops(TENANT, &all).await.unwrap().len(), 3);
-    assert_eq!(store.op(TENANT, "o2").await.unwrap().op.operation_state, Completed);
+    assert_eq!(
+        store.op(TENANT, "o2").await.unwrap().op.operation_state,
+        Completed
+    );
     let whole = store.instance(TENANT, "i1").await.unwrap();
     assert_eq!(whole.deployment, Some(deployment("hunter2")));
     let listed = store.instances(TENANT, &all).await.unwrap();
@@ -389,6 +505,10 @@ pub(super) async fn lists_come_in_pages_in_order_of_id(store: Shared) {
     assert_eq!(whole.before, Some(deployment("before")));
     assert_eq!(whole.target, Some(deployment("target")));
     let listed = store.ops(TENANT, &all).await.unwrap();
-    assert!(listed.iter().all(|record| record.before.is_none() && record.target.is_none()));
+    assert!(
+        listed
+            .iter()
+            .all(|record| record.before.is_none() && record.target.is_none())
+    );
     assert!(listed.iter().all(|record| record.control == whole.control));
 }

@@ -18,14 +18,28 @@ pub(super) async fn of_sixteen_operations_at_once_one_begins(store: Shared) {
     let begun = join_all((0..16).map(|n| {
         let store = store.clone();
         tokio::spawn(async move {
-            store.write(None, vec![Change::AddOp(op(&format!("o{n}"), "i1"))]).await
+            store
+                .write(None, vec![Change::AddOp(op(&format!("o{n}"), "i1"))])
+                .await
         })
     }));
     let outcomes: Vec<_> = begun.await.into_iter().map(Result::unwrap).collect();
-    let active = store.instance(TENANT, "i1").await.unwrap().active_op.unwrap();
-    let busy = StoreError::Busy { instance_id: "i1".into(), op_id: active.clone() };
+    let active = store
+        .instance(TENANT, "i1")
+        .await
+        .unwrap()
+        .active_op
+        .unwrap();
+    let busy = StoreError::Busy {
+        instance_id: "i1".into(),
+        op_id: active.clone(),
+    };
     for (n, outcome) in outcomes.into_iter().enumerate() {
-        let expected = if active == format!("o{n}") { Ok(()) } else { Err(busy.clone()) };
+        let expected = if active == format!("o{n}") {
+            Ok(())
+        } else {
+            Err(busy.clone())
+        };
         assert_eq!(outcome, expected, "o{n}");
     }
     assert_eq!(store.ops(TENANT, &Query::default()).await.unwrap().len(), 1);
@@ -34,17 +48,38 @@ pub(super) async fn of_sixteen_operations_at_once_one_begins(store: Shared) {
 pub(super) async fn an_operation_is_written_from_the_state_that_it_was_in(store: Shared) {
     seed(&*store, &["i1"]).await;
     let mut record = op("o1", "i1");
-    store.write(None, vec![Change::AddOp(record.clone())]).await.unwrap();
+    store
+        .write(None, vec![Change::AddOp(record.clone())])
+        .await
+        .unwrap();
     assert_eq!(store.op(TENANT, "o1").await.unwrap(), *record);
     record.point_of_no_return = Some("release".into());
-    store.write(None, vec![becomes(&record, Processing)]).await.unwrap();
+    store
+        .write(None, vec![becomes(&record, Processing)])
+        .await
+        .unwrap();
     let again = store.write(None, vec![becomes(&record, Processing)]).await;
     let found = "PROCESSING".to_owned();
-    assert_eq!(again, Err(StoreError::WrongState { what: "operation", id: "o1".into(), found }));
+    assert_eq!(
+        again,
+        Err(StoreError::WrongState {
+            what: "operation",
+            id: "o1".into(),
+            found
+        })
+    );
     record.op.operation_state = Processing;
     assert_eq!(store.op(TENANT, "o1").await.unwrap(), *record);
-    let absent = store.write(None, vec![becomes(&op("o2", "i1"), Processing)]).await;
-    assert_eq!(absent, Err(StoreError::NotFound { what: "operation", id: "o2".into() }));
+    let absent = store
+        .write(None, vec![becomes(&op("o2", "i1"), Processing)])
+        .await;
+    assert_eq!(
+        absent,
+        Err(StoreError::NotFound {
+            what: "operation",
+            id: "o2".into()
+        })
+    );
 }
 
 pub(super) async fn of_two_ways_on_that_race_one_is_taken(store: Shared) {
@@ -53,31 +88,73 @@ pub(super) async fn of_two_ways_on_that_race_one_is_taken(store: Shared) {
         if round == 0 {
             seed(&*store, &[&instance_id]).await;
         } else {
-            store.write(None, vec![Change::AddInstance(instance(&instance_id))]).await.unwrap();
+            store
+                .write(None, vec![Change::AddInstance(instance(&instance_id))])
+                .await
+                .unwrap();
         }
         let mut record = op(&op_id, &instance_id);
-        store.write(None, vec![Change::AddOp(record.clone())]).await.unwrap();
-        store.write(None, vec![becomes(&record, FailedTemp)]).await.unwrap();
+        store
+            .write(None, vec![Change::AddOp(record.clone())])
+            .await
+            .unwrap();
+        store
+            .write(None, vec![becomes(&record, FailedTemp)])
+            .await
+            .unwrap();
         record.op.operation_state = FailedTemp;
         let retry = store.write(None, vec![becomes(&record, Processing)]);
         let rollback = store.write(None, vec![becomes(&record, RollingBack)]);
         let (retried, rolled_back) = tokio::join!(retry, rollback);
-        assert!(retried.is_ok() != rolled_back.is_ok(), "{retried:?} {rolled_back:?}");
+        assert!(
+            retried.is_ok() != rolled_back.is_ok(),
+            "{retried:?} {rolled_back:?}"
+        );
         let state = store.op(TENANT, &op_id).await.unwrap().op.operation_state;
-        assert_eq!(state, if retried.is_ok() { Processing } else { RollingBack });
+        assert_eq!(
+            state,
+            if retried.is_ok() {
+                Processing
+            } else {
+                RollingBack
+            }
+        );
     }
 }
 
 pub(super) async fn an_ended_operation_frees_its_instance(store: Shared) {
     seed(&*store, &["i1"]).await;
     let record = op("o1", "i1");
-    store.write(None, vec![Change::AddOp(record.clone())]).await.unwrap();
-    assert_eq!(store.instance(TENANT, "i1").await.unwrap().active_op.as_deref(), Some("o1"));
-    store.write(None, vec![becomes(&record, Completed)]).await.unwrap();
+    store
+        .write(None, vec![Change::AddOp(record.clone())])
+        .await
+        .unwrap();
+    assert_eq!(
+        store
+            .instance(TENANT, "i1")
+            .await
+            .unwrap()
+            .active_op
+            .as_deref(),
+        Some("o1")
+    );
+    store
+        .write(None, vec![becomes(&record, Completed)])
+        .await
+        .unwrap();
     assert_eq!(store.instance(TENANT, "i1").await.unwrap().active_op, None);
-    store.write(None, vec![Change::AddOp(op("o2", "i1"))]).await.unwrap();
+    store
+        .write(None, vec![Change::AddOp(op("o2", "i1"))])
+        .await
+        .unwrap();
     let of_nothing = store.write(None, vec![Change::AddOp(op("o3", "i9"))]).await;
-    assert_eq!(of_nothing, Err(StoreError::NotFound { what: "VNF instance", id: "i9".into() }));
+    assert_eq!(
+        of_nothing,
+        Err(StoreError::NotFound {
+            what: "VNF instance",
+            id: "i9".into()
+        })
+    );
 }
 
 pub(super) async fn the_journal_keeps_its_order_and_its_outputs(store: Shared) {
@@ -86,25 +163,54 @@ pub(super) async fn the_journal_keeps_its_order_and_its_outputs(store: Shared) {
         Change::AddOp(op("o1", "i1")),
         step("o1", "grant", StepStatus::Started, Value::Null),
         step("o1", "allocate", StepStatus::Started, Value::Null),
-        step("o1", "grant", StepStatus::Done, json!({"v": 1, "data": {"token": "hunter2"}})),
+        step(
+            "o1",
+            "grant",
+            StepStatus::Done,
+            json!({"v": 1, "data": {"token": "hunter2"}}),
+        ),
     ];
     store.write(None, changes).await.unwrap();
     let rows = store.journal("o1").await.unwrap();
-    let shown: Vec<_> = rows.iter().map(|row| (row.step.as_str(), row.status)).collect();
-    assert_eq!(shown, [("grant", StepStatus::Done), ("allocate", StepStatus::Started)]);
-    assert_eq!(rows[0].output, SecretJson::from(json!({"v": 1, "data": {"token": "hunter2"}})));
-    assert_eq!((rows[0].started_at, rows[0].ended_at, rows[1].ended_at), (at(), Some(at()), None));
+    let shown: Vec<_> = rows
+        .iter()
+        .map(|row| (row.step.as_str(), row.status))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("grant", StepStatus::Done),
+            ("allocate", StepStatus::Started)
+        ]
+    );
+    assert_eq!(
+        rows[0].output,
+        SecretJson::from(json!({"v": 1, "data": {"token": "hunter2"}}))
+    );
+    assert_eq!(
+        (rows[0].started_at, rows[0].ended_at, rows[1].ended_at),
+        (at(), Some(at()), None)
+    );
     for status in [StepStatus::Skipped, StepStatus::Undoing, StepStatus::Undone] {
-        store.write(None, vec![step("o1", "grant", status, Value::Null)]).await.unwrap();
+        store
+            .write(None, vec![step("o1", "grant", status, Value::Null)])
+            .await
+            .unwrap();
         assert_eq!(store.journal("o1").await.unwrap()[0].status, status);
     }
     let of_nothing = vec![step("o9", "grant", StepStatus::Started, Value::Null)];
-    assert!(matches!(store.write(None, of_nothing).await, Err(StoreError::NotFound { .. })));
+    assert!(matches!(
+        store.write(None, of_nothing).await,
+        Err(StoreError::NotFound { .. })
+    ));
 }
 
 pub(super) async fn a_checkpoint_is_remembered_by_operation_step_and_key(store: Shared) {
     seed(&*store, &["i1"]).await;
-    store.write(None, vec![Change::AddOp(op("o1", "i1"))]).await.unwrap();
+    store
+        .write(None, vec![Change::AddOp(op("o1", "i1"))])
+        .await
+        .unwrap();
     let remember = |step: &str, value: Value| Change::Checkpoint {
         op_id: "o1".into(),
         step: step.into(),
@@ -126,13 +232,22 @@ pub(super) async fn a_checkpoint_is_remembered_by_operation_step_and_key(store: 
         Ok(Some(SecretJson::from(json!({"x": [1]}))))
     );
     assert_eq!(store.checkpoint("o1", "a", "other").await, Ok(None));
-    store.write(None, vec![remember("a", Value::Null)]).await.unwrap();
-    assert_eq!(store.checkpoint("o1", "a", "token").await, Ok(Some(SecretJson::from(Value::Null))));
+    store
+        .write(None, vec![remember("a", Value::Null)])
+        .await
+        .unwrap();
+    assert_eq!(
+        store.checkpoint("o1", "a", "token").await,
+        Ok(Some(SecretJson::from(Value::Null)))
+    );
 }
 
 pub(super) async fn a_log_keeps_its_newest_lines(store: Shared) {
     seed(&*store, &["i1"]).await;
-    store.write(None, vec![Change::AddOp(op("o1", "i1"))]).await.unwrap();
+    store
+        .write(None, vec![Change::AddOp(op("o1", "i1"))])
+        .await
+        .unwrap();
     let line = |text: String| LogLine {
         seq: 0,
         at: at(),
@@ -147,12 +262,27 @@ pub(super) async fn a_log_keeps_its_newest_lines(store: Shared) {
     assert_eq!(kept.len(), 2_000);
     assert_eq!((kept[0].seq, kept[0].text.as_str()), (501, "500"));
     let newest = store.log("o1", 2_499).await.unwrap();
-    assert_eq!(newest, [LogLine { seq: 2_500, ..line("2499".into()) }]);
-    store.append_log("o1", vec![line("ä".repeat(4_000))]).await.unwrap();
-    assert_eq!(store.log("o1", 2_500).await.unwrap()[0].text, "ä".repeat(2_048));
+    assert_eq!(
+        newest,
+        [LogLine {
+            seq: 2_500,
+            ..line("2499".into())
+        }]
+    );
+    store
+        .append_log("o1", vec![line("ä".repeat(4_000))])
+        .await
+        .unwrap();
+    assert_eq!(
+        store.log("o1", 2_500).await.unwrap()[0].text,
+        "ä".repeat(2_048)
+    );
     assert!(matches!(
         store.append_log("o9", lines(0, 1)).await,
-        Err(StoreError::NotFound { what: "operation", .. })
+        Err(StoreError::NotFound {
+            what: "operation",
+            ..
+        })
     ));
     assert_eq!(store.log("o9", 0).await, Ok(vec![]));
 }
@@ -167,10 +297,18 @@ pub(super) async fn what_a_step_remembers_is_forgotten_alone(store: Shared) {
     };
     let changes = vec![Change::AddOp(op("o1", "i1")), remember("a"), remember("b")];
     store.write(None, changes).await.unwrap();
-    let forget = || vec![Change::ForgetCheckpoints { op_id: "o1".into(), step: "a".into() }];
+    let forget = || {
+        vec![Change::ForgetCheckpoints {
+            op_id: "o1".into(),
+            step: "a".into(),
+        }]
+    };
     store.write(None, forget()).await.unwrap();
     assert_eq!(store.checkpoint("o1", "a", "k").await, Ok(None));
-    assert_eq!(store.checkpoint("o1", "b", "k").await, Ok(Some(SecretJson::from(json!(1)))));
+    assert_eq!(
+        store.checkpoint("o1", "b", "k").await,
+        Ok(Some(SecretJson::from(json!(1))))
+    );
     store.write(None, forget()).await.unwrap();
 }
 
@@ -186,11 +324,16 @@ pub(super) async fn a_step_keeps_which_processes_ran_it(store: Shared) {
         outlived: 1,
         killed: false,
     };
-    let killed = Lives { alone: false, killed: true, ..alone.clone() };
+    let killed = Lives {
+        alone: false,
+        killed: true,
+        ..alone.clone()
+    };
     let begun = |op_id, name, status, lives: &Lives| match step(op_id, name, status, json!(null)) {
-        Change::Journal(row) => {
-            Change::Journal(Arc::new(JournalRow { lives: lives.clone(), ..(*row).clone() }))
-        }
+        Change::Journal(row) => Change::Journal(Arc::new(JournalRow {
+            lives: lives.clone(),
+            ..(*row).clone()
+        })),
         other => other,
     };
     let changes = vec![
@@ -203,7 +346,12 @@ pub(super) async fn a_step_keeps_which_processes_ran_it(store: Shared) {
     assert_eq!(store.journal("o1").await.unwrap()[1].lives, alone);
     let found = |op_id: &str, lives: &Lives| {
         let (tenant, lives) = (TENANT.to_owned(), lives.clone());
-        OpenStep { tenant, op_id: op_id.to_owned(), ended_at: None, lives }
+        OpenStep {
+            tenant,
+            op_id: op_id.to_owned(),
+            ended_at: None,
+            lives,
+        }
     };
     let open = store.open_steps().await.unwrap();
     assert_eq!(open, [found("o1", &alone), found("o2", &killed)]);
@@ -212,18 +360,29 @@ pub(super) async fn a_step_keeps_which_processes_ran_it(store: Shared) {
         begun("o2", "three", StepStatus::Undoing, &Lives::default()),
     ];
     store.write(None, again).await.unwrap();
-    assert_eq!(store.open_steps().await, Ok(vec![]), "an operation that stopped is not driven");
+    assert_eq!(
+        store.open_steps().await,
+        Ok(vec![]),
+        "an operation that stopped is not driven"
+    );
 }
 
 pub(super) async fn what_is_left_in_order_is_known(store: Shared) {
     seed(&*store, &["i1"]).await;
-    store.write(None, vec![Change::AddOp(op("o1", "i1"))]).await.unwrap();
+    store
+        .write(None, vec![Change::AddOp(op("o1", "i1"))])
+        .await
+        .unwrap();
     assert_eq!(store.left_in_order("o1").await, Ok(vec![]));
     let left = |process: &str, op_id: Option<&str>| Change::LeftInOrder {
         process: process.to_owned(),
         op_id: op_id.map(ToOwned::to_owned),
     };
-    let changes = vec![left("p1", None), left("p2", Some("o1")), left("p3", Some("o2"))];
+    let changes = vec![
+        left("p1", None),
+        left("p2", Some("o1")),
+        left("p3", Some("o2")),
+    ];
     store.write(None, changes).await.unwrap();
     store.write(None, vec![left("p1", None)]).await.unwrap();
     let mut known = store.left_in_order("o1").await.unwrap();

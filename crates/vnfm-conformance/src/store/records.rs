@@ -49,7 +49,11 @@ pub fn package(id: &str, vnfd_id: Option<&str>) -> Box<PackageRecord> {
         nfvo: None,
         links: None,
     };
-    Box::new(PackageRecord { tenant: TENANT.into(), info, fetching: SecretJson::default() })
+    Box::new(PackageRecord {
+        tenant: TENANT.into(),
+        info,
+        fetching: SecretJson::default(),
+    })
 }
 
 /// An instance that is made from the package `package`.
@@ -75,7 +79,9 @@ pub fn deployment(password: &str) -> Arc<Deployment> {
     Arc::new(Deployment {
         flavour_id: "simple".into(),
         vdu_instances: [("VDU1".into(), 2)].into_iter().collect(),
-        additional_params: [("password".to_owned(), json!(password))].into_iter().collect(),
+        additional_params: [("password".to_owned(), json!(password))]
+            .into_iter()
+            .collect(),
         ..Deployment::default()
     })
 }
@@ -107,7 +113,10 @@ pub fn op(id: &str, instance_id: &str) -> Box<OpRecord> {
         request,
         before: Some(deployment("before")),
         target: Some(deployment("target")),
-        control: OpControl { skip_hooks: vec!["instantiate_end".into()], ..OpControl::default() },
+        control: OpControl {
+            skip_hooks: vec!["instantiate_end".into()],
+            ..OpControl::default()
+        },
         point_of_no_return: None,
         epoch: 0,
     })
@@ -117,7 +126,10 @@ pub fn op(id: &str, instance_id: &str) -> Box<OpRecord> {
 pub fn becomes(record: &OpRecord, next: LcmOperationState) -> Change {
     let mut record = record.clone();
     let from = std::mem::replace(&mut record.op.operation_state, next);
-    Change::PutOp { record: Arc::new(record), from }
+    Change::PutOp {
+        record: Arc::new(record),
+        from,
+    }
 }
 
 /// What the journal says of a step.
@@ -134,7 +146,11 @@ pub fn step(op_id: &str, name: &str, status: StepStatus, output: Value) -> Chang
         hook: Some(HookState {
             implementation: "mgmt".into(),
             plugin: Some("template".into()),
-            driver: DriverId { name: "template".into(), version: "1.0.0".into(), sha256: None },
+            driver: DriverId {
+                name: "template".into(),
+                version: "1.0.0".into(),
+                sha256: None,
+            },
             can_undo: true,
         }),
     }))
@@ -159,7 +175,12 @@ pub fn vim(id: &str, name: &str) -> Box<VimRecord> {
         updated_at: at(),
     };
     let access_info = SecretJson::from(json!({"bearer_token": "hunter2"}));
-    Box::new(VimRecord { tenant: TENANT.into(), version: 0, vim, access_info })
+    Box::new(VimRecord {
+        tenant: TENANT.into(),
+        version: 0,
+        vim,
+        access_info,
+    })
 }
 
 /// A VIM that the hook of an instance registered.
@@ -183,7 +204,11 @@ pub fn lives(instance_id: &str, vim_id: Option<&str>, identity: Option<&str>) ->
 
 /// That an operation takes away what an instance registered.
 pub fn retire(instance_id: &str, op_id: &str) -> Change {
-    Change::Retire { tenant: TENANT.into(), instance_id: instance_id.into(), op_id: op_id.into() }
+    Change::Retire {
+        tenant: TENANT.into(),
+        instance_id: instance_id.into(),
+        op_id: op_id.into(),
+    }
 }
 
 /// A notification.
@@ -218,5 +243,8 @@ pub async fn seed(store: &dyn Store, instances: &[&str]) {
 pub async fn instantiated(store: &dyn Store, id: &str) {
     let mut record = store.instance(TENANT, id).await.unwrap();
     record.vnf.instantiation_state = InstantiationState::Instantiated;
-    store.write(None, vec![Change::PutInstance(Box::new(record))]).await.unwrap();
+    store
+        .write(None, vec![Change::PutInstance(Box::new(record))])
+        .await
+        .unwrap();
 }

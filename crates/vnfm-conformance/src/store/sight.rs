@@ -12,7 +12,11 @@ type Shared = Arc<dyn Store>;
 /// Somebody who is narrowed to these.
 fn sight(vims: &[&str], namespaces: &[&str], vendors: &[&str]) -> Sight {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    Sight { vims: names(vims), namespaces: names(namespaces), vendors: names(vendors) }
+    Sight {
+        vims: names(vims),
+        namespaces: names(namespaces),
+        vendors: names(vendors),
+    }
 }
 
 fn lives(instance_id: &str, vim_id: Option<&str>, namespace: Option<&str>) -> Change {
@@ -36,7 +40,12 @@ async fn inhabited(store: &Shared) {
         Change::AddVim(vim("v1", "one")),
         Change::AddVim(vim("v2", "two")),
     ];
-    for (id, vendor) in [("i1", "Acme"), ("i2", "Acme"), ("i3", "Acme"), ("i4", "Other")] {
+    for (id, vendor) in [
+        ("i1", "Acme"),
+        ("i2", "Acme"),
+        ("i3", "Acme"),
+        ("i4", "Other"),
+    ] {
         let mut record = instance(id);
         record.vnf.vnf_provider = vendor.into();
         changes.push(Change::AddInstance(record));
@@ -47,19 +56,30 @@ async fn inhabited(store: &Shared) {
         lives("i4", None, Some("web")),
     ]);
     for number in 1..=4 {
-        changes.push(Change::AddOp(op(&format!("o{number}"), &format!("i{number}"))));
+        changes.push(Change::AddOp(op(
+            &format!("o{number}"),
+            &format!("i{number}"),
+        )));
     }
     store.write(None, changes).await.unwrap();
 }
 
 async fn instances(store: &Shared, query: Query) -> String {
     let found = store.instances(TENANT, &query).await.unwrap();
-    found.into_iter().map(|record| record.vnf.id).collect::<Vec<_>>().join(" ")
+    found
+        .into_iter()
+        .map(|record| record.vnf.id)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 async fn ops(store: &Shared, query: Query) -> String {
     let found = store.ops(TENANT, &query).await.unwrap();
-    found.into_iter().map(|record| record.op.id).collect::<Vec<_>>().join(" ")
+    found
+        .into_iter()
+        .map(|record| record.op.id)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_namespace(
@@ -78,33 +98,76 @@ pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_na
         (sight(&["v2"], &["web"], &["Acme"]), "3"),
     ] {
         let of = |letter: char| {
-            let ids: Vec<_> = seen.split_whitespace().map(|id| format!("{letter}{id}")).collect();
+            let ids: Vec<_> = seen
+                .split_whitespace()
+                .map(|id| format!("{letter}{id}"))
+                .collect();
             ids.join(" ")
         };
-        let query = || Query { sight: sight.clone(), ..Query::default() };
+        let query = || Query {
+            sight: sight.clone(),
+            ..Query::default()
+        };
         assert_eq!(instances(&store, query()).await, of('i'), "{sight:?}");
         assert_eq!(ops(&store, query()).await, of('o'), "{sight:?}");
-        let second = Query { sight: sight.clone(), ..Query::only("id", "i2") };
+        let second = Query {
+            sight: sight.clone(),
+            ..Query::only("id", "i2")
+        };
         let is_seen = if seen.contains('2') { "i2" } else { "" };
         assert_eq!(instances(&store, second).await, is_seen, "{sight:?}");
     }
     let narrow = sight(&["v1"], &[], &[]);
-    let page =
-        Query { after: Some("i1".into()), limit: 1, sight: narrow.clone(), ..Query::default() };
-    assert_eq!(instances(&store, page).await, "i3", "pages are of what is seen");
+    let page = Query {
+        after: Some("i1".into()),
+        limit: 1,
+        sight: narrow.clone(),
+        ..Query::default()
+    };
+    assert_eq!(
+        instances(&store, page).await,
+        "i3",
+        "pages are of what is seen"
+    );
     // It lives nowhere any more.
-    store.write(None, vec![Change::RemoveUses { instance_id: "i2".into() }]).await.unwrap();
-    assert_eq!(instances(&store, Query { sight: narrow, ..Query::default() }).await, "i1 i2 i3");
+    store
+        .write(
+            None,
+            vec![Change::RemoveUses {
+                instance_id: "i2".into(),
+            }],
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        instances(
+            &store,
+            Query {
+                sight: narrow,
+                ..Query::default()
+            }
+        )
+        .await,
+        "i1 i2 i3"
+    );
 }
 
 pub(super) async fn operations_that_ran_elsewhere_stay_out_of_sight(store: Shared) {
     inhabited(&store).await;
     // One has ended before its instance lived nowhere any more, one was still running, and ends after that.
-    let gone = |id: &str| Change::RemoveUses { instance_id: id.into() };
+    let gone = |id: &str| Change::RemoveUses {
+        instance_id: id.into(),
+    };
     let ends = |op_id: &str, id: &str| becomes(&op(op_id, id), LcmOperationState::Completed);
-    store.write(None, vec![ends("o2", "i2"), gone("i2"), gone("i1")]).await.unwrap();
+    store
+        .write(None, vec![ends("o2", "i2"), gone("i2"), gone("i1")])
+        .await
+        .unwrap();
     store.write(None, vec![ends("o1", "i1")]).await.unwrap();
-    store.write(None, vec![Change::AddOp(op("o5", "i2"))]).await.unwrap();
+    store
+        .write(None, vec![Change::AddOp(op("o5", "i2"))])
+        .await
+        .unwrap();
     for (sight, seen) in [
         (Sight::default(), "o1 o2 o3 o4 o5"),
         (sight(&["v1"], &[], &[]), "o1 o3 o5"),
@@ -112,8 +175,21 @@ pub(super) async fn operations_that_ran_elsewhere_stay_out_of_sight(store: Share
         (sight(&[], &["web"], &[]), "o1 o3 o4 o5"),
         (sight(&["v2"], &["web"], &[]), "o3 o5"),
     ] {
-        assert_eq!(ops(&store, Query { sight: sight.clone(), ..Query::default() }).await, seen);
-        let one = Query { sight, ..Query::only("id", "o2") };
+        assert_eq!(
+            ops(
+                &store,
+                Query {
+                    sight: sight.clone(),
+                    ..Query::default()
+                }
+            )
+            .await,
+            seen
+        );
+        let one = Query {
+            sight,
+            ..Query::only("id", "o2")
+        };
         assert_eq!(ops(&store, one).await == "o2", seen.contains("o2"));
     }
 }
@@ -121,12 +197,21 @@ pub(super) async fn operations_that_ran_elsewhere_stay_out_of_sight(store: Share
 pub(super) async fn packages_and_subscriptions_are_seen_by_those_who_may(store: Shared) {
     inhabited(&store).await;
     let packages = async |sight: &Sight| {
-        let query = Query { sight: sight.clone(), ..Query::default() };
+        let query = Query {
+            sight: sight.clone(),
+            ..Query::default()
+        };
         let found = store.package_records(TENANT, &query).await.unwrap();
-        found.into_iter().map(|record| record.info.id).collect::<Vec<_>>()
+        found
+            .into_iter()
+            .map(|record| record.info.id)
+            .collect::<Vec<_>>()
     };
     assert_eq!(packages(&sight(&[], &[], &["Acme"])).await, ["p-acme"]);
-    assert_eq!(packages(&sight(&["v1"], &[], &[])).await, ["p-acme", "package"]);
+    assert_eq!(
+        packages(&sight(&["v1"], &[], &[])).await,
+        ["p-acme", "package"]
+    );
     let narrow = sight(&["v1"], &[], &[]);
     for (id, sight) in [("s1", Sight::default()), ("s2", narrow.clone())] {
         let subscription =
@@ -140,16 +225,28 @@ pub(super) async fn packages_and_subscriptions_are_seen_by_those_who_may(store: 
             lost: 0,
             sight,
         };
-        store.write(None, vec![Change::AddSubscription(Box::new(record))]).await.unwrap();
+        store
+            .write(None, vec![Change::AddSubscription(Box::new(record))])
+            .await
+            .unwrap();
     }
     let seen = async |sight: &Sight| {
-        let query = Query { sight: sight.clone(), ..Query::default() };
+        let query = Query {
+            sight: sight.clone(),
+            ..Query::default()
+        };
         let found = store.subscriptions(TENANT, &query).await.unwrap();
-        found.into_iter().map(|record| record.subscription.id).collect::<Vec<_>>()
+        found
+            .into_iter()
+            .map(|record| record.subscription.id)
+            .collect::<Vec<_>>()
     };
     assert_eq!(seen(&Sight::default()).await, ["s1", "s2"]);
     assert_eq!(seen(&narrow).await, ["s2"], "those that were made so");
     assert_eq!(seen(&sight(&["v2"], &[], &[])).await, [""; 0]);
-    assert_eq!(store.subscription(TENANT, "s2").await.unwrap().sight, narrow);
+    assert_eq!(
+        store.subscription(TENANT, "s2").await.unwrap().sight,
+        narrow
+    );
     assert_eq!(store.subscribers().await.unwrap()[1].sight, narrow);
 }

@@ -18,8 +18,10 @@ pub(super) async fn notifications_are_numbered_in_the_order_of_their_transaction
         let store = store.clone();
         tokio::spawn(async move {
             for n in 0..10 {
-                let changes =
-                    vec![told("i", json!([writer, n, 0])), told("i", json!([writer, n, 1]))];
+                let changes = vec![
+                    told("i", json!([writer, n, 0])),
+                    told("i", json!([writer, n, 1])),
+                ];
                 store.write(None, changes).await.unwrap();
             }
         })
@@ -28,17 +30,32 @@ pub(super) async fn notifications_are_numbered_in_the_order_of_their_transaction
         written.unwrap();
     }
     let rows = store.outbox(0, 1_000).await.unwrap();
-    assert_eq!(rows.iter().map(|row| row.seq).collect::<Vec<_>>(), (1..=160).collect::<Vec<_>>());
+    assert_eq!(
+        rows.iter().map(|row| row.seq).collect::<Vec<_>>(),
+        (1..=160).collect::<Vec<_>>()
+    );
     for pair in rows.chunks(2) {
-        assert_eq!((&pair[0].body[0], &pair[0].body[1]), (&pair[1].body[0], &pair[1].body[1]));
+        assert_eq!(
+            (&pair[0].body[0], &pair[0].body[1]),
+            (&pair[1].body[0], &pair[1].body[1])
+        );
         assert_eq!((&pair[0].body[2], &pair[1].body[2]), (&json!(0), &json!(1)));
     }
     for writer in 0..8 {
-        let its: Vec<_> =
-            rows.iter().filter(|r| r.body[0] == json!(writer)).map(|r| r.body[1].clone()).collect();
+        let its: Vec<_> = rows
+            .iter()
+            .filter(|r| r.body[0] == json!(writer))
+            .map(|r| r.body[1].clone())
+            .collect();
         assert!(its.is_sorted_by_key(Value::as_u64), "{its:?}");
     }
-    let page: Vec<_> = store.outbox(150, 3).await.unwrap().iter().map(|row| row.seq).collect();
+    let page: Vec<_> = store
+        .outbox(150, 3)
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.seq)
+        .collect();
     assert_eq!(page, [151, 152, 153]);
     assert_eq!(rows[0].at, at());
 }
@@ -51,8 +68,14 @@ pub(super) async fn who_waits_for_news_hears_of_it(store: Shared) {
     let waiting = tokio::spawn(async move { waiting.news(now).await });
     store.write(None, vec![told("i1", json!(1))]).await.unwrap();
     let next = waiting.await.unwrap();
-    assert!(next.outbox != now.outbox && next.subscriptions == now.subscriptions, "{next:?}");
-    store.write(None, vec![Change::AddSubscription(subscription("s1"))]).await.unwrap();
+    assert!(
+        next.outbox != now.outbox && next.subscriptions == now.subscriptions,
+        "{next:?}"
+    );
+    store
+        .write(None, vec![Change::AddSubscription(subscription("s1"))])
+        .await
+        .unwrap();
     let last = store.news(next).await;
     assert_ne!(last.subscriptions, next.subscriptions);
 }
@@ -66,7 +89,13 @@ pub(super) async fn a_tenant_is_shown_numbers_of_its_own_notifications(store: Sh
         }
         other => other,
     };
-    for (tenant, n) in [("other", 0), (TENANT, 1), ("other", 2), ("other", 3), (TENANT, 4)] {
+    for (tenant, n) in [
+        ("other", 0),
+        (TENANT, 1),
+        ("other", 2),
+        ("other", 3),
+        (TENANT, 4),
+    ] {
         store.write(None, vec![of(tenant, n)]).await.unwrap();
     }
     let shown = |rows: Vec<vnfm_core::ports::OutboxRow>| -> Vec<_> {
@@ -75,7 +104,10 @@ pub(super) async fn a_tenant_is_shown_numbers_of_its_own_notifications(store: Sh
     let own = shown(store.events(TENANT, 0, 10).await.unwrap());
     assert_eq!(own, [(1, json!(1)), (2, json!(4))]);
     assert_eq!(shown(store.events(TENANT, 1, 10).await.unwrap()), own[1..]);
-    assert_eq!(shown(store.events("other", 1, 1).await.unwrap()), [(2, json!(2))]);
+    assert_eq!(
+        shown(store.events("other", 1, 1).await.unwrap()),
+        [(2, json!(2))]
+    );
     assert_eq!(shown(store.events("nobody", 0, 10).await.unwrap()), []);
 }
 
@@ -84,26 +116,53 @@ pub(super) async fn a_quota_holds_for_what_there_is_and_what_is_set_aside(store:
     let what = Counted::PackageBytes;
     let reserve = |id: &str, amount| {
         vec![
-            Change::Reserve { tenant: TENANT.into(), id: id.into(), what, amount },
-            Change::Within { tenant: TENANT.into(), what, most: 100, adds: amount },
+            Change::Reserve {
+                tenant: TENANT.into(),
+                id: id.into(),
+                what,
+                amount,
+            },
+            Change::Within {
+                tenant: TENANT.into(),
+                what,
+                most: 100,
+                adds: amount,
+            },
         ]
     };
     store.write(None, reserve("r1", 60)).await.unwrap();
     let refused = store.write(None, reserve("r2", 41)).await;
-    let used_up = StoreError::UsedUp { tenant: TENANT.into(), what, used: 60, most: 100 };
+    let used_up = StoreError::UsedUp {
+        tenant: TENANT.into(),
+        what,
+        used: 60,
+        most: 100,
+    };
     assert_eq!(refused, Err(used_up));
     store.write(None, reserve("r1", 10)).await.unwrap();
     store.write(None, reserve("r2", 41)).await.unwrap();
-    let size = |bytes| Change::PackageSize { tenant: TENANT.into(), id: "package".into(), bytes };
+    let size = |bytes| Change::PackageSize {
+        tenant: TENANT.into(),
+        id: "package".into(),
+        bytes,
+    };
     let settled = vec![Change::Release { id: "r1".into() }, size(59)];
     store.write(None, settled).await.unwrap();
     assert_eq!(store.usage(TENANT).await.unwrap().package_bytes, 100);
     assert!(store.write(None, reserve("r3", 1)).await.is_err());
-    let within =
-        |most| Change::Within { tenant: TENANT.into(), what: Counted::Instances, most, adds: 1 };
+    let within = |most| Change::Within {
+        tenant: TENANT.into(),
+        what: Counted::Instances,
+        most,
+        adds: 1,
+    };
     let two = |most| vec![Change::AddInstance(instance("i2")), within(most)];
     assert!(store.write(None, two(1)).await.is_err());
-    assert_eq!(store.usage(TENANT).await.unwrap().instances, 1, "nothing of it was kept");
+    assert_eq!(
+        store.usage(TENANT).await.unwrap().instances,
+        1,
+        "nothing of it was kept"
+    );
     store.write(None, two(2)).await.unwrap();
 }
 
@@ -122,41 +181,90 @@ fn subscription(id: &str) -> Box<SubscriptionRecord> {
 }
 
 pub(super) async fn a_subscription_begins_with_what_comes_next(store: Shared) {
-    store.write(None, vec![told("i1", json!(1)), told("i1", json!(2))]).await.unwrap();
-    store.write(None, vec![Change::AddSubscription(subscription("s1"))]).await.unwrap();
+    store
+        .write(None, vec![told("i1", json!(1)), told("i1", json!(2))])
+        .await
+        .unwrap();
+    store
+        .write(None, vec![Change::AddSubscription(subscription("s1"))])
+        .await
+        .unwrap();
     let read = store.subscription(TENANT, "s1").await.unwrap();
-    assert_eq!(read, SubscriptionRecord { sent: 2, ..*subscription("s1") });
-    let again = store.write(None, vec![Change::AddSubscription(subscription("s1"))]).await;
-    assert_eq!(again, Err(StoreError::Exists { what: "subscription", id: "s1".into() }));
+    assert_eq!(
+        read,
+        SubscriptionRecord {
+            sent: 2,
+            ..*subscription("s1")
+        }
+    );
+    let again = store
+        .write(None, vec![Change::AddSubscription(subscription("s1"))])
+        .await;
+    assert_eq!(
+        again,
+        Err(StoreError::Exists {
+            what: "subscription",
+            id: "s1".into()
+        })
+    );
     let sent = |seq, lost| {
         let (tenant, id) = (TENANT.to_owned(), "s1".to_owned());
-        vec![Change::Sent { tenant, id, seq, lost }]
+        vec![Change::Sent {
+            tenant,
+            id,
+            seq,
+            lost,
+        }]
     };
     store.write(None, sent(5, 1)).await.unwrap();
     store.write(None, sent(4, 7)).await.unwrap();
     let read = store.subscription(TENANT, "s1").await.unwrap();
     assert_eq!((read.sent, read.lost), (5, 1), "it never goes back");
-    let listed = store.subscriptions(TENANT, &Query::default()).await.unwrap();
+    let listed = store
+        .subscriptions(TENANT, &Query::default())
+        .await
+        .unwrap();
     assert_eq!(listed[0].authentication, SecretJson::default());
     let by_callback = Query::only("callbackUri", "http://s2");
     assert_eq!(store.subscriptions(TENANT, &by_callback).await, Ok(vec![]));
     let all = store.subscribers().await.unwrap();
     assert_eq!(all[0].authentication["password"], "hunter2");
-    assert!(matches!(store.subscription("other", "s1").await, Err(StoreError::NotFound { .. })));
-    let gone = || vec![Change::RemoveSubscription { tenant: TENANT.into(), id: "s1".into() }];
+    assert!(matches!(
+        store.subscription("other", "s1").await,
+        Err(StoreError::NotFound { .. })
+    ));
+    let gone = || {
+        vec![Change::RemoveSubscription {
+            tenant: TENANT.into(),
+            id: "s1".into(),
+        }]
+    };
     store.write(None, gone()).await.unwrap();
     store.write(None, sent(9, 0)).await.unwrap();
-    let absent = StoreError::NotFound { what: "subscription", id: "s1".into() };
+    let absent = StoreError::NotFound {
+        what: "subscription",
+        id: "s1".into(),
+    };
     assert_eq!(store.write(None, gone()).await, Err(absent));
 }
 
 pub(super) async fn what_is_abandoned_leaves_a_tombstone(store: Shared) {
     seed(&*store, &["i1"]).await;
     let record = op("o1", "i1");
-    let changes = vec![Change::AddOp(record.clone()), lives("i1", None, Some("uid"))];
+    let changes = vec![
+        Change::AddOp(record.clone()),
+        lives("i1", None, Some("uid")),
+    ];
     store.write(None, changes).await.unwrap();
-    let abandon = || Change::Abandon { tenant: TENANT.into(), id: "i1".into(), force: false };
-    let busy = StoreError::Busy { instance_id: "i1".into(), op_id: "o1".into() };
+    let abandon = || Change::Abandon {
+        tenant: TENANT.into(),
+        id: "i1".into(),
+        force: false,
+    };
+    let busy = StoreError::Busy {
+        instance_id: "i1".into(),
+        op_id: "o1".into(),
+    };
     assert_eq!(store.write(None, vec![abandon()]).await, Err(busy));
     let tombstone = Tombstone {
         vnf_instance_id: "i1".into(),
@@ -166,21 +274,41 @@ pub(super) async fn what_is_abandoned_leaves_a_tombstone(store: Shared) {
         who: "somebody".into(),
         reason: "because".into(),
     };
-    let bury = Change::Bury { tenant: TENANT.into(), tombstone: Box::new(tombstone.clone()) };
+    let bury = Change::Bury {
+        tenant: TENANT.into(),
+        tombstone: Box::new(tombstone.clone()),
+    };
     let changes = vec![becomes(&record, FailedTemp)];
     store.write(None, changes).await.unwrap();
     let mut failed = record.clone();
     failed.op.operation_state = FailedTemp;
     let changes = vec![becomes(&failed, Failed), abandon(), bury];
     store.write(None, changes).await.unwrap();
-    assert!(matches!(store.instance(TENANT, "i1").await, Err(StoreError::NotFound { .. })));
+    assert!(matches!(
+        store.instance(TENANT, "i1").await,
+        Err(StoreError::NotFound { .. })
+    ));
     assert_eq!(store.tombstones(TENANT).await, Ok(vec![tombstone]));
     assert_eq!(store.tombstones("other").await, Ok(vec![]));
-    let forget = || vec![Change::Forget { tenant: TENANT.into(), instance_id: "i1".into() }];
+    let forget = || {
+        vec![Change::Forget {
+            tenant: TENANT.into(),
+            instance_id: "i1".into(),
+        }]
+    };
     store.write(None, forget()).await.unwrap();
-    assert!(matches!(store.write(None, forget()).await, Err(StoreError::NotFound { .. })));
-    let fence = Fence { op_id: "o1".into(), epoch: 9 };
-    assert!(matches!(store.write(Some(&fence), vec![]).await, Err(StoreError::LeaseLost { .. })));
+    assert!(matches!(
+        store.write(None, forget()).await,
+        Err(StoreError::NotFound { .. })
+    ));
+    let fence = Fence {
+        op_id: "o1".into(),
+        epoch: 9,
+    };
+    assert!(matches!(
+        store.write(Some(&fence), vec![]).await,
+        Err(StoreError::LeaseLost { .. })
+    ));
 }
 
 pub(super) async fn the_audit_is_numbered(store: Shared) {
@@ -190,7 +318,16 @@ pub(super) async fn the_audit_is_numbered(store: Shared) {
     };
     for (tenant, what) in [(TENANT, "a"), ("other", "b"), (TENANT, "c"), (TENANT, "d")] {
         let entry = Box::new(entry(what));
-        store.write(None, vec![Change::Audit { tenant: tenant.into(), entry }]).await.unwrap();
+        store
+            .write(
+                None,
+                vec![Change::Audit {
+                    tenant: tenant.into(),
+                    entry,
+                }],
+            )
+            .await
+            .unwrap();
     }
     let own = store.audit(TENANT, 0, 10).await.unwrap();
     let shown: Vec<_> = own.iter().map(|entry| entry.what.as_str()).collect();
@@ -210,11 +347,22 @@ pub(super) async fn what_tenants_have_is_counted(store: Shared) {
         becomes(&two, FailedTemp),
     ];
     store.write(None, changes).await.unwrap();
-    let has = Usage { instances: 2, operations: 1, packages: 1, ..Usage::default() };
+    let has = Usage {
+        instances: 2,
+        operations: 1,
+        packages: 1,
+        ..Usage::default()
+    };
     assert_eq!(store.usage(TENANT).await, Ok(has));
     assert_eq!(store.usage("other").await, Ok(Usage::default()));
     let mut theirs = package("p2", None);
     theirs.tenant = "other".into();
-    store.write(None, vec![Change::AddPackage(theirs)]).await.unwrap();
-    assert_eq!(store.tenants().await, Ok(vec![TENANT.to_owned(), "other".to_owned()]));
+    store
+        .write(None, vec![Change::AddPackage(theirs)])
+        .await
+        .unwrap();
+    assert_eq!(
+        store.tenants().await,
+        Ok(vec![TENANT.to_owned(), "other".to_owned()])
+    );
 }

@@ -9,12 +9,19 @@ type Shared = Arc<dyn Store>;
 
 async fn with_cluster(store: &dyn Store, identity: Option<&str>) {
     seed(store, &["a", "b", "c"]).await;
-    store.write(None, vec![Change::AddVim(vim_of("a", "cluster", identity))]).await.unwrap();
+    store
+        .write(None, vec![Change::AddVim(vim_of("a", "cluster", identity))])
+        .await
+        .unwrap();
 }
 
 fn in_use(by: &[&str]) -> StoreError {
     let by = by.iter().map(ToString::to_string).collect();
-    StoreError::InUse { what: "VNF instance", id: "a".into(), by }
+    StoreError::InUse {
+        what: "VNF instance",
+        id: "a".into(),
+        by,
+    }
 }
 
 pub(super) async fn a_cluster_that_is_used_is_not_retired(store: Shared) {
@@ -28,7 +35,9 @@ pub(super) async fn a_cluster_that_is_used_is_not_retired(store: Shared) {
     let retired = store.write(None, vec![retire("a", "o1")]).await;
     assert_eq!(retired, Err(in_use(&["name of b (b)", "name of c (c)"])));
     for instance_id in ["b", "c"] {
-        let gone = Change::RemoveUses { instance_id: instance_id.into() };
+        let gone = Change::RemoveUses {
+            instance_id: instance_id.into(),
+        };
         store.write(None, vec![gone]).await.unwrap();
     }
     store.write(None, vec![retire("a", "o1")]).await.unwrap();
@@ -36,19 +45,47 @@ pub(super) async fn a_cluster_that_is_used_is_not_retired(store: Shared) {
 
 pub(super) async fn a_cluster_that_is_retired_is_not_used(store: Shared) {
     with_cluster(&*store, Some("uid")).await;
-    store.write(None, vec![retire("a", "o1"), retire("a", "o1")]).await.unwrap();
-    let used = store.write(None, vec![lives("b", Some("cluster"), None)]).await;
-    let error = StoreError::Retiring { vim: "cluster".into(), op_id: "o1".into() };
+    store
+        .write(None, vec![retire("a", "o1"), retire("a", "o1")])
+        .await
+        .unwrap();
+    let used = store
+        .write(None, vec![lives("b", Some("cluster"), None)])
+        .await;
+    let error = StoreError::Retiring {
+        vim: "cluster".into(),
+        op_id: "o1".into(),
+    };
     assert_eq!(used, Err(error));
     let inline = store.write(None, vec![lives("b", None, Some("uid"))]).await;
     assert!(matches!(inline, Err(StoreError::Retiring { op_id, .. }) if op_id == "o1"));
-    store.write(None, vec![lives("b", None, Some("another"))]).await.unwrap();
-    store.write(None, vec![lives("c", None, None)]).await.unwrap();
+    store
+        .write(None, vec![lives("b", None, Some("another"))])
+        .await
+        .unwrap();
+    store
+        .write(None, vec![lives("c", None, None)])
+        .await
+        .unwrap();
     assert_eq!(store.uses(TENANT, "cluster").await, Ok(vec![]));
-    store.write(None, vec![Change::Unretire { op_id: "o1".into() }]).await.unwrap();
-    store.write(None, vec![lives("b", Some("cluster"), None)]).await.unwrap();
-    let unknown = store.write(None, vec![lives("b", Some("nowhere"), None)]).await;
-    assert_eq!(unknown, Err(StoreError::NotFound { what: "VIM", id: "nowhere".into() }));
+    store
+        .write(None, vec![Change::Unretire { op_id: "o1".into() }])
+        .await
+        .unwrap();
+    store
+        .write(None, vec![lives("b", Some("cluster"), None)])
+        .await
+        .unwrap();
+    let unknown = store
+        .write(None, vec![lives("b", Some("nowhere"), None)])
+        .await;
+    assert_eq!(
+        unknown,
+        Err(StoreError::NotFound {
+            what: "VIM",
+            id: "nowhere".into()
+        })
+    );
 }
 
 pub(super) async fn the_same_cluster_under_another_name_counts(store: Shared) {
@@ -57,13 +94,31 @@ pub(super) async fn the_same_cluster_under_another_name_counts(store: Shared) {
     by_hand.vim.identity = Some("uid".into());
     let changes = vec![Change::AddVim(by_hand), lives("b", Some("hand"), None)];
     store.write(None, changes).await.unwrap();
-    assert_eq!(store.write(None, vec![retire("a", "o1")]).await, Err(in_use(&["name of b (b)"])));
-    let gone = Change::RemoveUses { instance_id: "b".into() };
-    store.write(None, vec![gone, lives("b", None, Some("uid"))]).await.unwrap();
-    assert_eq!(store.write(None, vec![retire("a", "o1")]).await, Err(in_use(&["name of b (b)"])));
-    let gone = Change::RemoveUses { instance_id: "b".into() };
-    store.write(None, vec![gone, retire("a", "o1")]).await.unwrap();
-    let used = store.write(None, vec![lives("c", Some("hand"), None)]).await;
+    assert_eq!(
+        store.write(None, vec![retire("a", "o1")]).await,
+        Err(in_use(&["name of b (b)"]))
+    );
+    let gone = Change::RemoveUses {
+        instance_id: "b".into(),
+    };
+    store
+        .write(None, vec![gone, lives("b", None, Some("uid"))])
+        .await
+        .unwrap();
+    assert_eq!(
+        store.write(None, vec![retire("a", "o1")]).await,
+        Err(in_use(&["name of b (b)"]))
+    );
+    let gone = Change::RemoveUses {
+        instance_id: "b".into(),
+    };
+    store
+        .write(None, vec![gone, retire("a", "o1")])
+        .await
+        .unwrap();
+    let used = store
+        .write(None, vec![lives("c", Some("hand"), None)])
+        .await;
     assert!(matches!(used, Err(StoreError::Retiring { vim, .. }) if vim == "hand"));
 }
 
@@ -109,7 +164,12 @@ pub(super) async fn of_use_and_retirement_that_race_one_is_accepted(store: Share
             (Err(StoreError::Retiring { op_id: by, .. }), Ok(())) => assert_eq!(by, &op_id),
             both => panic!("round {round}: {both:?}"),
         }
-        let undo = vec![Change::RemoveUses { instance_id: "b".into() }, Change::Unretire { op_id }];
+        let undo = vec![
+            Change::RemoveUses {
+                instance_id: "b".into(),
+            },
+            Change::Unretire { op_id },
+        ];
         store.write(None, undo).await.unwrap();
     }
     println!("the use won {used} of 100 rounds");
@@ -117,8 +177,14 @@ pub(super) async fn of_use_and_retirement_that_race_one_is_accepted(store: Share
 
 pub(super) async fn an_identity_that_is_learned_later_is_kept(store: Shared) {
     with_cluster(&*store, None).await;
-    store.write(None, vec![lives("b", Some("cluster"), None)]).await.unwrap();
-    store.write(None, vec![lives("b", Some("cluster"), Some("uid"))]).await.unwrap();
+    store
+        .write(None, vec![lives("b", Some("cluster"), None)])
+        .await
+        .unwrap();
+    store
+        .write(None, vec![lives("b", Some("cluster"), Some("uid"))])
+        .await
+        .unwrap();
     let expected = Use {
         tenant: TENANT.into(),
         instance_id: "b".into(),
@@ -127,51 +193,132 @@ pub(super) async fn an_identity_that_is_learned_later_is_kept(store: Shared) {
         namespace: None,
     };
     assert_eq!(store.uses(TENANT, "cluster").await, Ok(vec![expected]));
-    store.write(None, vec![lives("c", None, Some("uid"))]).await.unwrap();
+    store
+        .write(None, vec![lives("c", None, Some("uid"))])
+        .await
+        .unwrap();
     let mut known = store.vim(TENANT, "cluster").await.unwrap();
     known.vim.identity = Some("uid".into());
-    store.write(None, vec![Change::PutVim(Box::new(known))]).await.unwrap();
+    store
+        .write(None, vec![Change::PutVim(Box::new(known))])
+        .await
+        .unwrap();
     let users: Vec<_> = store.uses(TENANT, "cluster").await.unwrap();
-    assert_eq!(users.iter().map(|u| u.instance_id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!(
+        users
+            .iter()
+            .map(|u| u.instance_id.as_str())
+            .collect::<Vec<_>>(),
+        ["b", "c"]
+    );
 }
 
 pub(super) async fn ids_and_names_of_vims_are_unique(store: Shared) {
-    let changes = vec![Change::AddVim(vim("v1", "one")), Change::AddVim(vim("v2", "two"))];
+    let changes = vec![
+        Change::AddVim(vim("v1", "one")),
+        Change::AddVim(vim("v2", "two")),
+    ];
     store.write(None, changes).await.unwrap();
-    let exists = |id: &str| Err(StoreError::Exists { what: "VIM", id: id.into() });
-    assert_eq!(store.write(None, vec![Change::AddVim(vim("v1", "x"))]).await, exists("v1"));
-    assert_eq!(store.write(None, vec![Change::AddVim(vim("v3", "one"))]).await, exists("one"));
-    assert_eq!(store.write(None, vec![Change::PutVim(vim("v2", "one"))]).await, exists("one"));
+    let exists = |id: &str| {
+        Err(StoreError::Exists {
+            what: "VIM",
+            id: id.into(),
+        })
+    };
+    assert_eq!(
+        store
+            .write(None, vec![Change::AddVim(vim("v1", "x"))])
+            .await,
+        exists("v1")
+    );
+    assert_eq!(
+        store
+            .write(None, vec![Change::AddVim(vim("v3", "one"))])
+            .await,
+        exists("one")
+    );
+    assert_eq!(
+        store
+            .write(None, vec![Change::PutVim(vim("v2", "one"))])
+            .await,
+        exists("one")
+    );
     let mut theirs = vim("v1", "one");
     theirs.tenant = "other".into();
-    store.write(None, vec![Change::AddVim(theirs)]).await.unwrap();
+    store
+        .write(None, vec![Change::AddVim(theirs)])
+        .await
+        .unwrap();
     for id_or_name in ["v2", "two"] {
-        assert_eq!(store.vim(TENANT, id_or_name).await.unwrap(), *vim("v2", "two"));
+        assert_eq!(
+            store.vim(TENANT, id_or_name).await.unwrap(),
+            *vim("v2", "two")
+        );
     }
-    let names: Vec<_> = store.vims(TENANT).await.unwrap().into_iter().map(|v| v.vim.name).collect();
+    let names: Vec<_> = store
+        .vims(TENANT)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|v| v.vim.name)
+        .collect();
     assert_eq!(names, ["one", "two"]);
 }
 
 pub(super) async fn a_vim_written_from_an_old_version_is_refused(store: Shared) {
-    store.write(None, vec![Change::AddVim(vim("v1", "one"))]).await.unwrap();
+    store
+        .write(None, vec![Change::AddVim(vim("v1", "one"))])
+        .await
+        .unwrap();
     let mut new = store.vim(TENANT, "v1").await.unwrap();
     new.access_info = SecretJson::from(json!({"bearer_token": "new"}));
-    store.write(None, vec![Change::PutVim(Box::new(new.clone()))]).await.unwrap();
-    let again = store.write(None, vec![Change::PutVim(vim("v1", "one"))]).await;
-    assert_eq!(again, Err(StoreError::Changed { what: "VIM", id: "v1".into() }));
+    store
+        .write(None, vec![Change::PutVim(Box::new(new.clone()))])
+        .await
+        .unwrap();
+    let again = store
+        .write(None, vec![Change::PutVim(vim("v1", "one"))])
+        .await;
+    assert_eq!(
+        again,
+        Err(StoreError::Changed {
+            what: "VIM",
+            id: "v1".into()
+        })
+    );
     new.version += 1;
     assert_eq!(store.vim(TENANT, "v1").await.unwrap(), new);
-    let absent = store.write(None, vec![Change::PutVim(vim("v9", "nine"))]).await;
-    assert_eq!(absent, Err(StoreError::NotFound { what: "VIM", id: "v9".into() }));
+    let absent = store
+        .write(None, vec![Change::PutVim(vim("v9", "nine"))])
+        .await;
+    assert_eq!(
+        absent,
+        Err(StoreError::NotFound {
+            what: "VIM",
+            id: "v9".into()
+        })
+    );
 }
 
 pub(super) async fn a_vim_that_is_used_is_removed_by_force_alone(store: Shared) {
     with_cluster(&*store, None).await;
-    store.write(None, vec![lives("b", Some("cluster"), None)]).await.unwrap();
-    let remove =
-        |force| vec![Change::RemoveVim { tenant: TENANT.into(), id: "cluster".into(), force }];
+    store
+        .write(None, vec![lives("b", Some("cluster"), None)])
+        .await
+        .unwrap();
+    let remove = |force| {
+        vec![Change::RemoveVim {
+            tenant: TENANT.into(),
+            id: "cluster".into(),
+            force,
+        }]
+    };
     let by = vec!["name of b (b)".into()];
-    let error = StoreError::InUse { what: "VIM", id: "cluster".into(), by };
+    let error = StoreError::InUse {
+        what: "VIM",
+        id: "cluster".into(),
+        by,
+    };
     assert_eq!(store.write(None, remove(false)).await, Err(error));
     store.write(None, remove(true)).await.unwrap();
     assert!(store.vim(TENANT, "cluster").await.is_err());
@@ -181,7 +328,10 @@ pub(super) async fn a_vim_that_is_used_is_removed_by_force_alone(store: Shared) 
 pub(super) async fn a_shared_vim_is_seen_by_all(store: Shared) {
     let mut shared = vim("v1", "one");
     shared.vim.shared = true;
-    store.write(None, vec![Change::AddVim(shared.clone())]).await.unwrap();
+    store
+        .write(None, vec![Change::AddVim(shared.clone())])
+        .await
+        .unwrap();
     assert_eq!(store.vim("other", "one").await, Ok(*shared.clone()));
     let theirs = Use {
         tenant: "other".into(),
@@ -190,22 +340,58 @@ pub(super) async fn a_shared_vim_is_seen_by_all(store: Shared) {
         identity: None,
         namespace: Some("web".into()),
     };
-    store.write(None, vec![Change::AddUse(theirs.clone())]).await.unwrap();
-    assert_eq!(store.uses(TENANT, "v1").await, Ok(vec![theirs]), "its owner sees who is on it");
+    store
+        .write(None, vec![Change::AddUse(theirs.clone())])
+        .await
+        .unwrap();
+    assert_eq!(
+        store.uses(TENANT, "v1").await,
+        Ok(vec![theirs]),
+        "its owner sees who is on it"
+    );
     let by = vec!["an instance of another tenant".to_owned()];
-    let used = Err(StoreError::InUse { what: "VIM", id: "v1".into(), by });
+    let used = Err(StoreError::InUse {
+        what: "VIM",
+        id: "v1".into(),
+        by,
+    });
     let mut alone = shared.clone();
     alone.vim.shared = false;
-    assert_eq!(store.write(None, vec![Change::PutVim(alone.clone())]).await, used);
-    let remove = Change::RemoveVim { tenant: TENANT.into(), id: "v1".into(), force: false };
+    assert_eq!(
+        store.write(None, vec![Change::PutVim(alone.clone())]).await,
+        used
+    );
+    let remove = Change::RemoveVim {
+        tenant: TENANT.into(),
+        id: "v1".into(),
+        force: false,
+    };
     assert_eq!(store.write(None, vec![remove]).await, used);
     let mut own = vim("v9", "one");
     own.tenant = "other".into();
     store.write(None, vec![Change::AddVim(own)]).await.unwrap();
-    assert_eq!(store.vim("other", "one").await.unwrap().vim.id, "v9", "an own one wins");
-    let names: Vec<_> = store.vims("other").await.unwrap().into_iter().map(|v| v.vim.id).collect();
+    assert_eq!(
+        store.vim("other", "one").await.unwrap().vim.id,
+        "v9",
+        "an own one wins"
+    );
+    let names: Vec<_> = store
+        .vims("other")
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|v| v.vim.id)
+        .collect();
     assert_eq!(names, ["v1", "v9"]);
-    let gone = Change::RemoveUses { instance_id: "x".into() };
-    store.write(None, vec![gone, Change::PutVim(alone)]).await.unwrap();
-    assert!(matches!(store.vim("other", "v1").await, Err(StoreError::NotFound { .. })));
+    let gone = Change::RemoveUses {
+        instance_id: "x".into(),
+    };
+    store
+        .write(None, vec![gone, Change::PutVim(alone)])
+        .await
+        .unwrap();
+    assert!(matches!(
+        store.vim("other", "v1").await,
+        Err(StoreError::NotFound { .. })
+    ));
 }

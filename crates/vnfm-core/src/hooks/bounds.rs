@@ -49,7 +49,10 @@ impl Remembered {
 ///
 /// `Refused` where it is too much.
 pub(super) fn allowed(effects: Effects) -> Result<Effects, PortError> {
-    let vims = effects.register_vims.len().max(effects.unregister_vims.len());
+    let vims = effects
+        .register_vims
+        .len()
+        .max(effects.unregister_vims.len());
     at_most(vims, VIMS, "VIMs in its effects")?;
     at_most(length(&effects), EFFECTS_BYTES, "bytes of effects")?;
     Ok(effects)
@@ -108,25 +111,49 @@ mod tests {
         remembered.count("k", &text(VALUE_BYTES)).unwrap();
         let error = remembered.count("k", &text(VALUE_BYTES + 1)).unwrap_err();
         assert_eq!(error.name(), "hook.too-much");
-        assert!(error.to_string().contains("65537 bytes as a value"), "{error}");
+        assert!(
+            error.to_string().contains("65537 bytes as a value"),
+            "{error}"
+        );
         assert!(remembered.count(&"k".repeat(257), &json!(1)).is_err());
         for number in 1..ALL_BYTES / VALUE_BYTES {
-            remembered.count(&number.to_string(), &text(VALUE_BYTES)).unwrap();
+            remembered
+                .count(&number.to_string(), &text(VALUE_BYTES))
+                .unwrap();
         }
         let error = remembered.count("one more", &json!(1)).unwrap_err();
-        assert!(error.to_string().contains("bytes in checkpoints"), "{error}");
+        assert!(
+            error.to_string().contains("bytes in checkpoints"),
+            "{error}"
+        );
         remembered.count("k", &text(VALUE_BYTES)).unwrap(); // the same key again is no more
         let many = Remembered::default();
         (0..CHECKPOINTS).for_each(|n| many.count(&n.to_string(), &json!(n)).unwrap());
-        assert!(many.count("one more", &json!(1)).unwrap_err().to_string().contains("257"));
+        assert!(
+            many.count("one more", &json!(1))
+                .unwrap_err()
+                .to_string()
+                .contains("257")
+        );
     }
 
     #[test]
     fn effects_are_as_large_as_they_need_to_be_and_no_larger() {
         assert!(allowed(Effects::default()).is_ok());
-        let large = Effects { message: Some("x".repeat(1 << 20)), ..Effects::default() };
-        assert!(allowed(large).unwrap_err().to_string().contains("bytes of effects"));
-        let many = Effects { register_vims: vec![NewVim::default(); 101], ..Effects::default() };
+        let large = Effects {
+            message: Some("x".repeat(1 << 20)),
+            ..Effects::default()
+        };
+        assert!(
+            allowed(large)
+                .unwrap_err()
+                .to_string()
+                .contains("bytes of effects")
+        );
+        let many = Effects {
+            register_vims: vec![NewVim::default(); 101],
+            ..Effects::default()
+        };
         assert!(allowed(many).unwrap_err().to_string().contains("101 VIMs"));
     }
 }

@@ -53,9 +53,20 @@ impl Pending {
 
     fn begin(&self, service: &str, request: &Value) -> Option<String> {
         let address = request["host"]["address"].as_str()?;
-        let line = request["command"].as_str().or(request["path"].as_str()).unwrap_or_default();
-        let line: String = line.lines().next().unwrap_or_default().chars().take(60).collect();
-        let call = format!("`{service}` on {address} {line}").trim_end().to_owned();
+        let line = request["command"]
+            .as_str()
+            .or(request["path"].as_str())
+            .unwrap_or_default();
+        let line: String = line
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .take(60)
+            .collect();
+        let call = format!("`{service}` on {address} {line}")
+            .trim_end()
+            .to_owned();
         self.calls().push(call.clone());
         Some(call)
     }
@@ -119,7 +130,8 @@ impl Host {
     async fn ssh_run(&self, target: SshTarget, command: &SshCommand) -> Result<Value, PortError> {
         let target = &self.pinned(target).await?;
         let source = format!("{} {}", self.step, target.address);
-        self.live.log("debug", &source, &format!("$ {}", command.command));
+        self.live
+            .log("debug", &source, &format!("$ {}", command.command));
         let output = self.engine.parts.host.ssh_run(target, command).await?;
         self.log_output(&source, &output);
         to_value(&output)
@@ -134,9 +146,12 @@ impl Host {
         for text in [&output.stdout, &output.stderr] {
             let lines: Vec<_> = text.lines().collect();
             let last = lines.len().saturating_sub(LAST_LINES);
-            lines[last..].iter().for_each(|line| self.live.log("info", source, line));
+            lines[last..]
+                .iter()
+                .for_each(|line| self.live.log("info", source, line));
         }
-        self.live.log("info", source, &format!("exit code {}", output.exit_code));
+        self.live
+            .log("info", source, &format!("exit code {}", output.exit_code));
     }
 
     async fn ssh_put(&self, target: SshTarget, file: HookFile) -> Result<Value, PortError> {
@@ -148,7 +163,10 @@ impl Host {
 
     async fn ssh_wait(&self, target: SshTarget, seconds: u32) -> Result<Value, PortError> {
         let target = &self.pinned(target).await?;
-        self.live.waiting(&format!("a login at {}@{}", target.username, target.address));
+        self.live.waiting(&format!(
+            "a login at {}@{}",
+            target.username, target.address
+        ));
         self.engine.parts.host.ssh_wait(target, seconds).await?;
         Ok(json!({}))
     }
@@ -162,10 +180,16 @@ impl Host {
         if store.host_key(&target.pin).await?.is_some() {
             return Ok(target);
         }
-        let keys = self.infra.host_keys(&self.vim, &target.server_id).await.unwrap_or_default();
+        let keys = self
+            .infra
+            .host_keys(&self.vim, &target.server_id)
+            .await
+            .unwrap_or_default();
         if !keys.is_empty() {
-            let change =
-                Change::PinHostKey { pin: Box::new(target.pin.clone()), key: keys.join("\n") };
+            let change = Change::PinHostKey {
+                pin: Box::new(target.pin.clone()),
+                key: keys.join("\n"),
+            };
             store.write(Some(&self.fence), vec![change]).await?;
         }
         Ok(target)
@@ -177,7 +201,11 @@ impl Host {
 
     fn read(&self, path: &str) -> Result<Vec<u8>, PortError> {
         self.package.read(path).map_err(|error| {
-            PortError::new(&ARTIFACT, format!("read `{path}` of the package"), error.to_string())
+            PortError::new(
+                &ARTIFACT,
+                format!("read `{path}` of the package"),
+                error.to_string(),
+            )
         })
     }
 
@@ -206,12 +234,19 @@ impl Host {
             key,
             value: SecretJson::from(value),
         };
-        self.engine.store().write(Some(&self.fence), vec![change]).await?;
+        self.engine
+            .store()
+            .write(Some(&self.fence), vec![change])
+            .await?;
         Ok(json!({}))
     }
 
     async fn sleep(&self, seconds: f64) -> Value {
-        self.engine.parts.clock.sleep(Duration::from_secs_f64(seconds)).await;
+        self.engine
+            .parts
+            .clock
+            .sleep(Duration::from_secs_f64(seconds))
+            .await;
         json!({})
     }
 }

@@ -32,8 +32,16 @@ impl Reading<'_> {
     pub(super) async fn approved(&self) -> Result<Approved, PortError> {
         let Self { op, request, grant } = self;
         let ids = [
-            ("vnfInstanceId", &grant.vnf_instance_id, &request.vnf_instance_id),
-            ("vnfLcmOpOccId", &grant.vnf_lcm_op_occ_id, &request.vnf_lcm_op_occ_id),
+            (
+                "vnfInstanceId",
+                &grant.vnf_instance_id,
+                &request.vnf_instance_id,
+            ),
+            (
+                "vnfLcmOpOccId",
+                &grant.vnf_lcm_op_occ_id,
+                &request.vnf_lcm_op_occ_id,
+            ),
         ];
         for (name, found, wanted) in ids {
             if found != wanted {
@@ -42,8 +50,16 @@ impl Reading<'_> {
         }
         for (name, wanted, found) in [
             ("addResources", &request.add_resources, &grant.add_resources),
-            ("removeResources", &request.remove_resources, &grant.remove_resources),
-            ("updateResources", &request.update_resources, &grant.update_resources),
+            (
+                "removeResources",
+                &request.remove_resources,
+                &grant.remove_resources,
+            ),
+            (
+                "updateResources",
+                &request.update_resources,
+                &grant.update_resources,
+            ),
         ] {
             same_set(name, wanted, found)?;
             found.iter().try_for_each(|info| direct(name, info))?;
@@ -59,7 +75,9 @@ impl Reading<'_> {
             self.stays()?;
         }
         if !approved.additional_params.is_empty() && !op.record.request.is_object() {
-            return Err(unusable("the operation takes no additionalParams".to_owned()));
+            return Err(unusable(
+                "the operation takes no additionalParams".to_owned(),
+            ));
         }
         Ok(approved)
     }
@@ -80,7 +98,9 @@ impl Reading<'_> {
         vims::by_id(connections, &vim);
         approved.elsewhere = made.vim_connection_info.get(&key) != asked.as_ref();
         approved.vim_connection_info = made.vim_connection_info;
-        approved.ext_virtual_links.clone_from(&self.grant.ext_virtual_links);
+        approved
+            .ext_virtual_links
+            .clone_from(&self.grant.ext_virtual_links);
         approved.granted = self.granted(&key)?;
         if !approved.additional_params.is_empty() {
             hooks::override_with(&mut made.additional_params, &approved.additional_params);
@@ -101,21 +121,31 @@ impl Reading<'_> {
     fn vim(&self, made: &Deployment) -> Result<String, PortError> {
         let given = &self.grant.vim_connection_info;
         let infos = self.grant.add_resources.iter();
-        let named: BTreeSet<&String> =
-            infos.filter_map(|info| info.vim_connection_id.as_ref()).collect();
-        let known = if given.is_empty() { &made.vim_connection_info } else { given };
-        let mut named: Vec<&String> =
-            if named.is_empty() { known.keys().collect() } else { named.into_iter().collect() };
+        let named: BTreeSet<&String> = infos
+            .filter_map(|info| info.vim_connection_id.as_ref())
+            .collect();
+        let known = if given.is_empty() {
+            &made.vim_connection_info
+        } else {
+            given
+        };
+        let mut named: Vec<&String> = if named.is_empty() {
+            known.keys().collect()
+        } else {
+            named.into_iter().collect()
+        };
         match (named.pop(), named.pop()) {
             (Some(one), None)
                 if given.contains_key(one) || made.vim_connection_info.contains_key(one) =>
             {
                 Ok(one.clone())
             }
-            (Some(one), None) => {
-                Err(amiss(format!("vimConnectionId `{one}` is not in vimConnectionInfo")))
-            }
-            (None, _) => Err(unusable("neither the request nor the grant names a VIM".to_owned())),
+            (Some(one), None) => Err(amiss(format!(
+                "vimConnectionId `{one}` is not in vimConnectionInfo"
+            ))),
+            (None, _) => Err(unusable(
+                "neither the request nor the grant names a VIM".to_owned(),
+            )),
             (Some(one), Some(other)) => {
                 let what = format!("it spreads the VNF over several VIMs: `{other}`, `{one}`");
                 Err(unusable(what))
@@ -130,40 +160,63 @@ impl Reading<'_> {
         let flavour = self.op.flavour()?;
         let mut granted = Granted::default();
         for info in &grant.add_resources {
-            granted.resource_groups.extend(info.resource_group_id.clone());
+            granted
+                .resource_groups
+                .extend(info.resource_group_id.clone());
             if let Some(zone) = self.zone(info)? {
-                granted.zones.insert(info.resource_definition_id.clone(), zone.to_owned());
+                granted
+                    .zones
+                    .insert(info.resource_definition_id.clone(), zone.to_owned());
             }
         }
         let assets = grant.vim_assets.clone().unwrap_or_default();
-        for one in assets.compute_resource_flavours.iter().filter(|a| of_vim(&a.vim_connection_id))
+        for one in assets
+            .compute_resource_flavours
+            .iter()
+            .filter(|a| of_vim(&a.vim_connection_id))
         {
             let vdu = &one.vnfd_virtual_compute_desc_id;
             if !flavour.vdus.contains_key(vdu) {
                 let what = format!("vnfdVirtualComputeDescId `{vdu}` is no VDU of the VNFD");
                 return Err(amiss(what));
             }
-            granted.flavours.insert(vdu.clone(), one.vim_flavour_id.clone());
+            granted
+                .flavours
+                .insert(vdu.clone(), one.vim_flavour_id.clone());
         }
-        for one in assets.software_images.iter().filter(|a| of_vim(&a.vim_connection_id)) {
+        for one in assets
+            .software_images
+            .iter()
+            .filter(|a| of_vim(&a.vim_connection_id))
+        {
             let id = &one.vnfd_software_image_id;
-            let mut owners =
-                flavour.images().filter(|(owner, image)| owner == id || image.name == *id);
+            let mut owners = flavour
+                .images()
+                .filter(|(owner, image)| owner == id || image.name == *id);
             let Some((first, _)) = owners.next() else {
-                return Err(amiss(format!("vnfdSoftwareImageId `{id}` is no image of the VNFD")));
+                return Err(amiss(format!(
+                    "vnfdSoftwareImageId `{id}` is no image of the VNFD"
+                )));
             };
             for owner in std::iter::once(first).chain(owners.map(|(owner, _)| owner)) {
-                granted.images.insert(owner.to_owned(), one.vim_software_image_id.clone());
+                granted
+                    .images
+                    .insert(owner.to_owned(), one.vim_software_image_id.clone());
             }
         }
-        for link in grant.ext_managed_virtual_links.iter().filter(|l| of_vim(&l.vim_connection_id))
+        for link in grant
+            .ext_managed_virtual_links
+            .iter()
+            .filter(|l| of_vim(&l.vim_connection_id))
         {
             let id = &link.vnf_virtual_link_desc_id;
             if !flavour.virtual_links.contains_key(id) {
                 let what = format!("vnfVirtualLinkDescId `{id}` is no internal link of the VNFD");
                 return Err(amiss(what));
             }
-            granted.managed_links.insert(id.clone(), link.resource_id.clone());
+            granted
+                .managed_links
+                .insert(id.clone(), link.resource_id.clone());
             granted.managed_link_ids.insert(id.clone(), link.id.clone());
         }
         Ok(granted)
@@ -171,7 +224,9 @@ impl Reading<'_> {
 
     /// Name of the zone of a resource on the VIM.
     fn zone(&self, info: &GrantInfo) -> Result<Option<&str>, PortError> {
-        let Some(id) = &info.zone_id else { return Ok(None) };
+        let Some(id) = &info.zone_id else {
+            return Ok(None);
+        };
         match self.grant.zones.iter().find(|zone| zone.id == *id) {
             Some(zone) => Ok(Some(&zone.zone_id)),
             None => Err(amiss(format!("zoneId `{id}` is not in zones"))),
@@ -188,19 +243,34 @@ impl Reading<'_> {
         let grant = self.grant;
         let infos = grant.add_resources.iter();
         let named = infos.filter_map(|info| info.vim_connection_id.as_ref());
-        if let Some(other) = grant.vim_connection_info.keys().chain(named).find(|key| !on(key)) {
-            return Err(unusable(format!("it moves the VNF to another VIM: `{other}`")));
+        if let Some(other) = grant
+            .vim_connection_info
+            .keys()
+            .chain(named)
+            .find(|key| !on(key))
+        {
+            return Err(unusable(format!(
+                "it moves the VNF to another VIM: `{other}`"
+            )));
         }
         let is_known = |link: &&ExtVirtualLinkData| {
             let mut links = first.ext_virtual_links.iter();
             !links.any(|known| known.id == link.id && known.resource_id == link.resource_id)
         };
         if let Some(link) = grant.ext_virtual_links.iter().find(is_known) {
-            return Err(unusable(format!("it connects the VNF to another link: `{}`", link.id)));
+            return Err(unusable(format!(
+                "it connects the VNF to another link: `{}`",
+                link.id
+            )));
         }
         let old = &first.placement;
-        let now =
-            self.granted(first.vim_connection_info.keys().next().map_or("", String::as_str))?;
+        let now = self.granted(
+            first
+                .vim_connection_info
+                .keys()
+                .next()
+                .map_or("", String::as_str),
+        )?;
         let zones: BTreeSet<&String> = old.zones.values().collect();
         if let Some(zone) = now.zones.values().find(|zone| !zones.contains(zone)) {
             return Err(unusable(format!("it moves resources to zone `{zone}`")));
@@ -225,17 +295,26 @@ fn same_set(
     found: &[GrantInfo],
 ) -> Result<(), PortError> {
     let wanted: BTreeSet<&str> = wanted.iter().map(|one| one.id.as_str()).collect();
-    let found: BTreeSet<&str> =
-        found.iter().map(|one| one.resource_definition_id.as_str()).collect();
-    let list =
-        |ids: Vec<&&str>| ids.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
+    let found: BTreeSet<&str> = found
+        .iter()
+        .map(|one| one.resource_definition_id.as_str())
+        .collect();
+    let list = |ids: Vec<&&str>| {
+        ids.iter()
+            .map(|id| format!("`{id}`"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     let missing: Vec<_> = wanted.difference(&found).collect();
     if !missing.is_empty() {
         return Err(amiss(format!("{name} does not approve {}", list(missing))));
     }
     let strange: Vec<_> = found.difference(&wanted).collect();
     if !strange.is_empty() {
-        return Err(amiss(format!("{name} approves what nobody asked for: {}", list(strange))));
+        return Err(amiss(format!(
+            "{name} approves what nobody asked for: {}",
+            list(strange)
+        )));
     }
     Ok(())
 }
@@ -299,11 +378,15 @@ mod tests {
     fn what_is_approved_is_what_was_asked_for() {
         let wanted = |ids: &[&str]| -> Vec<ResourceDefinition> {
             let one = |id: &&str| json!({"id": id, "type": "COMPUTE", "resourceTemplateId": "v"});
-            ids.iter().map(|id| serde_json::from_value(one(id)).unwrap()).collect()
+            ids.iter()
+                .map(|id| serde_json::from_value(one(id)).unwrap())
+                .collect()
         };
         let found = |ids: &[&str]| -> Vec<GrantInfo> {
             let one = |id: &&str| json!({"resourceDefinitionId": id});
-            ids.iter().map(|id| serde_json::from_value(one(id)).unwrap()).collect()
+            ids.iter()
+                .map(|id| serde_json::from_value(one(id)).unwrap())
+                .collect()
         };
         same_set("addResources", &wanted(&["a", "b"]), &found(&["b", "a"])).unwrap();
         for (asked, granted, says) in [

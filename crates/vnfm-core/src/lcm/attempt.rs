@@ -35,7 +35,11 @@ pub(super) async fn attempt(
         if outcome.is_some() {
             return Ok(outcome);
         }
-        op.watcher().log("info", step.name, "makes room for another step, and is begun again");
+        op.watcher().log(
+            "info",
+            step.name,
+            "makes room for another step, and is begun again",
+        );
     }
 }
 
@@ -45,7 +49,9 @@ async fn perform_beside(
     (step, work): (&Step, StepFn),
     beginning: &mut Beginning<'_>,
 ) -> Option<Result<Value, PortError>> {
-    let Some(time) = beginning.alone else { return Some(perform(op, step, work).await) };
+    let Some(time) = beginning.alone else {
+        return Some(perform(op, step, work).await);
+    };
     let working = pin!(perform(op, step, work));
     let outliving = pin!(beginning.outlive(op, step, time));
     match future::select(working, outliving).await {
@@ -65,9 +71,11 @@ async fn perform(op: &Op, step: &Step, work: StepFn) -> Result<Value, PortError>
     let ended = future::select(op.clock().sleep(left), Box::pin(op.live.told_to_go()));
     let outcome = match future::select(working, ended).await {
         Either::Left((Ok(outcome), _)) => outcome,
-        Either::Left((Err(_), _)) => {
-            Err(PortError::new(&PANICKED, format!("run step `{}`", step.name), "it panicked"))
-        }
+        Either::Left((Err(_), _)) => Err(PortError::new(
+            &PANICKED,
+            format!("run step `{}`", step.name),
+            "it panicked",
+        )),
         Either::Right((Either::Left(_), _)) => Err(too_late(op, step)),
         Either::Right((Either::Right(_), _)) => Err(cancelled(op)),
     };

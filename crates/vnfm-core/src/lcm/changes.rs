@@ -44,22 +44,37 @@ pub(crate) fn between(before: &Inventory, after: &Inventory) -> ResourceChanges 
     links.extend(came.affected_virtual_links);
     links.extend(ports_only_in(before, after, ChangeType::LinkPortRemoved));
     links.extend(ports_only_in(after, before, ChangeType::LinkPortAdded));
-    changes.affected_ext_link_ports.extend(came.affected_ext_link_ports);
-    changes.affected_virtual_storages.extend(came.affected_virtual_storages);
+    changes
+        .affected_ext_link_ports
+        .extend(came.affected_ext_link_ports);
+    changes
+        .affected_virtual_storages
+        .extend(came.affected_virtual_storages);
     changes
 }
 
 /// `inventory` without what `other` holds as well.
 fn without(inventory: &Inventory, other: &Inventory) -> Inventory {
     let mut left = inventory.clone();
-    left.vnfc_resource_info.retain(|one| other.vnfc_resource_info.iter().all(|o| o.id != one.id));
-    left.vnf_virtual_link_resource_info
-        .retain(|one| other.vnf_virtual_link_resource_info.iter().all(|o| o.id != one.id));
-    left.virtual_storage_resource_info
-        .retain(|one| other.virtual_storage_resource_info.iter().all(|o| o.id != one.id));
+    left.vnfc_resource_info
+        .retain(|one| other.vnfc_resource_info.iter().all(|o| o.id != one.id));
+    left.vnf_virtual_link_resource_info.retain(|one| {
+        other
+            .vnf_virtual_link_resource_info
+            .iter()
+            .all(|o| o.id != one.id)
+    });
+    left.virtual_storage_resource_info.retain(|one| {
+        other
+            .virtual_storage_resource_info
+            .iter()
+            .all(|o| o.id != one.id)
+    });
     let known = |id: &str| {
         let links = other.ext_virtual_link_info.iter();
-        links.flat_map(|link| &link.ext_link_ports).any(|port| port.id == id)
+        links
+            .flat_map(|link| &link.ext_link_ports)
+            .any(|port| port.id == id)
     };
     for link in &mut left.ext_virtual_link_info {
         link.ext_link_ports.retain(|port| !known(&port.id));
@@ -97,7 +112,11 @@ fn all(inventory: &Inventory, change_type: ChangeType) -> ResourceChanges {
 
 fn vnfcs(inventory: &Inventory, change_type: ChangeType) -> Vec<AffectedVnfc> {
     let storages = |of: ChangeType, ids: &[String]| {
-        if of == change_type { ids.to_vec() } else { Vec::new() }
+        if of == change_type {
+            ids.to_vec()
+        } else {
+            Vec::new()
+        }
     };
     inventory
         .vnfc_resource_info
@@ -121,8 +140,10 @@ fn ports_only_in(
     other: &Inventory,
     change_type: ChangeType,
 ) -> Vec<AffectedVirtualLink> {
-    let known: BTreeSet<_> =
-        links(other).flat_map(|link| link.ports).map(|port| &port.id).collect();
+    let known: BTreeSet<_> = links(other)
+        .flat_map(|link| link.ports)
+        .map(|port| &port.id)
+        .collect();
     let touched = links(inventory).map(|link| {
         let ports = link.ports.iter().filter(|port| !known.contains(&port.id));
         (link, ports.map(|port| port.id.clone()).collect::<Vec<_>>())
@@ -148,18 +169,24 @@ struct Link<'i> {
 
 /// Internal links, and externally managed ones.
 fn links(inventory: &Inventory) -> impl Iterator<Item = Link<'_>> {
-    let own = inventory.vnf_virtual_link_resource_info.iter().map(|link| Link {
-        id: &link.id,
-        desc_id: &link.vnf_virtual_link_desc_id,
-        resource: &link.network_resource,
-        ports: &link.vnf_link_ports,
-    });
-    let managed = inventory.ext_managed_virtual_link_info.iter().map(|link| Link {
-        id: &link.id,
-        desc_id: &link.vnf_virtual_link_desc_id,
-        resource: &link.network_resource,
-        ports: &link.vnf_link_ports,
-    });
+    let own = inventory
+        .vnf_virtual_link_resource_info
+        .iter()
+        .map(|link| Link {
+            id: &link.id,
+            desc_id: &link.vnf_virtual_link_desc_id,
+            resource: &link.network_resource,
+            ports: &link.vnf_link_ports,
+        });
+    let managed = inventory
+        .ext_managed_virtual_link_info
+        .iter()
+        .map(|link| Link {
+            id: &link.id,
+            desc_id: &link.vnf_virtual_link_desc_id,
+            resource: &link.network_resource,
+            ports: &link.vnf_link_ports,
+        });
     own.chain(managed)
 }
 
@@ -183,8 +210,9 @@ mod tests {
 
     fn inventory(internal: &[&str], managed: &[&str]) -> Inventory {
         let link = |id: &str, ports: &[&str]| {
-            let ports =
-                ports.iter().map(|id| json!({"id": id, "resourceHandle": {"resourceId": id}}));
+            let ports = ports
+                .iter()
+                .map(|id| json!({"id": id, "resourceHandle": {"resourceId": id}}));
             json!({"id": id, "vnfVirtualLinkDescId": id, "networkResource": {"resourceId": id},
                 "vnfLinkPorts": ports.collect::<Vec<_>>()})
         };
@@ -203,11 +231,25 @@ mod tests {
         let links = serde_json::to_value(&changes.affected_virtual_links).unwrap();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let one = |link: &Value| {
-            let ports: Vec<_> =
-                link["vnfLinkPortIds"].as_array().into_iter().flatten().map(text).collect();
-            format!("{} {} {}", text(&link["id"]), text(&link["changeType"]), ports.join(","))
+            let ports: Vec<_> = link["vnfLinkPortIds"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(text)
+                .collect();
+            format!(
+                "{} {} {}",
+                text(&link["id"]),
+                text(&link["changeType"]),
+                ports.join(",")
+            )
         };
-        links.as_array().unwrap().iter().map(|link| one(link).trim().to_owned()).collect()
+        links
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|link| one(link).trim().to_owned())
+            .collect()
     }
 
     #[test]
@@ -215,17 +257,29 @@ mod tests {
         let before = inventory(&["p1"], &["m1", "m2"]);
         assert_eq!(
             told(&added(&before)),
-            ["own ADDED", "own LINK_PORT_ADDED p1", "managed LINK_PORT_ADDED m1,m2"]
+            [
+                "own ADDED",
+                "own LINK_PORT_ADDED p1",
+                "managed LINK_PORT_ADDED m1,m2"
+            ]
         );
         assert_eq!(
             told(&removed(&before)),
-            ["own REMOVED", "own LINK_PORT_REMOVED p1", "managed LINK_PORT_REMOVED m1,m2"]
+            [
+                "own REMOVED",
+                "own LINK_PORT_REMOVED p1",
+                "managed LINK_PORT_REMOVED m1,m2"
+            ]
         );
         let after = inventory(&["p1"], &["m1", "m3"]);
         assert_eq!(
             told(&between(&before, &after)),
             ["managed LINK_PORT_REMOVED m2", "managed LINK_PORT_ADDED m3"]
         );
-        assert!(told(&added(&inventory(&[], &[]))).iter().all(|told| told == "own ADDED"));
+        assert!(
+            told(&added(&inventory(&[], &[])))
+                .iter()
+                .all(|told| told == "own ADDED")
+        );
     }
 }

@@ -14,7 +14,11 @@ pub(crate) async fn progress(
     tenant: &str,
     op_id: &str,
 ) -> Result<Progress, StoreError> {
-    let live = engine.live.of(op_id).map(|live| live.state()).unwrap_or_default();
+    let live = engine
+        .live
+        .of(op_id)
+        .map(|live| live.state())
+        .unwrap_or_default();
     let known = live
         .stored
         .clone()
@@ -30,7 +34,10 @@ pub(crate) async fn progress(
     Ok(Progress {
         vnf_lcm_op_occ_id: op_id.to_owned(),
         operation_state: record.op.operation_state,
-        step: live.step.map(ToOwned::to_owned).or_else(|| running.map(|row| row.step.clone())),
+        step: live
+            .step
+            .map(ToOwned::to_owned)
+            .or_else(|| running.map(|row| row.step.clone())),
         attempt: if live.step.is_some() {
             live.attempt
         } else {
@@ -57,7 +64,13 @@ async fn read(
     let journal = engine.store().journal(op_id).await?;
     let undone = begun(&record, &journal);
     let journal = journal.into_iter().map(Arc::new).collect();
-    Ok((Arc::new(Stored { record: Arc::new(record), journal }), undone))
+    Ok((
+        Arc::new(Stored {
+            record: Arc::new(record),
+            journal,
+        }),
+        undone,
+    ))
 }
 
 fn steps(engine: &Engine, operation: &Operation, journal: &[Arc<JournalRow>]) -> Vec<StepProgress> {
@@ -92,7 +105,9 @@ fn ways_on(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<WayOn> {
     let state = record.op.operation_state;
     let stopped = state == FailedTemp;
     let error = record.op.error.as_ref();
-    let at = error.and_then(|error| error.step.clone()).unwrap_or_default();
+    let at = error
+        .and_then(|error| error.step.clone())
+        .unwrap_or_default();
     let not_stopped = format!("needs FAILED_TEMP; the operation is {state}");
     let when_stopped = |what: String| if stopped { what } else { not_stopped.clone() };
     let rollback = match &record.point_of_no_return {
@@ -116,7 +131,9 @@ fn ways_on(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<WayOn> {
         WayOn {
             task: "retry".into(),
             allowed: stopped,
-            what: when_stopped(format!("goes on at step `{at}`; what is done stays as it is")),
+            what: when_stopped(format!(
+                "goes on at step `{at}`; what is done stays as it is"
+            )),
         },
         rollback,
         WayOn {
@@ -131,7 +148,9 @@ fn ways_on(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<WayOn> {
 
 /// What a rollback would undo, last first.
 fn begun(record: &OpRecord, journal: &[JournalRow]) -> String {
-    let Some(operation) = operation(record.op.operation) else { return "nothing".into() };
+    let Some(operation) = operation(record.op.operation) else {
+        return "nothing".into();
+    };
     if record.op.operation_state != FailedTemp {
         return String::new(); // nobody is offered a rollback
     }
@@ -144,9 +163,17 @@ fn begun(record: &OpRecord, journal: &[JournalRow]) -> String {
         let mut rows = journal.iter().filter(|row| row.step == step.name);
         !step.hook || rows.any(|row| row.hook.as_ref().is_some_and(|hook| hook.can_undo))
     };
-    let begun = operation.steps.iter().rev().filter(|s| s.undo.is_some() && was_begun(s.name));
+    let begun = operation
+        .steps
+        .iter()
+        .rev()
+        .filter(|s| s.undo.is_some() && was_begun(s.name));
     let names: Vec<_> = begun.filter(can_undo).map(|step| step.name).collect();
-    if names.is_empty() { "nothing: no step has changed anything".into() } else { names.join(", ") }
+    if names.is_empty() {
+        "nothing: no step has changed anything".into()
+    } else {
+        names.join(", ")
+    }
 }
 
 fn cancel(state: LcmOperationState, asked_for: bool) -> String {

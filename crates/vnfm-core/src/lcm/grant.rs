@@ -69,7 +69,9 @@ impl Approved {
         if !self.additional_params.is_empty()
             && let Some(request) = record.request.to_mut().as_object_mut()
         {
-            let params = request.entry("additionalParams").or_insert_with(|| json!({}));
+            let params = request
+                .entry("additionalParams")
+                .or_insert_with(|| json!({}));
             if let Some(params) = params.as_object_mut() {
                 hooks::override_with(params, &self.additional_params);
             }
@@ -98,8 +100,11 @@ impl Approved {
 fn over(mut old: Vec<ExtVirtualLinkData>, new: Vec<ExtVirtualLinkData>) -> Vec<ExtVirtualLinkData> {
     old.retain(|link| new.iter().all(|other| other.id != link.id));
     for link in &mut old {
-        let is_bound_anew =
-            |cpd: &str| new.iter().flat_map(|other| &other.ext_cps).any(|data| data.cpd_id == cpd);
+        let is_bound_anew = |cpd: &str| {
+            new.iter()
+                .flat_map(|other| &other.ext_cps)
+                .any(|data| data.cpd_id == cpd)
+        };
         link.ext_cps.retain(|data| !is_bound_anew(&data.cpd_id));
     }
     old.retain(|link| !link.ext_cps.is_empty());
@@ -109,16 +114,28 @@ fn over(mut old: Vec<ExtVirtualLinkData>, new: Vec<ExtVirtualLinkData>) -> Vec<E
 
 /// Asks until it is decided.
 pub(crate) async fn ask(op: &Op) -> Output<Approved> {
-    let Some(nfvo) = op.engine.parts.nfvo.clone() else { return Ok(Approved::default()) };
+    let Some(nfvo) = op.engine.parts.nfvo.clone() else {
+        return Ok(Approved::default());
+    };
     let request = needs::request(op)?;
     let limits = op.engine.limits();
     let until = op.deadline - limits.grant_call - limits.grant_call;
     let place = Arc::new(Place::default());
     place.set(kept(op).await?);
-    let clock = Cut { clock: op.engine.parts.clock.clone(), live: op.live.clone(), place };
+    let clock = Cut {
+        clock: op.engine.parts.clock.clone(),
+        live: op.live.clone(),
+        place,
+    };
     let rest = Mutex::new(clock.now());
     let times = (&clock, until);
-    let asking = Asking { op, nfvo: &*nfvo, request: &request, times, rest };
+    let asking = Asking {
+        op,
+        nfvo: &*nfvo,
+        request: &request,
+        times,
+        rest,
+    };
     let last = Mutex::new(String::new());
     let seen = |reason: &str| {
         reason.clone_into(&mut last.lock().unwrap_or_else(PoisonError::into_inner));
@@ -128,17 +145,34 @@ pub(crate) async fn ask(op: &Op) -> Output<Approved> {
     let Some(grant) = looked else {
         let doing = format!("get a grant for {}", op.record.op.operation);
         let why = last.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let what = format!("not within {} s; the last was: {why}", limits.grant.as_secs());
+        let what = format!(
+            "not within {} s; the last was: {why}",
+            limits.grant.as_secs()
+        );
         return Err(PortError::new(&LATE, doing, what));
     };
-    let approved = approve::Reading { op, request: &request, grant: &grant }.approved().await?;
-    op.watcher().log("info", "grant", &format!("the NFVO granted it: grant `{}`", grant.id));
+    let approved = approve::Reading {
+        op,
+        request: &request,
+        grant: &grant,
+    }
+    .approved()
+    .await?;
+    op.watcher().log(
+        "info",
+        "grant",
+        &format!("the NFVO granted it: grant `{}`", grant.id),
+    );
     Ok(approved)
 }
 
 /// Where an earlier process was told to look.
 async fn kept(op: &Op) -> Result<Option<String>, PortError> {
-    let kept = op.engine.store().checkpoint(&op.fence.op_id, Approved::STEP, PLACE).await?;
+    let kept = op
+        .engine
+        .store()
+        .checkpoint(&op.fence.op_id, Approved::STEP, PLACE)
+        .await?;
     Ok(kept.and_then(|kept| kept.as_str().map(ToOwned::to_owned)))
 }
 
@@ -156,7 +190,10 @@ struct Place(Mutex<Option<String>>);
 
 impl Place {
     fn get(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn set(&self, place: Option<String>) {
@@ -229,11 +266,15 @@ impl Asking<'_> {
             Ok(GrantAnswer::Later(place, after)) => {
                 self.keep(Some(place)).await?;
                 self.rest(after);
-                Ok(Waited::NotYet("the NFVO to decide about the grant".to_owned()))
+                Ok(Waited::NotYet(
+                    "the NFVO to decide about the grant".to_owned(),
+                ))
             }
             Ok(GrantAnswer::Forgotten) => {
                 self.keep(None).await?;
-                Ok(Waited::NotYet("the NFVO, which forgot the request: asking again".to_owned()))
+                Ok(Waited::NotYet(
+                    "the NFVO, which forgot the request: asking again".to_owned(),
+                ))
             }
             Err(error) if error.is_unavailable() => {
                 self.rest(error.retry_after());
@@ -272,7 +313,11 @@ impl Asking<'_> {
             key: PLACE.to_owned(),
             value: SecretJson::from(json!(place)),
         };
-        self.op.engine.store().write(Some(&self.op.fence), vec![kept]).await?;
+        self.op
+            .engine
+            .store()
+            .write(Some(&self.op.fence), vec![kept])
+            .await?;
         known.set(place);
         Ok(())
     }
@@ -310,11 +355,17 @@ mod tests {
 
     #[test]
     fn a_link_of_the_grant_stands_for_the_same_one_and_the_same_cps_of_the_request() {
-        let old =
-            links(&[("a", "net-a", &["x"]), ("b", "net-b", &["y", "z"]), ("c", "net-c", &["v"])]);
+        let old = links(&[
+            ("a", "net-a", &["x"]),
+            ("b", "net-b", &["y", "z"]),
+            ("c", "net-c", &["v"]),
+        ]);
         let new = links(&[("a", "net-1", &["x"]), ("d", "net-2", &["y", "v"])]);
-        let wanted =
-            links(&[("b", "net-b", &["z"]), ("a", "net-1", &["x"]), ("d", "net-2", &["y", "v"])]);
+        let wanted = links(&[
+            ("b", "net-b", &["z"]),
+            ("a", "net-1", &["x"]),
+            ("d", "net-2", &["y", "v"]),
+        ]);
         assert_eq!(over(old, new.clone()), wanted);
         assert_eq!(over(wanted.clone(), new), wanted, "twice is once");
     }

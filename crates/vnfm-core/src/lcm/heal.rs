@@ -58,7 +58,9 @@ pub const STEPS: &[Step] = &[
         .seen_by(|op| journaled(observe(op)))
         .irreversible(),
     Step::hook("heal_end", |op| journaled(end_hook(op))),
-    Step::new("register_vims", Processing, |op| journaled(register_vims(op))),
+    Step::new("register_vims", Processing, |op| {
+        journaled(register_vims(op))
+    }),
 ];
 
 /// Accepts a healing: its occurrence exists in STARTING when this returns its id. The parameters of the instantiation
@@ -84,12 +86,21 @@ pub async fn accept(
     let all = request.additional_params.get("all");
     if all.is_some_and(|all| !all.is_boolean()) {
         let what = "additionalParams.all is true or false: whether volumes are replaced too";
-        return Err(Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what));
+        return Err(Refusal::new(
+            Why::Unprocessable,
+            &refusal::BAD_PARAMETERS,
+            what,
+        ));
     }
-    let skip = skip.map(|skip| skip.checked(&OPERATION.hooks())).transpose()?;
+    let skip = skip
+        .map(|skip| skip.checked(&OPERATION.hooks()))
+        .transpose()?;
     vims::still_registered(engine, &instance).await?;
     let body = serde_json::to_value(&request).unwrap_or_default();
-    let skipped = skip.as_ref().map(|skip| &skip.hooks[..]).unwrap_or_default();
+    let skipped = skip
+        .as_ref()
+        .map(|skip| &skip.hooks[..])
+        .unwrap_or_default();
     let beginning = ways_on::Beginning {
         kind: LcmOperationType::Heal,
         shown: fitting(engine, &instance, (&request, &body), skipped).await?,
@@ -104,14 +115,23 @@ pub async fn accept(
 fn known_vnfcs(instance: &InstanceRecord, request: &HealVnfRequest) -> Result<(), Refusal> {
     let there = inventory(instance).vnfc_resource_info;
     let unknown = |id: &&String| there.iter().all(|vnfc| &vnfc.id != *id);
-    let Some(unknown) = request.vnfc_instance_id.iter().find(unknown) else { return Ok(()) };
-    let known: Vec<_> = there.iter().map(|vnfc| format!("{} ({})", vnfc.id, vnfc.vdu_id)).collect();
+    let Some(unknown) = request.vnfc_instance_id.iter().find(unknown) else {
+        return Ok(());
+    };
+    let known: Vec<_> = there
+        .iter()
+        .map(|vnfc| format!("{} ({})", vnfc.id, vnfc.vdu_id))
+        .collect();
     let what = format!(
         "vnfcInstanceId `{unknown}` is no VNFC of instance `{}`, which has: {}",
         instance.vnf.id,
         known.join(", ")
     );
-    Err(Refusal::new(Why::Unprocessable, &refusal::UNKNOWN_VNFC, what))
+    Err(Refusal::new(
+        Why::Unprocessable,
+        &refusal::UNKNOWN_VNFC,
+        what,
+    ))
 }
 
 /// The parameters, over those of the instantiation, fit the hooks of a heal; the request as it may be shown.
@@ -126,7 +146,10 @@ async fn fitting(
     };
     let packages = &engine.parts.packages;
     // Without its package the parameters cannot be checked here; the first step that needs it says so.
-    let Ok(package) = packages.package(&instance.tenant, &instance.vnf_pkg_id).await else {
+    let Ok(package) = packages
+        .package(&instance.tenant, &instance.vnf_pkg_id)
+        .await
+    else {
         return Ok(redact(body, None, &mut Redactor::default()));
     };
     let mut params = deployed.additional_params.clone();
@@ -165,11 +188,16 @@ pub(crate) fn told(op: &Op) -> Result<Option<HookHeal>, PortError> {
 pub(super) fn meant(op: &Op, request: &HealVnfRequest) -> Vec<VnfcResourceInfo> {
     let named = &request.vnfc_instance_id;
     let all = inventory(&op.instance).vnfc_resource_info.into_iter();
-    all.filter(|vnfc| named.is_empty() || named.contains(&vnfc.id)).collect()
+    all.filter(|vnfc| named.is_empty() || named.contains(&vnfc.id))
+        .collect()
 }
 
 pub(super) fn with_storage(request: &HealVnfRequest) -> bool {
-    request.additional_params.get("all").and_then(Value::as_bool).unwrap_or(false)
+    request
+        .additional_params
+        .get("all")
+        .and_then(Value::as_bool)
+        .unwrap_or(false)
 }
 
 /// What `heal_start` returned.
@@ -182,7 +210,9 @@ impl StepOutput for StartEffects {
 }
 
 async fn start_hook(op: &Op) -> Output<StartEffects> {
-    hooks::run(op, "heal_start", &inventory(&op.instance)).await.map(StartEffects)
+    hooks::run(op, "heal_start", &inventory(&op.instance))
+        .await
+        .map(StartEffects)
 }
 
 async fn undo_start(op: &Op) -> Output<()> {
@@ -204,15 +234,24 @@ async fn repair(op: &Op) -> Output<Repaired> {
     let repair = Repair {
         handle: op.instance.handle.clone(),
         inventory: inventory(&op.instance),
-        vnfcs: meant(op, &request).into_iter().map(|vnfc| vnfc.id).collect(),
+        vnfcs: meant(op, &request)
+            .into_iter()
+            .map(|vnfc| vnfc.id)
+            .collect(),
         with_storage: with_storage(&request),
     };
-    driver.heal(&op.call(&vim), &op.allocation()?, &repair).await.map(Repaired)
+    driver
+        .heal(&op.call(&vim), &op.allocation()?, &repair)
+        .await
+        .map(Repaired)
 }
 
 async fn observe(op: &Op) -> Output<Repaired> {
     let (vim, driver) = op.vim().await?;
-    driver.observe(&op.call(&vim), &op.allocation()?, &op.instance.handle).await.map(Repaired)
+    driver
+        .observe(&op.call(&vim), &op.allocation()?, &op.instance.handle)
+        .await
+        .map(Repaired)
 }
 
 /// What `heal_end` returned.
@@ -225,8 +264,13 @@ impl StepOutput for EndEffects {
 }
 
 async fn end_hook(op: &Op) -> Output<EndEffects> {
-    let repaired = op.output::<Repaired>()?.map(|repaired| repaired.0).unwrap_or_default();
-    hooks::run(op, "heal_end", &repaired.inventory).await.map(EndEffects)
+    let repaired = op
+        .output::<Repaired>()?
+        .map(|repaired| repaired.0)
+        .unwrap_or_default();
+    hooks::run(op, "heal_end", &repaired.inventory)
+        .await
+        .map(EndEffects)
 }
 
 /// VIMs that the hooks made or made anew are brought into the registry, under the id that they have there; those that
@@ -236,7 +280,9 @@ async fn register_vims(op: &Op) -> Output<Registered> {
     for effects in effects(op)? {
         for new in effects.register_vims {
             let shown = Box::pin(vims::register_for(op, new)).await?;
-            registered.0.insert(shown.vim_id.clone().unwrap_or_default(), shown);
+            registered
+                .0
+                .insert(shown.vim_id.clone().unwrap_or_default(), shown);
         }
         vims::unregister_of(op, &effects.unregister_vims).await?;
     }
@@ -252,14 +298,20 @@ fn effects(op: &Op) -> Result<Vec<Effects>, PortError> {
 
 /// What the end of a heal writes: the instance with the resources that it has now.
 fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
-    let Some(Repaired(now)) = op.output::<Repaired>()? else { return Ok(Settled::default()) };
+    let Some(Repaired(now)) = op.output::<Repaired>()? else {
+        return Ok(Settled::default());
+    };
     let resource_changes = Some(changes::between(&inventory(&op.instance), &now.inventory));
     let instance = match state {
         Completed | Failed => Some(healed(op, now)?),
         FailedTemp => None,
         _ => return Ok(Settled::default()),
     };
-    Ok(Settled { instance, resource_changes, ..Settled::default() })
+    Ok(Settled {
+        instance,
+        resource_changes,
+        ..Settled::default()
+    })
 }
 
 fn healed(op: &Op, now: Allocated) -> Result<InstanceRecord, PortError> {
@@ -270,9 +322,13 @@ fn healed(op: &Op, now: Allocated) -> Result<InstanceRecord, PortError> {
         gone.extend(effects.unregister_vims);
     }
     let vnf = &mut record.vnf;
-    let gone: BTreeSet<_> = gone.iter().map(|name| vims::vim_id(&vnf.id, name)).collect();
+    let gone: BTreeSet<_> = gone
+        .iter()
+        .map(|name| vims::vim_id(&vnf.id, name))
+        .collect();
     vnf.vim_connection_info.retain(|key, _| !gone.contains(key));
-    vnf.vim_connection_info.extend(op.output::<Registered>()?.unwrap_or_default().0);
+    vnf.vim_connection_info
+        .extend(op.output::<Registered>()?.unwrap_or_default().0);
     if let Some(info) = &mut vnf.instantiated_vnf_info {
         info.ext_cp_info = now.inventory.ext_cp_info;
         info.ext_virtual_link_info = now.inventory.ext_virtual_link_info;

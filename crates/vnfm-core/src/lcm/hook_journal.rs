@@ -17,13 +17,20 @@ pub(super) fn begun(op: &Op, step: &Step) -> Option<HookState> {
     let before = op.rows.get(step.name).and_then(|row| row.hook.clone());
     let now = hooks::state(op, step.name);
     let could_undo = before.as_ref().is_some_and(|before| before.can_undo);
-    now.map(|now| HookState { can_undo: now.can_undo || could_undo, ..now }).or(before)
+    now.map(|now| HookState {
+        can_undo: now.can_undo || could_undo,
+        ..now
+    })
+    .or(before)
 }
 
 /// The state of a hook when its step, or the undo of it, has ended. What was undone cannot be undone again.
 pub(super) fn ended(op: &Op, step: &Step, status: StepStatus) -> Option<HookState> {
     let state = op.rows.get(step.name).and_then(|row| row.hook.clone())?;
-    Some(HookState { can_undo: state.can_undo && status != StepStatus::Undone, ..state })
+    Some(HookState {
+        can_undo: state.can_undo && status != StepStatus::Undone,
+        ..state
+    })
 }
 
 /// The driver with which this operation began to serve hooks with the implementation of `hook`.
@@ -37,7 +44,12 @@ pub(crate) fn driver<'a>(op: &'a Op, hook: &Hook) -> Option<&'a DriverId> {
 /// Notes the plugins with which this operation began, in what the instance should be and in what is shown of it.
 pub(super) fn note_plugins(op: &Op, deployment: &mut Deployment, metadata: &mut KeyValuePairs) {
     let states = op.rows.values().filter_map(|row| row.hook.as_ref());
-    let began = states.map(|state| (state.implementation.clone(), hooks::versioned(&state.driver)));
+    let began = states.map(|state| {
+        (
+            state.implementation.clone(),
+            hooks::versioned(&state.driver),
+        )
+    });
     deployment.plugins.extend(began);
     if !deployment.plugins.is_empty() {
         metadata.insert(hooks::DRIVERS.to_owned(), json!(deployment.plugins));
@@ -47,7 +59,9 @@ pub(super) fn note_plugins(op: &Op, deployment: &mut Deployment, metadata: &mut 
 /// The name of the action that is not repeated because the process died during it, with the plugin.
 pub(super) fn once_more(op: &Op, step: &Step) -> String {
     let state = op.rows.get(step.name).and_then(|row| row.hook.as_ref());
-    let plugin = state
-        .map_or_else(|| "of its plugin".to_owned(), |state| format!("of plugin {}", state.driver));
+    let plugin = state.map_or_else(
+        || "of its plugin".to_owned(),
+        |state| format!("of plugin {}", state.driver),
+    );
     format!("run hook `{}` {plugin} once more", step.name)
 }

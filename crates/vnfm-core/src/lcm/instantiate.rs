@@ -67,8 +67,10 @@ pub const STEPS: &[Step] = &[
         .seen_by(|op| journaled(observe(op))),
     Step::hook("instantiate_end", |op| journaled(end_hook(op)))
         .undone_by(|op| silent(undo_end(op))),
-    Step::new("register_vims", Processing, |op| journaled(register_vims(op)))
-        .undone_by(|op| silent(unregister_vims(op))),
+    Step::new("register_vims", Processing, |op| {
+        journaled(register_vims(op))
+    })
+    .undone_by(|op| silent(unregister_vims(op))),
 ];
 
 /// Accepts an instantiation: its occurrence exists in STARTING when this returns its id.
@@ -115,8 +117,12 @@ pub async fn accept(
         vims::by_id(connections, &vim);
         let target = Arc::make_mut(&mut allocation.deployment);
         target.vim_connection_info.clone_from(connections);
-        driver.validate_request(&allocation).map_err(Refusal::unprocessable)?;
-        driver.permit(&allocation, vim.policy()).map_err(Refusal::unprocessable)?;
+        driver
+            .validate_request(&allocation)
+            .map_err(Refusal::unprocessable)?;
+        driver
+            .permit(&allocation, vim.policy())
+            .map_err(Refusal::unprocessable)?;
         lives_on.vim_id = vim.registered_id().map(ToOwned::to_owned);
         lives_on.identity = vim.identity().map(ToOwned::to_owned);
     }
@@ -160,7 +166,11 @@ fn known_links(
     package: &vnfm_descriptor::Package,
     request: &InstantiateVnfRequest,
 ) -> Result<(), Refusal> {
-    let links = package.vnfd().flavours.get(&request.flavour_id).map(|one| &one.virtual_links);
+    let links = package
+        .vnfd()
+        .flavours
+        .get(&request.flavour_id)
+        .map(|one| &one.virtual_links);
     let mut seen = std::collections::BTreeSet::new();
     for link in &request.ext_managed_virtual_links {
         let id = &link.vnf_virtual_link_desc_id;
@@ -172,7 +182,11 @@ fn known_links(
             continue;
         };
         let what = format!("extManagedVirtualLinks: vnfVirtualLinkDescId `{id}` {why}");
-        return Err(Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what));
+        return Err(Refusal::new(
+            Why::Unprocessable,
+            &refusal::BAD_PARAMETERS,
+            what,
+        ));
     }
     Ok(())
 }
@@ -194,7 +208,11 @@ fn known_flavour(
     };
     match &request.instantiation_level_id {
         Some(level) if !flavour.instantiation_levels.contains_key(level) => {
-            let known: Vec<_> = flavour.instantiation_levels.keys().map(String::as_str).collect();
+            let known: Vec<_> = flavour
+                .instantiation_levels
+                .keys()
+                .map(String::as_str)
+                .collect();
             Err(unknown(format!(
                 "instantiationLevelId `{level}` is not in the flavour `{}`, which has: {}",
                 request.flavour_id,
@@ -227,7 +245,10 @@ async fn check_vim(op: &Op) -> Output<VimReport> {
             ..Use::of(op.tenant(), &instance_id, op.deployment()?)
         };
         let moved = elsewhere.then_some(Change::RemoveUses { instance_id });
-        let changes = moved.into_iter().chain([Change::AddUse(lives_on)]).collect();
+        let changes = moved
+            .into_iter()
+            .chain([Change::AddUse(lives_on)])
+            .collect();
         op.engine.store().write(Some(&op.fence), changes).await?;
     }
     if is_news {
@@ -247,7 +268,10 @@ impl StepOutput for Prepared {
 
 async fn prepare(op: &Op) -> Output<Prepared> {
     let (vim, driver) = op.vim().await?;
-    driver.prepare(&op.call(&vim), &op.allocation_to_make()?).await.map(Prepared)
+    driver
+        .prepare(&op.call(&vim), &op.allocation_to_make()?)
+        .await
+        .map(Prepared)
 }
 
 /// What `instantiate_start` returned.
@@ -260,7 +284,9 @@ impl StepOutput for StartEffects {
 }
 
 async fn start_hook(op: &Op) -> Output<StartEffects> {
-    hooks::run(op, "instantiate_start", &Allocated::default().inventory).await.map(StartEffects)
+    hooks::run(op, "instantiate_start", &Allocated::default().inventory)
+        .await
+        .map(StartEffects)
 }
 
 async fn undo_start(op: &Op) -> Output<()> {
@@ -273,21 +299,36 @@ impl StepOutput for Allocated {
 
 async fn allocate(op: &Op) -> Output<Allocated> {
     let (vim, driver) = op.vim().await?;
-    let prepared = op.output::<Prepared>()?.map(|found| found.0).unwrap_or_default();
-    driver.allocate(&op.call(&vim), &op.allocation_to_make()?, &prepared).await
+    let prepared = op
+        .output::<Prepared>()?
+        .map(|found| found.0)
+        .unwrap_or_default();
+    driver
+        .allocate(&op.call(&vim), &op.allocation_to_make()?, &prepared)
+        .await
 }
 
 /// What exists of an allocation that stopped on its way.
 async fn observe(op: &Op) -> Output<Allocated> {
     let (vim, driver) = op.vim().await?;
-    driver.observe(&op.call(&vim), &op.allocation()?, &Value::Null).await
+    driver
+        .observe(&op.call(&vim), &op.allocation()?, &Value::Null)
+        .await
 }
 
 async fn release(op: &Op) -> Output<()> {
     let (vim, driver) = op.vim().await?;
-    let handle = op.output::<Allocated>()?.map(|made| made.handle).unwrap_or_default();
-    let how = Release { handle, grace_seconds: Some(0) };
-    driver.release(&op.call(&vim), &op.allocation()?, &how).await
+    let handle = op
+        .output::<Allocated>()?
+        .map(|made| made.handle)
+        .unwrap_or_default();
+    let how = Release {
+        handle,
+        grace_seconds: Some(0),
+    };
+    driver
+        .release(&op.call(&vim), &op.allocation()?, &how)
+        .await
 }
 
 /// What `instantiate_end` returned.
@@ -301,7 +342,9 @@ impl StepOutput for EndEffects {
 
 async fn end_hook(op: &Op) -> Output<EndEffects> {
     let made = op.output::<Allocated>()?.unwrap_or_default();
-    hooks::run(op, "instantiate_end", &made.inventory).await.map(EndEffects)
+    hooks::run(op, "instantiate_end", &made.inventory)
+        .await
+        .map(EndEffects)
 }
 
 async fn undo_end(op: &Op) -> Output<()> {
@@ -318,12 +361,17 @@ impl StepOutput for Registered {
 }
 
 async fn register_vims(op: &Op) -> Output<Registered> {
-    let start = op.output::<StartEffects>()?.map(|e| e.0).unwrap_or_default();
+    let start = op
+        .output::<StartEffects>()?
+        .map(|e| e.0)
+        .unwrap_or_default();
     let end = op.output::<EndEffects>()?.map(|e| e.0).unwrap_or_default();
     let mut registered = Registered::default();
     for new in start.register_vims.into_iter().chain(end.register_vims) {
         let shown = Box::pin(vims::register_for(op, new)).await?;
-        registered.0.insert(shown.vim_id.clone().unwrap_or_default(), shown);
+        registered
+            .0
+            .insert(shown.vim_id.clone().unwrap_or_default(), shown);
     }
     Ok(registered)
 }
@@ -353,11 +401,14 @@ fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
                 ..Settled::default()
             })
         }
-        LcmOperationState::FailedTemp => {
-            Ok(Settled { resource_changes: changes, ..Settled::default() })
-        }
+        LcmOperationState::FailedTemp => Ok(Settled {
+            resource_changes: changes,
+            ..Settled::default()
+        }),
         _ => Ok(Settled {
-            changes: vec![Change::RemoveUses { instance_id: op.instance.vnf.id.clone() }],
+            changes: vec![Change::RemoveUses {
+                instance_id: op.instance.vnf.id.clone(),
+            }],
             ..Settled::default()
         }),
     }
@@ -366,11 +417,17 @@ fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
 /// The external CPs that the VNFD declares, of an instance that was given up before any was made: SOL003 5.5.2.2 wants at
 /// least one of a VNF that is INSTANTIATED. Their metadata say that they are not there.
 fn promised_cps(op: &Op) -> Vec<VnfExtCpInfo> {
-    let (Ok(flavour), Ok(deployment)) = (op.flavour(), op.deployment()) else { return Vec::new() };
+    let (Ok(flavour), Ok(deployment)) = (op.flavour(), op.deployment()) else {
+        return Vec::new();
+    };
     let promised = |cpd: &str| {
-        let asked = deployment.ext_virtual_links.iter().flat_map(|link| &link.ext_cps);
-        let mut config =
-            asked.filter(|data| data.cpd_id == cpd).flat_map(|data| data.cp_config.keys());
+        let asked = deployment
+            .ext_virtual_links
+            .iter()
+            .flat_map(|link| &link.ext_cps);
+        let mut config = asked
+            .filter(|data| data.cpd_id == cpd)
+            .flat_map(|data| data.cp_config.keys());
         VnfExtCpInfo {
             id: cpd.to_owned(),
             cpd_id: cpd.to_owned(),
@@ -379,12 +436,18 @@ fn promised_cps(op: &Op) -> Vec<VnfExtCpInfo> {
                 layer_protocol: "IP_OVER_ETHERNET".to_owned(),
                 ip_over_ethernet: None,
             }],
-            metadata: [(NOT_MADE.to_owned(), Value::Bool(true))].into_iter().collect(),
+            metadata: [(NOT_MADE.to_owned(), Value::Bool(true))]
+                .into_iter()
+                .collect(),
             associated_vnfc_cp_id: Some(cpd.to_owned()),
             ..VnfExtCpInfo::default()
         }
     };
-    flavour.external_cps.iter().map(|cp| promised(&cp.cpd_id)).collect()
+    flavour
+        .external_cps
+        .iter()
+        .map(|cp| promised(&cp.cpd_id))
+        .collect()
 }
 
 /// In the metadata of an external CP that the VNFD declares and nobody has made.
@@ -394,20 +457,27 @@ const NOT_MADE: &str = "notMade";
 fn instantiated(op: &Op, made: Allocated) -> Result<InstanceRecord, PortError> {
     let request: InstantiateVnfRequest = op.request()?;
     let mut deployment = Deployment::clone(op.deployment()?);
-    deployment.resolved = op.output::<Prepared>()?.map(|found| found.0).unwrap_or_default();
+    deployment.resolved = op
+        .output::<Prepared>()?
+        .map(|found| found.0)
+        .unwrap_or_default();
     let mut record = op.instance.clone();
     let mut metadata = made.metadata;
     hook_journal::note_plugins(op, &mut deployment, &mut metadata);
     let vnf = &mut record.vnf;
     vnf.instantiation_state = InstantiationState::Instantiated;
     vnf.vim_connection_info = runner::without_access_info(&deployment.vim_connection_info);
-    vnf.vim_connection_info.extend(op.output::<Registered>()?.unwrap_or_default().0);
+    vnf.vim_connection_info
+        .extend(op.output::<Registered>()?.unwrap_or_default().0);
     vnf.extensions.extend(request.extensions);
-    vnf.vnf_configurable_properties.extend(request.vnf_configurable_properties);
-    for effects in
-        [op.output::<StartEffects>()?.map(|e| e.0), op.output::<EndEffects>()?.map(|e| e.0)]
-            .into_iter()
-            .flatten()
+    vnf.vnf_configurable_properties
+        .extend(request.vnf_configurable_properties);
+    for effects in [
+        op.output::<StartEffects>()?.map(|e| e.0),
+        op.output::<EndEffects>()?.map(|e| e.0),
+    ]
+    .into_iter()
+    .flatten()
     {
         crate::ports::merge(&mut vnf.metadata, &effects.metadata);
     }

@@ -46,12 +46,19 @@ use crate::ports::{Code, PLAN_TOO_LARGE};
 use vnfm_types::LcmOperationType;
 
 /// Every operation that exists. An operation added here is covered by the generic tests and the fault machine.
-pub const OPERATIONS: &[&Operation] =
-    &[&instantiate::OPERATION, &heal::OPERATION, &modify_info::OPERATION, &terminate::OPERATION];
+pub const OPERATIONS: &[&Operation] = &[
+    &instantiate::OPERATION,
+    &heal::OPERATION,
+    &modify_info::OPERATION,
+    &terminate::OPERATION,
+];
 
 /// The operation of a type; `None` where it does not exist.
 pub fn operation(kind: LcmOperationType) -> Option<&'static Operation> {
-    OPERATIONS.iter().copied().find(|operation| operation.kind == kind)
+    OPERATIONS
+        .iter()
+        .copied()
+        .find(|operation| operation.kind == kind)
 }
 
 /// All error codes of operations.
@@ -65,5 +72,8 @@ pub(crate) fn codes() -> Vec<&'static Code> {
         &op::JOURNAL,
         &op::PACKAGE,
     ];
-    own.into_iter().chain(grant::CODES).chain(approve::CODES).collect()
+    own.into_iter()
+        .chain(grant::CODES)
+        .chain(approve::CODES)
+        .collect()
 }

@@ -70,19 +70,27 @@ pub async fn accept(
 ) -> Result<String, Refusal> {
     let instance = engine.store().instance(tenant, instance_id).await?;
     as_expected(&instance, expected)?;
-    if let Some(vnfd_id) = request.vnfd_id.as_ref().filter(|id| **id != instance.vnf.vnfd_id) {
+    if let Some(vnfd_id) = request
+        .vnfd_id
+        .as_ref()
+        .filter(|id| **id != instance.vnf.vnfd_id)
+    {
         let what = format!("an instance stays with its VNFD: vnfdId cannot become `{vnfd_id}`");
         return Err(Refusal::new(Why::Unprocessable, &refusal::UNDECLARED, what));
     }
     declared(engine, &instance, &request).await?;
     let mut request = request;
     if let Some(patch) = &mut request.vim_connection_info {
-        let connections = Connections::of(&instance).patched(patch.as_ref()).map_err(bad_vim)?;
+        let connections = Connections::of(&instance)
+            .patched(patch.as_ref())
+            .map_err(bad_vim)?;
         if let Some(patch) = patch {
             connections.known(engine, tenant, patch).await?;
         }
     }
-    let target = modified(&instance, &request).map_err(Refusal::unprocessable)?.deployment;
+    let target = modified(&instance, &request)
+        .map_err(Refusal::unprocessable)?
+        .deployment;
     let body = serde_json::to_value(&request).unwrap_or_default();
     let beginning = ways_on::Beginning {
         kind: LcmOperationType::ModifyInfo,
@@ -107,7 +115,10 @@ pub(crate) fn as_expected(
     if expected(instance) {
         return Ok(());
     }
-    let what = format!("VNF instance `{}` was changed since it was read", instance.vnf.id);
+    let what = format!(
+        "VNF instance `{}` was changed since it was read",
+        instance.vnf.id
+    );
     Err(Refusal::new(Why::Stale, &refusal::STALE, what))
 }
 
@@ -118,17 +129,26 @@ fn bad_vim(what: String) -> Refusal {
 /// Another way to the VIM is tried before it is kept: the resources of the instance have to be at its end.
 async fn check_vim(op: &Op) -> Output<()> {
     let request: VnfInfoModificationRequest = op.request()?;
-    let Some(patch) = &request.vim_connection_info else { return Ok(()) };
+    let Some(patch) = &request.vim_connection_info else {
+        return Ok(());
+    };
     let connections = Connections::of(&op.instance).patched(patch.as_ref());
     let connections = connections.map_err(|what| vims::as_port_error(bad_vim(what)))?;
-    let Some(changed) = connections.reached_otherwise() else { return Ok(()) };
+    let Some(changed) = connections.reached_otherwise() else {
+        return Ok(());
+    };
     let (vim, driver) = vims::of_connections(&op.engine, op.tenant(), changed)
         .await
         .map_err(vims::as_port_error)?;
     driver.check(&vim).await?;
-    let there = driver.owned(&vim, op.engine.store().installation_id()).await?;
+    let there = driver
+        .owned(&vim, op.engine.store().installation_id())
+        .await?;
     let id = &op.instance.vnf.id;
-    if there.iter().any(|resource| resource.instance_id.as_ref() == Some(id)) {
+    if there
+        .iter()
+        .any(|resource| resource.instance_id.as_ref() == Some(id))
+    {
         return Ok(());
     }
     let what = "nothing of the instance is on the VIM that the connection leads to now";
@@ -158,7 +178,9 @@ fn modified(
     let mut record = instance.clone();
     if let Some(patch) = &request.vim_connection_info {
         let connections = Connections::of(instance).patched(patch.as_ref());
-        connections.map_err(|what| vims::as_port_error(bad_vim(what)))?.put_into(&mut record);
+        connections
+            .map_err(|what| vims::as_port_error(bad_vim(what)))?
+            .put_into(&mut record);
     }
     let vnf = &mut record.vnf;
     if let Some(name) = &request.vnf_instance_name {
@@ -170,7 +192,10 @@ fn modified(
     for (values, patch) in [
         (&mut vnf.metadata, &request.metadata),
         (&mut vnf.extensions, &request.extensions),
-        (&mut vnf.vnf_configurable_properties, &request.vnf_configurable_properties),
+        (
+            &mut vnf.vnf_configurable_properties,
+            &request.vnf_configurable_properties,
+        ),
     ] {
         if let Some(patch) = patch {
             merge_patch(values, patch.as_ref());
@@ -208,7 +233,11 @@ fn changed(before: &InstanceRecord, after: &InstanceRecord) -> VnfInfoModificati
 
 fn other(before: &KeyValuePairs, after: &KeyValuePairs) -> KeyValuePairs {
     let is_other = |(key, value): &(&String, &Value)| before.get(*key) != Some(*value);
-    after.iter().filter(is_other).map(|(key, value)| (key.clone(), value.clone())).collect()
+    after
+        .iter()
+        .filter(is_other)
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 /// What the end of a modification writes: the instance as the request says.
@@ -218,5 +247,9 @@ fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
     }
     let after = modified(&op.instance, &op.request()?)?;
     let changed_info = op.output::<Modified>()?.map(|modified| modified.0);
-    Ok(Settled { instance: Some(after), changed_info, ..Settled::default() })
+    Ok(Settled {
+        instance: Some(after),
+        changed_info,
+        ..Settled::default()
+    })
 }

@@ -63,7 +63,9 @@ pub(super) fn request(op: &Op) -> Result<GrantRequest, PortError> {
 /// Occurrence and instance, in the version of the interface in which the operation began.
 fn links(op: &Op) -> GrantRequestLinks {
     let (record, below) = (&op.record.op, op.edition().prefix());
-    let link = |path: &str, id: &str| Link { href: format!("{below}/{path}/{id}") };
+    let link = |path: &str, id: &str| Link {
+        href: format!("{below}/{path}/{id}"),
+    };
     GrantRequestLinks {
         vnf_lcm_op_occ: link("vnf_lcm_op_occs", &record.id),
         vnf_instance: link("vnf_instances", &record.vnf_instance_id),
@@ -76,27 +78,45 @@ fn of_flavour(flavour: &Flavour, deployment: &Deployment) -> Vec<ResourceDefinit
     for vdu in flavour.vdus.values() {
         for index in 0..deployment.instances_of(&vdu.name) {
             let id = compute_id(&vdu.name, index);
-            all.push(definition(id, ResourceType::Compute, (Some(&vdu.name), &vdu.name)));
+            all.push(definition(
+                id,
+                ResourceType::Compute,
+                (Some(&vdu.name), &vdu.name),
+            ));
             for storage in &vdu.storages {
                 let id = storage_id(storage, &vdu.name, index);
-                all.push(definition(id, ResourceType::Storage, (Some(&vdu.name), storage)));
+                all.push(definition(
+                    id,
+                    ResourceType::Storage,
+                    (Some(&vdu.name), storage),
+                ));
             }
         }
     }
     let links = flavour.virtual_links.values();
     for link in links.filter(|link| link.externally_managed != ConnectivityKind::Required) {
-        all.push(definition(link_id(&link.name), ResourceType::Vl, (None, &link.name)));
+        all.push(definition(
+            link_id(&link.name),
+            ResourceType::Vl,
+            (None, &link.name),
+        ));
     }
     for cp in &flavour.external_cps {
         let known = flavour.cps.get(&cp.cpd_id);
-        let vdu = known.filter(|cp| cp.kind == CpKind::VduCp).and_then(|cp| cp.vdu.as_ref());
+        let vdu = known
+            .filter(|cp| cp.kind == CpKind::VduCp)
+            .and_then(|cp| cp.vdu.as_ref());
         // A service of containers is no port on a link.
         if known.is_some_and(|cp| cp.kind == CpKind::VirtualCp) {
             continue;
         }
         for index in 0..vdu.map_or(1, |vdu| deployment.instances_of(vdu)) {
             let of = (vdu.map(String::as_str), cp.cpd_id.as_str());
-            all.push(definition(port_id(&cp.cpd_id, index), ResourceType::Linkport, of));
+            all.push(definition(
+                port_id(&cp.cpd_id, index),
+                ResourceType::Linkport,
+                of,
+            ));
         }
     }
     all
@@ -122,7 +142,10 @@ fn existing(
     of: (Option<&str>, &str),
     resource: &ResourceHandle,
 ) -> ResourceDefinition {
-    ResourceDefinition { resource: Some(resource.clone()), ..definition(id, type_, of) }
+    ResourceDefinition {
+        resource: Some(resource.clone()),
+        ..definition(id, type_, of)
+    }
 }
 
 /// What goes and comes with a heal.
@@ -136,7 +159,10 @@ fn healed(op: &Op, request: &mut GrantRequest) -> Result<(), PortError> {
         let own = storages.filter(|one| vnfc.storage_resource_ids.contains(&one.id));
         for storage in own.filter(|_| heal::with_storage(&heal)) {
             let id = format!("storage/{}", storage.id);
-            let of = (Some(vnfc.vdu_id.as_str()), storage.virtual_storage_desc_id.as_str());
+            let of = (
+                Some(vnfc.vdu_id.as_str()),
+                storage.virtual_storage_desc_id.as_str(),
+            );
             let old = existing(id, ResourceType::Storage, of, &storage.storage_resource);
             request.remove_resources.push(old);
         }
@@ -147,18 +173,29 @@ fn healed(op: &Op, request: &mut GrantRequest) -> Result<(), PortError> {
         ..old.clone()
     };
     request.add_resources = request.remove_resources.iter().map(successor).collect();
-    let Ok(flavour) = op.flavour() else { return Ok(()) };
+    let Ok(flavour) = op.flavour() else {
+        return Ok(());
+    };
     let mut refs = references(&request.add_resources);
-    for vnfc in there.vnfc_resource_info.iter().filter(|vnfc| !meant.contains(vnfc)) {
-        refs.entry(vnfc.vdu_id.clone()).or_default().push(ConstraintResourceRef {
-            id_type: ConstraintIdType::ResMgmt,
-            resource_id: vnfc.compute_resource.resource_id.clone(),
-            vim_connection_id: vnfc.compute_resource.vim_connection_id.clone(),
-        });
+    for vnfc in there
+        .vnfc_resource_info
+        .iter()
+        .filter(|vnfc| !meant.contains(vnfc))
+    {
+        refs.entry(vnfc.vdu_id.clone())
+            .or_default()
+            .push(ConstraintResourceRef {
+                id_type: ConstraintIdType::ResMgmt,
+                resource_id: vnfc.compute_resource.resource_id.clone(),
+                vim_connection_id: vnfc.compute_resource.vim_connection_id.clone(),
+            });
     }
     request.placement_constraints = constraints(flavour, &refs);
     let concerns_new = |constraint: &PlacementConstraint| {
-        constraint.resource.iter().any(|one| one.id_type == ConstraintIdType::Grant)
+        constraint
+            .resource
+            .iter()
+            .any(|one| one.id_type == ConstraintIdType::Grant)
     };
     request.placement_constraints.retain(concerns_new);
     Ok(())
@@ -170,7 +207,12 @@ fn removed(there: &Inventory) -> Vec<ResourceDefinition> {
     for storage in &there.virtual_storage_resource_info {
         let of = (None, storage.virtual_storage_desc_id.as_str());
         let id = format!("storage/{}", storage.id);
-        all.push(existing(id, ResourceType::Storage, of, &storage.storage_resource));
+        all.push(existing(
+            id,
+            ResourceType::Storage,
+            of,
+            &storage.storage_resource,
+        ));
     }
     for link in &there.vnf_virtual_link_resource_info {
         let of = (None, link.vnf_virtual_link_desc_id.as_str());
@@ -179,20 +221,37 @@ fn removed(there: &Inventory) -> Vec<ResourceDefinition> {
     }
     let cpd = |cp: &Option<String>| {
         let mut cps = there.ext_cp_info.iter();
-        cps.find(|known| Some(&known.id) == cp.as_ref()).map(|known| known.cpd_id.as_str())
+        cps.find(|known| Some(&known.id) == cp.as_ref())
+            .map(|known| known.cpd_id.as_str())
     };
-    for port in there.ext_virtual_link_info.iter().flat_map(|link| &link.ext_link_ports) {
+    for port in there
+        .ext_virtual_link_info
+        .iter()
+        .flat_map(|link| &link.ext_link_ports)
+    {
         // One that no external CP is on says nothing of what describes it.
-        let Some(cpd) = cpd(&port.cp_instance_id) else { continue };
+        let Some(cpd) = cpd(&port.cp_instance_id) else {
+            continue;
+        };
         let id = format!("linkport/{}", port.id);
-        all.push(existing(id, ResourceType::Linkport, (None, cpd), &port.resource_handle));
+        all.push(existing(
+            id,
+            ResourceType::Linkport,
+            (None, cpd),
+            &port.resource_handle,
+        ));
     }
     all
 }
 
 fn compute(vnfc: &VnfcResourceInfo) -> ResourceDefinition {
     let of = (Some(vnfc.vdu_id.as_str()), vnfc.vdu_id.as_str());
-    existing(format!("compute/{}", vnfc.id), ResourceType::Compute, of, &vnfc.compute_resource)
+    existing(
+        format!("compute/{}", vnfc.id),
+        ResourceType::Compute,
+        of,
+        &vnfc.compute_resource,
+    )
 }
 
 /// What is to be made, by the node that rules about placement name.
@@ -201,11 +260,13 @@ fn references(added: &[ResourceDefinition]) -> BTreeMap<String, Vec<ConstraintRe
     let placed =
         |one: &&ResourceDefinition| matches!(one.type_, ResourceType::Compute | ResourceType::Vl);
     for one in added.iter().filter(placed) {
-        all.entry(one.resource_template_id.clone()).or_default().push(ConstraintResourceRef {
-            id_type: ConstraintIdType::Grant,
-            resource_id: one.id.clone(),
-            vim_connection_id: None,
-        });
+        all.entry(one.resource_template_id.clone())
+            .or_default()
+            .push(ConstraintResourceRef {
+                id_type: ConstraintIdType::Grant,
+                resource_id: one.id.clone(),
+                vim_connection_id: None,
+            });
     }
     all
 }
@@ -218,7 +279,11 @@ fn constraints(
     let constraint = |rule: &AffinityRule| {
         let targets = rule.targets.iter().filter_map(|target| refs.get(target));
         let resource: Vec<_> = targets.flatten().cloned().collect();
-        let kind = if rule.anti { AffinityKind::AntiAffinity } else { AffinityKind::Affinity };
+        let kind = if rule.anti {
+            AffinityKind::AntiAffinity
+        } else {
+            AffinityKind::Affinity
+        };
         (resource.len() > 1).then(|| PlacementConstraint {
             affinity_or_anti_affinity: kind,
             scope: rule.scope.to_uppercase(),
@@ -228,5 +293,10 @@ fn constraints(
     let known = |one: &PlacementConstraint| {
         ["NFVI_POP", "ZONE", "ZONE_GROUP", "NFVI_NODE"].contains(&one.scope.as_str())
     };
-    flavour.affinity_rules.iter().filter_map(constraint).filter(known).collect()
+    flavour
+        .affinity_rules
+        .iter()
+        .filter_map(constraint)
+        .filter(known)
+        .collect()
 }

@@ -46,8 +46,15 @@ impl Op {
         let record = store.op(tenant, &fence.op_id).await?;
         let instance = store.instance(tenant, &record.op.vnf_instance_id).await?;
         let journal = store.journal(&fence.op_id).await?;
-        let rows = journal.into_iter().map(|row| (row.step.clone(), Arc::new(row))).collect();
-        let package = engine.parts.packages.package(tenant, &instance.vnf_pkg_id).await;
+        let rows = journal
+            .into_iter()
+            .map(|row| (row.step.clone(), Arc::new(row)))
+            .collect();
+        let package = engine
+            .parts
+            .packages
+            .package(tenant, &instance.vnf_pkg_id)
+            .await;
         let live = engine.live.begin(&fence.op_id, engine.parts.clock.clone());
         let ownership = Ownership {
             installation_id: store.installation_id().to_owned(),
@@ -80,7 +87,10 @@ impl Op {
     fn tell_levels(&mut self) {
         let Ok(package) = &self.package else { return };
         let record = Arc::make_mut(&mut self.record);
-        for deployment in [&mut record.before, &mut record.target].into_iter().flatten() {
+        for deployment in [&mut record.before, &mut record.target]
+            .into_iter()
+            .flatten()
+        {
             if deployment.vdu_instances.is_empty()
                 && let Some(flavour) = package.vnfd().flavour(&deployment.flavour_id)
             {
@@ -92,7 +102,9 @@ impl Op {
 
     /// Applies what the NFVO has approved, if it has, to the target and the request of the operation.
     pub(crate) fn take_grant(&mut self) {
-        let Ok(Some(approved)) = self.output::<Approved>() else { return };
+        let Ok(Some(approved)) = self.output::<Approved>() else {
+            return;
+        };
         approved.apply(Arc::make_mut(&mut self.record));
         self.hide_secrets();
     }
@@ -101,7 +113,10 @@ impl Op {
     fn hide_secrets(&self) {
         let mut found = Redactor::default();
         found.add_well_known(&self.record.request);
-        for deployment in [&self.record.before, &self.record.target].into_iter().flatten() {
+        for deployment in [&self.record.before, &self.record.target]
+            .into_iter()
+            .flatten()
+        {
             found.add_well_known(&serde_json::to_value(&**deployment).unwrap_or_default());
         }
         self.live.hide(&found);
@@ -128,7 +143,10 @@ impl Op {
     ///
     /// `Broken` where the journal holds another shape.
     pub fn output<T: StepOutput>(&self) -> Result<Option<T>, PortError> {
-        let Some(row) = self.rows.get(T::STEP).filter(|row| row.status != StepStatus::Undone)
+        let Some(row) = self
+            .rows
+            .get(T::STEP)
+            .filter(|row| row.status != StepStatus::Undone)
         else {
             return Ok(None);
         };
@@ -141,13 +159,20 @@ impl Op {
     /// True where a step has begun and was not wholly undone.
     pub fn has_begun(&self, step: &str) -> bool {
         self.rows.get(step).is_some_and(|row| {
-            matches!(row.status, StepStatus::Started | StepStatus::Done | StepStatus::Undoing)
+            matches!(
+                row.status,
+                StepStatus::Started | StepStatus::Done | StepStatus::Undoing
+            )
         })
     }
 
     /// True where whoever began the operation left this hook out.
     pub(crate) fn skips(&self, hook: &str) -> bool {
-        self.record.control.skip_hooks.iter().any(|name| name == hook)
+        self.record
+            .control
+            .skip_hooks
+            .iter()
+            .any(|name| name == hook)
     }
 
     /// The version of VNF LCM in which the operation began.
@@ -267,7 +292,10 @@ pub(crate) fn within_budget(what: &Allocation) -> Result<(), PortError> {
     let Some(flavour) = what.package.vnfd().flavour(&deployment.flavour_id) else {
         return Ok(()); // a step that needs the flavour reports that it is missing
     };
-    let counted = deployment.vdu_instances.iter().map(|(vdu, count)| (vdu.as_str(), *count));
+    let counted = deployment
+        .vdu_instances
+        .iter()
+        .map(|(vdu, count)| (vdu.as_str(), *count));
     what.budget.allows(DOING, flavour.resources(counted), 0)
 }
 
@@ -278,7 +306,11 @@ const DOING: &str = "plan the instance";
 pub(crate) fn unreadable(what: &str) -> impl FnOnce(serde_json::Error) -> PortError {
     let what = what.to_owned();
     move |error| {
-        PortError::new(&JOURNAL, format!("read `{what}` of the operation"), error.to_string())
+        PortError::new(
+            &JOURNAL,
+            format!("read `{what}` of the operation"),
+            error.to_string(),
+        )
     }
 }
 

@@ -15,8 +15,16 @@ pub(super) fn problem(op: &Op, step: &str, error: &PortError) -> ProblemDetails 
     let uri = || format!("https://vnfm.dev/errors#{}", error.name());
     ProblemDetails {
         type_uri: Some(theirs.type_uri.unwrap_or_else(uri)),
-        title: Some(theirs.title.unwrap_or_else(|| error.code().means.to_owned())),
-        status: if theirs.status == 0 { status } else { theirs.status },
+        title: Some(
+            theirs
+                .title
+                .unwrap_or_else(|| error.code().means.to_owned()),
+        ),
+        status: if theirs.status == 0 {
+            status
+        } else {
+            theirs.status
+        },
         detail: op.live.clean(&format!("{step}: {error}")),
         next: Some(op.live.clean(error.next())),
         instance: theirs.instance,

@@ -173,16 +173,23 @@ fn is_granted_without(op: &Op) -> bool {
 /// A hook that the VNFD does not name, or that whoever began the operation left out.
 fn is_left_out(op: &Op, step: &Step) -> bool {
     if op.skips(step.name) {
-        op.watcher().log("warn", step.name, "left out, as whoever began the operation said");
+        op.watcher().log(
+            "warn",
+            step.name,
+            "left out, as whoever began the operation said",
+        );
         return true;
     }
-    op.flavour().is_ok_and(|flavour| flavour.hook(step.name).is_none())
+    op.flavour()
+        .is_ok_and(|flavour| flavour.hook(step.name).is_none())
 }
 
 /// Undoes, last first, every step that the journal shows as begun.
 async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> {
     for step in steps.iter().rev() {
-        let Some(undo) = step.undo.filter(|_| op.has_begun(step.name)) else { continue };
+        let Some(undo) = step.undo.filter(|_| op.has_begun(step.name)) else {
+            continue;
+        };
         if op.live.is_left() || op.engine.live.is_resting() {
             return store(op, Vec::new()).await;
         }
@@ -211,14 +218,21 @@ async fn put_off(op: &mut Op, step: &Step) -> Result<(), StoreError> {
 
 /// This process stops: the step is dropped, and begun again by the next one. Nobody is to blame for it.
 async fn leave(op: &Op, step: &Step) -> Result<(), StoreError> {
-    let Some(row) = suspicion::ended(op, step) else { return Ok(()) };
-    op.engine.store().write(Some(&op.fence), vec![Change::Journal(Arc::new(row))]).await
+    let Some(row) = suspicion::ended(op, step) else {
+        return Ok(());
+    };
+    op.engine
+        .store()
+        .write(Some(&op.fence), vec![Change::Journal(Arc::new(row))])
+        .await
 }
 
 /// Keeps what exists of a step that stopped on its way, so that the record of what was given up is true. A VIM that
 /// does not answer leaves the record as it was.
 async fn look(op: &mut Op, step: &Step) -> Result<(), StoreError> {
-    let (Some(look), Some(row)) = (step.look, op.rows.get(step.name)) else { return Ok(()) };
+    let (Some(look), Some(row)) = (step.look, op.rows.get(step.name)) else {
+        return Ok(());
+    };
     let mut row = JournalRow::clone(row);
     op.deadline = op.clock().now() + LOOK;
     let looking = AssertUnwindSafe(look(op)).catch_unwind();
@@ -243,7 +257,11 @@ pub(super) fn cancelled(op: &Op) -> PortError {
         Some(CancelMode::Graceful) => "cancelled gracefully",
         _ => "cancelled forcefully",
     };
-    PortError::new(&CANCELLED, format!("go on with {}", op.record.op.operation), how)
+    PortError::new(
+        &CANCELLED,
+        format!("go on with {}", op.record.op.operation),
+        how,
+    )
 }
 
 /// Journals that a step, or its opposite, begins; from an irreversible one on there is no way back.
@@ -278,7 +296,10 @@ pub(super) async fn begin(
     if step.irreversible && op.record.point_of_no_return.is_none() {
         Arc::make_mut(&mut op.record).point_of_no_return = Some(step.name.to_owned());
         let from = op.record.op.operation_state;
-        changes.push(Change::PutOp { record: op.record.clone(), from });
+        changes.push(Change::PutOp {
+            record: op.record.clone(),
+            from,
+        });
     }
     op.rows.insert(step.name.to_owned(), row);
     store(op, changes).await?;
@@ -289,7 +310,10 @@ pub(super) async fn begin(
 
 /// What the database has, once everything is written.
 fn stored(op: &Op) -> Stored {
-    Stored { record: op.record.clone(), journal: op.rows.values().cloned().collect() }
+    Stored {
+        record: op.record.clone(),
+        journal: op.rows.values().cloned().collect(),
+    }
 }
 
 /// Notes that a step, or its opposite, has ended; the next write stores it.
@@ -306,7 +330,8 @@ fn end(op: &mut Op, step: &Step, status: StepStatus, output: Value) {
         lives: Lives::default(),
         hook: hook_journal::ended(op, step, status),
     });
-    op.watcher().log("info", step.name, &format!("{status:?}").to_lowercase());
+    op.watcher()
+        .log("info", step.name, &format!("{status:?}").to_lowercase());
     observe(op, &row);
     op.unwritten.push(Change::Journal(row.clone()));
     if status == StepStatus::Undone {
@@ -318,9 +343,14 @@ fn end(op: &mut Op, step: &Step, status: StepStatus, output: Value) {
 }
 
 fn observe(op: &Op, row: &JournalRow) {
-    let took = row.ended_at.unwrap_or_else(|| op.clock().now()).duration_since(row.started_at);
+    let took = row
+        .ended_at
+        .unwrap_or_else(|| op.clock().now())
+        .duration_since(row.started_at);
     let (kind, took) = (op.record.op.operation, took.try_into().unwrap_or_default());
-    op.engine.observer.step_ended(kind, (&row.step, row.status), took);
+    op.engine
+        .observer
+        .step_ended(kind, (&row.step, row.status), took);
 }
 
 /// One transaction: how the step before ended, and these.
@@ -340,7 +370,11 @@ async fn stop(op: &mut Op, step: &Step, error: PortError) -> Result<(), StoreErr
         observe(op, row);
     }
     op.watcher().log("error", step.name, &problem.detail);
-    let next = if op.record.op.operation_state == Starting { RolledBack } else { FailedTemp };
+    let next = if op.record.op.operation_state == Starting {
+        RolledBack
+    } else {
+        FailedTemp
+    };
     let also = suspicion::ended(op, step).map(|row| Change::Journal(Arc::new(row)));
     enter_with(op, next, Some(problem), also).await
 }
@@ -384,7 +418,11 @@ pub(crate) fn transition(
     let id = &op.record.op.id;
     if !from.can_become(next) {
         let found = from.as_str().to_owned();
-        return Err(StoreError::WrongState { what: "operation", id: id.clone(), found });
+        return Err(StoreError::WrongState {
+            what: "operation",
+            id: id.clone(),
+            found,
+        });
     }
     let mut record = OpRecord::clone(&op.record);
     record.op.operation_state = next;
@@ -403,9 +441,16 @@ pub(crate) fn transition(
         changes.extend(settled.changes);
     }
     let record = Arc::new(record);
-    changes.push(Change::PutOp { record: record.clone(), from });
+    changes.push(Change::PutOp {
+        record: record.clone(),
+        from,
+    });
     let told = (Status::Result, op.clock().now());
-    changes.push(Change::Outbox(Box::new(notification(&record, &op.instance, told))));
+    changes.push(Change::Outbox(Box::new(notification(
+        &record,
+        &op.instance,
+        told,
+    ))));
     Ok((record, changes))
 }
 

@@ -19,7 +19,8 @@ pub(super) async fn run(op: &Op, step: &Step, work: StepFn) -> Result<Value, Por
         match work(op).await {
             Err(error) if !step.hook && is_scarce(&error) => {
                 tracing::warn!(step = step.name, %error, "there is no descriptor left; the step is run again");
-                op.watcher().waiting("a free descriptor of the VNFM's machine");
+                op.watcher()
+                    .waiting("a free descriptor of the VNFM's machine");
                 op.clock().sleep(PAUSE).await;
             }
             outcome => return outcome,
@@ -46,7 +47,11 @@ mod tests {
     #[test]
     fn what_is_scarce_is_known_by_the_number_of_its_error() {
         let of = |error: std::io::Error| {
-            is_scarce(&PortError::new(&LOST, "list stacks", format!("tcp connect: {error}")))
+            is_scarce(&PortError::new(
+                &LOST,
+                "list stacks",
+                format!("tcp connect: {error}"),
+            ))
         };
         assert!(of(std::io::Error::from_raw_os_error(24)));
         assert!(of(std::io::Error::from_raw_os_error(23)));

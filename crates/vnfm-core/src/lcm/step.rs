@@ -49,7 +49,16 @@ impl Step {
     /// A step with nothing to undo.
     pub const fn new(name: &'static str, state: LcmOperationState, run: StepFn) -> Self {
         let (undo, look) = (None, None);
-        Self { name, state, run, undo, look, irreversible: false, hook: false, grant: false }
+        Self {
+            name,
+            state,
+            run,
+            undo,
+            look,
+            irreversible: false,
+            hook: false,
+            grant: false,
+        }
     }
 
     /// The step that asks the NFVO.
@@ -128,7 +137,11 @@ pub struct Operation {
 impl Operation {
     /// The names of its hooks.
     pub fn hooks(&self) -> Vec<&'static str> {
-        self.steps.iter().filter(|step| step.hook).map(|step| step.name).collect()
+        self.steps
+            .iter()
+            .filter(|step| step.hook)
+            .map(|step| step.name)
+            .collect()
     }
 }
 

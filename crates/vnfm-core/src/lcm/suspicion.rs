@@ -52,11 +52,22 @@ pub(super) async fn enter<'e>(
     step: &Step,
 ) -> Result<Option<Beginning<'e>>, StoreError> {
     learn(engine).await?;
-    let before = op.rows.get(step.name).filter(|row| is_open(row)).map(|row| row.lives.clone());
-    let is_new_here = before.as_ref().is_some_and(|before| before.by != *engine.owner);
+    let before = op
+        .rows
+        .get(step.name)
+        .filter(|row| is_open(row))
+        .map(|row| row.lives.clone());
+    let is_new_here = before
+        .as_ref()
+        .is_some_and(|before| before.by != *engine.owner);
     let mut lives = lives(op, before).await?;
-    let mut beginning =
-        Beginning { lives: lives.clone(), refusal: None, alone: None, outlived: None, pass: None };
+    let mut beginning = Beginning {
+        lives: lives.clone(),
+        refusal: None,
+        alone: None,
+        outlived: None,
+        pass: None,
+    };
     if lives.killed {
         engine.solitude.is_here(&op.fence.op_id);
         engine.solitude.killed(op.tenant());
@@ -72,7 +83,11 @@ pub(super) async fn enter<'e>(
     };
     let Some(pass) = pass else { return Ok(None) };
     if pass.is_alone() {
-        let longest = if step.hook { engine.limits().hook } else { engine.limits().step };
+        let longest = if step.hook {
+            engine.limits().hook
+        } else {
+            engine.limits().step
+        };
         let time = time_alone(lives.outlived, longest);
         lives.alone = true;
         beginning.alone = Some(time);
@@ -94,9 +109,18 @@ impl Beginning<'_> {
     /// step is to make room for another suspect.
     pub(super) async fn outlive(&mut self, op: &Op, step: &Step, time: Duration) -> bool {
         op.clock().sleep(time).await;
-        let Some(row) = op.rows.get(step.name) else { return false };
-        let lives = Lives { alone: false, outlived: row.lives.outlived + 1, ..row.lives.clone() };
-        let row = Arc::new(JournalRow { lives, ..JournalRow::clone(row) });
+        let Some(row) = op.rows.get(step.name) else {
+            return false;
+        };
+        let lives = Lives {
+            alone: false,
+            outlived: row.lives.outlived + 1,
+            ..row.lives.clone()
+        };
+        let row = Arc::new(JournalRow {
+            lives,
+            ..JournalRow::clone(row)
+        });
         let changes = || vec![Change::Journal(row.clone())];
         while let Err(error) = op.engine.store().write(Some(&op.fence), changes()).await {
             // As long as the journal says `alone` nothing else runs.
@@ -113,7 +137,10 @@ impl Beginning<'_> {
 async fn lives(op: &Op, before: Option<Lives>) -> Result<Lives, StoreError> {
     let owner = op.engine.owner.to_string();
     let Some(mut lives) = before else {
-        return Ok(Lives { by: owner, ..Lives::default() });
+        return Ok(Lives {
+            by: owner,
+            ..Lives::default()
+        });
     };
     if lives.by == owner {
         lives.alone = false;
@@ -137,7 +164,8 @@ async fn beside<'e>(engine: &'e Engine, op: &Op) -> Option<Pass<'e>> {
         if let Some(pass) = engine.solitude.enter(op.clock().now()) {
             return Some(pass);
         }
-        op.live.waiting("another operation, which runs alone because the server died during it");
+        op.live
+            .waiting("another operation, which runs alone because the server died during it");
         look_again(op, changed).await?;
     }
 }
@@ -188,7 +216,9 @@ async fn learn(engine: &Engine) -> Result<(), StoreError> {
     }
     let now = engine.parts.clock.now();
     let is_recent = |open: &OpenStep| {
-        let ended = open.ended_at.map(|at| now.duration_since(at).unsigned_abs());
+        let ended = open
+            .ended_at
+            .map(|at| now.duration_since(at).unsigned_abs());
         ended.is_none_or(|ago| ago < HELD_AGAINST)
     };
     let (mut expected, mut killers) = (BTreeSet::new(), BTreeMap::<String, u32>::new());
@@ -223,8 +253,15 @@ fn refusal(op: &Op, step: &Step, lives: &Lives) -> PortError {
 /// The row of a step that was begun, with its end; `None` where there is nothing to end.
 pub(super) fn ended(op: &Op, step: &Step) -> Option<JournalRow> {
     let row = op.rows.get(step.name).filter(|row| is_open(row))?;
-    let lives = Lives { alone: false, ..row.lives.clone() };
-    Some(JournalRow { ended_at: Some(op.clock().now()), lives, ..JournalRow::clone(row) })
+    let lives = Lives {
+        alone: false,
+        ..row.lives.clone()
+    };
+    Some(JournalRow {
+        ended_at: Some(op.clock().now()),
+        lives,
+        ..JournalRow::clone(row)
+    })
 }
 
 fn is_open(row: &JournalRow) -> bool {

@@ -52,7 +52,9 @@ pub const STEPS: &[Step] = &[
         .undone_by(|op| silent(undo_start(op))),
     Step::new("release", Processing, |op| silent(release(op))).irreversible(),
     Step::hook("terminate_end", |op| journaled(end_hook(op))),
-    Step::new("unregister_vims", Processing, |op| silent(unregister_vims(op))),
+    Step::new("unregister_vims", Processing, |op| {
+        silent(unregister_vims(op))
+    }),
 ];
 
 /// Accepts a termination: its occurrence exists in STARTING when this returns its id.
@@ -77,9 +79,15 @@ pub async fn accept(
         && request.graceful_termination_timeout.is_some()
     {
         let what = "gracefulTerminationTimeout goes only with terminationType GRACEFUL";
-        return Err(Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what));
+        return Err(Refusal::new(
+            Why::Unprocessable,
+            &refusal::BAD_PARAMETERS,
+            what,
+        ));
     }
-    let skip = skip.map(|skip| skip.checked(&OPERATION.hooks())).transpose()?;
+    let skip = skip
+        .map(|skip| skip.checked(&OPERATION.hooks()))
+        .transpose()?;
     vims::still_registered(engine, &instance).await?;
     let body = serde_json::to_value(&request).unwrap_or_default();
     let retire = Change::Retire {
@@ -95,7 +103,9 @@ pub async fn accept(
         target: None,
         skip,
     };
-    ways_on::begin(engine, instance, beginning).await.map_err(still_carries)
+    ways_on::begin(engine, instance, beginning)
+        .await
+        .map_err(still_carries)
 }
 
 /// Live VNFs are on the cluster: said with their names.
@@ -124,7 +134,9 @@ impl StepOutput for StartEffects {
 }
 
 async fn start_hook(op: &Op) -> Output<StartEffects> {
-    hooks::run(op, "terminate_start", &inventory(&op.instance)).await.map(StartEffects)
+    hooks::run(op, "terminate_start", &inventory(&op.instance))
+        .await
+        .map(StartEffects)
 }
 
 async fn undo_start(op: &Op) -> Output<()> {
@@ -141,7 +153,9 @@ async fn release(op: &Op) -> Output<()> {
             TerminationType::Graceful => request.graceful_termination_timeout,
         },
     };
-    driver.release(&op.call(&vim), &op.allocation()?, &how).await
+    driver
+        .release(&op.call(&vim), &op.allocation()?, &how)
+        .await
 }
 
 /// What `terminate_end` returned.
@@ -154,7 +168,9 @@ impl StepOutput for EndEffects {
 }
 
 async fn end_hook(op: &Op) -> Output<EndEffects> {
-    hooks::run(op, "terminate_end", &inventory(&op.instance)).await.map(EndEffects)
+    hooks::run(op, "terminate_end", &inventory(&op.instance))
+        .await
+        .map(EndEffects)
 }
 
 /// The resources are gone, so no VIM of this instance can stay, whether or not a hook names it.
@@ -170,18 +186,22 @@ fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
             instance: Some(terminated(op)?),
             resource_changes: Some(changes::removed(&inventory(&op.instance))),
             changes: vec![
-                Change::RemoveUses { instance_id: op.instance.vnf.id.clone() },
+                Change::RemoveUses {
+                    instance_id: op.instance.vnf.id.clone(),
+                },
                 Change::Unretire { op_id },
             ],
             ..Settled::default()
         }),
-        RolledBack => {
-            Ok(Settled { changes: vec![Change::Unretire { op_id }], ..Settled::default() })
-        }
+        RolledBack => Ok(Settled {
+            changes: vec![Change::Unretire { op_id }],
+            ..Settled::default()
+        }),
         // Past the point of no return nobody else may move onto what is going.
-        Failed if op.record.point_of_no_return.is_none() => {
-            Ok(Settled { changes: vec![Change::Unretire { op_id }], ..Settled::default() })
-        }
+        Failed if op.record.point_of_no_return.is_none() => Ok(Settled {
+            changes: vec![Change::Unretire { op_id }],
+            ..Settled::default()
+        }),
         _ => Ok(Settled::default()),
     }
 }
@@ -193,10 +213,12 @@ fn terminated(op: &Op) -> Result<InstanceRecord, PortError> {
     record.vnf.vim_connection_info.clear();
     record.deployment = None;
     record.handle = Value::Null;
-    for effects in
-        [op.output::<StartEffects>()?.map(|e| e.0), op.output::<EndEffects>()?.map(|e| e.0)]
-            .into_iter()
-            .flatten()
+    for effects in [
+        op.output::<StartEffects>()?.map(|e| e.0),
+        op.output::<EndEffects>()?.map(|e| e.0),
+    ]
+    .into_iter()
+    .flatten()
     {
         crate::ports::merge(&mut record.vnf.metadata, &effects.metadata);
     }

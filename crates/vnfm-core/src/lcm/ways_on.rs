@@ -55,7 +55,10 @@ pub(crate) async fn begin(
         error: None,
         resource_changes: None,
         changed_info: None,
-        warnings: skip.iter().flat_map(|skip| skip.hooks.iter().map(warning)).collect(),
+        warnings: skip
+            .iter()
+            .flat_map(|skip| skip.hooks.iter().map(warning))
+            .collect(),
         links: None,
     };
     let id = op.id.clone();
@@ -76,26 +79,43 @@ pub(crate) async fn begin(
     if let Some(SkipHooks { hooks, act }) = skip {
         let kind = beginning.kind.as_str().to_lowercase();
         let what = format!("vnf {kind} --skip-hook {}", hooks.join(" --skip-hook "));
-        let on = (instance.vnf.id.as_str(), instance.vnf.vnf_instance_name.clone());
-        beginning.changes.push(act.audit(engine, &instance.tenant, what, on));
+        let on = (
+            instance.vnf.id.as_str(),
+            instance.vnf.vnf_instance_name.clone(),
+        );
+        beginning
+            .changes
+            .push(act.audit(engine, &instance.tenant, what, on));
     }
     // The instance is written, unchanged, so that whoever read it in another state is refused.
-    let mut changes =
-        vec![Change::AddOp(Box::new(record)), Change::PutInstance(Box::new(instance))];
-    changes.extend(beginning.changes.into_iter().map(|change| of_op(change, &id)));
+    let mut changes = vec![
+        Change::AddOp(Box::new(record)),
+        Change::PutInstance(Box::new(instance)),
+    ];
+    changes.extend(
+        beginning
+            .changes
+            .into_iter()
+            .map(|change| of_op(change, &id)),
+    );
     changes.push(Change::Outbox(Box::new(first)));
     if engine.is_trial {
         return tried(engine, changes, &id).await.map(|()| id);
     }
     engine.store().write(None, changes).await?;
-    engine.observer.entered(beginning.kind, beginning.kind.initial_state());
+    engine
+        .observer
+        .entered(beginning.kind, beginning.kind.initial_state());
     Ok(id)
 }
 
 /// Whether `changes` could be written: with one behind them that cannot, so that all of them are undone.
 async fn tried(engine: &Engine, mut changes: Vec<Change>, id: &str) -> Result<(), Refusal> {
     let nobody = format!("{id} of nobody");
-    changes.push(Change::Cancel { op_id: nobody.clone(), mode: CancelMode::Graceful });
+    changes.push(Change::Cancel {
+        op_id: nobody.clone(),
+        mode: CancelMode::Graceful,
+    });
     match engine.store().write(None, changes).await {
         Err(StoreError::NotFound { id, .. }) if id == nobody => Ok(()),
         Err(error) => Err(error.into()),
@@ -106,9 +126,15 @@ async fn tried(engine: &Engine, mut changes: Vec<Change>, id: &str) -> Result<()
 /// A change that names the operation that it belongs to.
 fn of_op(change: Change, id: &str) -> Change {
     match change {
-        Change::Retire { tenant, instance_id, .. } => {
-            Change::Retire { tenant, instance_id, op_id: id.to_owned() }
-        }
+        Change::Retire {
+            tenant,
+            instance_id,
+            ..
+        } => Change::Retire {
+            tenant,
+            instance_id,
+            op_id: id.to_owned(),
+        },
         other => other,
     }
 }
@@ -120,7 +146,8 @@ impl Engine {
     ///
     /// `Conflict` where it is not FAILED_TEMP.
     pub async fn retry(&self, tenant: &str, op_id: &str) -> Result<(), Refusal> {
-        self.leave_failed_temp(tenant, op_id, Processing, None).await
+        self.leave_failed_temp(tenant, op_id, Processing, None)
+            .await
     }
 
     /// Rolls a FAILED_TEMP operation back: every step that has begun is undone, last first.
@@ -135,7 +162,8 @@ impl Engine {
                 format!("operation `{op_id}` has begun step `{step}`, which cannot be undone");
             return Err(Refusal::new(Why::Conflict, &refusal::NO_WAY_BACK, what));
         }
-        self.leave_failed_temp(tenant, op_id, RollingBack, None).await
+        self.leave_failed_temp(tenant, op_id, RollingBack, None)
+            .await
     }
 
     /// Gives a FAILED_TEMP operation up; what exists stays, and a later terminate cleans up.
@@ -154,7 +182,8 @@ impl Engine {
     /// As [`Engine::fail`].
     pub async fn fail_by(&self, tenant: &str, op_id: &str, act: Act) -> Result<(), Refusal> {
         let audit = act.audit(self, tenant, "op fail", (op_id, None));
-        self.leave_failed_temp(tenant, op_id, Failed, Some(audit)).await
+        self.leave_failed_temp(tenant, op_id, Failed, Some(audit))
+            .await
     }
 
     /// Asks the process that drives an operation to stop: after the running step, or at once.
@@ -195,10 +224,19 @@ impl Engine {
     ) -> Result<(), Refusal> {
         let state = self.store().op(tenant, op_id).await?.op.operation_state;
         if !state.is_driven() {
-            return Err(wrong_state(op_id, state, "STARTING, PROCESSING or ROLLING_BACK"));
+            return Err(wrong_state(
+                op_id,
+                state,
+                "STARTING, PROCESSING or ROLLING_BACK",
+            ));
         }
-        let change = Change::Cancel { op_id: op_id.to_owned(), mode };
-        self.store().write(None, [Some(change), audit].into_iter().flatten().collect()).await?;
+        let change = Change::Cancel {
+            op_id: op_id.to_owned(),
+            mode,
+        };
+        self.store()
+            .write(None, [Some(change), audit].into_iter().flatten().collect())
+            .await?;
         if let Some(live) = self.live.of(op_id) {
             live.cancel(mode);
         }
@@ -217,7 +255,10 @@ impl Engine {
         if state != FailedTemp {
             return Err(wrong_state(op_id, state, "FAILED_TEMP"));
         }
-        let fence = Fence { op_id: op_id.to_owned(), epoch: record.epoch };
+        let fence = Fence {
+            op_id: op_id.to_owned(),
+            epoch: record.epoch,
+        };
         let op = Op::load(self, tenant, fence).await?;
         self.live.end(op_id);
         let (_, mut changes) = transition(&op, next, None)?;

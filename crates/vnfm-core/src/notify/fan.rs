@@ -64,8 +64,10 @@ impl Fan {
         let listed: BTreeSet<Key> = all.iter().map(key).collect();
         let mut state = self.state();
         let known = state.feeds.values().flat_map(BTreeMap::values);
-        let gone: Vec<Key> =
-            known.map(|feed| key(&feed.record)).filter(|key| !listed.contains(key)).collect();
+        let gone: Vec<Key> = known
+            .map(|feed| key(&feed.record))
+            .filter(|key| !listed.contains(key))
+            .collect();
         for key in &gone {
             state.forget(key);
         }
@@ -78,9 +80,16 @@ impl Fan {
             let read = state.read.unwrap_or_default();
             let of_tenant = state.feeds.entry(tenant).or_default();
             if let Entry::Vacant(place) = of_tenant.entry(id) {
-                let handed = Handed { is_behind: record.sent < read, ..Handed::default() };
+                let handed = Handed {
+                    is_behind: record.sent < read,
+                    ..Handed::default()
+                };
                 let state = Mutex::new(handed);
-                let feed = Feed { record: record.clone(), state, changed: Event::new() };
+                let feed = Feed {
+                    record: record.clone(),
+                    state,
+                    changed: Event::new(),
+                };
                 new.push((record, place.insert(Arc::new(feed)).clone()));
             }
         }
@@ -109,7 +118,9 @@ impl Fan {
         }
         for row in rows {
             state.read = Some(row.seq);
-            let Some(of_tenant) = state.feeds.get(&row.tenant) else { continue };
+            let Some(of_tenant) = state.feeds.get(&row.tenant) else {
+                continue;
+            };
             let row = Arc::new(row);
             for feed in of_tenant.values() {
                 feed.hand(&row);
@@ -164,7 +175,9 @@ impl Fan {
 
 impl State {
     fn forget(&mut self, (tenant, id): &Key) {
-        let Some(of_tenant) = self.feeds.get_mut(tenant) else { return };
+        let Some(of_tenant) = self.feeds.get_mut(tenant) else {
+            return;
+        };
         if let Some(feed) = of_tenant.remove(id) {
             feed.handed().is_gone = true;
             feed.changed.notify(usize::MAX);

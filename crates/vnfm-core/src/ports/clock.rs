@@ -59,8 +59,15 @@ where
             }
             let rest = pause.min(left.unsigned_abs());
             clock.sleep(rest).await;
-            waiting.record("last_pause_ms", u64::try_from(rest.as_millis()).unwrap_or(u64::MAX));
-            pause = if pause < usual { pause * 2 } else { (pause * 33 / 32).min(usual * 8) };
+            waiting.record(
+                "last_pause_ms",
+                u64::try_from(rest.as_millis()).unwrap_or(u64::MAX),
+            );
+            pause = if pause < usual {
+                pause * 2
+            } else {
+                (pause * 33 / 32).min(usual * 8)
+            };
         }
     };
     looking.instrument(span).await

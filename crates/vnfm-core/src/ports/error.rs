@@ -191,9 +191,14 @@ mod tests {
 
     #[test]
     fn it_says_what_we_were_doing_and_keeps_the_rest_apart() {
-        let error = PortError::new(&GONE, "find `x`", "404").on("x").request(Some("req-1".into()));
+        let error = PortError::new(&GONE, "find `x`", "404")
+            .on("x")
+            .request(Some("req-1".into()));
         assert_eq!(error.to_string(), "cannot find `x`: 404");
-        assert_eq!((error.resource(), error.request_id()), (Some("x"), Some("req-1")));
+        assert_eq!(
+            (error.resource(), error.request_id()),
+            (Some("x"), Some("req-1"))
+        );
         assert_eq!(error.next(), "look for it");
         assert!(error.is_unavailable());
     }

@@ -89,7 +89,11 @@ pub struct SecretConnection(pub VimConnectionInfo);
 
 impl std::fmt::Debug for SecretConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "SecretConnection({} {:?})", self.0.vim_type, self.0.vim_id)
+        write!(
+            f,
+            "SecretConnection({} {:?})",
+            self.0.vim_type, self.0.vim_id
+        )
     }
 }
 
@@ -174,7 +178,13 @@ impl Allocation {
         }
         let deployment = Arc::new(deployment);
         let (instance_name, awaits_grant, budget) = (None, false, Budget::default());
-        Ok(Self { package, deployment, instance_name, awaits_grant, budget })
+        Ok(Self {
+            package,
+            deployment,
+            instance_name,
+            awaits_grant,
+            budget,
+        })
     }
 }
 
@@ -189,7 +199,10 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { resources: 10_000, bytes: 32 << 20 }
+        Self {
+            resources: 10_000,
+            bytes: 32 << 20,
+        }
     }
 }
 
@@ -343,7 +356,11 @@ pub trait InfraDriver: Send + Sync {
             return Ok(());
         }
         let what = "the VIM has a policy, or is another tenant's, and this driver enforces none";
-        Err(PortError::new(&NO_POLICIES, "hold to the policy of the VIM", what))
+        Err(PortError::new(
+            &NO_POLICIES,
+            "hold to the policy of the VIM",
+            what,
+        ))
     }
 
     /// Logs in and looks who is there.

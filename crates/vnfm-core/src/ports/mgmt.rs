@@ -157,8 +157,16 @@ pub struct Effects {
 
 impl std::fmt::Debug for Effects {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names: Vec<_> = self.register_vims.iter().map(|vim| vim.name.as_str()).collect();
-        write!(f, "Effects(register {names:?}, unregister {:?})", self.unregister_vims)
+        let names: Vec<_> = self
+            .register_vims
+            .iter()
+            .map(|vim| vim.name.as_str())
+            .collect();
+        write!(
+            f,
+            "Effects(register {names:?}, unregister {:?})",
+            self.unregister_vims
+        )
     }
 }
 
@@ -222,7 +230,11 @@ pub trait MgmtDriver: Send + Sync {
     /// Which one it is.
     fn id(&self) -> DriverId {
         let says = self.declaration();
-        DriverId { name: says.name.clone(), version: says.version.clone(), sha256: None }
+        DriverId {
+            name: says.name.clone(),
+            version: says.version.clone(),
+            sha256: None,
+        }
     }
     /// Runs one hook; dropped at its deadline or by a forceful cancel.
     ///
@@ -264,7 +276,10 @@ impl<'a> Wanted<'a> {
         Self {
             implementation: &hook.implementation,
             plugin: artifact.and_then(|artifact| artifact.plugin()),
-            script: script.map(|path| WantedScript { path, package: package.sha256() }),
+            script: script.map(|path| WantedScript {
+                path,
+                package: package.sha256(),
+            }),
         }
     }
 }
@@ -295,7 +310,11 @@ pub trait MgmtDrivers: Send + Sync {
         plugin: Option<&str>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         let driver = self.find(implementation, plugin)?;
-        if driver.id() == *began { Ok(driver) } else { Err(replaced(began, Ok(driver.id()))) }
+        if driver.id() == *began {
+            Ok(driver)
+        } else {
+            Err(replaced(began, Ok(driver.id())))
+        }
     }
     /// The driver for a hook that may be a script of its package; where scripts are not served, as [`MgmtDrivers::find`].
     ///

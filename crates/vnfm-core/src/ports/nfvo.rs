@@ -78,7 +78,9 @@ impl Granted {
             let network = self.managed_links.entry(of.clone());
             // What was decided by a version before this one has no ids.
             if *network.or_insert_with(|| link.resource_id.clone()) == link.resource_id {
-                self.managed_link_ids.entry(of.clone()).or_insert_with(|| link.id.clone());
+                self.managed_link_ids
+                    .entry(of.clone())
+                    .or_insert_with(|| link.id.clone());
             }
         }
         self

@@ -76,11 +76,25 @@ impl HostPin {
         vim: Option<&str>,
     ) -> SshTarget {
         let vim_id = vim.map_or_else(|| format!("instance/{instance_id}"), ToOwned::to_owned);
-        let at = PinnedHost { tenant: tenant.to_owned(), vim_id, host };
+        let at = PinnedHost {
+            tenant: tenant.to_owned(),
+            vim_id,
+            host,
+        };
         let formerly = target.server_id.clone();
-        let pin = Self { at, instance_id: instance_id.to_owned(), formerly };
-        let jump = target.jump.map(|jump| Box::new(Self::jump(*jump, (tenant, instance_id), vim)));
-        SshTarget { jump, pin, ..target }
+        let pin = Self {
+            at,
+            instance_id: instance_id.to_owned(),
+            formerly,
+        };
+        let jump = target
+            .jump
+            .map(|jump| Box::new(Self::jump(*jump, (tenant, instance_id), vim)));
+        SshTarget {
+            jump,
+            pin,
+            ..target
+        }
     }
 }
 
@@ -106,14 +120,26 @@ mod tests {
             host: host.into(),
         };
         let mine = HostPin::server(target("jump-a", 22), ("other", "i1"), Some("vim"));
-        assert_eq!((mine.pin.at, &*mine.pin.instance_id), (at("other", "vim", "server"), "i1"));
+        assert_eq!(
+            (mine.pin.at, &*mine.pin.instance_id),
+            (at("other", "vim", "server"), "i1")
+        );
         let jump = mine.jump.unwrap().pin;
-        assert_eq!((jump.at, &*jump.instance_id), (at("other", "vim", "192.0.2.1:22"), ""));
+        assert_eq!(
+            (jump.at, &*jump.instance_id),
+            (at("other", "vim", "192.0.2.1:22"), "")
+        );
         // Another name of the same host is no other host, another port is.
         let renamed = HostPin::server(target("jump-b", 22), ("other", "i2"), Some("vim"));
-        assert_eq!(renamed.jump.unwrap().pin.at, at("other", "vim", "192.0.2.1:22"));
+        assert_eq!(
+            renamed.jump.unwrap().pin.at,
+            at("other", "vim", "192.0.2.1:22")
+        );
         let port = HostPin::server(target("jump-a", 2222), ("other", "i2"), Some("vim"));
-        assert_eq!(port.jump.unwrap().pin.at, at("other", "vim", "192.0.2.1:2222"));
+        assert_eq!(
+            port.jump.unwrap().pin.at,
+            at("other", "vim", "192.0.2.1:2222")
+        );
         // A VIM that came with a request is known by its instance, and its pins go with that.
         let inline = HostPin::server(target("jump-a", 22), ("other", "i3"), None);
         assert_eq!(inline.pin.at, at("other", "instance/i3", "server"));

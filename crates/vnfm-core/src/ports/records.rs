@@ -242,7 +242,11 @@ impl PackageRecord {
             nfvo: None,
             links: None,
         };
-        Self { tenant: tenant.to_owned(), info, fetching: SecretJson::default() }
+        Self {
+            tenant: tenant.to_owned(),
+            info,
+            fetching: SecretJson::default(),
+        }
     }
 }
 
@@ -264,7 +268,10 @@ pub struct Use {
 impl Use {
     /// That an instance lives where its deployment says, as far as that is known: on no VIM and on no cluster yet.
     pub fn of(tenant: &str, instance_id: &str, deployment: &Deployment) -> Self {
-        let namespace = deployment.additional_params.get(NAMESPACE).and_then(Value::as_str);
+        let namespace = deployment
+            .additional_params
+            .get(NAMESPACE)
+            .and_then(Value::as_str);
         Self {
             tenant: tenant.to_owned(),
             instance_id: instance_id.to_owned(),
@@ -301,7 +308,11 @@ pub struct SubscriptionRecord {
 impl SubscriptionRecord {
     /// The version of the interface that the subscriber speaks.
     pub fn edition(&self) -> Edition {
-        if self.root.ends_with(Edition::V1.prefix()) { Edition::V1 } else { Edition::V2 }
+        if self.root.ends_with(Edition::V1.prefix()) {
+            Edition::V1
+        } else {
+            Edition::V2
+        }
     }
 
     /// How links to resources begin that the subscriber is told of.
@@ -346,15 +357,22 @@ pub struct Home {
 impl Home {
     /// Every home that a deployment names.
     fn all_of(deployment: &Deployment) -> Vec<Self> {
-        let namespace = deployment.additional_params.get(NAMESPACE).and_then(Value::as_str);
+        let namespace = deployment
+            .additional_params
+            .get(NAMESPACE)
+            .and_then(Value::as_str);
         let namespace = namespace.map(ToOwned::to_owned);
         let connections = deployment.vim_connection_info.values();
-        let mut vims: Vec<_> =
-            connections.map(|vim| vim.vim_id.as_deref().unwrap_or_default()).collect();
+        let mut vims: Vec<_> = connections
+            .map(|vim| vim.vim_id.as_deref().unwrap_or_default())
+            .collect();
         if vims.is_empty() {
             vims.push("");
         }
-        let home = |vim: &str| Self { vim_id: vim.to_owned(), namespace: namespace.clone() };
+        let home = |vim: &str| Self {
+            vim_id: vim.to_owned(),
+            namespace: namespace.clone(),
+        };
         vims.into_iter().map(home).collect()
     }
 }
@@ -364,8 +382,13 @@ impl About {
     pub(crate) fn of(instance: &InstanceRecord, op: Option<&OpRecord>) -> Self {
         let making = op.and_then(|op| op.target.as_ref());
         let lives = instance.deployment.as_ref().or(making);
-        let lives = lives.map(|deployment| Home::all_of(deployment)).unwrap_or_default();
-        Self { lives: Some(lives), ..Self::from(&instance.vnf) }
+        let lives = lives
+            .map(|deployment| Home::all_of(deployment))
+            .unwrap_or_default();
+        Self {
+            lives: Some(lives),
+            ..Self::from(&instance.vnf)
+        }
     }
 }
 

@@ -46,8 +46,16 @@ mod tests {
         fn picky(_: &Value, _: &Value, root: &str) -> Result<Vec<String>, String> {
             Ok(vec![format!("{root}: no")])
         }
-        assert_eq!(picky.misfits(&json!({}), &json!(1), "x").unwrap(), ["x: no"]);
-        let told = NoSchemas.misfits(&json!({}), &json!({}), "additionalParams").unwrap_err();
-        assert!(told.contains("`additionalParams`") && told.contains("hint: "), "{told}");
+        assert_eq!(
+            picky.misfits(&json!({}), &json!(1), "x").unwrap(),
+            ["x: no"]
+        );
+        let told = NoSchemas
+            .misfits(&json!({}), &json!({}), "additionalParams")
+            .unwrap_err();
+        assert!(
+            told.contains("`additionalParams`") && told.contains("hint: "),
+            "{told}"
+        );
     }
 }

@@ -81,13 +81,23 @@ impl HookFile {
         artifact: impl FnOnce(&str) -> Result<Vec<u8>, PortError>,
     ) -> Result<RemoteFile, PortError> {
         let content = match (self.content_base64, self.artifact) {
-            (Some(text), None) => {
-                BASE64.decode(text).map_err(|error| wrong_call("ssh.put", error.to_string()))?
-            }
+            (Some(text), None) => BASE64
+                .decode(text)
+                .map_err(|error| wrong_call("ssh.put", error.to_string()))?,
             (None, Some(path)) => artifact(&path)?,
-            _ => return Err(wrong_call("ssh.put", "needs one of contentBase64 and artifact")),
+            _ => {
+                return Err(wrong_call(
+                    "ssh.put",
+                    "needs one of contentBase64 and artifact",
+                ));
+            }
         };
-        Ok(RemoteFile { path: self.path, mode: self.mode, sudo: self.sudo, content })
+        Ok(RemoteFile {
+            path: self.path,
+            mode: self.mode,
+            sudo: self.sudo,
+            content,
+        })
     }
 }
 
@@ -122,9 +132,11 @@ impl HookCall {
             "checkpoint.put" => {
                 shaped::<Key>(service, request).map(|r| Self::Remember(r.key, r.value))?
             }
-            "sleep" => {
-                Self::Sleep(shaped::<Pause>(service, request)?.seconds.clamp(0.0, LONGEST_PAUSE))
-            }
+            "sleep" => Self::Sleep(
+                shaped::<Pause>(service, request)?
+                    .seconds
+                    .clamp(0.0, LONGEST_PAUSE),
+            ),
             "cancelled" => Self::Cancelled,
             other => {
                 let what = format!("there is no host service `{other}`");
@@ -248,14 +260,23 @@ mod tests {
             panic!("it is a command")
         };
         assert_eq!((target.port, command.deadline_seconds), (22, 5));
-        let put = HookCall::parse("ssh.put", json!({"host": host, "path": "/a", "artifact": "b"}));
-        let HookCall::Put(_, file) = put.unwrap() else { panic!("it is a file") };
-        assert_eq!((file.mode.as_str(), file.artifact.as_deref()), ("0600", Some("b")));
+        let put = HookCall::parse(
+            "ssh.put",
+            json!({"host": host, "path": "/a", "artifact": "b"}),
+        );
+        let HookCall::Put(_, file) = put.unwrap() else {
+            panic!("it is a file")
+        };
+        assert_eq!(
+            (file.mode.as_str(), file.artifact.as_deref()),
+            ("0600", Some("b"))
+        );
         let sleep = HookCall::parse("sleep", json!({"seconds": 1e9})).unwrap();
         assert_eq!(sleep, HookCall::Sleep(3600.0));
-        for (service, request, word) in
-            [("ssh.walk", json!({}), "no host service `ssh.walk`"), ("sleep", json!({}), "seconds")]
-        {
+        for (service, request, word) in [
+            ("ssh.walk", json!({}), "no host service `ssh.walk`"),
+            ("sleep", json!({}), "seconds"),
+        ] {
             let error = HookCall::parse(service, request).unwrap_err();
             assert_eq!(error.name(), "hook.service");
             assert!(error.to_string().contains(word), "{error}");

@@ -175,7 +175,10 @@ pub enum StoreError {
 impl StoreError {
     /// What whoever keeps the keys says.
     pub fn keys(error: &PortError) -> Self {
-        Self::Keys { kind: error.kind(), detail: format!("{error}; hint: {}", error.next()) }
+        Self::Keys {
+            kind: error.kind(),
+            detail: format!("{error}; hint: {}", error.next()),
+        }
     }
 }
 

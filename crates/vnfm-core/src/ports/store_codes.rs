@@ -44,7 +44,10 @@ impl From<StoreError> for PortError {
         let code = match &error {
             StoreError::Unavailable(_) => &UNAVAILABLE,
             StoreError::Broken(_) => &BROKEN,
-            StoreError::Keys { kind: ErrorKind::Unavailable, .. } => &KEYS_AWAY,
+            StoreError::Keys {
+                kind: ErrorKind::Unavailable,
+                ..
+            } => &KEYS_AWAY,
             StoreError::Keys { .. } => &KEYS_REFUSED,
             _ => &CONFLICT,
         };

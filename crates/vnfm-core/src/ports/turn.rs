@@ -35,13 +35,26 @@ impl Turn {
     ) -> Self {
         let began = clock.now();
         let end = CallEnd::Dropped;
-        Self(Some(Counted { vim, observer, clock, asked, began, end, span, _ticket: ticket }))
+        Self(Some(Counted {
+            vim,
+            observer,
+            clock,
+            asked,
+            began,
+            end,
+            span,
+            _ticket: ticket,
+        }))
     }
 
     /// The call ended, well or not.
     pub fn ended(mut self, well: bool) {
         if let Some(counted) = &mut self.0 {
-            counted.end = if well { CallEnd::Answered } else { CallEnd::Failed };
+            counted.end = if well {
+                CallEnd::Answered
+            } else {
+                CallEnd::Failed
+            };
             if !well {
                 counted.span.record("otel.status_code", "ERROR");
             }
@@ -53,7 +66,10 @@ impl Drop for Counted {
     fn drop(&mut self) {
         let since =
             |from: Timestamp, to: Timestamp| to.duration_since(from).try_into().unwrap_or_default();
-        let times = (since(self.asked, self.began), since(self.began, self.clock.now()));
+        let times = (
+            since(self.asked, self.began),
+            since(self.began, self.clock.now()),
+        );
         self.observer.vim_called(&self.vim, self.end, times);
     }
 }

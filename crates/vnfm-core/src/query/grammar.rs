@@ -51,7 +51,10 @@ const OPERATORS: &[(&str, Comparison, bool)] = &[
 
 /// Reads a whole filter.
 pub(super) fn parse(text: &str) -> Result<Vec<Expression>, IllFormed> {
-    let mut reader = Reader { rest: text.chars().peekable(), column: 1 };
+    let mut reader = Reader {
+        rest: text.chars().peekable(),
+        column: 1,
+    };
     let mut all = vec![reader.expression()?];
     while let Some(next) = reader.next() {
         if next != ';' {
@@ -92,7 +95,9 @@ impl Reader<'_> {
     fn expression(&mut self) -> Result<Expression, IllFormed> {
         if self.peek() != Some('(') {
             let found = self.found();
-            return Err(self.here(format!("`(` is wanted where an expression begins, not {found}")));
+            return Err(self.here(format!(
+                "`(` is wanted where an expression begins, not {found}"
+            )));
         }
         self.next();
         let (comparison, several) = self.operator()?;
@@ -110,14 +115,21 @@ impl Reader<'_> {
         }
         if self.peek() != Some(')') {
             let found = self.found();
-            return Err(self.here(format!("`)` is wanted where an expression ends, not {found}")));
+            return Err(self.here(format!(
+                "`)` is wanted where an expression ends, not {found}"
+            )));
         }
         self.next();
-        Ok(Expression { comparison, names, values })
+        Ok(Expression {
+            comparison,
+            names,
+            values,
+        })
     }
 
     fn found(&mut self) -> String {
-        self.peek().map_or_else(|| "the end".to_owned(), |found| format!("`{found}`"))
+        self.peek()
+            .map_or_else(|| "the end".to_owned(), |found| format!("`{found}`"))
     }
 
     fn operator(&mut self) -> Result<(Comparison, bool), IllFormed> {
@@ -134,7 +146,10 @@ impl Reader<'_> {
             return Err(IllFormed::at(column, why));
         };
         if self.next() != Some(',') {
-            return Err(IllFormed::at(self.column, "`,` and an attribute are wanted here"));
+            return Err(IllFormed::at(
+                self.column,
+                "`,` and an attribute are wanted here",
+            ));
         }
         Ok((*comparison, *several))
     }
@@ -159,7 +174,12 @@ impl Reader<'_> {
             match next {
                 '~' => text.push(self.escaped()?),
                 '@' if text.is_empty() && !key => key = true,
-                '@' => return Err(IllFormed::at(self.column - 1, "`@` in a name is written `~b`")),
+                '@' => {
+                    return Err(IllFormed::at(
+                        self.column - 1,
+                        "`@` in a name is written `~b`",
+                    ));
+                }
                 plain => text.push(plain),
             }
         }
@@ -170,9 +190,15 @@ impl Reader<'_> {
             ));
         }
         if text.is_empty() {
-            return Err(IllFormed::at(column, "the name of an attribute is wanted here"));
+            return Err(IllFormed::at(
+                column,
+                "the name of an attribute is wanted here",
+            ));
         }
-        Ok(Name { text: Placed { text, column }, key })
+        Ok(Name {
+            text: Placed { text, column },
+            key,
+        })
     }
 
     fn escaped(&mut self) -> Result<char, IllFormed> {
@@ -203,7 +229,10 @@ impl Reader<'_> {
             self.next();
         }
         if text.is_empty() {
-            return Err(IllFormed::at(column, "a value is wanted here; an empty one is `''`"));
+            return Err(IllFormed::at(
+                column,
+                "a value is wanted here; an empty one is `''`",
+            ));
         }
         Ok(Placed { text, column })
     }
@@ -232,7 +261,11 @@ mod tests {
     fn written(text: &str) -> (Comparison, Vec<String>, Vec<String>) {
         let mut all = parse(text).unwrap();
         assert_eq!(all.len(), 1, "{text}");
-        let Expression { comparison, names, values } = all.remove(0);
+        let Expression {
+            comparison,
+            names,
+            values,
+        } = all.remove(0);
         let name =
             |name: super::Name| (if name.key { "@" } else { "" }).to_owned() + &name.text.text;
         let values = values.into_iter().map(|value| value.text).collect();
@@ -245,7 +278,11 @@ mod tests {
             ("(eq,id,1)", vec!["id"], vec!["1"]),
             ("(eq,a/b/c,d e)", vec!["a", "b", "c"], vec!["d e"]),
             ("(in,id,1,2,'3')", vec!["id"], vec!["1", "2", "3"]),
-            ("(eq,id,'it''s, (so) to say')", vec!["id"], vec!["it's, (so) to say"]),
+            (
+                "(eq,id,'it''s, (so) to say')",
+                vec!["id"],
+                vec!["it's, (so) to say"],
+            ),
             ("(eq,id,'')", vec!["id"], vec![""]),
             ("(eq,id,'''')", vec!["id"], vec!["'"]),
             ("(eq,id,(;ü=/)", vec!["id"], vec!["(;ü=/"]),
@@ -269,7 +306,11 @@ mod tests {
     fn what_is_ill_formed_is_told_with_its_column() {
         for (text, column, why) in [
             ("", 1, "`(` is wanted"),
-            ("eq,a,1", 1, "`(` is wanted where an expression begins, not `e`"),
+            (
+                "eq,a,1",
+                1,
+                "`(` is wanted where an expression begins, not `e`",
+            ),
             ("(is,a,1)", 2, "`is` is no operator; there are eq, neq,"),
             ("(,a,1)", 2, "`` is no operator"),
             ("(eq)", 5, "`,` and an attribute are wanted"),
@@ -279,12 +320,20 @@ mod tests {
             ("(eq,a)", 6, "a value is wanted"),
             ("(eq,a,)", 7, "an empty one is `''`"),
             ("(eq,a,1,2)", 9, "no more than 1 value"),
-            ("(eq,a,1", 8, "`)` is wanted where an expression ends, not the end"),
+            (
+                "(eq,a,1",
+                8,
+                "`)` is wanted where an expression ends, not the end",
+            ),
             ("(eq,a,'1", 7, "this apostrophe is not closed"),
             ("(eq,a,O'Neill)", 8, "stands between apostrophes"),
             ("(eq,a,'1'2)", 10, "`)` is wanted"),
             ("(eq,a,1)(eq,b,2)", 9, "`;` is wanted between"),
-            ("(eq,a,1);", 10, "`(` is wanted where an expression begins, not the end"),
+            (
+                "(eq,a,1);",
+                10,
+                "`(` is wanted where an expression begins, not the end",
+            ),
             ("(eq,a,1) ", 9, "`;` is wanted"),
             ("(eq,a~2,1)", 6, "`~0`"),
             ("(eq,a@,1)", 6, "`~b`"),
@@ -292,7 +341,10 @@ mod tests {
             ("(eq,ü,1,2)", 9, "no more than 1 value"),
         ] {
             let told = parse(text).unwrap_err();
-            assert!(told.column == column && told.why.contains(why), "{text}: {told}");
+            assert!(
+                told.column == column && told.why.contains(why),
+                "{text}: {told}"
+            );
         }
     }
 
@@ -310,9 +362,15 @@ mod tests {
     /// A filter that spells `expressions`, as somebody who follows the rules writes it.
     fn spelt(expressions: &[(Comparison, Vec<String>, Vec<String>)]) -> String {
         let one = |(comparison, names, values): &(Comparison, Vec<String>, Vec<String>)| {
-            let (word, ..) = super::OPERATORS.iter().find(|(_, is, _)| is == comparison).unwrap();
+            let (word, ..) = super::OPERATORS
+                .iter()
+                .find(|(_, is, _)| is == comparison)
+                .unwrap();
             let escape = |name: &String| {
-                let name = name.replace('~', "~0").replace('/', "~1").replace(',', "~a");
+                let name = name
+                    .replace('~', "~0")
+                    .replace('/', "~1")
+                    .replace(',', "~a");
                 name.replace('@', "~b").replace(')', "p")
             };
             let quote = |value: &String| format!("'{}'", value.replace('\'', "''"));
@@ -339,7 +397,9 @@ mod tests {
                 'a', 'k', '@', '~', '/', ',', '(', ';', '\'', ' ', '"', '\\', 'é', '0', '\u{0}',
                 '🦀',
             ];
-            (0..least + self.below(6)).map(|_| LETTERS[self.below(16)]).collect()
+            (0..least + self.below(6))
+                .map(|_| LETTERS[self.below(16)])
+                .collect()
         }
     }
 
@@ -350,9 +410,15 @@ mod tests {
             let expressions: Vec<_> = (0..=dice.below(3))
                 .map(|_| {
                     let (_, comparison, several) = super::OPERATORS[dice.below(10)];
-                    let names = (0..=dice.below(3)).map(|_| dice.text(1)).collect::<Vec<_>>();
+                    let names = (0..=dice.below(3))
+                        .map(|_| dice.text(1))
+                        .collect::<Vec<_>>();
                     let count = if several { dice.below(4) } else { 0 };
-                    (comparison, names, (0..=count).map(|_| dice.text(0)).collect::<Vec<_>>())
+                    (
+                        comparison,
+                        names,
+                        (0..=count).map(|_| dice.text(0)).collect::<Vec<_>>(),
+                    )
                 })
                 .collect();
             let text = spelt(&expressions);
@@ -371,13 +437,18 @@ mod tests {
     #[test]
     fn no_text_whatever_makes_it_panic_and_each_refusal_names_a_place_in_it() {
         let mut dice = Dice(11);
-        let pieces =
-            ["(", ")", "eq", "in", ",", ";", "/", "'", "''", "~", "~0", "@key", "a", "é", "\u{0}"];
+        let pieces = [
+            "(", ")", "eq", "in", ",", ";", "/", "'", "''", "~", "~0", "@key", "a", "é", "\u{0}",
+        ];
         for _ in 0..50_000 {
-            let text: String =
-                (0..dice.below(14)).map(|_| pieces[dice.below(pieces.len())]).collect();
+            let text: String = (0..dice.below(14))
+                .map(|_| pieces[dice.below(pieces.len())])
+                .collect();
             if let Err(told) = parse(&text) {
-                assert!((1..=text.chars().count() + 1).contains(&told.column), "{text}: {told}");
+                assert!(
+                    (1..=text.chars().count() + 1).contains(&told.column),
+                    "{text}: {told}"
+                );
             }
         }
     }

@@ -9,7 +9,16 @@ use std::cmp::Ordering;
 impl Filter {
     /// Whether all of it holds of an entry, as its resource shows it.
     pub fn holds(&self, entry: &Value) -> bool {
-        all(entry, self.0.iter().map(|term| Way { hops: &term.hops, term }).collect())
+        all(
+            entry,
+            self.0
+                .iter()
+                .map(|term| Way {
+                    hops: &term.hops,
+                    term,
+                })
+                .collect(),
+        )
     }
 }
 
@@ -23,7 +32,11 @@ struct Way<'f> {
 impl<'f> Way<'f> {
     /// Its hops up to the first list or map and into it, where something is to be looked for in an entry of that.
     fn opening(self) -> Option<&'f [Hop]> {
-        let members = self.hops.iter().take_while(|hop| matches!(hop, Hop::Member(_))).count();
+        let members = self
+            .hops
+            .iter()
+            .take_while(|hop| matches!(hop, Hop::Member(_)))
+            .count();
         match &self.hops[members..] {
             [Hop::Each, _, ..] | [Hop::Entry(_), ..] => Some(&self.hops[..=members]),
             _ => None,
@@ -41,10 +54,17 @@ fn all(value: &Value, mut ways: Vec<Way<'_>>) -> bool {
             ways.remove(0);
             continue;
         };
-        let (same, others): (Vec<_>, Vec<_>) =
-            ways.into_iter().partition(|way| way.opening() == Some(opening));
-        let deeper: Vec<_> = same.iter().map(|way| all_from(way, opening.len())).collect();
-        if !follow(vec![value], opening).iter().any(|entry| all(entry, deeper.clone())) {
+        let (same, others): (Vec<_>, Vec<_>) = ways
+            .into_iter()
+            .partition(|way| way.opening() == Some(opening));
+        let deeper: Vec<_> = same
+            .iter()
+            .map(|way| all_from(way, opening.len()))
+            .collect();
+        if !follow(vec![value], opening)
+            .iter()
+            .any(|entry| all(entry, deeper.clone()))
+        {
             return false;
         }
         ways = others;
@@ -53,7 +73,10 @@ fn all(value: &Value, mut ways: Vec<Way<'_>>) -> bool {
 }
 
 fn all_from<'f>(way: &Way<'f>, hops: usize) -> Way<'f> {
-    Way { hops: &way.hops[hops..], term: way.term }
+    Way {
+        hops: &way.hops[hops..],
+        term: way.term,
+    }
 }
 
 /// Whether one term holds from `value` on.
@@ -65,8 +88,14 @@ fn one(value: &Value, way: Way<'_>) -> bool {
         _ => {}
     }
     if way.term.leaf == Leaf::Key {
-        let keys = values.into_iter().filter_map(Value::as_object).flat_map(|object| object.keys());
-        return keys.cloned().map(Value::from).any(|key| compares(way.term, &key));
+        let keys = values
+            .into_iter()
+            .filter_map(Value::as_object)
+            .flat_map(|object| object.keys());
+        return keys
+            .cloned()
+            .map(Value::from)
+            .any(|key| compares(way.term, &key));
     }
     values.into_iter().any(|value| compares(way.term, value))
 }
@@ -74,7 +103,10 @@ fn one(value: &Value, way: Way<'_>) -> bool {
 /// What `hops` lead to.
 fn follow<'v>(mut values: Vec<&'v Value>, hops: &[Hop]) -> Vec<&'v Value> {
     for hop in hops {
-        values = values.into_iter().flat_map(|value| step(value, hop)).collect();
+        values = values
+            .into_iter()
+            .flat_map(|value| step(value, hop))
+            .collect();
     }
     values
 }
@@ -128,12 +160,15 @@ fn compares(term: &Term, value: &Value) -> bool {
 
 /// What the operands stand for.
 fn readings(term: &Term) -> impl Iterator<Item = Cow<'_, Operand>> {
-    term.operands.iter().flat_map(|operand| match (term.leaf, operand) {
-        (Leaf::Any, Operand::Text(text)) => {
-            Operand::readings(text).into_iter().map(Cow::Owned).collect()
-        }
-        (_, one) => vec![Cow::Borrowed(one)],
-    })
+    term.operands
+        .iter()
+        .flat_map(|operand| match (term.leaf, operand) {
+            (Leaf::Any, Operand::Text(text)) => Operand::readings(text)
+                .into_iter()
+                .map(Cow::Owned)
+                .collect(),
+            (_, one) => vec![Cow::Borrowed(one)],
+        })
 }
 
 fn ordered(term: &Term, value: &Value, operand: &Operand) -> Option<Ordering> {
@@ -162,7 +197,10 @@ fn contains(term: &Term, value: &Value) -> bool {
         .any(|part| matches!(part, Operand::Text(part) if text.contains(part.as_str())))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "numbers of JSON are compared as such")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "numbers of JSON are compared as such"
+)]
 fn real(whole: i64) -> f64 {
     whole as f64
 }
@@ -180,8 +218,14 @@ mod tests {
             vnfc("c1", "front"), vnfc("c2", "back")]}});
         let within = "instantiatedVnfInfo/vnfcResourceInfo";
         for (filter, holds) in [
-            (format!("(eq,{within}/id,c1);(eq,{within}/vduId,front)"), true),
-            (format!("(eq,{within}/id,c1);(eq,{within}/vduId,back)"), false),
+            (
+                format!("(eq,{within}/id,c1);(eq,{within}/vduId,front)"),
+                true,
+            ),
+            (
+                format!("(eq,{within}/id,c1);(eq,{within}/vduId,back)"),
+                false,
+            ),
             ("(eq,id,i)".to_owned(), true),
             ("(neq,vnfInstanceName,x)".to_owned(), false),
         ] {

@@ -16,12 +16,23 @@ pub(super) fn term(resource: &Resource, written: &Expression) -> Result<Term, Il
         ));
     }
     let text = matches!(comparison, Comparison::Cont | Comparison::Ncont);
-    let operands = written.values.iter().map(|value| operand(value, leaf, text));
-    Ok(Term { hops, leaf, comparison, operands: operands.collect::<Result<_, _>>()? })
+    let operands = written
+        .values
+        .iter()
+        .map(|value| operand(value, leaf, text));
+    Ok(Term {
+        hops,
+        leaf,
+        comparison,
+        operands: operands.collect::<Result<_, _>>()?,
+    })
 }
 
 fn is_about_equality(comparison: Comparison) -> bool {
-    matches!(comparison, Comparison::Eq | Comparison::Neq | Comparison::In | Comparison::Nin)
+    matches!(
+        comparison,
+        Comparison::Eq | Comparison::Neq | Comparison::In | Comparison::Nin
+    )
 }
 
 /// Where one is while names are followed.
@@ -64,7 +75,10 @@ fn way(of: &'static Type, names: &[Name]) -> Result<(Vec<Hop>, Leaf), IllFormed>
             Place::Link => return Err(IllFormed::at(column, "a link has `href` alone")),
             Place::Value(Leaf::Hidden) => Place::Value(Leaf::Hidden),
             Place::Value(_) => {
-                let why = format!("there is nothing within it: `{}` is too much", name.text.text);
+                let why = format!(
+                    "there is nothing within it: `{}` is too much",
+                    name.text.text
+                );
                 return Err(IllFormed::at(column, why));
             }
         };
@@ -77,17 +91,23 @@ fn way(of: &'static Type, names: &[Name]) -> Result<(Vec<Hop>, Leaf), IllFormed>
             column,
             "it is an object: go on with `/` and one of its members, or `/@key`",
         )),
-        Place::Map(_) => {
-            Err(IllFormed::at(column, "it is a map: go on with `/` and a key, or `/@key`"))
-        }
+        Place::Map(_) => Err(IllFormed::at(
+            column,
+            "it is a map: go on with `/` and a key, or `/@key`",
+        )),
         Place::Links(of) => {
-            let why =
-                format!("it is a structure: go on with `/` and one of {}", of.links().join(", "));
+            let why = format!(
+                "it is a structure: go on with `/` and one of {}",
+                of.links().join(", ")
+            );
             Err(IllFormed::at(column, why))
         }
         Place::Link => Err(IllFormed::at(column, "it is a link: go on with `/href`")),
         Place::Within(of) => {
-            let why = format!("it is a structure: go on with `/` and one of {}", of.names());
+            let why = format!(
+                "it is a structure: go on with `/` and one of {}",
+                of.names()
+            );
             Err(IllFormed::at(column, why))
         }
     }
@@ -96,7 +116,10 @@ fn way(of: &'static Type, names: &[Name]) -> Result<(Vec<Hop>, Leaf), IllFormed>
 fn member(of: &'static Type, name: &Name, hops: &mut Vec<Hop>) -> Result<Place, IllFormed> {
     let column = name.text.column;
     if name.key {
-        return Err(IllFormed::at(column, format!("`{}` is no map, so it has no `@key`", of.name)));
+        return Err(IllFormed::at(
+            column,
+            format!("`{}` is no map, so it has no `@key`", of.name),
+        ));
     }
     let Some(attribute) = of.attribute(&name.text.text) else {
         let (text, has) = (&name.text.text, of.names());
@@ -146,7 +169,10 @@ fn inside(attribute: &'static Attribute) -> Place {
 
 fn operand(value: &Placed, leaf: Leaf, as_text: bool) -> Result<Operand, IllFormed> {
     let wanted = |what: &str| {
-        let why = format!("`{}` is no {what}, and the attribute holds nothing else", value.text);
+        let why = format!(
+            "`{}` is no {what}, and the attribute holds nothing else",
+            value.text
+        );
         IllFormed::at(value.column, why)
     };
     match leaf {
@@ -210,21 +236,42 @@ mod tests {
         let address = "instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo/cpProtocolInfo/ipOverEthernet/ipAddresses/addresses";
         let term = one(&VNF_INSTANCES, &format!("(eq,{address},192.0.2.1)"));
         assert_eq!(term.hops.iter().filter(|hop| **hop == Hop::Each).count(), 5);
-        assert_eq!((term.hops.last(), term.leaf), (Some(&Hop::Each), Leaf::Text));
+        assert_eq!(
+            (term.hops.last(), term.leaf),
+            (Some(&Hop::Each), Leaf::Text)
+        );
         let term = one(&VNF_INSTANCES, "(eq,vimConnectionInfo/vim~11/vimType,x)");
-        let hops =
-            [Hop::Member("vimConnectionInfo"), Hop::Entry("vim/1".into()), Hop::Member("vimType")];
+        let hops = [
+            Hop::Member("vimConnectionInfo"),
+            Hop::Entry("vim/1".into()),
+            Hop::Member("vimType"),
+        ];
         assert_eq!((&term.hops[..], term.leaf), (&hops[..], Leaf::Text));
         let term = one(&VNF_INSTANCES, "(eq,metadata/a/b,x)");
-        assert_eq!(term.hops[1..], [Hop::Free("a".into()), Hop::Free("b".into())]);
+        assert_eq!(
+            term.hops[1..],
+            [Hop::Free("a".into()), Hop::Free("b".into())]
+        );
         assert_eq!(term.leaf, Leaf::Any);
-        assert_eq!(one(&VNF_INSTANCES, "(eq,metadata/a/@key,x)").leaf, Leaf::Key);
-        assert_eq!(one(&VNF_INSTANCES, "(in,vimConnectionInfo/@key,x,y)").leaf, Leaf::Key);
+        assert_eq!(
+            one(&VNF_INSTANCES, "(eq,metadata/a/@key,x)").leaf,
+            Leaf::Key
+        );
+        assert_eq!(
+            one(&VNF_INSTANCES, "(in,vimConnectionInfo/@key,x,y)").leaf,
+            Leaf::Key
+        );
         let term = one(&VNF_INSTANCES_V1, "(eq,vimConnectionInfo/vimType,x)");
-        assert_eq!(term.hops[..2], [Hop::Member("vimConnectionInfo"), Hop::Each]);
+        assert_eq!(
+            term.hops[..2],
+            [Hop::Member("vimConnectionInfo"), Hop::Each]
+        );
         let term = one(&VNF_INSTANCES_V1, "(eq,vimConnectionInfo/id,x)");
         assert_eq!((&term.hops[..], term.leaf), (&hops[..1], Leaf::Key));
-        let secret = one(&VNF_INSTANCES, "(cont,vimConnectionInfo/v/accessInfo/password,x)");
+        let secret = one(
+            &VNF_INSTANCES,
+            "(cont,vimConnectionInfo/v/accessInfo/password,x)",
+        );
         assert_eq!(secret.leaf, Leaf::Hidden);
     }
 
@@ -233,7 +280,10 @@ mod tests {
         let operand = |text: &str| one(&VNF_LCM_OP_OCCS, text).operands.remove(0);
         assert_eq!(operand("(eq,error/status,503)"), Operand::Whole(503));
         assert_eq!(operand("(lt,error/status,503.5)"), Operand::Real(503.5));
-        assert_eq!(operand("(cont,error/status,03)"), Operand::Text("03".into()));
+        assert_eq!(
+            operand("(cont,error/status,03)"),
+            Operand::Text("03".into())
+        );
         assert_eq!(operand("(eq,isCancelPending,false)"), Operand::Truth(false));
         let time = operand("(gt,startTime,2026-01-01T02:00:00.10+02:00)");
         assert_eq!(time, Operand::Text("2026-01-01T00:00:00.1Z".into()));
@@ -242,7 +292,10 @@ mod tests {
             Comparison::Gt
         );
         assert_eq!(Operand::readings("7").len(), 2);
-        assert_eq!(Operand::readings("true"), [Operand::Text("true".into()), Operand::Truth(true)]);
+        assert_eq!(
+            Operand::readings("true"),
+            [Operand::Text("true".into()), Operand::Truth(true)]
+        );
         assert_eq!(Operand::readings("inf").len(), 1);
     }
 
@@ -260,20 +313,43 @@ mod tests {
                 "`InstantiatedVnfInfo` has no attribute `vnfcs`",
             ),
             ("(eq,id/x,1)", 8, "`x` is too much"),
-            ("(eq,instantiatedVnfInfo,1)", 5, "go on with `/` and one of flavourId"),
+            (
+                "(eq,instantiatedVnfInfo,1)",
+                5,
+                "go on with `/` and one of flavourId",
+            ),
             ("(eq,vimConnectionInfo,1)", 5, "it is a map"),
             ("(eq,vimConnectionInfo/v,1)", 23, "one of vimId, vimType"),
             ("(eq,metadata,1)", 5, "it is an object"),
             ("(eq,instantiatedVnfInfo/@key,1)", 25, "is no map"),
-            ("(eq,_links,1)", 5, "it is a structure: go on with `/` and one of self,"),
+            (
+                "(eq,_links,1)",
+                5,
+                "it is a structure: go on with `/` and one of self,",
+            ),
             ("(eq,_links/self,1)", 12, "it is a link: go on with `/href`"),
-            ("(eq,_links/sefl/href,1)", 12, "`VnfInstance` has no link `sefl`"),
+            (
+                "(eq,_links/sefl/href,1)",
+                12,
+                "`VnfInstance` has no link `sefl`",
+            ),
             ("(eq,_links/self/name,1)", 17, "a link has `href` alone"),
-            ("(eq,_links/self/href/x,1)", 22, "there is nothing within it"),
-            ("(eq,instantiatedVnfInfo/scaleStatus/scaleLevel,one)", 48, "`one` is no number"),
+            (
+                "(eq,_links/self/href/x,1)",
+                22,
+                "there is nothing within it",
+            ),
+            (
+                "(eq,instantiatedVnfInfo/scaleStatus/scaleLevel,one)",
+                48,
+                "`one` is no number",
+            ),
         ] {
             let told = Filter::parse(&VNF_INSTANCES, text).unwrap_err();
-            assert!(told.column == column && told.why.contains(why), "{text}: {told}");
+            assert!(
+                told.column == column && told.why.contains(why),
+                "{text}: {told}"
+            );
         }
         for (text, column, why) in [
             ("(gt,startTime,yesterday)", 15, "no time of RFC 3339"),
@@ -281,7 +357,10 @@ mod tests {
             ("(gt,isCancelPending,true)", 5, "eq, neq, in and nin alone"),
         ] {
             let told = Filter::parse(&VNF_LCM_OP_OCCS, text).unwrap_err();
-            assert!(told.column == column && told.why.contains(why), "{text}: {told}");
+            assert!(
+                told.column == column && told.why.contains(why),
+                "{text}: {told}"
+            );
         }
     }
 }

@@ -25,7 +25,13 @@ type Path = Vec<String>;
 impl Selector {
     /// What `exclude_default` keeps.
     pub fn default_of(resource: &Resource) -> Self {
-        Self(Kind::Without(resource.left_out.iter().map(|name| vec![(*name).to_owned()]).collect()))
+        Self(Kind::Without(
+            resource
+                .left_out
+                .iter()
+                .map(|name| vec![(*name).to_owned()])
+                .collect(),
+        ))
     }
 
     /// Everything.
@@ -50,8 +56,11 @@ impl Selector {
     pub fn default_but(resource: &Resource, names: &str) -> Result<Self, IllFormed> {
         let wanted = paths(resource, names)?;
         let is_unwanted = |name: &&&str| wanted.iter().all(|path| path[0] != **name);
-        let left =
-            resource.left_out.iter().filter(is_unwanted).map(|name| vec![(*name).to_owned()]);
+        let left = resource
+            .left_out
+            .iter()
+            .filter(is_unwanted)
+            .map(|name| vec![(*name).to_owned()]);
         Ok(Self(Kind::Without(left.collect())))
     }
 
@@ -105,24 +114,39 @@ fn paths(resource: &Resource, names: &str) -> Result<Vec<Path>, IllFormed> {
 }
 
 fn unescaped(name: &str) -> String {
-    name.replace("~1", "/").replace("~a", ",").replace("~b", "@").replace("~0", "~")
+    name.replace("~1", "/")
+        .replace("~a", ",")
+        .replace("~b", "@")
+        .replace("~0", "~")
 }
 
 fn known(of: &'static Type, path: &[String]) -> Result<(), String> {
-    let (Some((first, rest)), mut of) = (path.split_first(), of) else { return Ok(()) };
+    let (Some((first, rest)), mut of) = (path.split_first(), of) else {
+        return Ok(());
+    };
     let (mut name, mut rest) = (first, rest);
     loop {
         let Some(attribute) = of.attribute(name) else {
-            return Err(format!("`{}` has no attribute `{name}`; it has {}", of.name, of.names()));
+            return Err(format!(
+                "`{}` has no attribute `{name}`; it has {}",
+                of.name,
+                of.names()
+            ));
         };
         if attribute.many == Many::Map {
             rest = rest.get(1..).unwrap_or_default();
         }
-        let Some((next, after)) = rest.split_first() else { return Ok(()) };
+        let Some((next, after)) = rest.split_first() else {
+            return Ok(());
+        };
         match attribute.inside() {
             Some(inside) => of = inside,
             None if attribute.is_free() => return Ok(()),
-            None => return Err(format!("there is nothing within `{name}`: `{next}` is too much")),
+            None => {
+                return Err(format!(
+                    "there is nothing within `{name}`: `{next}` is too much"
+                ));
+            }
         }
         (name, rest) = (next, after);
     }
@@ -131,9 +155,14 @@ fn known(of: &'static Type, path: &[String]) -> Result<(), String> {
 /// Of the complex attributes that may be absent, keeps only what lies on a wanted path.
 fn keep(of: &'static Type, entry: &mut Map<String, Value>, wanted: &[&[String]]) {
     entry.retain(|name, value| {
-        let Some(attribute) = of.attribute(name) else { return true };
-        let deeper: Vec<&[String]> =
-            wanted.iter().filter(|path| path[0] == *name).map(|path| &path[1..]).collect();
+        let Some(attribute) = of.attribute(name) else {
+            return true;
+        };
+        let deeper: Vec<&[String]> = wanted
+            .iter()
+            .filter(|path| path[0] == *name)
+            .map(|path| &path[1..])
+            .collect();
         if !attribute.is_complex() || deeper.iter().any(|rest| rest.is_empty()) {
             return true;
         }
@@ -155,8 +184,11 @@ fn keep(of: &'static Type, entry: &mut Map<String, Value>, wanted: &[&[String]])
 fn keep_entries(of: Option<&'static Type>, value: &mut Value, wanted: &[&[String]]) {
     let Value::Object(map) = value else { return };
     map.retain(|key, value| {
-        let deeper: Vec<&[String]> =
-            wanted.iter().filter(|path| path[0] == *key).map(|path| &path[1..]).collect();
+        let deeper: Vec<&[String]> = wanted
+            .iter()
+            .filter(|path| path[0] == *key)
+            .map(|path| &path[1..])
+            .collect();
         if let (Some(of), false) = (of, deeper.iter().any(|rest| rest.is_empty())) {
             structures(value, &mut |entry| keep(of, entry, &deeper));
         }
@@ -169,8 +201,11 @@ fn keep_free(value: &mut Value, wanted: &[&[String]]) {
     match value {
         Value::Array(all) => all.iter_mut().for_each(|one| keep_free(one, wanted)),
         Value::Object(members) => members.retain(|name, value| {
-            let deeper: Vec<&[String]> =
-                wanted.iter().filter(|path| path[0] == *name).map(|path| &path[1..]).collect();
+            let deeper: Vec<&[String]> = wanted
+                .iter()
+                .filter(|path| path[0] == *name)
+                .map(|path| &path[1..])
+                .collect();
             if !deeper.iter().any(|rest| rest.is_empty()) {
                 keep_free(value, &deeper);
             }
@@ -184,22 +219,31 @@ fn keep_free(value: &mut Value, wanted: &[&[String]]) {
 fn structures(value: &mut Value, act: &mut dyn FnMut(&mut Map<String, Value>)) {
     match value {
         Value::Object(one) => act(one),
-        Value::Array(all) => all.iter_mut().filter_map(Value::as_object_mut).for_each(act),
+        Value::Array(all) => all
+            .iter_mut()
+            .filter_map(Value::as_object_mut)
+            .for_each(act),
         _ => {}
     }
 }
 
 /// Takes what lies at `path` away, unless it is mandatory.
 fn leave_out(of: &'static Type, entry: &mut Map<String, Value>, path: &[String]) {
-    let Some((name, rest)) = path.split_first() else { return };
-    let Some(attribute) = of.attribute(name) else { return };
+    let Some((name, rest)) = path.split_first() else {
+        return;
+    };
+    let Some(attribute) = of.attribute(name) else {
+        return;
+    };
     if rest.is_empty() {
         if !attribute.needed {
             entry.remove(name);
         }
         return;
     }
-    let Some(value) = entry.get_mut(name) else { return };
+    let Some(value) = entry.get_mut(name) else {
+        return;
+    };
     match (attribute.many, attribute.inside()) {
         (Many::Map, inside) => {
             let Value::Object(map) = value else { return };
@@ -223,7 +267,10 @@ fn leave_out_free(value: &mut Value, path: &[String]) {
         (Value::Array(all), _) => all.iter_mut().for_each(|one| leave_out_free(one, path)),
         (Value::Object(members), [name]) => drop(members.remove(name)),
         (Value::Object(members), [name, deeper @ ..]) => {
-            members.get_mut(name).into_iter().for_each(|value| leave_out_free(value, deeper));
+            members
+                .get_mut(name)
+                .into_iter()
+                .for_each(|value| leave_out_free(value, deeper));
         }
         _ => {}
     }
@@ -251,7 +298,12 @@ mod tests {
     }
 
     fn members(value: &Value) -> Vec<&str> {
-        value.as_object().unwrap().keys().map(String::as_str).collect()
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect()
     }
 
     fn applied(selector: &Selector) -> Value {
@@ -260,11 +312,20 @@ mod tests {
         entry
     }
 
-    const SIMPLE: [&str; 5] = ["id", "vnfInstanceName", "vnfdId", "instantiationState", "_links"];
+    const SIMPLE: [&str; 5] = [
+        "id",
+        "vnfInstanceName",
+        "vnfdId",
+        "instantiationState",
+        "_links",
+    ];
 
     #[test]
     fn by_default_a_list_is_short() {
-        assert_eq!(members(&applied(&Selector::default_of(&VNF_INSTANCES))), SIMPLE);
+        assert_eq!(
+            members(&applied(&Selector::default_of(&VNF_INSTANCES))),
+            SIMPLE
+        );
         assert_eq!(applied(&Selector::all()), whole());
     }
 
@@ -275,9 +336,15 @@ mod tests {
         let entry = only("instantiatedVnfInfo/vnfcResourceInfo/metadata/name,vimConnectionInfo/b");
         assert_eq!(entry["vimConnectionInfo"], json!({"b": {"vimType": "t"}}));
         let info = &entry["instantiatedVnfInfo"];
-        assert_eq!(members(info), ["flavourId", "vnfState", "extCpInfo", "vnfcResourceInfo"]);
+        assert_eq!(
+            members(info),
+            ["flavourId", "vnfState", "extCpInfo", "vnfcResourceInfo"]
+        );
         let vnfc = &info["vnfcResourceInfo"][0];
-        assert_eq!(members(vnfc), ["id", "vduId", "computeResource", "metadata"]);
+        assert_eq!(
+            members(vnfc),
+            ["id", "vduId", "computeResource", "metadata"]
+        );
         assert_eq!(vnfc["metadata"], json!({"name": "m"}));
         assert_eq!(entry.get("metadata"), None);
         assert_eq!(
@@ -302,7 +369,10 @@ mod tests {
         let mut wanted = whole();
         wanted.as_object_mut().unwrap().remove("vnfInstanceName");
         wanted["metadata"]["k"] = json!({"m": 2});
-        wanted["vimConnectionInfo"].as_object_mut().unwrap().remove("a");
+        wanted["vimConnectionInfo"]
+            .as_object_mut()
+            .unwrap()
+            .remove("a");
         let vnfc = &mut wanted["instantiatedVnfInfo"]["vnfcResourceInfo"][0];
         vnfc.as_object_mut().unwrap().remove("vnfcCpInfo");
         assert_eq!(entry, wanted);
@@ -314,12 +384,23 @@ mod tests {
             ("id,nmae", 4, "`VnfInstance` has no attribute `nmae`"),
             ("", 1, "has no attribute ``"),
             ("metadata,,id", 10, "has no attribute ``"),
-            ("instantiatedVnfInfo/x", 1, "`InstantiatedVnfInfo` has no attribute `x`"),
+            (
+                "instantiatedVnfInfo/x",
+                1,
+                "`InstantiatedVnfInfo` has no attribute `x`",
+            ),
             ("id/x", 1, "nothing within `id`"),
-            ("vimConnectionInfo/a/x", 1, "`VimConnectionInfo` has no attribute `x`"),
+            (
+                "vimConnectionInfo/a/x",
+                1,
+                "`VimConnectionInfo` has no attribute `x`",
+            ),
         ] {
             let told = Selector::only(&VNF_INSTANCES, names).unwrap_err();
-            assert!(told.column == column && told.why.contains(why), "{names}: {told}");
+            assert!(
+                told.column == column && told.why.contains(why),
+                "{names}: {told}"
+            );
         }
     }
 }

@@ -74,9 +74,16 @@ mod tests {
     fn what_lives_elsewhere_or_is_of_somebody_else_is_not_seen() {
         let lives = |vim: &str, namespace: Option<&str>| {
             let namespace = namespace.map(str::to_owned);
-            Some(vec![Home { vim_id: vim.into(), namespace }])
+            Some(vec![Home {
+                vim_id: vim.into(),
+                namespace,
+            }])
         };
-        let about = |lives| About { vnf_provider: "Acme".into(), lives, ..About::default() };
+        let about = |lives| About {
+            vnf_provider: "Acme".into(),
+            lives,
+            ..About::default()
+        };
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let of = |vims: &[&str], namespaces: &[&str], vendors: &[&str]| Sight {
             vims: names(vims),
@@ -86,13 +93,29 @@ mod tests {
         let here = about(lives("v1", Some("web")));
         assert!(Sight::default().sees(&here) && Sight::default().is_whole());
         assert!(of(&["v1"], &["web"], &["Acme"]).sees(&here));
-        for other in [of(&["v2"], &[], &[]), of(&[], &["db"], &[]), of(&[], &[], &["Other"])] {
+        for other in [
+            of(&["v2"], &[], &[]),
+            of(&[], &["db"], &[]),
+            of(&[], &[], &["Other"]),
+        ] {
             assert!(!other.sees(&here) && !other.is_whole(), "{other:?}");
         }
-        assert!(of(&["v1"], &["web"], &[]).sees(&about(Some(Vec::new()))), "it lives nowhere");
-        assert!(!of(&["v1"], &[], &[]).sees(&about(None)), "nobody knows where");
+        assert!(
+            of(&["v1"], &["web"], &[]).sees(&about(Some(Vec::new()))),
+            "it lives nowhere"
+        );
+        assert!(
+            !of(&["v1"], &[], &[]).sees(&about(None)),
+            "nobody knows where"
+        );
         assert!(of(&[], &[], &["Acme"]).sees(&about(None)));
-        assert!(!of(&[], &["web"], &[]).sees(&about(lives("v1", None))), "in one of its own");
-        assert!(!of(&["v1"], &[], &[]).sees(&about(lives("", None))), "with a login of its own");
+        assert!(
+            !of(&[], &["web"], &[]).sees(&about(lives("v1", None))),
+            "in one of its own"
+        );
+        assert!(
+            !of(&["v1"], &[], &[]).sees(&about(lives("", None))),
+            "with a login of its own"
+        );
     }
 }

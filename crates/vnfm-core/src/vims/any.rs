@@ -48,7 +48,10 @@ impl AnyVim {
             identity: record.vim.identity.clone(),
             policy: policy_for(user, record),
             address: address(&record.vim.interface_info, &record.vim.id),
-            from: From::Registry { tenant: record.tenant.clone(), id: record.vim.id.clone() },
+            from: From::Registry {
+                tenant: record.tenant.clone(),
+                id: record.vim.id.clone(),
+            },
         }
     }
 
@@ -100,11 +103,18 @@ impl AnyVim {
 
 fn policy_for(user: &str, record: &VimRecord) -> VimPolicy {
     let own = record.vim.policy.as_deref().cloned().unwrap_or_default();
-    if record.tenant == user { own } else { own.over(VimPolicy::for_borrowers()) }
+    if record.tenant == user {
+        own
+    } else {
+        own.over(VimPolicy::for_borrowers())
+    }
 }
 
 fn address(interface: &KeyValuePairs, otherwise: &str) -> String {
-    let endpoint = interface.get("endpoint").and_then(Value::as_str).unwrap_or(otherwise);
+    let endpoint = interface
+        .get("endpoint")
+        .and_then(Value::as_str)
+        .unwrap_or(otherwise);
     endpoint.trim_end_matches('/').to_ascii_lowercase()
 }
 
@@ -124,11 +134,17 @@ impl Vim for AnyVim {
 
     async fn connection(&self) -> Result<VimLogin, PortError> {
         match &self.from {
-            From::Request { info, .. } => Ok(VimLogin { info: (**info).clone(), version: 0 }),
+            From::Request { info, .. } => Ok(VimLogin {
+                info: (**info).clone(),
+                version: 0,
+            }),
             From::Registry { tenant, id } => {
                 let record = self.engine.store().vim(tenant, id).await?;
                 let info = SecretConnection(connection_of(&record));
-                Ok(VimLogin { info, version: record.version })
+                Ok(VimLogin {
+                    info,
+                    version: record.version,
+                })
             }
         }
     }
@@ -168,6 +184,12 @@ impl Vim for AnyVim {
             otel.kind = "client",
             otel.status_code = tracing::field::Empty
         );
-        Turn::new(ticket, vim, self.engine.observer.clone(), (clock.clone(), asked), span)
+        Turn::new(
+            ticket,
+            vim,
+            self.engine.observer.clone(),
+            (clock.clone(), asked),
+            span,
+        )
     }
 }

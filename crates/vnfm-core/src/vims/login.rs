@@ -35,7 +35,10 @@ pub(crate) fn stays_where_it_belongs(
     if kept.is_empty() {
         return Ok(());
     }
-    let changed: Vec<_> = changed.into_iter().map(|name| format!("`{name}`")).collect();
+    let changed: Vec<_> = changed
+        .into_iter()
+        .map(|name| format!("`{name}`"))
+        .collect();
     Err(format!(
         "the stored login was given for another way to the VIM: {} changes; send `accessInfo` with {} anew",
         changed.join(", "),
@@ -47,14 +50,22 @@ pub(crate) fn stays_where_it_belongs(
 fn changed(old: &VimConnectionInfo, new: &VimConnectionInfo) -> BTreeSet<String> {
     let differ = |(place, old, new): (&str, &Map<String, Value>, &Map<String, Value>)| {
         let names: BTreeSet<_> = old.keys().chain(new.keys()).cloned().collect();
-        let other = names.into_iter().filter(|name| old.get(name) != new.get(name));
+        let other = names
+            .into_iter()
+            .filter(|name| old.get(name) != new.get(name));
         let is_way = |name: &String| place != "extra" || !NOT_ON_THE_WAY.contains(&name.as_str());
-        other.filter(is_way).map(|name| format!("{place}.{name}")).collect::<Vec<_>>()
+        other
+            .filter(is_way)
+            .map(|name| format!("{place}.{name}"))
+            .collect::<Vec<_>>()
     };
-    [("interfaceInfo", &old.interface_info, &new.interface_info), ("extra", &old.extra, &new.extra)]
-        .into_iter()
-        .flat_map(differ)
-        .collect()
+    [
+        ("interfaceInfo", &old.interface_info, &new.interface_info),
+        ("extra", &old.extra, &new.extra),
+    ]
+    .into_iter()
+    .flat_map(differ)
+    .collect()
 }
 
 #[cfg(test)]
@@ -85,7 +96,10 @@ mod tests {
                 interface(json!({"endpoint": "https://b", "ssl_ca_cert": "PEM"})),
                 "interfaceInfo.endpoint",
             ),
-            (interface(json!({"endpoint": "https://a"})), "interfaceInfo.ssl_ca_cert"),
+            (
+                interface(json!({"endpoint": "https://a"})),
+                "interfaceInfo.ssl_ca_cert",
+            ),
             (
                 interface(json!({"endpoint": "https://a", "ssl_ca_cert": "PEM",
                     "skipCertificateVerification": true})),
@@ -98,15 +112,24 @@ mod tests {
             assert!(why.contains(says) && why.contains("`password`"), "{why}");
             let half = json!({"password": "p"});
             let why = stays_where_it_belongs(&old, &new, half.as_object().unwrap()).unwrap_err();
-            assert!(why.contains("`bearer_token`") && !why.contains("`password`"), "{why}");
+            assert!(
+                why.contains("`bearer_token`") && !why.contains("`password`"),
+                "{why}"
+            );
             let whole = json!({"password": "p", "bearer_token": "t"});
-            assert_eq!(stays_where_it_belongs(&old, &new, whole.as_object().unwrap()), Ok(()));
+            assert_eq!(
+                stays_where_it_belongs(&old, &new, whole.as_object().unwrap()),
+                Ok(())
+            );
             let mut without = new;
             without.access_info.clear();
             assert_eq!(stays_where_it_belongs(&old, &without, &nothing), Ok(()));
         }
         let mut elsewhere = old.clone();
         elsewhere.extra.insert("namespace".into(), json!("other"));
-        assert_eq!(stays_where_it_belongs(&old, &elsewhere, &serde_json::Map::new()), Ok(()));
+        assert_eq!(
+            stays_where_it_belongs(&old, &elsewhere, &serde_json::Map::new()),
+            Ok(())
+        );
     }
 }

@@ -67,7 +67,10 @@ pub(super) fn apply(
         match allows.iter_mut().find(|allow| allow.covers(&finding)) {
             Some(allow) => {
                 allow.used = true;
-                allowed.push(Allowed { finding, reason: allow.reason.clone() });
+                allowed.push(Allowed {
+                    finding,
+                    reason: allow.reason.clone(),
+                });
             }
             None => stay.push(finding),
         }
@@ -91,14 +94,23 @@ fn read(path: &str, text: &str, entry: bool, (allows, stay): (&mut Vec<Allow>, &
     let lines: Vec<&str> = text.lines().collect();
     for (index, line) in lines.iter().enumerate() {
         let Some(at) = line.find(MARK) else { continue };
-        let span =
-            Span { file: path.into(), line: index + 1, column: line[..at].chars().count() + 1 };
+        let span = Span {
+            file: path.into(),
+            line: index + 1,
+            column: line[..at].chars().count() + 1,
+        };
         let said = line[at + MARK.len()..].trim();
         let (verb, rest) = said.split_once(char::is_whitespace).unwrap_or((said, ""));
         let own_line = line[..at].trim().is_empty();
         let next = || {
             let comment = |line: &&str| line.trim().is_empty() || line.trim().starts_with('#');
-            index + 1 + lines[index + 1..].iter().take_while(|line| comment(line)).count() + 1
+            index
+                + 1
+                + lines[index + 1..]
+                    .iter()
+                    .take_while(|line| comment(line))
+                    .count()
+                + 1
         };
         let scope = match verb {
             "allow-file" => Scope::File { entry },
@@ -123,7 +135,10 @@ fn one(
     scope: Scope,
     (allows, stay): (&mut Vec<Allow>, &mut Vec<Finding>),
 ) {
-    let (names, reason) = rest.trim().split_once(char::is_whitespace).unwrap_or((rest.trim(), ""));
+    let (names, reason) = rest
+        .trim()
+        .split_once(char::is_whitespace)
+        .unwrap_or((rest.trim(), ""));
     for code in names.split(',').map(str::trim) {
         let known = CODES.iter().any(|known| known.code == code);
         if !known || code.starts_with("E-") {

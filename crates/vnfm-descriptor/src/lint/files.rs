@@ -52,12 +52,19 @@ pub(super) fn check(source: &Source<'_>, read: &Read, sink: &mut Sink) {
     meta(source, sink);
     for path in source.paths.iter().filter(|path| is_junk(path)) {
         sink.add(
-            Finding::new(codes::FILE_JUNK, Span::file(path), "nobody needs this file in a package")
-                .hint("leave it out when you pack"),
+            Finding::new(
+                codes::FILE_JUNK,
+                Span::file(path),
+                "nobody needs this file in a package",
+            )
+            .hint("leave it out when you pack"),
         );
     }
     for path in source.yaml_paths() {
-        if source.text(path).is_some_and(|text| text.starts_with('\u{feff}')) {
+        if source
+            .text(path)
+            .is_some_and(|text| text.starts_with('\u{feff}'))
+        {
             let message = "the file begins with a byte order mark";
             let finding = Finding::new(codes::YAML_BOM, Span::file(path), message);
             sink.add(finding.hint("save it as UTF-8 without one"));
@@ -75,8 +82,10 @@ pub(super) fn check(source: &Source<'_>, read: &Read, sink: &mut Sink) {
 
 /// `TOSCA.meta`: its keys, and the files that it names.
 fn meta(source: &Source<'_>, sink: &mut Sink) {
-    let Some(path) =
-        source.paths.iter().find(|path| path.eq_ignore_ascii_case("TOSCA-Metadata/TOSCA.meta"))
+    let Some(path) = source
+        .paths
+        .iter()
+        .find(|path| path.eq_ignore_ascii_case("TOSCA-Metadata/TOSCA.meta"))
     else {
         return;
     };
@@ -87,12 +96,16 @@ fn meta(source: &Source<'_>, sink: &mut Sink) {
         .skip_while(|(_, line)| line.trim().is_empty())
         .take_while(|(_, line)| !line.trim().is_empty())
         .filter_map(|(index, line)| {
-            line.split_once(':').map(|(key, value)| (index + 1, key.trim(), value.trim()))
+            line.split_once(':')
+                .map(|(key, value)| (index + 1, key.trim(), value.trim()))
         })
         .collect();
     for (line, key, value) in &block {
         let span = Span::line(path, *line);
-        if !META_KEYS.iter().any(|(known, _)| known.eq_ignore_ascii_case(key)) {
+        if !META_KEYS
+            .iter()
+            .any(|(known, _)| known.eq_ignore_ascii_case(key))
+        {
             let message = format!("`{key}` is no key of TOSCA.meta");
             let finding = Finding::new(codes::META_KEY, span.clone(), message);
             sink.add(finding.did_you_mean(key, META_KEYS.iter().map(|(known, _)| *known)));
@@ -112,7 +125,10 @@ fn meta(source: &Source<'_>, sink: &mut Sink) {
         }
     }
     for (key, _) in META_KEYS.iter().filter(|(_, required)| *required) {
-        if !block.iter().any(|(_, given, _)| given.eq_ignore_ascii_case(key)) {
+        if !block
+            .iter()
+            .any(|(_, given, _)| given.eq_ignore_ascii_case(key))
+        {
             let message = format!("`{key}` is missing");
             let hint = match *key {
                 "Created-By" => "name who packed it",
@@ -167,7 +183,10 @@ fn metadata(manifest: &Manifest, sink: &mut Sink) {
             sink.add(finding.hint("write it below `metadata:`"));
         }
     }
-    if let Some(date) = manifest.metadata.get("vnf_release_date_time").filter(|date| !is_time(date))
+    if let Some(date) = manifest
+        .metadata
+        .get("vnf_release_date_time")
+        .filter(|date| !is_time(date))
     {
         let message = format!("`{date}` is no date and time");
         let finding = Finding::new(codes::MANIFEST_DATE, span(), message);
@@ -177,16 +196,23 @@ fn metadata(manifest: &Manifest, sink: &mut Sink) {
 
 /// `2026-11-01T10:00:00Z`, as RFC 3339 has it.
 fn is_time(text: &str) -> bool {
-    let Some((day, time)) = text.split_once(['T', 't', ' ']) else { return false };
+    let Some((day, time)) = text.split_once(['T', 't', ' ']) else {
+        return false;
+    };
     let shape = |text: &str, shape: &str| {
         text.len() == shape.len()
-            && text.bytes().zip(shape.bytes()).all(|(byte, wanted)| match wanted {
-                b'0' => byte.is_ascii_digit(),
-                _ => byte == wanted,
-            })
+            && text
+                .bytes()
+                .zip(shape.bytes())
+                .all(|(byte, wanted)| match wanted {
+                    b'0' => byte.is_ascii_digit(),
+                    _ => byte == wanted,
+                })
     };
     let zone = time.find(['Z', 'z', '+']).or_else(|| time.rfind('-'));
-    let Some((clock, zone)) = zone.map(|at| time.split_at(at)) else { return false };
+    let Some((clock, zone)) = zone.map(|at| time.split_at(at)) else {
+        return false;
+    };
     let clock = clock.split('.').next().unwrap_or_default();
     let offset = zone.eq_ignore_ascii_case("z") || shape(&zone[1..], "00:00");
     shape(day, "0000-00-00") && shape(clock, "00:00:00") && offset
@@ -198,14 +224,22 @@ fn differs(manifest: &Manifest, vnfd: &Vnfd, sink: &mut Sink) {
         ("vnf_product_name", "product_name", &vnfd.product_name),
         ("vnf_provider_id", "provider", &vnfd.provider),
         ("vnfd_id", "descriptor_id", &vnfd.descriptor_id),
-        ("vnf_software_version", "software_version", &vnfd.software_version),
+        (
+            "vnf_software_version",
+            "software_version",
+            &vnfd.software_version,
+        ),
     ];
     for (key, property, stated) in pairs {
         let Some(other) = manifest.metadata.get(key).filter(|other| *other != stated) else {
             continue;
         };
         let message = format!("`{key}` is `{other}`, but the VNFD's `{property}` is `{stated}`");
-        sink.add(Finding::new(codes::MANIFEST_DIFFERS, Span::file(&manifest.path), message));
+        sink.add(Finding::new(
+            codes::MANIFEST_DIFFERS,
+            Span::file(&manifest.path),
+            message,
+        ));
     }
 }
 
@@ -222,7 +256,12 @@ fn sources(source: &Source<'_>, manifest: &Manifest, sink: &mut Sink) {
     }
     // The manifest and TOSCA.meta may stand without a hash: they name themselves.
     let itself = |path: &str| path == manifest.path || path.ends_with("TOSCA.meta");
-    let counted = || manifest.sources.iter().filter(|named| !itself(&named.source));
+    let counted = || {
+        manifest
+            .sources
+            .iter()
+            .filter(|named| !itself(&named.source))
+    };
     let hashed = counted().filter(|named| named.hash.is_some()).count();
     for named in counted().filter(|named| hashed > 0 && named.hash.is_none()) {
         if !named.source.contains("://") {
@@ -235,8 +274,9 @@ fn sources(source: &Source<'_>, manifest: &Manifest, sink: &mut Sink) {
     let named: BTreeSet<&str> = seen.keys().map(String::as_str).collect();
     for path in &source.paths {
         let spared = SPARED.contains(path) || path.starts_with("requests/") || is_junk(path);
-        let signature =
-            [".cms", ".cert", ".p7", ".pem", ".sig"].iter().any(|end| path.ends_with(end));
+        let signature = [".cms", ".cert", ".p7", ".pem", ".sig"]
+            .iter()
+            .any(|end| path.ends_with(end));
         if named.contains(path) || itself(path) || spared || signature {
             continue;
         }
@@ -251,8 +291,12 @@ fn is_junk(path: &str) -> bool {
     let name = base(path);
     NAMES.contains(&name)
         || path.starts_with("__MACOSX/")
-        || path.split('/').any(|part| part == ".git" || part == "__pycache__")
-        || [".swp", ".orig", ".rej", ".bak", ".pyc", "~"].iter().any(|end| name.ends_with(end))
+        || path
+            .split('/')
+            .any(|part| part == ".git" || part == "__pycache__")
+        || [".swp", ".orig", ".rej", ".bak", ".pyc", "~"]
+            .iter()
+            .any(|end| name.ends_with(end))
 }
 
 #[cfg(test)]
@@ -261,12 +305,20 @@ mod tests {
 
     #[test]
     fn times_are_those_of_rfc_3339() {
-        for text in
-            ["2026-11-01T10:00:00Z", "2026-11-01 10:00:00.5+01:00", "2026-11-01T10:00:00-05:00"]
-        {
+        for text in [
+            "2026-11-01T10:00:00Z",
+            "2026-11-01 10:00:00.5+01:00",
+            "2026-11-01T10:00:00-05:00",
+        ] {
             assert!(is_time(text), "{text}");
         }
-        for text in ["2026-11-01", "01.11.2026", "2026-11-01T10:00:00", "", "2026-11-01T10:00Z"] {
+        for text in [
+            "2026-11-01",
+            "01.11.2026",
+            "2026-11-01T10:00:00",
+            "",
+            "2026-11-01T10:00Z",
+        ] {
             assert!(!is_time(text), "{text}");
         }
     }

@@ -19,8 +19,16 @@ const KEYS: &[&str] = &[
     "outputs",
     "conditions",
 ];
-const PARAMETER: &[&str] =
-    &["type", "label", "description", "default", "hidden", "constraints", "immutable", "tags"];
+const PARAMETER: &[&str] = &[
+    "type",
+    "label",
+    "description",
+    "default",
+    "hidden",
+    "constraints",
+    "immutable",
+    "tags",
+];
 const RESOURCE: &[&str] = &[
     "type",
     "properties",
@@ -36,7 +44,10 @@ const PSEUDO: &[&str] = &["OS::stack_id", "OS::stack_name", "OS::project_id"];
 
 /// Looks at every Heat template below `BaseHOT/`.
 pub(super) fn check(source: &Source<'_>, read: &Read, sink: &mut Sink) {
-    for path in source.yaml_paths().filter(|path| path.starts_with("BaseHOT/")) {
+    for path in source
+        .yaml_paths()
+        .filter(|path| path.starts_with("BaseHOT/"))
+    {
         let Some([node]) = source.yaml(path).and_then(one) else {
             continue;
         };
@@ -44,7 +55,10 @@ pub(super) fn check(source: &Source<'_>, read: &Read, sink: &mut Sink) {
             template(source, path, &node, sink);
         }
         let flavour = path.split('/').nth(1).unwrap_or_default();
-        if let Some(vnfd) = read.vnfd.as_ref().filter(|_| path.matches('/').count() == 2)
+        if let Some(vnfd) = read
+            .vnfd
+            .as_ref()
+            .filter(|_| path.matches('/').count() == 2)
             && !vnfd.flavours.contains_key(flavour)
         {
             let message = format!("there is no deployment flavour `{flavour}`");
@@ -67,9 +81,15 @@ pub(super) fn template(source: &Source<'_>, path: &str, node: &Node, sink: &mut 
     }
     let mut used = BTreeSet::new();
     for part in ["resources", "outputs", "conditions"] {
-        node.get(part).into_iter().for_each(|part| references(node, part, &mut used, sink));
+        node.get(part)
+            .into_iter()
+            .for_each(|part| references(node, part, &mut used, sink));
     }
-    for (key, _) in node.get("parameters").map(Node::entries).unwrap_or_default() {
+    for (key, _) in node
+        .get("parameters")
+        .map(Node::entries)
+        .unwrap_or_default()
+    {
         let name = key.as_str().unwrap_or("~");
         if !used.contains(name) {
             let message = format!("`{name}` is declared and not used");
@@ -121,13 +141,19 @@ fn references(root: &Node, node: &Node, used: &mut BTreeSet<String>, sink: &mut 
         }
         references(root, value, used, sink);
     }
-    node.items().iter().for_each(|item| references(root, item, used, sink));
+    node.items()
+        .iter()
+        .for_each(|item| references(root, item, used, sink));
 }
 
 fn exists(root: &Node, named: &Node, section: &str, sink: &mut Sink) {
     let Some(name) = named.as_str() else { return };
-    let known: Vec<&str> =
-        root.get(section).into_iter().flat_map(Node::named).map(|(name, _)| name).collect();
+    let known: Vec<&str> = root
+        .get(section)
+        .into_iter()
+        .flat_map(Node::named)
+        .map(|(name, _)| name)
+        .collect();
     if !known.contains(&name) {
         let what = section.trim_end_matches('s');
         let message = format!("the template has no {what} `{name}`");
@@ -139,7 +165,9 @@ fn exists(root: &Node, named: &Node, section: &str, sink: &mut Sink) {
 /// A resource whose type is a file: it is there, and is given what it needs.
 fn nested(source: &Source<'_>, path: &str, resource: &Node, sink: &mut Sink) {
     group(source, path, resource, sink);
-    let Some(kind) = resource.get("type") else { return };
+    let Some(kind) = resource.get("type") else {
+        return;
+    };
     let name = kind.as_str().unwrap_or_default();
     if !has_extension(name, &["yaml", "yml"]) || name.contains("://") {
         return;
@@ -147,14 +175,22 @@ fn nested(source: &Source<'_>, path: &str, resource: &Node, sink: &mut Sink) {
     let Some(found) = find(source, path, name) else {
         let message = format!("no file `{name}` lies beside the template");
         let finding = Finding::new(codes::HOT_FILE, kind.span.clone(), message);
-        let below = source.paths.iter().filter_map(|other| other.strip_prefix(folder(path)));
+        let below = source
+            .paths
+            .iter()
+            .filter_map(|other| other.strip_prefix(folder(path)));
         sink.add(finding.did_you_mean(name, below.map(|other| other.trim_start_matches('/'))));
         return;
     };
-    let Some([inner]) = source.yaml(&found).and_then(one) else { return };
+    let Some([inner]) = source.yaml(&found).and_then(one) else {
+        return;
+    };
     let given = resource.get("properties");
-    let declared: Vec<(&str, &Node)> =
-        inner.get("parameters").into_iter().flat_map(Node::named).collect();
+    let declared: Vec<(&str, &Node)> = inner
+        .get("parameters")
+        .into_iter()
+        .flat_map(Node::named)
+        .collect();
     for (key, _) in given.map(Node::entries).unwrap_or_default() {
         let name = key.as_str().unwrap_or("~");
         if !declared.iter().any(|(known, _)| *known == name) {
@@ -174,8 +210,14 @@ fn nested(source: &Source<'_>, path: &str, resource: &Node, sink: &mut Sink) {
 
 /// The resource that a group or an autoscaling group makes several of.
 fn group(source: &Source<'_>, path: &str, resource: &Node, sink: &mut Sink) {
-    for place in [&["properties", "resource_def"][..], &["properties", "resource"]] {
-        if let Some(inner) = resource.at(place).filter(|inner| inner.get("type").is_some()) {
+    for place in [
+        &["properties", "resource_def"][..],
+        &["properties", "resource"],
+    ] {
+        if let Some(inner) = resource
+            .at(place)
+            .filter(|inner| inner.get("type").is_some())
+        {
             nested(source, path, inner, sink);
         }
     }
@@ -187,9 +229,14 @@ fn find(source: &Source<'_>, path: &str, name: &str) -> Option<String> {
     let root = root.join("/");
     let below = || {
         let ends = format!("/{name}");
-        let found =
-            source.paths.iter().find(|path| path.starts_with(&root) && path.ends_with(&ends));
+        let found = source
+            .paths
+            .iter()
+            .find(|path| path.starts_with(&root) && path.ends_with(&ends));
         found.map(|found| (*found).to_owned())
     };
-    resolve(folder(path), name).ok().filter(|path| source.archive.has(path)).or_else(below)
+    resolve(folder(path), name)
+        .ok()
+        .filter(|path| source.archive.has(path))
+        .or_else(below)
 }

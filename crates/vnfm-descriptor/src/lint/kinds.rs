@@ -13,11 +13,21 @@ pub(super) struct Kind {
 const SPEC: &[&str] = &["spec", "status"];
 
 const fn known(api: &'static str, name: &'static str, top: &'static [&'static str]) -> Kind {
-    Kind { api, name, top, spec: None }
+    Kind {
+        api,
+        name,
+        top,
+        spec: None,
+    }
 }
 
 const fn with_spec(api: &'static str, name: &'static str, spec: &'static [&'static str]) -> Kind {
-    Kind { api, name, top: SPEC, spec: Some(spec) }
+    Kind {
+        api,
+        name,
+        top: SPEC,
+        spec: Some(spec),
+    }
 }
 
 /// Fields of every object.
@@ -29,7 +39,15 @@ pub(super) const KINDS: &[Kind] = &[
     known("v1", "ConfigMap", &["data", "binaryData", "immutable"]),
     known("v1", "Secret", &["data", "stringData", "type", "immutable"]),
     with_spec("v1", "Namespace", &["finalizers"]),
-    known("v1", "ServiceAccount", &["secrets", "imagePullSecrets", "automountServiceAccountToken"]),
+    known(
+        "v1",
+        "ServiceAccount",
+        &[
+            "secrets",
+            "imagePullSecrets",
+            "automountServiceAccountToken",
+        ],
+    ),
     with_spec("v1", "PersistentVolumeClaim", CLAIM),
     known("v1", "PersistentVolume", SPEC),
     known("v1", "Endpoints", &["subsets"]),
@@ -47,7 +65,11 @@ pub(super) const KINDS: &[Kind] = &[
     with_spec("apps/v1", "Deployment", DEPLOYMENT),
     with_spec("apps/v1", "StatefulSet", STATEFUL_SET),
     with_spec("apps/v1", "DaemonSet", DAEMON_SET),
-    with_spec("apps/v1", "ReplicaSet", &["replicas", "selector", "template", "minReadySeconds"]),
+    with_spec(
+        "apps/v1",
+        "ReplicaSet",
+        &["replicas", "selector", "template", "minReadySeconds"],
+    ),
     known("apps/v1", "ControllerRevision", &["data", "revision"]),
     with_spec("batch/v1", "Job", JOB),
     with_spec("batch/v1", "CronJob", CRON_JOB),
@@ -56,7 +78,11 @@ pub(super) const KINDS: &[Kind] = &[
         "Ingress",
         &["ingressClassName", "defaultBackend", "tls", "rules"],
     ),
-    with_spec("networking.k8s.io/v1", "IngressClass", &["controller", "parameters"]),
+    with_spec(
+        "networking.k8s.io/v1",
+        "IngressClass",
+        &["controller", "parameters"],
+    ),
     with_spec(
         "networking.k8s.io/v1",
         "NetworkPolicy",
@@ -65,27 +91,59 @@ pub(super) const KINDS: &[Kind] = &[
     known("networking.k8s.io/v1", "IPAddress", SPEC),
     known("networking.k8s.io/v1", "ServiceCIDR", SPEC),
     known("rbac.authorization.k8s.io/v1", "Role", &["rules"]),
-    known("rbac.authorization.k8s.io/v1", "ClusterRole", &["rules", "aggregationRule"]),
-    known("rbac.authorization.k8s.io/v1", "RoleBinding", &["subjects", "roleRef"]),
-    known("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", &["subjects", "roleRef"]),
+    known(
+        "rbac.authorization.k8s.io/v1",
+        "ClusterRole",
+        &["rules", "aggregationRule"],
+    ),
+    known(
+        "rbac.authorization.k8s.io/v1",
+        "RoleBinding",
+        &["subjects", "roleRef"],
+    ),
+    known(
+        "rbac.authorization.k8s.io/v1",
+        "ClusterRoleBinding",
+        &["subjects", "roleRef"],
+    ),
     with_spec(
         "autoscaling/v1",
         "HorizontalPodAutoscaler",
-        &["scaleTargetRef", "minReplicas", "maxReplicas", "targetCPUUtilizationPercentage"],
+        &[
+            "scaleTargetRef",
+            "minReplicas",
+            "maxReplicas",
+            "targetCPUUtilizationPercentage",
+        ],
     ),
     with_spec(
         "autoscaling/v2",
         "HorizontalPodAutoscaler",
-        &["scaleTargetRef", "minReplicas", "maxReplicas", "metrics", "behavior"],
+        &[
+            "scaleTargetRef",
+            "minReplicas",
+            "maxReplicas",
+            "metrics",
+            "behavior",
+        ],
     ),
     with_spec(
         "policy/v1",
         "PodDisruptionBudget",
-        &["minAvailable", "maxUnavailable", "selector", "unhealthyPodEvictionPolicy"],
+        &[
+            "minAvailable",
+            "maxUnavailable",
+            "selector",
+            "unhealthyPodEvictionPolicy",
+        ],
     ),
     known("storage.k8s.io/v1", "StorageClass", STORAGE_CLASS),
     known("storage.k8s.io/v1", "VolumeAttachment", SPEC),
-    known("storage.k8s.io/v1", "VolumeAttributesClass", &["driverName", "parameters"]),
+    known(
+        "storage.k8s.io/v1",
+        "VolumeAttributesClass",
+        &["driverName", "parameters"],
+    ),
     known("storage.k8s.io/v1", "CSIDriver", SPEC),
     known("storage.k8s.io/v1", "CSINode", SPEC),
     known("storage.k8s.io/v1", "CSIStorageCapacity", STORAGE_CAPACITY),
@@ -93,21 +151,64 @@ pub(super) const KINDS: &[Kind] = &[
     with_spec(
         "apiextensions.k8s.io/v1",
         "CustomResourceDefinition",
-        &["group", "names", "scope", "versions", "conversion", "preserveUnknownFields"],
+        &[
+            "group",
+            "names",
+            "scope",
+            "versions",
+            "conversion",
+            "preserveUnknownFields",
+        ],
     ),
-    known("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", &["webhooks"]),
-    known("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", &["webhooks"]),
-    known("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", SPEC),
-    known("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", SPEC),
-    known("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", SPEC),
-    known("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicyBinding", SPEC),
+    known(
+        "admissionregistration.k8s.io/v1",
+        "MutatingWebhookConfiguration",
+        &["webhooks"],
+    ),
+    known(
+        "admissionregistration.k8s.io/v1",
+        "ValidatingWebhookConfiguration",
+        &["webhooks"],
+    ),
+    known(
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicy",
+        SPEC,
+    ),
+    known(
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicyBinding",
+        SPEC,
+    ),
+    known(
+        "admissionregistration.k8s.io/v1",
+        "MutatingAdmissionPolicy",
+        SPEC,
+    ),
+    known(
+        "admissionregistration.k8s.io/v1",
+        "MutatingAdmissionPolicyBinding",
+        SPEC,
+    ),
     known("coordination.k8s.io/v1", "Lease", SPEC),
-    known("discovery.k8s.io/v1", "EndpointSlice", &["addressType", "endpoints", "ports"]),
+    known(
+        "discovery.k8s.io/v1",
+        "EndpointSlice",
+        &["addressType", "endpoints", "ports"],
+    ),
     known("apiregistration.k8s.io/v1", "APIService", SPEC),
     known("certificates.k8s.io/v1", "CertificateSigningRequest", SPEC),
-    known("node.k8s.io/v1", "RuntimeClass", &["handler", "overhead", "scheduling"]),
+    known(
+        "node.k8s.io/v1",
+        "RuntimeClass",
+        &["handler", "overhead", "scheduling"],
+    ),
     known("flowcontrol.apiserver.k8s.io/v1", "FlowSchema", SPEC),
-    known("flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfiguration", SPEC),
+    known(
+        "flowcontrol.apiserver.k8s.io/v1",
+        "PriorityLevelConfiguration",
+        SPEC,
+    ),
 ];
 
 /// `apiVersion`s that are served beside those of the table, by clusters that have them on; their
@@ -135,8 +236,14 @@ pub(super) const REMOVED: &[(&str, &str)] = &[
     ("storage.k8s.io/v1beta1", "CSIDriver"),
     ("storage.k8s.io/v1beta1", "CSINode"),
     ("storage.k8s.io/v1beta1", "VolumeAttachment"),
-    ("admissionregistration.k8s.io/v1beta1", "MutatingWebhookConfiguration"),
-    ("admissionregistration.k8s.io/v1beta1", "ValidatingWebhookConfiguration"),
+    (
+        "admissionregistration.k8s.io/v1beta1",
+        "MutatingWebhookConfiguration",
+    ),
+    (
+        "admissionregistration.k8s.io/v1beta1",
+        "ValidatingWebhookConfiguration",
+    ),
     ("certificates.k8s.io/v1beta1", "CertificateSigningRequest"),
     ("coordination.k8s.io/v1beta1", "Lease"),
     ("extensions/v1beta1", "Deployment"),
@@ -267,8 +374,13 @@ const STATEFUL_SET: &[&str] = &[
     "updateStrategy",
     "volumeClaimTemplates",
 ];
-const DAEMON_SET: &[&str] =
-    &["minReadySeconds", "revisionHistoryLimit", "selector", "template", "updateStrategy"];
+const DAEMON_SET: &[&str] = &[
+    "minReadySeconds",
+    "revisionHistoryLimit",
+    "selector",
+    "template",
+    "updateStrategy",
+];
 const JOB: &[&str] = &[
     "activeDeadlineSeconds",
     "backoffLimit",
@@ -339,8 +451,12 @@ const STORAGE_CLASS: &[&str] = &[
     "reclaimPolicy",
     "volumeBindingMode",
 ];
-const STORAGE_CAPACITY: &[&str] =
-    &["capacity", "maximumVolumeSize", "nodeTopology", "storageClassName"];
+const STORAGE_CAPACITY: &[&str] = &[
+    "capacity",
+    "maximumVolumeSize",
+    "nodeTopology",
+    "storageClassName",
+];
 const PRIORITY_CLASS: &[&str] = &["description", "globalDefault", "preemptionPolicy", "value"];
 
 /// The group of an `apiVersion`: `apps` of `apps/v1`, nothing of `v1`.
@@ -356,8 +472,17 @@ mod tests {
     fn a_kind_is_in_the_table_once() {
         let mut seen = std::collections::BTreeSet::new();
         for kind in KINDS {
-            assert!(seen.insert((kind.api, kind.name)), "{} {} twice", kind.api, kind.name);
-            assert!(!OTHERS.contains(&kind.api), "{} is in both tables", kind.api);
+            assert!(
+                seen.insert((kind.api, kind.name)),
+                "{} {} twice",
+                kind.api,
+                kind.name
+            );
+            assert!(
+                !OTHERS.contains(&kind.api),
+                "{} is in both tables",
+                kind.api
+            );
         }
         for (api, name) in REMOVED {
             assert!(!seen.contains(&(*api, *name)), "{api} {name} is served");

@@ -19,7 +19,9 @@ pub(super) fn check(source: &Source<'_>, read: &Read, sink: &mut Sink) {
     let mut workloads = BTreeSet::new();
     let mut used = BTreeSet::new();
     for path in manifests(source, read) {
-        let Some(text) = source.text(&path) else { continue };
+        let Some(text) = source.text(&path) else {
+            continue;
+        };
         let variables = read.order.as_ref().map(|order| &order.variables);
         for (name, line) in mentioned(&text) {
             let declared = variables.is_some_and(|all| all.contains_key(&name));
@@ -78,11 +80,19 @@ fn documents(
         for finding in found.all() {
             let finding = Finding::new(codes::MANIFEST_YAML, finding.span, finding.message);
             let has_variables = order.is_some_and(|order| !order.variables.is_empty());
-            sink.add(if has_variables { finding.hint(AS_SCALARS) } else { finding });
+            sink.add(if has_variables {
+                finding.hint(AS_SCALARS)
+            } else {
+                finding
+            });
         }
         return Vec::new();
     };
-    for finding in found.all().into_iter().filter(|finding| finding.code.starts_with('W')) {
+    for finding in found
+        .all()
+        .into_iter()
+        .filter(|finding| finding.code.starts_with('W'))
+    {
         sink.add(finding);
     }
     nodes.into_iter().filter(|node| !node.is_null()).collect()
@@ -92,10 +102,16 @@ const AS_SCALARS: &str = "it has to be YAML before values stand in it: `$name` i
 
 /// One object, or a list of them.
 pub(super) fn object(node: &Node, sink: &mut Sink) {
-    let texts =
-        (node.get("apiVersion").and_then(Node::as_str), node.get("kind").and_then(Node::as_str));
+    let texts = (
+        node.get("apiVersion").and_then(Node::as_str),
+        node.get("kind").and_then(Node::as_str),
+    );
     let (Some(api), Some(kind)) = texts else {
-        let missing = if texts.0.is_none() { "apiVersion" } else { "kind" };
+        let missing = if texts.0.is_none() {
+            "apiVersion"
+        } else {
+            "kind"
+        };
         let message = format!("this is no object: it has no `{missing}`");
         sink.add(Finding::new(codes::K8S_OBJECT, node.span.clone(), message));
         return;
@@ -126,15 +142,21 @@ fn served(node: &Node, (api, kind): (&str, &str), sink: &mut Sink) {
         let finding = Finding::new(codes::K8S_API, at("apiVersion"), message);
         return sink.add(elsewhere().map_or(finding.clone(), |known| finding.hint(now(known))));
     }
-    if let Some(known) = KINDS.iter().find(|known| (known.api, known.name) == (api, kind)) {
+    if let Some(known) = KINDS
+        .iter()
+        .find(|known| (known.api, known.name) == (api, kind))
+    {
         return fields(node, known, sink);
     }
     if OTHERS.contains(&api) {
         return;
     }
     let own = group(api);
-    let in_group: Vec<&str> =
-        KINDS.iter().filter(|known| group(known.api) == own).map(|known| known.api).collect();
+    let in_group: Vec<&str> = KINDS
+        .iter()
+        .filter(|known| group(known.api) == own)
+        .map(|known| known.api)
+        .collect();
     let is_ours = !in_group.is_empty() || own == "extensions";
     if !is_ours {
         if let Some(known) = elsewhere().filter(|_| !own.contains('.')) {
@@ -194,7 +216,11 @@ fn pod(spec: &Node, sink: &mut Sink) {
             for needed in ["name", "image"] {
                 if container.is_mapping() && container.get(needed).is_none() {
                     let message = format!("a container has no `{needed}`");
-                    sink.add(Finding::new(codes::K8S_IMAGE, container.span.clone(), message));
+                    sink.add(Finding::new(
+                        codes::K8S_IMAGE,
+                        container.span.clone(),
+                        message,
+                    ));
                 }
             }
         }
@@ -215,10 +241,15 @@ fn unknown(node: &Node, known: &[&str], what: &str, sink: &mut Sink) {
 /// A workload's `matchLabels` are among the labels of its pods.
 fn selector(spec: &Node, template: &Node, sink: &mut Sink) {
     let labels = template.at(&["metadata", "labels"]);
-    for (key, value) in spec.at(&["selector", "matchLabels"]).map(Node::entries).unwrap_or_default()
+    for (key, value) in spec
+        .at(&["selector", "matchLabels"])
+        .map(Node::entries)
+        .unwrap_or_default()
     {
         let name = key.as_str().unwrap_or("~");
-        let own = labels.and_then(|labels| labels.get(name)).and_then(Node::as_str);
+        let own = labels
+            .and_then(|labels| labels.get(name))
+            .and_then(Node::as_str);
         if own != value.as_str() {
             let wanted = value.as_str().unwrap_or("~");
             let message = format!("the pods have no label `{name}: {wanted}`");
@@ -231,7 +262,10 @@ fn selector(spec: &Node, template: &Node, sink: &mut Sink) {
 fn name(node: &Node, kind: &str, sink: &mut Sink) {
     let metadata = node.get("metadata");
     let Some(named) = metadata.and_then(|metadata| metadata.get("name")) else {
-        if metadata.and_then(|metadata| metadata.get("generateName")).is_none() {
+        if metadata
+            .and_then(|metadata| metadata.get("generateName"))
+            .is_none()
+        {
             let message = format!("the {kind} has no `metadata.name`");
             sink.add(Finding::new(codes::K8S_NAME, node.span.clone(), message));
         }
@@ -257,8 +291,10 @@ fn mentioned(text: &str) -> Vec<(String, usize)> {
     for (index, line) in text.lines().enumerate() {
         for part in line.replace("$$", "").split('$').skip(1) {
             let inner = part.strip_prefix('{').unwrap_or(part);
-            let name: String =
-                inner.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+            let name: String = inner
+                .chars()
+                .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+                .collect();
             if is_name(&name) {
                 all.push((name, index + 1));
             }
@@ -270,8 +306,11 @@ fn mentioned(text: &str) -> Vec<(String, usize)> {
 /// Whether a line's value is the variable and nothing else, so that no shell could be meant.
 fn whole(text: &str, line: usize, name: &str) -> bool {
     let line = text.lines().nth(line - 1).unwrap_or_default();
-    let value =
-        line.split_once(": ").map_or("", |(_, value)| value).trim().trim_matches(['"', '\'']);
+    let value = line
+        .split_once(": ")
+        .map_or("", |(_, value)| value)
+        .trim()
+        .trim_matches(['"', '\'']);
     value == format!("${name}") || value == format!("${{{name}}}")
 }
 
@@ -283,16 +322,26 @@ fn unused(source: &Source<'_>, order: &OrderFile, mut used: BTreeSet<String>, si
     let declared = nodes.first().and_then(|node| node.get("variables"));
     let written = declared.map(Node::entries).unwrap_or_default();
     for name in order.variables.keys().filter(|name| !used.contains(*name)) {
-        let key = written.iter().map(|(key, _)| key).find(|key| key.as_str() == Some(name));
+        let key = written
+            .iter()
+            .map(|(key, _)| key)
+            .find(|key| key.as_str() == Some(name));
         let span = key.map_or_else(|| Span::file(&order.path), |key| key.span.clone());
         let message = format!("variable `{name}` is in no manifest");
         sink.add(Finding::new(codes::VARIABLE_UNUSED, span, message));
     }
     let named = |path: &str| order.manifests.iter().any(|manifest| manifest.path == path);
-    for path in source.yaml_paths().filter(|path| path.starts_with("Files/kubernetes/")) {
+    for path in source
+        .yaml_paths()
+        .filter(|path| path.starts_with("Files/kubernetes/"))
+    {
         if path != ORDER_FILE && !named(path) {
             let message = format!("`{path}` is not in the order file, so nothing applies it");
-            sink.add(Finding::new(codes::MANIFEST_UNUSED, Span::file(path), message));
+            sink.add(Finding::new(
+                codes::MANIFEST_UNUSED,
+                Span::file(path),
+                message,
+            ));
         }
     }
 }
@@ -301,12 +350,17 @@ fn unused(source: &Source<'_>, order: &OrderFile, mut used: BTreeSet<String>, si
 fn vdus(source: &Source<'_>, read: &Read, workloads: &BTreeSet<String>, sink: &mut Sink) {
     let Some(vnfd) = &read.vnfd else { return };
     for flavour in vnfd.flavours.values() {
-        let containers: Vec<&Vdu> =
-            flavour.vdus.values().filter(|vdu| vdu.kind == VduKind::OsContainer).collect();
+        let containers: Vec<&Vdu> = flavour
+            .vdus
+            .values()
+            .filter(|vdu| vdu.kind == VduKind::OsContainer)
+            .collect();
         if read.order.is_none() && !source.archive.has(ORDER_FILE) && charts(read, flavour, sink) {
             continue;
         }
-        let Some(first) = containers.first() else { continue };
+        let Some(first) = containers.first() else {
+            continue;
+        };
         let Some(_) = &read.order else {
             if !source.archive.has(ORDER_FILE) {
                 let message = format!("nothing says which manifests make `{}`", first.name);
@@ -317,10 +371,15 @@ fn vdus(source: &Source<'_>, read: &Read, workloads: &BTreeSet<String>, sink: &m
         };
         let known = || workloads.iter().map(String::as_str);
         for vdu in containers {
-            let name = vdu.mcio.as_ref().map_or(&vdu.display_name, |mcio| &mcio.name);
+            let name = vdu
+                .mcio
+                .as_ref()
+                .map_or(&vdu.display_name, |mcio| &mcio.name);
             if !workloads.contains(name) && !workloads.iter().any(|known| known.contains('$')) {
-                let message =
-                    format!("no manifest makes `{name}`, the workload of VDU `{}`", vdu.name);
+                let message = format!(
+                    "no manifest makes `{name}`, the workload of VDU `{}`",
+                    vdu.name
+                );
                 let finding = Finding::new(codes::WORKLOAD, Span::file(&flavour.file), message);
                 sink.add(finding.did_you_mean(name, known()));
             }
@@ -331,13 +390,19 @@ fn vdus(source: &Source<'_>, read: &Read, workloads: &BTreeSet<String>, sink: &m
 /// Whether charts and the like make a flavour's workloads: no driver deploys them.
 fn charts(read: &Read, flavour: &Flavour, sink: &mut Sink) -> bool {
     let items = read.asd.iter().flat_map(|asd| &asd.deployment_items);
-    let items = items
-        .filter(|item| !item.is_manifest())
-        .map(|item| format!("deployment item `{}` is a `{}`", item.artifact, item.artifact_type));
+    let items = items.filter(|item| !item.is_manifest()).map(|item| {
+        format!(
+            "deployment item `{}` is a `{}`",
+            item.artifact, item.artifact_type
+        )
+    });
     let mciops = flavour.mciops.values().map(|mciop| {
         let files: Vec<&str> = mciop.files.values().map(String::as_str).collect();
-        let what =
-            if files.is_empty() { "a chart".into() } else { format!("`{}`", files.join("`, `")) };
+        let what = if files.is_empty() {
+            "a chart".into()
+        } else {
+            format!("`{}`", files.join("`, `"))
+        };
         format!("Mciop `{}` is {what}", mciop.name)
     });
     let said: Vec<String> = items.chain(mciops).collect();
@@ -379,15 +444,30 @@ mod tests {
     #[test]
     fn what_no_cluster_serves_is_said() {
         for (text, code) in [
-            ("{apiVersion: v1, kind: Deployment, metadata: {name: a}}", codes::K8S_API),
-            ("{apiVersion: deployment/v1, kind: Deployment, metadata: {name: a}}", codes::K8S_API),
-            ("{apiVersion: apps/v2, kind: Deploymnt, metadata: {name: a}}", codes::K8S_API),
-            ("{apiVersion: apps/v1, kind: Deploymnt, metadata: {name: a}}", codes::K8S_KIND),
+            (
+                "{apiVersion: v1, kind: Deployment, metadata: {name: a}}",
+                codes::K8S_API,
+            ),
+            (
+                "{apiVersion: deployment/v1, kind: Deployment, metadata: {name: a}}",
+                codes::K8S_API,
+            ),
+            (
+                "{apiVersion: apps/v2, kind: Deploymnt, metadata: {name: a}}",
+                codes::K8S_API,
+            ),
+            (
+                "{apiVersion: apps/v1, kind: Deploymnt, metadata: {name: a}}",
+                codes::K8S_KIND,
+            ),
             (
                 "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {container: []}}",
                 codes::K8S_FIELD,
             ),
-            ("{apiVersion: v1, kind: Pod, metadata: {name: A_b}}", codes::K8S_NAME),
+            (
+                "{apiVersion: v1, kind: Pod, metadata: {name: A_b}}",
+                codes::K8S_NAME,
+            ),
             ("{kind: Pod, metadata: {name: a}}", codes::K8S_OBJECT),
         ] {
             assert_eq!(said(text), [code], "{text}");
@@ -397,7 +477,14 @@ mod tests {
     #[test]
     fn variables_are_found_with_their_lines() {
         let found = mentioned("a: $x\nb: ${y}-$z\nc: $$no $1\n");
-        assert_eq!(found, [("x".to_owned(), 1), ("y".to_owned(), 2), ("z".to_owned(), 2)]);
+        assert_eq!(
+            found,
+            [
+                ("x".to_owned(), 1),
+                ("y".to_owned(), 2),
+                ("z".to_owned(), 2)
+            ]
+        );
         assert!(whole("a: ${x}\n", 1, "x") && !whole("a: ${x}y\n", 1, "x"));
     }
 }

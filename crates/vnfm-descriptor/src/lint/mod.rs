@@ -68,8 +68,10 @@ impl Report {
 
     /// The line that a finding is about; never one that holds a secret.
     pub fn line(&self, span: &Span) -> Option<&str> {
-        let secret =
-            self.findings.iter().chain(self.allowed.iter().map(|allowed| &allowed.finding));
+        let secret = self
+            .findings
+            .iter()
+            .chain(self.allowed.iter().map(|allowed| &allowed.finding));
         let mut secret = secret.filter(|finding| finding.code.starts_with("W-SECRET"));
         let here = |finding: &Finding| {
             let place = finding.span.as_ref().map(|place| (&place.file, place.line));
@@ -78,20 +80,29 @@ impl Report {
         if secret.any(here) {
             return None;
         }
-        self.sources.get(&*span.file)?.get(span.line.checked_sub(1)?).map(String::as_str)
+        self.sources
+            .get(&*span.file)?
+            .get(span.line.checked_sub(1)?)
+            .map(String::as_str)
     }
 }
 
 /// Looks at a folder, a `.csar` or `.zip` file, or one YAML file alone.
 pub fn lint(path: &Path, limits: &Limits) -> Report {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     if path.is_file() && has_extension(name, &["yaml", "yml"]) {
         return single::lint(path, limits);
     }
     let mut sink = Sink::default();
     match Archive::open(path, limits, &mut sink) {
         Some(archive) => package(&archive, limits, sink),
-        None => Report { findings: sink.all(), ..Report::default() },
+        None => Report {
+            findings: sink.all(),
+            ..Report::default()
+        },
     }
 }
 
@@ -100,7 +111,10 @@ fn package(archive: &Archive, limits: &Limits, mut sink: Sink) -> Report {
     let source = Source::new(archive, limits);
     let read = examine(archive, limits, &mut sink);
     if sink.has(&[crate::codes::ZIP, crate::codes::ZIP_BOMB]) {
-        return Report { findings: sink.all(), ..Report::default() };
+        return Report {
+            findings: sink.all(),
+            ..Report::default()
+        };
     }
     if let Some(meta) = &read.meta {
         let compatible = crate::package::compatible(meta);
@@ -117,16 +131,28 @@ fn package(archive: &Archive, limits: &Limits, mut sink: Sink) -> Report {
 /// The findings without those that are allowed, with the lines that they are about.
 fn report(source: &Source<'_>, entry: Option<&str>, sink: Sink) -> Report {
     let (findings, allowed) = allows::apply(source, entry, sink.all());
-    let files = findings.iter().chain(allowed.iter().map(|allowed| &allowed.finding));
+    let files = findings
+        .iter()
+        .chain(allowed.iter().map(|allowed| &allowed.finding));
     let mut sources = BTreeMap::new();
-    for span in files.filter_map(|finding| finding.span.as_ref()).filter(|span| span.line > 0) {
+    for span in files
+        .filter_map(|finding| finding.span.as_ref())
+        .filter(|span| span.line > 0)
+    {
         let lines = || {
             let text = source.text(&span.file).unwrap_or_default();
-            text.trim_start_matches('\u{feff}').lines().map(str::to_owned).collect::<Vec<_>>()
+            text.trim_start_matches('\u{feff}')
+                .lines()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
         };
         sources.entry(span.file.to_string()).or_insert_with(lines);
     }
-    Report { findings, allowed, sources }
+    Report {
+        findings,
+        allowed,
+        sources,
+    }
 }
 
 /// The files of a package, as rules read them.
@@ -138,7 +164,11 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn new(archive: &'a Archive, limits: &'a Limits) -> Self {
-        Source { archive, limits, paths: archive.paths().collect() }
+        Source {
+            archive,
+            limits,
+            paths: archive.paths().collect(),
+        }
     }
 
     /// A file's text, if it is text and not large.
@@ -154,6 +184,9 @@ impl<'a> Source<'a> {
 
     /// The YAML files.
     fn yaml_paths(&self) -> impl Iterator<Item = &'a str> + use<'a, '_> {
-        self.paths.iter().copied().filter(|path| has_extension(path, &["yaml", "yml"]))
+        self.paths
+            .iter()
+            .copied()
+            .filter(|path| has_extension(path, &["yaml", "yml"]))
     }
 }

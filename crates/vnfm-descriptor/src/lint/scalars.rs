@@ -49,7 +49,9 @@ fn is_date(text: &str) -> bool {
     let digits = |part: &str, least: usize, most: usize| {
         (least..=most).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
     };
-    let [year, month, day] = parts.as_slice() else { return false };
+    let [year, month, day] = parts.as_slice() else {
+        return false;
+    };
     let alone = digits(month, 2, 2) && digits(day, 2, 2);
     let timed = text.len() > 10 && digits(month, 1, 2) && digits(day, 1, 2) && text.contains(':');
     digits(year, 4, 4) && (text.len() == 10 && alone || timed)
@@ -65,7 +67,9 @@ fn is_power(text: &str) -> bool {
 
 /// `1.10`: a number that is not written as one.
 fn is_version(text: &str) -> bool {
-    let Some((whole, part)) = text.split_once('.') else { return false };
+    let Some((whole, part)) = text.split_once('.') else {
+        return false;
+    };
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     digits(whole) && digits(part) && part.len() > 1 && part.ends_with('0')
 }

@@ -65,18 +65,26 @@ pub(super) fn lines(path: &str, text: &str, sink: &mut Sink) {
         let body = all.get(index + 1).is_some_and(|next| {
             let next = next.trim().trim_matches('"');
             next.len() >= 32
-                && next.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=".contains(&b))
+                && next
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"+/=".contains(&b))
         });
         if key && body && !line.contains("ENCRYPTED") {
             sink.add(
-                Finding::new(codes::SECRET_KEY, place(), "a private key lies in the package")
-                    .hint("who has the package has the key: make a key for each instance"),
+                Finding::new(
+                    codes::SECRET_KEY,
+                    place(),
+                    "a private key lies in the package",
+                )
+                .hint("who has the package has the key: make a key for each instance"),
             );
         }
         for (begin, least, what) in TOKENS {
             let token = line.find(begin).map(|at| &line[at + begin.len()..]);
             let run = token.map_or(0, |rest| {
-                rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b)).count()
+                rest.bytes()
+                    .take_while(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+                    .count()
             });
             if run >= *least {
                 let finding = Finding::new(codes::SECRET_TOKEN, place(), format!("this is {what}"));
@@ -108,7 +116,11 @@ pub(super) fn document(node: &Node, sink: &mut Sink) {
 fn kubeconfig(node: &Node, sink: &mut Sink) {
     const CREDENTIALS: &[&str] = &["token", "client-key-data", "password"];
     let users = node.get("users").map(Node::items).unwrap_or_default();
-    for (key, value) in users.iter().filter_map(|user| user.get("user")).flat_map(Node::entries) {
+    for (key, value) in users
+        .iter()
+        .filter_map(|user| user.get("user"))
+        .flat_map(Node::entries)
+    {
         if key.as_str().is_some_and(|name| CREDENTIALS.contains(&name)) && literal(value) {
             sink.add(
                 Finding::new(
@@ -124,7 +136,11 @@ fn kubeconfig(node: &Node, sink: &mut Sink) {
 
 fn passwords(node: &Node, sink: &mut Sink) {
     for (key, value) in node.entries() {
-        let name = key.as_str().unwrap_or_default().to_ascii_lowercase().replace('-', "_");
+        let name = key
+            .as_str()
+            .unwrap_or_default()
+            .to_ascii_lowercase()
+            .replace('-', "_");
         let secret = KEYS.contains(&name.as_str());
         // A declaration, `password: {type: string, default: …}`, has it as its default.
         let default = value.get("default").filter(|_| value.get("type").is_some());
@@ -176,11 +192,17 @@ mod tests {
             format!("kind: Secret\nstringData: {{any: {planted}}}\n"),
             format!("kind: Config\nusers: [{{user: {{token: {planted}}}}}]\n"),
             format!("a: ghp_{}{planted}\n", "a".repeat(36)),
-            format!("key: |\n  -----BEGIN PRIVATE KEY-----\n  {}\n", "A1b2".repeat(16)),
+            format!(
+                "key: |\n  -----BEGIN PRIVATE KEY-----\n  {}\n",
+                "A1b2".repeat(16)
+            ),
         ] {
             let all = found(&text);
             assert_eq!(all.len(), 1, "{text}: {all:?}");
-            assert!(all[0].contains("W-SECRET") && !all[0].contains(planted), "{all:?}");
+            assert!(
+                all[0].contains("W-SECRET") && !all[0].contains(planted),
+                "{all:?}"
+            );
         }
     }
 

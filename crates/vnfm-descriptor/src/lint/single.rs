@@ -32,29 +32,51 @@ const OF_PACKAGES: &[&str] = &[
 ];
 
 /// What a file of types does not have.
-const OF_TOPOLOGIES: &[&str] =
-    &[codes::VNF_MISSING, codes::VNF_PROPERTY, codes::VNF_REQUIRED, codes::FLAVOUR];
+const OF_TOPOLOGIES: &[&str] = &[
+    codes::VNF_MISSING,
+    codes::VNF_PROPERTY,
+    codes::VNF_REQUIRED,
+    codes::FLAVOUR,
+];
 
 /// Looks at one file.
 pub(super) fn lint(path: &Path, limits: &Limits) -> Report {
     if let Some(report) = in_package(path, limits) {
         return report;
     }
-    let one = |finding| Report { findings: vec![finding], ..Report::default() };
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let one = |finding| Report {
+        findings: vec![finding],
+        ..Report::default()
+    };
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     let text = match text_of(path, limits) {
         Ok(text) => text,
         Err(finding) => return one(finding),
     };
     let mut sink = Sink::default();
     let Some(nodes) = parse_all(&text, name, limits, &mut sink) else {
-        return Report { findings: sink.all(), ..Report::default() };
+        return Report {
+            findings: sink.all(),
+            ..Report::default()
+        };
     };
     let mut files = BTreeMap::from([(name.to_owned(), text)]);
-    let tosca = nodes.first().is_some_and(|node| node.get("tosca_definitions_version").is_some());
-    let topology = nodes.first().is_some_and(|node| node.get("topology_template").is_some());
+    let tosca = nodes
+        .first()
+        .is_some_and(|node| node.get("tosca_definitions_version").is_some());
+    let topology = nodes
+        .first()
+        .is_some_and(|node| node.get("topology_template").is_some());
     if tosca {
-        imports(path.parent().unwrap_or(Path::new(".")), name, limits, &mut files);
+        imports(
+            path.parent().unwrap_or(Path::new(".")),
+            name,
+            limits,
+            &mut files,
+        );
         let meta = format!("TOSCA-Meta-File-Version: 1.0\nEntry-Definitions: {name}\n");
         files.insert("TOSCA-Metadata/TOSCA.meta".to_owned(), meta);
     }
@@ -64,12 +86,20 @@ pub(super) fn lint(path: &Path, limits: &Limits) -> Report {
     });
     let archive = match archive {
         Ok(archive) => archive,
-        Err(findings) => return Report { findings, ..Report::default() },
+        Err(findings) => {
+            return Report {
+                findings,
+                ..Report::default()
+            };
+        }
     };
     if tosca {
         let mut report = package(&archive, limits, Sink::default());
         report.findings.retain(|finding| {
-            let here = finding.span.as_ref().is_some_and(|span| &*span.file == name);
+            let here = finding
+                .span
+                .as_ref()
+                .is_some_and(|span| &*span.file == name);
             here && !OF_PACKAGES.contains(&finding.code)
                 && (topology || !OF_TOPOLOGIES.contains(&finding.code))
         });
@@ -85,7 +115,11 @@ pub(super) fn lint(path: &Path, limits: &Limits) -> Report {
             kubernetes::object(node, &mut own);
         }
     }
-    for finding in own.all().into_iter().filter(|finding| !OF_PACKAGES.contains(&finding.code)) {
+    for finding in own
+        .all()
+        .into_iter()
+        .filter(|finding| !OF_PACKAGES.contains(&finding.code))
+    {
         sink.add(finding);
     }
     report(&source, Some(name), sink)
@@ -94,8 +128,11 @@ pub(super) fn lint(path: &Path, limits: &Limits) -> Report {
 /// The findings of a file, where a folder above it is a package.
 fn in_package(path: &Path, limits: &Limits) -> Option<Report> {
     let full = path.canonicalize().ok()?;
-    let root =
-        full.ancestors().skip(1).take(ABOVE).find(|up| up.join("TOSCA-Metadata").is_dir())?;
+    let root = full
+        .ancestors()
+        .skip(1)
+        .take(ABOVE)
+        .find(|up| up.join("TOSCA-Metadata").is_dir())?;
     let name = full.strip_prefix(root).ok()?.to_str()?.to_owned();
     let mut report = super::lint(root, limits);
     let here = |finding: &Finding| finding.span.as_ref().is_some_and(|span| *span.file == name);
@@ -109,7 +146,10 @@ fn text_of(path: &Path, limits: &Limits) -> Result<String, Finding> {
     let limit = limits.yaml_bytes as u64 + 1;
     let read = std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
     read.map_err(|error| cannot_read(path, &error))?;
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     String::from_utf8(bytes)
         .map_err(|_| Finding::new(codes::YAML, Span::file(name), "the file is not UTF-8"))
 }
@@ -118,11 +158,18 @@ fn text_of(path: &Path, limits: &Limits) -> Result<String, Finding> {
 fn imports(root: &Path, entry: &str, limits: &Limits, files: &mut BTreeMap<String, String>) {
     let mut waiting = vec![entry.to_owned()];
     while let Some(path) = waiting.pop() {
-        let Some(text) = files.get(&path) else { continue };
+        let Some(text) = files.get(&path) else {
+            continue;
+        };
         let nodes = parse_all(text, &path, limits, &mut Sink::default()).unwrap_or_default();
-        let listed = nodes.first().and_then(|node| node.get("imports")).map(Node::items);
+        let listed = nodes
+            .first()
+            .and_then(|node| node.get("imports"))
+            .map(Node::items);
         for import in listed.unwrap_or_default() {
-            let named = import.as_str().or_else(|| import.get("file").and_then(Node::as_str));
+            let named = import
+                .as_str()
+                .or_else(|| import.get("file").and_then(Node::as_str));
             let Some(found) = named.and_then(|name| resolve(folder(&path), name).ok()) else {
                 continue;
             };
@@ -143,8 +190,10 @@ fn zipped(files: &BTreeMap<String, String>) -> Result<Vec<u8>, Vec<Finding>> {
     let mut add = || -> Result<(), String> {
         for (name, text) in files {
             let options = SimpleFileOptions::default();
-            zip.start_file(name, options).map_err(|error| error.to_string())?;
-            zip.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
+            zip.start_file(name, options)
+                .map_err(|error| error.to_string())?;
+            zip.write_all(text.as_bytes())
+                .map_err(|error| error.to_string())?;
         }
         Ok(())
     };
@@ -158,5 +207,8 @@ fn zipped(files: &BTreeMap<String, String>) -> Result<Vec<u8>, Vec<Finding>> {
         .to_vec()
     };
     add().map_err(failed)?;
-    Ok(zip.finish().map_err(|error| failed(error.to_string()))?.into_inner())
+    Ok(zip
+        .finish()
+        .map_err(|error| failed(error.to_string()))?
+        .into_inner())
 }

@@ -159,7 +159,9 @@ impl Artifact {
 
     /// The path of the script that it is: a file of the package that an interpreter runs.
     pub fn script(&self) -> Option<&str> {
-        self.file.as_deref().filter(|_| SCRIPTS.contains(&self.kind.as_str()))
+        self.file
+            .as_deref()
+            .filter(|_| SCRIPTS.contains(&self.kind.as_str()))
     }
 }
 
@@ -251,8 +253,10 @@ impl Flavour {
 
     /// Every image with the name of the VDU or storage that uses it (`vnfdSoftwareImageId`).
     pub fn images(&self) -> impl Iterator<Item = (&str, &SwImage)> {
-        let vdus =
-            self.vdus.values().filter_map(|vdu| Some((vdu.name.as_str(), vdu.image.as_ref()?)));
+        let vdus = self
+            .vdus
+            .values()
+            .filter_map(|vdu| Some((vdu.name.as_str(), vdu.image.as_ref()?)));
         let storages = self
             .storages
             .values()
@@ -267,9 +271,16 @@ impl Flavour {
     pub fn scale_levels(&self, level: Option<&str>) -> Result<BTreeMap<String, u32>, LevelError> {
         let chosen = self.level(level)?;
         let at = |aspect: &String| {
-            chosen.and_then(|level| level.scale_info.get(aspect)).copied().unwrap_or(0)
+            chosen
+                .and_then(|level| level.scale_info.get(aspect))
+                .copied()
+                .unwrap_or(0)
         };
-        Ok(self.scaling_aspects.keys().map(|aspect| (aspect.clone(), at(aspect))).collect())
+        Ok(self
+            .scaling_aspects
+            .keys()
+            .map(|aspect| (aspect.clone(), at(aspect)))
+            .collect())
     }
 
     /// How many VNFCs a VDU has at an instantiation level (none: the default one).
@@ -277,8 +288,10 @@ impl Flavour {
     /// # Errors
     /// The VDU or the level does not exist, or a scaling aspect does not say what a step adds.
     pub fn instances_of(&self, vdu: &str, level: Option<&str>) -> Result<u32, LevelError> {
-        let stated =
-            self.level(level)?.and_then(|level| level.number_of_instances.get(vdu)).copied();
+        let stated = self
+            .level(level)?
+            .and_then(|level| level.number_of_instances.get(vdu))
+            .copied();
         let computed = self.instances_at(vdu, &self.scale_levels(level)?)?;
         Ok(stated.unwrap_or(computed))
     }
@@ -294,13 +307,23 @@ impl Flavour {
         levels: &BTreeMap<String, u32>,
     ) -> Result<u32, LevelError> {
         let Some(unit) = self.vdus.get(vdu) else {
-            return Err(LevelError::Vdu { flavour: self.id.clone(), vdu: vdu.to_owned() });
+            return Err(LevelError::Vdu {
+                flavour: self.id.clone(),
+                vdu: vdu.to_owned(),
+            });
         };
-        let mut count =
-            self.initial_deltas.get(vdu).copied().or(unit.min_number_of_instances).unwrap_or(1);
+        let mut count = self
+            .initial_deltas
+            .get(vdu)
+            .copied()
+            .or(unit.min_number_of_instances)
+            .unwrap_or(1);
         for (name, &level) in levels {
             let Some(aspect) = self.scaling_aspects.get(name) else {
-                return Err(LevelError::Aspect { flavour: self.id.clone(), aspect: name.clone() });
+                return Err(LevelError::Aspect {
+                    flavour: self.id.clone(),
+                    aspect: name.clone(),
+                });
             };
             if level > aspect.max_scale_level {
                 return Err(LevelError::TooHigh {
@@ -309,10 +332,15 @@ impl Flavour {
                     max: aspect.max_scale_level,
                 });
             }
-            let Some(deltas) = aspect.deltas.get(vdu) else { continue };
+            let Some(deltas) = aspect.deltas.get(vdu) else {
+                continue;
+            };
             let delta = |step: u32| {
-                let missing =
-                    || LevelError::Delta { aspect: name.clone(), vdu: vdu.to_owned(), step };
+                let missing = || LevelError::Delta {
+                    aspect: name.clone(),
+                    vdu: vdu.to_owned(),
+                    step,
+                };
                 let delta = aspect.step_delta(step).and_then(|delta| deltas.get(delta));
                 delta.copied().ok_or_else(missing)
             };
@@ -333,8 +361,10 @@ impl Flavour {
     /// # Errors
     /// The level does not exist, or a scaling aspect does not say what a step adds.
     pub fn resources_of(&self, level: Option<&str>) -> Result<u64, LevelError> {
-        let counted =
-            self.vdus.keys().map(|vdu| Ok((vdu.as_str(), self.instances_of(vdu, level)?)));
+        let counted = self
+            .vdus
+            .keys()
+            .map(|vdu| Ok((vdu.as_str(), self.instances_of(vdu, level)?)));
         Ok(self.resources(counted.collect::<Result<Vec<_>, LevelError>>()?))
     }
 
@@ -351,12 +381,18 @@ impl Flavour {
 
     /// The largest number of VNFCs that a VDU has at any level.
     pub(crate) fn largest_count(&self, vdu: &str) -> u32 {
-        let named =
-            self.instantiation_levels.keys().map(|level| self.instances_of(vdu, Some(level)));
+        let named = self
+            .instantiation_levels
+            .keys()
+            .map(|level| self.instances_of(vdu, Some(level)));
         let highest = self.scaling_aspects.iter();
         let highest = highest.map(|(name, aspect)| (name.clone(), aspect.max_scale_level));
         let most = self.instances_at(vdu, &highest.collect());
-        named.chain([most]).filter_map(Result::ok).max().unwrap_or_default()
+        named
+            .chain([most])
+            .filter_map(Result::ok)
+            .max()
+            .unwrap_or_default()
     }
 
     /// How many resources these numbers of VNFCs come to: VNFCs with their volumes and ports, and links. It is counted
@@ -372,7 +408,9 @@ impl Flavour {
     }
 
     fn level(&self, name: Option<&str>) -> Result<Option<&InstantiationLevel>, LevelError> {
-        let Some(name) = name.or(self.default_level.as_deref()) else { return Ok(None) };
+        let Some(name) = name.or(self.default_level.as_deref()) else {
+            return Ok(None);
+        };
         match self.instantiation_levels.get(name) {
             Some(level) => Ok(Some(level)),
             None => Err(LevelError::Level {
@@ -387,8 +425,11 @@ impl Flavour {
         if self.instantiation_levels.is_empty() {
             return "the default one".to_owned();
         }
-        let names: Vec<String> =
-            self.instantiation_levels.keys().map(|name| format!("`{name}`")).collect();
+        let names: Vec<String> = self
+            .instantiation_levels
+            .keys()
+            .map(|name| format!("`{name}`"))
+            .collect();
         names.join(", ")
     }
 }
@@ -396,7 +437,11 @@ impl Flavour {
 impl ScalingAspect {
     /// The delta of a step, from 1; one entry repeats for every step.
     fn step_delta(&self, step: u32) -> Option<&str> {
-        let index = if self.step_deltas.len() == 1 { 0 } else { step as usize - 1 };
+        let index = if self.step_deltas.len() == 1 {
+            0
+        } else {
+            step as usize - 1
+        };
         self.step_deltas.get(index).map(String::as_str)
     }
 }

@@ -91,18 +91,30 @@ impl Flavour {
             return Err(LevelError::Aspect { flavour, aspect }.into());
         };
         if steps == 0 || (steps > 1 && !self.lcm.scaling_by_more_than_one_step_supported) {
-            return Err(ScaleError::Steps { aspect: aspect.to_owned(), steps });
+            return Err(ScaleError::Steps {
+                aspect: aspect.to_owned(),
+                steps,
+            });
         }
         let level = status.get(aspect).copied().unwrap_or(0);
         let next = match direction {
             ScaleDirection::ScaleOut => level.saturating_add(steps),
-            ScaleDirection::ScaleIn => level
-                .checked_sub(steps)
-                .ok_or_else(|| ScaleError::TooLow { aspect: aspect.to_owned(), level, steps })?,
+            ScaleDirection::ScaleIn => {
+                level.checked_sub(steps).ok_or_else(|| ScaleError::TooLow {
+                    aspect: aspect.to_owned(),
+                    level,
+                    steps,
+                })?
+            }
         };
         if next > declared.max_scale_level {
             let max = declared.max_scale_level;
-            return Err(LevelError::TooHigh { aspect: aspect.to_owned(), level: next, max }.into());
+            return Err(LevelError::TooHigh {
+                aspect: aspect.to_owned(),
+                level: next,
+                max,
+            }
+            .into());
         }
         let mut status = status.clone();
         status.insert(aspect.to_owned(), next);
@@ -121,17 +133,25 @@ impl Flavour {
         levels: &ScaleStatus,
     ) -> Result<ScaleStatus, ScaleError> {
         let mut next = status.clone();
-        next.extend(levels.iter().map(|(aspect, level)| (aspect.clone(), *level)));
+        next.extend(
+            levels
+                .iter()
+                .map(|(aspect, level)| (aspect.clone(), *level)),
+        );
         self.within_profiles(&next)?;
         let named = |level: &String| {
             self.scale_levels(Some(level)).is_ok_and(|levels| {
-                levels.iter().all(|(aspect, level)| next.get(aspect).unwrap_or(&0) == level)
+                levels
+                    .iter()
+                    .all(|(aspect, level)| next.get(aspect).unwrap_or(&0) == level)
             })
         };
         if !self.lcm.arbitrary_target_levels_supported
             && !self.instantiation_levels.keys().any(named)
         {
-            return Err(ScaleError::Arbitrary { flavour: self.id.clone() });
+            return Err(ScaleError::Arbitrary {
+                flavour: self.id.clone(),
+            });
         }
         Ok(next)
     }
@@ -144,7 +164,10 @@ impl Flavour {
         &self,
         status: &ScaleStatus,
     ) -> Result<BTreeMap<String, u32>, LevelError> {
-        self.vdus.keys().map(|vdu| Ok((vdu.clone(), self.instances_at(vdu, status)?))).collect()
+        self.vdus
+            .keys()
+            .map(|vdu| Ok((vdu.clone(), self.instances_at(vdu, status)?)))
+            .collect()
     }
 
     fn within_profiles(&self, status: &ScaleStatus) -> Result<(), ScaleError> {
@@ -153,7 +176,12 @@ impl Flavour {
             let least = profile.min_number_of_instances.unwrap_or(0);
             let most = profile.max_number_of_instances.unwrap_or(u32::MAX);
             if count < least || count > most {
-                return Err(ScaleError::Profile { vdu, count, least, most });
+                return Err(ScaleError::Profile {
+                    vdu,
+                    count,
+                    least,
+                    most,
+                });
             }
         }
         Ok(())

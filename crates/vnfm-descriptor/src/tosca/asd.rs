@@ -29,8 +29,13 @@ const FLAVOUR: &str = "default";
 
 const TYPES: &[&str] = &["tosca.nodes.asd", "tosca.nodes.asd.Asd"];
 /// The last is ours: a YAML file of Kubernetes objects.
-const ARTIFACT_TYPES: &[&str] =
-    &["helm_chart", "helmfile", "crd", "terraform", "kubernetes_manifest"];
+const ARTIFACT_TYPES: &[&str] = &[
+    "helm_chart",
+    "helmfile",
+    "crd",
+    "terraform",
+    "kubernetes_manifest",
+];
 
 const PROPERTIES: &[&str] = &[
     "asdId",
@@ -61,9 +66,14 @@ const PROPERTIES: &[&str] = &[
 pub(super) fn template(document: &Document) -> Option<&Node> {
     let templates = document.root.at(&["topology_template", "node_templates"])?;
     let is_asd = |node: &Node| {
-        node.get("type").and_then(Node::as_str).is_some_and(|kind| TYPES.contains(&kind))
+        node.get("type")
+            .and_then(Node::as_str)
+            .is_some_and(|kind| TYPES.contains(&kind))
     };
-    templates.named().map(|(_, node)| node).find(|node| is_asd(node))
+    templates
+        .named()
+        .map(|(_, node)| node)
+        .find(|node| is_asd(node))
 }
 
 /// Reads an ASD and the VNFD that stands for it.
@@ -74,10 +84,18 @@ pub(super) fn load(
     limits: &Limits,
     sink: &mut Sink,
 ) -> Option<(Vnfd, Asd)> {
-    let mut reader = Reader { path: &document.path, archive, limits, sink };
+    let mut reader = Reader {
+        path: &document.path,
+        archive,
+        limits,
+        sink,
+    };
     let asd = reader.asd(template)?;
-    let flavour =
-        Flavour { id: FLAVOUR.to_owned(), file: document.path.clone(), ..Flavour::default() };
+    let flavour = Flavour {
+        id: FLAVOUR.to_owned(),
+        file: document.path.clone(),
+        ..Flavour::default()
+    };
     let vnfd = Vnfd {
         sol001_version: None,
         descriptor_id: asd.asd_id.clone(),
@@ -91,7 +109,11 @@ pub(super) fn load(
         product_info_name: asd.asd_application_info_name.clone(),
         product_info_description: asd.asd_info_description.clone(),
         vnfm_info: Vec::new(),
-        node_type: template.get("type").and_then(Node::as_str).unwrap_or_default().to_owned(),
+        node_type: template
+            .get("type")
+            .and_then(Node::as_str)
+            .unwrap_or_default()
+            .to_owned(),
         flavours: BTreeMap::from([(flavour.id.clone(), flavour)]),
     };
     Some((vnfd, asd))
@@ -122,8 +144,11 @@ impl Reader<'_, '_> {
         let asd_id = required(&["asdId", "descriptor_id"]);
         let asd_provider = required(&["asdProvider", "provider"]);
         let asd_application_name = required(&["asdApplicationName", "application_name"]);
-        let asd_application_version =
-            required(&["asdApplicationSwVersion", "asdApplicationVersion", "application_version"]);
+        let asd_application_version = required(&[
+            "asdApplicationSwVersion",
+            "asdApplicationVersion",
+            "application_version",
+        ]);
         let ext_cpds = field(properties, &["asdExtCpd", "ext_cpds"]).map(entries);
         let deployment_items = self.items(template, properties);
         Some(Asd {
@@ -137,7 +162,11 @@ impl Reader<'_, '_> {
             asd_application_version: asd_application_version?,
             asd_application_info_name: text(properties, &["asdApplicationInfoName"]),
             asd_info_description: text(properties, &["asdInfoDescription", "function_description"]),
-            asd_ext_cpd: ext_cpds.unwrap_or_default().into_iter().map(ext_cpd).collect(),
+            asd_ext_cpd: ext_cpds
+                .unwrap_or_default()
+                .into_iter()
+                .map(ext_cpd)
+                .collect(),
             enhanced_cluster_capabilities: field(properties, &["enhancedClusterCapabilities"])
                 .map(|node| self.capabilities(node)),
             deployment_items,
@@ -148,9 +177,14 @@ impl Reader<'_, '_> {
     /// Items are artifacts of the node template, or listed among its properties with the artifact
     /// that they refer to.
     fn items(&mut self, template: &Node, properties: &Node) -> Vec<DeploymentItem> {
-        let artifacts: Vec<(&str, &Node)> =
-            template.get("artifacts").into_iter().flat_map(Node::named).collect();
-        let listed = field(properties, &["deploymentItems"]).map(entries).unwrap_or_default();
+        let artifacts: Vec<(&str, &Node)> = template
+            .get("artifacts")
+            .into_iter()
+            .flat_map(Node::named)
+            .collect();
+        let listed = field(properties, &["deploymentItems"])
+            .map(entries)
+            .unwrap_or_default();
         let mut items = Vec::new();
         for node in &listed {
             let name = text(node, &["artifactId"]).unwrap_or_default();
@@ -161,7 +195,11 @@ impl Reader<'_, '_> {
         for (name, node) in &artifacts {
             let kind = node.get("type").and_then(Node::as_str).unwrap_or_default();
             let is_item = base_name(kind).eq_ignore_ascii_case("deploymentItem");
-            if !is_item || items.iter().any(|item: &DeploymentItem| item.artifact == *name) {
+            if !is_item
+                || items
+                    .iter()
+                    .any(|item: &DeploymentItem| item.artifact == *name)
+            {
                 continue;
             }
             let properties = node.get("properties").unwrap_or(node);
@@ -199,7 +237,8 @@ impl Reader<'_, '_> {
         if !ARTIFACT_TYPES.contains(&spelt.as_str()) {
             let message = format!("deployment item `{name}` has the artifact type `{kind}`");
             let finding = Finding::new(codes::ASD, node.span.clone(), message);
-            self.sink.add(finding.hint(format!("known: {}", ARTIFACT_TYPES.join(", "))));
+            self.sink
+                .add(finding.hint(format!("known: {}", ARTIFACT_TYPES.join(", "))));
         }
         let order = field(node, &["deploymentOrder"]);
         if let Some(order) = order.filter(|order| whole(order).is_none()) {
@@ -212,7 +251,8 @@ impl Reader<'_, '_> {
             let message =
                 format!("the file `{written}` of deployment item `{name}` is not in the package");
             let finding = Finding::new(codes::ARTIFACT_MISSING, node.span.clone(), message);
-            self.sink.add(finding.did_you_mean(written, self.archive.paths()));
+            self.sink
+                .add(finding.did_you_mean(written, self.archive.paths()));
         }
         if id.is_none() {
             self.error(
@@ -236,14 +276,18 @@ impl Reader<'_, '_> {
 
     /// The lifecycle parameters of a manifest are variables in it.
     fn parameters(&mut self, item: &DeploymentItem, node: &Node) {
-        let all = item.lifecycle_parameters.iter().filter(|_| item.is_manifest());
+        let all = item
+            .lifecycle_parameters
+            .iter()
+            .filter(|_| item.is_manifest());
         for name in all.filter(|name| !is_name(name)) {
             let message = format!(
                 "deployment item `{}` is a manifest, and `{name}` cannot be a variable in it",
                 item.artifact
             );
             let finding = Finding::new(codes::ASD, node.span.clone(), message);
-            self.sink.add(finding.hint("letters, digits and `_`, no digit first"));
+            self.sink
+                .add(finding.hint("letters, digits and `_`, no digit first"));
         }
     }
 
@@ -325,7 +369,8 @@ impl Reader<'_, '_> {
                 .filter_map(|node| {
                     let annotations = &node["annotations"];
                     let name = annotations.get("name");
-                    name.or_else(|| annotations.get("org.opencontainers.image.ref.name"))?.as_str()
+                    name.or_else(|| annotations.get("org.opencontainers.image.ref.name"))?
+                        .as_str()
                 })
                 .collect();
             if names.is_empty() {
@@ -337,11 +382,10 @@ impl Reader<'_, '_> {
                 self.sink
                     .add(finding.hint("the name is the tag that the image gets at the registry"));
             }
-            images.extend(
-                names
-                    .iter()
-                    .map(|name| OciImage { layout: layout.clone(), name: (*name).to_owned() }),
-            );
+            images.extend(names.iter().map(|name| OciImage {
+                layout: layout.clone(),
+                name: (*name).to_owned(),
+            }));
         }
         images
     }
@@ -349,7 +393,10 @@ impl Reader<'_, '_> {
     /// A file in the package, beside the ASD or from the root.
     fn find(&self, file: &str) -> Option<String> {
         let candidates = [resolve(folder(self.path), file), resolve("", file)];
-        candidates.into_iter().flatten().find(|path| self.archive.has(path))
+        candidates
+            .into_iter()
+            .flatten()
+            .find(|path| self.archive.has(path))
     }
 
     fn error(&mut self, at: &Span, message: &str) {
@@ -362,7 +409,8 @@ impl Reader<'_, '_> {
             if !known.iter().any(|known| same(known, name)) {
                 let message = format!("{what} has `{name}`, which no dialect of ASDs knows");
                 let finding = Finding::new(codes::ASD_UNKNOWN, key.span.clone(), message);
-                self.sink.add(finding.did_you_mean(name, known.iter().copied()));
+                self.sink
+                    .add(finding.did_you_mean(name, known.iter().copied()));
             }
         }
     }
@@ -371,7 +419,10 @@ impl Reader<'_, '_> {
 /// Which dialect it is: by the node's type, else by what only one of them has.
 fn dialect(template: &Node, properties: &Node) -> AsdDialect {
     let has = |name: &str| properties.named().any(|(key, _)| key == name);
-    let kind = template.get("type").and_then(Node::as_str).unwrap_or_default();
+    let kind = template
+        .get("type")
+        .and_then(Node::as_str)
+        .unwrap_or_default();
     if kind == "tosca.nodes.asd.Asd" || has("asdInvariantId") || has("asdApplicationSwVersion") {
         AsdDialect::ORan
     } else if has("descriptor_id") {
@@ -410,7 +461,10 @@ fn cluster_label(text: &str) -> ClusterLabel {
         (None, Some(label)) => (label, true),
         (None, None) => (text, true),
     };
-    ClusterLabel { label: label.trim_end().to_owned(), mandatory }
+    ClusterLabel {
+        label: label.trim_end().to_owned(),
+        mandatory,
+    }
 }
 
 /// `{name, version}`, `{requiredPluginName, …}` or `Multus-CNI, v3.8`.
@@ -420,7 +474,10 @@ fn plugin(node: &Node) -> RequiredPlugin {
             Some((name, version)) => (name, Some(version.trim().to_owned())),
             None => (text, None),
         };
-        return RequiredPlugin { name: name.trim().to_owned(), version };
+        return RequiredPlugin {
+            name: name.trim().to_owned(),
+            version,
+        };
     }
     RequiredPlugin {
         name: text(node, &["name", "requiredPluginName"]).unwrap_or_default(),
@@ -430,7 +487,11 @@ fn plugin(node: &Node) -> RequiredPlugin {
 
 /// A list's items, or one thing alone.
 fn entries(node: &Node) -> Vec<&Node> {
-    if node.is_sequence() { node.items().iter().collect() } else { vec![node] }
+    if node.is_sequence() {
+        node.items().iter().collect()
+    } else {
+        vec![node]
+    }
 }
 
 fn file_of(node: &Node) -> Option<&str> {
@@ -444,7 +505,11 @@ fn base_name(kind: &str) -> &str {
 
 /// The value under the first of these names, in any spelling.
 fn field<'n>(node: &'n Node, names: &[&str]) -> Option<&'n Node> {
-    let of = |name: &&str| node.named().find(|(key, _)| same(name, key)).map(|(_, value)| value);
+    let of = |name: &&str| {
+        node.named()
+            .find(|(key, _)| same(name, key))
+            .map(|(_, value)| value)
+    };
     names.iter().find_map(of).filter(|value| !value.is_null())
 }
 

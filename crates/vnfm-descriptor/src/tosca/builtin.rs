@@ -43,7 +43,10 @@ impl Version {
 
     /// The version of this name.
     pub(super) fn named(name: &str) -> Option<Self> {
-        VERSIONS.iter().position(|known| *known == name).map(Version)
+        VERSIONS
+            .iter()
+            .position(|known| *known == name)
+            .map(Version)
     }
 
     /// Its name.
@@ -107,14 +110,28 @@ impl Range {
 }
 
 const TEXTS: &[(&str, &str)] = &[
-    ("builtin:tosca_simple_profile.yaml", include_str!("../../schemas/tosca_simple_profile.yaml")),
-    ("builtin:sol001/data_types.yaml", include_str!("../../schemas/sol001/data_types.yaml")),
-    ("builtin:sol001/node_types.yaml", include_str!("../../schemas/sol001/node_types.yaml")),
-    ("builtin:sol001/policy_types.yaml", include_str!("../../schemas/sol001/policy_types.yaml")),
+    (
+        "builtin:tosca_simple_profile.yaml",
+        include_str!("../../schemas/tosca_simple_profile.yaml"),
+    ),
+    (
+        "builtin:sol001/data_types.yaml",
+        include_str!("../../schemas/sol001/data_types.yaml"),
+    ),
+    (
+        "builtin:sol001/node_types.yaml",
+        include_str!("../../schemas/sol001/node_types.yaml"),
+    ),
+    (
+        "builtin:sol001/policy_types.yaml",
+        include_str!("../../schemas/sol001/policy_types.yaml"),
+    ),
 ];
 
-const DIFFERENCES: (&str, &str) =
-    ("builtin:sol001/differences.yaml", include_str!("../../schemas/sol001/differences.yaml"));
+const DIFFERENCES: (&str, &str) = (
+    "builtin:sol001/differences.yaml",
+    include_str!("../../schemas/sol001/differences.yaml"),
+);
 
 /// Sections of a type whose entries are declarations.
 const DECLARATIONS: &[&str] = &[
@@ -153,14 +170,24 @@ pub(super) fn lay_differences_over(file: &mut Node) {
 /// Where we ask for less: `{why, types}` each.
 pub(super) fn differences() -> impl Iterator<Item = &'static Node> {
     static READ: OnceLock<Option<Node>> = OnceLock::new();
-    let all = READ.get_or_init(|| read(DIFFERENCES.0, DIFFERENCES.1)).as_ref();
-    all.and_then(|all| all.get("differences")).map(Node::items).unwrap_or_default().iter()
+    let all = READ
+        .get_or_init(|| read(DIFFERENCES.0, DIFFERENCES.1))
+        .as_ref();
+    all.and_then(|all| all.get("differences"))
+        .map(Node::items)
+        .unwrap_or_default()
+        .iter()
 }
 
 /// The type files as they are written, read once.
 fn sources() -> &'static [Node] {
     static READ: OnceLock<Vec<Node>> = OnceLock::new();
-    READ.get_or_init(|| TEXTS.iter().filter_map(|(name, text)| read(name, text)).collect())
+    READ.get_or_init(|| {
+        TEXTS
+            .iter()
+            .filter_map(|(name, text)| read(name, text))
+            .collect()
+    })
 }
 
 fn read(name: &str, text: &str) -> Option<Node> {
@@ -177,7 +204,10 @@ fn expand(file: &Node, version: Version) -> Node {
         };
         (text(section, &file.span), types)
     });
-    Node { value: Value::Mapping(sections.collect()), span: file.span.clone() }
+    Node {
+        value: Value::Mapping(sections.collect()),
+        span: file.span.clone(),
+    }
 }
 
 fn expand_type(node: &Node, version: Version) -> Node {
@@ -191,21 +221,31 @@ fn expand_type(node: &Node, version: Version) -> Node {
             continue;
         }
         let made = if value.is_sequence() {
-            let listed: Vec<(Node, Node)> =
-                value.items().iter().flat_map(Node::entries).cloned().collect();
+            let listed: Vec<(Node, Node)> = value
+                .items()
+                .iter()
+                .flat_map(Node::entries)
+                .cloned()
+                .collect();
             let made = declared(&listed, version, range, &plain);
             let one = |entry: &(Node, Node)| Node {
                 value: Value::Mapping(vec![entry.clone()]),
                 span: entry.0.span.clone(),
             };
             let items = made.entries().iter().map(one).collect();
-            Node { value: Value::Sequence(items), span: value.span.clone() }
+            Node {
+                value: Value::Sequence(items),
+                span: value.span.clone(),
+            }
         } else {
             declared(value.entries(), version, range, &plain)
         };
         entries.push((text(name, &key.span), made));
     }
-    Node { value: Value::Mapping(entries), span: node.span.clone() }
+    Node {
+        value: Value::Mapping(entries),
+        span: node.span.clone(),
+    }
 }
 
 /// A mapping of declarations: those of the version, and marked those of others.
@@ -219,7 +259,10 @@ fn declared(
     let mut rest = entries;
     while let Some((first, others)) = rest.split_first() {
         let (name, _) = tagged(&first.0);
-        let same = 1 + others.iter().take_while(|(key, _)| tagged(key).0 == name).count();
+        let same = 1 + others
+            .iter()
+            .take_while(|(key, _)| tagged(key).0 == name)
+            .count();
         let alternatives: Vec<(Range, &Node)> = rest[..same]
             .iter()
             .map(|(key, value)| (tagged(key).1.and(outer), value))
@@ -234,8 +277,9 @@ fn declared(
             }
             node
         };
-        let (own, foreign): (Vec<_>, Vec<_>) =
-            alternatives.into_iter().partition(|(range, _)| range.has(version));
+        let (own, foreign): (Vec<_>, Vec<_>) = alternatives
+            .into_iter()
+            .partition(|(range, _)| range.has(version));
         let mut foreign: Vec<Node> = foreign.iter().map(marked).collect();
         let mut node = match own.first() {
             Some((_, node)) => expand(node, version),
@@ -248,13 +292,24 @@ fn declared(
         if let (Value::Mapping(entries), false) = (&mut node.value, foreign.is_empty()) {
             let span = first.1.span.clone();
             let key = text(ELSEWHERE_KEY, &span);
-            entries.push((key, Node { value: Value::Sequence(foreign), span }));
+            entries.push((
+                key,
+                Node {
+                    value: Value::Sequence(foreign),
+                    span,
+                },
+            ));
         }
         made.push((text(name, &first.0.span), node));
         rest = &rest[same..];
     }
-    let span = entries.first().map_or_else(|| Span::file("builtin:"), |(key, _)| key.span.clone());
-    Node { value: Value::Mapping(made), span }
+    let span = entries
+        .first()
+        .map_or_else(|| Span::file("builtin:"), |(key, _)| key.span.clone());
+    Node {
+        value: Value::Mapping(made),
+        span,
+    }
 }
 
 /// A node with the keys of other versions left out.
@@ -275,7 +330,10 @@ fn plain(node: &Node, version: Version) -> Node {
             Value::Mapping(kept)
         }
     };
-    Node { value, span: node.span.clone() }
+    Node {
+        value,
+        span: node.span.clone(),
+    }
 }
 
 /// A key's name and the versions that it belongs to.
@@ -289,9 +347,13 @@ fn tagged(key: &Node) -> (&str, Range) {
 
 /// Lays a difference over the types of a file that it names.
 pub(super) fn lay_over(file: &mut Node, overlay: &Node) {
-    let Value::Mapping(sections) = &mut file.value else { return };
+    let Value::Mapping(sections) = &mut file.value else {
+        return;
+    };
     for (_, types) in sections {
-        let Value::Mapping(types) = &mut types.value else { continue };
+        let Value::Mapping(types) = &mut types.value else {
+            continue;
+        };
         for (name, node) in types {
             if let Some(change) = name.as_str().and_then(|name| overlay.get(name)) {
                 change_node(node, change);
@@ -302,9 +364,13 @@ pub(super) fn lay_over(file: &mut Node, overlay: &Node) {
 
 /// Sets what a change says at the leaves; a branch that the node lacks stays away.
 fn change_node(node: &mut Node, change: &Node) {
-    let Value::Mapping(entries) = &mut node.value else { return };
+    let Value::Mapping(entries) = &mut node.value else {
+        return;
+    };
     for (name, value) in change.named() {
-        let found = entries.iter_mut().find(|(key, _)| key.as_str() == Some(name));
+        let found = entries
+            .iter_mut()
+            .find(|(key, _)| key.as_str() == Some(name));
         match found {
             Some((_, inner)) if value.is_mapping() => change_node(inner, value),
             Some((_, inner)) => *inner = value.clone(),
@@ -326,7 +392,13 @@ fn put(node: &mut Node, name: &str, value: &str) {
 }
 
 fn text(text: &str, span: &Span) -> Node {
-    Node { value: Value::Scalar { text: text.to_owned(), plain: true }, span: span.clone() }
+    Node {
+        value: Value::Scalar {
+            text: text.to_owned(),
+            plain: true,
+        },
+        span: span.clone(),
+    }
 }
 
 #[cfg(test)]
@@ -381,7 +453,11 @@ mod tests {
             ("2.8.1", "2.8.1"),
             ("2.6.1-2.8.1|4.4.1+", "2.6.1 to 2.8.1, 4.4.1"),
         ] {
-            assert_eq!(Range::read(text).map(Range::shown).as_deref(), Some(shown), "{text}");
+            assert_eq!(
+                Range::read(text).map(Range::shown).as_deref(),
+                Some(shown),
+                "{text}"
+            );
         }
         for text in ["", "3.4.1", "2.5.1-", "-", "+"] {
             assert_eq!(Range::read(text), None, "{text}");

@@ -61,17 +61,20 @@ impl<'a> Check<'a, '_> {
             }
             let message = format!("`{path}` has no property `{name}`");
             let finding = Finding::new(codes::PROPERTY_UNKNOWN, key.span.clone(), message);
-            self.sink.add(finding.did_you_mean(name, declared.keys().copied()));
+            self.sink
+                .add(finding.did_you_mean(name, declared.keys().copied()));
         }
         if !self.complete {
             return;
         }
-        for property in
-            declared.values().filter(|property| property.required && property.default.is_none())
+        for property in declared
+            .values()
+            .filter(|property| property.required && property.default.is_none())
         {
             if given.and_then(|node| node.get(property.name)).is_none() {
                 let message = format!("`{path}` lacks the property `{}`", property.name);
-                self.sink.add(Finding::new(codes::PROPERTY_MISSING, at.clone(), message));
+                self.sink
+                    .add(Finding::new(codes::PROPERTY_MISSING, at.clone(), message));
             }
         }
     }
@@ -79,7 +82,8 @@ impl<'a> Check<'a, '_> {
     /// A property's value, also as other versions of SOL001 have it, with a warning.
     fn property(&mut self, key: &Node, value: &Node, property: &Property<'a>, path: &Path<'_>) {
         if let Some(versions) = property.versions {
-            self.types.other_version(versions, &key.span, &format!("`{path}`"), self.sink);
+            self.types
+                .other_version(versions, &key.span, &format!("`{path}`"), self.sink);
         }
         if property.elsewhere.is_empty() {
             return self.against(value, &property.schema, path);
@@ -103,7 +107,13 @@ impl<'a> Check<'a, '_> {
     fn trial(&self, value: &Node, schema: &Schema<'a>, path: &Path<'_>) -> Sink {
         let mut sink = Sink::default();
         let (open, complete) = (self.open, self.complete);
-        Check { types: self.types, sink: &mut sink, open, complete }.against(value, schema, path);
+        Check {
+            types: self.types,
+            sink: &mut sink,
+            open,
+            complete,
+        }
+        .against(value, schema, path);
         sink
     }
 
@@ -118,7 +128,8 @@ impl<'a> Check<'a, '_> {
                     "get_attribute" => "an attribute is known once the VNF runs: write the value",
                     _ => "write the value",
                 };
-                self.sink.add(Finding::new(codes::FUNCTION, node.span.clone(), message).hint(hint));
+                self.sink
+                    .add(Finding::new(codes::FUNCTION, node.span.clone(), message).hint(hint));
             }
             return;
         }
@@ -142,7 +153,9 @@ impl<'a> Check<'a, '_> {
         if !node.is_sequence() {
             return self.wrong(node, "a list", path);
         }
-        let Some(entry) = schema.entry.map(Schema::of) else { return };
+        let Some(entry) = schema.entry.map(Schema::of) else {
+            return;
+        };
         for (index, item) in node.items().iter().enumerate() {
             self.against(item, &entry, &Path::Item(path, index));
         }
@@ -152,9 +165,15 @@ impl<'a> Check<'a, '_> {
         if !node.is_mapping() {
             return self.wrong(node, "a mapping", path);
         }
-        let Some(entry) = schema.entry.map(Schema::of) else { return };
+        let Some(entry) = schema.entry.map(Schema::of) else {
+            return;
+        };
         for (key, value) in node.entries() {
-            self.against(value, &entry, &Path::Member(path, key.as_str().unwrap_or("~")));
+            self.against(
+                value,
+                &entry,
+                &Path::Member(path, key.as_str().unwrap_or("~")),
+            );
         }
     }
 
@@ -163,7 +182,14 @@ impl<'a> Check<'a, '_> {
         if let Some(primitive) = &data.primitive {
             let all = schema.constraints.iter().chain(&primitive.constraints);
             let constraints = all.copied().collect();
-            return self.against(node, &Schema { constraints, ..primitive.clone() }, path);
+            return self.against(
+                node,
+                &Schema {
+                    constraints,
+                    ..primitive.clone()
+                },
+                path,
+            );
         }
         if !node.is_mapping() {
             return self.wrong(node, "a mapping", path);
@@ -174,7 +200,9 @@ impl<'a> Check<'a, '_> {
     }
 
     fn primitive(&mut self, node: &Node, kind: &'a str, path: &Path<'_>) {
-        let Some(text) = node.as_str() else { return self.wrong(node, expected(kind), path) };
+        let Some(text) = node.as_str() else {
+            return self.wrong(node, expected(kind), path);
+        };
         let plain = matches!(node.value, Value::Scalar { plain: true, .. });
         let fits = match kind {
             "integer" => node.as_i64().is_some(),
@@ -203,8 +231,9 @@ impl<'a> Check<'a, '_> {
     }
 
     fn wrong(&mut self, node: &Node, expected: &str, path: &Path<'_>) {
-        let found =
-            node.as_str().map_or_else(|| node.kind().to_owned(), |text| format!("`{text}`"));
+        let found = node
+            .as_str()
+            .map_or_else(|| node.kind().to_owned(), |text| format!("`{text}`"));
         self.sink.add(Finding::new(
             codes::PROPERTY_TYPE,
             node.span.clone(),
@@ -219,10 +248,16 @@ impl<'a> Check<'a, '_> {
                 let found = node
                     .as_str()
                     .map_or_else(|| node.kind().to_owned(), |text| format!("`{text}`"));
-                let message =
-                    format!("`{path}` is {found}, which breaks `{name}: {}`", shown(bound));
+                let message = format!(
+                    "`{path}` is {found}, which breaks `{name}: {}`",
+                    shown(bound)
+                );
                 let finding = Finding::new(codes::PROPERTY_CONSTRAINT, node.span.clone(), message);
-                let near = if name == "valid_values" { node.as_str() } else { None };
+                let near = if name == "valid_values" {
+                    node.as_str()
+                } else {
+                    None
+                };
                 self.sink.add(match near {
                     Some(text) => {
                         finding.did_you_mean(text, bound.items().iter().filter_map(Node::as_str))
@@ -281,7 +316,12 @@ fn shown(bound: &Node) -> String {
         Some(text) => text.to_owned(),
         None => format!(
             "[{}]",
-            bound.items().iter().filter_map(Node::as_str).collect::<Vec<_>>().join(", ")
+            bound
+                .items()
+                .iter()
+                .filter_map(Node::as_str)
+                .collect::<Vec<_>>()
+                .join(", ")
         ),
     }
 }

@@ -10,19 +10,31 @@ use std::collections::BTreeMap;
 
 /// The `virtual_compute` capability.
 pub(super) fn compute(node: &Node) -> Option<VirtualCompute> {
-    let disks = node.get("virtual_local_storage").map(Node::items).unwrap_or_default();
+    let disks = node
+        .get("virtual_local_storage")
+        .map(Node::items)
+        .unwrap_or_default();
     let (cpu, memory) = (node.get("virtual_cpu")?, node.get("virtual_memory")?);
     Some(VirtualCompute {
         num_virtual_cpu: cpu.get("num_virtual_cpu").and_then(whole)?,
-        virtual_mem_size_mib: memory.get("virtual_mem_size").and_then(size_of).map(units::mib)?,
+        virtual_mem_size_mib: memory
+            .get("virtual_mem_size")
+            .and_then(size_of)
+            .map(units::mib)?,
         virtual_local_storage_gib: disks
             .iter()
             .filter_map(|disk| disk.get("size_of_storage").and_then(size_of))
             .map(units::gib)
             .collect(),
-        cpu_architecture: cpu.get("cpu_architecture").and_then(Node::as_str).map(str::to_owned),
+        cpu_architecture: cpu
+            .get("cpu_architecture")
+            .and_then(Node::as_str)
+            .map(str::to_owned),
         cpu_pinning: pinning(cpu.get("virtual_cpu_pinning")),
-        numa_enabled: memory.get("numa_enabled").and_then(Node::as_bool).unwrap_or(false),
+        numa_enabled: memory
+            .get("numa_enabled")
+            .and_then(Node::as_bool)
+            .unwrap_or(false),
         huge_pages: huge_pages(memory.get("huge_pages_requirements")),
     })
 }
@@ -43,7 +55,10 @@ pub(super) fn requested(node: Option<&Node>) -> Vec<RequestedCapability> {
             target_performance_parameters: table(node.get("target_performance_parameters")),
         })
     };
-    node.into_iter().flat_map(Node::named).filter_map(one).collect()
+    node.into_iter()
+        .flat_map(Node::named)
+        .filter_map(one)
+        .collect()
 }
 
 /// `logical_node` of a VDU: requirements by key.
@@ -59,10 +74,15 @@ impl Builder<'_, '_> {
     pub(super) fn container(&mut self, topology: &Topology<'_>, template: &Template) -> Container {
         let size = |name: &str| template.property(name).and_then(size_of);
         let number = |name: &str| template.property(name).and_then(whole);
-        let extended = template.property("extended_resource_requests").map(Node::items);
+        let extended = template
+            .property("extended_resource_requests")
+            .map(Node::items);
         let extended = extended.unwrap_or_default().iter().flat_map(|one| {
             let amount = one.get("amount").and_then(whole).unwrap_or(0);
-            let names = one.get("extended_resource").into_iter().flat_map(Node::named);
+            let names = one
+                .get("extended_resource")
+                .into_iter()
+                .flat_map(Node::named);
             names.map(move |(kind, name)| (name.as_str().unwrap_or(kind).to_owned(), amount))
         });
         Container {
@@ -83,7 +103,11 @@ impl Builder<'_, '_> {
 
     /// A `Mciop`.
     pub(super) fn mciop(&self, topology: &Topology<'_>, template: &Template) -> Mciop {
-        let artifacts = template.node.get("artifacts").into_iter().flat_map(Node::named);
+        let artifacts = template
+            .node
+            .get("artifacts")
+            .into_iter()
+            .flat_map(Node::named);
         let files = artifacts.filter_map(|(name, node)| {
             let file = node.get("file").unwrap_or(node);
             Some((name.to_owned(), self.file(topology, file)?))
@@ -103,8 +127,14 @@ impl Builder<'_, '_> {
 fn pinning(node: Option<&Node>) -> Option<CpuPinning> {
     let node = node?;
     Some(CpuPinning {
-        policy: node.get("virtual_cpu_pinning_policy").and_then(Node::as_str).map(str::to_owned),
-        rules: node.get("virtual_cpu_pinning_rule").map(texts).unwrap_or_default(),
+        policy: node
+            .get("virtual_cpu_pinning_policy")
+            .and_then(Node::as_str)
+            .map(str::to_owned),
+        rules: node
+            .get("virtual_cpu_pinning_rule")
+            .map(texts)
+            .unwrap_or_default(),
     })
 }
 
@@ -115,7 +145,11 @@ fn huge_pages(node: Option<&Node>) -> Vec<HugePages> {
             requested_bytes: node.get("requested_size").and_then(size_of)?,
         })
     };
-    node.map(Node::items).unwrap_or_default().iter().filter_map(one).collect()
+    node.map(Node::items)
+        .unwrap_or_default()
+        .iter()
+        .filter_map(one)
+        .collect()
 }
 
 /// A mapping of texts.

@@ -38,7 +38,10 @@ const PATTERN_BYTES: usize = 1 << 20;
 
 /// A pattern that matches whole values; `None` if it cannot be used.
 pub(super) fn compiled(pattern: &str) -> Option<Regex> {
-    RegexBuilder::new(&whole(pattern)).size_limit(PATTERN_BYTES).build().ok()
+    RegexBuilder::new(&whole(pattern))
+        .size_limit(PATTERN_BYTES)
+        .build()
+        .ok()
 }
 
 /// The pattern, bound to both ends of the value.
@@ -48,7 +51,9 @@ pub(super) fn whole(pattern: &str) -> String {
 
 /// Checks how constraints are written at a declaration.
 pub(super) fn check_written(types: &Types<'_>, declared: &Node, sink: &mut Sink) {
-    let Some(constraints) = declared.get("constraints") else { return };
+    let Some(constraints) = declared.get("constraints") else {
+        return;
+    };
     for constraint in crate::shape::list(constraints, "`constraints`", sink) {
         for (key, bound) in crate::shape::mapping(constraint, "a constraint", sink) {
             let name = key.as_str().unwrap_or("~");
@@ -57,10 +62,15 @@ pub(super) fn check_written(types: &Types<'_>, declared: &Node, sink: &mut Sink)
                 let finding = Finding::new(codes::KEY_UNKNOWN, key.span.clone(), message);
                 sink.add(finding.did_you_mean(name, KNOWN.iter().copied()));
             } else if name == "pattern"
-                && bound.as_str().and_then(|pattern| types.pattern(pattern)).is_none()
+                && bound
+                    .as_str()
+                    .and_then(|pattern| types.pattern(pattern))
+                    .is_none()
             {
-                let message =
-                    format!("the pattern `{}` is not checked", bound.as_str().unwrap_or("~"));
+                let message = format!(
+                    "the pattern `{}` is not checked",
+                    bound.as_str().unwrap_or("~")
+                );
                 let hint = "patterns are regular expressions without look-around and back references, at most 200";
                 sink.add(Finding::new(codes::PATTERN, bound.span.clone(), message).hint(hint));
             }
@@ -77,7 +87,10 @@ pub(super) fn holds(types: &Types<'_>, kind: &str, node: &Node, name: &str, boun
         _ => true,
     };
     match name {
-        "valid_values" => bound.items().iter().any(|allowed| same(kind, node, allowed)),
+        "valid_values" => bound
+            .items()
+            .iter()
+            .any(|allowed| same(kind, node, allowed)),
         "equal" => same(kind, node, bound),
         "greater_or_equal" => compared(bound, Ordering::is_ge),
         "greater_than" => compared(bound, Ordering::is_gt),

@@ -26,12 +26,18 @@ pub(super) type KnownProperties<'a> = RefCell<HashMap<Kind, HashMap<String, Rc<P
 impl<'a> Types<'a> {
     /// The properties of a type, as [`Types::properties`] tells them; put together once.
     pub(super) fn declared(&self, kind: Kind, name: &str) -> Rc<Properties<'a>> {
-        let known =
-            self.known_properties.borrow().get(&kind).and_then(|all| all.get(name).cloned());
+        let known = self
+            .known_properties
+            .borrow()
+            .get(&kind)
+            .and_then(|all| all.get(name).cloned());
         known.unwrap_or_else(|| {
             let made = Rc::new(self.properties(kind, name));
             let mut known = self.known_properties.borrow_mut();
-            known.entry(kind).or_default().insert(name.to_owned(), made.clone());
+            known
+                .entry(kind)
+                .or_default()
+                .insert(name.to_owned(), made.clone());
             made
         })
     }
@@ -40,7 +46,9 @@ impl<'a> Types<'a> {
     pub(super) fn data_type(&self, name: &'a str) -> Option<Rc<DataType<'a>>> {
         let known = self.known.borrow().get(name).cloned();
         known.unwrap_or_else(|| {
-            let made = self.get(Kind::Data, name).map(|_| Rc::new(self.put_together(name)));
+            let made = self
+                .get(Kind::Data, name)
+                .map(|_| Rc::new(self.put_together(name)));
             self.known.borrow_mut().insert(name, made.clone());
             made
         })
@@ -48,16 +56,26 @@ impl<'a> Types<'a> {
 
     fn put_together(&self, name: &str) -> DataType<'a> {
         let chain = self.ancestry(Kind::Data, name);
-        let root = chain.last().and_then(|last| last.get("derived_from")).and_then(Node::as_str);
+        let root = chain
+            .last()
+            .and_then(|last| last.get("derived_from"))
+            .and_then(Node::as_str);
         let primitive = root.filter(|root| PRIMITIVES.contains(root)).map(|kind| {
             let all = chain.iter().filter_map(|node| node.get("constraints"));
             let entry = chain.iter().find_map(|node| node.get("entry_schema"));
-            Schema { kind, entry, constraints: all.flat_map(Node::items).collect() }
+            Schema {
+                kind,
+                entry,
+                constraints: all.flat_map(Node::items).collect(),
+            }
         });
         let properties = match primitive {
             Some(_) => BTreeMap::new(),
             None => self.properties(Kind::Data, name),
         };
-        DataType { primitive, properties }
+        DataType {
+            primitive,
+            properties,
+        }
     }
 }

@@ -38,8 +38,17 @@ pub(super) fn check<'a>(documents: &'a [Document], types: &'a Types<'a>, sink: &
 fn defaults<'a>(declared: Option<&'a Node>, of: &str, types: &'a Types<'a>, sink: &mut Sink) {
     for (name, property) in declared.into_iter().flat_map(Node::named) {
         if let Some(default) = property.get("default") {
-            let mut check = Check { types, sink, open: true, complete: true };
-            check.value(default, &Schema::of(property), &format!("{of}.{name}.default"));
+            let mut check = Check {
+                types,
+                sink,
+                open: true,
+                complete: true,
+            };
+            check.value(
+                default,
+                &Schema::of(property),
+                &format!("{of}.{name}.default"),
+            );
         }
     }
 }

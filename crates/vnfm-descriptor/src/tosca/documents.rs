@@ -66,7 +66,14 @@ pub(super) fn load(
     sink: &mut Sink,
 ) -> Option<Loaded> {
     let (said, edges, copies) = (Vec::new(), Vec::new(), BTreeMap::new());
-    let mut loader = Loader { archive, limits, sink, said, edges, copies };
+    let mut loader = Loader {
+        archive,
+        limits,
+        sink,
+        said,
+        edges,
+        copies,
+    };
     let documents = loader.load(entry)?;
     cycles(entry, &loader.edges, loader.sink);
     let said = loader.said;
@@ -100,13 +107,16 @@ impl Loader<'_, '_> {
         while !waiting.is_empty() {
             if seen.len() > most {
                 let message = format!("the descriptor imports more than {most} files");
-                self.sink.add(Finding::new(codes::IMPORT, Span::file(entry), message));
+                self.sink
+                    .add(Finding::new(codes::IMPORT, Span::file(entry), message));
                 return None;
             }
             let mut next = Vec::new();
             for path in std::mem::take(&mut waiting) {
                 let copy = path != entry && self.copy(&path).is_some();
-                let Some(root) = self.document(&path, copy) else { continue };
+                let Some(root) = self.document(&path, copy) else {
+                    continue;
+                };
                 let all = self.imports(&root, &path);
                 let files = all.iter().filter_map(|import| import.file.clone());
                 next.extend(files.filter(|to| seen.insert(to.clone())));
@@ -133,8 +143,12 @@ impl Loader<'_, '_> {
         for import in root.get("imports").map(Node::items).unwrap_or_default() {
             let Some(name) = file_of(import) else {
                 self.sink.add(
-                    Finding::new(codes::IMPORT, import.span.clone(), "the import names no file")
-                        .hint("write the file's path, or `{file: path}`"),
+                    Finding::new(
+                        codes::IMPORT,
+                        import.span.clone(),
+                        "the import names no file",
+                    )
+                    .hint("write the file's path, or `{file: path}`"),
                 );
                 continue;
             };
@@ -150,8 +164,15 @@ impl Loader<'_, '_> {
                 let span = import.span.clone();
                 let said = self.copy(&to).map(|version| Said::new(version, &span));
                 self.said.extend(said);
-                self.edges.push(Edge { from: path.to_owned(), to: to.clone(), span });
-                all.push(Import { prefix, file: Some(to) });
+                self.edges.push(Edge {
+                    from: path.to_owned(),
+                    to: to.clone(),
+                    span,
+                });
+                all.push(Import {
+                    prefix,
+                    file: Some(to),
+                });
             }
         }
         all
@@ -163,7 +184,9 @@ impl Loader<'_, '_> {
             return known.clone();
         }
         let bytes = self.archive.read(path, self.limits.yaml_bytes as u64).ok();
-        let text = bytes.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
+        let text = bytes
+            .as_deref()
+            .and_then(|bytes| std::str::from_utf8(bytes).ok());
         let version = text.and_then(|text| Said::copied(text, is_builtin(path)));
         self.copies.insert(path.to_owned(), version.clone());
         version
@@ -174,7 +197,8 @@ impl Loader<'_, '_> {
         Said::in_name(name, &import.span).or_else(|| {
             let mut paths = candidates(name, importer).into_iter().flatten();
             let path = paths.find(|path| self.archive.has(path))?;
-            self.copy(&path).map(|version| Said::new(version, &import.span))
+            self.copy(&path)
+                .map(|version| Said::new(version, &import.span))
         })
     }
 
@@ -183,11 +207,16 @@ impl Loader<'_, '_> {
         if name.contains("://") {
             let message = format!("`{name}` is not fetched");
             let finding = Finding::new(codes::IMPORT, import.span.clone(), message);
-            self.sink.add(finding.hint("put the file into the package and import it by its path"));
+            self.sink
+                .add(finding.hint("put the file into the package and import it by its path"));
             return None;
         }
         let candidates = candidates(name, importer);
-        let found = candidates.iter().flatten().find(|path| self.archive.has(path)).cloned();
+        let found = candidates
+            .iter()
+            .flatten()
+            .find(|path| self.archive.has(path))
+            .cloned();
         // The types of an ASD are known without their file.
         let known = base(name).to_ascii_lowercase().starts_with("asd_types");
         if found.is_none() && !known {
@@ -197,7 +226,10 @@ impl Loader<'_, '_> {
                 .map(|why| format!(": {why}"))
                 .unwrap_or_default();
             let message = format!("the imported file `{name}` is not in the package{why}");
-            let here = self.archive.paths().filter(|path| folder(path) == folder(importer));
+            let here = self
+                .archive
+                .paths()
+                .filter(|path| folder(path) == folder(importer));
             let here: Vec<&str> = here.map(base).collect();
             self.sink.add(
                 Finding::new(codes::IMPORT, import.span.clone(), message).did_you_mean(name, here),
@@ -213,7 +245,12 @@ fn candidates(name: &str, importer: &str) -> [Result<String, crate::path::PathEr
 }
 
 fn document(archive: &Archive, path: &str, limits: &Limits, sink: &mut Sink) -> Option<Node> {
-    let mut root = parse(&crate::package::text(archive, path, limits, sink)?, path, limits, sink)?;
+    let mut root = parse(
+        &crate::package::text(archive, path, limits, sink)?,
+        path,
+        limits,
+        sink,
+    )?;
     indented(&mut root, sink);
     if !root.is_mapping() {
         sink.add(Finding::new(
@@ -225,7 +262,10 @@ fn document(archive: &Archive, path: &str, limits: &Limits, sink: &mut Sink) -> 
     }
     crate::shape::keys(&root, KEYS, "a TOSCA file", sink);
     match root.get("tosca_definitions_version") {
-        Some(version) if version.as_str().is_some_and(|version| VERSIONS.contains(&version)) => {}
+        Some(version)
+            if version
+                .as_str()
+                .is_some_and(|version| VERSIONS.contains(&version)) => {}
         Some(version) => {
             let message = format!(
                 "`{}` is not a version of TOSCA that is read",
@@ -255,9 +295,13 @@ fn document(archive: &Archive, path: &str, limits: &Limits, sink: &mut Sink) -> 
 
 /// Puts definitions of types that stand in the first column into the empty section above them.
 fn indented(root: &mut Node, sink: &mut Sink) {
-    let Value::Mapping(entries) = &mut root.value else { return };
-    let lost =
-        |key: &Node| key.as_str().is_some_and(|key| key.contains('.') && !KEYS.contains(&key));
+    let Value::Mapping(entries) = &mut root.value else {
+        return;
+    };
+    let lost = |key: &Node| {
+        key.as_str()
+            .is_some_and(|key| key.contains('.') && !KEYS.contains(&key))
+    };
     let mut section: Option<usize> = None;
     let mut kept: Vec<(Node, Node)> = Vec::with_capacity(entries.len());
     for (key, value) in std::mem::take(entries) {
@@ -294,7 +338,9 @@ fn file_of(import: &Node) -> Option<&str> {
         return file.as_str();
     }
     match import.entries() {
-        [(_, only)] => only.as_str().or_else(|| only.get("file").and_then(Node::as_str)),
+        [(_, only)] => only
+            .as_str()
+            .or_else(|| only.get("file").and_then(Node::as_str)),
         _ => None,
     }
 }
@@ -302,10 +348,15 @@ fn file_of(import: &Node) -> Option<&str> {
 /// Warns of the standard's types for NSDs and PNFDs.
 fn other_descriptors(name: &str, span: &Span, sink: &mut Sink) {
     let file = base(name).to_ascii_lowercase();
-    let of = ["nsd", "pnfd"].iter().find(|of| file.starts_with(&format!("etsi_nfv_sol001_{of}")));
+    let of = ["nsd", "pnfd"]
+        .iter()
+        .find(|of| file.starts_with(&format!("etsi_nfv_sol001_{of}")));
     if let Some(of) = of {
-        let message =
-            format!("`{}` has types of {}s, which are not built in", base(name), of.to_uppercase());
+        let message = format!(
+            "`{}` has types of {}s, which are not built in",
+            base(name),
+            of.to_uppercase()
+        );
         let finding = Finding::new(codes::IMPORT_OTHER, span.clone(), message);
         sink.add(finding.hint("leave it out: a VNFD needs none of them"));
     }
@@ -317,8 +368,12 @@ fn is_builtin(name: &str) -> bool {
     let file = base(name).to_ascii_lowercase();
     let yaml = crate::path::has_extension(&file, &["yaml", "yml"]) || !file.contains('.');
     let sol001 = file.starts_with("etsi_nfv_sol001_") && file.contains("_types");
-    let profile =
-        ["tosca_simple_yaml_1", "tosca_simple_profile", "tosca_definition_1", "oran_asd_types_"];
+    let profile = [
+        "tosca_simple_yaml_1",
+        "tosca_simple_profile",
+        "tosca_definition_1",
+        "oran_asd_types_",
+    ];
     yaml && (sol001 || profile.iter().any(|stem| file.starts_with(stem)))
 }
 
@@ -341,8 +396,11 @@ fn cycles(entry: &str, edges: &[Edge], sink: &mut Sink) {
         };
         if let Some(at) = way.iter().position(|(path, _)| *path == edge.to) {
             let round: Vec<&str> = way[at..].iter().map(|(path, _)| *path).collect();
-            let message =
-                format!("the imports go round: `{}`, then `{}` again", round.join("`, `"), edge.to);
+            let message = format!(
+                "the imports go round: `{}`, then `{}` again",
+                round.join("`, `"),
+                edge.to
+            );
             sink.add(
                 Finding::new(codes::IMPORT_CYCLE, edge.span.clone(), message)
                     .hint("move what both need into a file of its own"),
@@ -370,9 +428,11 @@ mod tests {
         ] {
             assert!(is_builtin(name), "{name}");
         }
-        for name in
-            ["sample_types.yaml", "etsi_nfv_sol001_vnfd.yaml", "my_etsi_nfv_sol001_vnfd_types.yaml"]
-        {
+        for name in [
+            "sample_types.yaml",
+            "etsi_nfv_sol001_vnfd.yaml",
+            "my_etsi_nfv_sol001_vnfd_types.yaml",
+        ] {
             assert!(!is_builtin(name), "{name}");
         }
     }

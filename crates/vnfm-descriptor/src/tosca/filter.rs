@@ -12,21 +12,36 @@ use std::collections::{BTreeMap, HashSet};
 /// Fills in the templates that requirements describe.
 pub(super) fn resolve(templates: &mut [Template<'_>], types: &Types<'_>, sink: &mut Sink) {
     let mut chosen: Vec<(usize, usize, Node)> = Vec::new();
-    let names: HashSet<&str> = templates.iter().map(|template| template.name.as_str()).collect();
+    let names: HashSet<&str> = templates
+        .iter()
+        .map(|template| template.name.as_str())
+        .collect();
     for (at, template) in templates.iter().enumerate() {
-        let items = template.node.get("requirements").map(Node::items).unwrap_or_default();
-        for (item, (name, requirement)) in
-            items.iter().enumerate().filter_map(|(item, node)| Some((item, node.named().next()?)))
+        let items = template
+            .node
+            .get("requirements")
+            .map(Node::items)
+            .unwrap_or_default();
+        for (item, (name, requirement)) in items
+            .iter()
+            .enumerate()
+            .filter_map(|(item, node)| Some((item, node.named().next()?)))
         {
-            let Some(wanted) = Wanted::read(requirement, &names, types) else { continue };
-            let fitting: Vec<&Template> =
-                templates.iter().filter(|other| wanted.fits(other, types)).collect();
+            let Some(wanted) = Wanted::read(requirement, &names, types) else {
+                continue;
+            };
+            let fitting: Vec<&Template> = templates
+                .iter()
+                .filter(|other| wanted.fits(other, types))
+                .collect();
             if let [one] = fitting.as_slice() {
                 chosen.push((at, item, scalar(&one.name, requirement)));
                 continue;
             }
-            let names: Vec<String> =
-                fitting.iter().map(|found| format!("`{}`", found.name)).collect();
+            let names: Vec<String> = fitting
+                .iter()
+                .map(|found| format!("`{}`", found.name))
+                .collect();
             let found = if names.is_empty() {
                 "none fits".to_owned()
             } else {
@@ -59,10 +74,15 @@ struct Wanted<'n> {
 impl<'n> Wanted<'n> {
     /// `None` if the requirement names a template, or nothing.
     fn read(node: &'n Node, templates: &HashSet<&str>, types: &Types<'_>) -> Option<Self> {
-        let named = node.get("node").or_else(|| node.as_str().map(|_| node)).and_then(Node::as_str);
+        let named = node
+            .get("node")
+            .or_else(|| node.as_str().map(|_| node))
+            .and_then(Node::as_str);
         let node_type =
             named.filter(|name| !templates.contains(name) && types.get(Kind::Node, name).is_some());
-        let filter = node.get("node_filter").filter(|_| named.is_none() || node_type.is_some());
+        let filter = node
+            .get("node_filter")
+            .filter(|_| named.is_none() || node_type.is_some());
         let capability = node.get("capability").and_then(Node::as_str);
         (node_type.is_some() || filter.is_some()).then_some(Wanted {
             node_type,
@@ -77,7 +97,9 @@ impl<'n> Wanted<'n> {
         let offers = |kind: &str| super::template::offers(types, &template.kind, kind);
         self.node_type.is_none_or(of_type)
             && self.capability.filter(known).is_none_or(offers)
-            && self.filter.is_none_or(|filter| passes(filter, template, types))
+            && self
+                .filter
+                .is_none_or(|filter| passes(filter, template, types))
     }
 }
 
@@ -89,19 +111,23 @@ fn passes(filter: &Node, template: &Template, types: &Types<'_>) -> bool {
         return false;
     }
     let capabilities = types.section(Kind::Node, &template.kind, "capabilities");
-    super::topology::listed(filter.get("capabilities")).into_iter().all(|(key, wanted)| {
-        let asked = key.as_str().unwrap_or_default();
-        capabilities.iter().any(|(name, nodes)| {
-            let kind = nodes
-                .iter()
-                .find_map(|node| node.as_str().or_else(|| node.get("type").and_then(Node::as_str)));
-            let kind = kind.unwrap_or_default();
-            let declared = types.properties(Kind::Capability, kind);
-            let value = |key: &str| template.node.at(&["capabilities", name, "properties", key]);
-            (*name == asked || types.is_a(Kind::Capability, kind, asked))
-                && fit(wanted.get("properties"), &declared, &value, types)
+    super::topology::listed(filter.get("capabilities"))
+        .into_iter()
+        .all(|(key, wanted)| {
+            let asked = key.as_str().unwrap_or_default();
+            capabilities.iter().any(|(name, nodes)| {
+                let kind = nodes.iter().find_map(|node| {
+                    node.as_str()
+                        .or_else(|| node.get("type").and_then(Node::as_str))
+                });
+                let kind = kind.unwrap_or_default();
+                let declared = types.properties(Kind::Capability, kind);
+                let value =
+                    |key: &str| template.node.at(&["capabilities", name, "properties", key]);
+                (*name == asked || types.is_a(Kind::Capability, kind, asked))
+                    && fit(wanted.get("properties"), &declared, &value, types)
+            })
         })
-    })
 }
 
 /// Whether values keep every constraint of a filter's `properties`.
@@ -111,39 +137,58 @@ fn fit<'n>(
     value: &dyn Fn(&str) -> Option<&'n Node>,
     types: &Types<'_>,
 ) -> bool {
-    super::topology::listed(filter).into_iter().all(|(key, wanted)| {
-        let name = key.as_str().unwrap_or_default();
-        let property = declared.get(name);
-        let kind = property.map_or("string", |property| property.schema.kind);
-        let Some(value) = value(name).or_else(|| property.and_then(|property| property.default))
-        else {
-            return false;
-        };
-        let all: Vec<(&str, &Node)> = if wanted.is_sequence() {
-            wanted.items().iter().flat_map(Node::named).collect()
-        } else if wanted.is_mapping() && wanted.named().all(|(name, _)| known(name)) {
-            wanted.named().collect()
-        } else {
-            vec![("equal", wanted)]
-        };
-        all.into_iter().all(|(constraint, bound)| holds(types, kind, value, constraint, bound))
-    })
+    super::topology::listed(filter)
+        .into_iter()
+        .all(|(key, wanted)| {
+            let name = key.as_str().unwrap_or_default();
+            let property = declared.get(name);
+            let kind = property.map_or("string", |property| property.schema.kind);
+            let Some(value) =
+                value(name).or_else(|| property.and_then(|property| property.default))
+            else {
+                return false;
+            };
+            let all: Vec<(&str, &Node)> = if wanted.is_sequence() {
+                wanted.items().iter().flat_map(Node::named).collect()
+            } else if wanted.is_mapping() && wanted.named().all(|(name, _)| known(name)) {
+                wanted.named().collect()
+            } else {
+                vec![("equal", wanted)]
+            };
+            all.into_iter()
+                .all(|(constraint, bound)| holds(types, kind, value, constraint, bound))
+        })
 }
 
 fn scalar(text: &str, at: &Node) -> Node {
     let plain = text.is_empty();
-    Node { value: Value::Scalar { text: text.to_owned(), plain }, span: at.span.clone() }
+    Node {
+        value: Value::Scalar {
+            text: text.to_owned(),
+            plain,
+        },
+        span: at.span.clone(),
+    }
 }
 
 /// Puts a template's name into an item of the requirements.
 fn assign(template: &mut Node, item: usize, name: Node) {
-    let Value::Mapping(entries) = &mut template.value else { return };
-    let Some((_, list)) = entries.iter_mut().find(|(key, _)| key.as_str() == Some("requirements"))
+    let Value::Mapping(entries) = &mut template.value else {
+        return;
+    };
+    let Some((_, list)) = entries
+        .iter_mut()
+        .find(|(key, _)| key.as_str() == Some("requirements"))
     else {
         return;
     };
-    let Value::Sequence(items) = &mut list.value else { return };
-    if let Some(Node { value: Value::Mapping(entries), .. }) = items.get_mut(item)
+    let Value::Sequence(items) = &mut list.value else {
+        return;
+    };
+    if let Some(Node {
+        value: Value::Mapping(entries),
+        ..
+    }) = items.get_mut(item)
         && let Some((_, requirement)) = entries.first_mut()
     {
         match &mut requirement.value {

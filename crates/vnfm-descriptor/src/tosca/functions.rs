@@ -31,9 +31,10 @@ const DEPTH: usize = 32;
 /// The function that a node calls.
 pub(super) fn called(node: &Node) -> Option<(&str, &Node)> {
     match node.entries() {
-        [(name, argument)] => {
-            name.as_str().filter(|name| FUNCTIONS.contains(name)).map(|name| (name, argument))
-        }
+        [(name, argument)] => name
+            .as_str()
+            .filter(|name| FUNCTIONS.contains(name))
+            .map(|name| (name, argument)),
         _ => None,
     }
 }
@@ -50,7 +51,9 @@ impl<'a> Scope<'a> {
     /// The inputs and node templates of a `topology_template`.
     pub(super) fn new(topology: &'a Node, types: Option<&'a Types<'a>>) -> Self {
         let default = |node: &'a Node| {
-            node.named().find(|(key, _)| *key == "default").map(|(_, value)| value)
+            node.named()
+                .find(|(key, _)| *key == "default")
+                .map(|(_, value)| value)
         };
         let inputs = topology
             .get("inputs")
@@ -58,7 +61,12 @@ impl<'a> Scope<'a> {
             .flat_map(Node::named)
             .map(|(name, node)| (name, default(node)))
             .collect();
-        Scope { inputs, templates: topology.get("node_templates"), types, budget: BUDGET }
+        Scope {
+            inputs,
+            templates: topology.get("node_templates"),
+            types,
+            budget: BUDGET,
+        }
     }
 
     /// The node with its functions evaluated; `this` is what `SELF` means. One without functions is lent as it is.
@@ -68,7 +76,8 @@ impl<'a> Scope<'a> {
         this: &str,
         sink: &mut Sink,
     ) -> Cow<'n, Node> {
-        self.inner(node, this, 0, sink).map_or(Cow::Borrowed(node), Cow::Owned)
+        self.inner(node, this, 0, sink)
+            .map_or(Cow::Borrowed(node), Cow::Owned)
     }
 
     /// What a node becomes; `None` if it stays as it is.
@@ -104,7 +113,10 @@ impl<'a> Scope<'a> {
                 "token" => token(argument.items()),
                 _ => None,
             };
-            return value.map(|value| Node { value, span: node.span.clone() });
+            return value.map(|value| Node {
+                value,
+                span: node.span.clone(),
+            });
         }
         let value = match &node.value {
             Value::Scalar { .. } => return None,
@@ -120,7 +132,10 @@ impl<'a> Scope<'a> {
                 Value::Mapping(made)
             }
         };
-        Some(Node { value, span: node.span.clone() })
+        Some(Node {
+            value,
+            span: node.span.clone(),
+        })
     }
 
     fn input(&self, node: &Node, argument: &Node, sink: &mut Sink) -> Option<Value> {
@@ -147,7 +162,9 @@ impl<'a> Scope<'a> {
         depth: usize,
         sink: &mut Sink,
     ) -> Option<Value> {
-        let [entity, path @ ..] = argument.items() else { return None };
+        let [entity, path @ ..] = argument.items() else {
+            return None;
+        };
         let entity = entity.as_str()?;
         if matches!(entity, "SOURCE" | "TARGET" | "HOST") {
             return None;
@@ -156,7 +173,11 @@ impl<'a> Scope<'a> {
         let Some(template) = self.templates?.get(&name) else {
             if !name.is_empty() {
                 let message = format!("`get_property` names `{name}`, which is no node template");
-                let known = self.templates.into_iter().flat_map(Node::named).map(|(name, _)| name);
+                let known = self
+                    .templates
+                    .into_iter()
+                    .flat_map(Node::named)
+                    .map(|(name, _)| name);
                 sink.add(
                     Finding::new(codes::NODE_UNKNOWN, argument.span.clone(), message)
                         .did_you_mean(&name, known),
@@ -165,7 +186,9 @@ impl<'a> Scope<'a> {
             return None;
         };
         let (found, owner) = self.value(template, &name, path)?;
-        let value = self.inner(found, &owner, depth + 1, sink).unwrap_or_else(|| found.clone());
+        let value = self
+            .inner(found, &owner, depth + 1, sink)
+            .unwrap_or_else(|| found.clone());
         called(&value).is_none().then_some(value.value)
     }
 
@@ -181,21 +204,35 @@ impl<'a> Scope<'a> {
         if let Some(found) = capability.and_then(|node| walk(node, rest)) {
             return Some((found, owner()));
         }
-        let requirements = template.get("requirements").map(Node::items).unwrap_or_default();
-        let target = requirements.iter().flat_map(Node::named).find(|(name, _)| *name == first);
+        let requirements = template
+            .get("requirements")
+            .map(Node::items)
+            .unwrap_or_default();
+        let target = requirements
+            .iter()
+            .flat_map(Node::named)
+            .find(|(name, _)| *name == first);
         let target = target.and_then(|(_, node)| node.get("node").unwrap_or(node).as_str());
         if let (Some(target), false) = (target, rest.is_empty()) {
             let properties = self.templates?.at(&[target, "properties"])?;
             return Some((walk(properties, rest)?, target.to_owned()));
         }
         let kind = template.get("type").and_then(Node::as_str)?;
-        let default = self.types?.properties(Kind::Node, kind).remove(first)?.default?;
+        let default = self
+            .types?
+            .properties(Kind::Node, kind)
+            .remove(first)?
+            .default?;
         Some((walk(default, rest)?, owner()))
     }
 
     fn artifact(&self, argument: &Node, this: &str) -> Option<Value> {
-        let [entity, name, ..] = argument.items() else { return None };
-        let entity = entity.as_str().map(|entity| if entity == "SELF" { this } else { entity })?;
+        let [entity, name, ..] = argument.items() else {
+            return None;
+        };
+        let entity = entity
+            .as_str()
+            .map(|entity| if entity == "SELF" { this } else { entity })?;
         let template = self.templates?.get(entity)?;
         let name = name.as_str()?;
         let inherited = || {
@@ -241,14 +278,22 @@ fn walk<'n>(node: &'n Node, path: &[Node]) -> Option<&'n Node> {
 
 fn concat(items: &[Node], between: &str) -> Option<Value> {
     let texts: Option<Vec<&str>> = items.iter().map(Node::as_str).collect();
-    Some(Value::Scalar { text: texts?.join(between), plain: false })
+    Some(Value::Scalar {
+        text: texts?.join(between),
+        plain: false,
+    })
 }
 
 fn token(items: &[Node]) -> Option<Value> {
-    let [text, separator, index] = items else { return None };
+    let [text, separator, index] = items else {
+        return None;
+    };
     let index = usize::try_from(index.as_i64()?).ok()?;
     let part = text.as_str()?.split(separator.as_str()?).nth(index)?;
-    Some(Value::Scalar { text: part.to_owned(), plain: false })
+    Some(Value::Scalar {
+        text: part.to_owned(),
+        plain: false,
+    })
 }
 
 #[cfg(test)]
@@ -263,9 +308,15 @@ mod tests {
         let node = parse(text, "a.yaml", &Limits::default(), &mut sink).unwrap();
         let mut scope = Scope::new(&node, None);
         let json = scope
-            .evaluate(node.at(&["node_templates", "A", "properties"]).unwrap(), "A", &mut sink)
+            .evaluate(
+                node.at(&["node_templates", "A", "properties"]).unwrap(),
+                "A",
+                &mut sink,
+            )
             .to_json();
-        let findings = sink.finish().unwrap_or_else(|findings| findings.as_slice().to_vec());
+        let findings = sink
+            .finish()
+            .unwrap_or_else(|findings| findings.as_slice().to_vec());
         (json, findings.iter().map(ToString::to_string).collect())
     }
 

@@ -34,7 +34,13 @@ impl<'a> Builder<'a, '_> {
             .flat_map(operations_in)
             .collect::<Vec<_>>();
         let inherited = declared.iter().filter_map(|(name, nodes)| {
-            Some((*name, nodes.iter().copied().find(|node| node.get("implementation").is_some())?))
+            Some((
+                *name,
+                nodes
+                    .iter()
+                    .copied()
+                    .find(|node| node.get("implementation").is_some())?,
+            ))
         });
         for (operation, node) in own.into_iter().chain(inherited) {
             if hooks.iter().any(|hook| hook.operation == operation)
@@ -42,14 +48,17 @@ impl<'a> Builder<'a, '_> {
             {
                 continue;
             }
-            let Some(implementation) = implementation(node) else { continue };
+            let Some(implementation) = implementation(node) else {
+                continue;
+            };
             if !artifacts.contains_key(&implementation.name) {
                 let found = self.artifact(topology, vnf, &implementation);
                 artifacts.insert(implementation.name.clone(), found);
             }
             let artifact = artifacts.get(&implementation.name).cloned().flatten();
-            let inputs =
-                node.get("inputs").map_or_else(|| Value::Object(Map::new()), Node::to_json);
+            let inputs = node
+                .get("inputs")
+                .map_or_else(|| Value::Object(Map::new()), Node::to_json);
             let hook = Hook {
                 operation: operation.to_owned(),
                 implementation: implementation.name,
@@ -72,7 +81,11 @@ impl<'a> Builder<'a, '_> {
                 .and_then(Node::as_str)
                 .is_some_and(|kind| self.types.is_a(Kind::Interface, kind, VNFLCM))
         };
-        interfaces.into_iter().filter(|(_, nodes)| is(nodes)).map(|(name, _)| name).collect()
+        interfaces
+            .into_iter()
+            .filter(|(_, nodes)| is(nodes))
+            .map(|(name, _)| name)
+            .collect()
     }
 
     fn artifact(
@@ -83,10 +96,11 @@ impl<'a> Builder<'a, '_> {
     ) -> Option<Artifact> {
         let name = implementation.name.as_str();
         let mut inherited = self.types.section(Kind::Node, &vnf.kind, "artifacts");
-        let declared = vnf
-            .node
-            .at(&["artifacts", name])
-            .or_else(|| inherited.remove(name).and_then(|nodes| nodes.first().copied()));
+        let declared = vnf.node.at(&["artifacts", name]).or_else(|| {
+            inherited
+                .remove(name)
+                .and_then(|nodes| nodes.first().copied())
+        });
         if let Some(node) = declared.or(implementation.inline) {
             return Some(self.declared_artifact(topology, name, node));
         }
@@ -117,9 +131,12 @@ impl<'a> Builder<'a, '_> {
             "implementation `{name}` is no artifact of `{}` and no file in the package",
             vnf.name
         );
-        let finding =
-            Finding::new(codes::IMPLEMENTATION_UNKNOWN, implementation.node.span.clone(), message)
-                .did_you_mean(name, known);
+        let finding = Finding::new(
+            codes::IMPLEMENTATION_UNKNOWN,
+            implementation.node.span.clone(),
+            message,
+        )
+        .did_you_mean(name, known);
         let finding = if finding.hint.is_none() {
             finding.hint("the configuration must map the name to an installed plugin")
         } else {
@@ -183,8 +200,17 @@ impl<'a> Builder<'a, '_> {
             }
             _ => {}
         }
-        let description = node.get("description").and_then(Node::as_str).map(str::to_owned);
-        Artifact { name: name.to_owned(), kind, file, properties, description }
+        let description = node
+            .get("description")
+            .and_then(Node::as_str)
+            .map(str::to_owned);
+        Artifact {
+            name: name.to_owned(),
+            kind,
+            file,
+            properties,
+            description,
+        }
     }
 }
 
@@ -198,9 +224,18 @@ struct Implementation<'n> {
 }
 
 fn implementation(operation: &Node) -> Option<Implementation<'_>> {
-    let node = if operation.is_mapping() { operation.get("implementation")? } else { operation };
+    let node = if operation.is_mapping() {
+        operation.get("implementation")?
+    } else {
+        operation
+    };
     if let Some(name) = node.as_str() {
-        return Some(Implementation { name: name.to_owned(), node, inline: None, timeout: None });
+        return Some(Implementation {
+            name: name.to_owned(),
+            node,
+            inline: None,
+            timeout: None,
+        });
     }
     let timeout = node
         .get("timeout")
@@ -217,5 +252,10 @@ fn implementation(operation: &Node) -> Option<Implementation<'_>> {
         });
     }
     let name = primary.get("file").and_then(Node::as_str)?.to_owned();
-    Some(Implementation { name, node: primary, inline: Some(primary), timeout })
+    Some(Implementation {
+        name,
+        node: primary,
+        inline: Some(primary),
+        timeout,
+    })
 }

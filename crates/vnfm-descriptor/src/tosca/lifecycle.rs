@@ -27,7 +27,9 @@ pub(super) fn configuration(node: Option<&Node>) -> LcmConfiguration {
             "scale_to_level",
             "arbitrary_target_levels_supported",
         ]),
-        heal_causes: at(["heal", "causes"]).map(super::vnfd::texts).unwrap_or_default(),
+        heal_causes: at(["heal", "causes"])
+            .map(super::vnfd::texts)
+            .unwrap_or_default(),
         min_graceful_termination_timeout: time(["terminate", "min_graceful_termination_timeout"]),
         max_recommended_graceful_termination_timeout: time([
             "terminate",
@@ -60,7 +62,9 @@ fn monitoring(node: Option<&Node>, of: &Monitored) -> Vec<MonitoringParameter> {
     };
     let Some(node) = node else { return Vec::new() };
     let listed = node.items().iter().filter_map(|node| one(None, node));
-    listed.chain(node.named().filter_map(|(id, node)| one(Some(id), node))).collect()
+    listed
+        .chain(node.named().filter_map(|(id, node)| one(Some(id), node)))
+        .collect()
 }
 
 impl Builder<'_, '_> {
@@ -90,7 +94,9 @@ impl Builder<'_, '_> {
                 self.types.is_a(Kind::Policy, &policy.kind, &name)
             };
             if is("SecurityGroupRule") {
-                flavour.security_group_rules.push(self.security_group_rule(policy));
+                flavour
+                    .security_group_rules
+                    .push(self.security_group_rule(policy));
             } else if is("SupportedVnfInterface") {
                 flavour.supported_interfaces.push(SupportedInterface {
                     interface: self.text(policy, "interface_name"),
@@ -115,11 +121,19 @@ impl Builder<'_, '_> {
 
     /// A policy's text, or its type's default.
     fn text(&self, policy: &Policy, name: &str) -> String {
-        self.given(policy, name).and_then(Node::as_str).unwrap_or_default().to_owned()
+        self.given(policy, name)
+            .and_then(Node::as_str)
+            .unwrap_or_default()
+            .to_owned()
     }
 
     fn given<'n>(&'n self, policy: &'n Policy, name: &str) -> Option<&'n Node> {
-        let default = || self.types.properties(Kind::Policy, &policy.kind).remove(name)?.default;
+        let default = || {
+            self.types
+                .properties(Kind::Policy, &policy.kind)
+                .remove(name)?
+                .default
+        };
         policy.property(name).or_else(default)
     }
 
@@ -138,7 +152,10 @@ impl Builder<'_, '_> {
 
     fn package_change(&self, policy: &Policy) -> PackageChange {
         let field = |node: &Node, key: &str| {
-            node.get(key).and_then(Node::as_str).unwrap_or_default().to_owned()
+            node.get(key)
+                .and_then(Node::as_str)
+                .unwrap_or_default()
+                .to_owned()
         };
         // Versions before 4.2.1 have one selector.
         let all = |name: &str| match policy.property(name) {
@@ -167,5 +184,9 @@ impl Builder<'_, '_> {
 }
 
 fn names(nodes: &[Node]) -> Vec<String> {
-    nodes.iter().filter_map(Node::as_str).map(str::to_owned).collect()
+    nodes
+        .iter()
+        .filter_map(Node::as_str)
+        .map(str::to_owned)
+        .collect()
 }

@@ -47,18 +47,33 @@ const NAMED: &[&str] = &["node_templates", "groups", "policies"];
 
 /// The prefix of an import.
 pub(super) fn prefix_of(import: &Node) -> Option<String> {
-    let nested = import.entries().first().and_then(|(_, only)| only.get("namespace_prefix"));
-    import.get("namespace_prefix").or(nested).and_then(Node::as_str).map(str::to_owned)
+    let nested = import
+        .entries()
+        .first()
+        .and_then(|(_, only)| only.get("namespace_prefix"));
+    import
+        .get("namespace_prefix")
+        .or(nested)
+        .and_then(Node::as_str)
+        .map(str::to_owned)
 }
 
 /// Makes the names of types the same in all files; `imports` are those of each document.
 pub(super) fn resolve(documents: &mut [Document], imports: &[Vec<Import>]) {
-    if imports.iter().flatten().all(|import| import.prefix.is_none()) {
+    if imports
+        .iter()
+        .flatten()
+        .all(|import| import.prefix.is_none())
+    {
         return;
     }
     let names = Names::of(documents, imports);
     for (at, document) in documents.iter_mut().enumerate() {
-        let scope = Scope { names: &names, at, templates: templates(&document.root) };
+        let scope = Scope {
+            names: &names,
+            at,
+            templates: templates(&document.root),
+        };
         scope.declarations(&mut document.root);
         scope.references(&mut document.root, Place::Declared);
     }
@@ -67,8 +82,12 @@ pub(super) fn resolve(documents: &mut [Document], imports: &[Vec<Import>]) {
 /// The node templates and groups of a file.
 fn templates(root: &Node) -> BTreeSet<String> {
     let sections = ["node_templates", "groups"];
-    let all = sections.iter().filter_map(|section| root.at(&["topology_template", section]));
-    all.flat_map(Node::named).map(|(name, _)| name.to_owned()).collect()
+    let all = sections
+        .iter()
+        .filter_map(|section| root.at(&["topology_template", section]));
+    all.flat_map(Node::named)
+        .map(|(name, _)| name.to_owned())
+        .collect()
 }
 
 /// What a document imports: places of documents in their order.
@@ -84,7 +103,10 @@ impl Reach {
         let mut reach = Reach::default();
         let mut seen = BTreeSet::new();
         for import in imports {
-            let place = import.file.as_ref().and_then(|file| places.get(file.as_str()).copied());
+            let place = import
+                .file
+                .as_ref()
+                .and_then(|file| places.get(file.as_str()).copied());
             let to = match &import.prefix {
                 None => &mut reach.plain,
                 Some(prefix) => reach.behind.entry(prefix.clone()).or_default(),
@@ -110,8 +132,9 @@ struct Names {
 impl Names {
     fn of(documents: &[Document], imports: &[Vec<Import>]) -> Self {
         let paths = documents.iter().enumerate();
-        let places: BTreeMap<&str, usize> =
-            paths.map(|(at, document)| (document.path.as_str(), at)).collect();
+        let places: BTreeMap<&str, usize> = paths
+            .map(|(at, document)| (document.path.as_str(), at))
+            .collect();
         let reach: Vec<Reach> = imports.iter().map(|all| Reach::of(all, &places)).collect();
         let declared: Vec<BTreeSet<String>> = documents.iter().map(declared).collect();
         let (mut once, mut several) = (BTreeSet::new(), BTreeSet::new());
@@ -121,7 +144,12 @@ impl Names {
             }
         }
         let labels = labels(imports, &places);
-        Names { reach, declared, labels, several }
+        Names {
+            reach,
+            declared,
+            labels,
+            several,
+        }
     }
 
     /// What a name that stands in a document is called in all files; `None` where it stays as it is.
@@ -130,7 +158,9 @@ impl Names {
             return self.visible(at, written, &mut BTreeSet::new());
         };
         let files = self.reach[at].behind.get(prefix)?;
-        let found = files.iter().find_map(|file| self.visible(*file, name, &mut BTreeSet::new()));
+        let found = files
+            .iter()
+            .find_map(|file| self.visible(*file, name, &mut BTreeSet::new()));
         Some(found.unwrap_or_else(|| name.to_owned()))
     }
 
@@ -142,7 +172,10 @@ impl Names {
         if self.declared[at].contains(name) {
             return Some(self.called(at, name));
         }
-        self.reach[at].plain.iter().find_map(|file| self.visible(*file, name, seen))
+        self.reach[at]
+            .plain
+            .iter()
+            .find_map(|file| self.visible(*file, name, seen))
     }
 
     /// What a declaration of a document is called.
@@ -159,8 +192,14 @@ fn declared(document: &Document) -> BTreeSet<String> {
     if document.copy {
         return BTreeSet::new();
     }
-    let sections = document.root.named().filter(|(section, _)| section.ends_with("_types"));
-    sections.flat_map(|(_, types)| types.named()).map(|(name, _)| name.to_owned()).collect()
+    let sections = document
+        .root
+        .named()
+        .filter(|(section, _)| section.ends_with("_types"));
+    sections
+        .flat_map(|(_, types)| types.named())
+        .map(|(name, _)| name.to_owned())
+        .collect()
 }
 
 /// The first prefix by which each document is reached, made different from the others; what is imported without one
@@ -173,7 +212,10 @@ fn labels(imports: &[Vec<Import>], places: &BTreeMap<&str, usize>) -> Vec<Option
     // Documents stand in the order in which they are reached: who imports one has its label already.
     for (from, of) in imports.iter().enumerate() {
         for import in of {
-            let place = import.file.as_ref().and_then(|file| places.get(file.as_str()).copied());
+            let place = import
+                .file
+                .as_ref()
+                .and_then(|file| places.get(file.as_str()).copied());
             let Some(to) = place.filter(|to| !std::mem::replace(&mut known[*to], true)) else {
                 continue;
             };
@@ -184,7 +226,9 @@ fn labels(imports: &[Vec<Import>], places: &BTreeMap<&str, usize>) -> Vec<Option
                 Some(prefix) => {
                     let last = to + taken.len(); // so many are taken, so one of these is free
                     let made_up = |number| format!("{prefix}{number}");
-                    (to..=last).map(made_up).find(|label| taken.insert(label.clone()))
+                    (to..=last)
+                        .map(made_up)
+                        .find(|label| taken.insert(label.clone()))
                 }
             };
         }
@@ -229,9 +273,13 @@ struct Scope<'n> {
 impl Scope<'_> {
     /// Gives what the file declares its name in all files.
     fn declarations(&self, root: &mut Node) {
-        let Value::Mapping(sections) = &mut root.value else { return };
+        let Value::Mapping(sections) = &mut root.value else {
+            return;
+        };
         for (section, types) in sections {
-            let declares = section.as_str().is_some_and(|name| name.ends_with("_types"));
+            let declares = section
+                .as_str()
+                .is_some_and(|name| name.ends_with("_types"));
             if let (true, Value::Mapping(types)) = (declares, &mut types.value) {
                 for (key, _) in types {
                     if let Value::Scalar { text, .. } = &mut key.value {
@@ -254,7 +302,9 @@ impl Scope<'_> {
             Value::Mapping(entries) => {
                 for (key, value) in entries {
                     let name = key.as_str().unwrap_or_default();
-                    let Some(below) = place.below(name) else { continue };
+                    let Some(below) = place.below(name) else {
+                        continue;
+                    };
                     if place != Place::Names && TYPE_NAMES.contains(&name) {
                         self.reference(name, value);
                     }
@@ -269,8 +319,13 @@ impl Scope<'_> {
 
     /// Capabilities that are declared by their type's name alone.
     fn short(&self, capabilities: &mut Node) {
-        let Value::Mapping(entries) = &mut capabilities.value else { return };
-        for (_, kind) in entries.iter_mut().filter(|(_, kind)| kind.as_str().is_some()) {
+        let Value::Mapping(entries) = &mut capabilities.value else {
+            return;
+        };
+        for (_, kind) in entries
+            .iter_mut()
+            .filter(|(_, kind)| kind.as_str().is_some())
+        {
             self.reference("capability", kind);
         }
     }

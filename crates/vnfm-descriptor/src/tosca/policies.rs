@@ -25,8 +25,11 @@ impl Builder<'_, '_> {
                 .collect()
         };
         let (aspects, deltas) = (of("ScalingAspects"), of("VduScalingAspectDeltas"));
-        let (levels, counts, initial) =
-            (of("InstantiationLevels"), of("VduInstantiationLevels"), of("VduInitialDelta"));
+        let (levels, counts, initial) = (
+            of("InstantiationLevels"),
+            of("VduInstantiationLevels"),
+            of("VduInitialDelta"),
+        );
         let (near, apart) = (of("AffinityRule"), of("AntiAffinityRule"));
         for policy in aspects {
             self.aspects(policy, flavour);
@@ -40,7 +43,9 @@ impl Builder<'_, '_> {
                 .and_then(|delta| delta.get("number_of_instances"))
                 .and_then(whole);
             for target in policy.targets().iter().filter_map(Node::as_str) {
-                flavour.initial_deltas.extend(count.map(|count| (target.to_owned(), count)));
+                flavour
+                    .initial_deltas
+                    .extend(count.map(|count| (target.to_owned(), count)));
             }
         }
         for policy in levels {
@@ -57,8 +62,11 @@ impl Builder<'_, '_> {
             .map(|policy| (false, policy))
             .chain(apart.into_iter().map(|policy| (true, policy)))
         {
-            let scope =
-                policy.property("scope").and_then(Node::as_str).unwrap_or_default().to_owned();
+            let scope = policy
+                .property("scope")
+                .and_then(Node::as_str)
+                .unwrap_or_default()
+                .to_owned();
             let targets = policy
                 .targets()
                 .iter()
@@ -83,10 +91,15 @@ impl Builder<'_, '_> {
                 let message = format!(
                     "scaling aspect `{name}` has {max} levels, more than the {MOST_STEPS} that are counted"
                 );
-                self.sink.add(Finding::new(codes::POLICY, node.span.clone(), message));
+                self.sink
+                    .add(Finding::new(codes::POLICY, node.span.clone(), message));
             }
-            let text =
-                |key: &str| node.get(key).and_then(Node::as_str).unwrap_or_default().to_owned();
+            let text = |key: &str| {
+                node.get(key)
+                    .and_then(Node::as_str)
+                    .unwrap_or_default()
+                    .to_owned()
+            };
             let aspect = ScalingAspect {
                 name: text("name"),
                 description: text("description"),
@@ -99,7 +112,9 @@ impl Builder<'_, '_> {
     }
 
     fn deltas(&mut self, policy: &Policy, flavour: &mut Flavour) {
-        let Some(named) = policy.property("aspect") else { return };
+        let Some(named) = policy.property("aspect") else {
+            return;
+        };
         let name = named.as_str().unwrap_or("~");
         let Some(aspect) = flavour.scaling_aspects.get_mut(name) else {
             let finding = Finding::new(
@@ -117,22 +132,35 @@ impl Builder<'_, '_> {
                 Some((delta.to_owned(), whole(node.get("number_of_instances")?)?))
             })
             .collect();
-        for step in aspect.step_deltas.iter().filter(|step| !deltas.contains_key(*step)) {
+        for step in aspect
+            .step_deltas
+            .iter()
+            .filter(|step| !deltas.contains_key(*step))
+        {
             let message = format!(
                 "scaling aspect `{name}` has a step `{step}` that policy `{}` does not describe",
                 policy.name
             );
-            self.sink.add(Finding::new(codes::POLICY, policy.span.clone(), message));
+            self.sink
+                .add(Finding::new(codes::POLICY, policy.span.clone(), message));
         }
         for target in policy.targets().iter().filter_map(Node::as_str) {
-            aspect.deltas.entry(target.to_owned()).or_default().extend(deltas.clone());
+            aspect
+                .deltas
+                .entry(target.to_owned())
+                .or_default()
+                .extend(deltas.clone());
         }
     }
 
     fn levels(&mut self, policy: &Policy, flavour: &mut Flavour) {
         for (name, node) in policy.property("levels").into_iter().flat_map(Node::named) {
             let mut scale_info = BTreeMap::new();
-            for (key, info) in node.get("scale_info").map(Node::entries).unwrap_or_default() {
+            for (key, info) in node
+                .get("scale_info")
+                .map(Node::entries)
+                .unwrap_or_default()
+            {
                 let aspect = key.as_str().unwrap_or("~");
                 if !flavour.scaling_aspects.contains_key(aspect) {
                     let finding = Finding::new(
@@ -149,11 +177,16 @@ impl Builder<'_, '_> {
                     continue;
                 }
                 scale_info.extend(
-                    info.get("scale_level").and_then(whole).map(|level| (aspect.to_owned(), level)),
+                    info.get("scale_level")
+                        .and_then(whole)
+                        .map(|level| (aspect.to_owned(), level)),
                 );
             }
-            let description =
-                node.get("description").and_then(Node::as_str).unwrap_or_default().to_owned();
+            let description = node
+                .get("description")
+                .and_then(Node::as_str)
+                .unwrap_or_default()
+                .to_owned();
             let level = InstantiationLevel {
                 description,
                 scale_info,
@@ -169,12 +202,10 @@ impl Builder<'_, '_> {
                     named.span.clone(),
                     format!("no instantiation level `{name}` is declared"),
                 );
-                self.sink.add(
-                    finding.did_you_mean(
-                        name,
-                        flavour.instantiation_levels.keys().map(String::as_str),
-                    ),
-                );
+                self.sink.add(finding.did_you_mean(
+                    name,
+                    flavour.instantiation_levels.keys().map(String::as_str),
+                ));
                 return;
             }
             flavour.default_level = Some(name.to_owned());
@@ -182,7 +213,11 @@ impl Builder<'_, '_> {
     }
 
     fn counts(&mut self, policy: &Policy, flavour: &mut Flavour) {
-        for (key, node) in policy.property("levels").map(Node::entries).unwrap_or_default() {
+        for (key, node) in policy
+            .property("levels")
+            .map(Node::entries)
+            .unwrap_or_default()
+        {
             let name = key.as_str().unwrap_or("~");
             let Some(level) = flavour.instantiation_levels.get_mut(name) else {
                 let finding = Finding::new(
@@ -190,15 +225,15 @@ impl Builder<'_, '_> {
                     key.span.clone(),
                     format!("no instantiation level `{name}` is declared"),
                 );
-                self.sink.add(
-                    finding.did_you_mean(
-                        name,
-                        flavour.instantiation_levels.keys().map(String::as_str),
-                    ),
-                );
+                self.sink.add(finding.did_you_mean(
+                    name,
+                    flavour.instantiation_levels.keys().map(String::as_str),
+                ));
                 continue;
             };
-            let Some(count) = node.get("number_of_instances").and_then(whole) else { continue };
+            let Some(count) = node.get("number_of_instances").and_then(whole) else {
+                continue;
+            };
             for target in policy.targets().iter().filter_map(Node::as_str) {
                 level.number_of_instances.insert(target.to_owned(), count);
             }
@@ -209,11 +244,17 @@ impl Builder<'_, '_> {
     fn agree(&mut self, topology: &Topology<'_>, flavour: &Flavour) {
         let levels: Vec<Option<&str>> = match flavour.instantiation_levels.len() {
             0 => vec![None],
-            _ => flavour.instantiation_levels.keys().map(|level| Some(level.as_str())).collect(),
+            _ => flavour
+                .instantiation_levels
+                .keys()
+                .map(|level| Some(level.as_str()))
+                .collect(),
         };
         // What a level means is the same for each VDU.
-        let levels: Vec<_> =
-            levels.into_iter().map(|level| (level, flavour.scale_levels(level))).collect();
+        let levels: Vec<_> = levels
+            .into_iter()
+            .map(|level| (level, flavour.scale_levels(level)))
+            .collect();
         for vdu in flavour.vdus.values() {
             let span = topology
                 .template(&vdu.name)
@@ -234,16 +275,26 @@ impl Builder<'_, '_> {
         flavour: &Flavour,
         span: &Span,
     ) {
-        let at = || level.map(|level| format!(" at level `{level}`")).unwrap_or_default();
+        let at = || {
+            level
+                .map(|level| format!(" at level `{level}`"))
+                .unwrap_or_default()
+        };
         let mut say = |message: String| {
-            self.sink.add(Finding::new(codes::POLICY, span.clone(), message));
+            self.sink
+                .add(Finding::new(codes::POLICY, span.clone(), message));
         };
         let computed = match computed {
             Ok(computed) => computed,
             Err(error) => return say(error.to_string()),
         };
         let stated = level.and_then(|level| {
-            flavour.instantiation_levels.get(level)?.number_of_instances.get(&vdu.name).copied()
+            flavour
+                .instantiation_levels
+                .get(level)?
+                .number_of_instances
+                .get(&vdu.name)
+                .copied()
         });
         let count = stated.unwrap_or(computed);
         if count != computed {
@@ -273,8 +324,11 @@ impl Builder<'_, '_> {
     /// An instance stays within the limit at every level. Nothing is made of what is counted here.
     fn count_resources(&mut self, topology: &Topology<'_>, flavour: &Flavour) {
         let most = self.limits.resources;
-        let mut levels: Vec<Option<&str>> =
-            flavour.instantiation_levels.keys().map(|level| Some(level.as_str())).collect();
+        let mut levels: Vec<Option<&str>> = flavour
+            .instantiation_levels
+            .keys()
+            .map(|level| Some(level.as_str()))
+            .collect();
         if levels.is_empty() {
             levels.push(None);
         }
@@ -289,7 +343,10 @@ impl Builder<'_, '_> {
         let Some((at, count)) = counted.into_iter().find(|(_, count)| *count > most) else {
             return;
         };
-        let vdu = flavour.vdus.values().max_by_key(|vdu| flavour.largest_count(&vdu.name));
+        let vdu = flavour
+            .vdus
+            .values()
+            .max_by_key(|vdu| flavour.largest_count(&vdu.name));
         let template = vdu.and_then(|vdu| topology.template(&vdu.name));
         let span = template.map_or_else(|| topology.span.clone(), |found| found.span.clone());
         let message = format!(

@@ -36,8 +36,14 @@ const CP_KINDS: [(&str, CpKind); 4] = [
 ];
 
 const STORAGE_KINDS: [(&str, StorageKind); 3] = [
-    ("tosca.nodes.nfv.Vdu.VirtualBlockStorage", StorageKind::Block),
-    ("tosca.nodes.nfv.Vdu.VirtualObjectStorage", StorageKind::Object),
+    (
+        "tosca.nodes.nfv.Vdu.VirtualBlockStorage",
+        StorageKind::Block,
+    ),
+    (
+        "tosca.nodes.nfv.Vdu.VirtualObjectStorage",
+        StorageKind::Object,
+    ),
     ("tosca.nodes.nfv.Vdu.VirtualFileStorage", StorageKind::File),
 ];
 
@@ -50,22 +56,38 @@ impl Builder<'_, '_> {
             let name = template.name.clone();
             let is = |kind: &str| self.types.is_a(Kind::Node, &template.kind, kind);
             if is("tosca.nodes.nfv.Vdu.Compute") {
-                resources.vdus.insert(name, self.vdu(topology, template, VduKind::Compute));
+                resources
+                    .vdus
+                    .insert(name, self.vdu(topology, template, VduKind::Compute));
             } else if is("tosca.nodes.nfv.Vdu.OsContainerDeployableUnit") {
-                resources.vdus.insert(name, self.vdu(topology, template, VduKind::OsContainer));
+                resources
+                    .vdus
+                    .insert(name, self.vdu(topology, template, VduKind::OsContainer));
             } else if is("tosca.nodes.nfv.VnfVirtualLink") {
                 resources.virtual_links.insert(name, virtual_link(template));
             } else if is("tosca.nodes.nfv.Vdu.OsContainer") {
-                resources.containers.insert(name, self.container(topology, template));
+                resources
+                    .containers
+                    .insert(name, self.container(topology, template));
             } else if is("tosca.nodes.nfv.Mciop") {
-                resources.mciops.insert(name, self.mciop(topology, template));
+                resources
+                    .mciops
+                    .insert(name, self.mciop(topology, template));
             } else if let Some((_, kind)) = STORAGE_KINDS.iter().find(|(kind, _)| is(kind)) {
-                resources.storages.insert(name, self.storage(topology, template, *kind));
+                resources
+                    .storages
+                    .insert(name, self.storage(topology, template, *kind));
             } else if let Some((_, kind)) = CP_KINDS.iter().find(|(kind, _)| is(kind)) {
-                let requirements = mapped.get(template.name.as_str()).cloned().unwrap_or_default();
+                let requirements = mapped
+                    .get(template.name.as_str())
+                    .cloned()
+                    .unwrap_or_default();
                 let cp = cp(topology, template, *kind, !requirements.is_empty());
                 if cp.external {
-                    resources.external_cps.push(ExternalCp { cpd_id: name.clone(), requirements });
+                    resources.external_cps.push(ExternalCp {
+                        cpd_id: name.clone(),
+                        requirements,
+                    });
                 }
                 resources.cps.insert(name, cp);
             }
@@ -80,8 +102,11 @@ impl Builder<'_, '_> {
             .as_ref()
             .and_then(|substitution| substitution.get("requirements"));
         for (key, target) in super::topology::listed(mappings) {
-            let Some(first) =
-                target.items().first().or(Some(target)).filter(|first| !first.is_null())
+            let Some(first) = target
+                .items()
+                .first()
+                .or(Some(target))
+                .filter(|first| !first.is_null())
             else {
                 continue;
             };
@@ -101,20 +126,31 @@ impl Builder<'_, '_> {
 
     fn vdu(&mut self, topology: &Topology<'_>, template: &Template, kind: VduKind) -> Vdu {
         let metadata = super::compute::table(template.node.get("metadata"));
-        let capability = template.node.at(&["capabilities", "virtual_compute", "properties"]);
+        let capability = template
+            .node
+            .at(&["capabilities", "virtual_compute", "properties"]);
         let requested = capability.and_then(|node| node.get("requested_additional_capabilities"));
         let requested = requested.or(template.property("requested_additional_capabilities"));
         let named = requested.and_then(|node| {
-            node.named().find_map(|(_, wanted)| wanted.get("requested_additional_capability_name"))
+            node.named()
+                .find_map(|(_, wanted)| wanted.get("requested_additional_capability_name"))
         });
         let profile = |key: &str| {
-            template.property("vdu_profile").and_then(|profile| profile.get(key)).and_then(whole)
+            template
+                .property("vdu_profile")
+                .and_then(|profile| profile.get(key))
+                .and_then(whole)
         };
         let text = |name: &str| template.text(name).unwrap_or_default().to_owned();
-        let mcio = template.property("mcio_identification_data").and_then(|node| {
-            let field = |key: &str| node.get(key).and_then(Node::as_str).map(str::to_owned);
-            Some(Mcio { name: field("name")?, kind: field("type")? })
-        });
+        let mcio = template
+            .property("mcio_identification_data")
+            .and_then(|node| {
+                let field = |key: &str| node.get(key).and_then(Node::as_str).map(str::to_owned);
+                Some(Mcio {
+                    name: field("name")?,
+                    kind: field("type")?,
+                })
+            });
         let container = template
             .targets("container")
             .filter_map(Node::as_str)
@@ -190,17 +226,24 @@ impl Builder<'_, '_> {
         template: &Template,
     ) -> Option<SwImage> {
         let artifacts = template.node.get("artifacts");
-        let artifact = artifacts.into_iter().flat_map(Node::named).find(|(_, artifact)| {
-            let kind = artifact.get("type").and_then(Node::as_str).unwrap_or_default();
-            self.types.is_a(Kind::Artifact, kind, SW_IMAGE)
-        });
+        let artifact = artifacts
+            .into_iter()
+            .flat_map(Node::named)
+            .find(|(_, artifact)| {
+                let kind = artifact
+                    .get("type")
+                    .and_then(Node::as_str)
+                    .unwrap_or_default();
+                self.types.is_a(Kind::Artifact, kind, SW_IMAGE)
+            });
         let own = artifact.and_then(|(_, node)| node.get("properties"));
         let data = template.property("sw_image_data").or(own);
         let (key, file) = match (artifact, data) {
             (None, None) => return None,
-            (Some((key, node)), _) => {
-                (key, node.get("file").or_else(|| node.as_str().map(|_| node)))
-            }
+            (Some((key, node)), _) => (
+                key,
+                node.get("file").or_else(|| node.as_str().map(|_| node)),
+            ),
             (None, Some(_)) => (template.name.as_str(), None),
         };
         let field = |name: &str| data.or(own).and_then(|data| data.get(name));
@@ -215,8 +258,10 @@ impl Builder<'_, '_> {
         let docker = text("container_format").as_deref() == Some("docker");
         let path = file.and_then(|file| self.file(topology, file));
         if let (Some(file), None, false) = (file, &path, docker) {
-            let message =
-                format!("the image `{}` is not in the package", file.as_str().unwrap_or("~"));
+            let message = format!(
+                "the image `{}` is not in the package",
+                file.as_str().unwrap_or("~")
+            );
             let hint = "an image with its name must be on the VIM";
             self.sink
                 .add(Finding::new(codes::ARTIFACT_ABSENT, file.span.clone(), message).hint(hint));
@@ -243,15 +288,20 @@ impl Builder<'_, '_> {
             return Some(text.to_owned());
         }
         let candidates = [resolve(folder(topology.path), text), resolve("", text)];
-        candidates.into_iter().flatten().find(|path| self.archive.has(path))
+        candidates
+            .into_iter()
+            .flatten()
+            .find(|path| self.archive.has(path))
     }
 }
 
 /// CP template name → the VNF's requirements that are mapped to it.
 fn mapped<'t>(topology: &'t Topology<'_>) -> BTreeMap<&'t str, Vec<String>> {
     let mut all: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    let mappings =
-        topology.substitution.as_ref().and_then(|substitution| substitution.get("requirements"));
+    let mappings = topology
+        .substitution
+        .as_ref()
+        .and_then(|substitution| substitution.get("requirements"));
     for (key, target) in super::topology::listed(mappings) {
         let target = target.items().first().unwrap_or(target);
         if let (Some(requirement), Some(cp)) = (key.as_str(), target.as_str()) {
@@ -262,10 +312,17 @@ fn mapped<'t>(topology: &'t Topology<'_>) -> BTreeMap<&'t str, Vec<String>> {
 }
 
 fn cp(topology: &Topology<'_>, template: &Template, kind: CpKind, mapped: bool) -> Cp {
-    let first =
-        |requirement: &str| template.targets(requirement).find_map(Node::as_str).map(str::to_owned);
-    let link =
-        first(if kind == CpKind::VnfExtCp { "internal_virtual_link" } else { "virtual_link" });
+    let first = |requirement: &str| {
+        template
+            .targets(requirement)
+            .find_map(Node::as_str)
+            .map(str::to_owned)
+    };
+    let link = first(if kind == CpKind::VnfExtCp {
+        "internal_virtual_link"
+    } else {
+        "virtual_link"
+    });
     let target = first("target");
     let vdu = match kind {
         CpKind::VduCp => first("virtual_binding"),
@@ -284,10 +341,16 @@ fn cp(topology: &Topology<'_>, template: &Template, kind: CpKind, mapped: bool) 
         external: mapped || kind == CpKind::VnfExtCp || link.is_none(),
         virtual_link: link,
         order: template.property("order").and_then(whole),
-        layer_protocols: template.property("layer_protocols").map(texts).unwrap_or_default(),
+        layer_protocols: template
+            .property("layer_protocols")
+            .map(texts)
+            .unwrap_or_default(),
         description: text("description"),
         vnic_type: text("vnic_type"),
-        trunk_mode: template.property("trunk_mode").and_then(Node::as_bool).unwrap_or(false),
+        trunk_mode: template
+            .property("trunk_mode")
+            .and_then(Node::as_bool)
+            .unwrap_or(false),
         protocol: template.property("protocol").map(Node::to_json),
     }
 }
@@ -298,8 +361,11 @@ fn virtual_link(template: &Template) -> VirtualLink {
         .at(&["properties", "vl_profile", "virtual_link_protocol_data"])
         .map(Node::items)
         .unwrap_or_default();
-    let layer =
-        |name: &str, key: &str| protocols.iter().find_map(|protocol| protocol.get(name)?.get(key));
+    let layer = |name: &str, key: &str| {
+        protocols
+            .iter()
+            .find_map(|protocol| protocol.get(name)?.get(key))
+    };
     let l2 = |key: &str| layer("l2_protocol_data", key);
     let l3 = |key: &str| layer("l3_protocol_data", key);
     let text = |node: Option<&Node>| node.and_then(Node::as_str).map(str::to_owned);
@@ -309,7 +375,12 @@ fn virtual_link(template: &Template) -> VirtualLink {
             end: text(node.get("end_ip_address"))?,
         })
     };
-    let at = |path: &[&str]| template.node.get("properties").and_then(|node| node.at(path));
+    let at = |path: &[&str]| {
+        template
+            .node
+            .get("properties")
+            .and_then(|node| node.at(path))
+    };
     let bitrate = |which: &str| {
         let root = at(&["vl_profile", which, "root"]).and_then(Node::as_i64);
         root.and_then(|root| u64::try_from(root).ok())

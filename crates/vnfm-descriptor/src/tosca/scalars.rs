@@ -22,7 +22,11 @@ pub(super) fn moment(text: &str) -> Option<f64> {
         return None;
     }
     // Days since 1970, with years that begin in March.
-    let (years, months) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (years, months) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
     let date = 365 * years + years.div_euclid(4) - years.div_euclid(100)
         + years.div_euclid(400)
         + (153 * months + 2) / 5
@@ -52,7 +56,11 @@ fn time_of_day(rest: &str) -> Option<f64> {
         "" | "Z" | "z" => 0,
         _ => {
             let digits = zone[1..].to_owned();
-            let digits = if digits.contains(':') { digits } else { format!("{digits}:00") };
+            let digits = if digits.contains(':') {
+                digits
+            } else {
+                format!("{digits}:00")
+            };
             let [hours, minutes] = numbers(&digits, ':', &[2, 2])?;
             let ahead = (hours < 24 && minutes < 60).then_some(3_600 * hours + 60 * minutes)?;
             if zone.starts_with('-') { -ahead } else { ahead }
@@ -107,7 +115,11 @@ impl Version {
             }
             other => other.map(|text| (*text).to_owned()),
         };
-        Some(Version { numbers, qualifier, build })
+        Some(Version {
+            numbers,
+            qualifier,
+            build,
+        })
     }
 
     /// Numbers, then a version without qualifier before one with, then the build; qualifiers that
@@ -126,12 +138,16 @@ impl Version {
 }
 
 fn whole(text: &str) -> Option<u64> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| text.parse().ok())?
 }
 
 /// A range `[low, high]` whose ends may be [`UNBOUNDED`], in order.
 pub(super) fn range(node: &Node) -> Option<(f64, f64)> {
-    let [low, high] = node.items() else { return None };
+    let [low, high] = node.items() else {
+        return None;
+    };
     let end = |node: &Node, open: f64| match node.as_str() {
         Some(UNBOUNDED) => Some(open),
         text => crate::yaml::float(text?),
@@ -172,7 +188,10 @@ mod tests {
         assert_eq!(compare("2.0", "2.0.0"), Some(Ordering::Equal));
         assert_eq!(compare("1.0.0.beta", "1.0.0"), Some(Ordering::Less));
         assert_eq!(compare("1.0.0", "1.0.0.beta"), Some(Ordering::Greater));
-        assert_eq!(compare("1.0.0.beta-2", "1.0.0.beta-10"), Some(Ordering::Less));
+        assert_eq!(
+            compare("1.0.0.beta-2", "1.0.0.beta-10"),
+            Some(Ordering::Less)
+        );
         assert_eq!(compare("1.0.0.alpha", "1.0.0.beta"), None);
         for text in ["", "1.", "v1.0", "1.0.0.", "1.0-x", "1.0.0.a b"] {
             assert_eq!(Version::read(text), None, "{text}");

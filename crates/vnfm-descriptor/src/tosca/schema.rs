@@ -24,15 +24,23 @@ impl Builder<'_, '_> {
             for (operation, assigned) in operations_in(node) {
                 self.describe(operation, &[assigned], &mut all);
             }
-            for (operation, nodes) in
-                self.types.operations(&vnf.kind, interface).unwrap_or_default()
+            for (operation, nodes) in self
+                .types
+                .operations(&vnf.kind, interface)
+                .unwrap_or_default()
             {
                 self.describe(operation, &nodes, &mut all);
             }
         }
-        for interface in self.types.section(Kind::Node, &vnf.kind, "interfaces").keys() {
-            for (operation, nodes) in
-                self.types.operations(&vnf.kind, interface).unwrap_or_default()
+        for interface in self
+            .types
+            .section(Kind::Node, &vnf.kind, "interfaces")
+            .keys()
+        {
+            for (operation, nodes) in self
+                .types
+                .operations(&vnf.kind, interface)
+                .unwrap_or_default()
             {
                 self.describe(operation, &nodes, &mut all);
             }
@@ -41,7 +49,9 @@ impl Builder<'_, '_> {
     }
 
     fn describe(&self, operation: &str, nodes: &[&Node], all: &mut BTreeMap<String, Value>) {
-        let inputs = nodes.iter().filter_map(|node| node.at(&["inputs", "additional_parameters"]));
+        let inputs = nodes
+            .iter()
+            .filter_map(|node| node.at(&["inputs", "additional_parameters"]));
         let kind = inputs
             .filter_map(|input| input.get("type").or(Some(input)).and_then(Node::as_str))
             .find(|kind| *kind != BASE);
@@ -56,14 +66,20 @@ impl Builder<'_, '_> {
     /// The extensions and metadata that the type of a VNF's `modifiable_attributes` declares, with
     /// their defaults.
     pub(super) fn modifiable_defaults(&self, vnf: &str) -> Option<Value> {
-        let property = self.types.properties(Kind::Node, vnf).remove("modifiable_attributes")?;
+        let property = self
+            .types
+            .properties(Kind::Node, vnf)
+            .remove("modifiable_attributes")?;
         let mut all = Map::new();
         for (name, part) in self.types.properties(Kind::Data, property.schema.kind) {
             let declared = self.types.properties(Kind::Data, part.schema.kind);
             let values: Map<String, Value> = declared
                 .values()
                 .map(|inner| {
-                    (inner.name.to_owned(), inner.default.map_or(Value::Null, Node::to_json))
+                    (
+                        inner.name.to_owned(),
+                        inner.default.map_or(Value::Null, Node::to_json),
+                    )
                 })
                 .collect();
             if !values.is_empty() {
@@ -101,17 +117,24 @@ impl Builder<'_, '_> {
 }
 
 /// Configurable properties that SOL001 and SOL003 spell differently.
-const STANDARD: &[(&str, &str)] =
-    &[("is_autoscale_enabled", "isAutoscaleEnabled"), ("is_autoheal_enabled", "isAutohealEnabled")];
+const STANDARD: &[(&str, &str)] = &[
+    ("is_autoscale_enabled", "isAutoscaleEnabled"),
+    ("is_autoheal_enabled", "isAutohealEnabled"),
+];
 
 /// The schema of a data type.
 fn data(types: &Types<'_>, kind: &str, depth: usize) -> Value {
     let mut declared = types.properties(Kind::Data, kind);
     declared.retain(|_, property| property.versions.is_none());
-    let required: Vec<&str> =
-        declared.values().filter(|p| p.required && p.default.is_none()).map(|p| p.name).collect();
-    let properties: Map<String, Value> =
-        declared.values().map(|p| (p.name.to_owned(), property(types, p, depth))).collect();
+    let required: Vec<&str> = declared
+        .values()
+        .filter(|p| p.required && p.default.is_none())
+        .map(|p| p.name)
+        .collect();
+    let properties: Map<String, Value> = declared
+        .values()
+        .map(|p| (p.name.to_owned(), property(types, p, depth)))
+        .collect();
     let mut schema = json!({"type": "object", "required": required, "additionalProperties": false});
     schema["properties"] = Value::Object(properties);
     schema
@@ -156,11 +179,21 @@ fn value(types: &Types<'_>, schema: &Schema<'_>, depth: usize) -> Value {
         _ => json!({}),
     };
     // What is inside is moved there: `json!` would copy it, on each of the levels above once more.
-    if let Some(inside) = INSIDE.iter().find(|(kind, _)| *kind == schema.kind).map(|(_, key)| key) {
-        let entry = schema.entry.map(|entry| value(types, &Schema::of(entry), depth + 1));
+    if let Some(inside) = INSIDE
+        .iter()
+        .find(|(kind, _)| *kind == schema.kind)
+        .map(|(_, key)| key)
+    {
+        let entry = schema
+            .entry
+            .map(|entry| value(types, &Schema::of(entry), depth + 1));
         out[*inside] = entry.unwrap_or_else(|| json!({}));
     }
-    for (name, bound) in schema.constraints.iter().flat_map(|constraint| constraint.named()) {
+    for (name, bound) in schema
+        .constraints
+        .iter()
+        .flat_map(|constraint| constraint.named())
+    {
         constrain(types, &mut out, name, bound);
     }
     out
@@ -169,7 +202,10 @@ fn value(types: &Types<'_>, schema: &Schema<'_>, depth: usize) -> Value {
 /// A declared data type; one that derives from a primitive is that primitive, constrained.
 fn named(types: &Types<'_>, kind: &str, depth: usize) -> Value {
     let chain = types.ancestry(Kind::Data, kind);
-    let root = chain.last().and_then(|last| last.get("derived_from")).and_then(Node::as_str);
+    let root = chain
+        .last()
+        .and_then(|last| last.get("derived_from"))
+        .and_then(Node::as_str);
     match root.filter(|root| super::types::PRIMITIVES.contains(root)) {
         Some(primitive) => {
             let constraints = chain
@@ -178,7 +214,15 @@ fn named(types: &Types<'_>, kind: &str, depth: usize) -> Value {
                 .flat_map(Node::items)
                 .collect();
             let entry = chain.iter().find_map(|node| node.get("entry_schema"));
-            value(types, &Schema { kind: primitive, entry, constraints }, depth + 1)
+            value(
+                types,
+                &Schema {
+                    kind: primitive,
+                    entry,
+                    constraints,
+                },
+                depth + 1,
+            )
         }
         None => data(types, kind, depth),
     }
@@ -190,7 +234,11 @@ fn constrain(types: &Types<'_>, schema: &mut Value, name: &str, bound: &Node) {
         Some("object") => ("minProperties", "maxProperties"),
         _ => ("minLength", "maxLength"),
     };
-    let bounds = if bound.is_sequence() { bound.items() } else { std::slice::from_ref(bound) };
+    let bounds = if bound.is_sequence() {
+        bound.items()
+    } else {
+        std::slice::from_ref(bound)
+    };
     if (name.starts_with("greater") || name.starts_with("less") || name == "in_range")
         && !bounds.iter().any(|bound| bound.to_json().is_number())
     {

@@ -34,7 +34,10 @@ pub(super) fn check<'a>(topology: &Topology<'_>, types: &'a Types<'a>, sink: &mu
             sink,
         );
         if template.kind.is_empty()
-            || !template.node.get("type").is_some_and(|kind| types.known(Kind::Node, kind, sink))
+            || !template
+                .node
+                .get("type")
+                .is_some_and(|kind| types.known(Kind::Node, kind, sink))
         {
             continue;
         }
@@ -48,7 +51,10 @@ pub(super) fn check<'a>(topology: &Topology<'_>, types: &'a Types<'a>, sink: &mu
     }
     for policy in &topology.policies {
         if !policy.kind.is_empty()
-            && policy.node.get("type").is_some_and(|kind| types.known(Kind::Policy, kind, sink))
+            && policy
+                .node
+                .get("type")
+                .is_some_and(|kind| types.known(Kind::Policy, kind, sink))
         {
             check_policy(policy, topology, types, sink);
         }
@@ -58,12 +64,25 @@ pub(super) fn check<'a>(topology: &Topology<'_>, types: &'a Types<'a>, sink: &mu
 /// A VNF's properties may be spread over the files of its flavours, so none of them is missing here.
 fn check_template<'a>(template: &Template, types: &'a Types<'a>, sink: &mut Sink) {
     let vnf = types.is_a(Kind::Node, &template.kind, VNF);
-    let mut check = Check { types, sink, open: vnf, complete: !vnf };
+    let mut check = Check {
+        types,
+        sink,
+        open: vnf,
+        complete: !vnf,
+    };
     let declared = types.declared(Kind::Node, &template.kind);
-    check.properties(&template.name, &declared, template.node.get("properties"), &template.span);
+    check.properties(
+        &template.name,
+        &declared,
+        template.node.get("properties"),
+        &template.span,
+    );
     let capabilities = types.section(Kind::Node, &template.kind, "capabilities");
-    for (key, capability) in
-        template.node.get("capabilities").map(Node::entries).unwrap_or_default()
+    for (key, capability) in template
+        .node
+        .get("capabilities")
+        .map(Node::entries)
+        .unwrap_or_default()
     {
         let name = key.as_str().unwrap_or("~");
         let Some(declared) = capabilities.get(name).and_then(|nodes| nodes.first()) else {
@@ -72,7 +91,9 @@ fn check_template<'a>(template: &Template, types: &'a Types<'a>, sink: &mut Sink
                 key.span.clone(),
                 format!("`{}` has no capability `{name}`", template.name),
             );
-            check.sink.add(finding.did_you_mean(name, capabilities.keys().copied()));
+            check
+                .sink
+                .add(finding.did_you_mean(name, capabilities.keys().copied()));
             continue;
         };
         let what = format!("capability `{name}` of a `{}`", template.kind);
@@ -97,8 +118,14 @@ fn check_requirements(
     types: &Types<'_>,
     sink: &mut Sink,
 ) {
-    let Some(assigned) = template.node.get("requirements") else { return };
-    crate::shape::list(assigned, &format!("the requirements of `{}`", template.name), sink);
+    let Some(assigned) = template.node.get("requirements") else {
+        return;
+    };
+    crate::shape::list(
+        assigned,
+        &format!("the requirements of `{}`", template.name),
+        sink,
+    );
     let declared = types.requirements(&template.kind);
     for (key, _) in assigned.items().iter().flat_map(Node::entries) {
         let name = key.as_str().unwrap_or("~");
@@ -114,7 +141,10 @@ fn check_requirements(
             sink.add(finding.did_you_mean(name, declared.keys().copied()));
         }
     }
-    for (name, target) in template.requirements().filter(|(_, target)| !target.is_null()) {
+    for (name, target) in template
+        .requirements()
+        .filter(|(_, target)| !target.is_null())
+    {
         let Some(text) = target.as_str() else {
             crate::shape::text(target, &format!("the target of `{name}`"), sink);
             continue;
@@ -123,7 +153,10 @@ fn check_requirements(
             let finding = Finding::new(
                 codes::NODE_UNKNOWN,
                 target.span.clone(),
-                format!("`{}.{name}` names `{text}`, which is no node template", template.name),
+                format!(
+                    "`{}.{name}` names `{text}`, which is no node template",
+                    template.name
+                ),
             );
             sink.add(finding.did_you_mean(text, topology.names()));
             continue;
@@ -150,16 +183,25 @@ pub(super) fn offers(types: &Types<'_>, node_type: &str, wanted: &str) -> bool {
     if types.get(Kind::Node, node_type).is_none() || types.get(Kind::Capability, wanted).is_none() {
         return true;
     }
-    types.section(Kind::Node, node_type, "capabilities").values().any(|nodes| {
-        let kind = nodes
-            .iter()
-            .find_map(|node| node.as_str().or_else(|| node.get("type").and_then(Node::as_str)));
-        kind.is_some_and(|kind| types.is_a(Kind::Capability, kind, wanted))
-    })
+    types
+        .section(Kind::Node, node_type, "capabilities")
+        .values()
+        .any(|nodes| {
+            let kind = nodes.iter().find_map(|node| {
+                node.as_str()
+                    .or_else(|| node.get("type").and_then(Node::as_str))
+            });
+            kind.is_some_and(|kind| types.is_a(Kind::Capability, kind, wanted))
+        })
 }
 
 fn check_interfaces(template: &Template, types: &Types<'_>, sink: &mut Sink) {
-    for (key, interface) in template.node.get("interfaces").map(Node::entries).unwrap_or_default() {
+    for (key, interface) in template
+        .node
+        .get("interfaces")
+        .map(Node::entries)
+        .unwrap_or_default()
+    {
         let name = key.as_str().unwrap_or("~");
         let Some(operations) = types.operations(&template.kind, name) else {
             let known = types.section(Kind::Node, &template.kind, "interfaces");
@@ -175,10 +217,12 @@ fn check_interfaces(template: &Template, types: &Types<'_>, sink: &mut Sink) {
             types.known(Kind::Interface, kind, sink);
         }
         let span = |operation: &str| {
-            let keys = interface
-                .entries()
-                .iter()
-                .chain(interface.get("operations").map(Node::entries).unwrap_or_default());
+            let keys = interface.entries().iter().chain(
+                interface
+                    .get("operations")
+                    .map(Node::entries)
+                    .unwrap_or_default(),
+            );
             keys.map(|(key, _)| key)
                 .find(|key| key.as_str() == Some(operation))
                 .map_or_else(|| key.span.clone(), |key| key.span.clone())
@@ -200,9 +244,15 @@ fn check_interfaces(template: &Template, types: &Types<'_>, sink: &mut Sink) {
 }
 
 fn check_artifacts<'a>(template: &Template, types: &'a Types<'a>, sink: &mut Sink) {
-    for (key, artifact) in template.node.get("artifacts").map(Node::entries).unwrap_or_default() {
-        let Some(kind) =
-            artifact.get("type").filter(|kind| types.known(Kind::Artifact, kind, sink))
+    for (key, artifact) in template
+        .node
+        .get("artifacts")
+        .map(Node::entries)
+        .unwrap_or_default()
+    {
+        let Some(kind) = artifact
+            .get("type")
+            .filter(|kind| types.known(Kind::Artifact, kind, sink))
         else {
             continue;
         };
@@ -215,30 +265,47 @@ fn check_artifacts<'a>(template: &Template, types: &'a Types<'a>, sink: &mut Sin
         let complete = !image || artifact.get("properties").is_some();
         let path = format!("{}.{}", template.name, key.as_str().unwrap_or("~"));
         let declared = types.declared(Kind::Artifact, kind.as_str().unwrap_or_default());
-        Check { types, sink, open: false, complete }.properties(
-            &path,
-            &declared,
-            artifact.get("properties"),
-            &key.span,
-        );
+        Check {
+            types,
+            sink,
+            open: false,
+            complete,
+        }
+        .properties(&path, &declared, artifact.get("properties"), &key.span);
     }
 }
 
 fn check_group<'a>(group: &Group, topology: &Topology<'_>, types: &'a Types<'a>, sink: &mut Sink) {
-    let kind = group.node.get("type").filter(|kind| types.known(Kind::Group, kind, sink));
+    let kind = group
+        .node
+        .get("type")
+        .filter(|kind| types.known(Kind::Group, kind, sink));
     if let Some(kind) = kind.and_then(Node::as_str) {
-        Check { types, sink, open: false, complete: true }.properties(
+        Check {
+            types,
+            sink,
+            open: false,
+            complete: true,
+        }
+        .properties(
             &group.name,
             &types.declared(Kind::Group, kind),
             group.node.get("properties"),
             &group.span,
         );
     }
-    for member in group.node.get("members").map(Node::items).unwrap_or_default() {
+    for member in group
+        .node
+        .get("members")
+        .map(Node::items)
+        .unwrap_or_default()
+    {
         let name = member.as_str().unwrap_or("~");
         if topology.template(name).is_none() {
-            let message =
-                format!("group `{}` names `{name}`, which is no node template", group.name);
+            let message = format!(
+                "group `{}` names `{name}`, which is no node template",
+                group.name
+            );
             sink.add(
                 Finding::new(codes::NODE_UNKNOWN, member.span.clone(), message)
                     .did_you_mean(name, topology.names()),
@@ -254,7 +321,13 @@ fn check_policy<'a>(
     sink: &mut Sink,
 ) {
     let declared = types.declared(Kind::Policy, &policy.kind);
-    Check { types, sink, open: false, complete: true }.properties(
+    Check {
+        types,
+        sink,
+        open: false,
+        complete: true,
+    }
+    .properties(
         &policy.name,
         &declared,
         policy.node.get("properties"),
@@ -275,7 +348,10 @@ fn check_policy<'a>(
             let finding = Finding::new(
                 codes::NODE_UNKNOWN,
                 target.span.clone(),
-                format!("policy `{}` names `{name}`, which is no node template", policy.name),
+                format!(
+                    "policy `{}` names `{name}`, which is no node template",
+                    policy.name
+                ),
             );
             sink.add(finding.did_you_mean(name, topology.names()));
             continue;
@@ -283,9 +359,14 @@ fn check_policy<'a>(
         let known = types.get(Kind::Node, &found.kind).is_some();
         if known
             && !allowed.is_empty()
-            && !allowed.iter().any(|kind| types.is_a(Kind::Node, &found.kind, kind))
+            && !allowed
+                .iter()
+                .any(|kind| types.is_a(Kind::Node, &found.kind, kind))
         {
-            let message = format!("policy `{}` names `{name}`, a `{}`", policy.name, found.kind);
+            let message = format!(
+                "policy `{}` names `{name}`, a `{}`",
+                policy.name, found.kind
+            );
             sink.add(
                 Finding::new(codes::NODE_KIND, target.span.clone(), message)
                     .hint(format!("its targets are {}", allowed.join(", "))),

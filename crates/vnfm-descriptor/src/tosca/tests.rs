@@ -35,7 +35,10 @@ fn published() -> Option<PathBuf> {
         "skipped: `{}` is not there; VNFM_SOL_DATA names the folder of the published data",
         path.display()
     );
-    assert!(std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"), "{reason}");
+    assert!(
+        std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"),
+        "{reason}"
+    );
     eprintln!("{reason}");
     None
 }
@@ -50,8 +53,13 @@ fn parse(text: &str, name: &str) -> Node {
 fn mended(text: &str) -> String {
     let goes_on = |line: &str| line.starts_with(char::is_alphabetic) && !line.contains(':');
     let lines = text.trim_start_matches('\u{feff}').lines();
-    let indented =
-        |line: &str| if goes_on(line) { format!("{:20}{line}", "") } else { line.into() };
+    let indented = |line: &str| {
+        if goes_on(line) {
+            format!("{:20}{line}", "")
+        } else {
+            line.into()
+        }
+    };
     lines.map(indented).collect::<Vec<String>>().join("\n")
 }
 
@@ -76,7 +84,11 @@ fn one(section: &str, node: &Node) -> Value {
     for (key, value) in node.named() {
         let value = match key {
             "description" => continue,
-            "requirements" => value.items().iter().flat_map(Node::named).collect::<Vec<_>>(),
+            "requirements" => value
+                .items()
+                .iter()
+                .flat_map(Node::named)
+                .collect::<Vec<_>>(),
             "properties" | "attributes" | "capabilities" | "interfaces" | "operations"
             | "notifications" => value.named().collect(),
             _ if section == "interface_types" && value.is_mapping() => vec![(key, value)],
@@ -135,15 +147,27 @@ fn the_types_of_each_version_are_the_published_ones() {
     for version in Version::all() {
         let read = |name: &str| {
             let path = folder.join(version.name()).join(name);
-            std::fs::read_to_string(&path).ok().map(|text| parse(&mended(&text), name))
+            std::fs::read_to_string(&path)
+                .ok()
+                .map(|text| parse(&mended(&text), name))
         };
-        let names = ["etsi_nfv_sol001_common_types.yaml", "etsi_nfv_sol001_vnfd_types.yaml"];
+        let names = [
+            "etsi_nfv_sol001_common_types.yaml",
+            "etsi_nfv_sol001_vnfd_types.yaml",
+        ];
         let mut files: Vec<Node> = names.iter().filter_map(|name| read(name)).collect();
-        assert!(!files.is_empty(), "no published types of {}", version.name());
+        assert!(
+            !files.is_empty(),
+            "no published types of {}",
+            version.name()
+        );
         files.iter_mut().for_each(builtin::lay_differences_over);
         let (theirs, ours) = (tables(&files), tables(builtin::types(version)));
         compared += theirs.len();
-        let names = theirs.keys().chain(ours.keys()).collect::<std::collections::BTreeSet<_>>();
+        let names = theirs
+            .keys()
+            .chain(ours.keys())
+            .collect::<std::collections::BTreeSet<_>>();
         for name in names {
             let (theirs, ours) = (theirs.get(name), ours.get(name));
             if theirs != ours {
@@ -157,16 +181,27 @@ fn the_types_of_each_version_are_the_published_ones() {
             }
         }
     }
-    assert!(wrong.is_empty(), "{} types differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} types differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
     assert!(compared > 900, "only {compared} types were compared");
-    println!("{compared} types of {} versions are the published ones", VERSIONS.len());
+    println!(
+        "{compared} types of {} versions are the published ones",
+        VERSIONS.len()
+    );
 }
 
 /// A difference that no version shows any more is to be struck out.
 #[test]
 fn every_difference_makes_one() {
     for (number, difference) in builtin::differences().enumerate() {
-        assert!(difference.get("why").is_some(), "difference {number} has no reason");
+        assert!(
+            difference.get("why").is_some(),
+            "difference {number} has no reason"
+        );
         for (name, change) in difference.get("types").into_iter().flat_map(Node::named) {
             for leaf in leaves(change) {
                 let differs = Version::all().any(|version| {
@@ -177,7 +212,10 @@ fn every_difference_makes_one() {
                     }
                     before != tables(&files)
                 });
-                assert!(differs, "`{name}` in difference {number} changes nothing: {leaf:?}");
+                assert!(
+                    differs,
+                    "`{name}` in difference {number} changes nothing: {leaf:?}"
+                );
             }
         }
     }
@@ -202,8 +240,14 @@ fn leaves(change: &Node) -> Vec<Node> {
 fn single(name: &str, change: &Node) -> Node {
     use crate::yaml::Value;
     let key = Node {
-        value: Value::Scalar { text: name.to_owned(), plain: true },
+        value: Value::Scalar {
+            text: name.to_owned(),
+            plain: true,
+        },
         span: change.span.clone(),
     };
-    Node { value: Value::Mapping(vec![(key, change.clone())]), span: change.span.clone() }
+    Node {
+        value: Value::Mapping(vec![(key, change.clone())]),
+        span: change.span.clone(),
+    }
 }

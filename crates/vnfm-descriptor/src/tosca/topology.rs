@@ -67,8 +67,16 @@ pub(super) struct Group<'a> {
 impl Group<'_> {
     /// The names of its members.
     pub(super) fn members(&self) -> Vec<String> {
-        let members = self.node.get("members").map(Node::items).unwrap_or_default();
-        members.iter().filter_map(Node::as_str).map(str::to_owned).collect()
+        let members = self
+            .node
+            .get("members")
+            .map(Node::items)
+            .unwrap_or_default();
+        members
+            .iter()
+            .filter_map(Node::as_str)
+            .map(str::to_owned)
+            .collect()
     }
 }
 
@@ -85,15 +93,31 @@ impl Template<'_> {
 
     /// What a requirement is assigned to, for each time that it is.
     pub(super) fn targets<'t>(&'t self, requirement: &'t str) -> impl Iterator<Item = &'t Node> {
-        self.requirements().filter(move |(name, _)| *name == requirement).map(|(_, target)| target)
+        self.requirements()
+            .filter(move |(name, _)| *name == requirement)
+            .map(|(_, target)| target)
     }
 
     /// Requirements with the node that names their target.
     pub(super) fn requirements(&self) -> impl Iterator<Item = (&str, &Node)> {
-        let items = self.node.get("requirements").map(Node::items).unwrap_or_default();
-        items.iter().flat_map(Node::named).filter_map(|(name, node)| {
-            Some((name, if node.is_mapping() { node.get("node")? } else { node }))
-        })
+        let items = self
+            .node
+            .get("requirements")
+            .map(Node::items)
+            .unwrap_or_default();
+        items
+            .iter()
+            .flat_map(Node::named)
+            .filter_map(|(name, node)| {
+                Some((
+                    name,
+                    if node.is_mapping() {
+                        node.get("node")?
+                    } else {
+                        node
+                    },
+                ))
+            })
     }
 }
 
@@ -105,7 +129,10 @@ impl Policy<'_> {
 
     /// The names of its targets.
     pub(super) fn targets(&self) -> &[Node] {
-        self.node.get("targets").map(Node::items).unwrap_or_default()
+        self.node
+            .get("targets")
+            .map(Node::items)
+            .unwrap_or_default()
     }
 }
 
@@ -138,10 +165,15 @@ impl<'a> Topology<'a> {
             let Some(name) = key.as_str() else { continue };
             kind_of(group, &format!("group `{name}`"), sink);
             let evaluated = scope.evaluate(group, "", sink);
-            groups.push(Group { name: name.to_owned(), span: key.span.clone(), node: evaluated });
+            groups.push(Group {
+                name: name.to_owned(),
+                span: key.span.clone(),
+                node: evaluated,
+            });
         }
-        let substitution =
-            node.get("substitution_mappings").map(|mappings| scope.evaluate(mappings, "", sink));
+        let substitution = node
+            .get("substitution_mappings")
+            .map(|mappings| scope.evaluate(mappings, "", sink));
         let place = |(at, template): (usize, &Template<'_>)| (template.name.clone(), at);
         Some(Topology {
             path: &document.path,
@@ -198,6 +230,10 @@ fn kind_of(node: &Node, what: &str, sink: &mut Sink) -> String {
     if let Some(kind) = node.get("type") {
         return crate::shape::text(kind, &format!("the type of {what}"), sink).unwrap_or_default();
     }
-    sink.add(Finding::new(codes::SHAPE, node.span.clone(), format!("{what} has no `type`")));
+    sink.add(Finding::new(
+        codes::SHAPE,
+        node.span.clone(),
+        format!("{what} has no `type`"),
+    ));
     String::new()
 }

@@ -31,7 +31,11 @@ const SECTIONS: [(Kind, &str, &str); 8] = [
     (Kind::Data, "data_types", "data type"),
     (Kind::Capability, "capability_types", "capability type"),
     (Kind::Interface, "interface_types", "interface type"),
-    (Kind::Relationship, "relationship_types", "relationship type"),
+    (
+        Kind::Relationship,
+        "relationship_types",
+        "relationship type",
+    ),
     (Kind::Node, "node_types", "node type"),
     (Kind::Group, "group_types", "group type"),
     (Kind::Policy, "policy_types", "policy type"),
@@ -87,12 +91,20 @@ impl<'a> Schema<'a> {
 
     fn merged(nodes: &[&'a Node]) -> Self {
         let first = |key: &str| nodes.iter().find_map(|node| node.get(key));
-        let kind = nodes
+        let kind = nodes.iter().find_map(|node| {
+            node.as_str()
+                .or_else(|| node.get("type").and_then(Node::as_str))
+        });
+        let constraints = nodes
             .iter()
-            .find_map(|node| node.as_str().or_else(|| node.get("type").and_then(Node::as_str)));
-        let constraints =
-            nodes.iter().filter_map(|node| node.get("constraints")).flat_map(Node::items).collect();
-        Schema { kind: kind.unwrap_or("string"), entry: first("entry_schema"), constraints }
+            .filter_map(|node| node.get("constraints"))
+            .flat_map(Node::items)
+            .collect();
+        Schema {
+            kind: kind.unwrap_or("string"),
+            entry: first("entry_schema"),
+            constraints,
+        }
     }
 }
 
@@ -105,14 +117,19 @@ impl<'a> Property<'a> {
             schema: Schema::merged(nodes),
             required: first("required").and_then(Node::as_bool).unwrap_or(true),
             default: nodes.iter().find_map(|node| {
-                node.named().find(|(key, _)| *key == "default").map(|(_, value)| value)
+                node.named()
+                    .find(|(key, _)| *key == "default")
+                    .map(|(_, value)| value)
             }),
             description: first("description").and_then(Node::as_str),
             write_only: first("metadata")
                 .and_then(|node| node.get("writeOnly"))
                 .and_then(Node::as_bool)
                 .unwrap_or(false),
-            versions: nodes.first().and_then(|node| node.get(VERSIONS_KEY)).and_then(Node::as_str),
+            versions: nodes
+                .first()
+                .and_then(|node| node.get(VERSIONS_KEY))
+                .and_then(Node::as_str),
             elsewhere: nodes
                 .first()
                 .and_then(|node| node.get(ELSEWHERE_KEY))
@@ -174,7 +191,9 @@ impl<'a> Types<'a> {
     fn add(&mut self, root: &'a Node, copy: bool, sink: &mut Sink) -> Vec<(Kind, &'a str)> {
         let mut added = Vec::new();
         for (kind, section, what) in SECTIONS {
-            let Some(declared) = root.get(section) else { continue };
+            let Some(declared) = root.get(section) else {
+                continue;
+            };
             for (key, node) in crate::shape::mapping(declared, &format!("`{section}`"), sink) {
                 let Some(name) = key.as_str() else { continue };
                 if self.all.contains_key(&(kind, name)) {
@@ -205,7 +224,9 @@ impl<'a> Types<'a> {
     }
 
     fn check(&self, kind: Kind, name: &'a str, sink: &mut Sink) {
-        let Some(node) = self.get(kind, name) else { return };
+        let Some(node) = self.get(kind, name) else {
+            return;
+        };
         if let Some(parent) = node.get("derived_from") {
             let text = parent.as_str().unwrap_or_default();
             let primitive = kind == Kind::Data && PRIMITIVES.contains(&text);
@@ -235,12 +256,16 @@ impl<'a> Types<'a> {
             }
         }
         for (_, capability) in node.get("capabilities").into_iter().flat_map(Node::named) {
-            let named =
-                capability.get("type").or(Some(capability)).filter(|node| node.as_str().is_some());
+            let named = capability
+                .get("type")
+                .or(Some(capability))
+                .filter(|node| node.as_str().is_some());
             named.map(|named| self.known(Kind::Capability, named, sink));
         }
         for (_, interface) in node.get("interfaces").into_iter().flat_map(Node::named) {
-            interface.get("type").map(|named| self.known(Kind::Interface, named, sink));
+            interface
+                .get("type")
+                .map(|named| self.known(Kind::Interface, named, sink));
             self.check_operations(interface, sink);
         }
         self.check_operations(node, sink);
@@ -258,8 +283,11 @@ impl<'a> Types<'a> {
     pub(super) fn check_schema(&self, node: &Node, sink: &mut Sink) {
         constraints::check_written(self, node, sink);
         let named = node.get("type").or_else(|| node.as_str().map(|_| node));
-        let primitive =
-            |named: &Node| named.as_str().is_some_and(|name| PRIMITIVES.contains(&name));
+        let primitive = |named: &Node| {
+            named
+                .as_str()
+                .is_some_and(|name| PRIMITIVES.contains(&name))
+        };
         if let Some(named) = named.filter(|named| !primitive(named)) {
             self.known(Kind::Data, named, sink);
         }
@@ -286,7 +314,12 @@ impl<'a> Types<'a> {
                 named.span.clone(),
                 format!("{what} `{name}` is not declared"),
             );
-            let names = || self.all.keys().filter(|(of, _)| *of == kind).map(|(_, name)| *name);
+            let names = || {
+                self.all
+                    .keys()
+                    .filter(|(of, _)| *of == kind)
+                    .map(|(_, name)| *name)
+            };
             let behind = format!(":{name}");
             let finding = match names().find(|known| known.ends_with(&behind)) {
                 Some(prefixed) => finding.hint(format!("did you mean `{prefixed}`?")),
@@ -310,7 +343,9 @@ impl<'a> Types<'a> {
 
     /// Warns of what only other versions of SOL001 have, where the package says its version.
     pub(super) fn other_version(&self, versions: &str, at: &Span, what: &str, sink: &mut Sink) {
-        let Some(version) = self.version.map(Version::name) else { return };
+        let Some(version) = self.version.map(Version::name) else {
+            return;
+        };
         let message = format!("SOL001 {version}, which the package names, has no {what}");
         sink.add(
             Finding::new(codes::SOL001_OTHER, at.clone(), message)
@@ -320,7 +355,8 @@ impl<'a> Types<'a> {
 
     /// Whether a value matches a pattern; one that cannot be used matches everything.
     pub(super) fn matches(&self, pattern: &str, value: &str) -> bool {
-        self.pattern(pattern).is_none_or(|compiled| compiled.is_match(value))
+        self.pattern(pattern)
+            .is_none_or(|compiled| compiled.is_match(value))
     }
 
     /// A pattern, compiled once; `None` if it cannot be used, or if there are too many.
@@ -332,7 +368,10 @@ impl<'a> Types<'a> {
         if patterns.len() >= PATTERNS {
             return None;
         }
-        patterns.entry(pattern.to_owned()).or_insert(constraints::compiled(pattern)).clone()
+        patterns
+            .entry(pattern.to_owned())
+            .or_insert(constraints::compiled(pattern))
+            .clone()
     }
 
     /// Counts a part of a value that is described; false where there were too many.
@@ -356,7 +395,9 @@ impl<'a> Types<'a> {
         let mut chain: Vec<(&str, &Node)> = Vec::new();
         let mut next = Some(name);
         while let Some(name) = next.filter(|name| !chain.iter().any(|(seen, _)| seen == name)) {
-            let Some(node) = self.get(kind, name) else { break };
+            let Some(node) = self.get(kind, name) else {
+                break;
+            };
             chain.push((name, node));
             next = node.get("derived_from").and_then(Node::as_str);
         }
@@ -431,7 +472,11 @@ impl<'a> Types<'a> {
     pub(super) fn requirements(&self, name: &str) -> BTreeMap<&'a str, &'a Node> {
         let mut all = BTreeMap::new();
         for node in self.ancestry(Kind::Node, name) {
-            for item in node.get("requirements").map(Node::items).unwrap_or_default() {
+            for item in node
+                .get("requirements")
+                .map(Node::items)
+                .unwrap_or_default()
+            {
                 for (name, requirement) in item.named() {
                     all.entry(name).or_insert_with(Vec::new).push(requirement);
                 }
@@ -451,14 +496,19 @@ impl<'a> Types<'a> {
         node_type: &str,
         interface: &str,
     ) -> Option<BTreeMap<&'a str, Vec<&'a Node>>> {
-        let declared = self.section(Kind::Node, node_type, "interfaces").remove(interface)?;
+        let declared = self
+            .section(Kind::Node, node_type, "interfaces")
+            .remove(interface)?;
         let mut all: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
         for node in &declared {
             for (name, operation) in operations_in(node) {
                 all.entry(name).or_default().push(operation);
             }
         }
-        if let Some(kind) = declared.iter().find_map(|node| node.get("type")).and_then(Node::as_str)
+        if let Some(kind) = declared
+            .iter()
+            .find_map(|node| node.get("type"))
+            .and_then(Node::as_str)
         {
             for node in self.ancestry(Kind::Interface, kind) {
                 for (name, operation) in operations_in(node) {
@@ -492,8 +542,11 @@ pub(super) fn operations_in(node: &Node) -> Vec<(&str, &Node)> {
         "required",
         VERSIONS_KEY,
     ];
-    let mut all: Vec<(&str, &Node)> =
-        node.get("operations").into_iter().flat_map(Node::named).collect();
+    let mut all: Vec<(&str, &Node)> = node
+        .get("operations")
+        .into_iter()
+        .flat_map(Node::named)
+        .collect();
     all.extend(node.named().filter(|(name, _)| !OTHER.contains(name)));
     all
 }

@@ -20,7 +20,10 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
         return whole.checked_mul(factor);
     }
     let value = crate::yaml::float(number).filter(|value| value.is_finite() && *value >= 0.0)?;
-    #[expect(clippy::cast_precision_loss, reason = "factors are powers of ten and two")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "factors are powers of ten and two"
+    )]
     let product = (value * factor as f64).ceil();
     #[expect(
         clippy::cast_possible_truncation,
@@ -54,7 +57,9 @@ pub(super) fn seconds(text: &str) -> Option<f64> {
         "ns" => 1e-9,
         _ => return None,
     };
-    crate::yaml::float(number).map(|value| value * factor).filter(|value| value.is_finite())
+    crate::yaml::float(number)
+        .map(|value| value * factor)
+        .filter(|value| value.is_finite())
 }
 
 /// A frequency in hertz; units are compared without case.
@@ -67,7 +72,9 @@ pub(super) fn hertz(text: &str) -> Option<f64> {
         "ghz" => 1e9,
         _ => return None,
     };
-    crate::yaml::float(number).map(|value| value * factor).filter(|value| value.is_finite())
+    crate::yaml::float(number)
+        .map(|value| value * factor)
+        .filter(|value| value.is_finite())
 }
 
 /// A bit rate in bits per second: `Mbps` counts bits, `MBps` bytes, `Mibps` powers of two.
@@ -120,14 +127,29 @@ mod tests {
         ] {
             assert_eq!(bytes(text), expected, "{text}");
         }
-        assert_eq!((mib(4_000_000_000), gib(4_000_000_000), mib(1 << 20)), (3815, 4, 1));
         assert_eq!(
-            (seconds("10 m"), seconds("1500 ms"), seconds("3"), seconds("2 w")),
+            (mib(4_000_000_000), gib(4_000_000_000), mib(1 << 20)),
+            (3815, 4, 1)
+        );
+        assert_eq!(
+            (
+                seconds("10 m"),
+                seconds("1500 ms"),
+                seconds("3"),
+                seconds("2 w")
+            ),
             (Some(600.0), Some(1.5), None, None)
         );
-        assert_eq!((hertz("2.4 GHz"), hertz("2.4"), hertz("1 s")), (Some(2.4e9), None, None));
         assert_eq!(
-            (bits_per_second("10 Mbps"), bits_per_second("1 KiBps"), bits_per_second("1 Mb")),
+            (hertz("2.4 GHz"), hertz("2.4"), hertz("1 s")),
+            (Some(2.4e9), None, None)
+        );
+        assert_eq!(
+            (
+                bits_per_second("10 Mbps"),
+                bits_per_second("1 KiBps"),
+                bits_per_second("1 Mb")
+            ),
             (Some(1e7), Some(8_192.0), None)
         );
     }

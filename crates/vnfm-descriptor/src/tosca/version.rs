@@ -25,22 +25,35 @@ impl Said {
     pub(super) fn in_name(name: &str, span: &Span) -> Option<Self> {
         let (path, file) = name.rsplit_once('/').unwrap_or(("", name));
         let version = triple(file).or_else(|| triple(path))?;
-        Some(Said { version, span: span.clone() })
+        Some(Said {
+            version,
+            span: span.clone(),
+        })
     }
 
     /// What an import says.
     pub(super) fn new(version: String, span: &Span) -> Self {
-        Said { version, span: span.clone() }
+        Said {
+            version,
+            span: span.clone(),
+        }
     }
 
     /// The version that a copy of the standard's types states at its head; where the file is not `named` like one, it
     /// must say that it is one: a vendor's own `template_version` is the vendor's and says nothing about SOL001.
     pub(super) fn copied(text: &str, named: bool) -> Option<String> {
         let lines = text.lines().map(str::trim_start);
-        let head = || lines.clone().take_while(|line| !line.starts_with("data_types")).take(HEAD);
+        let head = || {
+            lines
+                .clone()
+                .take_while(|line| !line.starts_with("data_types"))
+                .take(HEAD)
+        };
         let standard = |line: &str| {
-            let value =
-                |key: &str| line.strip_prefix(key).map(|value| value.trim().to_ascii_lowercase());
+            let value = |key: &str| {
+                line.strip_prefix(key)
+                    .map(|value| value.trim().to_ascii_lowercase())
+            };
             let named = value("template_name:").is_some_and(|name| name.contains(TYPES));
             let described = value("description:").is_some_and(|text| text.contains(DESCRIBED));
             named || described
@@ -71,7 +84,10 @@ pub(super) fn choose(said: &[Said], compatible: Option<&str>, sink: &mut Sink) -
     };
     let newest = |name: &&str| Version::named(name).unwrap_or(Version::NEWEST);
     let version = names.iter().map(newest).max().unwrap_or(Version::NEWEST);
-    if let Some(unknown) = said.iter().find(|said| Version::named(&said.version).is_none()) {
+    if let Some(unknown) = said
+        .iter()
+        .find(|said| Version::named(&said.version).is_none())
+    {
         let message = format!(
             "SOL001 {} is not known; the package is read by {}",
             unknown.version,
@@ -101,10 +117,15 @@ fn triple(text: &str) -> Option<String> {
     let joined = |c: char| c.is_ascii_digit() || c == '.' || c == '_';
     let text = text.to_ascii_lowercase().replace("sol001", "sol");
     text.split(|c| !joined(c)).find_map(|run| {
-        let numbers: Vec<&str> =
-            run.split(['.', '_']).filter(|number| !number.is_empty()).collect();
+        let numbers: Vec<&str> = run
+            .split(['.', '_'])
+            .filter(|number| !number.is_empty())
+            .collect();
         let [_, _, _] = numbers[..] else { return None };
-        numbers.iter().all(|number| number.len() <= 3).then(|| numbers.join("."))
+        numbers
+            .iter()
+            .all(|number| number.len() <= 3)
+            .then(|| numbers.join("."))
     })
 }
 
@@ -123,9 +144,15 @@ mod tests {
                 "https://forge.etsi.org/rep/nfv/SOL001/-/blob/4.4.1/etsi_nfv_sol001_common_types.yaml?ref_type=tags",
                 Some("4.4.1"),
             ),
-            ("helloworld3/etsi_nfv_sol001_vnfd_2_5_1_types.yaml", Some("2.5.1")),
+            (
+                "helloworld3/etsi_nfv_sol001_vnfd_2_5_1_types.yaml",
+                Some("2.5.1"),
+            ),
             ("etsi_nfv_sol001_2_7_1_types.yaml", Some("2.7.1")),
-            ("v2.6.1/etsi_nfv_sol001_vnfd_types_v3.3.1.yaml", Some("3.3.1")),
+            (
+                "v2.6.1/etsi_nfv_sol001_vnfd_types_v3.3.1.yaml",
+                Some("3.3.1"),
+            ),
             ("http://10.0.0.1/etsi_nfv_sol001_vnfd_types.yaml", None),
             ("etsi_nfv_sol001_vnfd_types.yaml", None),
             ("2024.1/etsi_nfv_sol001_vnfd_types.yaml", None),
@@ -149,20 +176,35 @@ mod tests {
             Some("3.3.1"),
             "unless the file is named so"
         );
-        assert_eq!(of("description: x\ndata_types:\n  a: {template_version: 2.5.1}\n"), None);
+        assert_eq!(
+            of("description: x\ndata_types:\n  a: {template_version: 2.5.1}\n"),
+            None
+        );
     }
 
     #[test]
     fn the_newest_that_is_said_counts() {
         let chosen = |names: &[&str], compatible| {
             let span = Span::file("a.yaml");
-            let said: Vec<Said> =
-                names.iter().filter_map(|name| Said::in_name(name, &span)).collect();
+            let said: Vec<Said> = names
+                .iter()
+                .filter_map(|name| Said::in_name(name, &span))
+                .collect();
             let mut sink = Sink::default();
             let version = choose(&said, compatible, &mut sink).map_or("none", Version::name);
-            (version, sink.finish().unwrap().iter().map(ToString::to_string).collect::<Vec<_>>())
+            (
+                version,
+                sink.finish()
+                    .unwrap()
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>(),
+            )
         };
-        assert_eq!(chosen(&["a_3.3.1", "b_3.3.1"], Some("4.2.1")), ("3.3.1", vec![]));
+        assert_eq!(
+            chosen(&["a_3.3.1", "b_3.3.1"], Some("4.2.1")),
+            ("3.3.1", vec![])
+        );
         assert_eq!(chosen(&[], Some("2.7.1, 3.5.1,9.9.9")), ("3.5.1", vec![]));
         assert_eq!(chosen(&[], None), ("none", vec![]));
         let (version, warned) = chosen(&["2.6.1", "3.3.1"], None);

@@ -27,7 +27,11 @@ impl Identity<'_, '_> {
             .iter()
             .filter_map(|template| template.property(name))
             .find(|node| called(node).is_none());
-        assigned.or_else(|| self.declared.iter().find_map(|declared| fixed(declared.get(name)?)))
+        assigned.or_else(|| {
+            self.declared
+                .iter()
+                .find_map(|declared| fixed(declared.get(name)?))
+        })
     }
 
     fn text(&self, name: &str) -> Option<String> {
@@ -43,9 +47,16 @@ fn fixed<'a>(property: &Property<'a>) -> Option<&'a Node> {
             .constraints
             .iter()
             .find_map(|constraint| constraint.get("valid_values"))?;
-        if let [only] = values.items() { Some(only) } else { None }
+        if let [only] = values.items() {
+            Some(only)
+        } else {
+            None
+        }
     };
-    property.default.filter(|node| !node.is_null()).or_else(only)
+    property
+        .default
+        .filter(|node| !node.is_null())
+        .or_else(only)
 }
 
 /// Builds the VNFD; `None` only if what is missing is among the findings.
@@ -56,9 +67,13 @@ pub(super) fn build<'a>(
     sink: &mut Sink,
 ) -> Option<Vnfd> {
     let is_vnf = |template: &&Template| types.is_a(Kind::Node, &template.kind, VNF);
-    let top = topologies.first().and_then(|topology| topology.templates.iter().find(is_vnf));
-    let mut chosen: Vec<&Topology<'_>> =
-        topologies.iter().filter(|topology| topology.substitution.is_some()).collect();
+    let top = topologies
+        .first()
+        .and_then(|topology| topology.templates.iter().find(is_vnf));
+    let mut chosen: Vec<&Topology<'_>> = topologies
+        .iter()
+        .filter(|topology| topology.substitution.is_some())
+        .collect();
     if chosen.is_empty() {
         chosen = topologies
             .iter()
@@ -79,7 +94,12 @@ pub(super) fn build<'a>(
     for topology in chosen {
         let own = topology.templates.iter().find(is_vnf);
         let identity = identity(topology, own, top, types, sink);
-        let mut builder = Builder { types, archive, limits, sink };
+        let mut builder = Builder {
+            types,
+            archive,
+            limits,
+            sink,
+        };
         if let Some(flavour) = builder.flavour(topology, own, &identity) {
             same_flavour_twice(&flavours, &flavour, topology, builder.sink);
             flavours.insert(flavour.id.clone(), flavour);
@@ -110,7 +130,10 @@ fn same_flavour_twice(
     sink: &mut Sink,
 ) {
     if let Some(other) = flavours.get(&flavour.id) {
-        let message = format!("flavour `{}` is already described by `{}`", flavour.id, other.file);
+        let message = format!(
+            "flavour `{}` is already described by `{}`",
+            flavour.id, other.file
+        );
         sink.add(Finding::new(codes::FLAVOUR, topology.span.clone(), message));
     }
 }
@@ -123,9 +146,14 @@ fn identity<'t, 'a>(
     sink: &mut Sink,
 ) -> Identity<'t, 'a> {
     let templates: Vec<&Template> = own.into_iter().chain(top).collect();
-    let mut kinds: Vec<&str> = templates.iter().map(|template| template.kind.as_str()).collect();
-    let substituted =
-        topology.substitution.as_ref().and_then(|substitution| substitution.get("node_type"));
+    let mut kinds: Vec<&str> = templates
+        .iter()
+        .map(|template| template.kind.as_str())
+        .collect();
+    let substituted = topology
+        .substitution
+        .as_ref()
+        .and_then(|substitution| substitution.get("node_type"));
     if let Some(node_type) =
         substituted.filter(|node_type| types.known(Kind::Node, node_type, sink))
     {
@@ -133,7 +161,10 @@ fn identity<'t, 'a>(
         if let Some(template) = own.filter(|own| {
             !types.is_a(Kind::Node, name, &own.kind) && !types.is_a(Kind::Node, &own.kind, name)
         }) {
-            let message = format!("`{name}` is substituted, but the VNF is a `{}`", template.kind);
+            let message = format!(
+                "`{name}` is substituted, but the VNF is a `{}`",
+                template.kind
+            );
             sink.add(
                 Finding::new(codes::SUBSTITUTION, node_type.span.clone(), message)
                     .hint("derive one type from the other"),
@@ -144,7 +175,10 @@ fn identity<'t, 'a>(
     kinds.dedup();
     Identity {
         templates,
-        declared: kinds.into_iter().map(|kind| types.properties(Kind::Node, kind)).collect(),
+        declared: kinds
+            .into_iter()
+            .map(|kind| types.properties(Kind::Node, kind))
+            .collect(),
     }
 }
 
@@ -229,9 +263,13 @@ impl Builder<'_, '_> {
             initial_deltas: BTreeMap::new(),
             affinity_rules: Vec::new(),
             hooks: own.map(|own| self.hooks(topology, own)).unwrap_or_default(),
-            additional_params: own.map(|own| self.additional_params(own)).unwrap_or_default(),
+            additional_params: own
+                .map(|own| self.additional_params(own))
+                .unwrap_or_default(),
             modifiable_attributes: identity.find("modifiable_attributes").map(Node::to_json),
-            modifiable_types: own.map(|own| self.modifiable_types(&own.kind)).unwrap_or_default(),
+            modifiable_types: own
+                .map(|own| self.modifiable_types(&own.kind))
+                .unwrap_or_default(),
             lcm_operations_configuration: identity
                 .find("lcm_operations_configuration")
                 .map(Node::to_json),
@@ -248,14 +286,20 @@ impl Builder<'_, '_> {
             .modifiable_attributes
             .or_else(|| own.and_then(|own| self.modifiable_defaults(&own.kind)));
         self.policies(topology, &mut flavour);
-        self.lifecycle(topology, identity.find("monitoring_parameters"), &mut flavour);
+        self.lifecycle(
+            topology,
+            identity.find("monitoring_parameters"),
+            &mut flavour,
+        );
         self.requirements_mapped(topology, own);
         Some(flavour)
     }
 
     /// The mapped requirements are those of the VNF's type; Tacker's samples map others.
     fn requirements_mapped(&mut self, topology: &Topology<'_>, own: Option<&Template>) {
-        let Some(substitution) = &topology.substitution else { return };
+        let Some(substitution) = &topology.substitution else {
+            return;
+        };
         let node_type = substitution
             .get("node_type")
             .and_then(Node::as_str)
@@ -271,7 +315,8 @@ impl Builder<'_, '_> {
                 let message = format!("`{node_type}` declares no requirement `{name}`");
                 let finding =
                     Finding::new(codes::REQUIREMENT_UNDECLARED, key.span.clone(), message);
-                self.sink.add(finding.did_you_mean(name, declared.keys().copied()));
+                self.sink
+                    .add(finding.did_you_mean(name, declared.keys().copied()));
             }
         }
     }
@@ -281,6 +326,11 @@ impl Builder<'_, '_> {
 pub(super) fn texts(node: &Node) -> Vec<String> {
     match node.as_str() {
         Some(one) => vec![one.to_owned()],
-        None => node.items().iter().filter_map(Node::as_str).map(str::to_owned).collect(),
+        None => node
+            .items()
+            .iter()
+            .filter_map(Node::as_str)
+            .map(str::to_owned)
+            .collect(),
     }
 }

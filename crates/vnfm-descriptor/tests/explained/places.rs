@@ -15,9 +15,18 @@ pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
     (codes::ZIP_ENCRYPTED, "archives: hostile.rs"),
     (codes::ZIP_BOMB, "archives: hostile.rs"),
     (codes::IO, "a path without a package: lint.rs"),
-    (codes::SIGNATURE, "the server's configuration mends it: vnfd-samples/broken/signed"),
-    (codes::SIGNATURE_WRONG, "needs cryptography: the tests of vnfmctl"),
-    (codes::SIGNATURE_GAP, "needs cryptography: the tests of vnfmctl"),
+    (
+        codes::SIGNATURE,
+        "the server's configuration mends it: vnfd-samples/broken/signed",
+    ),
+    (
+        codes::SIGNATURE_WRONG,
+        "needs cryptography: the tests of vnfmctl",
+    ),
+    (
+        codes::SIGNATURE_GAP,
+        "needs cryptography: the tests of vnfmctl",
+    ),
 ];
 
 const VNFD: &str = "vnfd.yaml";
@@ -45,21 +54,38 @@ const A_DB: Edit = (VNFD, "# more nodes", DB);
 pub(crate) const AROUND: &[(&str, &[Edit])] = &[
     ("machines", &[(MF, "", MANIFEST), A_META, A_DB]),
     ("containers", &[PODS_VNFD, PODS_ORDER, PODS_WEB]),
-    ("a template", &[HOT_TOP, HOT_PARAMETERS, ("BaseHOT/simple/nested/worker.yaml", "", NESTED)]),
+    (
+        "a template",
+        &[
+            HOT_TOP,
+            HOT_PARAMETERS,
+            ("BaseHOT/simple/nested/worker.yaml", "", NESTED),
+        ],
+    ),
     (
         "an application",
-        &[(VNFD, "", ASD), (MF, "", ASD_MANIFEST), ("Files/web.yaml", "", CONFIG_MAP)],
+        &[
+            (VNFD, "", ASD),
+            (MF, "", ASD_MANIFEST),
+            ("Files/web.yaml", "", CONFIG_MAP),
+        ],
     ),
     ("a network", &[(VNFD, "# more nodes", NET)]),
 ];
 
 const ANCHORED: &str = "dsl_definitions:\n  base: &base {cpu: 1}\n  §";
 const DEFINED: &[Edit] = &[(VNFD, "# more sections", "dsl_definitions:\n  §")];
-const CONSTRAINED: Edit =
-    (VNFD, "# more properties", "size:\n        type: PLACE\n        required: false\n        §");
+const CONSTRAINED: Edit = (
+    VNFD,
+    "# more properties",
+    "size:\n        type: PLACE\n        required: false\n        §",
+);
 
-const IMPORTED: &[Edit] =
-    &[A_META, (VNFD, "imports: [etsi_nfv_sol001_vnfd_types.yaml]", "§"), A_TYPES];
+const IMPORTED: &[Edit] = &[
+    A_META,
+    (VNFD, "imports: [etsi_nfv_sol001_vnfd_types.yaml]", "§"),
+    A_TYPES,
+];
 
 pub(crate) const PLACES: &[Place] = &[
     same(codes::ZIP_DUPLICATE, &[(NAMED, "", TYPES)]),
@@ -72,7 +98,10 @@ pub(crate) const PLACES: &[Place] = &[
             ("Definitions/vnfd.yaml", "", WEB),
         ],
     ),
-    same(codes::META, &[(TOSCA_META, "", "§\n"), ("Definitions/vnfd.yaml", "", WEB)]),
+    same(
+        codes::META,
+        &[(TOSCA_META, "", "§\n"), ("Definitions/vnfd.yaml", "", WEB)],
+    ),
     same(
         codes::META_KEY,
         &[
@@ -83,9 +112,16 @@ pub(crate) const PLACES: &[Place] = &[
     ),
     same(
         codes::META_FILE,
-        &[A_META, (TOSCA_META, "1.0\n", "1.0\n§\n"), ("Licenses/LICENSE", "", "ours")],
+        &[
+            A_META,
+            (TOSCA_META, "1.0\n", "1.0\n§\n"),
+            ("Licenses/LICENSE", "", "ours"),
+        ],
     ),
-    same(codes::MANIFEST, &[(MF, "", MANIFEST), ("Files/x", "", "test")]),
+    same(
+        codes::MANIFEST,
+        &[(MF, "", MANIFEST), ("Files/x", "", "test")],
+    ),
     same(codes::MANIFEST_NONE, &[(NAMED, "", ""), (VNFD, "", WEB)]),
     same(
         codes::MANIFEST_HASH,
@@ -95,7 +131,10 @@ pub(crate) const PLACES: &[Place] = &[
             ("Files/x", "", "test"),
         ],
     ),
-    same(codes::MANIFEST_METADATA, &[(MF, "", "§\n\nSource: vnfd.yaml\n")]),
+    same(
+        codes::MANIFEST_METADATA,
+        &[(MF, "", "§\n\nSource: vnfd.yaml\n")],
+    ),
     same(
         codes::MANIFEST_DATE,
         &[
@@ -106,15 +145,36 @@ pub(crate) const PLACES: &[Place] = &[
     ),
     same(
         codes::MANIFEST_DIFFERS,
-        &[(MF, "", MANIFEST), (MF, "§", ""), (MF, "vnf_product_name: Web", "§")],
+        &[
+            (MF, "", MANIFEST),
+            (MF, "§", ""),
+            (MF, "vnf_product_name: Web", "§"),
+        ],
     ),
-    same(codes::MANIFEST_LINE, &[(MF, "", MANIFEST), ("Definitions/vnfd.yaml", "", TYPES)]),
-    same(codes::MANIFEST_TWICE, &[(MF, "", MANIFEST), ("a.yaml", "", TYPES), A_META]),
+    same(
+        codes::MANIFEST_LINE,
+        &[(MF, "", MANIFEST), ("Definitions/vnfd.yaml", "", TYPES)],
+    ),
+    same(
+        codes::MANIFEST_TWICE,
+        &[(MF, "", MANIFEST), ("a.yaml", "", TYPES), A_META],
+    ),
     same(
         codes::MANIFEST_HASHES,
-        &[(MF, "", MANIFEST), ("Files/a", "", "test"), ("Files/b", "", "3")],
+        &[
+            (MF, "", MANIFEST),
+            ("Files/a", "", "test"),
+            ("Files/b", "", "3"),
+        ],
     ),
-    same(codes::FILE_UNNAMED, &[(MF, "", MANIFEST), (MF, "§", "Source: vnfd.yaml\n§"), SCRIPT]),
+    same(
+        codes::FILE_UNNAMED,
+        &[
+            (MF, "", MANIFEST),
+            (MF, "§", "Source: vnfd.yaml\n§"),
+            SCRIPT,
+        ],
+    ),
     same(codes::FILE_JUNK, &[(NAMED, "", "")]),
     same(
         codes::SECRET_KEY,
@@ -124,8 +184,14 @@ pub(crate) const PLACES: &[Place] = &[
             "§\nc2FtcGxlIG9mIGEga2V5LCBub3Qgb25lc2FtcGxlIG9mIGEga2V5LCBub3Qgb25l\n",
         )],
     ),
-    same(codes::SECRET_KUBECONFIG, &[("Files/admin.config", "", "§\n")]),
-    same(codes::SECRET_PASSWORD, &[(VNFD, "# more of the topology", "inputs:\n    §")]),
+    same(
+        codes::SECRET_KUBECONFIG,
+        &[("Files/admin.config", "", "§\n")],
+    ),
+    same(
+        codes::SECRET_PASSWORD,
+        &[(VNFD, "# more of the topology", "inputs:\n    §")],
+    ),
     same(codes::SECRET_TOKEN, &[("Scripts/fetch.sh", "", "§\n")]),
     // YAML and TOSCA.
     same(codes::YAML, DEFINED),
@@ -133,18 +199,34 @@ pub(crate) const PLACES: &[Place] = &[
     same(codes::YAML_BOMB, DEFINED),
     same(codes::YAML_11, DEFINED),
     same(codes::YAML_DATE, DEFINED),
-    same(codes::YAML_NUMBER, &[(VNFD, "# more of the VNF", "properties:\n        §")]),
+    same(
+        codes::YAML_NUMBER,
+        &[(VNFD, "# more of the VNF", "properties:\n        §")],
+    ),
     same(codes::YAML_MERGE, &[(VNFD, "# more sections", ANCHORED)]),
     same(codes::YAML_BOM, &[(VNFD, "tosca", "§")]),
-    same(codes::TOSCA_VERSION, &[(VNFD, "tosca_definitions_version: tosca_simple_yaml_1_3", "§")]),
+    same(
+        codes::TOSCA_VERSION,
+        &[(
+            VNFD,
+            "tosca_definitions_version: tosca_simple_yaml_1_3",
+            "§",
+        )],
+    ),
     same(codes::SHAPE, IMPORTED),
     same(
         codes::KEY_UNKNOWN,
-        &[(VNFD, "  node_templates:\n    VNF:\n", "  §\n"), (VNFD, "# more of the VNF", "")],
+        &[
+            (VNFD, "  node_templates:\n    VNF:\n", "  §\n"),
+            (VNFD, "# more of the VNF", ""),
+        ],
     ),
     same(codes::KEY_UNUSED, &[(VNFD, "# more properties", "§")]),
     same(codes::IMPORT, IMPORTED),
-    same(codes::TYPE_UNKNOWN, &[(VNFD, "type: tosca.nodes.nfv.Vdu.Compute", "§")]),
+    same(
+        codes::TYPE_UNKNOWN,
+        &[(VNFD, "type: tosca.nodes.nfv.Vdu.Compute", "§")],
+    ),
     same(codes::TYPE_CYCLE, &[(VNFD, "# more types", "§")]),
     same(
         codes::TYPE_BOMB,
@@ -162,46 +244,95 @@ pub(crate) const PLACES: &[Place] = &[
         ],
     ),
     same(codes::TYPE_REDEFINED, &[(VNFD, "# more types", "§")]),
-    same(codes::PROPERTY_UNKNOWN, &[PODS_VNFD, (VNFD, "properties: {name: httpd}", "§")]),
+    same(
+        codes::PROPERTY_UNKNOWN,
+        &[PODS_VNFD, (VNFD, "properties: {name: httpd}", "§")],
+    ),
     same(
         codes::PROPERTY_MISSING,
-        &[(VNFD, "# more nodes", "db:\n      type: tosca.nodes.nfv.Vdu.Compute\n      §")],
+        &[(
+            VNFD,
+            "# more nodes",
+            "db:\n      type: tosca.nodes.nfv.Vdu.Compute\n      §",
+        )],
     ),
-    same(codes::PROPERTY_TYPE, &[(VNFD, "virtual_mem_size: 512 MiB", "§")]),
-    same(codes::PROPERTY_CONSTRAINT, &[(VNFD, "layer_protocols: [ipv4]", "§")]),
-    same(codes::CONSTRAINT, &[CONSTRAINED, (VNFD, "PLACE", "integer")]),
+    same(
+        codes::PROPERTY_TYPE,
+        &[(VNFD, "virtual_mem_size: 512 MiB", "§")],
+    ),
+    same(
+        codes::PROPERTY_CONSTRAINT,
+        &[(VNFD, "layer_protocols: [ipv4]", "§")],
+    ),
+    same(
+        codes::CONSTRAINT,
+        &[CONSTRAINED, (VNFD, "PLACE", "integer")],
+    ),
     same(
         codes::INPUT_UNKNOWN,
         &[
             (VNFD, "sw_image_data: {name: web}", "sw_image_data: {§}"),
-            (VNFD, "# more of the topology", "inputs: {image: {type: string, default: web}}"),
+            (
+                VNFD,
+                "# more of the topology",
+                "inputs: {image: {type: string, default: web}}",
+            ),
         ],
     ),
-    same(codes::INPUT_UNUSED, &[(VNFD, "# more of the topology", "§")]),
+    same(
+        codes::INPUT_UNUSED,
+        &[(VNFD, "# more of the topology", "§")],
+    ),
     same(
         codes::FUNCTION,
         &[
             (VNFD, "max_number_of_instances: 3", "§"),
-            (VNFD, "# more of the topology", "inputs: {most: {type: integer}}"),
+            (
+                VNFD,
+                "# more of the topology",
+                "inputs: {most: {type: integer}}",
+            ),
         ],
     ),
-    same(codes::REFERENCE, &[(VNFD, "# more of the topology", "outputs: {address: {value: §}}")]),
+    same(
+        codes::REFERENCE,
+        &[(
+            VNFD,
+            "# more of the topology",
+            "outputs: {address: {value: §}}",
+        )],
+    ),
     same(codes::NODE_UNKNOWN, &[(VNFD, "virtual_binding: web", "§")]),
     same(codes::NODE_KIND, &[(VNFD, "virtual_binding: web", "§")]),
     same(
         codes::REQUIREMENT_UNKNOWN,
-        &[(VNFD, "requirements: [virtual_binding: web]", "requirements:\n        §")],
+        &[(
+            VNFD,
+            "requirements: [virtual_binding: web]",
+            "requirements:\n        §",
+        )],
     ),
     same(
         codes::REQUIREMENT_UNDECLARED,
-        &[(VNFD, "requirements: {virtual_link: [port, virtual_link]}", "§")],
+        &[(
+            VNFD,
+            "requirements: {virtual_link: [port, virtual_link]}",
+            "§",
+        )],
     ),
-    same(codes::OCCURRENCES, &[(VNFD, "requirements: [virtual_binding: web]", "§"), A_DB]),
+    same(
+        codes::OCCURRENCES,
+        &[(VNFD, "requirements: [virtual_binding: web]", "§"), A_DB],
+    ),
     same(
         codes::SUBSTITUTION,
         &[
             (VNFD, "node_type: my.nodes.Web", "§"),
-            (VNFD, "# more types", "my.nodes.Shop: {derived_from: tosca.nodes.nfv.VNF}"),
+            (
+                VNFD,
+                "# more types",
+                "my.nodes.Shop: {derived_from: tosca.nodes.nfv.VNF}",
+            ),
         ],
     ),
     same(
@@ -215,34 +346,67 @@ pub(crate) const PLACES: &[Place] = &[
             SCRIPT,
         ],
     ),
-    same(codes::OPERATION_UNKNOWN, &[(VNFD, "# more of the VNF", HOOK), SCRIPT]),
+    same(
+        codes::OPERATION_UNKNOWN,
+        &[(VNFD, "# more of the VNF", HOOK), SCRIPT],
+    ),
     // SOL001.
     same(
         codes::VNF_MISSING,
         &[
             (VNFD, SUBSTITUTED, ""),
-            (VNFD, "# more properties", "flavour_id: {type: string, default: simple}"),
-            (VNFD, "VNF:\n      type: my.nodes.Web\n      # more of the VNF", "§"),
+            (
+                VNFD,
+                "# more properties",
+                "flavour_id: {type: string, default: simple}",
+            ),
+            (
+                VNFD,
+                "VNF:\n      type: my.nodes.Web\n      # more of the VNF",
+                "§",
+            ),
         ],
     ),
-    same(codes::VNF_PROPERTY, &[(VNFD, TYPE, "  §\n"), (VNFD, "      # more properties", "")]),
+    same(
+        codes::VNF_PROPERTY,
+        &[(VNFD, TYPE, "  §\n"), (VNFD, "      # more properties", "")],
+    ),
     same(
         codes::VNF_REQUIRED,
         &[
             (VNFD, REQUIRED, ""),
-            (VNFD, "VNF:\n      type: my.nodes.Web\n      # more of the VNF", "§"),
+            (
+                VNFD,
+                "VNF:\n      type: my.nodes.Web\n      # more of the VNF",
+                "§",
+            ),
         ],
     ),
-    same(codes::VNFM_INFO, &[(VNFD, "# more of the VNF", "properties:\n        §")]),
+    same(
+        codes::VNFM_INFO,
+        &[(VNFD, "# more of the VNF", "properties:\n        §")],
+    ),
     same(codes::FLAVOUR, &[(VNFD, SUBSTITUTED, "  §\n")]),
     same(codes::POLICY, &[(VNFD, "# more policies", COUNTS)]),
     same(codes::RESOURCES, &[(VNFD, POLICIES, "  §\n")]),
     same(codes::VDU_INITIAL, &[(VNFD, POLICIES, "  §\n")]),
     same(codes::ASPECT_DELTAS, &[(VNFD, ASPECT, "    §\n")]),
-    same(codes::ASPECT_STEPS, &[(VNFD, "web: {max_scale_level: 2, step_deltas: [one]}", "§")]),
-    same(codes::DELTA_UNUSED, &[(VNFD, "deltas: {one: {number_of_instances: 1}}", "§")]),
-    same(codes::DELTA_ZERO, &[(VNFD, "deltas: {one: {number_of_instances: 1}}", "§")]),
-    same(codes::SCALE_RANGE, &[(VNFD, "max_number_of_instances: 3", "§")]),
+    same(
+        codes::ASPECT_STEPS,
+        &[(VNFD, "web: {max_scale_level: 2, step_deltas: [one]}", "§")],
+    ),
+    same(
+        codes::DELTA_UNUSED,
+        &[(VNFD, "deltas: {one: {number_of_instances: 1}}", "§")],
+    ),
+    same(
+        codes::DELTA_ZERO,
+        &[(VNFD, "deltas: {one: {number_of_instances: 1}}", "§")],
+    ),
+    same(
+        codes::SCALE_RANGE,
+        &[(VNFD, "max_number_of_instances: 3", "§")],
+    ),
     same(codes::LEVEL_DEFAULT, &[(VNFD, LEVELS, "\n          §")]),
     same(codes::LEVEL_COUNT, &[(VNFD, "# more policies", COUNTS)]),
     same(
@@ -256,7 +420,10 @@ pub(crate) const PLACES: &[Place] = &[
             A_DB,
         ],
     ),
-    same(codes::AFFINITY_BOTH, &[(VNFD, "# more policies", "§"), A_DB]),
+    same(
+        codes::AFFINITY_BOTH,
+        &[(VNFD, "# more policies", "§"), A_DB],
+    ),
     same(codes::POLICY_TARGETS, &[(VNFD, FIRST, "§\n")]),
     same(
         codes::PORT_RANGE,
@@ -270,7 +437,11 @@ pub(crate) const PLACES: &[Place] = &[
         codes::CP_BINDING,
         &[
             (VNFD, "requirements: [virtual_binding: web]", "§"),
-            (VNFD, "    requirements: {virtual_link: [port, virtual_link]}\n", ""),
+            (
+                VNFD,
+                "    requirements: {virtual_link: [port, virtual_link]}\n",
+                "",
+            ),
             (VNFD, "# more nodes", NET),
         ],
     ),
@@ -278,13 +449,20 @@ pub(crate) const PLACES: &[Place] = &[
         codes::CP_LINK,
         &[
             (VNFD, "requirements: [virtual_binding: web]", "§"),
-            (VNFD, "    requirements: {virtual_link: [port, virtual_link]}\n", ""),
+            (
+                VNFD,
+                "    requirements: {virtual_link: [port, virtual_link]}\n",
+                "",
+            ),
             (VNFD, "# more nodes", NET),
         ],
     ),
     same(
         codes::CP_ORDER,
-        &[(VNFD, "# more nodes", "§\n    # more nodes"), (VNFD, "# more nodes", NET)],
+        &[
+            (VNFD, "# more nodes", "§\n    # more nodes"),
+            (VNFD, "# more nodes", NET),
+        ],
     ),
     same(
         codes::LINK_UNUSED,
@@ -294,7 +472,11 @@ pub(crate) const PLACES: &[Place] = &[
                 "# more nodes",
                 "net:\n      type: tosca.nodes.nfv.VnfVirtualLink\n      properties: {connectivity_type: {layer_protocols: [ipv4]}, vl_profile: {}}\n    inner:\n      type: tosca.nodes.nfv.VduCp\n      properties: {layer_protocols: [ipv4]}\n      §",
             ),
-            (VNFD, "    requirements: {virtual_link: [port, virtual_link]}\n", ""),
+            (
+                VNFD,
+                "    requirements: {virtual_link: [port, virtual_link]}\n",
+                "",
+            ),
         ],
     ),
     same(
@@ -322,7 +504,10 @@ pub(crate) const PLACES: &[Place] = &[
     ),
     same(
         codes::ADDRESS,
-        &[(VNFD, "# more nodes", NET), (VNFD, "{ip_version: ipv4, cidr: 10.0.0.0/24}", "§")],
+        &[
+            (VNFD, "# more nodes", NET),
+            (VNFD, "{ip_version: ipv4, cidr: 10.0.0.0/24}", "§"),
+        ],
     ),
     each(
         codes::VDU_IMAGE,
@@ -333,7 +518,11 @@ pub(crate) const PLACES: &[Place] = &[
             ("Files/web.qcow2", "", "test"),
         ],
     ),
-    each(codes::VDU_COMPUTE, &[(VNFD, VDU, "    §\n")], &[(VNFD, CAPABILITIES, "§")]),
+    each(
+        codes::VDU_COMPUTE,
+        &[(VNFD, VDU, "    §\n")],
+        &[(VNFD, CAPABILITIES, "§")],
+    ),
     same(
         codes::IMAGE_CHECKSUM,
         &[
@@ -383,16 +572,26 @@ pub(crate) const PLACES: &[Place] = &[
             ("Files/web.qcow2", "", "test"),
         ],
     ),
-    same(codes::IMPLEMENTATION_UNKNOWN, &[(VNFD, "# more of the VNF", HOOK), SCRIPT]),
+    same(
+        codes::IMPLEMENTATION_UNKNOWN,
+        &[(VNFD, "# more of the VNF", HOOK), SCRIPT],
+    ),
     same(
         codes::ARTIFACT_MISSING,
         &[
             (VNFD, "# more of the VNF", INSTALLED),
             SCRIPT,
-            (VNFD, "§", "type: tosca.artifacts.Implementation.Bash\n          §"),
+            (
+                VNFD,
+                "§",
+                "type: tosca.artifacts.Implementation.Bash\n          §",
+            ),
         ],
     ),
-    same(codes::ARTIFACT_ABSENT, &[(VNFD, "# more of the VNF", INSTALLED)]),
+    same(
+        codes::ARTIFACT_ABSENT,
+        &[(VNFD, "# more of the VNF", INSTALLED)],
+    ),
     same(
         codes::SCRIPT_LINES,
         &[
@@ -433,7 +632,11 @@ pub(crate) const PLACES: &[Place] = &[
         codes::TIMEOUT,
         &[
             (VNFD, "# more of the VNF", HOOK),
-            (VNFD, "          §", "          instantiate_end:\n            §"),
+            (
+                VNFD,
+                "          §",
+                "          instantiate_end:\n            §",
+            ),
             SCRIPT,
         ],
     ),
@@ -466,8 +669,14 @@ pub(crate) const PLACES: &[Place] = &[
             A_TYPES,
         ],
     ),
-    same(codes::IMPORT_OTHER, &[(VNFD, "imports: [etsi_nfv_sol001_vnfd_types.yaml]", "§")]),
-    same(codes::SOL001_VERSION, &[(VNFD, "imports: [etsi_nfv_sol001_vnfd_types.yaml]", "§")]),
+    same(
+        codes::IMPORT_OTHER,
+        &[(VNFD, "imports: [etsi_nfv_sol001_vnfd_types.yaml]", "§")],
+    ),
+    same(
+        codes::SOL001_VERSION,
+        &[(VNFD, "imports: [etsi_nfv_sol001_vnfd_types.yaml]", "§")],
+    ),
     same(
         codes::SOL001_OTHER,
         &[
@@ -481,7 +690,10 @@ pub(crate) const PLACES: &[Place] = &[
         ],
     ),
     same(codes::PATTERN, &[CONSTRAINED, (VNFD, "PLACE", "string")]),
-    same(codes::NODE_FILTER, &[(VNFD, "virtual_binding: web", "§"), A_DB]),
+    same(
+        codes::NODE_FILTER,
+        &[(VNFD, "virtual_binding: web", "§"), A_DB],
+    ),
     same(
         codes::ASD,
         &[
@@ -507,12 +719,24 @@ pub(crate) const PLACES: &[Place] = &[
         &[
             PODS_VNFD,
             PODS_WEB,
-            (ORDER_YAML, "", "§\nmanifests: [{path: Files/kubernetes/web.yaml, order: 1}]\n"),
+            (
+                ORDER_YAML,
+                "",
+                "§\nmanifests: [{path: Files/kubernetes/web.yaml, order: 1}]\n",
+            ),
         ],
     ),
     same(
         codes::ORDER_MANIFEST,
-        &[PODS_VNFD, PODS_WEB, (ORDER_YAML, "", "variables: {replicas: 1}\nmanifests:\n  §\n")],
+        &[
+            PODS_VNFD,
+            PODS_WEB,
+            (
+                ORDER_YAML,
+                "",
+                "variables: {replicas: 1}\nmanifests:\n  §\n",
+            ),
+        ],
     ),
     same(
         codes::CHART,
@@ -534,13 +758,22 @@ pub(crate) const PLACES: &[Place] = &[
                 "web-chart:\n      type: tosca.nodes.nfv.Mciop\n      requirements: [associatedVdu: web]\n      §",
             ),
             ("Charts/values.yaml", "", "a: 1\n"),
-            ("Charts/web-1.0.0.tgz", "", "@cnf-chart/Artifacts/Charts/web-1.0.0.tgz"),
+            (
+                "Charts/web-1.0.0.tgz",
+                "",
+                "@cnf-chart/Artifacts/Charts/web-1.0.0.tgz",
+            ),
         ],
     ),
     same(codes::MCIOP, &[PODS_VNFD, (VNFD, "# more nodes", "§")]),
     same(
         codes::MANIFEST_YAML,
-        &[PODS_VNFD, PODS_ORDER, PODS_WEB, (WEB_YAML, "replicas: $replicas", "§")],
+        &[
+            PODS_VNFD,
+            PODS_ORDER,
+            PODS_WEB,
+            (WEB_YAML, "replicas: $replicas", "§"),
+        ],
     ),
     same(
         codes::MANIFEST_UNUSED,
@@ -553,24 +786,44 @@ pub(crate) const PLACES: &[Place] = &[
     ),
     same(
         codes::VARIABLE_UNUSED,
-        &[PODS_VNFD, PODS_ORDER, PODS_WEB, (ORDER_YAML, "variables: {replicas: 1}", "§")],
+        &[
+            PODS_VNFD,
+            PODS_ORDER,
+            PODS_WEB,
+            (ORDER_YAML, "variables: {replicas: 1}", "§"),
+        ],
     ),
     same(
         codes::VARIABLE_UNKNOWN,
-        &[PODS_VNFD, PODS_ORDER, PODS_WEB, (WEB_YAML, "replicas: $replicas", "§")],
+        &[
+            PODS_VNFD,
+            PODS_ORDER,
+            PODS_WEB,
+            (WEB_YAML, "replicas: $replicas", "§"),
+        ],
     ),
     same(codes::HOT, &[(NAMED, "", NESTED), HOT_PARAMETERS]),
-    same(codes::HOT_PARAMETER, &[HOT_TOP, (PARAMETERS_YAML, "", "parameters:\n  §\n")]),
+    same(
+        codes::HOT_PARAMETER,
+        &[HOT_TOP, (PARAMETERS_YAML, "", "parameters:\n  §\n")],
+    ),
     each(
         codes::HOT_UNMAPPED,
         &[HOT_TOP, HOT_PARAMETERS, (TOP, "# more parameters", "§")],
         &[
             HOT_TOP,
             (TOP, "# more parameters", "zone: {type: string}"),
-            (PARAMETERS_YAML, "", "parameters:\n  flavor: vdu.web.flavor\n  §\n"),
+            (
+                PARAMETERS_YAML,
+                "",
+                "parameters:\n  flavor: vdu.web.flavor\n  §\n",
+            ),
         ],
     ),
-    same(codes::HOT_KEY, &[(TOP, "", "heat_template_version: 2018-08-31\n§\n")]),
+    same(
+        codes::HOT_KEY,
+        &[(TOP, "", "heat_template_version: 2018-08-31\n§\n")],
+    ),
     same(
         codes::HOT_FILE,
         &[
@@ -597,7 +850,10 @@ pub(crate) const PLACES: &[Place] = &[
             ),
         ],
     ),
-    same(codes::HOT_UNUSED, &[HOT_TOP, HOT_PARAMETERS, (TOP, "# more parameters", "§")]),
+    same(
+        codes::HOT_UNUSED,
+        &[HOT_TOP, HOT_PARAMETERS, (TOP, "# more parameters", "§")],
+    ),
     same(
         codes::HOT_NESTED,
         &[
@@ -607,8 +863,14 @@ pub(crate) const PLACES: &[Place] = &[
             ("BaseHOT/simple/nested/worker.yaml", "", NESTED),
         ],
     ),
-    same(codes::HOT_FLAVOUR, &[HOT_TOP, HOT_PARAMETERS, (NAMED, "", NESTED)]),
-    same(codes::K8S_OBJECT, &[PODS_VNFD, PODS_ORDER, (WEB_YAML, "", "§\n")]),
+    same(
+        codes::HOT_FLAVOUR,
+        &[HOT_TOP, HOT_PARAMETERS, (NAMED, "", NESTED)],
+    ),
+    same(
+        codes::K8S_OBJECT,
+        &[PODS_VNFD, PODS_ORDER, (WEB_YAML, "", "§\n")],
+    ),
     same(
         codes::K8S_API,
         &[
@@ -632,12 +894,21 @@ pub(crate) const PLACES: &[Place] = &[
         &[
             PODS_VNFD,
             PODS_ORDER,
-            (WEB_YAML, "", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n§\n"),
+            (
+                WEB_YAML,
+                "",
+                "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n§\n",
+            ),
         ],
     ),
     same(
         codes::K8S_NAME,
-        &[PODS_VNFD, PODS_ORDER, PODS_WEB, (WEB_YAML, "metadata: {name: web}", "§")],
+        &[
+            PODS_VNFD,
+            PODS_ORDER,
+            PODS_WEB,
+            (WEB_YAML, "metadata: {name: web}", "§"),
+        ],
     ),
     same(
         codes::K8S_SELECTOR,
@@ -658,12 +929,19 @@ pub(crate) const PLACES: &[Place] = &[
             PODS_VNFD,
             PODS_ORDER,
             PODS_WEB,
-            (WEB_YAML, "containers: [{name: httpd, image: 'localhost/busybox:1'}]", "§"),
+            (
+                WEB_YAML,
+                "containers: [{name: httpd, image: 'localhost/busybox:1'}]",
+                "§",
+            ),
         ],
     ),
     same(
         codes::ALLOW_REASON,
-        &[(VNFD, "# more nodes", "§\n    # more nodes"), (VNFD, "# more nodes", NET)],
+        &[
+            (VNFD, "# more nodes", "§\n    # more nodes"),
+            (VNFD, "# more nodes", NET),
+        ],
     ),
     same(codes::ALLOW_CODE, &[(VNFD, "# more sections", "§")]),
     same(
@@ -676,7 +954,11 @@ pub(crate) const PLACES: &[Place] = &[
                 "requirements: [virtual_binding: web]",
                 "requirements: [virtual_binding: web, virtual_link: net]",
             ),
-            (VNFD, "    requirements: {virtual_link: [port, virtual_link]}\n", ""),
+            (
+                VNFD,
+                "    requirements: {virtual_link: [port, virtual_link]}\n",
+                "",
+            ),
         ],
     ),
 ];

@@ -7,12 +7,19 @@ use vnfm_core::ports::{ErrorKind, InfraDriver as _};
 
 #[tokio::test]
 async fn a_vnf_comes_up_twice_is_once_and_goes_without_a_trace() {
-    let Some(world) = World::start().await else { return };
+    let Some(world) = World::start().await else {
+        return;
+    };
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: $namespace}\n";
     let page =
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: page}\ndata: {x: '${greeting} $HOME'}\n";
     let what = package(
-        &[(1, namespace), (2, page), (3, &deployment(2, "")), (3, SERVICE)],
+        &[
+            (1, namespace),
+            (2, page),
+            (3, &deployment(2, "")),
+            (3, SERVICE),
+        ],
         "variables: {greeting: }",
         json!({"greeting": "hello"}),
     );
@@ -32,11 +39,17 @@ async fn a_vnf_comes_up_twice_is_once_and_goes_without_a_trace() {
         );
         let resource = &vnfc.compute_resource;
         assert_eq!(
-            (resource.vim_connection_id.as_deref(), resource.vim_level_resource_type.as_deref()),
+            (
+                resource.vim_connection_id.as_deref(),
+                resource.vim_level_resource_type.as_deref()
+            ),
             (Some("vim1"), Some("Pod"))
         );
-        let pod =
-            world.api("v1", "Pod", "pods", Some(&name)).get(&resource.resource_id).await.unwrap();
+        let pod = world
+            .api("v1", "Pod", "pods", Some(&name))
+            .get(&resource.resource_id)
+            .await
+            .unwrap();
         let address = &vnfc.vnfc_cp_info[0].cp_protocol_info[0]
             .ip_over_ethernet
             .as_ref()
@@ -46,12 +59,24 @@ async fn a_vnf_comes_up_twice_is_once_and_goes_without_a_trace() {
         assert_eq!(vnfc.metadata["namespace"], json!(name));
     }
     let again = world.instantiate(&what, 60).await.unwrap();
-    assert_eq!((again.handle, &again.inventory), (made.handle.clone(), &made.inventory));
-    let owned = world.driver.owned(&world.vim, &world.owner.installation_id).await.unwrap();
-    let found: Vec<(&str, &str)> =
-        owned.iter().map(|one| (one.kind.as_str(), one.name.as_str())).collect();
+    assert_eq!(
+        (again.handle, &again.inventory),
+        (made.handle.clone(), &made.inventory)
+    );
+    let owned = world
+        .driver
+        .owned(&world.vim, &world.owner.installation_id)
+        .await
+        .unwrap();
+    let found: Vec<(&str, &str)> = owned
+        .iter()
+        .map(|one| (one.kind.as_str(), one.name.as_str()))
+        .collect();
     assert_eq!(found, [("Namespace", name.as_str())]);
-    assert_eq!(owned[0].instance_id.as_deref(), Some(world.owner.instance_id.as_str()));
+    assert_eq!(
+        owned[0].instance_id.as_deref(),
+        Some(world.owner.instance_id.as_str())
+    );
     assert!(world.has_any().await);
     world.terminate(&what, made.handle.clone()).await.unwrap();
     world.assert_nothing_left().await;
@@ -61,17 +86,33 @@ async fn a_vnf_comes_up_twice_is_once_and_goes_without_a_trace() {
 
 #[tokio::test]
 async fn somebody_elses_object_is_refused_by_name_and_untouched() {
-    let Some(world) = World::start().await else { return };
+    let Some(world) = World::start().await else {
+        return;
+    };
     let namespace = format!("shared-{}", world.owner.instance_id);
     world.make_namespace(&namespace).await;
     let maps = world.config_maps(&namespace);
     let theirs = world.make(&maps, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "page"}, "data": {"x": "theirs"}})).await;
     let what = package(&[(1, CONFIG)], "", json!({"namespace": namespace}));
-    let refused = world.driver.prepare(&world.cx(20), &what).await.unwrap_err();
-    assert_eq!((refused.name(), refused.kind()), ("kubernetes.foreign-object", ErrorKind::Refused));
-    assert!(refused.to_string().contains("ConfigMap `page`"), "{refused}");
+    let refused = world
+        .driver
+        .prepare(&world.cx(20), &what)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (refused.name(), refused.kind()),
+        ("kubernetes.foreign-object", ErrorKind::Refused)
+    );
+    assert!(
+        refused.to_string().contains("ConfigMap `page`"),
+        "{refused}"
+    );
     let prepared = json!({"namespace": namespace});
-    let refused = world.driver.allocate(&world.cx(20), &what, &prepared).await.unwrap_err();
+    let refused = world
+        .driver
+        .allocate(&world.cx(20), &what, &prepared)
+        .await
+        .unwrap_err();
     assert_eq!(refused.name(), "kubernetes.foreign-object");
     world.terminate(&what, Value::Null).await.unwrap();
     assert_eq!(
@@ -87,7 +128,12 @@ async fn somebody_elses_object_is_refused_by_name_and_untouched() {
     world.terminate(&what, Value::Null).await.unwrap();
     world.assert_nothing_left().await;
     assert!(
-        world.namespaces().get_opt(&namespace).await.unwrap().is_some(),
+        world
+            .namespaces()
+            .get_opt(&namespace)
+            .await
+            .unwrap()
+            .is_some(),
         "the namespace was there before"
     );
     world.clean(&world.namespaces(), &namespace).await;
@@ -95,16 +141,25 @@ async fn somebody_elses_object_is_refused_by_name_and_untouched() {
 
 #[tokio::test]
 async fn another_manager_of_a_field_is_named() {
-    let Some(world) = World::start().await else { return };
+    let Some(world) = World::start().await else {
+        return;
+    };
     let what = package(&[(1, CONFIG)], "", json!({}));
     let made = world.instantiate(&what, 20).await.unwrap();
     let maps = world.config_maps(&world.namespace());
     let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "page"}, "data": {"x": "2"}});
-    maps.patch("page", &PatchParams::apply("somebody").force(), &Patch::Apply(&theirs))
-        .await
-        .unwrap();
+    maps.patch(
+        "page",
+        &PatchParams::apply("somebody").force(),
+        &Patch::Apply(&theirs),
+    )
+    .await
+    .unwrap();
     let conflict = world.instantiate(&what, 20).await.unwrap_err();
-    assert_eq!((conflict.name(), conflict.kind()), ("kubernetes.conflict", ErrorKind::Refused));
+    assert_eq!(
+        (conflict.name(), conflict.kind()),
+        ("kubernetes.conflict", ErrorKind::Refused)
+    );
     assert!(
         conflict.detail().contains("\"somebody\"") && conflict.detail().contains(".data.x"),
         "{conflict}"
@@ -116,24 +171,34 @@ async fn another_manager_of_a_field_is_named() {
 
 #[tokio::test]
 async fn a_namespace_that_is_going_is_not_used() {
-    let Some(world) = World::start().await else { return };
+    let Some(world) = World::start().await else {
+        return;
+    };
     let namespace = format!("going-{}", world.owner.instance_id);
     world.make_namespace(&namespace).await;
     let maps = world.config_maps(&namespace);
     world.make(&maps, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/hold"]}})).await;
     world.clean(&world.namespaces(), &namespace).await;
     let what = package(&[(1, CONFIG)], "", json!({"namespace": namespace}));
-    let refused = world.driver.prepare(&world.cx(20), &what).await.unwrap_err();
+    let refused = world
+        .driver
+        .prepare(&world.cx(20), &what)
+        .await
+        .unwrap_err();
     assert_eq!(
         (refused.name(), refused.kind()),
         ("kubernetes.namespace-terminating", ErrorKind::Unavailable)
     );
-    world.change(&maps, "held", json!({"metadata": {"finalizers": null}})).await;
+    world
+        .change(&maps, "held", json!({"metadata": {"finalizers": null}}))
+        .await;
 }
 
 #[tokio::test]
 async fn the_sample_comes_up_and_goes() {
-    let Some(world) = World::start().await else { return };
+    let Some(world) = World::start().await else {
+        return;
+    };
     let what = sample();
     world.driver.validate_request(&what).unwrap();
     let made = world.instantiate(&what, 60).await.unwrap();

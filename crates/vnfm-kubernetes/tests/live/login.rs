@@ -10,11 +10,18 @@ use vnfm_core::ports::{ErrorKind, InfraDriver as _};
 
 #[tokio::test]
 async fn a_check_says_who_is_there_and_until_when() {
-    let Some(world) = World::start().await else { return };
+    let Some(world) = World::start().await else {
+        return;
+    };
     let report = world.driver.check(&world.vim).await.unwrap();
     let system = world.namespaces().get("kube-system").await.unwrap();
     assert_eq!(report.identity, system.metadata.uid);
-    assert!(report.detail["version"].as_str().unwrap().starts_with("v1."));
+    assert!(
+        report.detail["version"]
+            .as_str()
+            .unwrap()
+            .starts_with("v1.")
+    );
     assert_eq!(report.detail["login"], "client certificate");
     assert!(report.expires_at.unwrap() > jiff::Timestamp::now());
     assert!(!report.detail.contains_key("warning"));
@@ -22,16 +29,26 @@ async fn a_check_says_who_is_there_and_until_when() {
 
 #[tokio::test]
 async fn what_is_wrong_with_a_login_is_told_apart() {
-    let Some(world) = World::start().await else { return };
+    let Some(world) = World::start().await else {
+        return;
+    };
     let token = |token: &str| json!({"bearer_token": token}).as_object().cloned().unwrap();
     let proper = world.vim.login.lock().unwrap().0.clone();
     world.vim.update(|vim| vim.access_info = token("hunter2"));
     let refused = world.driver.check(&world.vim).await.unwrap_err();
-    assert_eq!((refused.name(), refused.kind()), ("kubernetes.login-refused", ErrorKind::Refused));
-    let other =
-        rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap().cert.pem();
+    assert_eq!(
+        (refused.name(), refused.kind()),
+        ("kubernetes.login-refused", ErrorKind::Refused)
+    );
+    let other = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])
+        .unwrap()
+        .cert
+        .pem();
     world.vim.update(|vim| {
-        drop(vim.interface_info.insert("ssl_ca_cert".into(), other.replace('\n', " ").into()));
+        drop(
+            vim.interface_info
+                .insert("ssl_ca_cert".into(), other.replace('\n', " ").into()),
+        );
     });
     let stranger = world.driver.check(&world.vim).await.unwrap_err();
     assert_eq!(
@@ -40,7 +57,10 @@ async fn what_is_wrong_with_a_login_is_told_apart() {
         "{stranger}"
     );
     world.vim.update(|vim| {
-        drop(vim.interface_info.insert("endpoint".into(), "https://127.0.0.1:1".into()));
+        drop(
+            vim.interface_info
+                .insert("endpoint".into(), "https://127.0.0.1:1".into()),
+        );
     });
     let nobody = world.driver.check(&world.vim).await.unwrap_err();
     assert_eq!(
@@ -50,10 +70,16 @@ async fn what_is_wrong_with_a_login_is_told_apart() {
     );
     world.vim.update(|vim| {
         *vim = proper;
-        vim.interface_info.insert("ssl_ca_cert".into(), "None".into());
+        vim.interface_info
+            .insert("ssl_ca_cert".into(), "None".into());
     });
     let report = world.driver.check(&world.vim).await.unwrap();
-    assert!(report.detail["warning"].as_str().unwrap().contains("not verified"));
+    assert!(
+        report.detail["warning"]
+            .as_str()
+            .unwrap()
+            .contains("not verified")
+    );
     for error in [refused, stranger, nobody] {
         assert!(!format!("{error} {error:?}").contains("hunter2"));
     }
@@ -63,27 +89,43 @@ async fn what_is_wrong_with_a_login_is_told_apart() {
 async fn account(world: &World, name: &str) -> (Api<ServiceAccount>, String) {
     let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), "default");
     let account = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-    accounts.create(&PostParams::default(), &account).await.unwrap();
+    accounts
+        .create(&PostParams::default(), &account)
+        .await
+        .unwrap();
     let binding: ClusterRoleBinding = serde_json::from_value(json!({"metadata": {"name": name},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}]}))
     .unwrap();
-    Api::all(world.client.clone()).create(&PostParams::default(), &binding).await.unwrap();
+    Api::all(world.client.clone())
+        .create(&PostParams::default(), &binding)
+        .await
+        .unwrap();
     let token = token(&accounts, name).await;
     (accounts, token)
 }
 
 async fn token(accounts: &Api<ServiceAccount>, name: &str) -> String {
-    let spec = TokenRequestSpec { expiration_seconds: Some(3600), ..TokenRequestSpec::default() };
-    let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
-    let answer =
-        accounts.create_token_request(name, &PostParams::default(), &request).await.unwrap();
+    let spec = TokenRequestSpec {
+        expiration_seconds: Some(3600),
+        ..TokenRequestSpec::default()
+    };
+    let request = TokenRequest {
+        spec: Some(spec),
+        ..TokenRequest::default()
+    };
+    let answer = accounts
+        .create_token_request(name, &PostParams::default(), &request)
+        .await
+        .unwrap();
     answer.status.unwrap().token.unwrap()
 }
 
 #[tokio::test]
 async fn a_new_token_reaches_an_operation_that_waits() {
-    let Some(world) = World::start().await else { return };
+    let Some(world) = World::start().await else {
+        return;
+    };
     let name = format!("account-{}", world.owner.instance_id);
     let (accounts, first) = account(&world, &name).await;
     let use_token = |token: String| {
@@ -105,15 +147,33 @@ async fn a_new_token_reaches_an_operation_that_waits() {
     let allocate = world.driver.allocate(&cx, &what, &prepared);
     let meanwhile = async {
         world.seen.wait_for("replicas available").await;
-        accounts.delete(&name, &DeleteParams::default()).await.unwrap();
-        world.seen.wait_for("refuses the login; `vnfmctl vim update cluster`").await;
+        accounts
+            .delete(&name, &DeleteParams::default())
+            .await
+            .unwrap();
+        world
+            .seen
+            .wait_for("refuses the login; `vnfmctl vim update cluster`")
+            .await;
         let account = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-        accounts.create(&PostParams::default(), &account).await.unwrap();
+        accounts
+            .create(&PostParams::default(), &account)
+            .await
+            .unwrap();
         use_token(token(&accounts, &name).await);
         let pods = world.api("v1", "Pod", "pods", Some(&world.namespace()));
-        let pod = pods.list(&kube::api::ListParams::default()).await.unwrap().items.remove(0);
+        let pod = pods
+            .list(&kube::api::ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .remove(0);
         world
-            .change(&pods, &pod.metadata.name.unwrap(), json!({"spec": {"schedulingGates": null}}))
+            .change(
+                &pods,
+                &pod.metadata.name.unwrap(),
+                json!({"spec": {"schedulingGates": null}}),
+            )
             .await;
     };
     let (allocated, ()) = tokio::join!(allocate, meanwhile);
@@ -121,7 +181,10 @@ async fn a_new_token_reaches_an_operation_that_waits() {
     assert_eq!(allocated.inventory.vnfc_resource_info.len(), 1);
     world.terminate(&what, allocated.handle).await.unwrap();
     world.assert_nothing_left().await;
-    accounts.delete(&name, &DeleteParams::default()).await.unwrap();
+    accounts
+        .delete(&name, &DeleteParams::default())
+        .await
+        .unwrap();
     Api::<ClusterRoleBinding>::all(world.client.clone())
         .delete(&name, &DeleteParams::default())
         .await

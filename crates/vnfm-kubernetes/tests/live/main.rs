@@ -35,5 +35,8 @@ async fn cluster() -> Option<(Kubeconfig, support::Keep)> {
         return None;
     };
     let read = move || Kubeconfig::read_from(path).expect("the kubeconfig is readable");
-    Some((tokio::task::spawn_blocking(read).await.expect("it is read"), Arc::new(())))
+    Some((
+        tokio::task::spawn_blocking(read).await.expect("it is read"),
+        Arc::new(()),
+    ))
 }

@@ -32,11 +32,18 @@ impl Process {
             .filter(|word| !word.is_empty())
             .collect();
         assert!(line[0].ends_with("kube-apiserver"), "{line:?}");
-        Self { pid_file, pid, line }
+        Self {
+            pid_file,
+            pid,
+            line,
+        }
     }
 
     fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([signal, &self.pid]).status().expect("kill runs");
+        let sent = Command::new("kill")
+            .args([signal, &self.pid])
+            .status()
+            .expect("kill runs");
         assert!(sent.success(), "kill {signal} {}", self.pid);
     }
 
@@ -75,9 +82,15 @@ impl Drop for Process {
 
 #[tokio::test]
 async fn an_api_server_that_is_killed_or_halts_for_20_seconds_is_lived_through() {
-    let Some(world) = World::start().await else { return };
+    let Some(world) = World::start().await else {
+        return;
+    };
     let mut process = Process::find();
-    let what = package(&[(1, CONFIG), (2, &deployment(2, "")), (3, SERVICE)], "", json!({}));
+    let what = package(
+        &[(1, CONFIG), (2, &deployment(2, "")), (3, SERVICE)],
+        "",
+        json!({}),
+    );
     let prepared = world.driver.prepare(&world.cx(20), &what).await.unwrap();
     // Killed before the first object is applied.
     process.signal("-KILL");
@@ -115,27 +128,48 @@ fn selector(world: &World) -> Value {
 /// Lets a simulated node be the one that is selected.
 async fn label_a_node(world: &World) -> String {
     let nodes = world.api("v1", "Node", "nodes", None);
-    let all = nodes.list(&ListParams::default()).await.expect("nodes can be listed");
+    let all = nodes
+        .list(&ListParams::default())
+        .await
+        .expect("nodes can be listed");
     let name = all.items[0].metadata.name.clone().expect("a name");
-    world.change(&nodes, &name, json!({"metadata": {"labels": selector(world)}})).await;
+    world
+        .change(
+            &nodes,
+            &name,
+            json!({"metadata": {"labels": selector(world)}}),
+        )
+        .await;
     name
 }
 
 async fn unlabel(world: &World, node: &str) {
     let nodes = world.api("v1", "Node", "nodes", None);
     let label = format!("vnfm-test-{}", world.owner.instance_id);
-    world.change(&nodes, node, json!({"metadata": {"labels": {label: null}}})).await;
+    world
+        .change(&nodes, node, json!({"metadata": {"labels": {label: null}}}))
+        .await;
 }
 
 #[tokio::test]
 async fn a_deployment_that_gave_up_is_waited_for_again_by_a_retry() {
-    let Some(world) = World::start().await else { return };
-    let web = deployment(1, &format!("      nodeSelector: {}\n", selector(&world)))
-        .replace("  replicas: 1\n", "  replicas: 1\n  progressDeadlineSeconds: 2\n");
+    let Some(world) = World::start().await else {
+        return;
+    };
+    let web = deployment(1, &format!("      nodeSelector: {}\n", selector(&world))).replace(
+        "  replicas: 1\n",
+        "  replicas: 1\n  progressDeadlineSeconds: 2\n",
+    );
     let what = package(&[(1, &web)], "", json!({}));
     let failed = world.instantiate(&what, 60).await.unwrap_err();
-    assert_eq!((failed.name(), failed.kind()), ("kubernetes.workload-failed", ErrorKind::Refused));
-    assert!(failed.detail().contains("ProgressDeadlineExceeded"), "{failed}");
+    assert_eq!(
+        (failed.name(), failed.kind()),
+        ("kubernetes.workload-failed", ErrorKind::Refused)
+    );
+    assert!(
+        failed.detail().contains("ProgressDeadlineExceeded"),
+        "{failed}"
+    );
     assert!(failed.detail().contains("Unschedulable"), "{failed}");
     world.seen.waits.lock().unwrap().clear();
     let prepared = json!({"namespace": world.namespace()});
@@ -151,13 +185,19 @@ async fn a_deployment_that_gave_up_is_waited_for_again_by_a_retry() {
 
 #[tokio::test]
 async fn a_policy_that_denies_is_named_and_a_webhook_that_is_away_is_borne() {
-    let Some(world) = World::start().await else { return };
+    let Some(world) = World::start().await else {
+        return;
+    };
     let name = format!("vnfm-test-{}", world.owner.instance_id);
     let ours = json!({"matchLabels": {"vnfm.dev/instance": world.owner.instance_id}});
     let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]});
     let group = "admissionregistration.k8s.io/v1";
-    let policies =
-        world.api(group, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", None);
+    let policies = world.api(
+        group,
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        None,
+    );
     let bindings = world.api(
         group,
         "ValidatingAdmissionPolicyBinding",
@@ -172,7 +212,10 @@ async fn a_policy_that_denies_is_named_and_a_webhook_that_is_away_is_borne() {
     admits(&world, false).await;
     let what = package(&[(1, CONFIG)], "", json!({}));
     let denied = world.instantiate(&what, 20).await.unwrap_err();
-    assert_eq!((denied.name(), denied.kind()), ("kubernetes.denied", ErrorKind::Refused));
+    assert_eq!(
+        (denied.name(), denied.kind()),
+        ("kubernetes.denied", ErrorKind::Refused)
+    );
     for part in ["ConfigMap `page`", &name, "no owner is named"] {
         assert!(denied.to_string().contains(part), "no {part} in {denied}");
     }
@@ -180,8 +223,12 @@ async fn a_policy_that_denies_is_named_and_a_webhook_that_is_away_is_borne() {
     world.clean(&policies, &name).await;
     admits(&world, true).await;
 
-    let webhooks =
-        world.api(group, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", None);
+    let webhooks = world.api(
+        group,
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        None,
+    );
     world.make(&webhooks, json!({"apiVersion": group, "kind": "ValidatingWebhookConfiguration", "metadata": {"name": name},
         "webhooks": [{"name": "policy.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"}, "rules": [rule], "objectSelector": ours,
             "failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 2}]})).await;
@@ -189,7 +236,10 @@ async fn a_policy_that_denies_is_named_and_a_webhook_that_is_away_is_borne() {
     let cx = world.cx(60);
     let prepared = json!({"namespace": world.namespace()});
     let (made, ()) = tokio::join!(world.driver.allocate(&cx, &what, &prepared), async {
-        world.seen.wait_for("failed calling webhook \"policy.example.com\"").await;
+        world
+            .seen
+            .wait_for("failed calling webhook \"policy.example.com\"")
+            .await;
         world.clean(&webhooks, &name).await;
     });
     world.terminate(&what, made.unwrap().handle).await.unwrap();
@@ -202,10 +252,16 @@ async fn admits(world: &World, wanted: bool) {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "vnfm-test", "labels": {"vnfm.dev/instance": world.owner.instance_id}}});
     let map = serde_json::from_value(map).expect("it is an object");
-    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
     let begun = RealClock.now();
     while maps.create(&dry, &map).await.is_ok() != wanted {
-        assert!((RealClock.now() - begun).get_seconds() < 30, "the policy shows no effect");
+        assert!(
+            (RealClock.now() - begun).get_seconds() < 30,
+            "the policy shows no effect"
+        );
         RealClock.sleep(Duration::from_millis(100)).await;
     }
 }

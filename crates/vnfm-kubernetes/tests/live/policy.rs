@@ -14,11 +14,17 @@ const BINDING: &str = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRo
 
 #[tokio::test]
 async fn a_value_is_text_to_the_api_server_as_well() {
-    let Some(world) = World::start().await else { return };
+    let Some(world) = World::start().await else {
+        return;
+    };
     let evil = format!("x\n---\n{BINDING}# {{{{ .x }}}} &a *a !!int $v \u{202e}é");
     let what = package(&[(1, PAGE)], "variables: {v: }", json!({"v": evil}));
     let made = world.instantiate(&what, 20).await.unwrap();
-    let page = world.config_maps(&world.namespace()).get("page").await.unwrap();
+    let page = world
+        .config_maps(&world.namespace())
+        .get("page")
+        .await
+        .unwrap();
     let data = &page.data["data"];
     let expected = json!({"plain": evil, "quoted": evil, "mixed": format!("a{evil}b")});
     assert_eq!(*data, expected);
@@ -36,7 +42,9 @@ async fn binding(world: &World) -> Option<DynamicObject> {
 
 #[tokio::test]
 async fn a_borrower_s_namespace_is_its_own_and_secured() {
-    let Some(mut world) = World::start().await else { return };
+    let Some(mut world) = World::start().await else {
+        return;
+    };
     world.vim.policy = VimPolicy::for_borrowers();
     let what = package(&[(1, CONFIG), (2, &deployment(1, ""))], "", json!({}));
     let made = world.instantiate(&what, 60).await.unwrap();
@@ -51,22 +59,39 @@ async fn a_borrower_s_namespace_is_its_own_and_secured() {
 
 #[tokio::test]
 async fn what_a_policy_refuses_is_not_made() {
-    let Some(mut world) = World::start().await else { return };
+    let Some(mut world) = World::start().await else {
+        return;
+    };
     world.vim.policy = VimPolicy::for_borrowers();
     let what = package(&[(1, CONFIG), (2, BINDING)], "", json!({}));
     let refused = |outcome: Result<(), PortError>| {
         let error = outcome.unwrap_err();
         assert_eq!(error.name(), "kubernetes.policy");
-        assert!(error.to_string().contains("ClusterRoleBinding `vnfm-test-escape`"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("ClusterRoleBinding `vnfm-test-escape`"),
+            "{error}"
+        );
     };
     refused(world.driver.permit(&what, &world.vim.policy));
     refused(world.driver.prepare(&world.cx(20), &what).await.map(drop));
     let prepared = json!({"namespace": world.namespace()});
-    refused(world.driver.allocate(&world.cx(20), &what, &prepared).await.map(drop));
+    refused(
+        world
+            .driver
+            .allocate(&world.cx(20), &what, &prepared)
+            .await
+            .map(drop),
+    );
     assert!(binding(&world).await.is_none());
     // Nor is a namespace used that was there before.
     let there = package(&[(1, CONFIG)], "namespace: kube-public", json!({}));
-    let error = world.driver.prepare(&world.cx(20), &there).await.unwrap_err();
+    let error = world
+        .driver
+        .prepare(&world.cx(20), &there)
+        .await
+        .unwrap_err();
     assert_eq!(error.resource(), Some("Namespace `kube-public`"), "{error}");
     world.assert_nothing_left().await;
 }

@@ -8,7 +8,9 @@ use vnfm_core::ports::ErrorKind;
 
 #[tokio::test]
 async fn a_quota_is_the_reason_that_is_given() {
-    let Some(world) = World::start().await else { return };
+    let Some(world) = World::start().await else {
+        return;
+    };
     let namespace = format!("small-{}", world.owner.instance_id);
     world.make_namespace(&namespace).await;
     let quotas = world.api("v1", "ResourceQuota", "resourcequotas", Some(&namespace));
@@ -16,10 +18,19 @@ async fn a_quota_is_the_reason_that_is_given() {
     let web = deployment(2, "");
     let what = package(&[(1, &web)], "", json!({"namespace": namespace}));
     let late = world.instantiate(&what, 6).await.unwrap_err();
-    assert_eq!((late.name(), late.kind()), ("kubernetes.not-ready", ErrorKind::Refused));
+    assert_eq!(
+        (late.name(), late.kind()),
+        ("kubernetes.not-ready", ErrorKind::Refused)
+    );
     assert!(late.detail().contains("exceeded quota: small"), "{late}");
     assert!(
-        world.seen.waits.lock().unwrap().iter().any(|wait| wait.contains("exceeded quota: small"))
+        world
+            .seen
+            .waits
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|wait| wait.contains("exceeded quota: small"))
     );
     world.terminate(&what, Value::Null).await.unwrap();
     let secret =
@@ -35,8 +46,14 @@ async fn a_quota_is_the_reason_that_is_given() {
 
 #[tokio::test]
 async fn a_pod_that_nobody_takes_says_why() {
-    let Some(world) = World::start().await else { return };
-    let what = package(&[(1, &deployment(1, "      nodeSelector: {no: such}\n"))], "", json!({}));
+    let Some(world) = World::start().await else {
+        return;
+    };
+    let what = package(
+        &[(1, &deployment(1, "      nodeSelector: {no: such}\n"))],
+        "",
+        json!({}),
+    );
     let late = world.instantiate(&what, 6).await.unwrap_err();
     assert_eq!(late.name(), "kubernetes.not-ready");
     assert!(
@@ -49,13 +66,25 @@ async fn a_pod_that_nobody_takes_says_why() {
 
 #[tokio::test]
 async fn what_the_api_server_does_not_take_is_said_with_its_place() {
-    let Some(world) = World::start().await else { return };
+    let Some(world) = World::start().await else {
+        return;
+    };
     let typo = "# a comment\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: page}\ndta: {}\n";
     let wrong = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: c}}, spec: {containers: []}}}\n";
     let unknown = "apiVersion: example.org/v1\nkind: Wonder\nmetadata: {name: a}\n";
     for (manifest, name, text, place) in [
-        (typo, "kubernetes.rejected", "dta", "Files/kubernetes/0.yaml:2"),
-        (wrong, "kubernetes.rejected", "selector", "Files/kubernetes/0.yaml:1"),
+        (
+            typo,
+            "kubernetes.rejected",
+            "dta",
+            "Files/kubernetes/0.yaml:2",
+        ),
+        (
+            wrong,
+            "kubernetes.rejected",
+            "selector",
+            "Files/kubernetes/0.yaml:1",
+        ),
         (
             unknown,
             "kubernetes.kind-unknown",
@@ -65,7 +94,11 @@ async fn what_the_api_server_does_not_take_is_said_with_its_place() {
     ] {
         let what = package(&[(1, manifest)], "", json!({}));
         let refused = world.instantiate(&what, 20).await.unwrap_err();
-        assert_eq!((refused.name(), refused.kind()), (name, ErrorKind::Refused), "{refused}");
+        assert_eq!(
+            (refused.name(), refused.kind()),
+            (name, ErrorKind::Refused),
+            "{refused}"
+        );
         assert!(
             refused.to_string().contains(text) && refused.to_string().contains(place),
             "{refused}"
@@ -77,7 +110,9 @@ async fn what_the_api_server_does_not_take_is_said_with_its_place() {
 
 #[tokio::test]
 async fn a_definition_and_its_objects_come_in_one_package() {
-    let Some(world) = World::start().await else { return };
+    let Some(world) = World::start().await else {
+        return;
+    };
     let group = format!("g{}.example.com", world.owner.instance_id);
     let definition = format!(
         "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: 'things.{group}'}}\nspec:\n  group: {group}\n  scope: Namespaced\n  names: {{kind: Thing, plural: things, singular: thing, listKind: ThingList}}\n  versions:\n  - name: v1\n    served: true\n    storage: true\n    schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}\n"
@@ -87,7 +122,12 @@ async fn a_definition_and_its_objects_come_in_one_package() {
     let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: 'role-$namespace'}\nrules: []\n";
     let what = package(&[(1, &definition), (2, &thing), (1, role)], "", json!({}));
     let made = world.instantiate(&what, 30).await.unwrap();
-    let things = world.api(&format!("{group}/v1"), "Thing", "things", Some(&world.namespace()));
+    let things = world.api(
+        &format!("{group}/v1"),
+        "Thing",
+        "things",
+        Some(&world.namespace()),
+    );
     assert_eq!(things.get("one").await.unwrap().data["spec"]["a"], 1);
     let again = world.instantiate(&what, 30).await.unwrap();
     assert_eq!(again.handle, made.handle);
@@ -97,34 +137,70 @@ async fn a_definition_and_its_objects_come_in_one_package() {
 
 #[tokio::test]
 async fn a_namespace_that_somebody_else_keeps_alive_says_what_is_in_it() {
-    let Some(world) = World::start().await else { return };
+    let Some(world) = World::start().await else {
+        return;
+    };
     let what = package(&[(1, CONFIG)], "", json!({}));
     let made = world.instantiate(&what, 20).await.unwrap();
     let maps = world.config_maps(&world.namespace());
     world.make(&maps, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "guest", "finalizers": ["example.com/hold"]}})).await;
-    let stuck = world.terminate_within(&what, made.handle.clone(), 8).await.unwrap_err();
+    let stuck = world
+        .terminate_within(&what, made.handle.clone(), 8)
+        .await
+        .unwrap_err();
     assert_eq!(stuck.name(), "kubernetes.finalizer", "{stuck}");
     assert!(stuck.detail().contains("example.com/hold"), "{stuck}");
-    world.change(&maps, "guest", json!({"metadata": {"finalizers": null}})).await;
+    world
+        .change(&maps, "guest", json!({"metadata": {"finalizers": null}}))
+        .await;
     world.terminate(&what, made.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
 
 #[tokio::test]
 async fn claims_of_a_stateful_set_are_swept_from_a_shared_namespace() {
-    let Some(world) = World::start().await else { return };
+    let Some(world) = World::start().await else {
+        return;
+    };
     let namespace = format!("shared-{}", world.owner.instance_id);
     world.make_namespace(&namespace).await;
     let set = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: web}\nspec:\n  serviceName: web\n  selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec:\n      containers: [{name: web, image: 'localhost/busybox:1', volumeMounts: [{name: data, mountPath: /data}]}]\n  volumeClaimTemplates:\n  - metadata: {name: data}\n    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n";
     let what = package(&[(1, set)], "", json!({"namespace": namespace}));
     let late = world.instantiate(&what, 6).await.unwrap_err();
     assert_eq!(late.name(), "kubernetes.not-ready");
-    let claims =
-        world.api("v1", "PersistentVolumeClaim", "persistentvolumeclaims", Some(&namespace));
-    assert_eq!(claims.list(&ListParams::default()).await.unwrap().items.len(), 1);
+    let claims = world.api(
+        "v1",
+        "PersistentVolumeClaim",
+        "persistentvolumeclaims",
+        Some(&namespace),
+    );
+    assert_eq!(
+        claims
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .len(),
+        1
+    );
     world.terminate(&what, Value::Null).await.unwrap();
-    assert_eq!(claims.list(&ListParams::default()).await.unwrap().items.len(), 0);
+    assert_eq!(
+        claims
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .len(),
+        0
+    );
     world.assert_nothing_left().await;
-    assert!(world.namespaces().get_opt(&namespace).await.unwrap().is_some());
+    assert!(
+        world
+            .namespaces()
+            .get_opt(&namespace)
+            .await
+            .unwrap()
+            .is_some()
+    );
     world.clean(&world.namespaces(), &namespace).await;
 }

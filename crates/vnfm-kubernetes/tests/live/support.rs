@@ -51,7 +51,10 @@ impl World {
             .await
             .expect("it is complete");
         Self {
-            vim: TestVim { login: Mutex::new((connection, 1)), policy: VimPolicy::OPEN },
+            vim: TestVim {
+                login: Mutex::new((connection, 1)),
+                policy: VimPolicy::OPEN,
+            },
             owner: owner(),
             seen: Heard::default(),
             client: Client::try_from(config).expect("it makes a client"),
@@ -65,8 +68,14 @@ impl World {
         let login = self.vim.login.lock().unwrap().clone();
         let instance_id = owner().instance_id;
         Self {
-            vim: TestVim { login: Mutex::new(login), policy: self.vim.policy.clone() },
-            owner: Ownership { instance_id, ..self.owner.clone() },
+            vim: TestVim {
+                login: Mutex::new(login),
+                policy: self.vim.policy.clone(),
+            },
+            owner: Ownership {
+                instance_id,
+                ..self.owner.clone()
+            },
             seen: Heard::default(),
             client: self.client.clone(),
             driver: KubernetesDriver::new(Destinations::anywhere()),
@@ -95,7 +104,9 @@ impl World {
         seconds: i64,
     ) -> Result<Allocated, PortError> {
         let prepared = self.driver.prepare(&self.cx(seconds), what).await?;
-        self.driver.allocate(&self.cx(seconds), what, &prepared).await
+        self.driver
+            .allocate(&self.cx(seconds), what, &prepared)
+            .await
     }
 
     pub(crate) async fn terminate(
@@ -113,7 +124,14 @@ impl World {
         seconds: i64,
     ) -> Result<(), PortError> {
         self.driver
-            .release(&self.cx(seconds), what, &Release { handle, grace_seconds: Some(0) })
+            .release(
+                &self.cx(seconds),
+                what,
+                &Release {
+                    handle,
+                    grace_seconds: Some(0),
+                },
+            )
             .await
     }
 
@@ -144,7 +162,9 @@ impl World {
     /// Makes an object as somebody else would.
     pub(crate) async fn make(&self, api: &Api<DynamicObject>, object: Value) -> DynamicObject {
         let object: DynamicObject = serde_json::from_value(object).expect("it is an object");
-        api.create(&PostParams::default(), &object).await.expect("the cluster takes it")
+        api.create(&PostParams::default(), &object)
+            .await
+            .expect("the cluster takes it")
     }
 
     pub(crate) async fn make_namespace(&self, name: &str) {
@@ -163,8 +183,14 @@ impl World {
 
     /// Deletes what the test itself made; not waited for.
     pub(crate) async fn clean(&self, api: &Api<DynamicObject>, name: &str) {
-        let gone = api.delete(name, &kube::api::DeleteParams::background()).await;
-        assert!(matches!(&gone, Ok(_) | Err(kube::Error::Api(_))), "{:?}", gone.err());
+        let gone = api
+            .delete(name, &kube::api::DeleteParams::background())
+            .await;
+        assert!(
+            matches!(&gone, Ok(_) | Err(kube::Error::Api(_))),
+            "{:?}",
+            gone.err()
+        );
     }
 
     /// Asserts that nothing of the instance is left, by the driver and by the namespace.
@@ -189,7 +215,13 @@ impl World {
             ("apps/v1", "Deployment", "deployments"),
         ] {
             let all = self.api(version, kind, plural, None);
-            if !all.list(&of_instance).await.expect("it can be listed").items.is_empty() {
+            if !all
+                .list(&of_instance)
+                .await
+                .expect("it can be listed")
+                .items
+                .is_empty()
+            {
                 return true;
             }
         }
@@ -227,7 +259,10 @@ impl Vim for TestVim {
 
     async fn connection(&self) -> Result<VimLogin, PortError> {
         let login = self.login.lock().unwrap().clone();
-        Ok(VimLogin { info: SecretConnection(login.0), version: login.1 })
+        Ok(VimLogin {
+            info: SecretConnection(login.0),
+            version: login.1,
+        })
     }
 }
 
@@ -244,7 +279,13 @@ impl Heard {
     pub(crate) async fn wait_for(&self, text: &str) {
         loop {
             let news = self.news.notified();
-            if self.waits.lock().unwrap().iter().any(|wait| wait.contains(text)) {
+            if self
+                .waits
+                .lock()
+                .unwrap()
+                .iter()
+                .any(|wait| wait.contains(text))
+            {
                 return;
             }
             news.await;
@@ -282,7 +323,10 @@ impl Clock for RealClock {
 fn connection(file: &Kubeconfig) -> VimConnectionInfo {
     let file = serde_json::to_value(file).expect("it is data");
     let text = |pointer: &str| {
-        file.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+        file.pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
     };
     let object = |value: Value| value.as_object().cloned().unwrap_or_default();
     VimConnectionInfo {
@@ -304,8 +348,11 @@ fn connection(file: &Kubeconfig) -> VimConnectionInfo {
 
 fn owner() -> Ownership {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let unique =
-        format!("{:x}-{}", Timestamp::now().as_nanosecond(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let unique = format!(
+        "{:x}-{}",
+        Timestamp::now().as_nanosecond(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    );
     Ownership {
         installation_id: format!("installation-{unique}"),
         tenant: "default".to_owned(),
@@ -333,7 +380,10 @@ topology_template:
 ";
 
 /// A package of manifests with their order, and the request's parameters.
-#[expect(clippy::needless_pass_by_value, reason = "what `json!` makes is used once")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "what `json!` makes is used once"
+)]
 pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value) -> Allocation {
     let folder = tempfile::tempdir().expect("there is room");
     let write = |path: &str, text: &str| {
@@ -348,8 +398,11 @@ pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value
     write("Definitions/vnfd.yaml", VNFD);
     let mut order = format!("{order_head}\nmanifests:\n");
     for (index, (place, text)) in manifests.iter().enumerate() {
-        writeln!(order, "- {{path: Files/kubernetes/{index}.yaml, order: {place}}}")
-            .expect("a line");
+        writeln!(
+            order,
+            "- {{path: Files/kubernetes/{index}.yaml, order: {place}}}"
+        )
+        .expect("a line");
         write(&format!("Files/kubernetes/{index}.yaml"), text);
     }
     write("Files/kubernetes/order.yaml", &order);

@@ -15,7 +15,11 @@ pub(crate) async fn cluster() -> Option<(Kubeconfig, Keep)> {
 
 async fn start(faults: Arc<Faults>) -> (Kubeconfig, Keep) {
     let clusters = Clusters::new(Books::new(), faults);
-    let spec = ClusterSpec { name: "one".to_owned(), address: [127, 0, 0, 1].into(), port: 0 };
+    let spec = ClusterSpec {
+        name: "one".to_owned(),
+        address: [127, 0, 0, 1].into(),
+        port: 0,
+    };
     let cluster = clusters.start(spec).await.expect("a cluster");
     cluster.furnish("node-1", [127, 0, 0, 1].into());
     let file = Kubeconfig::from_yaml(&cluster.kubeconfig()).expect("its kubeconfig is one");
@@ -26,7 +30,9 @@ async fn start(faults: Arc<Faults>) -> (Kubeconfig, Keep) {
 pub(crate) async fn faulty_cluster() -> (World, Arc<Cluster>, Arc<Faults>) {
     let faults = Faults::new();
     let (file, keep) = start(faults.clone()).await;
-    let clusters = Arc::clone(&keep).downcast::<Clusters>().expect("they are clusters");
+    let clusters = Arc::clone(&keep)
+        .downcast::<Clusters>()
+        .expect("they are clusters");
     let cluster = clusters.get("one").expect("it was started");
     (World::on(file, keep).await, cluster, faults)
 }
@@ -54,14 +60,26 @@ async fn watches_that_break_are_begun_anew() {
 async fn what_was_made_before_the_answer_was_lost_is_adopted() {
     let (world, faults) = faulty().await;
     let lost = Fault::Drop { drop: When::After };
-    faults.arm(Rule::new("kubernetes.apply", lost).on("configmaps").nth(1, 1000));
+    faults.arm(
+        Rule::new("kubernetes.apply", lost)
+            .on("configmaps")
+            .nth(1, 1000),
+    );
     let what = package(&[(1, CONFIG), (2, &deployment(1, ""))], "", json!({}));
     let late = world.instantiate(&what, 2).await.unwrap_err();
     assert_eq!(late.kind(), ErrorKind::Unavailable, "{late}");
     faults.disarm();
-    let before = world.config_maps(&world.namespace()).get("page").await.unwrap();
+    let before = world
+        .config_maps(&world.namespace())
+        .get("page")
+        .await
+        .unwrap();
     let made = world.instantiate(&what, 20).await.unwrap();
-    let after = world.config_maps(&world.namespace()).get("page").await.unwrap();
+    let after = world
+        .config_maps(&world.namespace())
+        .get("page")
+        .await
+        .unwrap();
     assert_eq!(before.metadata.uid, after.metadata.uid);
     world.terminate(&what, made.handle).await.unwrap();
     world.assert_nothing_left().await;
@@ -89,8 +107,14 @@ async fn an_image_that_is_not_there_is_named_while_we_wait_and_at_the_end() {
         world.seen.wait_for("ImagePull")
     );
     let late = late.unwrap_err();
-    assert_eq!((late.name(), late.kind()), ("kubernetes.not-ready", ErrorKind::Refused));
-    assert!(late.detail().contains("ImagePull") && late.detail().contains("pod `web-"), "{late}");
+    assert_eq!(
+        (late.name(), late.kind()),
+        ("kubernetes.not-ready", ErrorKind::Refused)
+    );
+    assert!(
+        late.detail().contains("ImagePull") && late.detail().contains("pod `web-"),
+        "{late}"
+    );
     world.terminate(&what, Value::Null).await.unwrap();
     world.assert_nothing_left().await;
 }
@@ -100,13 +124,20 @@ async fn no_word_of_ours_holds_the_token() {
     let (world, _) = faulty().await;
     let planted = "hunter2hunter2";
     world.vim.update(|vim| {
-        vim.access_info.insert("bearer_token".into(), planted.into());
+        vim.access_info
+            .insert("bearer_token".into(), planted.into());
     });
     let what = package(&[(1, CONFIG)], "", json!({}));
     let refused = world.driver.check(&world.vim).await.unwrap_err();
-    assert_eq!((refused.name(), refused.kind()), ("kubernetes.login-refused", ErrorKind::Refused));
+    assert_eq!(
+        (refused.name(), refused.kind()),
+        ("kubernetes.login-refused", ErrorKind::Refused)
+    );
     let prepare = world.driver.prepare(&world.cx(5), &what).await.unwrap_err();
-    let release = world.terminate_within(&what, Value::Null, 3).await.unwrap_err();
+    let release = world
+        .terminate_within(&what, Value::Null, 3)
+        .await
+        .unwrap_err();
     let said = format!(
         "{refused} {refused:?} {prepare:?} {release:?} {:?} {:?}",
         world.seen.waits, world.seen.logs

@@ -10,7 +10,11 @@ use vnfm_sim::faults::{Fault, Rule};
 
 async fn allocate(world: &World, what: &Allocation, seconds: i64) -> Result<(), PortError> {
     let prepared = json!({"namespace": world.namespace()});
-    world.driver.allocate(&world.cx(seconds), what, &prepared).await.map(drop)
+    world
+        .driver
+        .allocate(&world.cx(seconds), what, &prepared)
+        .await
+        .map(drop)
 }
 
 /// It goes well now, and leaves nothing.
@@ -26,26 +30,40 @@ async fn a_login_that_ends_in_the_middle_is_waited_for_or_said() {
     let what = package(&[(1, CONFIG)], "", json!({}));
     faults.arm(Rule::new("kubernetes.apply", Fault::Status { status: 401 }).on("configmaps"));
     let refused = allocate(&world, &what, 20).await.unwrap_err();
-    assert_eq!((refused.name(), refused.kind()), ("kubernetes.login-refused", ErrorKind::Refused));
+    assert_eq!(
+        (refused.name(), refused.kind()),
+        ("kubernetes.login-refused", ErrorKind::Refused)
+    );
     assert_eq!(
         refused.resource(),
         Some(format!("ConfigMap `page` in namespace `{}`", world.namespace()).as_str())
     );
-    assert!(refused.next().contains("vnfmctl vim update"), "{}", refused.next());
+    assert!(
+        refused.next().contains("vnfmctl vim update"),
+        "{}",
+        refused.next()
+    );
     // In a wait it is said, and a new credential goes on.
     faults.arm(
-        Rule::new("kubernetes.list", Fault::Status { status: 401 }).on("configmaps").nth(1, 2),
+        Rule::new("kubernetes.list", Fault::Status { status: 401 })
+            .on("configmaps")
+            .nth(1, 2),
     );
     let cx = world.cx(20);
     let prepared = json!({"namespace": world.namespace()});
     let (made, ()) = tokio::join!(
         world.driver.allocate(&cx, &what, &prepared),
-        world.seen.wait_for("refuses the login; `vnfmctl vim update cluster`")
+        world
+            .seen
+            .wait_for("refuses the login; `vnfmctl vim update cluster`")
     );
     made.unwrap();
     assert!(
         cluster
-            .get_json(&format!("/api/v1/namespaces/{}/configmaps/page", world.namespace()))
+            .get_json(&format!(
+                "/api/v1/namespaces/{}/configmaps/page",
+                world.namespace()
+            ))
             .is_some()
     );
     works_again(&world, &what).await;
@@ -57,8 +75,14 @@ async fn what_the_login_may_not_do_is_said_with_the_object() {
     let what = package(&[(1, CONFIG)], "", json!({}));
     faults.arm(Rule::new("kubernetes.apply", Fault::Status { status: 403 }).on("configmaps"));
     let refused = allocate(&world, &what, 20).await.unwrap_err();
-    assert_eq!((refused.name(), refused.kind()), ("kubernetes.forbidden", ErrorKind::Refused));
-    assert!(refused.to_string().contains("ConfigMap `page`"), "{refused}");
+    assert_eq!(
+        (refused.name(), refused.kind()),
+        ("kubernetes.forbidden", ErrorKind::Refused)
+    );
+    assert!(
+        refused.to_string().contains("ConfigMap `page`"),
+        "{refused}"
+    );
     works_again(&world, &what).await;
 }
 
@@ -68,16 +92,24 @@ async fn an_api_server_that_is_overloaded_is_borne_and_said() {
         let (world, _, faults) = faulty_cluster().await;
         let what = package(&[(1, CONFIG), (2, &deployment(1, ""))], "", json!({}));
         faults.arm(
-            Rule::new("kubernetes.apply", Fault::Status { status }).on("configmaps").nth(1, 2),
+            Rule::new("kubernetes.apply", Fault::Status { status })
+                .on("configmaps")
+                .nth(1, 2),
         );
         let made = world.instantiate(&what, 20).await.unwrap();
         let said = world.seen.waits.lock().unwrap().join("\n");
-        assert!(said.contains("VIM `cluster` to answer: the server"), "{said}");
+        assert!(
+            said.contains("VIM `cluster` to answer: the server"),
+            "{said}"
+        );
         world.terminate(&what, made.handle).await.unwrap();
         // For good: the API server's words at the deadline, not that there was none.
         faults.arm(Rule::new("kubernetes.apply", Fault::Status { status }).nth(1, 1000));
         let late = world.instantiate(&what, 2).await.unwrap_err();
-        assert_eq!((late.name(), late.kind()), ("kubernetes.server-error", ErrorKind::Unavailable));
+        assert_eq!(
+            (late.name(), late.kind()),
+            ("kubernetes.server-error", ErrorKind::Unavailable)
+        );
         faults.disarm();
         works_again(&world, &what).await;
     }
@@ -93,8 +125,15 @@ async fn a_webhook_that_denies_is_named_with_its_words() {
     cluster.apply(&webhook.to_string()).unwrap();
     let what = package(&[(1, CONFIG)], "", json!({}));
     let denied = world.instantiate(&what, 20).await.unwrap_err();
-    assert_eq!((denied.name(), denied.kind()), ("kubernetes.denied", ErrorKind::Refused));
-    for part in ["ConfigMap `page`", "policy.example.com", "no owner is named"] {
+    assert_eq!(
+        (denied.name(), denied.kind()),
+        ("kubernetes.denied", ErrorKind::Refused)
+    );
+    for part in [
+        "ConfigMap `page`",
+        "policy.example.com",
+        "no owner is named",
+    ] {
         assert!(denied.to_string().contains(part), "no {part} in {denied}");
     }
     assert!(cluster.delete(path));
@@ -104,20 +143,40 @@ async fn a_webhook_that_denies_is_named_with_its_words() {
 #[tokio::test]
 async fn an_image_that_comes_and_a_crash_that_ends_are_lived_through() {
     for (image, parts) in [
-        ("localhost/no-such:1", ["ErrImagePull", "not found", "pod `web-"]),
-        ("localhost/crash-loop:1", ["CrashLoopBackOff", "cannot open the page", "pod `web-"]),
+        (
+            "localhost/no-such:1",
+            ["ErrImagePull", "not found", "pod `web-"],
+        ),
+        (
+            "localhost/crash-loop:1",
+            ["CrashLoopBackOff", "cannot open the page", "pod `web-"],
+        ),
     ] {
         let (world, cluster, _) = faulty_cluster().await;
         let web = deployment(1, "").replace("localhost/busybox:1", image);
         let what = package(&[(1, &web)], "", json!({}));
         let late = world.instantiate(&what, 2).await.unwrap_err();
-        assert_eq!((late.name(), late.kind()), ("kubernetes.not-ready", ErrorKind::Refused));
+        assert_eq!(
+            (late.name(), late.kind()),
+            ("kubernetes.not-ready", ErrorKind::Refused)
+        );
         for part in parts {
             assert!(late.detail().contains(part), "no {part} in {late}");
         }
-        assert!(late.resource().unwrap().contains("Deployment `web`"), "{late:?}");
-        let seen = world.driver.observe(&world.cx(5), &what, &Value::Null).await.unwrap();
-        assert_eq!(seen.inventory.vnfc_resource_info.len(), 1, "it is there, if not well");
+        assert!(
+            late.resource().unwrap().contains("Deployment `web`"),
+            "{late:?}"
+        );
+        let seen = world
+            .driver
+            .observe(&world.cx(5), &what, &Value::Null)
+            .await
+            .unwrap();
+        assert_eq!(
+            seen.inventory.vnfc_resource_info.len(),
+            1,
+            "it is there, if not well"
+        );
         cluster.mend_images();
         works_again(&world, &what).await;
     }
@@ -126,7 +185,12 @@ async fn an_image_that_comes_and_a_crash_that_ends_are_lived_through() {
 /// A VNF of one workload on a second node, whose machine is gone.
 async fn on_a_dead_node(
     kind: &str,
-) -> (World, std::sync::Arc<vnfm_sim::kubernetes::Cluster>, Allocation, Repair) {
+) -> (
+    World,
+    std::sync::Arc<vnfm_sim::kubernetes::Cluster>,
+    Allocation,
+    Repair,
+) {
     let (world, cluster, _) = faulty_cluster().await;
     cluster.add_node("node-2", "127.0.0.92");
     let brief = "      terminationGracePeriodSeconds: 1\n";
@@ -134,7 +198,10 @@ async fn on_a_dead_node(
     let what = package(&[(1, &workload)], "", json!({}));
     let made = world.instantiate(&what, 20).await.unwrap();
     let all = &made.inventory.vnfc_resource_info;
-    let lost = all.iter().position(|vnfc| vnfc.metadata["node"] == "node-2").unwrap();
+    let lost = all
+        .iter()
+        .position(|vnfc| vnfc.metadata["node"] == "node-2")
+        .unwrap();
     assert!(cluster.cut_node("node-2", true));
     (world, cluster, what, repair(&made, &[lost]))
 }
@@ -142,13 +209,24 @@ async fn on_a_dead_node(
 #[tokio::test]
 async fn a_pod_on_a_dead_node_is_taken_out_where_another_stands_in_for_it() {
     let (world, _, what, repair) = on_a_dead_node("Deployment").await;
-    let healed = world.driver.heal(&world.cx(30), &what, &repair).await.unwrap();
+    let healed = world
+        .driver
+        .heal(&world.cx(30), &what, &repair)
+        .await
+        .unwrap();
     assert!(!ids(&healed).contains(&repair.vnfcs[0]) && ids(&healed).len() == 2);
     assert!(
-        healed.inventory.vnfc_resource_info.iter().all(|vnfc| vnfc.metadata["node"] == "node-1")
+        healed
+            .inventory
+            .vnfc_resource_info
+            .iter()
+            .all(|vnfc| vnfc.metadata["node"] == "node-1")
     );
     let logs = world.seen.logs.lock().unwrap().join("\n");
-    assert!(logs.contains("is taken out by force: node `node-2` is not Ready"), "{logs}");
+    assert!(
+        logs.contains("is taken out by force: node `node-2` is not Ready"),
+        "{logs}"
+    );
     world.terminate(&what, healed.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
@@ -156,13 +234,31 @@ async fn a_pod_on_a_dead_node_is_taken_out_where_another_stands_in_for_it() {
 #[tokio::test]
 async fn a_pod_with_an_identity_stays_until_its_node_is_known_to_be_off() {
     let (world, cluster, what, repair) = on_a_dead_node("StatefulSet").await;
-    let hangs = world.driver.heal(&world.cx(30), &what, &repair).await.unwrap_err();
-    assert_eq!((hangs.name(), hangs.kind()), ("kubernetes.pod-hangs", ErrorKind::Refused));
-    assert!(hangs.to_string().contains("node `node-2` is not Ready"), "{hangs}");
-    assert!(hangs.next().contains("kubectl taint node node-2"), "{}", hangs.next());
+    let hangs = world
+        .driver
+        .heal(&world.cx(30), &what, &repair)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (hangs.name(), hangs.kind()),
+        ("kubernetes.pod-hangs", ErrorKind::Refused)
+    );
+    assert!(
+        hangs.to_string().contains("node `node-2` is not Ready"),
+        "{hangs}"
+    );
+    assert!(
+        hangs.next().contains("kubectl taint node node-2"),
+        "{}",
+        hangs.next()
+    );
     let taint = json!({"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}]}});
     assert!(cluster.merge("/api/v1/nodes/node-2", &taint));
-    let healed = world.driver.heal(&world.cx(30), &what, &repair).await.unwrap();
+    let healed = world
+        .driver
+        .heal(&world.cx(30), &what, &repair)
+        .await
+        .unwrap();
     assert!(!ids(&healed).contains(&repair.vnfcs[0]) && ids(&healed).len() == 2);
     world.terminate(&what, healed.handle).await.unwrap();
     world.assert_nothing_left().await;
@@ -172,17 +268,33 @@ async fn a_pod_with_an_identity_stays_until_its_node_is_known_to_be_off() {
 async fn claims_go_with_their_pods_where_the_request_says_so() {
     let (world, cluster, _) = faulty_cluster().await;
     let claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n";
-    let web =
-        deployment(1, "      volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]\n");
+    let web = deployment(
+        1,
+        "      volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]\n",
+    );
     let what = package(&[(1, claim), (2, &web)], "", json!({}));
     let made = world.instantiate(&what, 20).await.unwrap();
-    let path = format!("/api/v1/namespaces/{}/persistentvolumeclaims/data", world.namespace());
+    let path = format!(
+        "/api/v1/namespaces/{}/persistentvolumeclaims/data",
+        world.namespace()
+    );
     let claim = || cluster.get_json(&path).unwrap()["metadata"]["uid"].clone();
     let first = claim();
-    let kept = world.driver.heal(&world.cx(20), &what, &repair(&made, &[0])).await.unwrap();
+    let kept = world
+        .driver
+        .heal(&world.cx(20), &what, &repair(&made, &[0]))
+        .await
+        .unwrap();
     assert_eq!(claim(), first);
-    let with_storage = Repair { with_storage: true, ..repair(&kept, &[0]) };
-    let healed = world.driver.heal(&world.cx(20), &what, &with_storage).await.unwrap();
+    let with_storage = Repair {
+        with_storage: true,
+        ..repair(&kept, &[0])
+    };
+    let healed = world
+        .driver
+        .heal(&world.cx(20), &what, &with_storage)
+        .await
+        .unwrap();
     assert_ne!(claim(), first);
     assert!(ids(&healed).is_disjoint(&ids(&kept)));
     world.terminate(&what, healed.handle).await.unwrap();
@@ -196,10 +308,18 @@ async fn a_heal_whose_answers_are_lost_replaces_each_pod_once() {
     let made = world.instantiate(&what, 20).await.unwrap();
     let repair = repair(&made, &[0]);
     let after = vnfm_sim::faults::When::After;
-    faults.arm(Rule::new("kubernetes.delete", Fault::Drop { drop: after }).on("pods").nth(1, 1000));
+    faults.arm(
+        Rule::new("kubernetes.delete", Fault::Drop { drop: after })
+            .on("pods")
+            .nth(1, 1000),
+    );
     let late = world.driver.heal(&world.cx(3), &what, &repair).await;
     faults.disarm();
-    let healed = world.driver.heal(&world.cx(20), &what, &repair).await.unwrap();
+    let healed = world
+        .driver
+        .heal(&world.cx(20), &what, &repair)
+        .await
+        .unwrap();
     let stayed: Vec<String> = ids(&made).intersection(&ids(&healed)).cloned().collect();
     assert_eq!(stayed, [made.inventory.vnfc_resource_info[1].id.clone()]);
     if let Ok(first) = late {

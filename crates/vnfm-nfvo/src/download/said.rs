@@ -15,11 +15,18 @@ pub(super) struct Said {
 
 impl Said {
     pub(super) fn of(response: &Response) -> Self {
-        let range = response.headers().get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
+        let range = response
+            .headers()
+            .get(CONTENT_RANGE)
+            .and_then(|range| range.to_str().ok());
         Self {
             status: response.status(),
             length: response.content_length(),
-            tag: response.headers().get(ETAG).filter(|tag| is_strong(tag)).cloned(),
+            tag: response
+                .headers()
+                .get(ETAG)
+                .filter(|tag| is_strong(tag))
+                .cloned(),
             range: range.and_then(content_range),
         }
     }

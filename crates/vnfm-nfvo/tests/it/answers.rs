@@ -31,24 +31,37 @@ impl Canned {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut bytes = Vec::new();
                 while !is_whole(&bytes) && stream.read_buf(&mut bytes).await.unwrap_or(0) > 0 {}
-                noted.lock().unwrap().push(String::from_utf8_lossy(&bytes).into_owned());
+                noted
+                    .lock()
+                    .unwrap()
+                    .push(String::from_utf8_lossy(&bytes).into_owned());
                 // Whoever asked may have gone.
                 let _ = stream.write_all(answer.as_bytes()).await;
             }
         });
-        Self { url, heard, _task: task }
+        Self {
+            url,
+            heard,
+            _task: task,
+        }
     }
 
     async fn asked(&self) -> Result<GrantAnswer, PortError> {
-        grants(&self.url, Login::None, Tls::default(), &Still::new()).ask(&request()).await
+        grants(&self.url, Login::None, Tls::default(), &Still::new())
+            .ask(&request())
+            .await
     }
 }
 
 /// Whether a request has come to its end.
 fn is_whole(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes).to_lowercase();
-    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
     body.len() >= length.map_or(0, |length| length.parse().unwrap())
 }
 
@@ -61,25 +74,57 @@ async fn each_answer_means_what_the_standard_says() {
     let away = "location: http://192.0.2.1/grant/v1/grants/g\r\n";
     for (status, headers, body, name, says) in [
         ("403 Forbidden", "", problem, "nfvo.grant-rejected", "D"),
-        ("403 Forbidden", "", "<html>", "nfvo.grant-rejected", "gives no reason"),
+        (
+            "403 Forbidden",
+            "",
+            "<html>",
+            "nfvo.grant-rejected",
+            "gives no reason",
+        ),
         ("400 Bad Request", "", problem, "nfvo.refuses", "D"),
         ("404 Not Found", "", "", "nfvo.refuses", "404"),
-        ("503 Service Unavailable", "", problem, "nfvo.failing", "503"),
+        (
+            "503 Service Unavailable",
+            "",
+            problem,
+            "nfvo.failing",
+            "503",
+        ),
         ("429 Too Many Requests", "", "", "nfvo.failing", "429"),
         ("302 Found", away, "", "nfvo.malformed", "302"),
         ("200 OK", "", GRANT, "nfvo.malformed", "200"),
         ("204 No Content", "", "", "nfvo.malformed", "204"),
-        ("202 Accepted", "", "", "nfvo.malformed", "without `Location`"),
-        ("202 Accepted", away, "", "nfvo.malformed", "away from the NFVO"),
+        (
+            "202 Accepted",
+            "",
+            "",
+            "nfvo.malformed",
+            "without `Location`",
+        ),
+        (
+            "202 Accepted",
+            away,
+            "",
+            "nfvo.malformed",
+            "away from the NFVO",
+        ),
         ("201 Created", "", "{}", "nfvo.malformed", "`id`"),
-        ("201 Created", "", "\"hunter2\"", "nfvo.malformed", "whole body"),
+        (
+            "201 Created",
+            "",
+            "\"hunter2\"",
+            "nfvo.malformed",
+            "whole body",
+        ),
         ("201 Created", "", "", "nfvo.malformed", "whole body"),
     ] {
         let canned = Canned::new(status, headers, body).await;
         let error = canned.asked().await.unwrap_err();
         assert_eq!(error.name(), name, "{status} {body}: {error}");
         assert!(error.to_string().contains(says), "{status} {body}: {error}");
-        let told = error.problem().map(|told| (told.status, told.title.clone()));
+        let told = error
+            .problem()
+            .map(|told| (told.status, told.title.clone()));
         let is_its = (body == problem && !error.is_unavailable()).then_some("T".to_owned());
         assert_eq!(told.and_then(|told| told.1), is_its, "{status}");
         assert_eq!(
@@ -93,10 +138,15 @@ async fn each_answer_means_what_the_standard_says() {
 #[tokio::test]
 async fn a_request_says_who_asks_and_where_to_find_what_it_is_about() {
     let canned = Canned::new("201 Created", "", GRANT).await;
-    let GrantAnswer::Granted(grant) = canned.asked().await.unwrap() else { panic!("not granted") };
+    let GrantAnswer::Granted(grant) = canned.asked().await.unwrap() else {
+        panic!("not granted")
+    };
     assert_eq!(grant.id, "g");
     let heard = canned.heard.lock().unwrap()[0].clone();
-    assert!(heard.starts_with("POST /grant/v1/grants HTTP/1.1"), "{heard}");
+    assert!(
+        heard.starts_with("POST /grant/v1/grants HTTP/1.1"),
+        "{heard}"
+    );
     for part in [
         "version: 1.7.0",
         r#""vnfLcmOpOcc":{"href":"http://vnfm.example.com/vnflcm/v2/vnf_lcm_op_occs/o1"}"#,
@@ -109,10 +159,16 @@ async fn a_request_says_who_asks_and_where_to_find_what_it_is_about() {
 #[tokio::test]
 async fn what_was_promised_is_looked_at_where_it_is_and_nowhere_else() {
     let canned = Canned::new("202 Accepted", "location: /elsewhere/g\r\n", "").await;
-    let GrantAnswer::Later(place, None) = canned.asked().await.unwrap() else { panic!("decided") };
+    let GrantAnswer::Later(place, None) = canned.asked().await.unwrap() else {
+        panic!("decided")
+    };
     assert_eq!(place, format!("{}/elsewhere/g", canned.url));
     for (status, body, wanted) in [
-        ("202 Accepted", "", Some(GrantAnswer::Later(String::new(), None))),
+        (
+            "202 Accepted",
+            "",
+            Some(GrantAnswer::Later(String::new(), None)),
+        ),
         ("404 Not Found", "", Some(GrantAnswer::Forgotten)),
         ("200 OK", GRANT, None),
     ] {
@@ -125,8 +181,15 @@ async fn what_was_promised_is_looked_at_where_it_is_and_nowhere_else() {
             Some(other) => assert_eq!(found, other),
             None => assert!(matches!(found, GrantAnswer::Granted(_)), "{found:?}"),
         }
-        let moved = nfvo.look("http://192.0.2.1/grant/v1/grants/g").await.unwrap();
-        assert_eq!(moved, GrantAnswer::Forgotten, "the NFVO is another one by now");
+        let moved = nfvo
+            .look("http://192.0.2.1/grant/v1/grants/g")
+            .await
+            .unwrap();
+        assert_eq!(
+            moved,
+            GrantAnswer::Forgotten,
+            "the NFVO is another one by now"
+        );
         assert_eq!(canned.heard.lock().unwrap().len(), 1);
     }
 }
@@ -147,11 +210,17 @@ async fn how_long_it_wants_to_be_left_alone_is_heard_in_seconds_and_as_a_date() 
         let retry = format!("retry-after: {said}\r\n");
         for status in ["503 Service Unavailable", "429 Too Many Requests"] {
             let canned = Canned::new(status, &retry, "").await;
-            assert_eq!(canned.asked().await.unwrap_err().retry_after(), wanted, "{status} {said}");
+            assert_eq!(
+                canned.asked().await.unwrap_err().retry_after(),
+                wanted,
+                "{status} {said}"
+            );
         }
         let place = format!("location: /grant/v1/grants/g\r\n{retry}");
         let canned = Canned::new("202 Accepted", &place, "").await;
-        let Ok(GrantAnswer::Later(_, after)) = canned.asked().await else { panic!("decided") };
+        let Ok(GrantAnswer::Later(_, after)) = canned.asked().await else {
+            panic!("decided")
+        };
         assert_eq!(after, wanted, "{said}");
     }
 }
@@ -163,5 +232,9 @@ async fn nobody_there_may_be_there_later() {
     drop(listener);
     let nfvo = grants(&url, Login::None, Tls::default(), &Still::new());
     let error = nfvo.ask(&request()).await.unwrap_err();
-    assert_eq!((error.name(), error.is_unavailable()), ("nfvo.unreachable", true), "{error}");
+    assert_eq!(
+        (error.name(), error.is_unavailable()),
+        ("nfvo.unreachable", true),
+        "{error}"
+    );
 }

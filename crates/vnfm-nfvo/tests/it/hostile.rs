@@ -12,7 +12,13 @@ use vnfm_types::v1::Edition;
 fn callbacks(networks: &[&str]) -> Callbacks {
     let networks: Vec<_> = networks.iter().map(|&text| text.to_owned()).collect();
     let networks = Networks::parse(&networks).unwrap();
-    Callbacks::new(networks, Duration::from_mins(1), &Tls::default(), Still::new()).unwrap()
+    Callbacks::new(
+        networks,
+        Duration::from_mins(1),
+        &Tls::default(),
+        Still::new(),
+    )
+    .unwrap()
 }
 
 /// A login with a token of this endpoint.
@@ -28,11 +34,25 @@ fn token_of(endpoint: &str) -> SubscriptionAuthentication {
 async fn a_token_endpoint_whose_answer_never_ends_gives_no_token() {
     for lie in [Lie::Endless, Lie::Huge, Lie::Values(1_000_000)] {
         let endpoint = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
-        let (uri, login) = (format!("{}/callback", endpoint.url()), token_of(&endpoint.url()));
-        let callback = Callback { uri: &uri, login: Some(&login), edition: Edition::V2 };
-        let error = callbacks(&["127.0.0.0/8"]).test(&callback).await.unwrap_err();
+        let (uri, login) = (
+            format!("{}/callback", endpoint.url()),
+            token_of(&endpoint.url()),
+        );
+        let callback = Callback {
+            uri: &uri,
+            login: Some(&login),
+            edition: Edition::V2,
+        };
+        let error = callbacks(&["127.0.0.0/8"])
+            .test(&callback)
+            .await
+            .unwrap_err();
         assert_eq!(error.name(), "nfvo.no-token", "{lie:?}: {error}");
-        assert!(endpoint.sent() < 32 << 20, "{lie:?}: {} bytes were sent", endpoint.sent());
+        assert!(
+            endpoint.sent() < 32 << 20,
+            "{lie:?}: {} bytes were sent",
+            endpoint.sent()
+        );
     }
 }
 
@@ -40,13 +60,29 @@ async fn a_token_endpoint_whose_answer_never_ends_gives_no_token() {
 async fn a_callback_without_an_end_is_not_read_and_a_redirect_not_followed() {
     let endless = Liar::start("127.0.0.1", Lie::Endless).await.unwrap();
     let uri = endless.url();
-    let callback = Callback { uri: &uri, login: None, edition: Edition::V2 };
+    let callback = Callback {
+        uri: &uri,
+        login: None,
+        edition: Edition::V2,
+    };
     callbacks(&["127.0.0.0/8"]).test(&callback).await.unwrap();
-    assert!(endless.sent() < 32 << 20, "{} bytes were sent", endless.sent());
-    let inner = Liar::start("127.0.0.2", Lie::Plain(204, String::new())).await.unwrap();
-    let outer = Liar::start("127.0.0.1", Lie::Redirect(inner.url())).await.unwrap();
+    assert!(
+        endless.sent() < 32 << 20,
+        "{} bytes were sent",
+        endless.sent()
+    );
+    let inner = Liar::start("127.0.0.2", Lie::Plain(204, String::new()))
+        .await
+        .unwrap();
+    let outer = Liar::start("127.0.0.1", Lie::Redirect(inner.url()))
+        .await
+        .unwrap();
     let uri = outer.url();
-    let callback = Callback { uri: &uri, login: None, edition: Edition::V2 };
+    let callback = Callback {
+        uri: &uri,
+        login: None,
+        edition: Edition::V2,
+    };
     let error = callbacks(&["127.0.0.1"]).test(&callback).await.unwrap_err();
     assert_eq!(error.name(), "nfvo.callback-refuses", "{error}");
     assert!(inner.seen().is_empty(), "{:?}", inner.seen());

@@ -18,7 +18,10 @@ fn given(world: &World) -> Value {
 /// Our papers for the world's NFVO.
 fn papers(world: &World, certificate: bool) -> Tls {
     let certificate = certificate.then(|| world.nfvo().certificate().as_bytes().to_vec());
-    Tls { authorities: world.nfvo().authority().as_bytes().to_vec(), certificate }
+    Tls {
+        authorities: world.nfvo().authority().as_bytes().to_vec(),
+        certificate,
+    }
 }
 
 #[tokio::test]
@@ -27,7 +30,10 @@ async fn a_token_is_kept_renewed_before_it_ends_and_once_after_a_401() {
     let login = Login::Oauth2(credentials(&world, PASSWORD));
     let nfvo = grants(world.nfvo().url(), login, Tls::default(), &clock);
     for _ in 0..3 {
-        assert!(matches!(nfvo.ask(&request()).await.unwrap(), GrantAnswer::Granted(_)));
+        assert!(matches!(
+            nfvo.ask(&request()).await.unwrap(),
+            GrantAnswer::Granted(_)
+        ));
     }
     assert_eq!(given(&world), 1, "it is kept");
     clock.pass(89);
@@ -39,9 +45,16 @@ async fn a_token_is_kept_renewed_before_it_ends_and_once_after_a_401() {
     world.nfvo().revoke_tokens();
     nfvo.ask(&request()).await.unwrap();
     assert_eq!(given(&world), 3, "it is renewed after a 401");
-    world.faults().arm(Rule { times: 9, ..Rule::new("nfvo.grant", Fault::Status { status: 401 }) });
+    world.faults().arm(Rule {
+        times: 9,
+        ..Rule::new("nfvo.grant", Fault::Status { status: 401 })
+    });
     let error = nfvo.ask(&request()).await.unwrap_err();
-    assert_eq!((error.name(), given(&world)), ("nfvo.refuses", json!(4)), "once");
+    assert_eq!(
+        (error.name(), given(&world)),
+        ("nfvo.refuses", json!(4)),
+        "once"
+    );
 }
 
 #[tokio::test]
@@ -52,8 +65,13 @@ async fn no_token_is_told_without_a_secret() {
     let error = nfvo.ask(&request()).await.unwrap_err();
     assert_eq!(error.name(), "nfvo.no-token");
     assert!(error.to_string().contains("401"), "{error}");
-    assert!(!format!("{error:?} {login:?}").contains("planted"), "{error:?} {login:?}");
-    world.faults().arm(Rule::new("nfvo.token", Fault::Status { status: 503 }));
+    assert!(
+        !format!("{error:?} {login:?}").contains("planted"),
+        "{error:?} {login:?}"
+    );
+    world
+        .faults()
+        .arm(Rule::new("nfvo.token", Fault::Status { status: 503 }));
     let error = nfvo.ask(&request()).await.unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
 }
@@ -65,7 +83,10 @@ async fn a_password_goes_with_every_request_and_nothing_else_is_taken_for_it() {
     nfvo.ask(&request()).await.unwrap();
     let nobody = grants(world.nfvo().url(), Login::None, Tls::default(), &clock);
     let error = nobody.ask(&request()).await.unwrap_err();
-    assert_eq!((error.name(), error.problem().map(|it| it.status)), ("nfvo.refuses", Some(401)));
+    assert_eq!(
+        (error.name(), error.problem().map(|it| it.status)),
+        ("nfvo.refuses", Some(401))
+    );
 }
 
 #[tokio::test]
@@ -74,12 +95,24 @@ async fn a_certificate_opens_what_is_closed_without_one() {
     let (world, clock) = (world(Wanted::None).await, Still::new());
     let url = world.nfvo().secure_url();
     let nfvo = grants(url, Login::None, papers(&world, true), &clock);
-    assert!(matches!(nfvo.ask(&request()).await.unwrap(), GrantAnswer::Granted(_)));
+    assert!(matches!(
+        nfvo.ask(&request()).await.unwrap(),
+        GrantAnswer::Granted(_)
+    ));
     let without = grants(url, Login::None, papers(&world, false), &clock);
-    assert_eq!(without.ask(&request()).await.unwrap_err().name(), "nfvo.unreachable");
-    let strangers = Tls { authorities: Vec::new(), ..papers(&world, true) };
+    assert_eq!(
+        without.ask(&request()).await.unwrap_err().name(),
+        "nfvo.unreachable"
+    );
+    let strangers = Tls {
+        authorities: Vec::new(),
+        ..papers(&world, true)
+    };
     let stranger = grants(url, Login::None, strangers, &clock);
-    assert_eq!(stranger.ask(&request()).await.unwrap_err().name(), "nfvo.unreachable");
+    assert_eq!(
+        stranger.ask(&request()).await.unwrap_err().name(),
+        "nfvo.unreachable"
+    );
 }
 
 fn subscriber(authentication: Value) -> SubscriptionAuthentication {
@@ -87,7 +120,11 @@ fn subscriber(authentication: Value) -> SubscriptionAuthentication {
 }
 
 fn at<'a>(uri: &'a str, login: &'a SubscriptionAuthentication) -> Callback<'a> {
-    Callback { uri, login: Some(login), edition: Edition::V2 }
+    Callback {
+        uri,
+        login: Some(login),
+        edition: Edition::V2,
+    }
 }
 
 #[tokio::test]
@@ -104,15 +141,37 @@ async fn subscribers_are_told_with_a_token_and_with_a_certificate() {
     let both = subscriber(json!({"authType": ["BASIC", "OAUTH2_CLIENT_CREDENTIALS"],
         "paramsBasic": {"userName": "u", "password": "p"}, "paramsOauth2ClientCredentials": token}));
     callbacks.test(&at(&plain, &both)).await.unwrap();
-    callbacks.tell(&at(&plain, &both), &json!({"n": 1})).await.unwrap();
-    assert_eq!(given(&world), 1, "rather a token than a password, and it is kept");
+    callbacks
+        .tell(&at(&plain, &both), &json!({"n": 1}))
+        .await
+        .unwrap();
+    assert_eq!(
+        given(&world),
+        1,
+        "rather a token than a password, and it is kept"
+    );
     let secure = format!("{}/notifications", world.nfvo().secure_url());
-    let certified = subscriber(json!({"authType": ["TLS_CERT", "OAUTH2_CLIENT_CREDENTIALS"],
-        "paramsOauth2ClientCredentials": token}));
-    callbacks.tell(&at(&secure, &certified), &json!({"n": 2})).await.unwrap();
-    let error = callbacks.tell(&at(&secure, &both), &json!({"n": 3})).await.unwrap_err();
-    assert_eq!(error.name(), "nfvo.callback-unreachable", "only who wants it gets our certificate");
-    assert_eq!(world.nfvo().page()["notifications"], json!([{"n": 1}, {"n": 2}]));
+    let certified = subscriber(
+        json!({"authType": ["TLS_CERT", "OAUTH2_CLIENT_CREDENTIALS"],
+        "paramsOauth2ClientCredentials": token}),
+    );
+    callbacks
+        .tell(&at(&secure, &certified), &json!({"n": 2}))
+        .await
+        .unwrap();
+    let error = callbacks
+        .tell(&at(&secure, &both), &json!({"n": 3}))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.name(),
+        "nfvo.callback-unreachable",
+        "only who wants it gets our certificate"
+    );
+    assert_eq!(
+        world.nfvo().page()["notifications"],
+        json!([{"n": 1}, {"n": 2}])
+    );
 }
 
 #[tokio::test]
@@ -125,7 +184,13 @@ async fn a_subscribers_token_endpoint_lies_where_callbacks_may() {
         "tokenEndpoint": format!("{}/token", world.nfvo().url())});
     let login = subscriber(json!({"authType": ["OAUTH2_CLIENT_CREDENTIALS"],
         "paramsOauth2ClientCredentials": token}));
-    let error = callbacks.test(&at("http://192.0.2.1/callback", &login)).await.unwrap_err();
-    assert!(error.to_string().contains("127.0.0.1 is not allowed"), "{error}");
+    let error = callbacks
+        .test(&at("http://192.0.2.1/callback", &login))
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("127.0.0.1 is not allowed"),
+        "{error}"
+    );
     assert_eq!(given(&world), 0);
 }

@@ -1,6 +1,9 @@
 //! The client of the NFVO and of subscribers, against the simulated NFVO and against canned answers.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 
 mod answers;
 mod hostile;
@@ -62,7 +65,11 @@ impl Clock for Hurried {
 /// A world whose NFVO wants this.
 pub(crate) async fn world(login: Wanted) -> World {
     let world = World::start(Options::default()).await.unwrap();
-    world.nfvo().set_policy(Policy { login, token_life: 100, ..Policy::default() });
+    world.nfvo().set_policy(Policy {
+        login,
+        token_life: 100,
+        ..Policy::default()
+    });
     world
 }
 
@@ -92,7 +99,10 @@ pub(crate) fn address(endpoint: &str, login: Login, tls: Tls) -> NfvoAddress {
 }
 
 pub(crate) fn basic() -> Login {
-    Login::Basic { user: CLIENT.to_owned(), password: Secret::new(PASSWORD) }
+    Login::Basic {
+        user: CLIENT.to_owned(),
+        password: Secret::new(PASSWORD),
+    }
 }
 
 /// A request for a grant.

@@ -17,7 +17,9 @@ const MOST: u64 = 1 << 20;
 
 /// What is no archive, and different everywhere.
 fn content() -> Vec<u8> {
-    (0..MANY).map(|n| u8::try_from(n * 7 / 3 % 251).unwrap()).collect()
+    (0..MANY)
+        .map(|n| u8::try_from(n * 7 / 3 % 251).unwrap())
+        .collect()
 }
 
 /// A world whose NFVO has a package, a client of it, and a place for what comes.
@@ -31,9 +33,17 @@ impl Scene {
     async fn new(login: Wanted) -> Self {
         let world = world(login).await;
         world.nfvo().offer("p1", "vnfd-1", content());
-        let given = if login == Wanted::None { Login::None } else { basic() };
+        let given = if login == Wanted::None {
+            Login::None
+        } else {
+            basic()
+        };
         let source = source(world.nfvo().url(), given);
-        Self { world, source, folder: tempfile::tempdir().unwrap() }
+        Self {
+            world,
+            source,
+            folder: tempfile::tempdir().unwrap(),
+        }
     }
 
     fn to(&self) -> PathBuf {
@@ -57,11 +67,17 @@ impl Scene {
     /// The ranges that were asked for.
     fn ranges(&self) -> Vec<String> {
         let calls = self.world.books().calls_of("nfvo.package_content");
-        calls.iter().map(|call| call.subject.trim_start_matches("p1").trim().to_owned()).collect()
+        calls
+            .iter()
+            .map(|call| call.subject.trim_start_matches("p1").trim().to_owned())
+            .collect()
     }
 
     fn says(&self, package: Value) {
-        self.world.nfvo().set_policy(Policy { package, ..Policy::default() });
+        self.world.nfvo().set_policy(Policy {
+            package,
+            ..Policy::default()
+        });
     }
 
     fn arm(&self, rule: Rule) {
@@ -98,7 +114,10 @@ async fn after_a_cut_the_rest_is_fetched_and_nothing_twice() {
     let scene = Scene::new(Wanted::None).await;
     scene.arm(Rule {
         times: 2,
-        ..Rule::new("nfvo.package_content", Fault::CutAfter { cut_after: 100_000 })
+        ..Rule::new(
+            "nfvo.package_content",
+            Fault::CutAfter { cut_after: 100_000 },
+        )
     });
     scene.fetched().await.unwrap();
     assert!(read(&scene.to()) == content());
@@ -116,20 +135,32 @@ async fn after_a_cut_the_rest_is_fetched_and_nothing_twice() {
 async fn another_file_under_the_same_name_is_begun_anew() {
     let scene = Scene::new(Wanted::None).await;
     let package = scene.source.of_vnfd("vnfd-1").await.unwrap();
-    scene.arm(Rule::new("nfvo.package_content", Fault::CutAfter { cut_after: 100_000 }));
+    scene.arm(Rule::new(
+        "nfvo.package_content",
+        Fault::CutAfter { cut_after: 100_000 },
+    ));
     let to = scene.to();
     let first = scene.source.fetch(&package, MOST, &to);
     let other: Vec<u8> = content().into_iter().rev().collect();
     // It is put there while the first half is on its way: the tag is another one, and all of it comes.
     let exchanged = async {
-        while scene.world.books().calls_of("nfvo.package_content").is_empty() {
+        while scene
+            .world
+            .books()
+            .calls_of("nfvo.package_content")
+            .is_empty()
+        {
             tokio::task::yield_now().await;
         }
         scene.world.nfvo().offer("p1", "vnfd-1", other.clone());
     };
     let (fetched, ()) = tokio::join!(first, exchanged);
     let error = fetched.unwrap_err();
-    assert_eq!(error.name(), "nfvo.package-checksum", "it is not the one that was stated: {error}");
+    assert_eq!(
+        error.name(),
+        "nfvo.package-checksum",
+        "it is not the one that was stated: {error}"
+    );
     scene.fetched().await.unwrap();
     assert!(read(&scene.to()) == other);
 }
@@ -138,24 +169,48 @@ async fn another_file_under_the_same_name_is_begun_anew() {
 async fn what_fails_for_a_while_is_asked_again_and_what_fails_for_ever_is_given_up() {
     let scene = Scene::new(Wanted::None).await;
     let content = "nfvo.package_content";
-    scene.arm(Rule { times: 2, ..Rule::new(content, Fault::Status { status: 503 }) });
+    scene.arm(Rule {
+        times: 2,
+        ..Rule::new(content, Fault::Status { status: 503 })
+    });
     scene.fetched().await.unwrap();
-    scene.arm(Rule { times: 2, ..Rule::new(content, Fault::Drop { drop: When::Before }) });
+    scene.arm(Rule {
+        times: 2,
+        ..Rule::new(content, Fault::Drop { drop: When::Before })
+    });
     scene.fetched().await.unwrap();
     for (fault, code, says) in [
         (Fault::Status { status: 503 }, "download.failing", "503"),
-        (Fault::Drop { drop: When::Before }, "download.unreachable", "0 bytes had come"),
-        (Fault::CutAfter { cut_after: 0 }, "download.cut", "0 bytes had come"),
+        (
+            Fault::Drop { drop: When::Before },
+            "download.unreachable",
+            "0 bytes had come",
+        ),
+        (
+            Fault::CutAfter { cut_after: 0 },
+            "download.cut",
+            "0 bytes had come",
+        ),
         (Fault::Status { status: 404 }, "download.refused", "404"),
-        (Fault::Status { status: 302 }, "download.refused", "redirects are not followed"),
+        (
+            Fault::Status { status: 302 },
+            "download.refused",
+            "redirects are not followed",
+        ),
         (Fault::Status { status: 204 }, "download.malformed", "204"),
     ] {
         let _ = std::fs::remove_file(scene.to());
         scene.world.faults().disarm();
-        scene.arm(Rule { times: 99, ..Rule::new(content, fault.clone()) });
+        scene.arm(Rule {
+            times: 99,
+            ..Rule::new(content, fault.clone())
+        });
         let error = scene.fetched().await.unwrap_err();
         assert_eq!(error.name(), code, "{fault:?}: {error}");
-        let later = matches!(code, "download.failing" | "download.unreachable" | "download.cut");
+        let later = matches!(
+            code,
+            "download.failing" | "download.unreachable" | "download.cut"
+        );
         assert_eq!(error.is_unavailable(), later, "{fault:?}");
         scene.fails(code, says).await;
     }
@@ -165,13 +220,37 @@ async fn what_fails_for_a_while_is_asked_again_and_what_fails_for_ever_is_given_
 async fn what_the_nfvo_says_has_to_be_so() {
     let scene = Scene::new(Wanted::None).await;
     for (package, code, says) in [
-        (json!({"checksum": {"hash": "0".repeat(64)}}), "nfvo.package-checksum", "stated is 000"),
-        (json!({"checksum": null}), "nfvo.package-malformed", "`checksum` is missing"),
-        (json!({"checksum": {"algorithm": "MD5"}}), "nfvo.package-malformed", "SHA-256"),
+        (
+            json!({"checksum": {"hash": "0".repeat(64)}}),
+            "nfvo.package-checksum",
+            "stated is 000",
+        ),
+        (
+            json!({"checksum": null}),
+            "nfvo.package-malformed",
+            "`checksum` is missing",
+        ),
+        (
+            json!({"checksum": {"algorithm": "MD5"}}),
+            "nfvo.package-malformed",
+            "SHA-256",
+        ),
         (json!({"id": null}), "nfvo.package-malformed", "id"),
-        (json!({"operationalState": "MAYBE"}), "nfvo.package-malformed", "operationalState"),
-        (json!({"operationalState": "DISABLED"}), "nfvo.package-disabled", "DISABLED"),
-        (json!({"onboardingState": "PROCESSING"}), "nfvo.package-not-onboarded", "PROCESSING"),
+        (
+            json!({"operationalState": "MAYBE"}),
+            "nfvo.package-malformed",
+            "operationalState",
+        ),
+        (
+            json!({"operationalState": "DISABLED"}),
+            "nfvo.package-disabled",
+            "DISABLED",
+        ),
+        (
+            json!({"onboardingState": "PROCESSING"}),
+            "nfvo.package-not-onboarded",
+            "PROCESSING",
+        ),
         (json!({"vnfdId": "another"}), "nfvo.no-package", "vnfd-1"),
     ] {
         scene.says(package);
@@ -179,7 +258,11 @@ async fn what_the_nfvo_says_has_to_be_so() {
     }
     scene.says(Value::Null);
     let package = scene.source.of_vnfd("vnfd-1").await.unwrap();
-    let error = scene.source.fetch(&package, 1000, &scene.to()).await.unwrap_err();
+    let error = scene
+        .source
+        .fetch(&package, 1000, &scene.to())
+        .await
+        .unwrap_err();
     assert_eq!(error.name(), "download.too-large", "{error}");
     assert!(!scene.to().exists());
 }
@@ -194,7 +277,11 @@ async fn an_nfvo_that_is_away_refuses_or_is_silent_is_told_as_that() {
     ] {
         scene.arm(Rule::new("nfvo.packages", Fault::Status { status }));
         let error = scene.source.of_vnfd("vnfd-1").await.unwrap_err();
-        assert_eq!((error.name(), error.is_unavailable()), (code, later), "{error}");
+        assert_eq!(
+            (error.name(), error.is_unavailable()),
+            (code, later),
+            "{error}"
+        );
     }
     scene.arm(Rule::new("nfvo.packages", Fault::Hang { hang: true }));
     let hasty = PackageSource::new(
@@ -219,12 +306,18 @@ async fn a_subscription_is_made_looked_at_and_ended() {
     let subscribe = || scene.source.subscribe(callback, ("nfvo", &password));
     let (one, two) = (subscribe().await.unwrap(), subscribe().await.unwrap());
     assert!(scene.source.is_subscribed(&one).await.unwrap());
-    let other = scene.source.subscribe("http://127.0.0.1:9/other", ("nfvo", &password)).await;
+    let other = scene
+        .source
+        .subscribe("http://127.0.0.1:9/other", ("nfvo", &password))
+        .await;
     scene.source.unsubscribe(callback).await.unwrap();
     for id in [&one, &two] {
         assert!(!scene.source.is_subscribed(id).await.unwrap(), "{id}");
     }
-    assert!(scene.source.is_subscribed(&other.unwrap()).await.unwrap(), "only our own are ended");
+    assert!(
+        scene.source.is_subscribed(&other.unwrap()).await.unwrap(),
+        "only our own are ended"
+    );
     scene.arm(Rule::new("nfvo.subscribe", Fault::Status { status: 500 }));
     let error = subscribe().await.unwrap_err();
     assert_eq!(error.name(), "nfvo.failing", "{error}");

@@ -17,11 +17,18 @@ impl Door {
         let login = Arc::new(Mutex::new(connection));
         let shown = login.clone();
         let asked = Box::new(move || Ok(shown.lock().unwrap().clone()));
-        (Self(login), Barbican::new(asked, Arc::new(TokioClock::default())).unwrap())
+        (
+            Self(login),
+            Barbican::new(asked, Arc::new(TokioClock::default())).unwrap(),
+        )
     }
 
     pub(crate) fn set_access(&self, name: &str, value: &str) {
-        self.0.lock().unwrap().access_info.insert(name.into(), value.into());
+        self.0
+            .lock()
+            .unwrap()
+            .access_info
+            .insert(name.into(), value.into());
     }
 }
 
@@ -60,6 +67,9 @@ pub(crate) fn is_refused(error: &PortError, hint: &str) {
     assert_eq!(error.kind(), ErrorKind::Refused, "{error:?}");
     let said = format!("{error}; {}", error.next());
     assert!(said.contains("Barbican") && said.contains(hint), "{said}");
-    assert!(!said.contains("VIM `") && !said.contains("vnfmctl vim"), "it is no VIM: {said}");
+    assert!(
+        !said.contains("VIM `") && !said.contains("vnfmctl vim"),
+        "it is no VIM: {said}"
+    );
     assert!(!format!("{error:?} {said}").contains("planted"), "{said}");
 }

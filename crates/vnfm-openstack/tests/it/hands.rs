@@ -14,7 +14,10 @@ pub(crate) struct Hands {
 impl Hands {
     /// The user of a connection, or another one whose project has the same name.
     pub(crate) async fn of(info: &VimConnectionInfo, user: Option<(&str, &str)>) -> Self {
-        let endpoint = info.interface_info["endpoint"].as_str().unwrap().trim_end_matches('/');
+        let endpoint = info.interface_info["endpoint"]
+            .as_str()
+            .unwrap()
+            .trim_end_matches('/');
         let access = |name: &str| info.access_info[name].as_str().unwrap().to_owned();
         let (name, password) = user.map_or_else(
             || (access("username"), access("password")),
@@ -27,46 +30,74 @@ impl Hands {
                 "name": name, "password": password, "domain": domain}}},
             "scope": {"project": {"name": name, "domain": domain}},
         }});
-        let reply =
-            client.post(format!("{endpoint}/auth/tokens")).json(&login).send().await.unwrap();
-        let token = reply.headers()["x-subject-token"].to_str().unwrap().to_owned();
+        let reply = client
+            .post(format!("{endpoint}/auth/tokens"))
+            .json(&login)
+            .send()
+            .await
+            .unwrap();
+        let token = reply.headers()["x-subject-token"]
+            .to_str()
+            .unwrap()
+            .to_owned();
         let body: Value = reply.json().await.unwrap();
-        Self { client, token, catalog: body["token"]["catalog"].clone() }
+        Self {
+            client,
+            token,
+            catalog: body["token"]["catalog"].clone(),
+        }
     }
 
     fn endpoint(&self, service: &str) -> &str {
         let services = self.catalog.as_array().unwrap();
         let found = services.iter().find(|one| one["type"] == service).unwrap();
         let endpoints = found["endpoints"].as_array().unwrap();
-        endpoints.iter().find(|one| one["interface"] == "public").unwrap()["url"].as_str().unwrap()
+        endpoints
+            .iter()
+            .find(|one| one["interface"] == "public")
+            .unwrap()["url"]
+            .as_str()
+            .unwrap()
     }
 
     async fn call(&self, method: Method, (service, path): (&str, &str), body: Value) -> Value {
         let url = format!("{}{path}", self.endpoint(service));
-        let call = self.client.request(method, &url).header("X-Auth-Token", &self.token);
+        let call = self
+            .client
+            .request(method, &url)
+            .header("X-Auth-Token", &self.token);
         let reply = call.json(&body).send().await.unwrap();
         let status = reply.status();
         let text = reply.text().await.unwrap();
-        assert!(status.is_success() || status == 404, "{url}: {status} {text}");
+        assert!(
+            status.is_success() || status == 404,
+            "{url}: {status} {text}"
+        );
         serde_json::from_str(&text).unwrap_or_default()
     }
 
     /// Deletes a server, and returns when it is gone.
     pub(crate) async fn delete_server(&self, id: &str) {
         let path = format!("/servers/{id}");
-        self.call(Method::DELETE, ("compute", &path), Value::Null).await;
+        self.call(Method::DELETE, ("compute", &path), Value::Null)
+            .await;
         let gone = async {
             while self.has_server(id).await {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(std::time::Duration::from_mins(1), gone).await.unwrap();
+        tokio::time::timeout(std::time::Duration::from_mins(1), gone)
+            .await
+            .unwrap();
     }
 
     /// Whether Nova has it.
     pub(crate) async fn has_server(&self, id: &str) -> bool {
         let path = format!("/servers/{id}");
-        self.call(Method::GET, ("compute", &path), Value::Null).await.get("server").is_some()
+        self.call(Method::GET, ("compute", &path), Value::Null)
+            .await
+            .get("server")
+            .is_some()
     }
 
     /// Sets a server to ERROR, which only an administrator can.
@@ -79,8 +110,13 @@ impl Hands {
     /// The tags of a stack, and its status.
     pub(crate) async fn stack(&self, name: &str, id: &str) -> (Vec<String>, String) {
         let path = format!("/stacks/{name}/{id}");
-        let stack = self.call(Method::GET, ("orchestration", &path), Value::Null).await;
+        let stack = self
+            .call(Method::GET, ("orchestration", &path), Value::Null)
+            .await;
         let tags = serde_json::from_value(stack["stack"]["tags"].clone()).unwrap();
-        (tags, stack["stack"]["stack_status"].as_str().unwrap().to_owned())
+        (
+            tags,
+            stack["stack"]["stack_status"].as_str().unwrap().to_owned(),
+        )
     }
 }

@@ -8,24 +8,47 @@ use vnfm_types::VnfcResourceInfo;
 
 /// The VNFC of a VDU with this index.
 pub(crate) fn nth<'a>(made: &'a Allocated, vdu: &str, index: usize) -> &'a VnfcResourceInfo {
-    let mut all = made.inventory.vnfc_resource_info.iter().filter(|vnfc| vnfc.vdu_id == vdu);
+    let mut all = made
+        .inventory
+        .vnfc_resource_info
+        .iter()
+        .filter(|vnfc| vnfc.vdu_id == vdu);
     all.nth(index).unwrap()
 }
 
 /// Every VNFC's ports with their addresses, by port: what stays when a server is replaced.
 fn ports(made: &Allocated) -> BTreeMap<String, String> {
-    let cps = made.inventory.vnfc_resource_info.iter().flat_map(|vnfc| &vnfc.vnfc_cp_info);
-    cps.map(|cp| (cp.id.clone(), format!("{} {:?}", cp.cpd_id, cp.cp_protocol_info))).collect()
+    let cps = made
+        .inventory
+        .vnfc_resource_info
+        .iter()
+        .flat_map(|vnfc| &vnfc.vnfc_cp_info);
+    cps.map(|cp| {
+        (
+            cp.id.clone(),
+            format!("{} {:?}", cp.cpd_id, cp.cp_protocol_info),
+        )
+    })
+    .collect()
 }
 
 /// Exactly the VNFCs with these ids have others now; everything else is as it was.
 pub(crate) fn replaced_are(before: &Allocated, after: &Allocated, meant: &[String]) {
-    let (old, new) = (&before.inventory.vnfc_resource_info, &after.inventory.vnfc_resource_info);
+    let (old, new) = (
+        &before.inventory.vnfc_resource_info,
+        &after.inventory.vnfc_resource_info,
+    );
     assert_eq!(old.len(), new.len());
     let stays = |vnfc: &&VnfcResourceInfo| !meant.contains(&vnfc.id);
     let kept: Vec<_> = old.iter().filter(stays).collect();
-    let found: Vec<_> = new.iter().filter(|vnfc| old.iter().any(|was| was.id == vnfc.id)).collect();
-    assert_eq!(kept, found, "who was not meant is as before, to the last member");
+    let found: Vec<_> = new
+        .iter()
+        .filter(|vnfc| old.iter().any(|was| was.id == vnfc.id))
+        .collect();
+    assert_eq!(
+        kept, found,
+        "who was not meant is as before, to the last member"
+    );
     assert_eq!(found.len(), old.len() - meant.len());
     let vdus = |all: &[VnfcResourceInfo]| -> Vec<String> {
         all.iter().map(|vnfc| vnfc.vdu_id.clone()).collect()
@@ -67,7 +90,11 @@ pub(crate) async fn one_of_several_then_all(
     what: &Allocation,
     made: Allocated,
 ) -> Allocated {
-    assert_eq!(place.observe(what).await, made, "an observer sees what was made");
+    assert_eq!(
+        place.observe(what).await,
+        made,
+        "an observer sees what was made"
+    );
     let meant = [nth(&made, "workerNode", 1).id.clone()];
     place.ownership.op_id = uuid::Uuid::new_v4().to_string();
     let healed = place.heal(what, &made, &meant).await.unwrap();
@@ -76,8 +103,12 @@ pub(crate) async fn one_of_several_then_all(
     assert!(!hands.has_server(&meant[0]).await);
     let again = place.heal(what, &made, &meant).await.unwrap();
     assert_eq!(again, healed, "who was replaced is not replaced again");
-    let all: Vec<String> =
-        healed.inventory.vnfc_resource_info.iter().map(|vnfc| vnfc.id.clone()).collect();
+    let all: Vec<String> = healed
+        .inventory
+        .vnfc_resource_info
+        .iter()
+        .map(|vnfc| vnfc.id.clone())
+        .collect();
     let renewed = place.heal(what, &healed, &all).await.unwrap();
     replaced_are(&healed, &renewed, &all);
     renewed
@@ -95,7 +126,11 @@ pub(crate) async fn gone_and_in_error(
     hands.delete_server(&meant[0]).await;
     admin.break_server(&meant[1]).await;
     let seen = place.observe(what).await;
-    assert_eq!(seen.inventory.vnfc_resource_info.len(), 2, "an observer sees what is left");
+    assert_eq!(
+        seen.inventory.vnfc_resource_info.len(),
+        2,
+        "an observer sees what is left"
+    );
     assert_eq!(seen.handle, made.handle);
     // Only the one in ERROR is named: the other one is missing, and comes back with it.
     let healed = place.heal(what, &made, &meant[1..]).await.unwrap();

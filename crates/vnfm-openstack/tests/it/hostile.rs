@@ -21,7 +21,11 @@ impl Given {
     fn at(endpoint: &str) -> Self {
         let info = json!({"vimType": "openstack", "interfaceInfo": {"endpoint": format!("{endpoint}/v3")},
             "accessInfo": {"username": "u", "password": "planted-password", "project": "p"}});
-        Self { info: serde_json::from_value(info).unwrap(), shown: false, kept: false }
+        Self {
+            info: serde_json::from_value(info).unwrap(),
+            shown: false,
+            kept: false,
+        }
     }
 }
 
@@ -34,7 +38,10 @@ impl Vim for Given {
         "given"
     }
     async fn connection(&self) -> Result<VimLogin, PortError> {
-        Ok(VimLogin { info: SecretConnection(self.info.clone()), version: 0 })
+        Ok(VimLogin {
+            info: SecretConnection(self.info.clone()),
+            version: 0,
+        })
     }
     fn shows_answers(&self) -> bool {
         self.shown
@@ -47,7 +54,10 @@ impl Vim for Given {
 async fn check(networks: &[&str], vim: &Given) -> PortError {
     let networks: Vec<_> = networks.iter().map(|&text| text.to_owned()).collect();
     let to = Destinations::within(Networks::parse(&networks).unwrap());
-    OpenStack::new(Arc::new(TokioClock::default()), to).check(vim).await.unwrap_err()
+    OpenStack::new(Arc::new(TokioClock::default()), to)
+        .check(vim)
+        .await
+        .unwrap_err()
 }
 
 /// A Keystone whose catalog has Heat there.
@@ -63,9 +73,20 @@ async fn an_answer_without_an_end_is_an_error_that_lasts() {
     for lie in [Lie::Endless, Lie::Huge, Lie::Values(1_000_000)] {
         let cloud = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
         let error = check(&["127.0.0.1"], &Given::at(&cloud.url())).await;
-        assert_eq!(error.name(), "openstack.answer-too-large", "{lie:?}: {error}");
-        assert!(!error.is_unavailable(), "{lie:?}: tried again it would be the same");
-        assert!(cloud.sent() < 64 << 20, "{lie:?}: {} bytes were sent", cloud.sent());
+        assert_eq!(
+            error.name(),
+            "openstack.answer-too-large",
+            "{lie:?}: {error}"
+        );
+        assert!(
+            !error.is_unavailable(),
+            "{lie:?}: tried again it would be the same"
+        );
+        assert!(
+            cloud.sent() < 64 << 20,
+            "{lie:?}: {} bytes were sent",
+            cloud.sent()
+        );
     }
 }
 
@@ -80,8 +101,12 @@ async fn loopback_is_refused_by_default_and_named_with_the_setting() {
 
 #[tokio::test]
 async fn a_catalog_that_points_inward_is_not_followed() {
-    let inner = Liar::start("127.0.0.2", Lie::Plain(404, "inner secret".into())).await.unwrap();
-    let cloud = Liar::start("127.0.0.1", keystone(&inner.url())).await.unwrap();
+    let inner = Liar::start("127.0.0.2", Lie::Plain(404, "inner secret".into()))
+        .await
+        .unwrap();
+    let cloud = Liar::start("127.0.0.1", keystone(&inner.url()))
+        .await
+        .unwrap();
     let error = check(&["127.0.0.1"], &Given::at(&cloud.url())).await;
     assert_eq!(error.name(), "openstack.address", "{error}");
     assert!(inner.seen().is_empty(), "{:?}", inner.seen());
@@ -89,8 +114,12 @@ async fn a_catalog_that_points_inward_is_not_followed() {
 
 #[tokio::test]
 async fn a_redirect_takes_no_password_along() {
-    let inner = Liar::start("127.0.0.1", Lie::Plain(200, String::new())).await.unwrap();
-    let cloud = Liar::start("127.0.0.1", Lie::Redirect(inner.url())).await.unwrap();
+    let inner = Liar::start("127.0.0.1", Lie::Plain(200, String::new()))
+        .await
+        .unwrap();
+    let cloud = Liar::start("127.0.0.1", Lie::Redirect(inner.url()))
+        .await
+        .unwrap();
     check(&["127.0.0.1"], &Given::at(&cloud.url())).await;
     assert!(inner.seen().is_empty(), "{:?}", inner.seen());
 }
@@ -101,7 +130,10 @@ async fn a_proxy_is_checked_like_any_address() {
     let mut vim = Given::at("http://192.0.2.9:5000");
     vim.info.extra.insert("proxy".into(), json!(proxy.url()));
     let error = check(&[], &vim).await;
-    assert!(error.to_string().contains("127.0.0.1 is not allowed"), "{error}");
+    assert!(
+        error.to_string().contains("127.0.0.1 is not allowed"),
+        "{error}"
+    );
     assert!(proxy.seen().is_empty(), "{:?}", proxy.seen());
 }
 
@@ -109,24 +141,49 @@ async fn a_proxy_is_checked_like_any_address() {
 async fn what_answers_is_shown_for_registered_vims_alone() {
     let heat = Liar::start("127.0.0.1", Lie::Plain(404, "AKIA password=inner".into())).await;
     let heat = heat.unwrap();
-    let cloud = Liar::start("127.0.0.1", keystone(&heat.url())).await.unwrap();
+    let cloud = Liar::start("127.0.0.1", keystone(&heat.url()))
+        .await
+        .unwrap();
     let given = Given::at(&cloud.url());
     let error = check(&["127.0.0.1"], &given).await.to_string();
-    assert!(error.contains("it answers 404") && !error.contains("AKIA"), "{error}");
-    let registered = Given { shown: true, ..given };
+    assert!(
+        error.contains("it answers 404") && !error.contains("AKIA"),
+        "{error}"
+    );
+    let registered = Given {
+        shown: true,
+        ..given
+    };
     let error = check(&["127.0.0.1"], &registered).await.to_string();
     assert!(error.contains("AKIA password=inner (404)"), "{error}");
 }
 
 #[tokio::test]
 async fn a_vim_from_before_keeps_its_own_address_and_no_other() {
-    let heat = Liar::start("127.0.0.1", Lie::Plain(404, "heat".into())).await.unwrap();
-    let cloud = Liar::start("127.0.0.1", keystone(&heat.url())).await.unwrap();
-    let kept = Given { kept: true, ..Given::at(&cloud.url()) };
+    let heat = Liar::start("127.0.0.1", Lie::Plain(404, "heat".into()))
+        .await
+        .unwrap();
+    let cloud = Liar::start("127.0.0.1", keystone(&heat.url()))
+        .await
+        .unwrap();
+    let kept = Given {
+        kept: true,
+        ..Given::at(&cloud.url())
+    };
     let error = check(&[], &kept).await;
-    assert!(error.to_string().contains("it answers 404"), "the cloud was called: {error}");
+    assert!(
+        error.to_string().contains("it answers 404"),
+        "the cloud was called: {error}"
+    );
     let metadata = keystone("http://169.254.169.254/latest");
     let cloud = Liar::start("127.0.0.1", metadata).await.unwrap();
-    let error = check(&[], &Given { kept: true, ..Given::at(&cloud.url()) }).await;
+    let error = check(
+        &[],
+        &Given {
+            kept: true,
+            ..Given::at(&cloud.url())
+        },
+    )
+    .await;
     assert_eq!(error.name(), "openstack.address", "{error}");
 }

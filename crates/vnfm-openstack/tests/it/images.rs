@@ -16,7 +16,10 @@ fn calls(world: &World, call: &str) -> usize {
 }
 
 fn ids<'p>(places: impl IntoIterator<Item = &'p Place>) -> BTreeSet<String> {
-    places.into_iter().map(|place| place.ownership.instance_id.clone()).collect()
+    places
+        .into_iter()
+        .map(|place| place.ownership.instance_id.clone())
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,7 +27,10 @@ async fn instances_of_a_package_share_its_image() {
     let world = world(Duration::ZERO).await;
     stories::instances_of_a_package_share_its_image(&place(&world)).await;
     assert_eq!(
-        (calls(&world, "glance.image_create"), calls(&world, "glance.image_upload")),
+        (
+            calls(&world, "glance.image_create"),
+            calls(&world, "glance.image_upload")
+        ),
         (1, 1)
     );
     is_clean(&world);
@@ -58,8 +64,10 @@ async fn whoever_comes_and_goes_at_once_neither_doubles_nor_misses_it() {
         there = came;
     }
     go(there).await;
-    let (created, deleted) =
-        (calls(&world, "glance.image_create"), calls(&world, "glance.image_delete"));
+    let (created, deleted) = (
+        calls(&world, "glance.image_create"),
+        calls(&world, "glance.image_delete"),
+    );
     assert_eq!(created, deleted);
     is_clean(&world);
 }
@@ -67,10 +75,21 @@ async fn whoever_comes_and_goes_at_once_neither_doubles_nor_misses_it() {
 /// A process that ends when the image is whole, or on its way, is gone on with by the next one.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_nobody_wrote_down_is_adopted() {
-    for call in ["glance.image_create", "glance.image_upload", "heat.stack_create"] {
+    for call in [
+        "glance.image_create",
+        "glance.image_upload",
+        "heat.stack_create",
+    ] {
         // Where the call was in vain it is made again; where it was not, what it did is adopted.
         goes_on(call, Fault::Hang { hang: true }, 2).await;
-        goes_on(call, Fault::HangAfterEffect { hang_after_effect: true }, 1).await;
+        goes_on(
+            call,
+            Fault::HangAfterEffect {
+                hang_after_effect: true,
+            },
+            1,
+        )
+        .await;
     }
 }
 
@@ -104,13 +123,23 @@ async fn goes_on(call: &str, fault: Fault, times: usize) {
 async fn whatever_fails_once_leaves_one_image_and_in_the_end_none() {
     let faults = [
         Fault::Status { status: 503 },
-        Fault::ErrorAfterEffect { error_after_effect: 500 },
+        Fault::ErrorAfterEffect {
+            error_after_effect: 500,
+        },
         Fault::Drop { drop: When::Before },
         Fault::Drop { drop: When::After },
     ];
-    let calls =
-        ["image_list", "image_create", "image_upload", "tag_put", "tag_delete", "image_delete"];
-    let all = calls.iter().flat_map(|call| faults.iter().map(move |fault| fails_once(call, fault)));
+    let calls = [
+        "image_list",
+        "image_create",
+        "image_upload",
+        "tag_put",
+        "tag_delete",
+        "image_delete",
+    ];
+    let all = calls
+        .iter()
+        .flat_map(|call| faults.iter().map(move |fault| fails_once(call, fault)));
     join_all(all).await;
 }
 
@@ -118,10 +147,14 @@ async fn fails_once(call: &str, fault: &Fault) {
     let world = world(Duration::ZERO).await;
     let place = place(&world);
     let (what, other) = (stories::with_image(&place), place.beside());
-    world.faults().arm(Rule::new(format!("glance.{call}"), fault.clone()));
+    world
+        .faults()
+        .arm(Rule::new(format!("glance.{call}"), fault.clone()));
     for one in [&place, &other] {
         if one.make(&what).await.is_err() {
-            one.make(&what).await.unwrap_or_else(|error| panic!("{call} {fault:?}: {error}"));
+            one.make(&what)
+                .await
+                .unwrap_or_else(|error| panic!("{call} {fault:?}: {error}"));
         }
     }
     let images: Vec<_> = place.images().await.into_values().collect();
@@ -142,7 +175,9 @@ async fn an_image_that_takes_no_more_tags_gets_a_sibling() {
     let first = place(&world);
     let (what, second, third) = (stories::with_image(&first), first.beside(), first.beside());
     first.make(&what).await.unwrap();
-    world.faults().arm(Rule::new("glance.tag_put", Fault::Status { status: 413 }).nth(1, 1));
+    world
+        .faults()
+        .arm(Rule::new("glance.tag_put", Fault::Status { status: 413 }).nth(1, 1));
     second.make(&what).await.unwrap();
     third.make(&what).await.unwrap();
     let images = first.images().await;
@@ -162,10 +197,20 @@ async fn what_the_package_of_somebody_else_brought_is_not_taken_for_the_clouds()
     let (theirs, ours) = (place(&world), place(&world));
     let what = stories::with_image(&theirs);
     let made = theirs.make(&what).await.unwrap();
-    let without = OneVdu { image: "brought-along", ..OneVdu::default() }.on(&ours);
-    assert_eq!(ours.prepare(&without).await.unwrap_err().name(), "openstack.no-image");
+    let without = OneVdu {
+        image: "brought-along",
+        ..OneVdu::default()
+    }
+    .on(&ours);
+    assert_eq!(
+        ours.prepare(&without).await.unwrap_err().name(),
+        "openstack.no-image"
+    );
     let own = ours.make(&what).await.unwrap();
-    assert_eq!(ours.images().await.into_values().collect::<Vec<_>>(), [ids([&ours])]);
+    assert_eq!(
+        ours.images().await.into_values().collect::<Vec<_>>(),
+        [ids([&ours])]
+    );
     theirs.release(&what, made.handle).await.unwrap();
     assert_eq!(ours.images().await.len(), 1);
     ours.release(&what, own.handle).await.unwrap();

@@ -22,7 +22,10 @@ async fn more_keys_than_a_page_has_are_all_named() {
     let world = world(Duration::ZERO).await;
     let (_, barbican) = Door::of(connection(&world));
     for number in 0..101 {
-        barbican.keep("vnfm-many", &Secret::new(number.to_string())).await.unwrap();
+        barbican
+            .keep("vnfm-many", &Secret::new(number.to_string()))
+            .await
+            .unwrap();
     }
     assert_eq!(barbican.kept("vnfm-many").await.unwrap().len(), 101);
 }
@@ -61,8 +64,16 @@ async fn one_that_fails_for_a_moment_is_asked_again_and_one_that_is_away_is_said
     assert!(error.next().contains("Barbican answer"), "{}", error.next());
     world.faults().disarm();
     let forbidden = Fault::Status { status: 403 };
-    world.faults().arm(Rule::new("barbican.secret_create", forbidden));
-    is_refused(&barbican.keep("vnfm-x", &Secret::new(KEY)).await.unwrap_err(), "`creator`");
+    world
+        .faults()
+        .arm(Rule::new("barbican.secret_create", forbidden));
+    is_refused(
+        &barbican
+            .keep("vnfm-x", &Secret::new(KEY))
+            .await
+            .unwrap_err(),
+        "`creator`",
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,6 +84,9 @@ async fn a_key_of_another_project_is_none_of_ours() {
     for member in ["username", "project"] {
         door.set_access(member, "admin");
     }
-    assert_eq!(barbican.key(&id).await.unwrap_err().code().name, "barbican.no-key");
+    assert_eq!(
+        barbican.key(&id).await.unwrap_err().code().name,
+        "barbican.no-key"
+    );
     assert_eq!(barbican.kept("vnfm-x").await.unwrap(), [""; 0]);
 }

@@ -29,7 +29,9 @@ impl TlsProxy {
                 let (acceptor, address) = (acceptor.clone(), address.clone());
                 tokio::spawn(async move {
                     // A client that does not trust us ends the handshake: that is what a test wants.
-                    let Ok(mut client) = acceptor.accept(stream).await else { return };
+                    let Ok(mut client) = acceptor.accept(stream).await else {
+                        return;
+                    };
                     let mut service = TcpStream::connect(address).await.unwrap();
                     _ = tokio::io::copy_bidirectional(&mut client, &mut service).await;
                 });

@@ -12,8 +12,16 @@ use vnfm_sim::{Options, World};
 use vnfm_types::{OPENSTACK, VimConnectionInfo};
 
 pub(crate) async fn world(server_build: Duration) -> World {
-    let cloud = CloudOptions { server_build, ..CloudOptions::default() };
-    World::start(Options { cloud, ..Options::default() }).await.unwrap()
+    let cloud = CloudOptions {
+        server_build,
+        ..CloudOptions::default()
+    };
+    World::start(Options {
+        cloud,
+        ..Options::default()
+    })
+    .await
+    .unwrap()
 }
 
 /// A cloud that takes its time, so that a test can come between.
@@ -105,8 +113,12 @@ async fn an_image_of_the_package_comes_and_goes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_creation_whose_answer_is_lost_makes_one_stack() {
     let faults = [
-        Fault::ErrorAfterEffect { error_after_effect: 500 },
-        Fault::ErrorAfterEffect { error_after_effect: 503 },
+        Fault::ErrorAfterEffect {
+            error_after_effect: 500,
+        },
+        Fault::ErrorAfterEffect {
+            error_after_effect: 503,
+        },
         Fault::Drop { drop: When::After },
         Fault::Drop { drop: When::Before },
         Fault::Status { status: 503 },
@@ -115,8 +127,13 @@ async fn a_creation_whose_answer_is_lost_makes_one_stack() {
         let world = world(Duration::ZERO).await;
         let place = place(&world);
         let what = OneVdu::default().on(&place);
-        world.faults().arm(Rule::new("heat.stack_create", fault.clone()));
-        let made = place.make(&what).await.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+        world
+            .faults()
+            .arm(Rule::new("heat.stack_create", fault.clone()));
+        let made = place
+            .make(&what)
+            .await
+            .unwrap_or_else(|error| panic!("{fault:?}: {error}"));
         assert_eq!(place.owned().await, [place.stack_name()], "{fault:?}");
         place.release(&what, made.handle).await.unwrap();
         is_clean(&world);
@@ -129,11 +146,16 @@ async fn a_name_that_heat_still_holds_is_asked_for_again() {
     let world = world(Duration::ZERO).await;
     let place = place(&world);
     let what = OneVdu::default().on(&place);
-    world.faults().arm(Rule::new("heat.stack_create", Fault::Status { status: 409 }).nth(1, 4));
+    world
+        .faults()
+        .arm(Rule::new("heat.stack_create", Fault::Status { status: 409 }).nth(1, 4));
     let made = place.make(&what).await.unwrap();
     assert_eq!(creations(&world), 5);
     let heard = place.ear.all();
-    assert!(heard.iter().any(|text| text.contains("let go of the name")), "{heard:?}");
+    assert!(
+        heard.iter().any(|text| text.contains("let go of the name")),
+        "{heard:?}"
+    );
     place.release(&what, made.handle).await.unwrap();
     is_clean(&world);
 }
@@ -143,14 +165,22 @@ async fn a_service_that_fails_for_a_while_is_waited_out() {
     let world = slow_world().await;
     let place = place(&world);
     let what = OneVdu::default().on(&place);
-    world.faults().arm(Rule::new("heat.stack_show", Fault::Status { status: 503 }).nth(2, 9));
-    world.faults().arm(Rule::new("heat.stack_show", Fault::Drop { drop: When::Before }).nth(12, 2));
-    world.faults().arm(Rule::new("nova.server_show", Fault::Status { status: 500 }).nth(1, 2));
+    world
+        .faults()
+        .arm(Rule::new("heat.stack_show", Fault::Status { status: 503 }).nth(2, 9));
+    world
+        .faults()
+        .arm(Rule::new("heat.stack_show", Fault::Drop { drop: When::Before }).nth(12, 2));
+    world
+        .faults()
+        .arm(Rule::new("nova.server_show", Fault::Status { status: 500 }).nth(1, 2));
     let made = place.make(&what).await.unwrap();
     assert_eq!(creations(&world), 1);
     let heard = place.ear.all();
     assert!(heard.iter().any(|text| text.contains("(503)")), "{heard:?}");
-    world.faults().arm(Rule::new("heat.stack_delete", Fault::Status { status: 500 }).nth(1, 2));
+    world
+        .faults()
+        .arm(Rule::new("heat.stack_delete", Fault::Status { status: 500 }).nth(1, 2));
     place.release(&what, made.handle).await.unwrap();
     is_clean(&world);
 }
@@ -180,7 +210,10 @@ async fn a_password_that_changes_in_the_middle_is_waited_for() {
     let (made, ()) = tokio::join!(place.allocate(&what, &prepared), async {
         place.ear.hears("CREATE_IN_PROGRESS").await;
         world.cloud().set_password("nfv", "planted-new-password");
-        place.ear.hears("refuses the login; `vnfmctl vim update cloud`").await;
+        place
+            .ear
+            .hears("refuses the login; `vnfmctl vim update cloud`")
+            .await;
         place.vim.set_access("password", "planted-new-password");
     });
     assert_eq!(creations(&world), 1);
@@ -197,22 +230,33 @@ async fn a_password_that_changes_around_the_creation_is_waited_for() {
         let place = place(&world);
         let what = OneVdu::default().on(&place);
         let prepared = place.prepare(&what).await.unwrap();
-        world.faults().arm(Rule::new(call, Fault::Delay { delay_ms: 300 }));
+        world
+            .faults()
+            .arm(Rule::new(call, Fault::Delay { delay_ms: 300 }));
         let changes = async {
             let called = async {
                 while world.faults().script()[0].1 == 0 {
                     tokio::task::yield_now().await;
                 }
             };
-            tokio::time::timeout(Duration::from_secs(20), called).await.unwrap();
+            tokio::time::timeout(Duration::from_secs(20), called)
+                .await
+                .unwrap();
             world.cloud().set_password("nfv", "planted-new-password");
-            place.ear.hears("refuses the login; `vnfmctl vim update cloud`").await;
+            place
+                .ear
+                .hears("refuses the login; `vnfmctl vim update cloud`")
+                .await;
             place.vim.set_access("password", "planted-new-password");
         };
         let (made, ()) = tokio::join!(place.allocate(&what, &prepared), changes);
         let made_by_heat = |call: &vnfm_sim::books::Call| call.status == 201;
         let creations = world.books().calls_of("heat.stack_create");
-        assert_eq!(creations.into_iter().filter(made_by_heat).count(), 1, "{call}");
+        assert_eq!(
+            creations.into_iter().filter(made_by_heat).count(),
+            1,
+            "{call}"
+        );
         place.release(&what, made.unwrap().handle).await.unwrap();
         is_clean(&world);
     }
@@ -244,7 +288,11 @@ async fn a_stack_that_is_not_ready_in_time_is_gone_on_with() {
     let prepared = place.prepare(&what).await.unwrap();
     place.seconds = 1;
     let error = place.allocate(&what, &prepared).await.unwrap_err();
-    assert_eq!((error.name(), error.kind()), ("heat.deadline", ErrorKind::Unavailable), "{error}");
+    assert_eq!(
+        (error.name(), error.kind()),
+        ("heat.deadline", ErrorKind::Unavailable),
+        "{error}"
+    );
     place.seconds = 60;
     let made = place.allocate(&what, &prepared).await.unwrap();
     assert_eq!(creations(&world), 1);
@@ -260,7 +308,10 @@ async fn a_creation_that_nobody_works_on_is_made_again_once_its_time_is_over() {
         let mut place = place(&world);
         let what = OneVdu::default().on(&place);
         let prepared = place.prepare(&what).await.unwrap();
-        world.faults().arm(Rule::new("heat.resource_create", Fault::Hang { hang: true }));
+        world.faults().arm(Rule::new(
+            "heat.resource_create",
+            Fault::Hang { hang: true },
+        ));
         place.seconds = 1;
         for _ in 0..2 {
             let error = place.allocate(&what, &prepared).await.unwrap_err();
@@ -307,10 +358,21 @@ async fn a_stack_that_failed_says_why_and_is_made_again() {
     let prepared = place.prepare(&what).await.unwrap();
     world.cloud().set_quota("instances", 1);
     let error = place.allocate(&what, &prepared).await.unwrap_err();
-    assert_eq!((error.name(), error.kind()), ("openstack.quota", ErrorKind::Refused), "{error}");
-    assert!(error.request_id().is_some_and(|id| id.starts_with("req-")), "{error:?}");
+    assert_eq!(
+        (error.name(), error.kind()),
+        ("openstack.quota", ErrorKind::Refused),
+        "{error}"
+    );
+    assert!(
+        error.request_id().is_some_and(|id| id.starts_with("req-")),
+        "{error:?}"
+    );
     assert!(error.resource().is_some(), "{error:?}");
-    assert_eq!(place.owned().await, [place.stack_name()], "what was made stays for a retry");
+    assert_eq!(
+        place.owned().await,
+        [place.stack_name()],
+        "what was made stays for a retry"
+    );
     world.cloud().set_quota("instances", -1);
     let made = place.allocate(&what, &prepared).await.unwrap();
     assert_eq!(creations(&world), 2);
@@ -324,14 +386,24 @@ async fn host_keys_are_read_from_the_console_log() {
     let place = place(&world);
     let what = OneVdu::default().on(&place);
     let made = place.make(&what).await.unwrap();
-    let server = &made.inventory.vnfc_resource_info[0].compute_resource.resource_id;
+    let server = &made.inventory.vnfc_resource_info[0]
+        .compute_resource
+        .resource_id;
     let keys = place.driver.host_keys(&place.vim, server).await.unwrap();
     assert!(
-        keys.iter().all(|key| key.starts_with("ssh-") || key.starts_with("ecdsa-")),
+        keys.iter()
+            .all(|key| key.starts_with("ssh-") || key.starts_with("ecdsa-")),
         "{keys:?}"
     );
     assert!(!keys.is_empty());
-    assert!(place.driver.host_keys(&place.vim, "no-such-server").await.unwrap().is_empty());
+    assert!(
+        place
+            .driver
+            .host_keys(&place.vim, "no-such-server")
+            .await
+            .unwrap()
+            .is_empty()
+    );
     place.release(&what, made.handle).await.unwrap();
     is_clean(&world);
 }
@@ -341,7 +413,8 @@ async fn an_own_ca_is_trusted_only_where_the_connection_says_so() {
     let world = world(Duration::ZERO).await;
     let mut info = connection(&world);
     let proxy = TlsProxy::before(&world.endpoints().auth_url).await;
-    info.interface_info.insert("endpoint".into(), json!(proxy.url));
+    info.interface_info
+        .insert("endpoint".into(), json!(proxy.url));
     let refused = Place::new(info.clone(), "provider");
     let error = refused.driver.check(&refused.vim).await.unwrap_err();
     assert_eq!(
@@ -349,11 +422,14 @@ async fn an_own_ca_is_trusted_only_where_the_connection_says_so() {
         ("openstack.certificate", ErrorKind::Refused),
         "{error}"
     );
-    info.interface_info.insert("trustedCertificates".into(), json!([proxy.ca_pem]));
+    info.interface_info
+        .insert("trustedCertificates".into(), json!([proxy.ca_pem]));
     let trusted = Place::new(info.clone(), "provider");
     stories::a_check_logs_in_and_tells_what_is_there(&trusted).await;
-    info.interface_info.insert("trustedCertificates".into(), json!([]));
-    info.interface_info.insert("skipCertificateVerification".into(), json!(true));
+    info.interface_info
+        .insert("trustedCertificates".into(), json!([]));
+    info.interface_info
+        .insert("skipCertificateVerification".into(), json!(true));
     let blind = Place::new(info, "provider");
     stories::a_check_logs_in_and_tells_what_is_there(&blind).await;
     is_clean(&world);
@@ -389,5 +465,10 @@ async fn nobody_at_the_endpoint_is_unavailable() {
     );
     info.access_info.remove("project");
     let error = place.driver.validate(&info).unwrap_err();
-    assert!(error.to_string().contains("`accessInfo.project` is missing"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("`accessInfo.project` is missing"),
+        "{error}"
+    );
 }

@@ -14,7 +14,10 @@ pub(crate) async fn the_sample_comes_and_goes(place: &Place, sample: &str) {
     is_a_cluster(&first);
     assert_eq!(place.owned().await, [place.stack_name()]);
     let again = place.allocate(&what, &prepared).await.unwrap();
-    assert_eq!(again, first, "an allocate that is repeated adopts what is there");
+    assert_eq!(
+        again, first,
+        "an allocate that is repeated adopts what is there"
+    );
     place.release(&what, first.handle.clone()).await.unwrap();
     assert!(place.owned().await.is_empty());
     place.release(&what, first.handle).await.unwrap();
@@ -23,14 +26,24 @@ pub(crate) async fn the_sample_comes_and_goes(place: &Place, sample: &str) {
 
 fn is_a_cluster(made: &Allocated) {
     let found = &made.inventory;
-    let vdus: Vec<&str> =
-        found.vnfc_resource_info.iter().map(|vnfc| vnfc.vdu_id.as_str()).collect();
+    let vdus: Vec<&str> = found
+        .vnfc_resource_info
+        .iter()
+        .map(|vnfc| vnfc.vdu_id.as_str())
+        .collect();
     assert_eq!(vdus, ["masterNode", "workerNode", "workerNode"]);
     for vnfc in &found.vnfc_resource_info {
         assert!(!vnfc.metadata["name"].as_str().unwrap().is_empty());
         assert_eq!(vnfc.metadata["flavor"], "m1.tiny");
-        assert_eq!(vnfc.compute_resource.vim_connection_id.as_deref(), Some("vim1"));
-        let cps: Vec<&str> = vnfc.vnfc_cp_info.iter().map(|cp| cp.cpd_id.as_str()).collect();
+        assert_eq!(
+            vnfc.compute_resource.vim_connection_id.as_deref(),
+            Some("vim1")
+        );
+        let cps: Vec<&str> = vnfc
+            .vnfc_cp_info
+            .iter()
+            .map(|cp| cp.cpd_id.as_str())
+            .collect();
         let expected = ["InternalCP", "ExternalCP"].map(|end| format!("{}{end}", vnfc.vdu_id));
         assert_eq!(cps, expected);
         for cp in &vnfc.vnfc_cp_info {
@@ -45,8 +58,14 @@ fn is_a_cluster(made: &Allocated) {
     assert_eq!(found.ext_cp_info.len(), 3);
     assert_eq!(found.ext_virtual_link_info[0].ext_link_ports.len(), 3);
     assert_eq!(found.vnf_virtual_link_resource_info.len(), 1);
-    assert_eq!(found.vnf_virtual_link_resource_info[0].vnf_virtual_link_desc_id, "internalVL");
-    assert_eq!(found.vnf_virtual_link_resource_info[0].vnf_link_ports.len(), 3);
+    assert_eq!(
+        found.vnf_virtual_link_resource_info[0].vnf_virtual_link_desc_id,
+        "internalVL"
+    );
+    assert_eq!(
+        found.vnf_virtual_link_resource_info[0].vnf_link_ports.len(),
+        3
+    );
     assert!(made.handle["stackId"].is_string());
 }
 
@@ -54,35 +73,72 @@ fn is_a_cluster(made: &Allocated) {
 pub(crate) async fn what_the_cloud_lacks_is_refused_by_name(place: &Place) {
     let table = [
         (
-            OneVdu { image: "no-such-image", ..OneVdu::default() },
+            OneVdu {
+                image: "no-such-image",
+                ..OneVdu::default()
+            },
             "openstack.no-image",
             "no-such-image",
         ),
-        (OneVdu { memory: "900 GiB", ..OneVdu::default() }, "openstack.no-flavor", "921600 MiB"),
-        (OneVdu { count: 4000, ..OneVdu::default() }, "openstack.quota", "4000 are needed"),
+        (
+            OneVdu {
+                memory: "900 GiB",
+                ..OneVdu::default()
+            },
+            "openstack.no-flavor",
+            "921600 MiB",
+        ),
+        (
+            OneVdu {
+                count: 4000,
+                ..OneVdu::default()
+            },
+            "openstack.quota",
+            "4000 are needed",
+        ),
     ];
     for (vdu, code, says) in table {
         let error = place.prepare(&vdu.on(place)).await.unwrap_err();
-        assert_eq!((error.name(), error.kind()), (code, ErrorKind::Refused), "{error}");
+        assert_eq!(
+            (error.name(), error.kind()),
+            (code, ErrorKind::Refused),
+            "{error}"
+        );
         assert!(error.to_string().contains(says), "{error}");
     }
     let mut nowhere = OneVdu::default().on(place);
     Arc::make_mut(&mut nowhere.deployment).ext_virtual_links[0].resource_id =
         "no-such-network".into();
     let error = place.prepare(&nowhere).await.unwrap_err();
-    assert_eq!((error.name(), error.resource()), ("openstack.no-network", Some("no-such-network")));
+    assert_eq!(
+        (error.name(), error.resource()),
+        ("openstack.no-network", Some("no-such-network"))
+    );
     assert!(place.owned().await.is_empty());
 }
 
 /// A stack of another installation is left alone, also by a release.
 pub(crate) async fn a_foreign_stack_is_not_touched(place: &Place, other: &mut Place) {
-    other.ownership.instance_id.clone_from(&place.ownership.instance_id);
+    other
+        .ownership
+        .instance_id
+        .clone_from(&place.ownership.instance_id);
     let what = OneVdu::default().on(place);
     let made = place.make(&what).await.unwrap();
     let error = other.make(&what).await.unwrap_err();
-    assert_eq!((error.name(), error.kind()), ("heat.stack-foreign", ErrorKind::Refused), "{error}");
+    assert_eq!(
+        (error.name(), error.kind()),
+        ("heat.stack-foreign", ErrorKind::Refused),
+        "{error}"
+    );
     other.release(&what, Value::Null).await.unwrap();
-    assert!(other.ear.all().iter().any(|text| text.contains("left alone")));
+    assert!(
+        other
+            .ear
+            .all()
+            .iter()
+            .any(|text| text.contains("left alone"))
+    );
     let error = other.release(&what, made.handle.clone()).await.unwrap_err();
     assert_eq!(error.name(), "heat.stack-foreign");
     assert_eq!(place.make(&what).await.unwrap(), made);
@@ -94,17 +150,30 @@ pub(crate) async fn a_foreign_stack_is_not_touched(place: &Place, other: &mut Pl
 pub(crate) async fn an_internal_link_that_others_manage_is_used_and_told(place: &Place) {
     let mut what = place.cluster("vnf-a-k8s-cluster");
     let placement = &mut Arc::make_mut(&mut what.deployment).placement;
-    placement.managed_links.insert("internalVL".into(), place.network.clone());
-    placement.managed_link_ids.insert("internalVL".into(), "their-link".into());
+    placement
+        .managed_links
+        .insert("internalVL".into(), place.network.clone());
+    placement
+        .managed_link_ids
+        .insert("internalVL".into(), "their-link".into());
     let made = place.make(&what).await.unwrap();
     let found = &made.inventory;
-    assert!(found.vnf_virtual_link_resource_info.is_empty(), "{found:#?}");
-    let [link] = found.ext_managed_virtual_link_info.as_slice() else { panic!("{found:#?}") };
+    assert!(
+        found.vnf_virtual_link_resource_info.is_empty(),
+        "{found:#?}"
+    );
+    let [link] = found.ext_managed_virtual_link_info.as_slice() else {
+        panic!("{found:#?}")
+    };
     let told = (link.id.as_str(), link.vnf_virtual_link_desc_id.as_str());
     assert_eq!(told, ("their-link", "internalVL"));
     let network = &found.ext_virtual_link_info[0].resource_handle;
     assert_eq!(link.network_resource, *network, "by its id on the cloud");
-    let ports: Vec<_> = link.vnf_link_ports.iter().map(|port| Some(port.id.as_str())).collect();
+    let ports: Vec<_> = link
+        .vnf_link_ports
+        .iter()
+        .map(|port| Some(port.id.as_str()))
+        .collect();
     let vnfcs = found.vnfc_resource_info.iter();
     let on_it = vnfcs.map(|vnfc| vnfc.vnfc_cp_info[0].vnf_link_port_id.as_deref());
     assert_eq!((ports.len(), &ports), (3, &on_it.collect()));
@@ -131,7 +200,11 @@ pub(crate) async fn instances_of_a_package_share_its_image(place: &Place) {
     let first = place.images().await;
     let made_too = other.make(&what).await.unwrap();
     let both = place.images().await;
-    assert_eq!(first.keys().collect::<Vec<_>>(), both.keys().collect::<Vec<_>>(), "the same image");
+    assert_eq!(
+        first.keys().collect::<Vec<_>>(),
+        both.keys().collect::<Vec<_>>(),
+        "the same image"
+    );
     let of = |place: &Place| place.ownership.instance_id.clone();
     let users: Vec<_> = both.values().cloned().collect();
     assert_eq!(users, [[of(place), of(&other)].into()]);
@@ -144,16 +217,31 @@ pub(crate) async fn instances_of_a_package_share_its_image(place: &Place) {
 
 /// One VDU whose image the package brings.
 pub(crate) fn with_image(place: &Place) -> Allocation {
-    OneVdu { image: "brought-along", brings_image: true, ..OneVdu::default() }.on(place)
+    OneVdu {
+        image: "brought-along",
+        brings_image: true,
+        ..OneVdu::default()
+    }
+    .on(place)
 }
 
 /// A wrong password is said at once where nothing has begun, and shown nowhere.
 pub(crate) async fn a_wrong_login_is_refused(place: &Place) {
     place.vim.set_access("password", "planted-wrong-password");
     let error = place.driver.check(&place.vim).await.unwrap_err();
-    assert_eq!((error.name(), error.kind()), ("openstack.login-refused", ErrorKind::Refused));
-    assert!(error.next().contains("vnfmctl vim update cloud"), "{}", error.next());
-    let error = place.prepare(&OneVdu::default().on(place)).await.unwrap_err();
+    assert_eq!(
+        (error.name(), error.kind()),
+        ("openstack.login-refused", ErrorKind::Refused)
+    );
+    assert!(
+        error.next().contains("vnfmctl vim update cloud"),
+        "{}",
+        error.next()
+    );
+    let error = place
+        .prepare(&OneVdu::default().on(place))
+        .await
+        .unwrap_err();
     assert_eq!(error.name(), "openstack.login-refused");
     assert!(!format!("{error:?}{:?}", place.ear.all()).contains("planted-wrong-password"));
 }
@@ -163,5 +251,9 @@ pub(crate) async fn a_check_logs_in_and_tells_what_is_there(place: &Place) {
     let report = place.driver.check(&place.vim).await.unwrap();
     let services = report.detail["services"].as_array().unwrap();
     assert!(services.iter().any(|service| service == "orchestration"));
-    assert!(report.detail["projectId"].as_str().is_some_and(|id| !id.is_empty()));
+    assert!(
+        report.detail["projectId"]
+            .as_str()
+            .is_some_and(|id| !id.is_empty())
+    );
 }

@@ -47,7 +47,12 @@ pub(crate) struct TestVim {
 
 impl TestVim {
     pub(crate) fn new(info: VimConnectionInfo) -> Self {
-        Self { login: Mutex::new(VimLogin { info: SecretConnection(info), version: 1 }) }
+        Self {
+            login: Mutex::new(VimLogin {
+                info: SecretConnection(info),
+                version: 1,
+            }),
+        }
     }
 
     /// What `vim update` does.
@@ -78,7 +83,9 @@ pub(crate) struct Ear {
 
 impl Ear {
     pub(crate) fn new() -> Self {
-        Self { heard: watch::Sender::new(Vec::new()) }
+        Self {
+            heard: watch::Sender::new(Vec::new()),
+        }
     }
 
     pub(crate) fn all(&self) -> Vec<String> {
@@ -88,7 +95,10 @@ impl Ear {
     /// Completes once something was heard that contains `part`.
     pub(crate) async fn hears(&self, part: &str) {
         let mut heard = self.heard.subscribe();
-        heard.wait_for(|all| all.iter().any(|text| text.contains(part))).await.unwrap();
+        heard
+            .wait_for(|all| all.iter().any(|text| text.contains(part)))
+            .await
+            .unwrap();
     }
 
     /// Begins anew.
@@ -156,9 +166,16 @@ impl Place {
 
     /// The images of the installation, each with the instances that use it.
     pub(crate) async fn images(&self) -> BTreeMap<String, BTreeSet<String>> {
-        let all = self.driver.owned(&self.vim, &self.ownership.installation_id).await.unwrap();
+        let all = self
+            .driver
+            .owned(&self.vim, &self.ownership.installation_id)
+            .await
+            .unwrap();
         let mut images = BTreeMap::<String, BTreeSet<String>>::new();
-        for one in all.into_iter().filter(|one| one.kind == "OS::Glance::Image") {
+        for one in all
+            .into_iter()
+            .filter(|one| one.kind == "OS::Glance::Image")
+        {
             images.entry(one.id).or_default().extend(one.instance_id);
         }
         images
@@ -167,7 +184,10 @@ impl Place {
     /// The same instance on the same cloud, in another process: to clean up behind this one, or to go on.
     pub(crate) fn twin(&self) -> Self {
         let info = self.vim.login.lock().unwrap().info.0.clone();
-        Self { ownership: self.ownership.clone(), ..Self::new(info, &self.network) }
+        Self {
+            ownership: self.ownership.clone(),
+            ..Self::new(info, &self.network)
+        }
     }
 
     pub(crate) fn call(&self) -> VimCall<'_> {
@@ -235,19 +255,30 @@ impl Place {
 
     /// What there is, without knowing anything of it.
     pub(crate) async fn observe(&self, what: &Allocation) -> Allocated {
-        self.driver.observe(&self.call(), what, &Value::Null).await.unwrap()
+        self.driver
+            .observe(&self.call(), what, &Value::Null)
+            .await
+            .unwrap()
     }
 
     pub(crate) async fn release(&self, what: &Allocation, handle: Value) -> Result<(), PortError> {
-        let how = Release { handle, grace_seconds: None };
+        let how = Release {
+            handle,
+            grace_seconds: None,
+        };
         self.driver.release(&self.call(), what, &how).await
     }
 
     /// Names of what carries our installation id.
     pub(crate) async fn owned(&self) -> Vec<String> {
-        let all = self.driver.owned(&self.vim, &self.ownership.installation_id).await.unwrap();
+        let all = self
+            .driver
+            .owned(&self.vim, &self.ownership.installation_id)
+            .await
+            .unwrap();
         assert!(
-            all.iter().all(|one| one.instance_id.as_deref() == Some(&self.ownership.instance_id))
+            all.iter()
+                .all(|one| one.instance_id.as_deref() == Some(&self.ownership.instance_id))
         );
         all.into_iter().map(|one| one.name).collect()
     }
@@ -272,14 +303,19 @@ pub(crate) const PUBLIC_KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJtzJ1FKlkmJkrFnzh3nLAMbDsSTLjpHgmjqhZYMF0wO test";
 
 pub(crate) fn sample(name: &str) -> Package {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples").join(name);
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../vnfd-samples")
+        .join(name);
     Package::open(&folder, &Limits::default()).unwrap_or_else(|findings| panic!("{findings}"))
 }
 
 pub(crate) fn allocation(package: Package, request: Value) -> Allocation {
     let request = serde_json::from_value(request).unwrap();
     let what = Allocation::requested("package", Arc::new(package), request).unwrap();
-    Allocation { instance_name: Some("one".into()), ..what }
+    Allocation {
+        instance_name: Some("one".into()),
+        ..what
+    }
 }
 
 /// A package of one VDU `server` with one external CP `out`.
@@ -333,7 +369,10 @@ impl OneVdu {
         if self.brings_image {
             // Larger than what is read at once: an image is sent piece by piece.
             limits.file_bytes = 64 << 10;
-            write("Artifacts/small.img", &"not much of an image\n".repeat(50_000));
+            write(
+                "Artifacts/small.img",
+                &"not much of an image\n".repeat(50_000),
+            );
         }
         Package::open(folder.path(), &limits).unwrap_or_else(|findings| panic!("{findings}"))
     }

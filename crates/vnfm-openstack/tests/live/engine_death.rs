@@ -22,8 +22,12 @@ struct Engine {
 }
 
 fn split(bytes: &[u8], at: u8) -> Vec<std::ffi::OsString> {
-    let parts = bytes.split(move |byte| *byte == at).filter(|part| !part.is_empty());
-    parts.map(|part| std::ffi::OsString::from_vec(part.to_vec())).collect()
+    let parts = bytes
+        .split(move |byte| *byte == at)
+        .filter(|part| !part.is_empty());
+    parts
+        .map(|part| std::ffi::OsString::from_vec(part.to_vec()))
+        .collect()
 }
 
 /// When a process began, as the kernel counts; none where it is gone.
@@ -37,7 +41,11 @@ impl Engine {
     fn found() -> Self {
         let clouds = std::env::var("VNFM_LIVE_OPENSTACK").unwrap();
         let home = Path::new(&clouds).parent().unwrap().to_owned();
-        let mut engine = Self { home, words: Vec::new(), environment: BTreeMap::new() };
+        let mut engine = Self {
+            home,
+            words: Vec::new(),
+            environment: BTreeMap::new(),
+        };
         let pid = engine.pid().expect("the engine of the stack runs");
         engine.words = split(&fs::read(format!("/proc/{pid}/cmdline")).unwrap(), 0);
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap();
@@ -45,7 +53,9 @@ impl Engine {
             let bytes = entry.into_vec();
             if let Some(at) = bytes.iter().position(|byte| *byte == b'=') {
                 let text = |part: &[u8]| std::ffi::OsString::from_vec(part.to_vec());
-                engine.environment.insert(text(&bytes[..at]), text(&bytes[at + 1..]));
+                engine
+                    .environment
+                    .insert(text(&bytes[..at]), text(&bytes[at + 1..]));
             }
         }
         engine
@@ -66,14 +76,27 @@ impl Engine {
     /// `kill -9`.
     fn dies(&self) {
         let pid = self.pid().unwrap().to_string();
-        assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args(["-9", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 
     /// Started as it was before, in a session of its own.
-    #[expect(clippy::zombie_processes, reason = "it belongs to the stack and outlives the test")]
+    #[expect(
+        clippy::zombie_processes,
+        reason = "it belongs to the stack and outlives the test"
+    )]
     fn lives(&self) {
         let log = self.home.join("log/heat-engine.out");
-        let log = OpenOptions::new().append(true).create(true).open(log).unwrap();
+        let log = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(log)
+            .unwrap();
         let child = Command::new("setsid")
             .args(&self.words)
             .env_clear()
@@ -101,7 +124,11 @@ async fn an_update_whose_engine_died_is_asked_for_again() {
     let Some(mut place) = place() else { return };
     place.seconds = 150;
     let hands = Hands::of(&connection().unwrap(), None).await;
-    let what = OneVdu { count: 2, ..OneVdu::default() }.on(&place);
+    let what = OneVdu {
+        count: 2,
+        ..OneVdu::default()
+    }
+    .on(&place);
     let story = async {
         let made = place.make(&what).await.unwrap();
         let meant = [nth(&made, "server", 0).id.clone()];
@@ -115,7 +142,12 @@ async fn an_update_whose_engine_died_is_asked_for_again() {
         replaced_are(&made, &healed, &meant);
         assert!(!hands.has_server(&meant[0]).await);
         let heard = place.ear.all();
-        assert!(heard.iter().any(|text| text.contains("asking for its update again")), "{heard:?}");
+        assert!(
+            heard
+                .iter()
+                .any(|text| text.contains("asking for its update again")),
+            "{heard:?}"
+        );
         place.release(&what, healed.handle).await.unwrap();
         assert!(place.owned().await.is_empty());
     };
@@ -143,7 +175,10 @@ async fn a_creation_whose_engine_died_is_made_again() {
         place.seconds = 120;
         let made = place.allocate(&what, &prepared).await.unwrap();
         let heard = place.ear.all();
-        assert!(heard.iter().any(|text| text.contains("nobody works on it")), "{heard:?}");
+        assert!(
+            heard.iter().any(|text| text.contains("nobody works on it")),
+            "{heard:?}"
+        );
         assert_eq!(made.inventory.vnfc_resource_info.len(), 1);
         assert_eq!(place.owned().await, [place.stack_name()]);
         place.release(&what, made.handle).await.unwrap();

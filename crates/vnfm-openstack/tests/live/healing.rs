@@ -8,7 +8,10 @@ use crate::real::{connection, login, place};
 async fn hands() -> (Hands, Hands) {
     let info = connection().unwrap();
     let (name, password) = login("admin");
-    (Hands::of(&info, None).await, Hands::of(&info, Some((&name, &password))).await)
+    (
+        Hands::of(&info, None).await,
+        Hands::of(&info, Some((&name, &password))).await,
+    )
 }
 
 /// What of the two samples differs is how Heat was told; all that is healed of one is one stack's life.

@@ -8,12 +8,17 @@ use vnfm_core::ports::SecretSealer as _;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_are_kept_in_a_real_barbican() {
-    let Some(connection) = connection() else { return };
+    let Some(connection) = connection() else {
+        return;
+    };
     let (door, barbican) = Door::of(connection);
     if let Err(error) = barbican.kept("vnfm-none").await {
         assert_eq!(error.code().name, "openstack.no-endpoint", "{error}");
         let why = "the cloud has no Barbican; OPENSTACK_BARBICAN=1 starts one with it";
-        assert!(std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"), "{why}");
+        assert!(
+            std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"),
+            "{why}"
+        );
         eprintln!("skipped: {why}");
         return;
     }

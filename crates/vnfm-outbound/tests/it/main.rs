@@ -1,6 +1,9 @@
 //! A client against neighbours that lie.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +18,11 @@ const LIMIT: u64 = 256 << 10;
 const ON_ITS_WAY: u64 = 24 << 20;
 
 fn policy() -> Policy {
-    Policy { body: LIMIT, values: 1000, ..Policy::VIM }
+    Policy {
+        body: LIMIT,
+        values: 1000,
+        ..Policy::VIM
+    }
 }
 
 fn client(policy: Policy) -> Client {
@@ -23,7 +30,11 @@ fn client(policy: Policy) -> Client {
 }
 
 async fn answer(to: &str, policy: Policy) -> Result<vnfm_outbound::Response, vnfm_outbound::Error> {
-    client(policy).request(Method::GET, to).unwrap().send().await
+    client(policy)
+        .request(Method::GET, to)
+        .unwrap()
+        .send()
+        .await
 }
 
 #[tokio::test]
@@ -32,7 +43,10 @@ async fn an_answer_without_an_end_ends_at_the_limit() {
         let neighbour = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
         let response = answer(&neighbour.url(), policy()).await.unwrap();
         let error = read(response, &policy()).await.unwrap_err();
-        assert!(matches!(error, ReadError::TooLarge(LIMIT)), "{lie:?}: {error}");
+        assert!(
+            matches!(error, ReadError::TooLarge(LIMIT)),
+            "{lie:?}: {error}"
+        );
         let response = answer(&neighbour.url(), policy()).await.unwrap();
         let mut pieces = Pieces::new(response, LIMIT);
         let error = loop {
@@ -41,8 +55,15 @@ async fn an_answer_without_an_end_ends_at_the_limit() {
                 Err(error) => break error,
             }
         };
-        assert!(matches!(error, ReadError::TooLarge(LIMIT)), "{lie:?}: {error}");
-        assert!(neighbour.sent() < 2 * LIMIT + ON_ITS_WAY, "{lie:?}: {}", neighbour.sent());
+        assert!(
+            matches!(error, ReadError::TooLarge(LIMIT)),
+            "{lie:?}: {error}"
+        );
+        assert!(
+            neighbour.sent() < 2 * LIMIT + ON_ITS_WAY,
+            "{lie:?}: {}",
+            neighbour.sent()
+        );
     }
 }
 
@@ -52,7 +73,10 @@ async fn a_dripping_answer_ends_with_its_time() {
     let quick = policy().taking(Duration::from_millis(300));
     let response = answer(&neighbour.url(), quick.clone()).await.unwrap();
     let error = read(response, &quick).await.unwrap_err();
-    assert!(matches!(&error, ReadError::Lost(lost) if lost.is_timeout()), "{error}");
+    assert!(
+        matches!(&error, ReadError::Lost(lost) if lost.is_timeout()),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -65,8 +89,12 @@ async fn a_list_of_many_values_is_refused_before_it_is_parsed() {
 
 #[tokio::test]
 async fn no_redirect_is_followed() {
-    let inner = Liar::start("127.0.0.1", Lie::Plain(200, "inner".into())).await.unwrap();
-    let outer = Liar::start("127.0.0.1", Lie::Redirect(inner.url())).await.unwrap();
+    let inner = Liar::start("127.0.0.1", Lie::Plain(200, "inner".into()))
+        .await
+        .unwrap();
+    let outer = Liar::start("127.0.0.1", Lie::Redirect(inner.url()))
+        .await
+        .unwrap();
     assert_eq!(answer(&outer.url(), policy()).await.unwrap().status(), 302);
     assert!(inner.seen().is_empty(), "{:?}", inner.seen());
 }
@@ -89,16 +117,27 @@ impl Machine for Inward {
 
 #[tokio::test]
 async fn a_name_that_leads_inward_is_not_called_directly_nor_as_a_proxy() {
-    let inner = Liar::start("127.0.0.1", Lie::Plain(200, "inner".into())).await.unwrap();
+    let inner = Liar::start("127.0.0.1", Lie::Plain(200, "inner".into()))
+        .await
+        .unwrap();
     let port = inner.url().rsplit(':').next().unwrap().to_owned();
     let to = Destinations::within_on(Networks::default(), Arc::new(Inward));
     let url = format!("http://public.example:{port}/");
     let direct = Client::new(to.clone(), policy(), &Tls::default(), None).unwrap();
-    let error = direct.request(Method::GET, &url).unwrap().send().await.unwrap_err();
+    let error = direct
+        .request(Method::GET, &url)
+        .unwrap()
+        .send()
+        .await
+        .unwrap_err();
     assert!(is_forbidden(&error), "{error:?}");
     let through = Client::new(to.clone(), policy(), &Tls::default(), Some(&url)).unwrap();
-    let error =
-        through.request(Method::GET, "http://192.0.2.7/").unwrap().send().await.unwrap_err();
+    let error = through
+        .request(Method::GET, "http://192.0.2.7/")
+        .unwrap()
+        .send()
+        .await
+        .unwrap_err();
     assert!(is_forbidden(&error), "{error:?}");
     let refused = Client::new(to, policy(), &Tls::default(), Some(&inner.url())).unwrap_err();
     assert!(refused.contains("127.0.0.1 is not allowed"), "{refused}");
@@ -108,7 +147,10 @@ async fn a_name_that_leads_inward_is_not_called_directly_nor_as_a_proxy() {
 #[tokio::test]
 async fn an_address_of_this_machine_is_refused_whichever_it_is() {
     let own = vnfm_outbound::ThisMachine.addresses();
-    assert!(own.iter().any(std::net::IpAddr::is_loopback), "the kernel names loopback: {own:?}");
+    assert!(
+        own.iter().any(std::net::IpAddr::is_loopback),
+        "the kernel names loopback: {own:?}"
+    );
     let to = Destinations::within(Networks::default());
     for address in own {
         let url = format!("http://{}/", std::net::SocketAddr::new(address, 9));

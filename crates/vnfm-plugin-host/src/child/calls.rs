@@ -83,7 +83,13 @@ pub(super) fn filter(local: bool) -> io::Result<()> {
         filter: filter.as_mut_ptr(),
     };
     // SAFETY: the program and its statements live until the call returns; the kernel checks them.
-    unsafe { done(libc::prctl(PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)) }
+    unsafe {
+        done(libc::prctl(
+            PR_SET_SECCOMP,
+            libc::SECCOMP_MODE_FILTER,
+            &raw const program,
+        ))
+    }
 }
 
 fn program(architecture: u32, local: bool) -> Vec<sock_filter> {
@@ -103,25 +109,56 @@ fn program(architecture: u32, local: bool) -> Vec<sock_filter> {
     }
     // No namespaces, typing for nobody's terminal, and perhaps no sockets: those that the first argument tells.
     let spaces = u32::try_from(NAMESPACES).unwrap_or(u32::MAX);
-    all.extend([jump(libc::BPF_JEQ, unsigned(libc::SYS_clone), 0, 4), argument(0)]);
-    all.extend([jump(libc::BPF_JSET, spaces, 0, 1), answer(libc::EPERM), allow(), number]);
-    all.extend([jump(libc::BPF_JEQ, unsigned(libc::SYS_ioctl), 0, 4), argument(1)]);
-    all.extend([jump(libc::BPF_JEQ, TIOCSTI, 0, 1), answer(libc::EPERM), allow(), number]);
+    all.extend([
+        jump(libc::BPF_JEQ, unsigned(libc::SYS_clone), 0, 4),
+        argument(0),
+    ]);
+    all.extend([
+        jump(libc::BPF_JSET, spaces, 0, 1),
+        answer(libc::EPERM),
+        allow(),
+        number,
+    ]);
+    all.extend([
+        jump(libc::BPF_JEQ, unsigned(libc::SYS_ioctl), 0, 4),
+        argument(1),
+    ]);
+    all.extend([
+        jump(libc::BPF_JEQ, TIOCSTI, 0, 1),
+        answer(libc::EPERM),
+        allow(),
+        number,
+    ]);
     if local {
         let local = u32::try_from(libc::AF_UNIX).unwrap_or(u32::MAX);
-        all.extend([jump(libc::BPF_JEQ, unsigned(libc::SYS_socket), 0, 4), argument(0)]);
-        all.extend([jump(libc::BPF_JEQ, local, 1, 0), answer(libc::EACCES), allow()]);
+        all.extend([
+            jump(libc::BPF_JEQ, unsigned(libc::SYS_socket), 0, 4),
+            argument(0),
+        ]);
+        all.extend([
+            jump(libc::BPF_JEQ, local, 1, 0),
+            answer(libc::EACCES),
+            allow(),
+        ]);
     }
     all.push(allow());
     all
 }
 
 fn statement(code: u32, k: u32) -> sock_filter {
-    sock_filter { code: u16::try_from(code).unwrap_or(u16::MAX), jt: 0, jf: 0, k }
+    sock_filter {
+        code: u16::try_from(code).unwrap_or(u16::MAX),
+        jt: 0,
+        jf: 0,
+        k,
+    }
 }
 
 fn load(offset: usize) -> sock_filter {
-    statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, u32::try_from(offset).unwrap_or(0))
+    statement(
+        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+        u32::try_from(offset).unwrap_or(0),
+    )
 }
 
 /// The lower half of an argument; both architectures are little-endian.
@@ -130,11 +167,18 @@ fn argument(nth: usize) -> sock_filter {
 }
 
 fn jump(how: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
-    sock_filter { jt, jf, ..statement(libc::BPF_JMP | how | libc::BPF_K, k) }
+    sock_filter {
+        jt,
+        jf,
+        ..statement(libc::BPF_JMP | how | libc::BPF_K, k)
+    }
 }
 
 fn answer(errno: i32) -> sock_filter {
-    statement(libc::BPF_RET, libc::SECCOMP_RET_ERRNO | errno.unsigned_abs())
+    statement(
+        libc::BPF_RET,
+        libc::SECCOMP_RET_ERRNO | errno.unsigned_abs(),
+    )
 }
 
 fn allow() -> sock_filter {

@@ -39,7 +39,12 @@ const PATH_BENEATH: u32 = 1;
 pub(super) fn version() -> Option<u32> {
     // SAFETY: asks for a number.
     let answer = unsafe {
-        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<Ruleset>(), 0, VERSION)
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<Ruleset>(),
+            0,
+            VERSION,
+        )
     };
     u32::try_from(answer).ok().filter(|version| *version > 0)
 }
@@ -67,12 +72,25 @@ fn rights(version: u32) -> u64 {
 /// Where the kernel refuses a rule. A path that is not there has none.
 pub(super) fn restrict(version: u32, visible: &[Visible]) -> io::Result<()> {
     let all = rights(version);
-    let scoped = if scopes_signals(version) { ABSTRACT_SOCKETS | SIGNALS } else { 0 };
-    let attributes = Ruleset { files: all, network: 0, scoped };
+    let scoped = if scopes_signals(version) {
+        ABSTRACT_SOCKETS | SIGNALS
+    } else {
+        0
+    };
+    let attributes = Ruleset {
+        files: all,
+        network: 0,
+        scoped,
+    };
     // SAFETY: the attributes live until the call returns.
     let rules = unsafe {
         let size = size_of::<Ruleset>();
-        libc::syscall(libc::SYS_landlock_create_ruleset, &raw const attributes, size, 0)
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            &raw const attributes,
+            size,
+            0,
+        )
     };
     let rules = i32::try_from(rules).ok().filter(|fd| *fd >= 0);
     let rules = rules.ok_or_else(io::Error::last_os_error)?;
@@ -80,7 +98,9 @@ pub(super) fn restrict(version: u32, visible: &[Visible]) -> io::Result<()> {
     let rules = unsafe { OwnedFd::from_raw_fd(rules) };
     for Visible { path, right } in visible {
         let mut open = std::fs::OpenOptions::new();
-        let Ok(place) = open.read(true).custom_flags(libc::O_PATH).open(path) else { continue };
+        let Ok(place) = open.read(true).custom_flags(libc::O_PATH).open(path) else {
+            continue;
+        };
         allow(&rules, &place, *right, all)?;
     }
     // SAFETY: a plain system call on a number.
@@ -98,11 +118,18 @@ fn allow(rules: &OwnedFd, place: &File, right: Right, all: u64) -> io::Result<()
     };
     let folder = place.metadata()?.is_dir();
     let allowed = all & if folder { wanted } else { wanted & OF_FILES };
-    let beneath = Beneath { allowed, parent: place.as_raw_fd() };
+    let beneath = Beneath {
+        allowed,
+        parent: place.as_raw_fd(),
+    };
     // SAFETY: the attributes live until the call returns.
     let added = unsafe {
         let (rules, beneath) = (rules.as_raw_fd(), &raw const beneath);
         libc::syscall(libc::SYS_landlock_add_rule, rules, PATH_BENEATH, beneath, 0)
     };
-    if added == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if added == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

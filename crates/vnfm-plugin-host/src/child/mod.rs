@@ -85,12 +85,22 @@ fn serve(mut arrived: Arrived) -> Result<(), String> {
     };
     let calls = listen(arrived.socket, &link)?;
     if load.probe {
-        link.send(wire::DECLARED, 0, "", &serde_json::to_vec(&isolation).unwrap_or_default());
+        link.send(
+            wire::DECLARED,
+            0,
+            "",
+            &serde_json::to_vec(&isolation).unwrap_or_default(),
+        );
         wait_to_be_ended();
     }
     match open(&load, arrived.library, &doing) {
         Ok((plugin, said)) => {
-            link.send(wire::DECLARED, 0, "", &serde_json::to_vec(&said).unwrap_or_default());
+            link.send(
+                wire::DECLARED,
+                0,
+                "",
+                &serde_json::to_vec(&said).unwrap_or_default(),
+            );
             run(plugin, &calls, &link);
         }
         Err(error) => link.refuse(&error),
@@ -114,7 +124,9 @@ fn listen(
     let link = link.clone();
     let read = move || {
         loop {
-            let Ok(frame) = wire::read(&mut socket) else { end() };
+            let Ok(frame) = wire::read(&mut socket) else {
+                end()
+            };
             match frame.kind {
                 wire::ANSWER => link.answered(frame.id, Ok(frame.body)),
                 wire::FAILED => link.answered(frame.id, Err(frame.body)),
@@ -123,7 +135,9 @@ fn listen(
             }
         }
     };
-    let spawned = std::thread::Builder::new().name("engine".into()).spawn(read);
+    let spawned = std::thread::Builder::new()
+        .name("engine".into())
+        .spawn(read);
     spawned.map_err(|error| format!("no thread for the socket: {error}"))?;
     Ok(receiver)
 }
@@ -145,16 +159,28 @@ fn open(
 /// Makes the driver, waits for the hook, runs it.
 fn run(plugin: &'static Plugin, frames: &Receiver<Frame>, link: &Arc<Link>) {
     let Ok(create) = frames.recv() else { return };
-    let side = |hook| Arc::new(Side { link: link.clone(), hook });
+    let side = |hook| {
+        Arc::new(Side {
+            link: link.clone(),
+            hook,
+        })
+    };
     let driver = match make(plugin, Host::new(side(false)), &create.body) {
         Ok(driver) => driver,
         Err((status, error)) => {
-            return link.send(wire::REFUSED, status, wire::CREATE_REFUSED, error.as_bytes());
+            return link.send(
+                wire::REFUSED,
+                status,
+                wire::CREATE_REFUSED,
+                error.as_bytes(),
+            );
         }
     };
     link.send(wire::READY, 0, "", b"");
     // A process that is kept for a hook which does not come ends by itself.
-    let Ok(call) = frames.recv_timeout(IDLE) else { end() };
+    let Ok(call) = frames.recv_timeout(IDLE) else {
+        end()
+    };
     link.send(wire::BEGUN, 0, "", b"");
     let Some(future) = driver.call(Host::new(side(true)), &call.name, &call.body) else {
         return link.send(wire::DONE, wire::NO_CALL, "", b"");
@@ -164,7 +190,12 @@ fn run(plugin: &'static Plugin, frames: &Receiver<Frame>, link: &Arc<Link>) {
         Err(FfiError::Answer(error)) => link.send(wire::DONE, READY_ERR, "", &error),
         Err(FfiError::Panicked(said)) => link.send(wire::DONE, PANICKED, "", said.as_bytes()),
         Err(FfiError::Protocol(status)) => link.send(wire::DONE, status, "", b""),
-        Err(other) => link.send(wire::DONE, wire::NO_CALL, "", format!("{other:?}").as_bytes()),
+        Err(other) => link.send(
+            wire::DONE,
+            wire::NO_CALL,
+            "",
+            format!("{other:?}").as_bytes(),
+        ),
     }
 }
 
@@ -172,9 +203,18 @@ fn make(plugin: &'static Plugin, host: Host, config: &[u8]) -> Result<Driver, (u
     let mut driver = MaybeUninit::<Driver>::uninit();
     let mut error = Buf::EMPTY;
     // The table was checked when the library was opened.
-    let Some(create) = plugin.create else { return Err((wire::NO_CALL, error)) };
+    let Some(create) = plugin.create else {
+        return Err((wire::NO_CALL, error));
+    };
     // SAFETY: `create` takes the host, reads the configuration and writes one of the other two.
-    let status = unsafe { create(host, Slice::new(config), driver.as_mut_ptr(), &raw mut error) };
+    let status = unsafe {
+        create(
+            host,
+            Slice::new(config),
+            driver.as_mut_ptr(),
+            &raw mut error,
+        )
+    };
     if status == READY_OK {
         // SAFETY: the plugin says that it wrote the driver.
         return Ok(unsafe { driver.assume_init() });

@@ -21,11 +21,19 @@ const NEW: &str = "/sys";
 /// What cannot be done; the process may then be in the old root with some mounts of its own, which nobody else sees.
 pub(super) fn enter(readable: &[PathBuf], folder: &Path) -> io::Result<()> {
     // SAFETY: a plain system call on a number; there is one thread only.
-    named("make a mount namespace", unsafe { done(libc::unshare(libc::CLONE_NEWNS)) })?;
-    named("keep its mounts apart", mount(None, "/", None, libc::MS_SLAVE | libc::MS_REC, ""))?;
+    named("make a mount namespace", unsafe {
+        done(libc::unshare(libc::CLONE_NEWNS))
+    })?;
+    named(
+        "keep its mounts apart",
+        mount(None, "/", None, libc::MS_SLAVE | libc::MS_REC, ""),
+    )?;
     let plain = libc::MS_NOSUID | libc::MS_NODEV;
     let empty = "mode=0755,size=1m";
-    named("mount an empty root", mount(Some("tmpfs"), NEW, Some("tmpfs"), plain, empty))?;
+    named(
+        "mount an empty root",
+        mount(Some("tmpfs"), NEW, Some("tmpfs"), plain, empty),
+    )?;
     for path in readable {
         named(&format!("show `{}`", path.display()), show(path))?;
     }
@@ -38,7 +46,10 @@ pub(super) fn enter(readable: &[PathBuf], folder: &Path) -> io::Result<()> {
     let proc = Path::new(NEW).join("proc");
     std::fs::create_dir(&proc)?;
     let plain = plain | libc::MS_NOEXEC;
-    named("mount `/proc`", mount(Some("proc"), proc, Some("proc"), plain, ""))?;
+    named(
+        "mount `/proc`",
+        mount(Some("proc"), proc, Some("proc"), plain, ""),
+    )?;
     named("close the root", set_read_only(Path::new(NEW), 0))?;
     named("go into it", pivot())
 }
@@ -54,7 +65,9 @@ fn within(path: &Path) -> PathBuf {
 
 /// Puts what is at `path` there, read-only. What is not there is left out.
 fn show(path: &Path) -> io::Result<()> {
-    let Ok(own) = path.symlink_metadata() else { return Ok(()) };
+    let Ok(own) = path.symlink_metadata() else {
+        return Ok(());
+    };
     let to = within(path);
     to.parent().map_or(Ok(()), std::fs::create_dir_all)?;
     let target = std::fs::read_link(path).ok();
@@ -63,7 +76,9 @@ fn show(path: &Path) -> io::Result<()> {
     {
         return symlink(target, to);
     }
-    let Ok(real) = path.metadata() else { return Ok(()) };
+    let Ok(real) = path.metadata() else {
+        return Ok(());
+    };
     if real.is_dir() {
         std::fs::create_dir_all(&to)?;
     } else {
@@ -89,7 +104,13 @@ fn devices() -> io::Result<()> {
     std::fs::create_dir(&shared)?;
     std::fs::set_permissions(&shared, Permissions::from_mode(0o1777))?;
     let plain = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-    mount(Some("tmpfs"), shared, Some("tmpfs"), plain, "mode=1777,size=64m")
+    mount(
+        Some("tmpfs"),
+        shared,
+        Some("tmpfs"),
+        plain,
+        "mode=1777,size=64m",
+    )
 }
 
 fn bind(from: &Path, to: &Path) -> io::Result<()> {
@@ -136,7 +157,13 @@ fn mount_at(
     // SAFETY: all texts live until the call returns.
     unsafe {
         let (source, kind) = (text(source), text(kind.as_ref()));
-        done(libc::mount(source, to.as_ptr(), kind, flags, data.as_ptr().cast()))
+        done(libc::mount(
+            source,
+            to.as_ptr(),
+            kind,
+            flags,
+            data.as_ptr().cast(),
+        ))
     }
 }
 
@@ -156,12 +183,21 @@ const NO_DEVICES: u64 = 4;
 fn set_read_only(path: &Path, how: libc::c_int) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let set = READ_ONLY | NO_SUID | NO_DEVICES;
-    let attributes = Attributes { set, clear: 0, propagation: 0, namespace: 0 };
+    let attributes = Attributes {
+        set,
+        clear: 0,
+        propagation: 0,
+        namespace: 0,
+    };
     // SAFETY: path and attributes live until the call returns.
     let changed = unsafe {
         let (path, size) = (path.as_ptr(), size_of::<Attributes>());
         let call = libc::SYS_mount_setattr;
         libc::syscall(call, libc::AT_FDCWD, path, how, &raw const attributes, size)
     };
-    if changed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if changed == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

@@ -54,7 +54,11 @@ pub(super) fn arrive() -> Result<Arrived, String> {
             done(libc::dup3(1, LIBRARY, libc::O_CLOEXEC))?;
             done(libc::dup2(2, 1))?;
             done(libc::close_range(3, SOCKET.unsigned_abs() - 1, 0))?;
-            done(libc::close_range(LIBRARY.unsigned_abs() + 1, libc::c_uint::MAX, 0))?;
+            done(libc::close_range(
+                LIBRARY.unsigned_abs() + 1,
+                libc::c_uint::MAX,
+                0,
+            ))?;
         }
         let nothing = std::fs::File::open("/dev/null")?;
         // SAFETY: as above.
@@ -62,8 +66,12 @@ pub(super) fn arrive() -> Result<Arrived, String> {
     };
     moved().map_err(|error| format!("cannot put the files in order: {error}"))?;
     // SAFETY: both were just made, and nobody else knows them.
-    let (socket, library) =
-        unsafe { (UnixStream::from_raw_fd(SOCKET), OwnedFd::from_raw_fd(LIBRARY)) };
+    let (socket, library) = unsafe {
+        (
+            UnixStream::from_raw_fd(SOCKET),
+            OwnedFd::from_raw_fd(LIBRARY),
+        )
+    };
     Ok(Arrived { socket, library })
 }
 
@@ -82,13 +90,24 @@ pub(super) enum Refusal {
 ///
 /// What cannot be given up; no hook is run then.
 pub(super) fn shut(load: &Load) -> Result<Isolation, Refusal> {
-    rustix::process::chdir("/").map_err(io::Error::from).map_err(cannot("go to `/`"))?;
+    rustix::process::chdir("/")
+        .map_err(io::Error::from)
+        .map_err(cannot("go to `/`"))?;
     // A kernel without it chooses who has to go as it always did.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let shared = load.user.as_ref().is_none_or(|choice| choice.shared);
-    limit(&load.limits, load.user.as_ref().map(|choice| choice.users.first), shared)
-        .map_err(cannot("limit what it uses"))?;
-    let uid = load.user.as_ref().map(user::take).transpose().map_err(cannot("take a user"))?;
+    limit(
+        &load.limits,
+        load.user.as_ref().map(|choice| choice.users.first),
+        shared,
+    )
+    .map_err(cannot("limit what it uses"))?;
+    let uid = load
+        .user
+        .as_ref()
+        .map(user::take)
+        .transpose()
+        .map_err(cannot("take a user"))?;
     std::os::unix::fs::chown(&load.folder, uid, uid).map_err(cannot("own its folder"))?;
     let spaces = Spaces::make(uid, load.network)?;
     let first = supervise::begin(uid, &load.folder).map_err(cannot("begin a process"))?;
@@ -105,7 +124,9 @@ fn apart(load: &Load, uid: Option<u32>, alone: bool, spaces: Spaces) -> Result<I
     // Its user goes through the folders of its root.
     umask(rustix::fs::Mode::WGRP | rustix::fs::Mode::WOTH);
     let no_root = if spaces.any() {
-        root::enter(&readable, &load.folder).err().map(|error| error.to_string())
+        root::enter(&readable, &load.folder)
+            .err()
+            .map(|error| error.to_string())
     } else {
         Some(spaces.why())
     };
@@ -151,7 +172,11 @@ fn apart(load: &Load, uid: Option<u32>, alone: bool, spaces: Spaces) -> Result<I
         (false, true) => Network::Namespace,
         (false, false) => Network::NoSockets,
     };
-    Ok(Isolation { files, processes, network })
+    Ok(Isolation {
+        files,
+        processes,
+        network,
+    })
 }
 
 /// What Landlock leaves open.
@@ -163,8 +188,13 @@ fn places(readable: Vec<PathBuf>, load: &Load, own_root: bool, alone: bool) -> V
     if own_root || alone {
         own.push("/dev/shm".into());
     }
-    let read = readable.into_iter().chain(facts.iter().map(PathBuf::from)).map(of(Right::Read));
-    read.chain(devices.map(of(Right::Use))).chain(own.into_iter().map(of(Right::Own))).collect()
+    let read = readable
+        .into_iter()
+        .chain(facts.iter().map(PathBuf::from))
+        .map(of(Right::Read));
+    read.chain(devices.map(of(Right::Use)))
+        .chain(own.into_iter().map(of(Right::Own)))
+        .collect()
 }
 
 /// What anybody may know of the machine, where `/proc` is that of all.
@@ -197,14 +227,21 @@ enum Spaces {
 impl Spaces {
     fn make(uid: Option<u32>, network: bool) -> Result<Self, Refusal> {
         let spaces = libc::CLONE_NEWPID | libc::CLONE_NEWIPC;
-        let spaces = if network { spaces } else { spaces | libc::CLONE_NEWNET };
+        let spaces = if network {
+            spaces
+        } else {
+            spaces | libc::CLONE_NEWNET
+        };
         if uid.is_some() && unshare(spaces).is_ok() {
             return Ok(Self::Root);
         }
         if let Some(uid) = uid {
             user::become_user(uid).map_err(cannot(&format!("become user {uid}")))?;
         }
-        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let (uid, gid) = (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        );
         if let Err(error) = unshare(spaces | libc::CLONE_NEWUSER) {
             return Ok(Self::None(error.raw_os_error().unwrap_or_default()));
         }
@@ -218,7 +255,9 @@ impl Spaces {
 
     /// Why there are none.
     fn why(self) -> String {
-        let Self::None(errno) = self else { return "namespaces are there".into() };
+        let Self::None(errno) = self else {
+            return "namespaces are there".into();
+        };
         let error = io::Error::from_raw_os_error(errno);
         format!("neither this user nor a namespace of users may make namespaces ({error})")
     }
@@ -242,8 +281,11 @@ fn unshare(what: libc::c_int) -> io::Result<()> {
 /// Keeps none, and gets none by starting a program.
 fn drop_capabilities() -> io::Result<()> {
     let none = rustix::thread::CapabilitySet::empty();
-    let none =
-        rustix::thread::CapabilitySets { effective: none, permitted: none, inheritable: none };
+    let none = rustix::thread::CapabilitySets {
+        effective: none,
+        permitted: none,
+        inheritable: none,
+    };
     let had = rustix::thread::capabilities(None)?;
     if had.effective.is_empty() && had.permitted.is_empty() {
         return Ok(());
@@ -257,16 +299,34 @@ fn limit(limits: &ProcessLimits, uid: Option<u32>, shared: bool) -> io::Result<(
     let others = if shared { tasks_of(uid) } else { 0 };
     for (resource, soft, hard) in [
         (Resource::Core, 0, 0),
-        (Resource::As, limits.memory_mib * MIB, limits.memory_mib * MIB),
+        (
+            Resource::As,
+            limits.memory_mib * MIB,
+            limits.memory_mib * MIB,
+        ),
         // At the first the process is told, at the second it is killed.
         (Resource::Cpu, limits.cpu_seconds, limits.cpu_seconds + 5),
-        (Resource::Nproc, others + limits.processes, others + limits.processes),
+        (
+            Resource::Nproc,
+            others + limits.processes,
+            others + limits.processes,
+        ),
         (Resource::Nofile, limits.open_files, limits.open_files),
-        (Resource::Fsize, limits.file_mib * MIB, limits.file_mib * MIB),
+        (
+            Resource::Fsize,
+            limits.file_mib * MIB,
+            limits.file_mib * MIB,
+        ),
     ] {
         let had = rustix::process::getrlimit(resource);
         let within = |wanted: u64| Some(had.maximum.map_or(wanted, |most| wanted.min(most)));
-        setrlimit(resource, Rlimit { current: within(soft), maximum: within(hard) })?;
+        setrlimit(
+            resource,
+            Rlimit {
+                current: within(soft),
+                maximum: within(hard),
+            },
+        )?;
     }
     Ok(())
 }
@@ -276,7 +336,11 @@ fn tasks_of(uid: Option<u32>) -> u64 {
     let me = uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let own = processes.filter(|process| {
-        let number = process.file_name().to_string_lossy().bytes().all(|b| b.is_ascii_digit());
+        let number = process
+            .file_name()
+            .to_string_lossy()
+            .bytes()
+            .all(|b| b.is_ascii_digit());
         number && process.metadata().is_ok_and(|meta| meta.uid() == me)
     });
     // A folder of threads has two links more than threads.
@@ -287,5 +351,9 @@ fn tasks_of(uid: Option<u32>) -> u64 {
 
 /// The answer of a system call.
 pub(super) fn done(status: libc::c_int) -> io::Result<()> {
-    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if status < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }

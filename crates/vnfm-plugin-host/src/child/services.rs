@@ -20,7 +20,11 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(socket: UnixStream) -> Self {
-        Self { socket: Mutex::new(socket), waiting: Mutex::default(), next: AtomicU32::new(1) }
+        Self {
+            socket: Mutex::new(socket),
+            waiting: Mutex::default(),
+            next: AtomicU32::new(1),
+        }
     }
 
     /// Sends a message. Where nobody is there any more, the thread that reads ends this process.
@@ -64,13 +68,19 @@ impl HostSide for Side {
 
     fn call(&self, service: &str, request: &[u8]) -> BoxAnswer {
         if !self.hook {
-            return Box::pin(std::future::ready(Err(crate::services::no_services_yet(service))));
+            return Box::pin(std::future::ready(Err(crate::services::no_services_yet(
+                service,
+            ))));
         }
         let id = self.link.next.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
         lock(&self.link.waiting).insert(id, sender);
         self.link.send(wire::SERVICE, id, service, request);
-        Box::pin(Waiting { link: self.link.clone(), id, answer: Some(answer) })
+        Box::pin(Waiting {
+            link: self.link.clone(),
+            id,
+            answer: Some(answer),
+        })
     }
 }
 
@@ -85,8 +95,15 @@ impl Future for Waiting {
     type Output = Answer;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
-        let gone = || Err(crate::services::failure(ErrorKind::Broken, "the host is gone"));
-        let Some(answer) = &mut self.answer else { return Poll::Ready(gone()) };
+        let gone = || {
+            Err(crate::services::failure(
+                ErrorKind::Broken,
+                "the host is gone",
+            ))
+        };
+        let Some(answer) = &mut self.answer else {
+            return Poll::Ready(gone());
+        };
         let answered = ready!(Pin::new(answer).poll(context));
         self.answer = None;
         Poll::Ready(answered.unwrap_or_else(|_| gone()))

@@ -42,7 +42,11 @@ pub(super) fn begin(uid: Option<u32>, folder: &Path) -> io::Result<First> {
         return Ok(First(tell));
     }
     drop(tell);
-    let supervisor = Supervisor { child, told: File::from(OwnedFd::from(told)), signs };
+    let supervisor = Supervisor {
+        child,
+        told: File::from(OwnedFd::from(told)),
+        signs,
+    };
     supervisor.wait(uid, folder.to_owned())
 }
 
@@ -111,7 +115,11 @@ impl Signs {
         let set = Self::set();
         // SAFETY: the set lives until the calls return; the descriptor is new.
         unsafe {
-            done(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
+            done(libc::sigprocmask(
+                libc::SIG_BLOCK,
+                &raw const set,
+                std::ptr::null_mut(),
+            ))?;
             let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
             done(fd)?;
             Ok(Self(OwnedFd::from_raw_fd(fd)))
@@ -121,14 +129,27 @@ impl Signs {
     fn unblock() -> io::Result<()> {
         let set = Self::set();
         // SAFETY: the set lives until the call returns.
-        unsafe { done(libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut())) }
+        unsafe {
+            done(libc::sigprocmask(
+                libc::SIG_UNBLOCK,
+                &raw const set,
+                std::ptr::null_mut(),
+            ))
+        }
     }
 
     /// Waits for one, and says whether the hook is to be ended.
     fn wait(&self) -> bool {
-        let file = |fd, events| libc::pollfd { fd, events, revents: 0 };
+        let file = |fd, events| libc::pollfd {
+            fd,
+            events,
+            revents: 0,
+        };
         // Nobody reads our standard error: the engine is gone, or done with the hook.
-        let mut files = [file(self.0.as_raw_fd(), libc::POLLIN), file(libc::STDERR_FILENO, 0)];
+        let mut files = [
+            file(self.0.as_raw_fd(), libc::POLLIN),
+            file(libc::STDERR_FILENO, 0),
+        ];
         // SAFETY: the files live until the call returns.
         unsafe { libc::poll(files.as_mut_ptr(), 2, -1) };
         let mut end = files[1].revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;

@@ -48,7 +48,13 @@ fn is_alone_as(uid: u32) -> io::Result<bool> {
     let limit = getrlimit(Resource::Nproc);
     // SAFETY: plain system calls on numbers; there is one thread only.
     unsafe { done(libc::setresuid(uid, uid, 0)) }?;
-    setrlimit(Resource::Nproc, Rlimit { current: Some(2), ..limit })?;
+    setrlimit(
+        Resource::Nproc,
+        Rlimit {
+            current: Some(2),
+            ..limit
+        },
+    )?;
     let another = one_more();
     setrlimit(Resource::Nproc, limit)?;
     // SAFETY: as above; the saved number is root's.

@@ -21,8 +21,16 @@ pub(crate) enum Right {
 }
 
 /// Programs and libraries.
-const SYSTEM: &[&str] =
-    &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"];
+const SYSTEM: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+];
 
 /// What programs read of `/etc`; nothing of it is secret on any distribution.
 const ETC: &[&str] = &[
@@ -78,8 +86,9 @@ pub(crate) fn exposed(hidden: &[PathBuf], more: &[PathBuf]) -> Option<(PathBuf, 
     let readable: Vec<_> = readable(more).iter().map(|path| real(path)).collect();
     hidden.iter().find_map(|secret| {
         let inside = real(secret);
-        let seen =
-            readable.iter().find(|seen| inside.starts_with(seen) || seen.starts_with(&inside));
+        let seen = readable
+            .iter()
+            .find(|seen| inside.starts_with(seen) || seen.starts_with(&inside));
         seen.map(|seen| (secret.clone(), seen.clone()))
     })
 }

@@ -32,9 +32,10 @@ impl Ended {
         let (code, what) = match self {
             Self::Gone(status) => gone(status, phase, tail, limits),
             Self::Late { limit, processes } => (&DEADLINE, late(limit, processes, phase, limits)),
-            Self::Garbled(what) => {
-                (&PROTOCOL, format!("it wrote to its host what is no message: {what}"))
-            }
+            Self::Garbled(what) => (
+                &PROTOCOL,
+                format!("it wrote to its host what is no message: {what}"),
+            ),
         };
         PortError::new(code, doing, format!("{what}{}", tail.told()))
     }
@@ -52,18 +53,29 @@ fn gone(
     };
     let Some(signal) = status.signal() else {
         let code = status.code().unwrap_or_default();
-        return (&CRASHED, format!("its process ended {when} with exit code {code}"));
+        return (
+            &CRASHED,
+            format!("its process ended {when} with exit code {code}"),
+        );
     };
     let name = signal_name(signal);
     let ended = format!("its process ended {when} by {name}");
     match signal {
-        libc::SIGXCPU => {
-            (&LIMIT, format!("{ended}: more than {} s on a processor", limits.cpu_seconds))
-        }
-        libc::SIGXFSZ => (&LIMIT, format!("{ended}: a file of more than {} MiB", limits.file_mib)),
-        libc::SIGABRT if tail.holds("memory allocation of ") => {
-            (&LIMIT, format!("{ended}: more than {} MiB of address space", limits.memory_mib))
-        }
+        libc::SIGXCPU => (
+            &LIMIT,
+            format!("{ended}: more than {} s on a processor", limits.cpu_seconds),
+        ),
+        libc::SIGXFSZ => (
+            &LIMIT,
+            format!("{ended}: a file of more than {} MiB", limits.file_mib),
+        ),
+        libc::SIGABRT if tail.holds("memory allocation of ") => (
+            &LIMIT,
+            format!(
+                "{ended}: more than {} MiB of address space",
+                limits.memory_mib
+            ),
+        ),
         libc::SIGKILL => (&KILLED, ended),
         _ => (&CRASHED, ended),
     }
@@ -71,10 +83,16 @@ fn gone(
 
 fn late(limit: Duration, processes: usize, phase: Phase, limits: &ProcessLimits) -> String {
     let seconds = limit.as_secs_f64();
-    let what = format!("it did not end within {seconds:.1} s; it was killed {}", phase.words());
+    let what = format!(
+        "it did not end within {seconds:.1} s; it was killed {}",
+        phase.words()
+    );
     match u64::try_from(processes) {
         Ok(many) if many > 1 => {
-            format!("{what}, with {many} processes (its limit is {})", limits.processes)
+            format!(
+                "{what}, with {many} processes (its limit is {})",
+                limits.processes
+            )
         }
         _ => what,
     }
@@ -122,7 +140,9 @@ impl Tail {
     }
 
     fn line(&mut self) -> Option<String> {
-        let line = String::from_utf8_lossy(&std::mem::take(&mut self.rest)).trim_end().to_owned();
+        let line = String::from_utf8_lossy(&std::mem::take(&mut self.rest))
+            .trim_end()
+            .to_owned();
         if line.is_empty() {
             return None;
         }
@@ -140,7 +160,12 @@ impl Tail {
 
     fn told(&self) -> String {
         let rest = String::from_utf8_lossy(&self.rest);
-        let all: Vec<_> = self.lines.iter().map(String::as_str).chain([rest.trim()]).collect();
+        let all: Vec<_> = self
+            .lines
+            .iter()
+            .map(String::as_str)
+            .chain([rest.trim()])
+            .collect();
         let text = all.join("\n");
         if text.trim().is_empty() {
             String::new()
@@ -155,7 +180,9 @@ pub(crate) fn census(supervisor: Pid) -> usize {
     let all = Stat::all();
     let (groups, own) = (groups(&all, supervisor), supervisor.as_raw_nonzero().get());
     let hooks = all.iter().filter(|stat| stat.lives && stat.number != own);
-    hooks.filter(|stat| groups.contains(&stat.group) && !stat.is_first()).count()
+    hooks
+        .filter(|stat| groups.contains(&stat.group) && !stat.is_first())
+        .count()
 }
 
 /// Kills all processes of a hook whose supervisor does not do it.
@@ -169,7 +196,10 @@ pub(crate) fn kill_all(supervisor: Pid) {
 /// The supervisor's own process group, and those of its children.
 fn groups(all: &[Stat], supervisor: Pid) -> BTreeSet<i32> {
     let supervisor = supervisor.as_raw_nonzero().get();
-    let children = all.iter().filter(|stat| stat.parent == supervisor).map(|stat| stat.group);
+    let children = all
+        .iter()
+        .filter(|stat| stat.parent == supervisor)
+        .map(|stat| stat.group);
     children.chain([supervisor]).collect()
 }
 
@@ -185,8 +215,14 @@ impl Stat {
     fn all() -> Vec<Self> {
         let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let texts = processes.filter_map(|process| {
-            let number = process.file_name().to_string_lossy().bytes().all(|b| b.is_ascii_digit());
-            number.then(|| std::fs::read_to_string(process.path().join("stat")).ok()).flatten()
+            let number = process
+                .file_name()
+                .to_string_lossy()
+                .bytes()
+                .all(|b| b.is_ascii_digit());
+            number
+                .then(|| std::fs::read_to_string(process.path().join("stat")).ok())
+                .flatten()
         });
         texts.filter_map(|text| Self::of(&text)).collect()
     }
@@ -197,7 +233,12 @@ impl Stat {
         let lives = !matches!(fields.next()?, "Z" | "X");
         let number = text.split_whitespace().next()?.parse().ok()?;
         let (parent, group) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-        Some(Self { number, lives, parent, group })
+        Some(Self {
+            number,
+            lives,
+            parent,
+            group,
+        })
     }
 
     /// Whether it is the first process of a namespace.
@@ -220,7 +261,10 @@ mod tests {
     #[test]
     fn the_last_lines_are_kept_whole() {
         let mut tail = Tail::default();
-        let mut text = (0..30).map(|n| format!("line {n}")).collect::<Vec<_>>().join("\n");
+        let mut text = (0..30)
+            .map(|n| format!("line {n}"))
+            .collect::<Vec<_>>()
+            .join("\n");
         text.push('\n');
         assert_eq!(tail.push(text.as_bytes()).len(), 30);
         assert!(tail.push(b"and no ").is_empty());
@@ -239,6 +283,9 @@ mod tests {
         assert!(!stat("77 (a) Z 1 42 42 0").lives);
         let all = [stat("8 (hook) S 7 8 1 0"), stat("9 (other) S 1 9 9 0")];
         let supervisor = Pid::from_raw(7).unwrap();
-        assert_eq!(groups(&all, supervisor).into_iter().collect::<Vec<_>>(), [7, 8]);
+        assert_eq!(
+            groups(&all, supervisor).into_iter().collect::<Vec<_>>(),
+            [7, 8]
+        );
     }
 }

@@ -57,7 +57,12 @@ pub(super) async fn run(
     limit: Duration,
     told: Told<'_>,
 ) -> Result<Vec<u8>, Failed> {
-    let Running { mut process, socket, words, phase } = running;
+    let Running {
+        mut process,
+        socket,
+        words,
+        phase,
+    } = running;
     let mut talk = Talk::new(host.clone(), told.plugin, phase);
     talk.send(call);
     let outcome = {
@@ -243,7 +248,8 @@ impl<'a> Talk<'a> {
         let (served, abort) =
             futures::future::abortable(services::serve(self.host.clone(), name, body));
         self.aborts.insert(id, abort);
-        self.services.push(served.map(move |answer| (id, answer)).boxed());
+        self.services
+            .push(served.map(move |answer| (id, answer)).boxed());
     }
 
     fn answer(&mut self, id: u32, answer: Result<Answer, Aborted>) {

@@ -53,13 +53,25 @@ impl Starter {
         // Several servers on one host begin at different places.
         let begin = std::process::id().wrapping_mul(2_654_435_761);
         let exposed = visible::exposed(&config.hidden, &config.readable);
-        Self { config, users, next: Arc::new(AtomicU32::new(begin)), seclusion, exposed }
+        Self {
+            config,
+            users,
+            next: Arc::new(AtomicU32::new(begin)),
+            seclusion,
+            exposed,
+        }
     }
 
     /// The same for processes that are kept from more.
     pub(crate) fn secluded(&self, seclusion: Seclusion) -> Arc<Self> {
         let (config, users, next) = (self.config.clone(), self.users, self.next.clone());
-        Arc::new(Self { config, users, next, seclusion, exposed: self.exposed.clone() })
+        Arc::new(Self {
+            config,
+            users,
+            next,
+            seclusion,
+            exposed: self.exposed.clone(),
+        })
     }
 
     /// What every process is told.
@@ -82,7 +94,11 @@ impl Starter {
     fn user(&self) -> Option<Choice> {
         let users = self.users?;
         let begin = self.next.fetch_add(1, Ordering::Relaxed);
-        Some(Choice { users, begin, shared: users.count == 1 })
+        Some(Choice {
+            users,
+            begin,
+            shared: users.count == 1,
+        })
     }
 }
 
@@ -92,10 +108,19 @@ fn users(wanted: Users) -> Option<Users> {
         return None;
     }
     let known = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let nobody = Users { first: 65534, count: 1 };
-    let found = [wanted, nobody].into_iter().find(|users| mapped(*users, &known));
+    let nobody = Users {
+        first: 65534,
+        count: 1,
+    };
+    let found = [wanted, nobody]
+        .into_iter()
+        .find(|users| mapped(*users, &known));
     if found != Some(wanted) {
-        tracing::warn!(?wanted, ?found, "no such users here: hooks in processes share one");
+        tracing::warn!(
+            ?wanted,
+            ?found,
+            "no such users here: hooks in processes share one"
+        );
     }
     found
 }
@@ -103,8 +128,13 @@ fn users(wanted: Users) -> Option<Users> {
 /// Whether one line of a `uid_map` holds all of them.
 fn mapped(users: Users, uid_map: &str) -> bool {
     uid_map.lines().any(|line| {
-        let numbers: Vec<u64> = line.split_whitespace().filter_map(|n| n.parse().ok()).collect();
-        let [first, _, count] = numbers[..] else { return false };
+        let numbers: Vec<u64> = line
+            .split_whitespace()
+            .filter_map(|n| n.parse().ok())
+            .collect();
+        let [first, _, count] = numbers[..] else {
+            return false;
+        };
         let last = u64::from(users.first) + u64::from(users.count);
         first <= u64::from(users.first) && last <= first + count
     })
@@ -134,7 +164,12 @@ impl Launcher {
             ..starter.load()
         };
         let library = library::sealed_copy(checked, &doing)?;
-        Ok(Self { starter: starter.clone(), library, load, doing })
+        Ok(Self {
+            starter: starter.clone(),
+            library,
+            load,
+            doing,
+        })
     }
 
     /// How hooks are kept apart here, as a process says that runs none.
@@ -146,8 +181,16 @@ impl Launcher {
         let doing = "find out how hooks are kept apart".to_owned();
         let nothing = File::open("/dev/null")
             .map_err(|error| PortError::new(&RUNNER, doing.clone(), error.to_string()))?;
-        let load = Load { probe: true, ..starter.load() };
-        let probe = Self { starter: starter.clone(), library: nothing.into(), load, doing };
+        let load = Load {
+            probe: true,
+            ..starter.load()
+        };
+        let probe = Self {
+            starter: starter.clone(),
+            library: nothing.into(),
+            load,
+            doing,
+        };
         probe.hear().map(|(isolation, _)| isolation)
     }
 
@@ -187,7 +230,11 @@ impl Launcher {
         let (words, said) = io::pipe()?;
         let folder = OwnFolder::new(&self.starter.seclusion.folder)?;
         let mut command = Command::new(&config.program);
-        command.args(&config.arguments).env_clear().current_dir("/").process_group(0);
+        command
+            .args(&config.arguments)
+            .env_clear()
+            .current_dir("/")
+            .process_group(0);
         let child = command
             .env("TMPDIR", folder.path())
             .stdin(Stdio::from(OwnedFd::from(theirs)))
@@ -196,9 +243,18 @@ impl Launcher {
             .spawn()?;
         let path = folder.path().to_owned();
         let process = Process::new(child, folder)?;
-        let load = Load { user: self.starter.user(), folder: path, ..self.load.clone() };
+        let load = Load {
+            user: self.starter.user(),
+            folder: path,
+            ..self.load.clone()
+        };
         let load = Frame::new(wire::LOAD, 0, "", &serde_json::to_vec(&load)?);
-        let mut running = Running { process, socket, words, phase: Phase::Loading };
+        let mut running = Running {
+            process,
+            socket,
+            words,
+            phase: Phase::Loading,
+        };
         // A process that has ended already says why on its standard error.
         let _ = io::Write::write_all(&mut running.socket, &[&load.bytes(), then].concat());
         Ok(running)
@@ -218,7 +274,10 @@ impl Launcher {
         let mut running = self.start(&[])?;
         let refused = |what: &str| PortError::new(&RUNNER, self.doing.clone(), what.to_owned());
         let limit = Some(INTRODUCTION);
-        running.socket.set_read_timeout(limit).map_err(|error| refused(&error.to_string()))?;
+        running
+            .socket
+            .set_read_timeout(limit)
+            .map_err(|error| refused(&error.to_string()))?;
         loop {
             match wire::read(&mut running.socket) {
                 Ok(frame) if frame.kind == wire::DECLARED => {
@@ -247,9 +306,10 @@ impl Launcher {
         tail.push(&words);
         let limits = *self.limits();
         let ended = match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                Ended::Late { limit: INTRODUCTION, processes }
-            }
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Ended::Late {
+                limit: INTRODUCTION,
+                processes,
+            },
             io::ErrorKind::InvalidData => Ended::Garbled(error.to_string()),
             _ => Ended::Gone(status),
         };
@@ -293,8 +353,10 @@ impl OwnFolder {
             io::Error::new(error.kind(), what)
         };
         let own = Permissions::from_mode(0o700);
-        let made =
-            tempfile::Builder::new().prefix("vnfm-hook-").permissions(own).tempdir_in(within);
+        let made = tempfile::Builder::new()
+            .prefix("vnfm-hook-")
+            .permissions(own)
+            .tempdir_in(within);
         Ok(Self(made.map_err(cannot)?.keep()))
     }
 
@@ -321,14 +383,19 @@ impl Drop for OwnFolder {
 impl Process {
     fn new(mut child: Child, folder: OwnFolder) -> io::Result<Self> {
         let known = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let opened = known.ok_or_else(|| io::ErrorKind::NotFound.into()).and_then(|number| {
-            let ended = pidfd_open(number, PidfdFlags::NONBLOCK)?;
-            Ok((number, ended))
-        });
+        let opened = known
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+            .and_then(|number| {
+                let ended = pidfd_open(number, PidfdFlags::NONBLOCK)?;
+                Ok((number, ended))
+            });
         match opened {
-            Ok((number, ended)) => {
-                Ok(Self { child: Some(child), number, ended, folder: Some(folder) })
-            }
+            Ok((number, ended)) => Ok(Self {
+                child: Some(child),
+                number,
+                ended,
+                folder: Some(folder),
+            }),
             Err(error) => {
                 child.kill()?;
                 child.wait()?;
@@ -354,7 +421,9 @@ impl Process {
         self.tell();
         let ended = self.watched().ok()?;
         // One that hangs in the kernel is left to the thread that waits for it.
-        let gone = timeout(LAST_BREATH, ended.readable()).await.is_ok_and(|ready| ready.is_ok());
+        let gone = timeout(LAST_BREATH, ended.readable())
+            .await
+            .is_ok_and(|ready| ready.is_ok());
         if !gone {
             return None;
         }
@@ -376,7 +445,10 @@ impl Process {
 
 /// Waits for a process that was told to end; one that does not is killed with all that the hook started.
 fn last(child: Child, ended: &OwnedFd, number: Pid) -> Option<ExitStatus> {
-    let limit = Timespec { tv_sec: LAST_BREATH.as_secs().try_into().unwrap_or(1), tv_nsec: 0 };
+    let limit = Timespec {
+        tv_sec: LAST_BREATH.as_secs().try_into().unwrap_or(1),
+        tv_nsec: 0,
+    };
     let gone = poll(&mut [PollFd::new(ended, PollFlags::IN)], Some(&limit));
     if !gone.is_ok_and(|ready| ready > 0) {
         kill_all(number);
@@ -393,10 +465,14 @@ fn reap(mut child: Child, number: Pid) -> Option<ExitStatus> {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let Some(child) = self.child.take() else { return };
+        let Some(child) = self.child.take() else {
+            return;
+        };
         self.tell();
         let (folder, number) = (self.folder.take(), self.number);
-        let Ok(ended) = self.ended.try_clone() else { return };
+        let Ok(ended) = self.ended.try_clone() else {
+            return;
+        };
         // It ends soon, but nobody should wait for it here.
         let waiting = std::thread::Builder::new().name("hook ends".into());
         let _ = waiting.spawn(move || {
@@ -413,11 +489,26 @@ mod tests {
 
     #[test]
     fn users_are_taken_where_the_kernel_knows_them() {
-        let wanted = Users { first: 2_000_000_000, count: 1000 };
+        let wanted = Users {
+            first: 2_000_000_000,
+            count: 1000,
+        };
         assert!(mapped(wanted, "         0          0 4294967295\n"));
         let container = "0 100000 65536\n";
         assert!(!mapped(wanted, container));
-        assert!(mapped(Users { first: 65534, count: 1 }, container));
-        assert!(!mapped(Users { first: 65535, count: 2 }, container));
+        assert!(mapped(
+            Users {
+                first: 65534,
+                count: 1
+            },
+            container
+        ));
+        assert!(!mapped(
+            Users {
+                first: 65535,
+                count: 2
+            },
+            container
+        ));
     }
 }

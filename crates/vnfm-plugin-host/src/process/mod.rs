@@ -174,9 +174,19 @@ impl ProcessDriver {
         let create = Frame::new(wire::CREATE, 0, &name, config.to_string().as_bytes()).bytes();
         // If it is gone, the first hook finds that out.
         let _ = std::io::Write::write_all(&mut running.socket, &create);
-        let nursery = Arc::new(Nursery { launcher, create, spare: Mutex::new(Some(running)) });
+        let nursery = Arc::new(Nursery {
+            launcher,
+            create,
+            spare: Mutex::new(Some(running)),
+        });
         let sha256 = checked.sha256.clone();
-        Ok(Self { declaration, sha256, name, clock, nursery })
+        Ok(Self {
+            declaration,
+            sha256,
+            name,
+            clock,
+            nursery,
+        })
     }
 
     /// A process that was started for this hook, once there are descriptors for it: whoever calls says how long that
@@ -204,7 +214,11 @@ impl MgmtDriver for ProcessDriver {
 
     fn id(&self) -> DriverId {
         let Declaration { name, version, .. } = self.declaration.clone();
-        DriverId { name, version, sha256: Some(self.sha256.clone()) }
+        DriverId {
+            name,
+            version,
+            sha256: Some(self.sha256.clone()),
+        }
     }
 
     async fn call(
@@ -220,7 +234,11 @@ impl MgmtDriver for ProcessDriver {
         let spare = self.nursery.spare().take();
         let was_spare = spare.is_some();
         let limits = self.nursery.launcher.limits();
-        let told = Told { doing: &doing, plugin: &self.name, limits };
+        let told = Told {
+            doing: &doing,
+            plugin: &self.name,
+            limits,
+        };
         let running = match spare {
             Some(running) => running,
             None => self.fresh(&runtime).await.map_err(broken)??,

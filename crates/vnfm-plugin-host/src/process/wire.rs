@@ -71,7 +71,12 @@ pub(crate) struct Frame {
 
 impl Frame {
     pub(crate) fn new(kind: u8, id: u32, name: &str, body: &[u8]) -> Self {
-        Self { kind, id, name: name.to_owned(), body: body.to_vec() }
+        Self {
+            kind,
+            id,
+            name: name.to_owned(),
+            body: body.to_vec(),
+        }
     }
 
     /// As it goes over the socket. A name that is too long is cut, which makes it one that nobody knows.
@@ -93,7 +98,12 @@ impl Frame {
         let [kind, a, b, c, d, high, low] = *head;
         let (name, body) = rest.split_at_checked(usize::from(u16::from_be_bytes([high, low])))?;
         let name = String::from_utf8_lossy(name).into_owned();
-        Some(Self { kind, id: u32::from_be_bytes([a, b, c, d]), name, body: body.to_vec() })
+        Some(Self {
+            kind,
+            id: u32::from_be_bytes([a, b, c, d]),
+            name,
+            body: body.to_vec(),
+        })
     }
 }
 
@@ -175,17 +185,30 @@ mod tests {
             (LONGEST_FROM_HOOK + 1, ErrorKind::InvalidData),
         ] {
             let said = length.to_be_bytes();
-            assert_eq!(read_async(&mut &said[..]).await.unwrap_err().kind(), kind, "{length}");
+            assert_eq!(
+                read_async(&mut &said[..]).await.unwrap_err().kind(),
+                kind,
+                "{length}"
+            );
         }
     }
 
     #[test]
     fn what_is_no_message_is_no_message() {
         let cut = &Frame::new(DONE, 7, "a name", b"a body").bytes()[..12];
-        assert_eq!(read(&mut &*cut).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(
+            read(&mut &*cut).unwrap_err().kind(),
+            ErrorKind::UnexpectedEof
+        );
         let huge = [0xff; 16];
-        assert_eq!(read(&mut &huge[..]).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(
+            read(&mut &huge[..]).unwrap_err().kind(),
+            ErrorKind::InvalidData
+        );
         let name_past_the_end = [0, 0, 0, 7, DONE, 0, 0, 0, 0, 0, 9];
-        assert_eq!(read(&mut &name_past_the_end[..]).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(
+            read(&mut &name_past_the_end[..]).unwrap_err().kind(),
+            ErrorKind::InvalidData
+        );
     }
 }

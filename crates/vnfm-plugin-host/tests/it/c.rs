@@ -21,10 +21,18 @@ pub(crate) fn compile(dir: &Path, output: &str, arguments: &[&str]) -> PathBuf {
         "-shared",
         "-fPIC",
     ]);
-    command.arg("-I").arg(here().join("../vnfm-plugin-abi/include"));
+    command
+        .arg("-I")
+        .arg(here().join("../vnfm-plugin-abi/include"));
     command.arg("-o").arg(&to).args(arguments);
-    let run = command.output().unwrap_or_else(|error| panic!("cannot run `{compiler}`: {error}"));
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let run = command
+        .output()
+        .unwrap_or_else(|error| panic!("cannot run `{compiler}`: {error}"));
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
     to
 }
 
@@ -50,8 +58,11 @@ pub(crate) fn plugin_of_the_future(dir: &Path, output: &str) -> PathBuf {
     std::fs::write(&script, "GLIBC_2.999 { global: only_in_the_future; };\n").unwrap();
     let script = format!("-Wl,--version-script={}", script.display());
     let source = source.display().to_string();
-    let library =
-        compile(build.path(), "libfuture.so", &["-Wl,-soname,libc.so.6", &script, &source]);
+    let library = compile(
+        build.path(),
+        "libfuture.so",
+        &["-Wl,-soname,libc.so.6", &script, &source],
+    );
     let plugin = here().join("tests/c-plugin/plugin.c").display().to_string();
     let library = library.display().to_string();
     compile(dir, output, &["-DWRONG_GLIBC", &plugin, &library])

@@ -41,7 +41,10 @@ fn an_allowed_plugin_is_found_by_name_by_version_and_by_spelling() {
     let folder = Folder::new();
     folder.put(&built("mgmt-template"), "mgmt-template-0.1.0.so");
     let implementations = BTreeMap::from([("drivers-of-old".into(), "mgmt-template".into())]);
-    let config = Config { implementations, ..folder.config() };
+    let config = Config {
+        implementations,
+        ..folder.config()
+    };
     let host = PluginHost::new(config, Arc::new(RealClock));
 
     let error = refusal(host.find("mgmt-template", None));
@@ -56,10 +59,16 @@ fn an_allowed_plugin_is_found_by_name_by_version_and_by_spelling() {
         ("whatever", Some("mgmt-template")),
     ] {
         let driver = host.find(implementation, plugin).unwrap();
-        assert_eq!(driver.declaration().hooks.keys().collect::<Vec<_>>(), ["instantiate_end"]);
+        assert_eq!(
+            driver.declaration().hooks.keys().collect::<Vec<_>>(),
+            ["instantiate_end"]
+        );
     }
     let error = refusal(host.find("mgmt-template@9.9.9", None));
-    assert!(error.to_string().contains("`mgmt-template@0.1.0`"), "it says what is there: {error}");
+    assert!(
+        error.to_string().contains("`mgmt-template@0.1.0`"),
+        "it says what is there: {error}"
+    );
     assert_eq!(host.list().len(), 1);
 }
 
@@ -68,12 +77,22 @@ fn a_declaration_has_schemas_and_marks_secrets() {
     let folder = Folder::new();
     let path = folder.put(&built("mgmt-template"), "t.so");
     let seen = inspect(&path).unwrap();
-    let parameters = seen.declaration.hooks["instantiate_end"].parameters.as_ref().unwrap();
+    let parameters = seen.declaration.hooks["instantiate_end"]
+        .parameters
+        .as_ref()
+        .unwrap();
     assert_eq!(parameters["properties"]["password"]["writeOnly"], true);
-    assert_eq!(parameters["required"], json!(["sshCp", "username", "password", "text"]));
+    assert_eq!(
+        parameters["required"],
+        json!(["sshCp", "username", "password", "text"])
+    );
     assert!(seen.declaration.config_schema.unwrap()["properties"]["path"].is_object());
     assert_eq!(seen.abi, "1.0");
-    assert!(seen.sdk_version.starts_with("rust-"), "{}", seen.sdk_version);
+    assert!(
+        seen.sdk_version.starts_with("rust-"),
+        "{}",
+        seen.sdk_version
+    );
     assert!(seen.glibc.unwrap().starts_with("2."));
 }
 
@@ -87,8 +106,16 @@ fn every_way_to_be_no_plugin_has_its_name() {
         ("WRONG_SIZE", "plugin.short-table", "24 bytes"),
         ("WRONG_FLAGS", "plugin.aborts-on-panic", "panics"),
         ("WRONG_NULL_CREATE", "plugin.short-table", "null"),
-        ("WRONG_DECLARATION", "plugin.bad-declaration", "c-plugin@1.0.0"),
-        ("WRONG_UNDEFINED", "plugin.unloadable", "nobody_defines_this"),
+        (
+            "WRONG_DECLARATION",
+            "plugin.bad-declaration",
+            "c-plugin@1.0.0",
+        ),
+        (
+            "WRONG_UNDEFINED",
+            "plugin.unloadable",
+            "nobody_defines_this",
+        ),
     ];
     for (define, name, word) in cases {
         let folder = Folder::new();
@@ -97,7 +124,14 @@ fn every_way_to_be_no_plugin_has_its_name() {
         let error = refusal(folder.host().find("c-plugin", None));
         assert_eq!(error.name(), name, "{define}: {error}");
         assert!(error.to_string().contains(word), "{define}: {error}");
-        assert_eq!(folder.host().status().unwrap()[0].outcome.as_ref().unwrap_err().name(), name);
+        assert_eq!(
+            folder.host().status().unwrap()[0]
+                .outcome
+                .as_ref()
+                .unwrap_err()
+                .name(),
+            name
+        );
         assert!(folder.host().list().is_empty());
     }
 }
@@ -121,8 +155,14 @@ fn what_is_no_library_at_all_is_refused() {
     std::fs::write(folder.path().join("gone.so"), "").unwrap();
     pin(&folder, "gone.so", "gone", "1.0.0");
     std::fs::remove_file(folder.path().join("gone.so")).unwrap();
-    assert_eq!(refusal(folder.host().find("text", None)).name(), "plugin.unloadable");
-    assert_eq!(refusal(folder.host().find("gone", None)).name(), "plugin.unreadable");
+    assert_eq!(
+        refusal(folder.host().find("text", None)).name(),
+        "plugin.unloadable"
+    );
+    assert_eq!(
+        refusal(folder.host().find("gone", None)).name(),
+        "plugin.unreadable"
+    );
 }
 
 #[test]
@@ -146,10 +186,19 @@ async fn who_writes_over_the_file_of_a_loaded_plugin_does_not_hurt_it() {
     let driver = host.find("c-plugin", None).unwrap();
     std::fs::write(&path, "gone").unwrap();
     let remembering = Arc::new(Remembering::default());
-    let effects = driver.call(request("instantiate_end", AMPLE), remembering).await.unwrap();
+    let effects = driver
+        .call(request("instantiate_end", AMPLE), remembering)
+        .await
+        .unwrap();
     assert_eq!(effects.message.as_deref(), Some("done in C"));
-    assert!(host.find("c-plugin", None).is_ok(), "what is in use stays in use");
-    assert_eq!(refusal(folder.host().find("c-plugin", None)).name(), "plugin.hash-mismatch");
+    assert!(
+        host.find("c-plugin", None).is_ok(),
+        "what is in use stays in use"
+    );
+    assert_eq!(
+        refusal(folder.host().find("c-plugin", None)).name(),
+        "plugin.hash-mismatch"
+    );
 }
 
 #[test]
@@ -162,13 +211,26 @@ fn only_the_folder_itself_counts_and_only_we_may_write_to_it() {
     folder.put(&real, "p.so");
     pin(&folder, "p.so", "c-plugin", "1.0.0");
     let mut lock = Lock::read(folder.path()).unwrap();
-    let outside = format!("../{}/p.so", elsewhere.path().file_name().unwrap().display());
-    lock.add(Pin { name: "outside".into(), file: outside, ..lock.plugins[0].clone() });
+    let outside = format!(
+        "../{}/p.so",
+        elsewhere.path().file_name().unwrap().display()
+    );
+    lock.add(Pin {
+        name: "outside".into(),
+        file: outside,
+        ..lock.plugins[0].clone()
+    });
     lock.write(folder.path()).unwrap();
 
     let host = folder.host();
-    assert_eq!(refusal(host.find("link", None)).name(), "plugin.not-allowed");
-    assert_eq!(refusal(host.find("outside", None)).name(), "plugin.not-allowed");
+    assert_eq!(
+        refusal(host.find("link", None)).name(),
+        "plugin.not-allowed"
+    );
+    assert_eq!(
+        refusal(host.find("outside", None)).name(),
+        "plugin.not-allowed"
+    );
     for path in [folder.path().join("p.so"), folder.path().to_owned()] {
         let before = path.metadata().unwrap().permissions();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o775)).unwrap();
@@ -190,7 +252,10 @@ fn versions_lie_side_by_side_and_the_newest_is_taken() {
     }
     let host = folder.host();
     let version = |name: &str| host.find(name, None).unwrap().declaration().version.clone();
-    assert_eq!((version("c-plugin"), version("c-plugin@1.9.0")), ("1.10.0".into(), "1.9.0".into()));
+    assert_eq!(
+        (version("c-plugin"), version("c-plugin@1.9.0")),
+        ("1.10.0".into(), "1.9.0".into())
+    );
 }
 
 #[test]
@@ -203,11 +268,21 @@ fn an_instances_own_version_is_found_beside_a_newest_one_that_cannot_be_loaded()
     }
     std::fs::write(folder.path().join("c-1.10.0.so"), "cut short").unwrap();
     let host = folder.host();
-    let wanted = Wanted { implementation: "c-plugin", plugin: None, script: None };
-    assert_eq!(refusal(host.for_hook(&wanted)).name(), "plugin.hash-mismatch");
+    let wanted = Wanted {
+        implementation: "c-plugin",
+        plugin: None,
+        script: None,
+    };
+    assert_eq!(
+        refusal(host.for_hook(&wanted)).name(),
+        "plugin.hash-mismatch"
+    );
     let kept = |name: &str| host.for_hook_kept(name, &wanted);
     assert_eq!(kept("c-plugin@1.9.0").unwrap().id().version, "1.9.0");
-    assert_eq!(refusal(kept("c-plugin@1.10.0")).name(), "plugin.hash-mismatch");
+    assert_eq!(
+        refusal(kept("c-plugin@1.10.0")).name(),
+        "plugin.hash-mismatch"
+    );
     assert_eq!(refusal(kept("c-plugin@1.8.0")).name(), "plugin.not-found");
 }
 
@@ -215,13 +290,24 @@ fn an_instances_own_version_is_found_beside_a_newest_one_that_cannot_be_loaded()
 fn an_operation_that_began_with_a_driver_of_the_program_ends_with_it_beside_a_newer_library() {
     let folder = Folder::new();
     let define = "PLUGIN_NAME=\"mgmt-template\"";
-    c::plugin(folder.path(), "newer.so", &[define, "PLUGIN_VERSION=\"9.0.0\""]);
+    c::plugin(
+        folder.path(),
+        "newer.so",
+        &[define, "PLUGIN_VERSION=\"9.0.0\""],
+    );
     let host = folder.host();
-    host.register(static_driver::<mgmt_template::Template>()).unwrap();
+    host.register(static_driver::<mgmt_template::Template>())
+        .unwrap();
     let began = host.find("mgmt-template", None).unwrap().id();
     host.allow("newer.so").unwrap();
-    assert_eq!(host.find("mgmt-template", None).unwrap().id().version, "9.0.0");
-    assert_eq!(host.again(&began, "mgmt-template", None).unwrap().id(), began);
+    assert_eq!(
+        host.find("mgmt-template", None).unwrap().id().version,
+        "9.0.0"
+    );
+    assert_eq!(
+        host.again(&began, "mgmt-template", None).unwrap().id(),
+        began
+    );
 }
 
 #[test]
@@ -235,14 +321,20 @@ fn a_library_that_changes_under_its_name_is_taken_and_one_that_calls_itself_othe
     host.allow("two.so").unwrap();
     host.find("c-plugin", None).unwrap();
     pin(&folder, "one.so", "other-name", "1.0.0");
-    assert_eq!(refusal(host.find("other-name", None)).name(), "plugin.misnamed");
+    assert_eq!(
+        refusal(host.find("other-name", None)).name(),
+        "plugin.misnamed"
+    );
 }
 
 #[test]
 fn a_list_that_is_no_list_is_refused_by_name() {
     let folder = Folder::new();
     std::fs::write(folder.path().join(LOCK_FILE), "plugins: all").unwrap();
-    assert_eq!(refusal(folder.host().find("any", None)).name(), "plugin.lock-unreadable");
+    assert_eq!(
+        refusal(folder.host().find("any", None)).name(),
+        "plugin.lock-unreadable"
+    );
     assert!(folder.host().list().is_empty());
 }
 
@@ -255,12 +347,19 @@ async fn a_configuration_is_checked_by_the_plugins_schema_and_never_shown() {
     let error = refusal(host.find("mgmt-template", None));
     assert_eq!(error.name(), "plugin.bad-config");
     let said = format!("{error} {error:?} {host:?}");
-    assert!(said.contains("config.loginSeconds") && !said.contains("p4ssw0rd"), "{said}");
+    assert!(
+        said.contains("config.loginSeconds") && !said.contains("p4ssw0rd"),
+        "{said}"
+    );
 
     let host = folder.configured("mgmt-template", json!({"path": "etc"}));
     let driver = host.find("mgmt-template", None).unwrap();
     let remembering = Arc::new(Remembering::default());
-    let error = refusal(driver.call(request("instantiate_end", AMPLE), remembering).await);
+    let error = refusal(
+        driver
+            .call(request("instantiate_end", AMPLE), remembering)
+            .await,
+    );
     assert_eq!(error.name(), "plugin.create-failed");
     assert!(error.to_string().contains("no absolute path"), "{error}");
 }
@@ -279,7 +378,10 @@ fn an_operation_ends_on_the_library_that_it_began_with() {
 
         let host = folder.host_of(runner);
         let now = host.find("c-plugin", None).unwrap().id();
-        assert_eq!((now.version.as_str(), began.version.as_str()), ("1.0.1", "1.0.0"));
+        assert_eq!(
+            (now.version.as_str(), began.version.as_str()),
+            ("1.0.1", "1.0.0")
+        );
         assert_eq!(host.again(&began, "c-plugin", None).unwrap().id(), began);
         assert_eq!(host.again(&now, "c-plugin", None).unwrap().id(), now);
         let same_version = host.find("c-plugin@1.0.0", None).unwrap().id();
@@ -289,12 +391,19 @@ fn an_operation_ends_on_the_library_that_it_began_with() {
         std::fs::remove_file(folder.path().join("old.so")).unwrap();
         let error = refusal(folder.host_of(runner).again(&began, "c-plugin", None));
         assert_eq!(error.name(), "plugin.replaced");
-        assert!(error.to_string().contains(began.sha256.as_deref().unwrap()), "{error}");
+        assert!(
+            error.to_string().contains(began.sha256.as_deref().unwrap()),
+            "{error}"
+        );
         let mut lock = Lock::read(folder.path()).unwrap();
         lock.plugins.retain(|pin| pin.file != "old.so");
         lock.write(folder.path()).unwrap();
         let error = refusal(folder.host_of(runner).again(&began, "c-plugin", None)).to_string();
-        let both = ["`c-plugin@1.0.0`", "`c-plugin@1.0.1`", now.sha256.as_deref().unwrap()];
+        let both = [
+            "`c-plugin@1.0.0`",
+            "`c-plugin@1.0.1`",
+            now.sha256.as_deref().unwrap(),
+        ];
         assert!(both.iter().all(|word| error.contains(word)), "{error}");
     }
 }

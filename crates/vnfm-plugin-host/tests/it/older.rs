@@ -22,13 +22,28 @@ async fn works(library: &Path, runner: Runner) {
     assert_eq!(driver.declaration().version, "1.0.0");
     for _ in 0..2 {
         let host = Arc::new(Remembering::default());
-        let effects = driver.call(request("instantiate_end", AMPLE), host.clone()).await.unwrap();
+        let effects = driver
+            .call(request("instantiate_end", AMPLE), host.clone())
+            .await
+            .unwrap();
         assert_eq!(effects.message.as_deref(), Some("done in another Rust"));
         assert_eq!(host.services(), ["progress"]);
-        assert!(host.logs().iter().any(|line| line == "info: hello from another Rust"));
-        let panicked = driver.call(request("terminate_end", AMPLE), host).await.unwrap_err();
+        assert!(
+            host.logs()
+                .iter()
+                .any(|line| line == "info: hello from another Rust")
+        );
+        let panicked = driver
+            .call(request("terminate_end", AMPLE), host)
+            .await
+            .unwrap_err();
         assert_eq!(panicked.name(), "plugin.panicked", "{panicked}");
-        assert!(panicked.to_string().contains("its own library contained it"), "{panicked}");
+        assert!(
+            panicked
+                .to_string()
+                .contains("its own library contained it"),
+            "{panicked}"
+        );
     }
 }
 
@@ -49,9 +64,25 @@ async fn its_source_is_good_for_the_rust_of_today() {
     let library = folder.path().join("today.so");
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let mut command = Command::new(&rustc);
-    command.args(["--edition", "2018", "--crate-type", "cdylib", "-C", "strip=symbols", "-o"]);
-    let output = command.arg(&library).arg(here().join("plugin.rs")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    command.args([
+        "--edition",
+        "2018",
+        "--crate-type",
+        "cdylib",
+        "-C",
+        "strip=symbols",
+        "-o",
+    ]);
+    let output = command
+        .arg(&library)
+        .arg(here().join("plugin.rs"))
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     for runner in RUNNERS {
         works(&library, runner).await;
     }

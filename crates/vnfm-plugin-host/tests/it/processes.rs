@@ -23,8 +23,13 @@ struct Stage {
 }
 
 /// Small enough to be reached soon.
-const LIMITS: ProcessLimits =
-    ProcessLimits { memory_mib: 1024, cpu_seconds: 1, processes: 40, open_files: 64, file_mib: 1 };
+const LIMITS: ProcessLimits = ProcessLimits {
+    memory_mib: 1024,
+    cpu_seconds: 1,
+    processes: 40,
+    open_files: 64,
+    file_mib: 1,
+};
 
 impl Stage {
     fn new(change: impl FnOnce(&mut Config)) -> Self {
@@ -42,7 +47,12 @@ impl Stage {
         let plugins = PluginHost::new(config, Arc::new(RealClock));
         let pin = plugins.allow("m.so").unwrap();
         let driver = plugins.find(&pin.name, None).unwrap();
-        Self { plugins, driver, host: Arc::default(), _folder: folder }
+        Self {
+            plugins,
+            driver,
+            host: Arc::default(),
+            _folder: folder,
+        }
     }
 
     fn small() -> Self {
@@ -56,14 +66,21 @@ impl Stage {
     /// The namespace of the last hook that said where its process is.
     fn group(&self) -> String {
         let logs = self.host.logs();
-        let said = logs.iter().rev().find_map(|line| line.strip_prefix("info: process "));
-        said.unwrap_or_else(|| panic!("no process in {logs:?}")).to_owned()
+        let said = logs
+            .iter()
+            .rev()
+            .find_map(|line| line.strip_prefix("info: process "));
+        said.unwrap_or_else(|| panic!("no process in {logs:?}"))
+            .to_owned()
     }
 
     /// Nothing of the last hook is left, and the next one runs.
     async fn goes_on(&self) {
         nothing_is_left(&self.group());
-        let error = self.driver.call(request("heal_start", AMPLE), self.host.clone()).await;
+        let error = self
+            .driver
+            .call(request("heal_start", AMPLE), self.host.clone())
+            .await;
         assert_eq!(error.unwrap_err().name(), "join-failed");
         assert_eq!(self.plugins.left_behind(), 0);
     }
@@ -109,15 +126,39 @@ async fn what_ends_the_process_ends_one_hook_and_says_by_what() {
             ErrorKind::Broken,
             &["SIGABRT", "first words", "last words"][..],
         ),
-        ("exit", "plugin.crashed", ErrorKind::Broken, &["exit code 7"]),
-        ("spin", "plugin.limit", ErrorKind::Refused, &["SIGXCPU", "more than 1 s on a processor"]),
-        ("allocate", "plugin.limit", ErrorKind::Refused, &["10737418240", "1024 MiB"]),
-        ("large file", "plugin.limit", ErrorKind::Refused, &["SIGXFSZ", "1 MiB"]),
+        (
+            "exit",
+            "plugin.crashed",
+            ErrorKind::Broken,
+            &["exit code 7"],
+        ),
+        (
+            "spin",
+            "plugin.limit",
+            ErrorKind::Refused,
+            &["SIGXCPU", "more than 1 s on a processor"],
+        ),
+        (
+            "allocate",
+            "plugin.limit",
+            ErrorKind::Refused,
+            &["10737418240", "1024 MiB"],
+        ),
+        (
+            "large file",
+            "plugin.limit",
+            ErrorKind::Refused,
+            &["SIGXFSZ", "1 MiB"],
+        ),
     ] {
         let error = stage.be(how, AMPLE).await.unwrap_err();
         assert_eq!((error.name(), error.kind()), (name, kind), "{how}: {error}");
         let said = error.to_string();
-        let always = ["hook `instantiate_start`", "fixture-misbehaving@0.1.0", "in the middle"];
+        let always = [
+            "hook `instantiate_start`",
+            "fixture-misbehaving@0.1.0",
+            "in the middle",
+        ];
         for word in always.iter().chain(words) {
             assert!(said.contains(word), "{how}: `{word}` is not in: {said}");
         }
@@ -133,15 +174,21 @@ async fn a_segfault_ends_one_hook_while_another_one_runs_on() {
     plugins.allow("c.so").unwrap();
     let crashing = plugins.find("c-plugin", None).unwrap();
     let other = Stage::small();
-    let mut running =
-        Box::pin(other.driver.call(request("scale_start", AMPLE), other.host.clone()));
+    let mut running = Box::pin(
+        other
+            .driver
+            .call(request("scale_start", AMPLE), other.host.clone()),
+    );
     tokio::select! {
         ended = &mut running => panic!("it never ends: {ended:?}"),
         () = other.host.asked.notified() => {}
     }
     for _ in 0..3 {
         let host = Arc::new(Remembering::default());
-        let error = crashing.call(request("instantiate_end", AMPLE), host).await.unwrap_err();
+        let error = crashing
+            .call(request("instantiate_end", AMPLE), host)
+            .await
+            .unwrap_err();
         assert_eq!(error.name(), "plugin.crashed");
         assert!(error.to_string().contains("c-plugin@1.0.0"), "{error}");
         assert!(error.detail().contains("SIGSEGV"), "{error}");
@@ -152,8 +199,14 @@ async fn a_segfault_ends_one_hook_while_another_one_runs_on() {
 #[tokio::test]
 async fn an_endless_loop_is_killed_at_the_deadline() {
     let stage = Stage::new(|_| {});
-    let error = stage.be("spin", Duration::from_millis(500)).await.unwrap_err();
-    assert_eq!((error.name(), error.kind()), ("plugin.deadline", ErrorKind::Unavailable));
+    let error = stage
+        .be("spin", Duration::from_millis(500))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.name(), error.kind()),
+        ("plugin.deadline", ErrorKind::Unavailable)
+    );
     let told = "it did not end within 0.5 s; it was killed in the middle of the hook";
     assert_eq!(error.detail(), told);
     stage.goes_on().await;
@@ -164,11 +217,16 @@ async fn a_fork_bomb_comes_to_its_limit_and_goes_at_the_deadline() {
     let stage = Stage::of(
         |folder| _ = c::plugin(folder, "m.so", &["WRONG_FORK"]),
         |config| {
-            config.process.as_mut().unwrap().limits = ProcessLimits { cpu_seconds: 60, ..LIMITS }
+            config.process.as_mut().unwrap().limits = ProcessLimits {
+                cpu_seconds: 60,
+                ..LIMITS
+            }
         },
     );
     let limit = Duration::from_secs(4);
-    let call = stage.driver.call(request("instantiate_end", limit), stage.host.clone());
+    let call = stage
+        .driver
+        .call(request("instantiate_end", limit), stage.host.clone());
     let mut running = Box::pin(call);
     let limited = async {
         while !stage.host.logs().iter().any(|line| line == "info: no more") {
@@ -180,8 +238,15 @@ async fn a_fork_bomb_comes_to_its_limit_and_goes_at_the_deadline() {
         () = limited => {}
     }
     let error = running.await.unwrap_err();
-    assert_eq!((error.name(), error.kind()), ("plugin.deadline", ErrorKind::Unavailable));
-    let many = error.detail().split("with ").nth(1).unwrap_or_else(|| panic!("{error}"));
+    assert_eq!(
+        (error.name(), error.kind()),
+        ("plugin.deadline", ErrorKind::Unavailable)
+    );
+    let many = error
+        .detail()
+        .split("with ")
+        .nth(1)
+        .unwrap_or_else(|| panic!("{error}"));
     let (many, rest) = many.split_once(' ').unwrap();
     let many: u64 = many.parse().unwrap();
     // Those that ended meanwhile count as long as nobody has waited for them.
@@ -203,7 +268,11 @@ async fn a_caller_that_goes_away_takes_the_process_with_it() {
         ended = &mut running => panic!("it never ends: {ended:?}"),
         () = logged => {}
     }
-    assert_eq!(living(&stage.group()).len(), 2, "its own, and the first of its namespace");
+    assert_eq!(
+        living(&stage.group()).len(),
+        2,
+        "its own, and the first of its namespace"
+    );
     drop(running);
     stage.goes_on().await;
 }
@@ -218,20 +287,34 @@ async fn what_a_hook_leaves_running_ends_with_it() {
 #[tokio::test]
 async fn a_hook_sees_nothing_of_the_engine() {
     let stage = Stage::small();
-    let said = stage.be("look around", AMPLE).await.unwrap().message.unwrap();
+    let said = stage
+        .be("look around", AMPLE)
+        .await
+        .unwrap()
+        .message
+        .unwrap();
     let line = |begin: &str| {
         let line = said.lines().find(|line| line.starts_with(begin));
         line.unwrap_or_else(|| panic!("no `{begin}` in {said}"))
             .split_whitespace()
             .collect::<Vec<_>>()
     };
-    assert_eq!(line("environment"), ["environment", "[\"TMPDIR\"]"], "its own folder and no more");
+    assert_eq!(
+        line("environment"),
+        ["environment", "[\"TMPDIR\"]"],
+        "its own folder and no more"
+    );
     assert_eq!(line("folder"), ["folder", "/"]);
     let files = line("files").join(" ");
-    let sockets: BTreeSet<_> =
-        line("files").into_iter().filter(|file| file.contains("socket:")).collect();
+    let sockets: BTreeSet<_> = line("files")
+        .into_iter()
+        .filter(|file| file.contains("socket:"))
+        .collect();
     assert_eq!(sockets.len(), 1, "its own and no other: {files}");
-    assert!(files.starts_with("files [\"/dev/null\", \"pipe:"), "{files}");
+    assert!(
+        files.starts_with("files [\"/dev/null\", \"pipe:"),
+        "{files}"
+    );
     assert_eq!(line("NoNewPrivs:")[1], "1");
     assert_eq!(line("Seccomp:")[1], "2");
     assert_eq!(line("Max core")[4..6], ["0", "0"]);
@@ -251,7 +334,12 @@ fn users_in(namespace: &str) -> BTreeSet<String> {
     let ids = ids.map(|stat| stat.split_whitespace().next().unwrap().to_owned());
     let uid = |id: String| {
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-        Some(status.lines().find(|line| line.starts_with("Uid:"))?.to_owned())
+        Some(
+            status
+                .lines()
+                .find(|line| line.starts_with("Uid:"))?
+                .to_owned(),
+        )
     };
     ids.filter_map(uid).collect()
 }
@@ -269,12 +357,23 @@ async fn two_hooks_at_once_have_two_processes_and_two_users() {
         let users = users_in(&stage.group());
         assert!(!users.is_empty());
         for others in 1..=3 {
-            let said = stage.be("look around", AMPLE).await.unwrap().message.unwrap();
+            let said = stage
+                .be("look around", AMPLE)
+                .await
+                .unwrap()
+                .message
+                .unwrap();
             let own = said.lines().find(|line| line.starts_with("Uid:")).unwrap();
             let logs = stage.host.logs();
-            let groups = logs.iter().filter(|line| line.starts_with("info: process "));
+            let groups = logs
+                .iter()
+                .filter(|line| line.starts_with("info: process "));
             let groups: BTreeSet<_> = groups.collect();
-            assert_eq!(groups.len(), others + 1, "each has a namespace of its own: {logs:?}");
+            assert_eq!(
+                groups.len(),
+                others + 1,
+                "each has a namespace of its own: {logs:?}"
+            );
             if rustix::process::geteuid().is_root() {
                 assert!(!users.contains(own), "{own} is a user of {users:?}");
             }
@@ -295,24 +394,43 @@ async fn a_user_under_whom_something_runs_is_given_to_no_hook() {
     }
     let sleeping = |uid: u32| {
         let mut command = Command::new("/bin/sleep");
-        command.arg("600").uid(uid).current_dir("/").spawn().unwrap()
+        command
+            .arg("600")
+            .uid(uid)
+            .current_dir("/")
+            .spawn()
+            .unwrap()
     };
     let mut sleepers = [FIRST, FIRST + 1].map(sleeping);
     let stage = Stage::new(|config| {
-        config.process.as_mut().unwrap().users = Users { first: FIRST, count: 12 };
+        config.process.as_mut().unwrap().users = Users {
+            first: FIRST,
+            count: 12,
+        };
     });
     for _ in 0..24 {
-        let said = stage.be("look around", AMPLE).await.unwrap().message.unwrap();
+        let said = stage
+            .be("look around", AMPLE)
+            .await
+            .unwrap()
+            .message
+            .unwrap();
         let line = said.lines().find(|line| line.starts_with("Uid:")).unwrap();
         let uid: u32 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
         assert!((FIRST + 2..FIRST + 12).contains(&uid), "{uid}");
     }
     let folder = Folder::new();
     let mut config = folder.config_of(Runner::Process);
-    config.process.as_mut().unwrap().users = Users { first: FIRST, count: 2 };
+    config.process.as_mut().unwrap().users = Users {
+        first: FIRST,
+        count: 2,
+    };
     let plugins = PluginHost::new(config, Arc::new(RealClock));
     let said = plugins.isolation().unwrap_err().to_string();
-    assert!(said.contains("each of the users") && said.contains("2100000000"), "{said}");
+    assert!(
+        said.contains("each of the users") && said.contains("2100000000"),
+        "{said}"
+    );
     for sleeper in &mut sleepers {
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();
@@ -341,10 +459,18 @@ async fn a_driver_that_aborts_when_it_is_made_ends_one_hook_each_time() {
         config.plugins.get_mut(MISBEHAVING).unwrap().config = json!({"create": "abort"});
     });
     for _ in 0..2 {
-        let error = stage.driver.call(request("heal_start", AMPLE), stage.host.clone()).await;
+        let error = stage
+            .driver
+            .call(request("heal_start", AMPLE), stage.host.clone())
+            .await;
         let error = error.unwrap_err();
         assert_eq!(error.name(), "plugin.crashed");
-        assert!(error.detail().contains("while its driver was made by SIGABRT"), "{error}");
+        assert!(
+            error
+                .detail()
+                .contains("while its driver was made by SIGABRT"),
+            "{error}"
+        );
     }
 }
 
@@ -354,13 +480,22 @@ fn a_library_that_crashes_when_it_is_opened_is_refused_and_not_loaded_here() {
     c::plugin(folder.path(), "c.so", &["WRONG_INITIALISER"]);
     let error = folder.host_of(Runner::Process).allow("c.so").unwrap_err();
     assert_eq!(error.name(), "plugin.crashed");
-    assert!(error.to_string().contains("while its library was opened by SIGABRT"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("while its library was opened by SIGABRT"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_runner_that_is_missing_or_is_none_is_named() {
     let cases: [(ProcessConfig, &str, &str); 3] = [
-        (ProcessConfig::by("/no/such/runner"), "plugin.no-process", "`/no/such/runner`"),
+        (
+            ProcessConfig::by("/no/such/runner"),
+            "plugin.no-process",
+            "`/no/such/runner`",
+        ),
         (
             by_shell("echo I am none >&2; exit 3"),
             "plugin.crashed",
@@ -375,15 +510,23 @@ fn a_runner_that_is_missing_or_is_none_is_named() {
     for (process, name, word) in cases {
         let folder = Folder::new();
         folder.put(&built(MISBEHAVING), "m.so");
-        let config = Config { process: Some(process), ..folder.config_of(Runner::Process) };
-        let error = PluginHost::new(config, Arc::new(RealClock)).allow("m.so").unwrap_err();
+        let config = Config {
+            process: Some(process),
+            ..folder.config_of(Runner::Process)
+        };
+        let error = PluginHost::new(config, Arc::new(RealClock))
+            .allow("m.so")
+            .unwrap_err();
         assert_eq!(error.name(), name, "{error}");
         assert!(error.to_string().contains(word), "{error}");
     }
     let folder = Folder::new();
     folder.put(&built(MISBEHAVING), "m.so");
     folder.host().allow("m.so").unwrap();
-    let none = Config { process: None, ..folder.config_of(Runner::Process) };
+    let none = Config {
+        process: None,
+        ..folder.config_of(Runner::Process)
+    };
     let plugins = PluginHost::new(none, Arc::new(RealClock));
     let error = plugins.find(MISBEHAVING, None).map(|_| ()).unwrap_err();
     assert_eq!(error.name(), "plugin.no-process");
@@ -391,14 +534,21 @@ fn a_runner_that_is_missing_or_is_none_is_named() {
 
 fn by_shell(script: &str) -> ProcessConfig {
     let arguments = vec!["-c".into(), script.into()];
-    ProcessConfig { arguments, users: Users { first: 0, count: 0 }, ..ProcessConfig::by("/bin/sh") }
+    ProcessConfig {
+        arguments,
+        users: Users { first: 0, count: 0 },
+        ..ProcessConfig::by("/bin/sh")
+    }
 }
 
 #[test]
 fn the_runner_is_for_nobody_else() {
     let ran = Command::new(RUNNER).stdin(Stdio::null()).output().unwrap();
     assert_eq!(ran.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&ran.stderr).contains("vnfm starts it"), "{ran:?}");
+    assert!(
+        String::from_utf8_lossy(&ran.stderr).contains("vnfm starts it"),
+        "{ran:?}"
+    );
 }
 
 /// An engine that says which process its hook has, and is then killed: not a test by itself.
@@ -423,14 +573,25 @@ async fn an_engine_with_an_endless_hook() {
 #[test]
 fn an_engine_that_is_killed_takes_the_process_with_it() {
     let mut engine = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "processes::an_engine_with_an_endless_hook", "--ignored", "--nocapture"])
+        .args([
+            "--exact",
+            "processes::an_engine_with_an_endless_hook",
+            "--ignored",
+            "--nocapture",
+        ])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let lines = BufReader::new(engine.stdout.take().unwrap()).lines();
     let mut lines = lines.map(Result::unwrap);
-    let group = lines.find_map(|line| Some(line.strip_prefix("group ")?.to_owned())).unwrap();
-    assert_eq!(living(&group).len(), 2, "its own, and the first of its namespace");
+    let group = lines
+        .find_map(|line| Some(line.strip_prefix("group ")?.to_owned()))
+        .unwrap();
+    assert_eq!(
+        living(&group).len(),
+        2,
+        "its own, and the first of its namespace"
+    );
     engine.kill().unwrap();
     engine.wait().unwrap();
     nothing_is_left(&group);

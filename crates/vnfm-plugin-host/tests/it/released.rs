@@ -9,10 +9,13 @@ use vnfm_core::ports::MgmtDrivers as _;
 /// Those for this machine, oldest first.
 fn released() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/released");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let ending = format!("-{}.so", std::env::consts::ARCH);
-    let mut ours: Vec<_> =
-        files.filter(|path| path.to_str().is_some_and(|path| path.ends_with(&ending))).collect();
+    let mut ours: Vec<_> = files
+        .filter(|path| path.to_str().is_some_and(|path| path.ends_with(&ending)))
+        .collect();
     ours.sort();
     ours
 }
@@ -20,7 +23,10 @@ fn released() -> Vec<PathBuf> {
 #[tokio::test]
 async fn a_library_of_every_released_sdk_loads_and_works() {
     let libraries = released();
-    assert!(!libraries.is_empty() || std::env::consts::ARCH != "x86_64", "they are gone");
+    assert!(
+        !libraries.is_empty() || std::env::consts::ARCH != "x86_64",
+        "they are gone"
+    );
     for library in libraries {
         for runner in RUNNERS {
             let folder = Folder::new();

@@ -23,7 +23,12 @@ impl Stage {
     fn new(folder: Folder, plugins: PluginHost, file: &str) -> Self {
         let pin = plugins.allow(file).unwrap();
         let driver = plugins.find(&pin.name, None).unwrap();
-        Self { plugins, driver, host: Arc::default(), _folder: folder }
+        Self {
+            plugins,
+            driver,
+            host: Arc::default(),
+            _folder: folder,
+        }
     }
 
     fn misbehaving() -> Self {
@@ -88,9 +93,15 @@ async fn the_template_does_its_work_through_the_boundary() {
     let plugins = folder.host();
     let stage = Stage::new(folder, plugins, "t.so");
     let params = json!({"sshCp": "CP1", "username": "u", "password": "p", "text": "hello"});
-    let effects = stage.run(with("instantiate_end", AMPLE, params)).await.unwrap();
+    let effects = stage
+        .run(with("instantiate_end", AMPLE, params))
+        .await
+        .unwrap();
     assert_eq!(effects.metadata["welcomed"], 1);
-    assert_eq!(stage.host.services(), ["progress", "ssh.wait", "ssh.put", "ssh.run", "progress"]);
+    assert_eq!(
+        stage.host.services(),
+        ["progress", "ssh.wait", "ssh.put", "ssh.run", "progress"]
+    );
     let calls = stage.host.calls.lock().unwrap();
     assert_eq!(calls[3].1["host"]["address"], "10.0.0.7");
     assert_eq!(calls[3].1["host"]["serverId"], "server-1");
@@ -104,8 +115,18 @@ async fn a_plugin_in_c_runs_and_waits_for_a_service() {
         assert_eq!(effects.message.as_deref(), Some("done in C"));
         assert_eq!(stage.host.logs(), ["info: hello from C"]);
         let calls = stage.host.calls.lock().unwrap().clone();
-        assert_eq!(calls, [("progress".to_owned(), json!({"percent": 50, "message": "half"}))]);
-        assert_eq!(Arc::strong_count(&stage.host), 1, "the plugin gave its host back");
+        assert_eq!(
+            calls,
+            [(
+                "progress".to_owned(),
+                json!({"percent": 50, "message": "half"})
+            )]
+        );
+        assert_eq!(
+            Arc::strong_count(&stage.host),
+            1,
+            "the plugin gave its host back"
+        );
     }
 }
 
@@ -115,13 +136,21 @@ async fn an_answer_of_the_wrong_shape_is_a_clear_error() {
         let cases = [
             ("WRONG_JSON", "plugin.bad-answer", "EOF"),
             ("WRONG_SHAPE", "plugin.bad-answer", "expected a sequence"),
-            ("WRONG_SCHEMA_VERSION", "plugin.bad-answer", "schemaVersion 9"),
+            (
+                "WRONG_SCHEMA_VERSION",
+                "plugin.bad-answer",
+                "schemaVersion 9",
+            ),
             ("WRONG_VIM", "plugin.bad-answer", "no name"),
             ("WRONG_ERROR", "plugin.bad-answer", "wrong shape"),
             ("WRONG_STATUS", "plugin.protocol", "77"),
             ("WRONG_NULL_POLL", "plugin.protocol", "poll"),
             ("WRONG_NULL_CALL", "plugin.protocol", "lacks `call`"),
-            ("WRONG_CREATE", "plugin.create-failed", "the licence ran out"),
+            (
+                "WRONG_CREATE",
+                "plugin.create-failed",
+                "the licence ran out",
+            ),
             ("WRONG_CREATE_STATUS", "plugin.protocol", "42"),
         ];
         for (define, name, word) in cases {
@@ -129,7 +158,10 @@ async fn an_answer_of_the_wrong_shape_is_a_clear_error() {
             let error = stage.hook("instantiate_end").await.unwrap_err();
             assert_eq!(error.name(), name, "{define}: {error}");
             assert!(error.to_string().contains(word), "{define}: {error}");
-            assert!(error.to_string().contains("c-plugin@1.0.0"), "{define}: {error}");
+            assert!(
+                error.to_string().contains("c-plugin@1.0.0"),
+                "{define}: {error}"
+            );
         }
     }
 }
@@ -138,16 +170,27 @@ async fn an_answer_of_the_wrong_shape_is_a_clear_error() {
 async fn a_panic_ends_its_hook_and_says_where_it_was() {
     for runner in RUNNERS {
         let stage = Stage::misbehaving_in(runner);
-        for (hook, text) in
-            [("instantiate_start", "a bug on attempt 1"), ("instantiate_end", "a bug after a call")]
-        {
+        for (hook, text) in [
+            ("instantiate_start", "a bug on attempt 1"),
+            ("instantiate_end", "a bug after a call"),
+        ] {
             let error = stage.hook(hook).await.unwrap_err();
-            assert_eq!((error.name(), error.kind()), ("plugin.panicked", ErrorKind::Broken));
+            assert_eq!(
+                (error.name(), error.kind()),
+                ("plugin.panicked", ErrorKind::Broken)
+            );
             assert!(error.detail().contains(text), "{error}");
-            assert!(error.detail().contains("src/lib.rs:"), "the place is named: {error}");
+            assert!(
+                error.detail().contains("src/lib.rs:"),
+                "the place is named: {error}"
+            );
         }
         assert_eq!(
-            stage.hook("terminate_start").await.map(|_| ()).map_err(|e| e.to_string()),
+            stage
+                .hook("terminate_start")
+                .await
+                .map(|_| ())
+                .map_err(|e| e.to_string()),
             Ok(())
         );
         stage.left_behind(0).await;
@@ -175,8 +218,14 @@ async fn a_driver_that_refuses_or_panics_when_it_is_made_ends_one_hook() {
 #[tokio::test]
 async fn a_hooks_own_error_keeps_its_name_host_phase_and_last_words() {
     for runner in RUNNERS {
-        let error = Stage::misbehaving_in(runner).hook("heal_start").await.unwrap_err();
-        assert_eq!((error.name(), error.kind()), ("join-failed", ErrorKind::Unavailable));
+        let error = Stage::misbehaving_in(runner)
+            .hook("heal_start")
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.name(), error.kind()),
+            ("join-failed", ErrorKind::Unavailable)
+        );
         assert_eq!(error.resource(), Some("worker1"));
         assert_eq!(
             error.to_string(),
@@ -190,9 +239,15 @@ async fn a_hooks_own_error_keeps_its_name_host_phase_and_last_words() {
 async fn an_undeclared_hook_and_a_deadline_of_yesterday_run_nothing() {
     for runner in RUNNERS {
         let stage = Stage::misbehaving_in(runner);
-        let error = stage.hook("change_external_connectivity_end").await.unwrap_err();
+        let error = stage
+            .hook("change_external_connectivity_end")
+            .await
+            .unwrap_err();
         assert_eq!(error.name(), "plugin.undeclared-hook");
-        assert!(error.to_string().contains("heal_start"), "it says what there is: {error}");
+        assert!(
+            error.to_string().contains("heal_start"),
+            "it says what there is: {error}"
+        );
         let mut late = request("heal_start", AMPLE);
         late.deadline = "2020-01-01T00:00:00Z".parse().unwrap();
         assert_eq!(stage.run(late).await.unwrap_err().name(), "plugin.deadline");
@@ -203,11 +258,28 @@ async fn an_undeclared_hook_and_a_deadline_of_yesterday_run_nothing() {
 #[tokio::test]
 async fn a_hook_past_its_deadline_is_dropped() {
     let stage = Stage::misbehaving();
-    let error = stage.run(request("scale_start", Duration::from_millis(300))).await.unwrap_err();
-    assert_eq!((error.name(), error.kind()), ("plugin.deadline", ErrorKind::Unavailable));
-    assert_eq!(stage.host.logs(), ["info: dropped"], "what it held was dropped");
-    let error = stage.run(request("heal_end", Duration::from_millis(100))).await.unwrap_err();
-    assert_eq!(error.name(), "plugin.deadline", "a panic in drop changes nothing");
+    let error = stage
+        .run(request("scale_start", Duration::from_millis(300)))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.name(), error.kind()),
+        ("plugin.deadline", ErrorKind::Unavailable)
+    );
+    assert_eq!(
+        stage.host.logs(),
+        ["info: dropped"],
+        "what it held was dropped"
+    );
+    let error = stage
+        .run(request("heal_end", Duration::from_millis(100)))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.name(),
+        "plugin.deadline",
+        "a panic in drop changes nothing"
+    );
     stage.left_behind(0).await;
 }
 
@@ -215,9 +287,16 @@ async fn a_hook_past_its_deadline_is_dropped() {
 async fn a_plugin_that_asks_after_the_end_is_refused_and_told_so() {
     let stage = Stage::misbehaving();
     let pipe = stage.plugins.dir().join("late");
-    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(&pipe)
+        .status()
+        .unwrap();
     assert!(made.success());
-    let hook = with("instantiate_start", AMPLE, json!({"how": "late", "path": &pipe}));
+    let hook = with(
+        "instantiate_start",
+        AMPLE,
+        json!({"how": "late", "path": &pipe}),
+    );
     stage.run(hook).await.unwrap();
     std::fs::write(&pipe, "it is over").unwrap();
     let answer = pipe.with_extension("answer");
@@ -230,10 +309,17 @@ async fn a_plugin_that_asks_after_the_end_is_refused_and_told_so() {
         }
     };
     let said = tokio::time::timeout(AMPLE, answered).await.unwrap();
-    for word in ["the hook has ended", "instantiate_start", "fixture-misbehaving@0.1.0"] {
+    for word in [
+        "the hook has ended",
+        "instantiate_start",
+        "fixture-misbehaving@0.1.0",
+    ] {
         assert!(said.contains(word), "{said}");
     }
-    assert!(stage.host.services().is_empty() && stage.host.logs().is_empty(), "nothing is served");
+    assert!(
+        stage.host.services().is_empty() && stage.host.logs().is_empty(),
+        "nothing is served"
+    );
     assert_eq!(Arc::strong_count(&stage.host), 1, "the host is not kept");
 }
 
@@ -259,13 +345,26 @@ async fn a_caller_that_is_dropped_cancels_the_hook() {
 async fn a_hook_that_does_not_return_from_poll_is_left_behind_counted_and_alone() {
     let stage = Stage::misbehaving();
     let pipe = stage.plugins.dir().join("pipe");
-    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(&pipe)
+        .status()
+        .unwrap();
     assert!(made.success());
-    let stuck = with("scale_end", Duration::from_millis(100), json!({"path": &pipe}));
+    let stuck = with(
+        "scale_end",
+        Duration::from_millis(100),
+        json!({"path": &pipe}),
+    );
     let error = stage.run(stuck).await.unwrap_err();
-    assert_eq!((error.name(), error.kind()), ("plugin.stuck", ErrorKind::Unavailable));
+    assert_eq!(
+        (error.name(), error.kind()),
+        ("plugin.stuck", ErrorKind::Unavailable)
+    );
     assert_eq!(stage.plugins.left_behind(), 1);
-    assert_eq!(stage.hook("heal_start").await.unwrap_err().name(), "join-failed");
+    assert_eq!(
+        stage.hook("heal_start").await.unwrap_err().name(),
+        "join-failed"
+    );
     std::fs::write(&pipe, "go on").unwrap();
     stage.left_behind(0).await;
 }
@@ -273,9 +372,15 @@ async fn a_hook_that_does_not_return_from_poll_is_left_behind_counted_and_alone(
 #[tokio::test]
 async fn a_service_that_is_refused_is_an_error_that_the_hook_can_read() {
     for runner in RUNNERS {
-        let effects = Stage::misbehaving_in(runner).hook("terminate_start").await.unwrap();
+        let effects = Stage::misbehaving_in(runner)
+            .hook("terminate_start")
+            .await
+            .unwrap();
         let message = effects.message.unwrap();
-        assert!(message.contains("`ssh.rum`") && message.contains("unknown"), "{message}");
+        assert!(
+            message.contains("`ssh.rum`") && message.contains("unknown"),
+            "{message}"
+        );
         assert!(message.contains("hint: ask for another"), "{message}");
     }
 }
@@ -297,16 +402,31 @@ async fn a_step_that_was_done_is_not_done_again() {
 #[tokio::test]
 async fn a_linked_driver_is_called_like_a_loaded_one() {
     let folder = Folder::new();
-    let config = Config { dir: folder.path().join("absent"), ..Config::default() };
+    let config = Config {
+        dir: folder.path().join("absent"),
+        ..Config::default()
+    };
     let plugins = PluginHost::new(config, Arc::new(RealClock));
-    plugins.register(static_driver::<fixture_misbehaving::Misbehaving>()).unwrap();
-    plugins.register(static_driver::<mgmt_template::Template>()).unwrap();
+    plugins
+        .register(static_driver::<fixture_misbehaving::Misbehaving>())
+        .unwrap();
+    plugins
+        .register(static_driver::<mgmt_template::Template>())
+        .unwrap();
     assert_eq!(plugins.list().len(), 2);
-    let driver = plugins.find("whatever", Some("fixture-misbehaving@0.1.0")).unwrap();
+    let driver = plugins
+        .find("whatever", Some("fixture-misbehaving@0.1.0"))
+        .unwrap();
     let host = Arc::new(Remembering::default());
-    let error = driver.call(request("heal_start", AMPLE), host.clone()).await.unwrap_err();
+    let error = driver
+        .call(request("heal_start", AMPLE), host.clone())
+        .await
+        .unwrap_err();
     assert_eq!(error.name(), "join-failed");
-    let error = driver.call(request("instantiate_start", AMPLE), host).await.unwrap_err();
+    let error = driver
+        .call(request("instantiate_start", AMPLE), host)
+        .await
+        .unwrap_err();
     assert_eq!(error.name(), "plugin.panicked");
 }
 
@@ -335,10 +455,16 @@ async fn what_crosses_the_boundary_fits_the_published_schemas() {
     };
     let fits = |name: &str, value: Value| {
         let validator = schema(name);
-        let errors: Vec<_> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
+        let errors: Vec<_> = validator
+            .iter_errors(&value)
+            .map(|e| e.to_string())
+            .collect();
         assert!(errors.is_empty(), "{name}: {errors:?}");
     };
-    fits("hook-request", serde_json::to_value(request("instantiate_end", AMPLE)).unwrap());
+    fits(
+        "hook-request",
+        serde_json::to_value(request("instantiate_end", AMPLE)).unwrap(),
+    );
     let stage = Stage::misbehaving();
     stage.hook("terminate_end").await.unwrap_err();
     let mut again = request("terminate_end", AMPLE);

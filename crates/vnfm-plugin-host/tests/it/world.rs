@@ -32,8 +32,14 @@ pub(crate) const RUNNER: &str = env!("CARGO_BIN_EXE_vnfm-plugin-runner");
 
 /// The program that runs hooks: beside this test where somebody put it there.
 pub(crate) fn runner() -> PathBuf {
-    let beside = std::env::current_exe().unwrap().with_file_name("vnfm-plugin-runner");
-    if beside.is_file() { beside } else { RUNNER.into() }
+    let beside = std::env::current_exe()
+        .unwrap()
+        .with_file_name("vnfm-plugin-runner");
+    if beside.is_file() {
+        beside
+    } else {
+        RUNNER.into()
+    }
 }
 /// Every place where hooks run.
 pub(crate) const RUNNERS: [Runner; 2] = [Runner::InProcess, Runner::Process];
@@ -66,8 +72,15 @@ impl Folder {
 
     /// The configuration where every plugin runs in one way.
     pub(crate) fn config_of(&self, runner: Runner) -> Config {
-        let plugin =
-            |name: &str| (name.to_owned(), PluginConfig { runner, ..PluginConfig::default() });
+        let plugin = |name: &str| {
+            (
+                name.to_owned(),
+                PluginConfig {
+                    runner,
+                    ..PluginConfig::default()
+                },
+            )
+        };
         let all = [
             "c-plugin",
             "fixture-misbehaving",
@@ -81,7 +94,12 @@ impl Folder {
         ];
         let plugins = all.into_iter().map(plugin).collect();
         let process = (runner == Runner::Process).then(|| ProcessConfig::by(self::runner()));
-        Config { dir: self.path().to_owned(), plugins, process, ..Config::default() }
+        Config {
+            dir: self.path().to_owned(),
+            plugins,
+            process,
+            ..Config::default()
+        }
     }
 
     pub(crate) fn host(&self) -> PluginHost {
@@ -123,7 +141,12 @@ const NO_SERVICE: Code = Code {
 
 impl Remembering {
     pub(crate) fn services(&self) -> Vec<String> {
-        self.calls.lock().unwrap().iter().map(|(service, _)| service.clone()).collect()
+        self.calls
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(service, _)| service.clone())
+            .collect()
     }
 
     pub(crate) fn logs(&self) -> Vec<String> {
@@ -134,7 +157,10 @@ impl Remembering {
 #[async_trait]
 impl HookHost for Remembering {
     async fn call(&self, service: &str, request: Value) -> Result<Value, PortError> {
-        self.calls.lock().unwrap().push((service.to_owned(), request.clone()));
+        self.calls
+            .lock()
+            .unwrap()
+            .push((service.to_owned(), request.clone()));
         self.asked.notify_one();
         let key = request["key"].as_str().unwrap_or_default().to_owned();
         match service {
@@ -149,10 +175,17 @@ impl HookHost for Remembering {
             }
             "checkpoint.get" => Ok(json!({"value": self.checkpoints.lock().unwrap().get(&key)})),
             "checkpoint.put" => {
-                self.checkpoints.lock().unwrap().insert(key, request["value"].clone());
+                self.checkpoints
+                    .lock()
+                    .unwrap()
+                    .insert(key, request["value"].clone());
                 Ok(json!({}))
             }
-            other => Err(PortError::new(&NO_SERVICE, format!("serve `{other}`"), "unknown")),
+            other => Err(PortError::new(
+                &NO_SERVICE,
+                format!("serve `{other}`"),
+                "unknown",
+            )),
         }
     }
 

@@ -128,7 +128,11 @@ pub struct NewVim {
 impl NewVim {
     /// A VIM that is called `name`.
     pub fn new(name: impl Into<String>, vim_type: impl Into<String>) -> Self {
-        Self { name: name.into(), vim_type: vim_type.into(), ..Self::default() }
+        Self {
+            name: name.into(),
+            vim_type: vim_type.into(),
+            ..Self::default()
+        }
     }
 
     /// Adds to `interfaceInfo`.
@@ -155,6 +159,10 @@ impl NewVim {
 
 impl std::fmt::Debug for NewVim {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "NewVim(`{}`, {}, access [hidden])", self.name, self.vim_type)
+        write!(
+            f,
+            "NewVim(`{}`, {}, access [hidden])",
+            self.name, self.vim_type
+        )
     }
 }

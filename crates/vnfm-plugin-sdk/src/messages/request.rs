@@ -87,7 +87,11 @@ pub struct HookRequest<P = Value> {
 
 impl<P> std::fmt::Debug for HookRequest<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "HookRequest({} of `{}`, attempt {})", self.hook, self.instance.id, self.attempt)
+        write!(
+            f,
+            "HookRequest({} of `{}`, attempt {})",
+            self.hook, self.instance.id, self.attempt
+        )
     }
 }
 
@@ -111,7 +115,10 @@ impl HookRequest<Value> {
             params => params,
         };
         let additional_params = serde_json::from_value(params).map_err(|error| {
-            DriverError::new("bad-parameters", format!("`additionalParams` do not fit: {error}"))
+            DriverError::new(
+                "bad-parameters",
+                format!("`additionalParams` do not fit: {error}"),
+            )
         })?;
         Ok(HookRequest {
             schema_version: self.schema_version,
@@ -155,12 +162,17 @@ impl<P> HookRequest<P> {
     /// assert_eq!(addresses(&request), ["10.0.0.1"]);
     /// ```
     pub fn vnfcs_of(&self, vdu: &str) -> Vec<&Vnfc> {
-        self.vnfcs().iter().filter(|vnfc| vnfc.vdu_id == vdu).collect()
+        self.vnfcs()
+            .iter()
+            .filter(|vnfc| vnfc.vdu_id == vdu)
+            .collect()
     }
 
     /// The artifact of that name or path.
     pub fn artifact(&self, name: &str) -> Option<&Artifact> {
-        self.artifacts.iter().find(|artifact| artifact.name == name || artifact.path == name)
+        self.artifacts
+            .iter()
+            .find(|artifact| artifact.name == name || artifact.path == name)
     }
 }
 
@@ -307,7 +319,10 @@ pub struct VnfcCp {
 impl Vnfc {
     /// Its name on the VIM, else its id.
     pub fn name(&self) -> &str {
-        self.metadata.get("name").and_then(Value::as_str).unwrap_or(&self.id)
+        self.metadata
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or(&self.id)
     }
 
     /// The VIM's id of the server or pod.

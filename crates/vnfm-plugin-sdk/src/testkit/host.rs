@@ -176,14 +176,20 @@ impl TestHost {
         holds: &str,
         replies: impl IntoIterator<Item = Reply>,
     ) -> Self {
-        self.books().script.add_command(address, holds, replies.into_iter().collect());
+        self.books()
+            .script
+            .add_command(address, holds, replies.into_iter().collect());
         self
     }
 
     /// Requests to URLs that begin with `url` are answered so.
     #[must_use]
     pub fn http(self, method: &str, url: &str, status: u16, body: &str) -> Self {
-        let response = HttpResponse { status, body: body.into(), ..HttpResponse::default() };
+        let response = HttpResponse {
+            status,
+            body: body.into(),
+            ..HttpResponse::default()
+        };
         self.books().script.add_url(method, url, response);
         self
     }
@@ -324,7 +330,12 @@ impl TestHost {
     pub fn leaks_of(&self, secret: &str) -> Vec<String> {
         let books = self.books();
         let told = books.progress.iter().map(|(_, text)| text);
-        let all = books.commands.iter().chain(&books.logs).chain(&books.waiting).chain(told);
+        let all = books
+            .commands
+            .iter()
+            .chain(&books.logs)
+            .chain(&books.waiting)
+            .chain(told);
         all.filter(|text| text.contains(secret)).cloned().collect()
     }
 }
@@ -384,7 +395,8 @@ impl Books {
         self.calls.push((service.to_owned(), request.clone()));
         if service == "ssh.run" {
             let line = text(request, "/command");
-            self.commands.push(format!("{}: {line}", text(request, "/host/address")));
+            self.commands
+                .push(format!("{}: {line}", text(request, "/host/address")));
         }
         if service == "sleep" && self.is_cancelled() {
             self.slept_cancelled += request["seconds"].as_f64().unwrap_or_default();
@@ -395,7 +407,8 @@ impl Books {
     }
 
     fn is_cancelled(&self) -> bool {
-        self.cancel_after.is_some_and(|after| self.calls.len() > after)
+        self.cancel_after
+            .is_some_and(|after| self.calls.len() > after)
     }
 
     fn serve(&mut self, service: &str, request: &Value) -> Result<Value, ServiceError> {
@@ -403,7 +416,9 @@ impl Books {
             "ssh.run" => self.run(request),
             "ssh.put" => self.put(request),
             "ssh.wait" | "sleep" => Ok(json!({})),
-            "http" => self.script.url(text(request, "/method"), text(request, "/url")),
+            "http" => self
+                .script
+                .url(text(request, "/method"), text(request, "/url")),
             "artifact.list" => Ok(json!({ "paths": self.files.keys().collect::<Vec<_>>() })),
             "artifact.read" => {
                 let content = BASE64_STANDARD.encode(self.file(text(request, "/path"))?);
@@ -411,7 +426,8 @@ impl Books {
             }
             "progress" => {
                 let percent = request["percent"].as_u64().and_then(|n| n.try_into().ok());
-                self.progress.push((percent.unwrap_or(100), text(request, "/message").into()));
+                self.progress
+                    .push((percent.unwrap_or(100), text(request, "/message").into()));
                 Ok(json!({}))
             }
             "waiting" => {
@@ -420,7 +436,8 @@ impl Books {
             }
             "checkpoint.get" => Ok(json!({ "value": self.checkpoints.get(text(request, "/key")) })),
             "checkpoint.put" => {
-                self.checkpoints.insert(text(request, "/key").into(), request["value"].clone());
+                self.checkpoints
+                    .insert(text(request, "/key").into(), request["value"].clone());
                 Ok(json!({}))
             }
             "cancelled" => Ok(json!({ "cancelled": self.is_cancelled() })),
@@ -464,5 +481,8 @@ fn refused(service: &str, said: String) -> ServiceError {
 }
 
 fn text<'a>(value: &'a Value, place: &str) -> &'a str {
-    value.pointer(place).and_then(Value::as_str).unwrap_or_default()
+    value
+        .pointer(place)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }

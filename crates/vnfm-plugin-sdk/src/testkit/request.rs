@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 /// The request of a hook, ready to be filled; everything has a value that makes sense.
 pub fn request(hook: &str) -> TestRequest {
-    let operation = hook.split_once('_').map_or(hook, |(operation, _)| operation);
+    let operation = hook
+        .split_once('_')
+        .map_or(hook, |(operation, _)| operation);
     TestRequest {
         config: json!({}),
         json: json!({
@@ -60,13 +62,18 @@ impl std::fmt::Debug for TestRequest {
 impl TestRequest {
     /// A request that is there already as JSON, such as one that a VNFM sent.
     pub fn recorded(json: Value) -> Self {
-        Self { json, config: json!({}) }
+        Self {
+            json,
+            config: json!({}),
+        }
     }
 
     /// Adds a VNFC of `vdu`, whose server is called `name` and has these addresses by connection point.
     pub fn vnfc(mut self, vdu: &str, name: &str, addresses: &[(&str, &str)]) -> Self {
-        let cps: Vec<Value> =
-            addresses.iter().map(|(cp, address)| cp_info(name, cp, address)).collect();
+        let cps: Vec<Value> = addresses
+            .iter()
+            .map(|(cp, address)| cp_info(name, cp, address))
+            .collect();
         self.push(
             "/inventory/vnfcResourceInfo",
             json!({
@@ -98,13 +105,19 @@ impl TestRequest {
 
     /// Adds an artifact of the VNFD.
     pub fn artifact(mut self, name: &str, path: &str, type_: &str) -> Self {
-        self.push("/artifacts", json!({ "name": name, "path": path, "type": type_ }));
+        self.push(
+            "/artifacts",
+            json!({ "name": name, "path": path, "type": type_ }),
+        );
         self
     }
 
     /// Adds a VIM that the instance registered.
     pub fn vim(mut self, id: &str, name: &str, vim_type: &str) -> Self {
-        self.push("/vims", json!({ "id": id, "name": name, "vimType": vim_type }));
+        self.push(
+            "/vims",
+            json!({ "id": id, "name": name, "vimType": vim_type }),
+        );
         self
     }
 
@@ -119,7 +132,9 @@ impl TestRequest {
 
     /// Says that these VNFCs are healed: by the names of their servers, as they are in the inventory now.
     pub fn heal(mut self, names: &[&str]) -> Self {
-        let all = self.json["inventory"]["vnfcResourceInfo"].as_array().cloned();
+        let all = self.json["inventory"]["vnfcResourceInfo"]
+            .as_array()
+            .cloned();
         let mut vnfcs = all.unwrap_or_default();
         vnfcs.retain(|vnfc| names.iter().any(|name| vnfc["metadata"]["name"] == *name));
         self.json["heal"] = json!({ "vnfcs": vnfcs, "all": false });
@@ -169,7 +184,11 @@ impl TestRequest {
 }
 
 fn cp_info(name: &str, cp: &str, address: &str) -> Value {
-    let kind = if address.contains(':') { "IPV6" } else { "IPV4" };
+    let kind = if address.contains(':') {
+        "IPV6"
+    } else {
+        "IPV4"
+    };
     let mut metadata = Object::new();
     metadata.insert("name".into(), format!("{name}-{cp}").into());
     json!({

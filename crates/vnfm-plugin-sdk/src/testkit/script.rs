@@ -26,12 +26,19 @@ pub struct Reply(Result<Output, (ErrorKind, String)>);
 impl Reply {
     /// Exit code 0 and this output.
     pub fn ok(stdout: impl Into<String>) -> Self {
-        Self(Ok(Output { stdout: stdout.into(), ..Output::default() }))
+        Self(Ok(Output {
+            stdout: stdout.into(),
+            ..Output::default()
+        }))
     }
 
     /// Another exit code, and what it says on standard error.
     pub fn exit(exit_code: i32, stderr: impl Into<String>) -> Self {
-        Self(Ok(Output { exit_code, stderr: stderr.into(), ..Output::default() }))
+        Self(Ok(Output {
+            exit_code,
+            stderr: stderr.into(),
+            ..Output::default()
+        }))
     }
 
     /// The host cannot be reached.
@@ -41,7 +48,10 @@ impl Reply {
 
     /// The host refuses the login.
     pub fn login_refused() -> Self {
-        Self(Err((ErrorKind::Refused, "the host knows neither the password nor the key".into())))
+        Self(Err((
+            ErrorKind::Refused,
+            "the host knows neither the password nor the key".into(),
+        )))
     }
 }
 
@@ -61,7 +71,12 @@ struct CommandRule {
 
 impl Script {
     pub(super) fn add_command(&mut self, address: &str, holds: &str, replies: Vec<Reply>) {
-        let rule = CommandRule { address: address.into(), holds: holds.into(), replies, given: 0 };
+        let rule = CommandRule {
+            address: address.into(),
+            holds: holds.into(),
+            replies,
+            given: 0,
+        };
         self.commands.push(rule);
     }
 

@@ -143,7 +143,9 @@ impl fmt::Debug for Broken {
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the hook breaks {} promises:", self.0.len())?;
-        self.0.iter().try_for_each(|sentence| write!(f, "\n- {sentence}"))
+        self.0
+            .iter()
+            .try_for_each(|sentence| write!(f, "\n- {sentence}"))
     }
 }
 
@@ -202,7 +204,12 @@ fn usual_state(host: &TestHost, effects: &Effects) -> Value {
     let files: BTreeMap<_, _> = host
         .uploads()
         .into_iter()
-        .map(|file| (format!("{}:{}", file.address, file.path), (file.text(), file.mode)))
+        .map(|file| {
+            (
+                format!("{}:{}", file.address, file.path),
+                (file.text(), file.mode),
+            )
+        })
         .collect();
     let checkpoints: Vec<_> = host.checkpoints().into_keys().collect();
     json!({ "effects": effects, "files": files, "checkpoints": checkpoints })
@@ -238,7 +245,10 @@ impl Way {
             Self::CrashAfter(n) => (n, "is the last before the VNFM is killed"),
             Self::CancelAt(n) => (n, "is the first after the operation is cancelled"),
         };
-        let call = n.checked_sub(1).and_then(|n| calls.get(n)).map_or("?", String::as_str);
+        let call = n
+            .checked_sub(1)
+            .and_then(|n| calls.get(n))
+            .map_or("?", String::as_str);
         format!("call {n} ({call}) {what}")
     }
 }
@@ -305,7 +315,10 @@ impl<D: MgmtDriver> Trial<D> {
     /// As [`Trial::run`].
     pub async fn run_async(self) -> Result<Tried, Broken> {
         let mut broken = Vec::new();
-        let (wanted, calls) = self.clean(&mut broken).await.map_err(|why| Broken(vec![why]))?;
+        let (wanted, calls) = self
+            .clean(&mut broken)
+            .await
+            .map_err(|why| Broken(vec![why]))?;
         let ways = (1..=calls.len()).step_by(self.step).flat_map(|n| {
             [
                 Way::FailBefore(n),
@@ -320,7 +333,10 @@ impl<D: MgmtDriver> Trial<D> {
         let worlds = outcomes.len();
         broken.extend(outcomes.into_iter().flatten());
         if broken.is_empty() {
-            Ok(Tried { calls: calls.len(), worlds })
+            Ok(Tried {
+                calls: calls.len(),
+                worlds,
+            })
         } else {
             Err(Broken(broken))
         }
@@ -338,7 +354,11 @@ impl<D: MgmtDriver> Trial<D> {
             return Err(format!("the world has no answer to {unknown:?}"));
         }
         let state = (self.state)(&host, &effects);
-        let calls = host.calls().iter().map(|(service, request)| named(service, request)).collect();
+        let calls = host
+            .calls()
+            .iter()
+            .map(|(service, request)| named(service, request))
+            .collect();
         let again = host.run_async::<D>(request.attempt(2)).await;
         broken.extend(match again {
             Err(error) => Some(format!("once it is done, another attempt fails: {error}")),
@@ -422,19 +442,27 @@ impl<D: MgmtDriver> Trial<D> {
 fn fair(way: Way, error: &DriverError) -> Result<(), String> {
     match way {
         Way::CancelAt(_) if error.code == "cancelled" => Ok(()),
-        Way::CancelAt(_) => {
-            Err(format!("and the hook fails otherwise than by `cancelled`: {error}"))
-        }
+        Way::CancelAt(_) => Err(format!(
+            "and the hook fails otherwise than by `cancelled`: {error}"
+        )),
         _ if error.retryable => Ok(()),
-        _ => Err(format!("and the hook says that a retry is of no use: {error}")),
+        _ => Err(format!(
+            "and the hook says that a retry is of no use: {error}"
+        )),
     }
 }
 
 /// A call in a few words.
 fn named(service: &str, request: &Value) -> String {
     let address = request["host"]["address"].as_str();
-    let what = ["command", "path", "url", "key"].iter().find_map(|name| request[name].as_str());
-    [Some(service), address, what].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    let what = ["command", "path", "url", "key"]
+        .iter()
+        .find_map(|name| request[name].as_str());
+    [Some(service), address, what]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The first member in which two values differ.

@@ -22,7 +22,10 @@ pub struct Allowance {
 
 impl Default for Allowance {
     fn default() -> Self {
-        Self { per_second: 10, burst: 100 }
+        Self {
+            per_second: 10,
+            burst: 100,
+        }
     }
 }
 
@@ -78,7 +81,12 @@ struct Failures {
 impl Attempts {
     /// Nothing was refused yet.
     pub fn new(allowance: Allowance, clock: Arc<dyn Clock>) -> Self {
-        Self { clock, allowance, sources: Mutex::default(), accounts: Mutex::default() }
+        Self {
+            clock,
+            allowance,
+            sources: Mutex::default(),
+            accounts: Mutex::default(),
+        }
     }
 
     /// Whether a source may be refused once more.
@@ -113,9 +121,13 @@ impl Attempts {
 
     /// How much of its allowance a source has used by now. A clock that was put back gives it all of it.
     fn used(&self, refusals: Option<Refusals>) -> u64 {
-        let Some(Refusals { used, at }) = refusals else { return 0 };
+        let Some(Refusals { used, at }) = refusals else {
+            return 0;
+        };
         let passed = self.clock.now().duration_since(at);
-        let Ok(passed) = u64::try_from(passed.as_millis()) else { return 0 };
+        let Ok(passed) = u64::try_from(passed.as_millis()) else {
+            return 0;
+        };
         used.saturating_sub(passed.saturating_mul(self.allowance.per_second.into()))
     }
 
@@ -150,8 +162,12 @@ impl Attempts {
         let now = self.clock.now();
         let is_recent = |failures: &Failures| now.duration_since(failures.at) < FORGET;
         make_room(&mut accounts, is_recent);
-        let before = accounts.get(&(account, source)).filter(|failures| is_recent(failures));
-        let count = before.map_or(0, |failures| failures.count).saturating_add(1);
+        let before = accounts
+            .get(&(account, source))
+            .filter(|failures| is_recent(failures));
+        let count = before
+            .map_or(0, |failures| failures.count)
+            .saturating_add(1);
         accounts.insert((account, source), Failures { count, at: now });
     }
 }
@@ -203,17 +219,35 @@ pub(super) mod tests {
 
     fn attempts(burst: u32) -> (Arc<Moved>, Attempts) {
         let clock = Arc::new(Moved::default());
-        (clock.clone(), Attempts::new(Allowance { per_second: 2, burst }, clock))
+        (
+            clock.clone(),
+            Attempts::new(
+                Allowance {
+                    per_second: 2,
+                    burst,
+                },
+                clock,
+            ),
+        )
     }
 
     #[test]
     fn an_address_that_is_refused_too_often_waits_and_no_other() {
         let (clock, attempts) = attempts(3);
         let (here, there) = (source("192.0.2.1"), source("192.0.2.2"));
-        assert_eq!([(); 4].map(|()| attempts.refused(here)), [Ok(()), Ok(()), Ok(()), Err(1)]);
-        assert_eq!((attempts.left(here), attempts.left(there)), (Err(1), Ok(())));
+        assert_eq!(
+            [(); 4].map(|()| attempts.refused(here)),
+            [Ok(()), Ok(()), Ok(()), Err(1)]
+        );
+        assert_eq!(
+            (attempts.left(here), attempts.left(there)),
+            (Err(1), Ok(()))
+        );
         clock.0.fetch_add(1, Ordering::SeqCst);
-        assert_eq!([(); 3].map(|()| attempts.refused(here)), [Ok(()), Ok(()), Err(1)]);
+        assert_eq!(
+            [(); 3].map(|()| attempts.refused(here)),
+            [Ok(()), Ok(()), Err(1)]
+        );
     }
 
     #[test]
@@ -225,7 +259,11 @@ pub(super) mod tests {
             attempts.tried(account, here, false);
         }
         assert_eq!(attempts.may_try(&account, here), Err(1));
-        assert_eq!(attempts.may_try(&account, there), Ok(()), "nobody is locked out");
+        assert_eq!(
+            attempts.may_try(&account, there),
+            Ok(()),
+            "nobody is locked out"
+        );
         assert_eq!(attempts.may_try(&[8; 32], here), Ok(()));
         clock.0.fetch_add(1, Ordering::SeqCst);
         assert_eq!(attempts.may_try(&account, here), Ok(()));
@@ -234,9 +272,17 @@ pub(super) mod tests {
         for _ in 0..100 {
             attempts.tried(account, here, false);
         }
-        assert_eq!(attempts.may_try(&account, here), Err(64), "it does not grow for ever");
+        assert_eq!(
+            attempts.may_try(&account, here),
+            Err(64),
+            "it does not grow for ever"
+        );
         clock.0.fetch_sub(1_000, Ordering::SeqCst);
-        assert_eq!(attempts.may_try(&account, here), Ok(()), "a clock that was put back");
+        assert_eq!(
+            attempts.may_try(&account, here),
+            Ok(()),
+            "a clock that was put back"
+        );
         attempts.tried(account, here, true);
         attempts.tried(account, here, false);
         assert_eq!(attempts.may_try(&account, here), Ok(()));

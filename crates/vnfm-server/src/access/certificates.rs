@@ -53,10 +53,16 @@ impl Rule {
     ///
     /// Where it does not name one name, or its tenant cannot be one.
     pub fn checked(&self) -> Result<(), String> {
-        let named = [&self.name, &self.common_name, &self.dns, &self.uri, &self.mail];
+        let named = [
+            &self.name,
+            &self.common_name,
+            &self.dns,
+            &self.uri,
+            &self.mail,
+        ];
         if named.into_iter().flatten().count() != 1 {
             return Err(
-                "a rule names one of `name`, `common_name`, `dns`, `uri` and `mail`".to_owned()
+                "a rule names one of `name`, `common_name`, `dns`, `uri` and `mail`".to_owned(),
             );
         }
         self.gets.checked()
@@ -64,9 +70,26 @@ impl Rule {
 
     /// The name by which a certificate fits.
     fn fits(&self, names: &Names) -> Option<&str> {
-        let Found { common, dns, uri, mail } = &*names.0;
-        let only = || if common.len() == 1 { common.as_slice() } else { &[] };
-        let usual = || if dns.is_empty() { only() } else { dns.as_slice() };
+        let Found {
+            common,
+            dns,
+            uri,
+            mail,
+        } = &*names.0;
+        let only = || {
+            if common.len() == 1 {
+                common.as_slice()
+            } else {
+                &[]
+            }
+        };
+        let usual = || {
+            if dns.is_empty() {
+                only()
+            } else {
+                dns.as_slice()
+            }
+        };
         let among = |wanted: &'_ Option<String>, names: &[String]| {
             wanted.as_ref().is_some_and(|wanted| names.contains(wanted))
         };
@@ -101,7 +124,9 @@ impl Names {
         let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
         let common = certificate.subject().iter_common_name();
         let mut found = Found {
-            common: common.filter_map(|name| name.as_str().ok().map(ToOwned::to_owned)).collect(),
+            common: common
+                .filter_map(|name| name.as_str().ok().map(ToOwned::to_owned))
+                .collect(),
             ..Found::default()
         };
         let others = certificate.subject_alternative_name().ok().flatten();
@@ -119,11 +144,26 @@ impl Names {
 
 /// Whoever a certificate is of.
 pub(super) fn check(rules: &[Rule], names: &Names) -> Result<Principal, Refused> {
-    if let Some((rule, name)) = rules.iter().find_map(|rule| Some((rule, rule.fits(names)?))) {
-        return rule.gets.principal(name, "certificate", None).map_err(Refused::NoRole);
+    if let Some((rule, name)) = rules
+        .iter()
+        .find_map(|rule| Some((rule, rule.fits(names)?)))
+    {
+        return rule
+            .gets
+            .principal(name, "certificate", None)
+            .map_err(Refused::NoRole);
     }
-    let Found { common, dns, uri, mail } = &*names.0;
-    let all: Vec<_> = [common, dns, uri, mail].into_iter().flatten().map(String::as_str).collect();
+    let Found {
+        common,
+        dns,
+        uri,
+        mail,
+    } = &*names.0;
+    let all: Vec<_> = [common, dns, uri, mail]
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+        .collect();
     Err(Refused::NoRole(format!(
         "no rule of the configuration fits the certificate of `{}`",
         cut(&all.join("`, `"), LOGGED)
@@ -145,7 +185,10 @@ mod tests {
         let mut wanted = rcgen::CertificateParams::new(Vec::new()).unwrap();
         wanted.distinguished_name = rcgen::DistinguishedName::new();
         // Under its own name of the type there is one alone.
-        let types = [rcgen::DnType::CommonName, rcgen::DnType::CustomDnType(vec![2, 5, 4, 3])];
+        let types = [
+            rcgen::DnType::CommonName,
+            rcgen::DnType::CustomDnType(vec![2, 5, 4, 3]),
+        ];
         for (kind, name) in types.into_iter().zip(common) {
             wanted.distinguished_name.push(kind, *name);
         }
@@ -164,7 +207,10 @@ mod tests {
 
     #[test]
     fn a_certificate_is_known_by_a_name_of_the_kind_that_the_rule_names() {
-        let both = names(&["the nfvo"], vec![dns("nfvo.example.com"), uri("spiffe://nfvo")]);
+        let both = names(
+            &["the nfvo"],
+            vec![dns("nfvo.example.com"), uri("spiffe://nfvo")],
+        );
         for fits in [
             "name: nfvo.example.com",
             "dns: nfvo.example.com",
@@ -175,12 +221,20 @@ mod tests {
             rule[0].checked().unwrap();
             assert!(check(&rule, &both).is_ok(), "{fits}");
         }
-        for other in ["name: nfvo", "name: the nfvo", "mail: nfvo.example.com", "dns: the nfvo"] {
+        for other in [
+            "name: nfvo",
+            "name: the nfvo",
+            "mail: nfvo.example.com",
+            "dns: the nfvo",
+        ] {
             let refused = check(&rule(other), &both);
             assert!(matches!(refused, Err(Refused::NoRole(_))), "{other}");
         }
         let alone = names(&["the nfvo"], Vec::new());
-        assert_eq!(check(&rule("name: the nfvo"), &alone).unwrap().name, "the nfvo");
+        assert_eq!(
+            check(&rule("name: the nfvo"), &alone).unwrap().name,
+            "the nfvo"
+        );
         assert_eq!(Names::of(b"no certificate"), None);
     }
 
@@ -192,11 +246,17 @@ mod tests {
             names(&["cook", nfvo], Vec::new()),
             names(&[nfvo, "cook"], Vec::new()),
             names(&[nfvo], vec![dns("cook.example.com")]),
-            names(&["cook"], vec![rcgen::SanType::Rfc822Name(nfvo.try_into().unwrap())]),
+            names(
+                &["cook"],
+                vec![rcgen::SanType::Rfc822Name(nfvo.try_into().unwrap())],
+            ),
         ] {
             for wanted in ["name", "dns"] {
                 let refused = check(&rule(&format!("{wanted}: {nfvo}")), &forged);
-                assert!(matches!(refused, Err(Refused::NoRole(_))), "{wanted} {forged:?}");
+                assert!(
+                    matches!(refused, Err(Refused::NoRole(_))),
+                    "{wanted} {forged:?}"
+                );
             }
         }
     }

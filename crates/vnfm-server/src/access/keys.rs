@@ -47,7 +47,14 @@ impl Keys {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let (known, tried) = (RwLock::default(), tokio::sync::Mutex::default());
-        Self { source, pause, keep, clock, known, tried }
+        Self {
+            source,
+            pause,
+            keep,
+            clock,
+            known,
+            tried,
+        }
     }
 
     /// The key that a token names.
@@ -58,7 +65,9 @@ impl Keys {
     ) -> Result<DecodingKey, Refused> {
         let known = self.known();
         let is_fresh = |known: &Known| {
-            known.read.is_some_and(|read| self.clock.now().duration_since(read) < self.keep)
+            known
+                .read
+                .is_some_and(|read| self.clock.now().duration_since(read) < self.keep)
         };
         if let Some(key) = find(&known.set, kid, algorithm).filter(|_| is_fresh(&known)) {
             return usable(key);
@@ -72,9 +81,15 @@ impl Keys {
         if !is_there && tried.is_none_or(|tried| now.duration_since(tried) >= self.pause) {
             *tried = Some(now);
             match self.read().await {
-                Ok(set) => self.keep(Known { set: Arc::new(set), read: Some(now) }),
+                Ok(set) => self.keep(Known {
+                    set: Arc::new(set),
+                    read: Some(now),
+                }),
                 Err(error) => {
-                    tracing::warn!(error = format!("{error:#}"), "cannot read the keys of tokens");
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        "cannot read the keys of tokens"
+                    );
                     failed = Some(error);
                 }
             }
@@ -100,7 +115,9 @@ impl Keys {
                 .with_context(|| format!("cannot read `{}`", path.display()))?,
             Source::Url(from) => {
                 let (http, url) = &**from;
-                fetch(http, url).await.with_context(|| format!("cannot read `{url}`"))?
+                fetch(http, url)
+                    .await
+                    .with_context(|| format!("cannot read `{url}`"))?
             }
         };
         let set: JwkSet = serde_json::from_slice(&bytes).context("it is no set of keys (JWKS)")?;
@@ -108,7 +125,10 @@ impl Keys {
     }
 
     fn known(&self) -> Known {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.known
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn keep(&self, known: Known) {
@@ -117,7 +137,11 @@ impl Keys {
 }
 
 async fn fetch(http: &Client, url: &Url) -> anyhow::Result<Vec<u8>> {
-    let response = http.request(Method::GET, url.as_str())?.send().await?.error_for_status()?;
+    let response = http
+        .request(Method::GET, url.as_str())?
+        .send()
+        .await?
+        .error_for_status()?;
     Ok(read(response, http.policy()).await?.into())
 }
 
@@ -126,7 +150,10 @@ fn find<'a>(set: &'a [Jwk], kid: Option<&str>, algorithm: Algorithm) -> Option<&
     let fits = |key: &&Jwk| {
         let common = &key.common;
         let named = kid.is_none_or(|kid| common.key_id.as_deref() == Some(kid));
-        let signs = common.public_key_use.as_ref().is_none_or(|of| *of == PublicKeyUse::Signature);
+        let signs = common
+            .public_key_use
+            .as_ref()
+            .is_none_or(|of| *of == PublicKeyUse::Signature);
         let of = common.key_algorithm;
         named
             && signs

@@ -95,7 +95,9 @@ impl Keystone {
             bail!("access.keystone has no `rules`: its tokens would be worth nothing");
         }
         for rule in &settings.rules {
-            rule.gets.checked().map_err(|why| anyhow::anyhow!("access.keystone: {why}"))?;
+            rule.gets
+                .checked()
+                .map_err(|why| anyhow::anyhow!("access.keystone: {why}"))?;
         }
         Ok(Self {
             http: outside::client(settings.authorities_file.as_deref())
@@ -131,7 +133,10 @@ impl Keystone {
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let now = self.clock.now();
         let shown = self.show(token).await.map_err(|error| {
-            tracing::warn!(error = format!("{error:#}"), "cannot ask Keystone about a token");
+            tracing::warn!(
+                error = format!("{error:#}"),
+                "cannot ask Keystone about a token"
+            );
             Refused::Unavailable(
                 "Keystone cannot be asked about the token; the server's log says why".to_owned(),
             )
@@ -148,7 +153,11 @@ impl Keystone {
         }
         let principal = self.worth(&shown)?;
         let keep = SignedDuration::from_secs(self.settings.cache_seconds.unwrap_or(CACHE).into());
-        self.remember(digest, principal.clone(), ends.min(now.saturating_add(keep).unwrap_or(now)));
+        self.remember(
+            digest,
+            principal.clone(),
+            ends.min(now.saturating_add(keep).unwrap_or(now)),
+        );
         Ok(principal)
     }
 
@@ -184,10 +193,19 @@ impl Keystone {
             }}},
             "scope": {"project": {"name": settings.project, "domain": domain(&settings.project_domain)}},
         }});
-        let answer =
-            self.http.request(Method::POST, self.tokens.as_str())?.json(&body).send().await?;
-        let answer = answer.error_for_status().context("our own login is refused")?;
-        let token = answer.headers().get("x-subject-token").and_then(|token| token.to_str().ok());
+        let answer = self
+            .http
+            .request(Method::POST, self.tokens.as_str())?
+            .json(&body)
+            .send()
+            .await?;
+        let answer = answer
+            .error_for_status()
+            .context("our own login is refused")?;
+        let token = answer
+            .headers()
+            .get("x-subject-token")
+            .and_then(|token| token.to_str().ok());
         let token = Secret::new(token.context("our own login is answered without a token")?);
         *own = Some(token.clone());
         Ok(token)
@@ -198,7 +216,9 @@ impl Keystone {
         let text = |path: &str| shown.pointer(path).and_then(Value::as_str);
         let name = text("/user/name").unwrap_or("without a name");
         let Some(project) = text("/project/id") else {
-            return Err(Refused::NoRole(format!("the token of `{name}` is for no project")));
+            return Err(Refused::NoRole(format!(
+                "the token of `{name}` is for no project"
+            )));
         };
         let is_project = |wanted: &str| wanted == project || text("/project/name") == Some(wanted);
         let roles = shown["roles"].as_array();
@@ -209,9 +229,10 @@ impl Keystone {
             rule.project.as_deref().is_none_or(is_project) && rule.role.as_deref().is_none_or(has)
         };
         match self.settings.rules.iter().find(fits) {
-            Some(rule) => {
-                rule.gets.principal(name, "keystone", Some(project)).map_err(Refused::NoRole)
-            }
+            Some(rule) => rule
+                .gets
+                .principal(name, "keystone", Some(project))
+                .map_err(Refused::NoRole),
             None => Err(Refused::NoRole(format!(
                 "no rule of the configuration fits `{name}` in the project `{}`",
                 text("/project/name").unwrap_or(project)
@@ -240,7 +261,9 @@ async fn read(answer: Response) -> anyhow::Result<Said> {
         StatusCode::UNAUTHORIZED => Ok(Said::NotOurs),
         StatusCode::NOT_FOUND => Ok(Said::NoToken),
         _ => {
-            let answer = answer.error_for_status().context("it does not show us the token")?;
+            let answer = answer
+                .error_for_status()
+                .context("it does not show us the token")?;
             let bytes = read_whole(answer, &Policy::IDENTITY).await?;
             let mut shown: Value =
                 serde_json::from_slice(&bytes).context("its answer is no JSON")?;

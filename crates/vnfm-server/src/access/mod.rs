@@ -86,16 +86,28 @@ impl Settings {
 
     /// The files of authorities, by the name of their member.
     pub(crate) fn authorities(&self) -> Vec<(String, PathBuf)> {
-        let clients = self.certificates.as_ref().map(|one| one.authorities_file.clone());
-        let keystone = self.keystone.as_ref().and_then(|one| one.authorities_file.clone());
+        let clients = self
+            .certificates
+            .as_ref()
+            .map(|one| one.authorities_file.clone());
+        let keystone = self
+            .keystone
+            .as_ref()
+            .and_then(|one| one.authorities_file.clone());
         let issuers = self.oauth2.iter().enumerate().map(|(number, issuer)| {
-            (format!("access.oauth2[{number}].authorities_file"), issuer.authorities_file.clone())
+            (
+                format!("access.oauth2[{number}].authorities_file"),
+                issuer.authorities_file.clone(),
+            )
         });
         let all = [
             ("access.certificates.authorities_file".to_owned(), clients),
             ("access.keystone.authorities_file".to_owned(), keystone),
         ];
-        all.into_iter().chain(issuers).filter_map(|(name, file)| Some((name, file?))).collect()
+        all.into_iter()
+            .chain(issuers)
+            .filter_map(|(name, file)| Some((name, file?)))
+            .collect()
     }
 }
 
@@ -138,7 +150,10 @@ impl Access {
     /// Where passwords cannot be hashed on this machine.
     pub fn by_token(token: Option<Secret>) -> anyhow::Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(vnfm::SystemClock);
-        Ok(Self { audits: false, ..Self::new(Settings::default(), token, &clock)? })
+        Ok(Self {
+            audits: false,
+            ..Self::new(Settings::default(), token, &clock)?
+        })
     }
 
     /// As configured; nobody is asked yet.
@@ -152,10 +167,13 @@ impl Access {
         clock: &Arc<dyn Clock>,
     ) -> anyhow::Result<Self> {
         let is_open = token.is_none() && !settings.has_a_way();
-        let rules =
-            settings.certificates.map(|certificates| certificates.rules).unwrap_or_default();
+        let rules = settings
+            .certificates
+            .map(|certificates| certificates.rules)
+            .unwrap_or_default();
         for rule in &rules {
-            rule.checked().map_err(|why| anyhow::anyhow!("access.certificates: {why}"))?;
+            rule.checked()
+                .map_err(|why| anyhow::anyhow!("access.certificates: {why}"))?;
         }
         let issuers = settings.oauth2.into_iter();
         let keystone = settings.keystone;
@@ -185,7 +203,12 @@ impl Access {
     ///
     /// As [`Access::by_token`].
     pub fn embedded() -> anyhow::Result<Self> {
-        Ok(Self { is_open: false, is_embedded: true, audits: true, ..Self::by_token(None)? })
+        Ok(Self {
+            is_open: false,
+            is_embedded: true,
+            audits: true,
+            ..Self::by_token(None)?
+        })
     }
 
     /// With another allowance of refused logins for each address.
@@ -212,7 +235,9 @@ impl Access {
     ///
     /// 403 where that is nothing.
     pub(crate) async fn bytes_left(&self, app: &AppState, tenant: &str) -> Answer<Option<u64>> {
-        self.quotas.left(app, tenant, vnfm_core::ports::Counted::PackageBytes).await
+        self.quotas
+            .left(app, tenant, vnfm_core::ports::Counted::PackageBytes)
+            .await
     }
 
     /// A place among the requests of a tenant that wait for events.
@@ -232,8 +257,12 @@ impl Access {
         if self.is_embedded {
             return parts.extensions.get().cloned().ok_or(Refused::Nobody);
         }
-        let said =
-            |name| parts.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        let said = |name| {
+            parts
+                .headers
+                .get(name)
+                .and_then(|value: &HeaderValue| value.to_str().ok())
+        };
         if let Some(given) = said("authorization") {
             let (scheme, given) = given.split_once(' ').unwrap_or((given, ""));
             let given = given.trim();
@@ -269,9 +298,9 @@ impl Access {
         }
         match self.issuers.iter().find(|issuer| issuer.gave(given)) {
             Some(issuer) => issuer.check(given).await,
-            None => {
-                Err(Refused::Wrong("the bearer token is none that this server takes".to_owned()))
-            }
+            None => Err(Refused::Wrong(
+                "the bearer token is none that this server takes".to_owned(),
+            )),
         }
     }
 
@@ -294,7 +323,9 @@ impl Access {
             response.headers_mut().remove(header::WWW_AUTHENTICATE);
             for challenge in self.challenges() {
                 if let Ok(challenge) = HeaderValue::from_str(&challenge) {
-                    response.headers_mut().append(header::WWW_AUTHENTICATE, challenge);
+                    response
+                        .headers_mut()
+                        .append(header::WWW_AUTHENTICATE, challenge);
                 }
             }
         }
@@ -305,21 +336,33 @@ impl Access {
     fn counted(&self, refused: Refused, source: Source) -> Refused {
         match refused {
             Refused::TooOften(_) | Refused::Unavailable(_) => refused,
-            other => self.attempts.refused(source).map_or_else(Refused::TooOften, |()| other),
+            other => self
+                .attempts
+                .refused(source)
+                .map_or_else(Refused::TooOften, |()| other),
         }
     }
 
     fn ways(&self) -> Vec<&'static str> {
         let bearer = self.token.is_some() || !self.issuers.is_empty();
         [
-            (bearer, "`Authorization: Bearer TOKEN`, which `vnfmctl` takes from VNFM_TOKEN"),
+            (
+                bearer,
+                "`Authorization: Bearer TOKEN`, which `vnfmctl` takes from VNFM_TOKEN",
+            ),
             (
                 !self.users.is_empty(),
                 "`Authorization: Basic`, which `vnfmctl` takes from VNFM_USER and VNFM_PASSWORD",
             ),
-            (self.keystone.is_some(), "`X-Auth-Token` with a token of Keystone"),
+            (
+                self.keystone.is_some(),
+                "`X-Auth-Token` with a token of Keystone",
+            ),
             (!self.certificates.is_empty(), "a client certificate"),
-            (self.is_embedded, "a login at the application that it is part of"),
+            (
+                self.is_embedded,
+                "a login at the application that it is part of",
+            ),
         ]
         .into_iter()
         .filter_map(|(is_there, way)| is_there.then_some(way))
@@ -355,7 +398,12 @@ pub async fn admit(State(app): State<App>, request: Request, next: Next) -> Resp
             if !matches!(refused, Refused::TooOften(_)) {
                 let (path, why) = (cut(&path, LOGGED), format!("{refused:?}"));
                 let why = cut(&why, LOGGED);
-                tracing::info!(refused = why, path, from = trail.from(), "a login is refused");
+                tracing::info!(
+                    refused = why,
+                    path,
+                    from = trail.from(),
+                    "a login is refused"
+                );
             }
             return gate::with_version(&path, app.access.answer(refused));
         }
@@ -365,7 +413,13 @@ pub async fn admit(State(app): State<App>, request: Request, next: Next) -> Resp
     }
     parts.extensions.insert(principal.clone());
     let is_noted = app.access.audits && trail.is_of_a_change();
-    let handling = handled(app, principal, trail, Request::from_parts(parts, body), next);
+    let handling = handled(
+        app,
+        principal,
+        trail,
+        Request::from_parts(parts, body),
+        next,
+    );
     if !is_noted {
         return handling.await;
     }
@@ -412,11 +466,17 @@ async fn allowed(
             "`{}` has the role `{}` in the tenant `{}`; {method} {path} needs {needs}",
             principal.name, principal.role, principal.tenant
         );
-        return Err(Problem::new(StatusCode::FORBIDDEN, "access.forbidden", what));
+        return Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "access.forbidden",
+            what,
+        ));
     }
     let request = narrow::check(app, principal, request).await?;
     let quotas = &app.access.quotas;
-    quotas.has_room(app, &principal.tenant, (&method, &path)).await?;
+    quotas
+        .has_room(app, &principal.tenant, (&method, &path))
+        .await?;
     // Whoever looks after the server has to be able to make room.
     if app.access.audits && trail.is_of_a_change() && !principal.is_operator() {
         quotas.has_room_for_audit(app, &principal.tenant).await?;
@@ -433,14 +493,19 @@ fn too_many(of_what: &str, seconds: u64) -> Response {
     let what = format!("too many {of_what}; the next one is taken in {seconds} s");
     let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "access.rate", what);
     let mut response = problem.into_response();
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    response
+        .headers_mut()
+        .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     response
 }
 
 /// Compares without telling by its time how much was right.
 fn same(given: &str, wanted: &Secret) -> bool {
     let (given, wanted) = (given.as_bytes(), wanted.reveal().as_bytes());
-    let differing = given.iter().zip(wanted).fold(0_u8, |sum, (a, b)| sum | (a ^ b));
+    let differing = given
+        .iter()
+        .zip(wanted)
+        .fold(0_u8, |sum, (a, b)| sum | (a ^ b));
     given.len() == wanted.len() && differing == 0
 }
 
@@ -478,6 +543,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Tenant {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        Principal::from_request_parts(parts, state).await.map(|principal| Self(principal.tenant))
+        Principal::from_request_parts(parts, state)
+            .await
+            .map(|principal| Self(principal.tenant))
     }
 }

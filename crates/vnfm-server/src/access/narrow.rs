@@ -57,7 +57,10 @@ pub(super) async fn check(
     }
     let about = about(request.uri().path());
     is_seen(app, principal, &about).await?;
-    if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+    if matches!(
+        *request.method(),
+        Method::GET | Method::HEAD | Method::OPTIONS
+    ) {
         return Ok(request);
     }
     match about {
@@ -79,11 +82,17 @@ async fn as_wanted(
 ) -> Answer<Request> {
     let (parts, content) = request.into_parts();
     let bytes = to_bytes(content, body::LARGEST).await.map_err(|_| {
-        let what =
-            format!("the body is larger than {} bytes, or did not arrive whole", body::LARGEST);
+        let what = format!(
+            "the body is larger than {} bytes, or did not arrive whole",
+            body::LARGEST
+        );
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request.too-large", what)
     })?;
-    let asked = if bytes.trim_ascii().is_empty() { Value::Null } else { read(&bytes)? };
+    let asked = if bytes.trim_ascii().is_empty() {
+        Value::Null
+    } else {
+        read(&bytes)?
+    };
     as_asked(&principal.only, &asked).map_err(|what| refused(principal, &what))?;
     if let Some(instance) = instance.filter(|_| parts.uri.path().ends_with("/instantiate")) {
         as_planned(app, principal, (instance, parts.uri.path(), &bytes)).await?;
@@ -108,7 +117,10 @@ async fn as_planned(
         return Err(refused(principal, what));
     }
     let policy = VimPolicy::for_namespaces(&principal.only.namespaces);
-    Ok(app.engine.permits(&principal.tenant, instance, request, &policy).await?)
+    Ok(app
+        .engine
+        .permits(&principal.tenant, instance, request, &policy)
+        .await?)
 }
 
 /// All of a body: a handler passes over members that it does not know, whatever is in them, and what cannot be read here
@@ -146,22 +158,48 @@ fn about(path: &str) -> About {
 /// Whether something is seen that a path names, in words that do not tell it from what is not there.
 async fn is_seen(app: &AppState, principal: &Principal, about: &About) -> Answer<()> {
     let (store, tenant, only) = (app.engine.store(), &principal.tenant, &principal.only);
-    let one = |id: &str| Query { limit: 1, sight: only.clone(), ..Query::only("id", id) };
+    let one = |id: &str| Query {
+        limit: 1,
+        sight: only.clone(),
+        ..Query::only("id", id)
+    };
     let (what, id, is_there) = match about {
-        About::Instance(id) => {
-            ("VNF instance", id, !store.instances(tenant, &one(id)).await?.is_empty())
-        }
-        About::Operation(id) => ("operation", id, !store.ops(tenant, &one(id)).await?.is_empty()),
-        About::Subscription(id) => {
-            ("subscription", id, !store.subscriptions(tenant, &one(id)).await?.is_empty())
-        }
-        About::Package(id) => {
-            ("VNF package", id, !store.package_records(tenant, &one(id)).await?.is_empty())
-        }
-        About::Vim(id) => ("VIM", id, only.is_among_vims(&store.vim(tenant, id).await?.vim.id)),
+        About::Instance(id) => (
+            "VNF instance",
+            id,
+            !store.instances(tenant, &one(id)).await?.is_empty(),
+        ),
+        About::Operation(id) => (
+            "operation",
+            id,
+            !store.ops(tenant, &one(id)).await?.is_empty(),
+        ),
+        About::Subscription(id) => (
+            "subscription",
+            id,
+            !store.subscriptions(tenant, &one(id)).await?.is_empty(),
+        ),
+        About::Package(id) => (
+            "VNF package",
+            id,
+            !store.package_records(tenant, &one(id)).await?.is_empty(),
+        ),
+        About::Vim(id) => (
+            "VIM",
+            id,
+            only.is_among_vims(&store.vim(tenant, id).await?.vim.id),
+        ),
         About::NewInstance | About::NewSubscription | About::Other => return Ok(()),
     };
-    if is_there { Ok(()) } else { Err(StoreError::NotFound { what, id: id.clone() }.into()) }
+    if is_there {
+        Ok(())
+    } else {
+        Err(StoreError::NotFound {
+            what,
+            id: id.clone(),
+        }
+        .into())
+    }
 }
 
 /// What stands for something that is not seen.
@@ -195,7 +233,10 @@ pub(super) async fn without_names(
 
 /// Whether an instance or an operation is seen that is named as `name (id)` or by its id. What is neither tells nothing.
 async fn is_known(app: &AppState, principal: &Principal, name: &str) -> bool {
-    let id = name.strip_suffix(')').and_then(|name| name.rsplit_once('(')).map(|(_, id)| id);
+    let id = name
+        .strip_suffix(')')
+        .and_then(|name| name.rsplit_once('('))
+        .map(|(_, id)| id);
     let id = id.unwrap_or(name).to_owned();
     if uuid::Uuid::parse_str(&id).is_err() {
         return true;
@@ -210,15 +251,23 @@ type Allowed = Result<(), String>;
 /// What a request wants of an instance.
 fn as_asked(only: &Only, asked: &Value) -> Allowed {
     let instantiates = asked.get("flavourId").is_some();
-    let names_no_vim = asked["vimConnectionInfo"].as_object().is_none_or(serde_json::Map::is_empty)
-        && asked["vimConnectionInfo"].as_array().is_none_or(Vec::is_empty);
+    let names_no_vim = asked["vimConnectionInfo"]
+        .as_object()
+        .is_none_or(serde_json::Map::is_empty)
+        && asked["vimConnectionInfo"]
+            .as_array()
+            .is_none_or(Vec::is_empty);
     if instantiates && names_no_vim && !only.vims.is_empty() {
         // Whoever grants it would say where.
         let what = "your role is narrowed to VIMs, and `vimConnectionInfo` names none";
         return Err(what.to_owned());
     }
     on_vims(only, asked)?;
-    if instantiates { in_namespace(only, asked) } else { Ok(()) }
+    if instantiates {
+        in_namespace(only, asked)
+    } else {
+        Ok(())
+    }
 }
 
 /// Each connection names a VIM that is allowed, by its id; one with a login of its own leads who knows where.
@@ -231,9 +280,13 @@ fn on_vims(only: &Only, request: &Value) -> Allowed {
         Value::Array(connections) => connections.iter().collect(),
         _ => Vec::new(),
     };
-    for connection in connections.into_iter().filter(|connection| !connection.is_null()) {
-        let own =
-            ["accessInfo", "interfaceInfo"].iter().any(|member| !is_empty(&connection[*member]));
+    for connection in connections
+        .into_iter()
+        .filter(|connection| !connection.is_null())
+    {
+        let own = ["accessInfo", "interfaceInfo"]
+            .iter()
+            .any(|member| !is_empty(&connection[*member]));
         match connection["vimId"].as_str() {
             Some(id) if !own && only.vims.iter().any(|one| one == id) => {}
             Some(id) if !own => {
@@ -241,7 +294,7 @@ fn on_vims(only: &Only, request: &Value) -> Allowed {
             }
             _ => {
                 return Err(
-                    "your role is narrowed to VIMs, which are named by their ids alone".to_owned()
+                    "your role is narrowed to VIMs, which are named by their ids alone".to_owned(),
                 );
             }
         }
@@ -255,11 +308,13 @@ fn in_namespace(only: &Only, request: &Value) -> Allowed {
     }
     match request["additionalParams"]["namespace"].as_str() {
         Some(name) if only.namespaces.iter().any(|one| one == name) => Ok(()),
-        Some(name) => Err(format!("your role is narrowed to other namespaces than `{name}`")),
-        None => {
-            Err("your role is narrowed to namespaces, and `additionalParams.namespace` names none"
-                .to_owned())
-        }
+        Some(name) => Err(format!(
+            "your role is narrowed to other namespaces than `{name}`"
+        )),
+        None => Err(
+            "your role is narrowed to namespaces, and `additionalParams.namespace` names none"
+                .to_owned(),
+        ),
     }
 }
 
@@ -274,36 +329,66 @@ mod tests {
 
     #[test]
     fn a_request_is_held_to_its_vims_and_namespace() {
-        let only =
-            Only { vims: vec!["v1".into()], namespaces: vec!["n1".into()], ..Only::default() };
+        let only = Only {
+            vims: vec!["v1".into()],
+            namespaces: vec!["n1".into()],
+            ..Only::default()
+        };
         let asked = |connection: serde_json::Value, namespace: &str| {
             json!({"flavourId": "f", "vimConnectionInfo": {"vim1": connection},
                 "additionalParams": {"namespace": namespace}})
         };
-        assert_eq!(as_asked(&only, &asked(json!({"vimId": "v1"}), "n1")), Ok(()));
+        assert_eq!(
+            as_asked(&only, &asked(json!({"vimId": "v1"}), "n1")),
+            Ok(())
+        );
         for (wrong, says) in [
             (asked(json!({"vimId": "v2"}), "n1"), "`v2`"),
             (asked(json!({"vimId": "v1"}), "n2"), "`n2`"),
-            (asked(json!({"vimId": "v1", "accessInfo": {"password": "p"}}), "n1"), "by their ids"),
+            (
+                asked(
+                    json!({"vimId": "v1", "accessInfo": {"password": "p"}}),
+                    "n1",
+                ),
+                "by their ids",
+            ),
             (asked(json!({"vimType": "t"}), "n1"), "by their ids"),
             (json!({"flavourId": "f"}), "names none"),
-            (json!({"vimConnectionInfo": [{"id": "x", "vimId": "v2"}]}), "`v2`"),
+            (
+                json!({"vimConnectionInfo": [{"id": "x", "vimId": "v2"}]}),
+                "`v2`",
+            ),
         ] {
             let refused = as_asked(&only, &wrong).unwrap_err();
             assert!(refused.contains(says), "{refused}");
         }
-        assert_eq!(as_asked(&only, &json!({"terminationType": "FORCEFUL"})), Ok(()));
-        assert_eq!(as_asked(&only, &json!({"vimConnectionInfo": {"gone": null}})), Ok(()));
+        assert_eq!(
+            as_asked(&only, &json!({"terminationType": "FORCEFUL"})),
+            Ok(())
+        );
+        assert_eq!(
+            as_asked(&only, &json!({"vimConnectionInfo": {"gone": null}})),
+            Ok(())
+        );
     }
 
     #[test]
     fn a_path_that_is_spelt_otherwise_is_about_the_same() {
         let instance = |id: &str| About::Instance(id.to_owned());
-        for path in ["/vnflcm/v2/vnf_instances/a-b", "/vnflcm/v1/vnf_instances/%61-b/heal"] {
+        for path in [
+            "/vnflcm/v2/vnf_instances/a-b",
+            "/vnflcm/v1/vnf_instances/%61-b/heal",
+        ] {
             assert_eq!(about(path), instance("a-b"), "{path}");
         }
-        assert_eq!(about("/vnfm/v1/vims/my%20cloud"), About::Vim("my cloud".to_owned()));
-        assert_eq!(about("/vnfm/v1/op_occs/o/log"), About::Operation("o".to_owned()));
+        assert_eq!(
+            about("/vnfm/v1/vims/my%20cloud"),
+            About::Vim("my cloud".to_owned())
+        );
+        assert_eq!(
+            about("/vnfm/v1/op_occs/o/log"),
+            About::Operation("o".to_owned())
+        );
         assert_eq!(about("/vnfm/v1/audit"), About::Other);
     }
 }

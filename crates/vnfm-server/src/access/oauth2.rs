@@ -95,7 +95,9 @@ impl Issuer {
             if rule.claim.is_some() != rule.has.is_some() {
                 bail!("{of}: in `rules`, `claim` and `has` go together");
             }
-            rule.gets.checked().map_err(|why| anyhow::anyhow!("{of}: {why}"))?;
+            rule.gets
+                .checked()
+                .map_err(|why| anyhow::anyhow!("{of}: {why}"))?;
         }
         let source = match (&settings.jwks_url, &settings.jwks_file) {
             (Some(url), None) => {
@@ -110,9 +112,14 @@ impl Issuer {
         let seconds = |given: Option<u32>, default| {
             SignedDuration::from_secs(given.unwrap_or(default).into())
         };
-        let times =
-            (seconds(settings.refetch_seconds, PAUSE), seconds(settings.keys_seconds, KEEP));
-        Ok(Self { keys: Keys::new(source, times, clock), settings })
+        let times = (
+            seconds(settings.refetch_seconds, PAUSE),
+            seconds(settings.keys_seconds, KEEP),
+        );
+        Ok(Self {
+            keys: Keys::new(source, times, clock),
+            settings,
+        })
     }
 
     /// True where a token says that it is of this issuer. Nothing else of it is believed at this point.
@@ -168,13 +175,18 @@ impl Issuer {
                 "the token of `{name}` does not say which tenant it is for"
             )));
         }
-        rule.gets.principal(name, "oauth2", tenant).map_err(Refused::NoRole)
+        rule.gets
+            .principal(name, "oauth2", tenant)
+            .map_err(Refused::NoRole)
     }
 }
 
 /// The claim at a path; a claim whose name has dots wins over members.
 fn claim<'a>(claims: &'a Value, path: &str) -> Option<&'a Value> {
-    claims.get(path).or_else(|| path.split('.').try_fold(claims, |value, name| value.get(name)))
+    claims.get(path).or_else(|| {
+        path.split('.')
+            .try_fold(claims, |value, name| value.get(name))
+    })
 }
 
 /// Whether a claim is a value, has it in its list, or among its words, as `scope` does.

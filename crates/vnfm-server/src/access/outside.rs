@@ -19,6 +19,8 @@ pub fn client(authorities: Option<&Path>) -> anyhow::Result<Client> {
         }
     }
     let made = Client::new(Destinations::anywhere(), Policy::IDENTITY, &tls, None);
-    let at = authorities.map(|path| format!("`{}`: ", path.display())).unwrap_or_default();
+    let at = authorities
+        .map(|path| format!("`{}`: ", path.display()))
+        .unwrap_or_default();
     made.map_err(|why| anyhow::anyhow!("cannot make a client: {at}{why}"))
 }

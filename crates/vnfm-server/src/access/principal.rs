@@ -61,7 +61,13 @@ impl Principal {
 
     fn operator(name: String, way: &'static str) -> Self {
         let tenant = DEFAULT_TENANT.to_owned();
-        Self { name, way, tenant, role: Role::Admin, only: Only::default() }
+        Self {
+            name,
+            way,
+            tenant,
+            role: Role::Admin,
+            only: Only::default(),
+        }
     }
 
     /// True where somebody logged in.
@@ -117,7 +123,9 @@ impl Gets {
         let is_only_said = self.tenant.is_none() && tenant.is_some();
         let tenant = self.tenant.as_deref().or(tenant).unwrap_or(DEFAULT_TENANT);
         if !is_tenant(tenant) {
-            return Err(format!("`{tenant}` cannot be the name of a tenant: {TENANTS}"));
+            return Err(format!(
+                "`{tenant}` cannot be the name of a tenant: {TENANTS}"
+            ));
         }
         // In one order: what somebody made is found again when the configuration names the same in another one.
         let set = |names: &[String]| -> Vec<String> {
@@ -130,7 +138,13 @@ impl Gets {
             vendors: set(&self.vendors),
         };
         let (name, tenant) = (name.to_owned(), tenant.to_owned());
-        let principal = Principal { name, way, tenant, role: self.role, only };
+        let principal = Principal {
+            name,
+            way,
+            tenant,
+            role: self.role,
+            only,
+        };
         if is_only_said && principal.is_operator() {
             return Err(format!(
                 "the login itself names the tenant `{DEFAULT_TENANT}`, whose admins look after the server; only a rule \
@@ -176,8 +190,16 @@ mod tests {
         assert_eq!(own.unwrap().tenant, "acme");
         let said = gets("{role: read}").principal("a", "basic", Some("other"));
         assert_eq!(said.unwrap().tenant, "other");
-        assert_eq!(gets("{role: read}").principal("a", "basic", None).unwrap().tenant, "default");
-        let wrong = gets("{role: read}").principal("a", "basic", Some("a/b")).unwrap_err();
+        assert_eq!(
+            gets("{role: read}")
+                .principal("a", "basic", None)
+                .unwrap()
+                .tenant,
+            "default"
+        );
+        let wrong = gets("{role: read}")
+            .principal("a", "basic", Some("a/b"))
+            .unwrap_err();
         assert!(wrong.contains("a/b"), "{wrong}");
     }
 
@@ -186,14 +208,27 @@ mod tests {
         let of = |yaml: &str, tenant| gets(yaml).principal("a", "oauth2", tenant);
         let refused = of("{role: admin}", Some("default")).unwrap_err();
         assert!(refused.contains("tenant: default"), "{refused}");
-        assert!(of("{role: admin, tenant: default}", Some("default")).unwrap().is_operator());
-        assert!(!of("{role: operate}", Some("default")).unwrap().is_operator());
+        assert!(
+            of("{role: admin, tenant: default}", Some("default"))
+                .unwrap()
+                .is_operator()
+        );
+        assert!(
+            !of("{role: operate}", Some("default"))
+                .unwrap()
+                .is_operator()
+        );
         assert!(!of("{role: admin}", Some("acme")).unwrap().is_operator());
     }
 
     #[test]
     fn only_an_admin_of_the_default_tenant_who_is_not_narrowed_looks_after_the_server() {
-        let of = |yaml: &str| gets(yaml).principal("a", "basic", None).unwrap().is_operator();
+        let of = |yaml: &str| {
+            gets(yaml)
+                .principal("a", "basic", None)
+                .unwrap()
+                .is_operator()
+        };
         assert!(of("{role: admin}"));
         assert!(!of("{role: operate}"));
         assert!(!of("{role: admin, tenant: acme}"));

@@ -86,7 +86,11 @@ pub struct Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        let mut watching = self.quotas.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watching = self
+            .quotas
+            .watching
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(own) = watching.get_mut(&self.tenant) {
             *own -= 1;
             if *own == 0 {
@@ -99,7 +103,12 @@ impl Drop for Watching {
 impl Quotas {
     /// As configured.
     pub fn new(all: Quota, tenants: BTreeMap<String, Tenant>) -> Self {
-        Self { all, tenants, watching: Mutex::default(), connections: OnceLock::new() }
+        Self {
+            all,
+            tenants,
+            watching: Mutex::default(),
+            connections: OnceLock::new(),
+        }
     }
 
     /// No tenant gets more than half of so many connections for requests that wait.
@@ -109,7 +118,9 @@ impl Quotas {
     }
 
     fn of(&self, tenant: &str) -> Quota {
-        self.tenants.get(tenant).map_or(self.all, |tenant| tenant.quota)
+        self.tenants
+            .get(tenant)
+            .map_or(self.all, |tenant| tenant.quota)
     }
 
     /// How much a tenant may have; `None` where there is no limit.
@@ -149,11 +160,19 @@ impl Quotas {
     ///
     /// 403 where that is nothing.
     pub async fn left(&self, app: &AppState, tenant: &str, what: Counted) -> Answer<Option<u64>> {
-        let Some(most) = self.most(tenant, what) else { return Ok(None) };
+        let Some(most) = self.most(tenant, what) else {
+            return Ok(None);
+        };
         let used = app.engine.store().used(tenant, what).await?;
         if used >= most {
             let tenant = tenant.to_owned();
-            return Err(StoreError::UsedUp { tenant, what, used, most }.into());
+            return Err(StoreError::UsedUp {
+                tenant,
+                what,
+                used,
+                most,
+            }
+            .into());
         }
         Ok(Some(most - used))
     }
@@ -165,7 +184,10 @@ impl Quotas {
     /// 403 where there is none.
     pub fn watch(self: &Arc<Self>, tenant: &str) -> Answer<Watching> {
         let most = self.of(tenant).watchers.unwrap_or(WATCHERS);
-        let most = self.connections.get().map_or(most, |connections| most.min(*connections));
+        let most = self
+            .connections
+            .get()
+            .map_or(most, |connections| most.min(*connections));
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
         let own = watching.get(tenant).copied().unwrap_or_default();
         if own >= most {
@@ -178,7 +200,10 @@ impl Quotas {
             );
         }
         watching.insert(tenant.to_owned(), own + 1);
-        Ok(Watching { quotas: self.clone(), tenant: tenant.to_owned() })
+        Ok(Watching {
+            quotas: self.clone(),
+            tenant: tenant.to_owned(),
+        })
     }
 }
 
@@ -212,20 +237,35 @@ mod tests {
     fn what_begins_something_takes_from_a_quota_and_nothing_else() {
         let vnf = "/vnflcm/v2/vnf_instances";
         assert_eq!(added(&Method::POST, vnf), Some(Counted::Instances));
-        assert_eq!(added(&Method::POST, &format!("{vnf}/i/heal")), Some(Counted::Operations));
-        assert_eq!(added(&Method::PATCH, &format!("{vnf}/i")), Some(Counted::Operations));
+        assert_eq!(
+            added(&Method::POST, &format!("{vnf}/i/heal")),
+            Some(Counted::Operations)
+        );
+        assert_eq!(
+            added(&Method::PATCH, &format!("{vnf}/i")),
+            Some(Counted::Operations)
+        );
         assert_eq!(added(&Method::DELETE, &format!("{vnf}/i")), None);
-        assert_eq!(added(&Method::POST, "/vnflcm/v2/vnf_lcm_op_occs/o/retry"), None);
+        assert_eq!(
+            added(&Method::POST, "/vnflcm/v2/vnf_lcm_op_occs/o/retry"),
+            None
+        );
         let content = "/vnfpkgm/v2/vnf_packages/p/package_content";
         assert_eq!(added(&Method::PUT, content), Some(Counted::PackageBytes));
         let from_uri = format!("{content}/upload_from_uri");
         assert_eq!(added(&Method::POST, &from_uri), Some(Counted::PackageBytes));
-        assert_eq!(added(&Method::POST, "/vnflcm/v1/subscriptions"), Some(Counted::Subscriptions));
+        assert_eq!(
+            added(&Method::POST, "/vnflcm/v1/subscriptions"),
+            Some(Counted::Subscriptions)
+        );
     }
 
     #[test]
     fn a_tenant_has_no_more_requests_that_wait_than_its_quota_and_each_counts_until_it_ends() {
-        let all = Quota { watchers: Some(2), ..Quota::default() };
+        let all = Quota {
+            watchers: Some(2),
+            ..Quota::default()
+        };
         let quotas = Arc::new(Quotas::new(all, BTreeMap::new()));
         let (one, _two) = (quotas.watch("acme").unwrap(), quotas.watch("acme").unwrap());
         let refused = quotas.watch("acme").err().unwrap();

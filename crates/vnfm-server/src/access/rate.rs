@@ -34,8 +34,15 @@ impl Rate {
     pub fn new(settings: Settings) -> Self {
         let burst = settings.burst.unwrap_or(settings.per_second);
         let quota = Quota::per_second(settings.per_second).allow_burst(burst);
-        let (buckets, clock) = (DefaultKeyedRateLimiter::keyed(quota), DefaultClock::default());
-        Self { buckets, clock, asked: AtomicU64::new(0) }
+        let (buckets, clock) = (
+            DefaultKeyedRateLimiter::keyed(quota),
+            DefaultClock::default(),
+        );
+        Self {
+            buckets,
+            clock,
+            asked: AtomicU64::new(0),
+        }
     }
 
     /// Takes one request of a principal.

@@ -29,7 +29,10 @@ pub(super) struct Trail {
 
 impl Trail {
     pub(super) fn of(app: &App, parts: &Parts) -> Self {
-        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|from| from.0.ip());
+        let peer = parts
+            .extensions
+            .get::<ConnectInfo<SocketAddr>>()
+            .map(|from| from.0.ip());
         Self {
             method: parts.method.clone(),
             path: parts.uri.path().to_owned(),
@@ -62,7 +65,10 @@ impl Trail {
         principal: &Principal,
         response: &Response,
     ) -> AuditEntry {
-        let made = response.headers().get(header::LOCATION).and_then(|made| made.to_str().ok());
+        let made = response
+            .headers()
+            .get(header::LOCATION)
+            .and_then(|made| made.to_str().ok());
         AuditEntry {
             seq: 0,
             at,
@@ -86,7 +92,10 @@ pub(super) async fn note(app: &App, tenant: &str, (entry, status): (AuditEntry, 
     if let Some(most) = most.filter(|_| status.is_client_error()) {
         let used = app.engine.store().used(tenant, Counted::AuditBytes).await;
         if used.is_ok_and(|used| used >= most / 2) {
-            tracing::debug!(tenant, "a refused request is not noted: half of the audit is used");
+            tracing::debug!(
+                tenant,
+                "a refused request is not noted: half of the audit is used"
+            );
             return;
         }
     }
@@ -95,9 +104,18 @@ pub(super) async fn note(app: &App, tenant: &str, (entry, status): (AuditEntry, 
 
 /// Puts an entry into the audit of a tenant; where the database does not take it, into the log.
 async fn write(app: &App, tenant: &str, entry: AuditEntry) {
-    let note = Change::Audit { tenant: tenant.to_owned(), entry: Box::new(entry.clone()) };
+    let note = Change::Audit {
+        tenant: tenant.to_owned(),
+        entry: Box::new(entry.clone()),
+    };
     if let Err(error) = app.engine.store().write(None, vec![note]).await {
-        let AuditEntry { who, what, from, status, .. } = entry;
+        let AuditEntry {
+            who,
+            what,
+            from,
+            status,
+            ..
+        } = entry;
         tracing::error!(%error, tenant, who, what, ?from, ?status, "a change is not in the audit");
     }
 }
@@ -129,7 +147,10 @@ mod tests {
         let id = "8e2a3b5c-7b1f-4b1e-9f55-0d3c3e1d7a01";
         let path = format!("/vnflcm/v2/vnf_instances/{id}/instantiate");
         assert_eq!(target(&path, Some("http://x/vnf_lcm_op_occs/o")), id);
-        assert_eq!(target("/vnflcm/v2/vnf_instances", Some("http://x/vnf_instances/i")), "i");
+        assert_eq!(
+            target("/vnflcm/v2/vnf_instances", Some("http://x/vnf_instances/i")),
+            "i"
+        );
         assert_eq!(target("/vnfm/v1/prune", None), "");
     }
 }

@@ -69,7 +69,10 @@ impl Queue {
             return None;
         }
         queue.insert(source, own + 1);
-        Some(Queued { queue: self.clone(), source })
+        Some(Queued {
+            queue: self.clone(),
+            source,
+        })
     }
 }
 
@@ -95,7 +98,12 @@ impl Users {
     /// Where a name is given twice or has a colon, and where a hash is none.
     pub fn new(users: &[User]) -> anyhow::Result<Self> {
         let mut known = BTreeMap::new();
-        for User { name, password_hash, gets } in users {
+        for User {
+            name,
+            password_hash,
+            gets,
+        } in users
+        {
             if name.is_empty() || name.contains(':') {
                 bail!("access.users: `{name}` cannot be a name: it is empty or has a colon");
             }
@@ -146,10 +154,14 @@ impl Users {
         }
         let account = self.digest(&user, &Secret::new(""));
         attempts.left(source).map_err(Refused::TooOften)?;
-        attempts.may_try(&account, source).map_err(Refused::TooOften)?;
+        attempts
+            .may_try(&account, source)
+            .map_err(Refused::TooOften)?;
         // For a name that nobody has somebody's hash is checked, so that the time of an answer tells nothing.
         let checked = known.or_else(|| self.known.values().next());
-        let Some(hash) = checked.map(|(hash, _)| hash.clone()) else { return Err(wrong()) };
+        let Some(hash) = checked.map(|(hash, _)| hash.clone()) else {
+            return Err(wrong());
+        };
         let is_right = self.is_right(hash, password, source).await?;
         let known = known.filter(|_| is_right);
         attempts.tried(account, source, known.is_some());
@@ -195,14 +207,21 @@ impl Users {
 
     fn digest(&self, user: &str, password: &Secret) -> [u8; 32] {
         let mut hasher = Sha256::new();
-        for part in [&self.key[..], user.as_bytes(), b":", password.reveal().as_bytes()] {
+        for part in [
+            &self.key[..],
+            user.as_bytes(),
+            b":",
+            password.reveal().as_bytes(),
+        ] {
             hasher.update(part);
         }
         hasher.finalize().into()
     }
 
     fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<String, [u8; 32]>> {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.remembered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -272,8 +291,14 @@ mod tests {
         let users = alice();
         for _ in 0..2 {
             let at = (address(1), &attempts());
-            let alice = users.check(&login("alice", "correct horse"), at).await.unwrap();
-            assert_eq!((alice.name.as_str(), alice.tenant.as_str()), ("alice", "acme"));
+            let alice = users
+                .check(&login("alice", "correct horse"), at)
+                .await
+                .unwrap();
+            assert_eq!(
+                (alice.name.as_str(), alice.tenant.as_str()),
+                ("alice", "acme")
+            );
             for wrong in [
                 login("alice", "correct horsf"),
                 login("alice", ""),
@@ -281,7 +306,10 @@ mod tests {
                 "no base64".to_owned(),
                 STANDARD.encode("alice"),
             ] {
-                assert!(matches!(users.check(&wrong, at).await, Err(Refused::Wrong(_))), "{wrong}");
+                assert!(
+                    matches!(users.check(&wrong, at).await, Err(Refused::Wrong(_))),
+                    "{wrong}"
+                );
             }
         }
     }
@@ -289,7 +317,9 @@ mod tests {
     /// Requests whose clients hang up as soon as they were sent. The one thread that could check is held meanwhile.
     #[test]
     fn clients_that_hang_up_leave_no_more_checks_behind_than_are_made_at_once() {
-        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(1)
+            .build();
         runtime.unwrap().block_on(async {
             let (users, attempts) = (alice(), attempts());
             let (go_on, held) = std::sync::mpsc::channel::<()>();
@@ -299,7 +329,11 @@ mod tests {
                 let check = users.check(&wrong, (address(number), &attempts));
                 assert!(check.now_or_never().is_none(), "it waits for its check");
             }
-            assert_eq!(users.places.available_permits(), 0, "two checks are to come, whoever left");
+            assert_eq!(
+                users.places.available_permits(),
+                0,
+                "two checks are to come, whoever left"
+            );
             let left = users.queue.0.lock().unwrap().values().sum::<usize>();
             assert_eq!(left, AT_ONCE, "nobody else waits");
             go_on.send(()).unwrap();
@@ -321,7 +355,10 @@ mod tests {
         }
         assert!(matches!(check(1).await, Err(Refused::Unavailable(_))));
         let mut other = Box::pin(check(2));
-        assert!((&mut other).now_or_never().is_none(), "another address has its place");
+        assert!(
+            (&mut other).now_or_never().is_none(),
+            "another address has its place"
+        );
         waiting.clear();
         drop(held);
         assert_eq!(other.await.unwrap().name, "alice");
@@ -343,7 +380,10 @@ mod tests {
         let right = login("alice", "correct horse");
         assert!(slowed(&users.check(&right, (address(1), &attempts)).await));
         assert!(users.check(&right, (address(2), &attempts)).await.is_ok());
-        assert!(users.check(&right, (address(1), &attempts)).await.is_ok(), "it is known by now");
+        assert!(
+            users.check(&right, (address(1), &attempts)).await.is_ok(),
+            "it is known by now"
+        );
     }
 
     #[test]
@@ -355,13 +395,18 @@ mod tests {
         for (yaml, says) in [
             (format!("[{}]", one("a", "correct horse")), "hash-password"),
             (format!("[{}]", one("a:b", &hash)), "colon"),
-            (format!("[{}, {}]", one("a", &hash), one("a", &hash)), "twice"),
+            (
+                format!("[{}, {}]", one("a", &hash), one("a", &hash)),
+                "twice",
+            ),
         ] {
             let error = users(&yaml).err().unwrap().to_string();
             assert!(error.contains(says), "{error}");
             assert!(!error.contains("correct horse"), "{error}");
         }
-        let short = hash_password(&Secret::new("short")).unwrap_err().to_string();
+        let short = hash_password(&Secret::new("short"))
+            .unwrap_err()
+            .to_string();
         assert!(short.contains("8 characters"), "{short}");
     }
 }

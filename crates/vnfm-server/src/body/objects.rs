@@ -20,7 +20,9 @@ pub(super) fn list_for_object<T: DeserializeOwned>(
     value: &Value,
 ) -> Option<(String, &'static str)> {
     let read = serde_path_to_error::deserialize::<_, T>(Strict(value));
-    let error = read.err().filter(|error| error.inner().to_string() == LIST)?;
+    let error = read
+        .err()
+        .filter(|error| error.inner().to_string() == LIST)?;
     Some((error.path().to_string(), LIST))
 }
 
@@ -44,11 +46,19 @@ impl<'de> Deserializer<'de> for Strict<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        if self.0.is_array() { Err(Error::custom(LIST)) } else { self.deserialize_any(visitor) }
+        if self.0.is_array() {
+            Err(Error::custom(LIST))
+        } else {
+            self.deserialize_any(visitor)
+        }
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+        if self.0.is_null() {
+            visitor.visit_none()
+        } else {
+            visitor.visit_some(self)
+        }
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
@@ -88,7 +98,10 @@ impl<'de> SeqAccess<'de> for Items<'de> {
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, Error> {
-        self.0.next().map(|item| seed.deserialize(Strict(item))).transpose()
+        self.0
+            .next()
+            .map(|item| seed.deserialize(Strict(item)))
+            .transpose()
     }
 }
 
@@ -99,7 +112,10 @@ struct Members<'de> {
 
 impl<'de> Members<'de> {
     fn of(members: &'de Map<String, Value>) -> Self {
-        Self { left: members.iter(), value: None }
+        Self {
+            left: members.iter(),
+            value: None,
+        }
     }
 }
 
@@ -110,9 +126,12 @@ impl<'de> MapAccess<'de> for Members<'de> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, Error> {
-        let Some((name, value)) = self.left.next() else { return Ok(None) };
+        let Some((name, value)) = self.left.next() else {
+            return Ok(None);
+        };
         self.value = Some(value);
-        seed.deserialize(name.as_str().into_deserializer()).map(Some)
+        seed.deserialize(name.as_str().into_deserializer())
+            .map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {

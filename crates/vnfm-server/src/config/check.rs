@@ -49,13 +49,20 @@ pub fn check(flags: Flags, variables: &Variables) -> anyhow::Result<Checked> {
         }
     }
     source.mistakes.sort();
-    Ok(Checked { mistakes: source.mistakes, notes, connections })
+    Ok(Checked {
+        mistakes: source.mistakes,
+        notes,
+        connections,
+    })
 }
 
 /// What is wrong with a text, files apart: for examples, whose files are nowhere.
 pub fn example_mistakes(text: &str) -> Vec<String> {
     let mut source = Source::of(text, "example", &Variables::new());
-    let written = source.written().map(drop).map_err(|error| error.to_string());
+    let written = source
+        .written()
+        .map(drop)
+        .map_err(|error| error.to_string());
     let found = source.mistakes.iter().map(ToString::to_string);
     let wrong = found.filter(|mistake| !mistake.contains("cannot read `"));
     wrong.chain(written.err()).collect()
@@ -71,7 +78,10 @@ fn look_into(config: &Config, source: &mut Source) {
     note("/listen", config.guarded());
     note("/monitoring/listen", config.guarded_monitoring());
     if config.data.exists() && !config.data.is_dir() {
-        note("/data", Err(anyhow::anyhow!("`{}` is no folder", config.data.display())));
+        note(
+            "/data",
+            Err(anyhow::anyhow!("`{}` is no folder", config.data.display())),
+        );
     }
     if let Some(tls) = &config.tls {
         note("/tls", certificate(tls));
@@ -82,7 +92,10 @@ fn look_into(config: &Config, source: &mut Source) {
     }
     if let Some(settings) = config.access.clone() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        note("/access", Access::new(settings, config.token.clone(), &clock).map(drop));
+        note(
+            "/access",
+            Access::new(settings, config.token.clone(), &clock).map(drop),
+        );
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     note("/secrets/barbican", config.secrets.sealer(&clock).map(drop));
@@ -92,8 +105,12 @@ fn look_into(config: &Config, source: &mut Source) {
 fn callbacks(config: &Config) -> anyhow::Result<()> {
     let told = &config.notifications;
     let tls = nfvo::tls(told.authorities_file.as_deref(), told.certificate.as_ref())?;
-    let made =
-        Callbacks::new(Networks::default(), Duration::from_secs(1), &tls, Arc::new(SystemClock));
+    let made = Callbacks::new(
+        Networks::default(),
+        Duration::from_secs(1),
+        &tls,
+        Arc::new(SystemClock),
+    );
     made.map(drop).map_err(|error| anyhow::anyhow!("{error}"))
 }
 
@@ -110,7 +127,9 @@ fn certificate(tls: &super::Tls) -> anyhow::Result<()> {
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(chain, secret);
-    server.map(drop).with_context(|| format!("`{cert}` and `{key}` do not go together"))
+    server
+        .map(drop)
+        .with_context(|| format!("`{cert}` and `{key}` do not go together"))
 }
 
 /// Variables that nobody reads and that look like one that somebody does.
@@ -121,13 +140,21 @@ fn slips(variables: &Variables) -> Vec<String> {
         .map(|member| member.variable.as_str())
         .chain(OTHERS.iter().copied())
         .collect();
-    let unknown = variables.keys().filter(|name| !known.contains(&name.as_str()));
+    let unknown = variables
+        .keys()
+        .filter(|name| !known.contains(&name.as_str()));
     let told = unknown.filter_map(|name| {
         let near = nearest(name, known.iter().copied())?;
         // Names of one beginning: another one may well be somebody else's.
-        let same = name.bytes().zip(near.bytes()).take_while(|(a, b)| a == b).count();
+        let same = name
+            .bytes()
+            .zip(near.bytes())
+            .take_while(|(a, b)| a == b)
+            .count();
         let near = (same > "VNFM_".len()).then_some(near)?;
-        Some(format!("`{name}` is set and nothing reads it; did you mean `{near}`?"))
+        Some(format!(
+            "`{name}` is set and nothing reads it; did you mean `{near}`?"
+        ))
     });
     told.collect()
 }

@@ -66,20 +66,38 @@ impl Plugins {
         let users = self.process.users.unwrap_or_default();
         let limits = self.process.limits;
         let readable = self.process.readable.clone();
-        let process = ProcessConfig { program, arguments, users, limits, readable, hidden };
+        let process = ProcessConfig {
+            program,
+            arguments,
+            users,
+            limits,
+            readable,
+            hidden,
+        };
         let process = Some(process);
         let implementations = self.implementations.clone();
         let scripts = self.scripts.clone();
-        vnfm_plugin_host::Config { dir, plugins, implementations, process, scripts }
+        vnfm_plugin_host::Config {
+            dir,
+            plugins,
+            implementations,
+            process,
+            scripts,
+        }
     }
 }
 
 impl Config {
     /// What the plugin host takes: hooks see neither the data folder nor the key of the certificate.
     pub fn plugin_host(&self) -> vnfm_plugin_host::Config {
-        let dir = self.plugins.dir.clone().unwrap_or_else(|| self.data.join("plugins"));
+        let dir = self
+            .plugins
+            .dir
+            .clone()
+            .unwrap_or_else(|| self.data.join("plugins"));
         let key = self.tls.as_ref().map(|tls| tls.key.clone());
-        self.plugins.for_host(dir, [self.data.clone()].into_iter().chain(key).collect())
+        self.plugins
+            .for_host(dir, [self.data.clone()].into_iter().chain(key).collect())
     }
 }
 

@@ -38,7 +38,11 @@ pub fn differences(old: &Config, new: &Config) -> Differences {
         if old.said.pointer(&member.pointer) == new.said.pointer(&member.pointer) {
             continue;
         }
-        let which = if is_live(&member.name) { &mut found.now } else { &mut found.at_restart };
+        let which = if is_live(&member.name) {
+            &mut found.now
+        } else {
+            &mut found.at_restart
+        };
         which.push(member.name);
     }
     found
@@ -46,7 +50,10 @@ pub fn differences(old: &Config, new: &Config) -> Differences {
 
 /// From now on `said` has of what changes at once what `new` says.
 pub(super) fn note(said: &mut Value, new: &Value) {
-    for member in schema::members().into_iter().filter(|member| is_live(&member.name)) {
+    for member in schema::members()
+        .into_iter()
+        .filter(|member| is_live(&member.name))
+    {
         match new.pointer(&member.pointer) {
             Some(value) => super::source::put(said, &member.name, value.clone()),
             None => super::source::forget(said, &member.name),
@@ -64,7 +71,14 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         let path = file.path().to_str().unwrap();
-        Config::load(Flags::parse_from(["vnfm-server", "--data", "d", "--config", path])).unwrap()
+        Config::load(Flags::parse_from([
+            "vnfm-server",
+            "--data",
+            "d",
+            "--config",
+            path,
+        ]))
+        .unwrap()
     }
 
     #[test]
@@ -74,7 +88,10 @@ mod tests {
             "limits: {vim_calls: 4}\nlog: {level: debug, json: true}\nretention: {log_days: 3}";
         let new = config(text);
         let found = differences(&old, &new);
-        assert_eq!(found.now, ["log.level", "limits.step_seconds", "limits.vim_calls"]);
+        assert_eq!(
+            found.now,
+            ["log.level", "limits.step_seconds", "limits.vim_calls"]
+        );
         assert_eq!(found.at_restart, ["log.json", "retention.log_days"]);
         note(&mut old.said, &new.said);
         let left = differences(&old, &new);

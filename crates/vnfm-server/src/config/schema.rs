@@ -106,14 +106,23 @@ fn collect(all: &Value, at: &Value, path: &mut Vec<String>, found: &mut Vec<Memb
     if let Some(told) = at.get("description") {
         schema["description"] = told.clone(); // the member's own words before those of its type
     }
-    let pointer = path.iter().fold(String::new(), |above, part| above + "/" + &escaped(part));
+    let pointer = path
+        .iter()
+        .fold(String::new(), |above, part| above + "/" + &escaped(part));
     let variable = format!("VNFM_{}", path.join("_").to_uppercase());
-    found.push(Member { name: path.join("."), pointer, variable, schema });
+    found.push(Member {
+        name: path.join("."),
+        pointer,
+        variable,
+        schema,
+    });
 }
 
 /// A schema where its reference leads.
 fn followed<'a>(all: &'a Value, at: &'a Value) -> &'a Value {
-    let target = at["$ref"].as_str().and_then(|place| all.pointer(place.trim_start_matches('#')));
+    let target = at["$ref"]
+        .as_str()
+        .and_then(|place| all.pointer(place.trim_start_matches('#')));
     target.unwrap_or(at)
 }
 
@@ -121,7 +130,11 @@ fn followed<'a>(all: &'a Value, at: &'a Value) -> &'a Value {
 pub(super) fn at<'a>(all: &'a Value, pointer: &str) -> &'a Value {
     pointer.split('/').skip(1).fold(all, |at, part| {
         let of = &at["properties"][part];
-        let entry = if at["type"] == "array" { &at["items"] } else { &at["additionalProperties"] };
+        let entry = if at["type"] == "array" {
+            &at["items"]
+        } else {
+            &at["additionalProperties"]
+        };
         followed(all, if of.is_null() { entry } else { of })
     })
 }
@@ -134,13 +147,21 @@ pub(super) fn at<'a>(all: &'a Value, pointer: &str) -> &'a Value {
 pub(super) fn validator() -> anyhow::Result<Validator> {
     let options = jsonschema::options()
         .with_format("file", |path: &str| std::fs::File::open(path).is_ok())
-        .with_format("socket-address", |text: &str| text.parse::<SocketAddr>().is_ok())
-        .with_format("network", |text: &str| Networks::listed(&[text.to_owned()]).is_ok())
-        .with_format("destination", |text: &str| Networks::parse(&[text.to_owned()]).is_ok())
+        .with_format("socket-address", |text: &str| {
+            text.parse::<SocketAddr>().is_ok()
+        })
+        .with_format("network", |text: &str| {
+            Networks::listed(&[text.to_owned()]).is_ok()
+        })
+        .with_format("destination", |text: &str| {
+            Networks::parse(&[text.to_owned()]).is_ok()
+        })
         .with_format("log-filter", |text: &str| EnvFilter::try_new(text).is_ok())
         .with_format("http-url", |text: &str| is_http(text))
         .should_validate_formats(true);
-    options.build(&schema()).map_err(|error| anyhow::anyhow!("the schema is wrong: {error}"))
+    options
+        .build(&schema())
+        .map_err(|error| anyhow::anyhow!("the schema is wrong: {error}"))
 }
 
 /// What a text has to be where it is not of its format.
@@ -177,8 +198,12 @@ fn hidden(url: &str) -> &str {
 }
 
 fn is_http(text: &str) -> bool {
-    let Ok(uri) = text.parse::<axum::http::Uri>() else { return false };
-    let plain = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
+    let Ok(uri) = text.parse::<axum::http::Uri>() else {
+        return false;
+    };
+    let plain = uri
+        .authority()
+        .is_some_and(|authority| !authority.as_str().contains('@'));
     plain && matches!(uri.scheme_str(), Some("http" | "https"))
 }
 
@@ -205,7 +230,9 @@ fn absent_is_not_null(members: &mut Map<String, Value>) {
             members.insert("type".to_owned(), one);
         }
     }
-    let Some(Value::Array(choices)) = members.get_mut("anyOf") else { return };
+    let Some(Value::Array(choices)) = members.get_mut("anyOf") else {
+        return;
+    };
     choices.retain(|one| one["type"] != "null");
     if let [Value::Object(one)] = choices.as_slice() {
         let one = one.clone();

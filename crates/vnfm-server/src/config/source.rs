@@ -39,7 +39,10 @@ pub type Variables = BTreeMap<String, String>;
 /// The environment variables that are ours.
 pub fn environment() -> Variables {
     let all = std::env::vars_os().filter_map(|(name, value)| {
-        let name = name.into_string().ok().filter(|name| name.starts_with("VNFM_"))?;
+        let name = name
+            .into_string()
+            .ok()
+            .filter(|name| name.starts_with("VNFM_"))?;
         Some((name, value.into_string().ok()?))
     });
     all.collect()
@@ -68,18 +71,31 @@ impl Source {
                 .with_context(|| format!("cannot read the configuration `{}`", path.display()))
         });
         let name = path.map_or_else(|| "configuration".to_owned(), |p| p.display().to_string());
-        Ok(Self::of(&text.transpose()?.unwrap_or_default(), &name, variables))
+        Ok(Self::of(
+            &text.transpose()?.unwrap_or_default(),
+            &name,
+            variables,
+        ))
     }
 
     /// The same of a text that `name` names.
     pub(super) fn of(text: &str, name: &str, variables: &Variables) -> Self {
         let (located, found) = Located::read(text, name);
         let mistakes = found.into_iter().map(|finding| Mistake {
-            place: finding.span.map_or_else(|| name.to_owned(), |span| span.to_string()),
+            place: finding
+                .span
+                .map_or_else(|| name.to_owned(), |span| span.to_string()),
             what: finding.message,
         });
-        let value = located.as_ref().map(|located| located.value.clone()).unwrap_or_default();
-        let value = if value.is_null() { Value::Object(Map::new()) } else { value };
+        let value = located
+            .as_ref()
+            .map(|located| located.value.clone())
+            .unwrap_or_default();
+        let value = if value.is_null() {
+            Value::Object(Map::new())
+        } else {
+            value
+        };
         let mut source = Self {
             name: name.to_owned(),
             located,
@@ -120,7 +136,10 @@ impl Source {
 
     /// Notes a mistake in the part at a JSON pointer.
     pub(super) fn add(&mut self, pointer: &str, what: impl Into<String>) {
-        let mistake = Mistake { place: self.place(pointer), what: what.into() };
+        let mistake = Mistake {
+            place: self.place(pointer),
+            what: what.into(),
+        };
         self.mistakes.push(mistake);
     }
 
@@ -131,7 +150,10 @@ impl Source {
             if let Some(variable) = self.said.get(pointer) {
                 return variable.clone();
             }
-            let span = self.located.as_ref().and_then(|located| located.value_at(pointer));
+            let span = self
+                .located
+                .as_ref()
+                .and_then(|located| located.value_at(pointer));
             if let Some(span) = span {
                 return span.to_string();
             }
@@ -143,7 +165,10 @@ impl Source {
     }
 
     fn place_of_key(&self, pointer: &str) -> String {
-        let key = self.located.as_ref().and_then(|located| located.key_at(pointer));
+        let key = self
+            .located
+            .as_ref()
+            .and_then(|located| located.key_at(pointer));
         key.map_or_else(|| self.place(pointer), ToString::to_string)
     }
 
@@ -152,7 +177,9 @@ impl Source {
         fn forget(value: &mut Value, depth: usize) {
             if let Some(members) = value.as_object_mut().filter(|_| depth < 4) {
                 members.retain(|_, value| !value.is_null());
-                members.values_mut().for_each(|value| forget(value, depth + 1));
+                members
+                    .values_mut()
+                    .for_each(|value| forget(value, depth + 1));
             }
         }
         let config = self.value.pointer("/plugins/config").cloned();
@@ -164,10 +191,14 @@ impl Source {
 
     fn override_by(&mut self, variables: &Variables) {
         for member in schema::members() {
-            let Some(text) = variables.get(&member.variable).filter(|text| !text.is_empty()) else {
+            let Some(text) = variables
+                .get(&member.variable)
+                .filter(|text| !text.is_empty())
+            else {
                 continue;
             };
-            self.said.insert(member.pointer.clone(), member.variable.clone());
+            self.said
+                .insert(member.pointer.clone(), member.variable.clone());
             match meant(&member, text) {
                 Ok(value) => put(&mut self.value, &member.name, value),
                 Err(what) => self.add(&member.pointer, what),
@@ -180,15 +211,21 @@ impl Source {
         let at = error.instance_path().to_string();
         if let ValidationErrorKind::AdditionalProperties { unexpected } = error.kind() {
             let known = schema::at(whole, &at)["properties"].as_object();
-            let known: Vec<_> =
-                known.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+            let known: Vec<_> = known
+                .into_iter()
+                .flatten()
+                .map(|(name, _)| name.as_str())
+                .collect();
             let mistake = |name: &String| Mistake {
                 place: self.place_of_key(&format!("{at}/{}", escaped(name))),
                 what: unknown(name, &known),
             };
             return unexpected.iter().map(mistake).collect();
         }
-        vec![Mistake { place: self.place(&at), what: complaint(whole, error) }]
+        vec![Mistake {
+            place: self.place(&at),
+            what: complaint(whole, error),
+        }]
     }
 }
 
@@ -206,7 +243,9 @@ fn complaint(whole: &Value, error: &ValidationError<'_>) -> String {
         ValidationErrorKind::Required { property } => {
             format!("`{}` is missing", property.as_str().unwrap_or_default())
         }
-        ValidationErrorKind::Type { kind: TypeKind::Single(kind) } => {
+        ValidationErrorKind::Type {
+            kind: TypeKind::Single(kind),
+        } => {
             format!("expected {}, found {}", words(&kind.to_string()), found())
         }
         ValidationErrorKind::Maximum { limit } => {
@@ -221,7 +260,9 @@ fn complaint(whole: &Value, error: &ValidationError<'_>) -> String {
         ValidationErrorKind::OneOfNotValid { .. } => {
             let choices = &schema::at(whole, &error.instance_path().to_string())["oneOf"];
             let choices = choices.as_array().into_iter().flatten();
-            let choices: Vec<_> = choices.filter_map(|choice| choice["const"].as_str()).collect();
+            let choices: Vec<_> = choices
+                .filter_map(|choice| choice["const"].as_str())
+                .collect();
             format!("expected one of {}, found {}", choices.join(", "), found())
         }
         _ => error.to_string(),

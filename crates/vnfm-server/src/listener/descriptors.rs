@@ -34,7 +34,13 @@ impl Descriptors {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
         if current != maximum
-            && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+            && let Err(error) = setrlimit(
+                Resource::Nofile,
+                Rlimit {
+                    current: maximum,
+                    maximum,
+                },
+            )
         {
             tracing::warn!(%error, ?maximum, "the limit of descriptors cannot be raised");
         }
@@ -56,13 +62,25 @@ impl Descriptors {
         let others = connections / 4;
         let own = others.max(FEW).min(connections - others);
         let of_one = of_one.unwrap_or(own).clamp(1, connections);
-        Self { limit, open, reserve, connections, of_one }
+        Self {
+            limit,
+            open,
+            reserve,
+            connections,
+            of_one,
+        }
     }
 }
 
 impl fmt::Display for Descriptors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { limit, reserve, connections, of_one, .. } = self;
+        let Self {
+            limit,
+            reserve,
+            connections,
+            of_one,
+            ..
+        } = self;
         write!(
             f,
             "{connections} connections at a time, {of_one} of them from one address; of {limit} descriptors {reserve} are \
@@ -78,8 +96,12 @@ mod tests {
     #[test]
     fn connections_leave_descriptors_for_everything_else() {
         let of = |limit, open, wanted| {
-            let Descriptors { reserve, connections, of_one, .. } =
-                Descriptors::shared(limit, open, wanted);
+            let Descriptors {
+                reserve,
+                connections,
+                of_one,
+                ..
+            } = Descriptors::shared(limit, open, wanted);
             (reserve, connections, of_one)
         };
         assert_eq!(of(64, 34, (None, None)), (15, 15, 12));
@@ -90,7 +112,11 @@ mod tests {
             (495, 495, 495),
             "no more than there are"
         );
-        assert_eq!(of(100, 34, (None, None)), (33, 33, 25), "others find a quarter");
+        assert_eq!(
+            of(100, 34, (None, None)),
+            (33, 33, 25),
+            "others find a quarter"
+        );
         assert_eq!(of(1_024, 34, (Some(100), Some(10))), (495, 100, 10));
         assert_eq!(of(8, 34, (None, None)), (0, 1, 1), "it serves all the same");
     }

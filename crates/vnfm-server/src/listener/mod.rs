@@ -183,7 +183,10 @@ async fn next(
 
 fn is_of_the_client(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
+    )
 }
 
 /// Whether it would be the same at each try. Too few descriptors and a network that is down pass.
@@ -249,7 +252,11 @@ async fn spoken<S>(
     }
     serving.as_mut().graceful_shutdown();
     // A body that does not come is not worth a wait: whoever makes room for others makes it at once.
-    let last_words = if activity.idleness() == Idleness::AtWork { LAST_WORDS } else { AT_ONCE };
+    let last_words = if activity.idleness() == Idleness::AtWork {
+        LAST_WORDS
+    } else {
+        AT_ONCE
+    };
     tokio::select! {
         _ = serving => {}
         () = door.clock.sleep(last_words) => {}
@@ -259,7 +266,11 @@ async fn spoken<S>(
 fn builder(timeouts: &Timeouts) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // Older clients know header names in title case alone.
-    builder.http1().title_case_headers(true).header_read_timeout(None).max_buf_size(HEADERS);
+    builder
+        .http1()
+        .title_case_headers(true)
+        .header_read_timeout(None)
+        .max_buf_size(HEADERS);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -285,7 +296,13 @@ async fn answered(
             return Ok(busy.until_sent(too_many(), place));
         }
     }
-    let paced = |body| Body::new(Paced::new(body, (door.timeouts, door.clock.clone()), activity));
+    let paced = |body| {
+        Body::new(Paced::new(
+            body,
+            (door.timeouts, door.clock.clone()),
+            activity,
+        ))
+    };
     let mut request = request.map(paced);
     request.extensions_mut().insert(ConnectInfo(peer));
     if let Some(names) = names {
@@ -300,6 +317,8 @@ fn too_many() -> Response {
     let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "access.rate", what)
         .next("wait for the others to end");
     let mut response = problem.into_response();
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+        .headers_mut()
+        .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }

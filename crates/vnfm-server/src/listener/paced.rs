@@ -45,7 +45,15 @@ impl<B> Paced<B> {
         (timeouts, clock): (Timeouts, Arc<dyn Clock>),
         activity: Arc<Activity>,
     ) -> Self {
-        Self { inner, timeouts, clock, window: None, came: 0, activity, is_waited_for: false }
+        Self {
+            inner,
+            timeouts,
+            clock,
+            window: None,
+            came: 0,
+            activity,
+            is_waited_for: false,
+        }
     }
 
     fn waits(&mut self, waits: bool) {
@@ -80,13 +88,16 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) {
-            let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
+            let data = frame
+                .as_ref()
+                .and_then(|frame| frame.as_ref().ok()?.data_ref());
             self.came += data.map_or(0, |data| data.len() as u64);
             self.waits(false);
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         self.waits(true);
-        self.is_too_slow(context).map(|()| Some(Err(TooSlow.into())))
+        self.is_too_slow(context)
+            .map(|()| Some(Err(TooSlow.into())))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -143,17 +154,27 @@ mod tests {
         let mut stream = Body::new(body).into_data_stream();
         for _ in 0..5 {
             assert!(stream.next().now_or_never().is_none(), "it is waited for");
-            send.send(Ok(Bytes::from_static(b"0123456789"))).await.unwrap();
+            send.send(Ok(Bytes::from_static(b"0123456789")))
+                .await
+                .unwrap();
             assert_eq!(stream.next().await.unwrap().unwrap().len(), 10);
             clock.pass(TIMEOUTS.body);
         }
-        assert!(stream.next().now_or_never().is_none(), "enough came in the last window");
+        assert!(
+            stream.next().now_or_never().is_none(),
+            "enough came in the last window"
+        );
         let _busy = Busy::new(activity.clone());
         assert_eq!(activity.idleness(), Idleness::Incomplete);
         send.send(Ok(Bytes::from_static(b"drip"))).await.unwrap();
         assert_eq!(stream.next().await.unwrap().unwrap().len(), 4);
         clock.pass(TIMEOUTS.body);
-        let error = stream.next().now_or_never().expect("it ends").unwrap().unwrap_err();
+        let error = stream
+            .next()
+            .now_or_never()
+            .expect("it ends")
+            .unwrap()
+            .unwrap_err();
         assert_eq!(too_slow(&error).unwrap().details().status, 408);
     }
 }

@@ -47,7 +47,11 @@ impl Places {
     /// Places for `all` connections, and for `of_one` of each address.
     pub fn new(all: usize, of_one: usize) -> Self {
         let all = Arc::new(Semaphore::new(all.clamp(1, Semaphore::MAX_PERMITS)));
-        Self { all, of_one: of_one.max(1), book: Arc::default() }
+        Self {
+            all,
+            of_one: of_one.max(1),
+            book: Arc::default(),
+        }
     }
 
     /// A place for a connection, once there is one.
@@ -57,7 +61,11 @@ impl Places {
         }
         // Nobody closes the semaphore.
         let one = self.all.clone().acquire_owned().await.ok();
-        Place { _one: one, entry: Entry::None, book: self.book.clone() }
+        Place {
+            _one: one,
+            entry: Entry::None,
+            book: self.book.clone(),
+        }
     }
 
     /// The same for a connection of an address; of a proxy there may be any number.
@@ -73,7 +81,10 @@ impl Places {
         let number = book.next;
         let own = book.connections.entry(source).or_default();
         // One that was told to go may still be there.
-        let staying = own.iter().filter(|(_, activity)| !activity.is_told_to_go()).count();
+        let staying = own
+            .iter()
+            .filter(|(_, activity)| !activity.is_told_to_go())
+            .count();
         if !is_proxy && staying >= self.of_one && !let_go(own) {
             return None;
         }
@@ -91,7 +102,11 @@ impl Places {
             return None;
         }
         *own += 1;
-        Some(Place { _one: None, entry: Entry::Request(source), book: self.book.clone() })
+        Some(Place {
+            _one: None,
+            entry: Entry::Request(source),
+            book: self.book.clone(),
+        })
     }
 }
 
@@ -112,7 +127,10 @@ impl Book {
 /// Tells the one that does least to go; false where each is at work.
 fn let_go(own: &[(u64, Arc<Activity>)]) -> bool {
     let idle = |(_, activity): &&(u64, Arc<Activity>)| activity.idleness() != Idleness::AtWork;
-    let staying = own.iter().filter(|(_, activity)| !activity.is_told_to_go()).filter(idle);
+    let staying = own
+        .iter()
+        .filter(|(_, activity)| !activity.is_told_to_go())
+        .filter(idle);
     let least = staying.min_by_key(|(number, activity)| (activity.idleness(), *number));
     if let Some((_, activity)) = least {
         activity.go();
@@ -202,8 +220,14 @@ mod tests {
         for _ in 0..3 {
             flood.push(one(&places, HERE, false).await.unwrap());
         }
-        assert!(places.one().now_or_never().is_none(), "it waits for the one that goes");
-        let gone: Vec<_> = flood.iter().map(|(_, activity, _)| activity.is_told_to_go()).collect();
+        assert!(
+            places.one().now_or_never().is_none(),
+            "it waits for the one that goes"
+        );
+        let gone: Vec<_> = flood
+            .iter()
+            .map(|(_, activity, _)| activity.is_told_to_go())
+            .collect();
         assert_eq!(gone, [true, false, false], "the oldest");
         for _ in 0..9 {
             assert!(places.one().now_or_never().is_none());

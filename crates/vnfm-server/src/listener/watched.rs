@@ -107,7 +107,11 @@ impl Activity {
             let is_busy = self.busy.load(SeqCst) > 0;
             let requests = self.requests.load(SeqCst);
             let waits_for_headers = requests == 0 || self.is_coming.load(SeqCst);
-            let time = if !is_busy && waits_for_headers { timeouts.headers } else { timeouts.idle };
+            let time = if !is_busy && waits_for_headers {
+                timeouts.headers
+            } else {
+                timeouts.idle
+            };
             tokio::select! {
                 () = changed => {
                     was_held_up = false;
@@ -143,7 +147,12 @@ impl Busy {
 
     /// The answer, with which this and a place end.
     pub(super) fn until_sent(self, response: Response, place: Option<Place>) -> Response {
-        response.map(|inner| Body::new(Sent { inner, _until: (self, place) }))
+        response.map(|inner| {
+            Body::new(Sent {
+                inner,
+                _until: (self, place),
+            })
+        })
     }
 }
 
@@ -193,7 +202,11 @@ const HTTP2: &[u8] = b"PRI ";
 
 impl<S> Watched<S> {
     pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
-        Self { stream, activity, first: Some(Vec::new()) }
+        Self {
+            stream,
+            activity,
+            first: Some(Vec::new()),
+        }
     }
 
     fn came(&mut self, bytes: &[u8]) {
@@ -250,7 +263,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.stream).poll_flush(context);
-        if outcome.is_pending() { self.wrote(outcome) } else { outcome }
+        if outcome.is_pending() {
+            self.wrote(outcome)
+        } else {
+            outcome
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -314,7 +331,11 @@ pub(super) mod tests {
     /// Two seconds for headers, five for doing nothing.
     fn timeouts() -> Timeouts {
         let (headers, idle) = (Duration::from_secs(2), Duration::from_secs(5));
-        Timeouts { headers, idle, ..Timeouts::default() }
+        Timeouts {
+            headers,
+            idle,
+            ..Timeouts::default()
+        }
     }
 
     async fn sent(
@@ -336,22 +357,34 @@ pub(super) mod tests {
         assert!((&mut over).now_or_never().is_none());
         sent(&mut io, "GET / HT").await;
         clock.pass(second);
-        assert!((&mut over).now_or_never().is_none(), "headers are on their way");
+        assert!(
+            (&mut over).now_or_never().is_none(),
+            "headers are on their way"
+        );
         let busy = Busy::new(activity.clone());
         assert!((&mut over).now_or_never().is_none());
         clock.pass(60 * second);
-        assert!((&mut over).now_or_never().is_none(), "an answer takes its time");
+        assert!(
+            (&mut over).now_or_never().is_none(),
+            "an answer takes its time"
+        );
         drop(busy.until_sent("done".into_response(), None));
         assert!((&mut over).now_or_never().is_none());
         clock.pass(4 * second);
-        assert!((&mut over).now_or_never().is_none(), "it may do nothing for a while");
+        assert!(
+            (&mut over).now_or_never().is_none(),
+            "it may do nothing for a while"
+        );
         sent(&mut io, "G").await;
         assert!((&mut over).now_or_never().is_none());
         clock.pass(second);
         sent(&mut io, "E").await;
         assert!((&mut over).now_or_never().is_none());
         clock.pass(second);
-        assert!((&mut over).now_or_never().is_some(), "one letter after the other is no request");
+        assert!(
+            (&mut over).now_or_never().is_some(),
+            "one letter after the other is no request"
+        );
     }
 
     #[tokio::test]
@@ -365,7 +398,10 @@ pub(super) mod tests {
         io.write_all(b"12345678").await.unwrap();
         assert!(io.write_all(b"9").now_or_never().is_none(), "nobody reads");
         clock.pass(timeouts.idle);
-        assert!((&mut over).now_or_never().is_none(), "it may have stopped just now");
+        assert!(
+            (&mut over).now_or_never().is_none(),
+            "it may have stopped just now"
+        );
         clock.pass(timeouts.idle);
         let mut more = (&mut over).now_or_never();
         if more.is_none() {

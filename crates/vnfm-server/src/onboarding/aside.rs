@@ -19,7 +19,12 @@ impl Aside {
     /// Nothing yet.
     pub(super) fn new(store: &Arc<dyn Store>, tenant: &str) -> Self {
         let id = uuid::Uuid::new_v4().to_string();
-        Self { store: store.clone(), tenant: tenant.to_owned(), id, bytes: 0 }
+        Self {
+            store: store.clone(),
+            tenant: tenant.to_owned(),
+            id,
+            bytes: 0,
+        }
     }
 
     /// How many bytes are.
@@ -37,7 +42,12 @@ impl Aside {
         // Whoever is dropped while this is written does not know whether it was.
         let before = self.bytes;
         self.bytes = before.max(bytes);
-        let reserve = Change::Reserve { tenant, id, what: Counted::PackageBytes, amount: bytes };
+        let reserve = Change::Reserve {
+            tenant,
+            id,
+            what: Counted::PackageBytes,
+            amount: bytes,
+        };
         if let Err(error) = self.store.write(None, vec![reserve]).await {
             self.bytes = before;
             return Err(error.into());
@@ -57,7 +67,9 @@ impl Aside {
 
     /// What releases it; nothing where nothing is set aside. [`Self::is_released`] once that is written.
     pub(super) fn release(&self) -> Option<Change> {
-        (self.bytes > 0).then(|| Change::Release { id: self.id.clone() })
+        (self.bytes > 0).then(|| Change::Release {
+            id: self.id.clone(),
+        })
     }
 
     /// What releases it was written.
@@ -91,7 +103,10 @@ impl Onboarding {
     ) -> Result<(), StoreError> {
         let bytes = self.size(&record.info.id).await;
         let _writing = self.writing.lock().await;
-        let now = self.store.package_record(&record.tenant, &record.info.id).await?;
+        let now = self
+            .store
+            .package_record(&record.tenant, &record.info.id)
+            .await?;
         record.info.user_defined_data = now.info.user_defined_data;
         let (tenant, id) = (record.tenant.clone(), record.info.id.clone());
         let mut changes = vec![
@@ -122,7 +137,9 @@ impl Onboarding {
     pub async fn measure(&self, packages: Vec<(String, String)>) -> Answer<()> {
         for (tenant, id) in packages {
             let bytes = self.size(&id).await;
-            self.store.write(None, vec![Change::PackageSize { tenant, id, bytes }]).await?;
+            self.store
+                .write(None, vec![Change::PackageSize { tenant, id, bytes }])
+                .await?;
         }
         Ok(())
     }

@@ -54,7 +54,12 @@ impl Onboarding {
         let sealed = serde_json::to_value(&request).map_err(|error| Problem::bug(&error))?;
         let from = self.externals.origin(request)?;
         let (record, taking) = self.begin((tenant, id), SecretJson::from(sealed)).await?;
-        Ok(Fetch { record, from, most: self.most(left), _taking: taking })
+        Ok(Fetch {
+            record,
+            from,
+            most: self.most(left),
+            _taking: taking,
+        })
     }
 
     /// What a process before us left in the middle: what it was fetching from a URI goes on, anything else is refused, so
@@ -92,7 +97,10 @@ impl Onboarding {
                 }
             }
         }
-        let going_on: Vec<_> = all.iter().map(|fetch| fetch.record.info.id.as_str()).collect();
+        let going_on: Vec<_> = all
+            .iter()
+            .map(|fetch| fetch.record.info.id.as_str())
+            .collect();
         if let Err(error) = self.packages.forget_arrived(&going_on) {
             tracing::warn!(%error, "what had arrived of packages that are gone stays");
         }
@@ -108,10 +116,19 @@ impl Onboarding {
 
     /// Fetches it and takes it in; the record says how it went.
     pub async fn fetch_from_uri(&self, fetch: Fetch) {
-        let Fetch { mut record, from, most, _taking } = fetch;
+        let Fetch {
+            mut record,
+            from,
+            most,
+            _taking,
+        } = fetch;
         let id = record.info.id.clone();
         let fetched = match self.packages.arriving(&id) {
-            Ok(file) => self.externals.archive(&from, most, &file).await.map(|size| (file, size)),
+            Ok(file) => self
+                .externals
+                .archive(&from, most, &file)
+                .await
+                .map(|size| (file, size)),
             Err(error) => Err(error),
         };
         let outcome = match fetched {
@@ -144,12 +161,18 @@ impl Onboarding {
             remove(&file).await;
             return Err(problem);
         }
-        Ok(Received { file, sha256: None, aside })
+        Ok(Received {
+            file,
+            sha256: None,
+            aside,
+        })
     }
 
     /// How much may be fetched, in bytes.
     pub(crate) fn most(&self, left: Option<u64>) -> u64 {
-        self.largest.load(Ordering::SeqCst).min(left.unwrap_or(u64::MAX))
+        self.largest
+            .load(Ordering::SeqCst)
+            .min(left.unwrap_or(u64::MAX))
     }
 
     /// A new record for a package of the NFVO, UPLOADING.
@@ -161,7 +184,8 @@ impl Onboarding {
         let mut made = self.create(tenant, KeyValuePairs::new()).await?;
         made.info.nfvo = Some(nfvo);
         self.put(&mut made).await?;
-        self.begin((tenant, &made.info.id), SecretJson::default()).await
+        self.begin((tenant, &made.info.id), SecretJson::default())
+            .await
     }
 
     /// Where what comes may be written.
@@ -186,7 +210,9 @@ impl Onboarding {
     ) -> Answer<()> {
         let outcome = match content {
             Ok(file) => {
-                let size = tokio::fs::metadata(&file).await.map_or(0, |file| file.len());
+                let size = tokio::fs::metadata(&file)
+                    .await
+                    .map_or(0, |file| file.len());
                 match self.arrived(&record, (file, size)).await {
                     Ok(received) => self.take_in(&mut record, received).await,
                     Err(problem) => Err(problem),
@@ -199,10 +225,17 @@ impl Onboarding {
         }
         if let Err(problem) = self.remove(&record.tenant, &record.info.id).await {
             let (id, why) = (&record.info.id, &problem.details().detail);
-            tracing::warn!(id, why, "the record of a package that was not fetched stays");
+            tracing::warn!(
+                id,
+                why,
+                "the record of a package that was not fetched stays"
+            );
         }
         outcome?;
-        let why = record.info.onboarding_failure_details.map(|details| details.detail);
+        let why = record
+            .info
+            .onboarding_failure_details
+            .map(|details| details.detail);
         Err(not_onboarded(why.unwrap_or_default()))
     }
 }

@@ -31,10 +31,18 @@ pub(super) struct Held {
 ///
 /// A file of it cannot be read.
 pub(super) fn of(package: &Package, at: Timestamp) -> Result<Held, String> {
-    let look = Look { package, at, stated: stated(package) };
+    let look = Look {
+        package,
+        at,
+        stated: stated(package),
+    };
     let mut images = look.images()?;
-    let layouts: BTreeSet<&str> =
-        package.asd().into_iter().flat_map(|asd| &asd.images).map(|image| &*image.layout).collect();
+    let layouts: BTreeSet<&str> = package
+        .asd()
+        .into_iter()
+        .flat_map(|asd| &asd.images)
+        .map(|image| &*image.layout)
+        .collect();
     for image in package.asd().into_iter().flat_map(|asd| &asd.images) {
         images.push(look.oci((&image.layout, &image.name))?);
     }
@@ -50,15 +58,24 @@ pub(super) fn of(package: &Package, at: Timestamp) -> Result<Held, String> {
             ..look.artifact(path, &sets)?
         });
     }
-    let brought: BTreeSet<_> =
-        images.iter().filter_map(|image| image.image_uri.as_deref()).collect();
-    for external in package.externals().iter().filter(|one| !brought.contains(&*one.uri)) {
+    let brought: BTreeSet<_> = images
+        .iter()
+        .filter_map(|image| image.image_uri.as_deref())
+        .collect();
+    for external in package
+        .externals()
+        .iter()
+        .filter(|one| !brought.contains(&*one.uri))
+    {
         all.push(VnfPackageArtifactInfo {
             artifact_uri: Some(external.uri.clone()),
             ..look.artifact(&external.uri, &sets)?
         });
     }
-    Ok(Held { images, artifacts: all })
+    Ok(Held {
+        images,
+        artifacts: all,
+    })
 }
 
 struct Look<'a> {
@@ -73,7 +90,9 @@ impl Look<'_> {
     fn images(&self) -> Result<Vec<VnfPackageSoftwareImageInfo>, String> {
         let mut all = BTreeMap::new();
         for (node, image) in artifacts::images(self.package) {
-            let Some(path) = &image.artifact else { continue };
+            let Some(path) = &image.artifact else {
+                continue;
+            };
             if !all.contains_key(node) {
                 all.insert(node, self.image((node, path), image)?);
             }
@@ -87,18 +106,29 @@ impl Look<'_> {
         image: &SwImage,
     ) -> Result<VnfPackageSoftwareImageInfo, String> {
         let vnfd = self.package.vnfd();
-        let own = image.checksum.as_ref().map(|own| named(&own.algorithm, &own.hash));
+        let own = image
+            .checksum
+            .as_ref()
+            .map(|own| named(&own.algorithm, &own.hash));
         let container = image.container_format.as_deref().unwrap_or("bare");
         let is_external = path.contains("://");
         Ok(VnfPackageSoftwareImageInfo {
             id: node.to_owned(),
             name: image.name.clone(),
             provider: image.provider.as_ref().unwrap_or(&vnfd.provider).clone(),
-            version: image.version.as_ref().unwrap_or(&vnfd.software_version).clone(),
+            version: image
+                .version
+                .as_ref()
+                .unwrap_or(&vnfd.software_version)
+                .clone(),
             checksum: own.map_or_else(|| self.checksum(path), Ok)?,
             is_encrypted: false,
             container_format: container.to_ascii_uppercase(),
-            disk_format: image.disk_format.as_deref().unwrap_or("raw").to_ascii_uppercase(),
+            disk_format: image
+                .disk_format
+                .as_deref()
+                .unwrap_or("raw")
+                .to_ascii_uppercase(),
             created_at: self.at,
             min_disk: image.min_disk_gib.unwrap_or_default() << 30,
             min_ram: image.min_ram_mib.unwrap_or_default() << 20,
@@ -120,12 +150,17 @@ impl Look<'_> {
         for path in self.package.paths().filter(|path| is_below(path, layout)) {
             size += self.package.size(path).map_err(|error| error.to_string())?;
         }
-        let tag = name.rsplit('/').next().and_then(|last| last.split_once(':'));
+        let tag = name
+            .rsplit('/')
+            .next()
+            .and_then(|last| last.split_once(':'));
         Ok(VnfPackageSoftwareImageInfo {
             id: name.to_owned(),
             name: name.to_owned(),
             provider: vnfd.provider.clone(),
-            version: tag.map_or(vnfd.software_version.as_str(), |(_, tag)| tag).to_owned(),
+            version: tag
+                .map_or(vnfd.software_version.as_str(), |(_, tag)| tag)
+                .to_owned(),
             checksum: self.checksum(&index)?,
             is_encrypted: false,
             container_format: "DOCKER".to_owned(),
@@ -159,21 +194,32 @@ impl Look<'_> {
         if let Some(stated) = self.stated.get(path) {
             return Ok(stated.clone());
         }
-        let hash = self.package.sha256_of(path).map_err(|error| error.to_string())?;
-        Ok(Checksum { algorithm: "SHA-256".into(), hash })
+        let hash = self
+            .package
+            .sha256_of(path)
+            .map_err(|error| error.to_string())?;
+        Ok(Checksum {
+            algorithm: "SHA-256".into(),
+            hash,
+        })
     }
 }
 
 /// What the manifest states, which was compared when the package was opened.
 fn stated(package: &Package) -> BTreeMap<String, Checksum> {
-    let sources = package.manifest().map(|manifest| manifest.sources.as_slice());
+    let sources = package
+        .manifest()
+        .map(|manifest| manifest.sources.as_slice());
     let of = sources.unwrap_or_default().iter().filter_map(|source| {
         let path = if source.is_external() {
             source.source.clone()
         } else {
             normalise(&source.source).ok()?
         };
-        Some((path, named(source.algorithm.as_ref()?, source.hash.as_ref()?)))
+        Some((
+            path,
+            named(source.algorithm.as_ref()?, source.hash.as_ref()?),
+        ))
     });
     of.collect()
 }
@@ -181,27 +227,40 @@ fn stated(package: &Package) -> BTreeMap<String, Checksum> {
 /// A checksum as the standard spells its algorithm: `sha256` is `SHA-256`.
 fn named(algorithm: &str, hash: &str) -> Checksum {
     let mut algorithm = algorithm.to_ascii_uppercase().replace('_', "-");
-    if let Some(bits) = algorithm.strip_prefix("SHA").filter(|bits| !bits.starts_with('-')) {
+    if let Some(bits) = algorithm
+        .strip_prefix("SHA")
+        .filter(|bits| !bits.starts_with('-'))
+    {
         algorithm = format!("SHA-{bits}");
     }
-    Checksum { algorithm, hash: hash.to_ascii_lowercase() }
+    Checksum {
+        algorithm,
+        hash: hash.to_ascii_lowercase(),
+    }
 }
 
 /// What an artifact is for: `TOSCA.meta` names file or folder, or it lies where SOL004 4.1.2 has it in a package without.
 fn classes(package: &Package) -> impl Fn(&str) -> Option<ArtifactClassification> {
-    let meta = package.paths().find(|path| path.eq_ignore_ascii_case("TOSCA-Metadata/TOSCA.meta"));
-    let text = meta.and_then(|path| package.read(path).ok()).unwrap_or_default();
+    let meta = package
+        .paths()
+        .find(|path| path.eq_ignore_ascii_case("TOSCA-Metadata/TOSCA.meta"));
+    let text = meta
+        .and_then(|path| package.read(path).ok())
+        .unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
-    let named = text.lines().filter_map(|line| line.split_once(':')).filter_map(|(key, value)| {
-        let key = key.trim().to_ascii_lowercase();
-        let class = match key.strip_prefix("etsi-").unwrap_or(&key) {
-            "entry-change-log" => ArtifactClassification::History,
-            "entry-tests" => ArtifactClassification::Testing,
-            "entry-licenses" => ArtifactClassification::License,
-            _ => return None,
-        };
-        Some((normalise(value.trim().trim_end_matches('/')).ok()?, class))
-    });
+    let named = text
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .filter_map(|(key, value)| {
+            let key = key.trim().to_ascii_lowercase();
+            let class = match key.strip_prefix("etsi-").unwrap_or(&key) {
+                "entry-change-log" => ArtifactClassification::History,
+                "entry-tests" => ArtifactClassification::Testing,
+                "entry-licenses" => ArtifactClassification::License,
+                _ => return None,
+            };
+            Some((normalise(value.trim().trim_end_matches('/')).ok()?, class))
+        });
     let mut places: Vec<_> = named.collect();
     let usual = [
         ("ChangeLog.txt", ArtifactClassification::History),
@@ -210,11 +269,16 @@ fn classes(package: &Package) -> impl Fn(&str) -> Option<ArtifactClassification>
     ];
     places.extend(usual.map(|(place, class)| (place.to_owned(), class)));
     move |path| {
-        let found = places.iter().find(|(place, _)| path == place || is_below(path, place));
+        let found = places
+            .iter()
+            .find(|(place, _)| path == place || is_below(path, place));
         found.map(|(_, class)| *class)
     }
 }
 
 fn is_below(path: &str, folder: &str) -> bool {
-    folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+    folder.is_empty()
+        || path
+            .strip_prefix(folder)
+            .is_some_and(|rest| rest.starts_with('/'))
 }

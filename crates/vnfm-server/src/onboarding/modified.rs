@@ -28,7 +28,11 @@ impl Onboarding {
         }
         if !expected(&record) {
             let what = format!("package `{id}` is not as `If-Match` says; read it again");
-            return Err(Problem::new(StatusCode::PRECONDITION_FAILED, "request.stale", what));
+            return Err(Problem::new(
+                StatusCode::PRECONDITION_FAILED,
+                "request.stale",
+                what,
+            ));
         }
         let mut changed = patch.clone();
         if let Some(state) = patch.operational_state {
@@ -39,7 +43,9 @@ impl Onboarding {
             merge_patch(&mut record.info.user_defined_data, Some(data));
             changed.user_defined_data = Some(record.info.user_defined_data.clone());
         }
-        self.store.write(None, vec![Change::PutPackage(Box::new(record.clone()))]).await?;
+        self.store
+            .write(None, vec![Change::PutPackage(Box::new(record.clone()))])
+            .await?;
         Ok((record, changed))
     }
 
@@ -57,14 +63,19 @@ impl Onboarding {
         let _writing = self.writing.lock().await;
         let mut record = self.store.package_record(tenant, id).await?;
         let is_onboarded = record.info.onboarding_state == PackageOnboardingState::Onboarded;
-        let Some(nfvo) = record.info.nfvo.as_mut().filter(|_| is_onboarded) else { return Ok(()) };
+        let Some(nfvo) = record.info.nfvo.as_mut().filter(|_| is_onboarded) else {
+            return Ok(());
+        };
         if nfvo.operational_state == state {
             return Ok(());
         }
         nfvo.operational_state = state;
         record.info.operational_state = state;
         tracing::info!(id, ?state, "a package is what it is at the NFVO");
-        Ok(self.store.write(None, vec![Change::PutPackage(Box::new(record))]).await?)
+        Ok(self
+            .store
+            .write(None, vec![Change::PutPackage(Box::new(record))])
+            .await?)
     }
 }
 
@@ -74,9 +85,17 @@ fn may_become(record: &PackageRecord, state: PackageOperationalState) -> Answer<
         format!("package `{}` is not ONBOARDED", info.id)
     } else if info.operational_state == state {
         let word = serde_json::to_value(state).unwrap_or_default();
-        format!("package `{}` is {} already", info.id, word.as_str().unwrap_or_default())
+        format!(
+            "package `{}` is {} already",
+            info.id,
+            word.as_str().unwrap_or_default()
+        )
     } else {
         return Ok(());
     };
-    Err(Problem::new(StatusCode::CONFLICT, "request.wrong-state", what))
+    Err(Problem::new(
+        StatusCode::CONFLICT,
+        "request.wrong-state",
+        what,
+    ))
 }

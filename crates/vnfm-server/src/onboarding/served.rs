@@ -39,10 +39,25 @@ impl Onboarding {
         let record = self.onboarded(tenant, id).await?;
         let path = self.packages.path(id);
         let path = path.map_err(|error| Problem::from(Refusal::unprocessable(error)))?;
-        let file = tokio::fs::File::open(path).await.map_err(|error| Problem::bug(&error))?;
-        let size = file.metadata().await.map_err(|error| Problem::bug(&error))?.len();
-        let tag = record.info.checksum.map(|checksum| checksum.hash).unwrap_or_default();
-        Ok(Content { source: Source::File(file), size, kind: ZIP, tag })
+        let file = tokio::fs::File::open(path)
+            .await
+            .map_err(|error| Problem::bug(&error))?;
+        let size = file
+            .metadata()
+            .await
+            .map_err(|error| Problem::bug(&error))?
+            .len();
+        let tag = record
+            .info
+            .checksum
+            .map(|checksum| checksum.hash)
+            .unwrap_or_default();
+        Ok(Content {
+            source: Source::File(file),
+            size,
+            kind: ZIP,
+            tag,
+        })
     }
 
     /// The VNFD: one file as text, several in an archive, with their signatures where they are asked for.
@@ -58,13 +73,20 @@ impl Onboarding {
     ) -> Answer<Content> {
         let package = self.opened(tenant, id).await?;
         let files = artifacts::of_vnfd(&package, signatures);
-        let others = files.keys().filter(|path| is_tosca(path) && *path != package.entry()).count();
+        let others = files
+            .keys()
+            .filter(|path| is_tosca(path) && *path != package.entry())
+            .count();
         if !signatures && others == 0 && accepts.text {
             let entry = package.entry().to_owned();
             return inside(package, entry, TEXT);
         }
         if !accepts.zip {
-            return Err(unacceptable(if signatures || others > 0 { ZIP } else { "text/plain" }));
+            return Err(unacceptable(if signatures || others > 0 {
+                ZIP
+            } else {
+                "text/plain"
+            }));
         }
         self.together(package, files).await
     }
@@ -82,7 +104,9 @@ impl Onboarding {
     ) -> Answer<Content> {
         let package = self.opened(tenant, id).await?;
         let Some(manifest) = package.manifest().map(|manifest| manifest.path.clone()) else {
-            return Err(Problem::not_found(format!("package `{id}` has no manifest")));
+            return Err(Problem::not_found(format!(
+                "package `{id}` has no manifest"
+            )));
         };
         let files = artifacts::of_manifest(&package);
         if signatures && !accepts.zip {
@@ -111,7 +135,11 @@ impl Onboarding {
     ) -> Answer<Content> {
         let package = self.opened(tenant, id).await?;
         let absent = || Problem::not_found(format!("package `{id}` has no artifact `{path}`"));
-        let found = match package.externals().iter().find(|external| external.uri == path) {
+        let found = match package
+            .externals()
+            .iter()
+            .find(|external| external.uri == path)
+        {
             Some(external) => external.uri.clone(),
             None => vnfm_descriptor::normalise(path).map_err(|_| absent())?,
         };
@@ -152,7 +180,11 @@ impl Onboarding {
             return Ok(record);
         }
         let what = format!("package `{id}` is not ONBOARDED");
-        Err(Problem::new(StatusCode::CONFLICT, "request.wrong-state", what))
+        Err(Problem::new(
+            StatusCode::CONFLICT,
+            "request.wrong-state",
+            what,
+        ))
     }
 
     async fn opened(&self, tenant: &str, id: &str) -> Answer<Arc<Package>> {
@@ -172,11 +204,20 @@ impl Onboarding {
         let file = file.map_err(|error| {
             tracing::error!(%error, "an archive for a client cannot be written");
             let what = format!("the archive cannot be written: {error}");
-            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "package.not-written", what)
+            Problem::new(
+                StatusCode::INSUFFICIENT_STORAGE,
+                "package.not-written",
+                what,
+            )
         })?;
         let size = file.metadata().map_err(|error| Problem::bug(&error))?.len();
         let source = Source::File(tokio::fs::File::from_std(file));
-        Ok(Content { source, size, kind: ZIP, tag })
+        Ok(Content {
+            source,
+            size,
+            kind: ZIP,
+            tag,
+        })
     }
 }
 
@@ -186,13 +227,22 @@ fn inside(package: Arc<Package>, path: String, kind: &'static str) -> Answer<Con
     let mut hasher = DefaultHasher::new();
     path.hash(&mut hasher);
     let tag = format!("{}-{:016x}", package.sha256(), hasher.finish());
-    Ok(Content { source: Source::Inside { package, path }, size, kind, tag })
+    Ok(Content {
+        source: Source::Inside { package, path },
+        size,
+        kind,
+        tag,
+    })
 }
 
 /// The archive in a file that has no name any more: it is gone when it is sent.
 fn written(package: &Package, files: &Files, path: &Path) -> Result<std::fs::File, String> {
     let begin = || -> io::Result<std::fs::File> {
-        let file = std::fs::File::options().read(true).write(true).create_new(true).open(path)?;
+        let file = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)?;
         std::fs::remove_file(path)?;
         Ok(file)
     };
@@ -203,8 +253,14 @@ fn written(package: &Package, files: &Files, path: &Path) -> Result<std::fs::Fil
 }
 
 fn is_tosca(path: &str) -> bool {
-    let extension = Path::new(path).extension().and_then(|extension| extension.to_str());
-    extension.is_some_and(|own| ["yaml", "yml"].iter().any(|one| own.eq_ignore_ascii_case(one)))
+    let extension = Path::new(path)
+        .extension()
+        .and_then(|extension| extension.to_str());
+    extension.is_some_and(|own| {
+        ["yaml", "yml"]
+            .iter()
+            .any(|one| own.eq_ignore_ascii_case(one))
+    })
 }
 
 fn unacceptable(kind: &str) -> Problem {

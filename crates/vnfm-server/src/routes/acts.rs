@@ -31,7 +31,9 @@ pub(super) async fn forget(
     acting: Acting,
     Path(id): Path<String>,
 ) -> Answer<StatusCode> {
-    app.engine.forget_abandoned(&tenant, &id, acting.act).await?;
+    app.engine
+        .forget_abandoned(&tenant, &id, acting.act)
+        .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -45,8 +47,13 @@ pub(super) async fn audit(
         return Err(Problem::new(StatusCode::FORBIDDEN, "access.narrowed", what));
     }
     query::known(&asked, &["after"])?;
-    let after = asked.get("after").map_or(Ok(0), |after| after.parse()).map_err(|_| {
-        Problem::bad_request("query parameter `after` has to be the number of an entry")
-    })?;
-    Ok(axum::Json(app.engine.audit(&who.tenant, after, ENTRIES).await?))
+    let after = asked
+        .get("after")
+        .map_or(Ok(0), |after| after.parse())
+        .map_err(|_| {
+            Problem::bad_request("query parameter `after` has to be the number of an entry")
+        })?;
+    Ok(axum::Json(
+        app.engine.audit(&who.tenant, after, ENTRIES).await?,
+    ))
 }

@@ -17,18 +17,36 @@ pub struct Api {
 }
 
 /// VNF LCM, SOL003 V3.3.1 to V3.7.1.
-pub static LCM: Api = Api { prefix: "/vnflcm/v2", versions: &["2.0.0", "2.3.0"], assumed: None };
+pub static LCM: Api = Api {
+    prefix: "/vnflcm/v2",
+    versions: &["2.0.0", "2.3.0"],
+    assumed: None,
+};
 /// VNF LCM, SOL003 V2.6.1. Clients of Tacker's first interface name no version.
-pub static LCM_V1: Api = Api { prefix: "/vnflcm/v1", versions: &["1.3.0"], assumed: Some("1.3.0") };
+pub static LCM_V1: Api = Api {
+    prefix: "/vnflcm/v1",
+    versions: &["1.3.0"],
+    assumed: Some("1.3.0"),
+};
 /// All of VNF LCM, for its `api_versions` alone.
-static ALL_LCM: Api =
-    Api { prefix: "/vnflcm", versions: &["1.3.0", "2.0.0", "2.3.0"], assumed: None };
+static ALL_LCM: Api = Api {
+    prefix: "/vnflcm",
+    versions: &["1.3.0", "2.0.0", "2.3.0"],
+    assumed: None,
+};
 /// VNF package management the SOL005 way; 2.4.0 is what SOL003 and SOL005 V3.7.1 have.
-pub static PACKAGES: Api =
-    Api { prefix: "/vnfpkgm/v2", versions: &["2.0.0", "2.3.0", "2.4.0"], assumed: None };
+pub static PACKAGES: Api = Api {
+    prefix: "/vnfpkgm/v2",
+    versions: &["2.0.0", "2.3.0", "2.4.0"],
+    assumed: None,
+};
 
 /// The same, for its `api_versions` alone.
-static ALL_PACKAGES: Api = Api { prefix: "/vnfpkgm", versions: PACKAGES.versions, assumed: None };
+static ALL_PACKAGES: Api = Api {
+    prefix: "/vnfpkgm",
+    versions: PACKAGES.versions,
+    assumed: None,
+};
 
 /// The interface that a path belongs to, and whether the path is its `api_versions`; none for our own API.
 pub fn api_of(path: &str) -> Option<(&'static Api, bool)> {
@@ -37,8 +55,12 @@ pub fn api_of(path: &str) -> Option<(&'static Api, bool)> {
         (rest.is_empty() || rest.starts_with('/')).then_some(rest == "/api_versions")
     };
     let versioned = [&LCM, &LCM_V1, &PACKAGES].into_iter();
-    let whole = [&ALL_LCM, &ALL_PACKAGES].into_iter().filter(|api| below(api) == Some(true));
-    versioned.chain(whole).find_map(|api| Some((api, below(api)?)))
+    let whole = [&ALL_LCM, &ALL_PACKAGES]
+        .into_iter()
+        .filter(|api| below(api) == Some(true));
+    versioned
+        .chain(whole)
+        .find_map(|api| Some((api, below(api)?)))
 }
 
 /// `GET /vnflcm/api_versions`: every version there is.

@@ -72,7 +72,11 @@ struct Page {
 
 impl Page {
     fn after(next: u64) -> Self {
-        Self { next, events: String::new(), count: 0 }
+        Self {
+            next,
+            events: String::new(),
+            count: 0,
+        }
     }
 
     /// Takes what there is behind `next`, as far as there is room.
@@ -80,7 +84,11 @@ impl Page {
         // It is never closed.
         let _reading = READING.acquire().await.ok();
         loop {
-            let rows = app.engine.store().events(&who.tenant, self.next, ROWS).await?;
+            let rows = app
+                .engine
+                .store()
+                .events(&who.tenant, self.next, ROWS)
+                .await?;
             let is_last = rows.len() < ROWS;
             for row in rows {
                 let is_seen =
@@ -116,7 +124,10 @@ async fn is_hidden(app: &App, who: &Principal, instance_id: &str) -> Result<bool
         return Ok(false);
     }
     let (store, one) = (app.engine.store(), Filtered::only("id", instance_id));
-    let seen = Filtered { sight: who.only.clone(), ..one.clone() };
+    let seen = Filtered {
+        sight: who.only.clone(),
+        ..one.clone()
+    };
     Ok(store.instances(&who.tenant, &seen).await?.is_empty()
         && !store.instances(&who.tenant, &one).await?.is_empty())
 }

@@ -23,9 +23,16 @@ pub(super) async fn forget(
 ) -> Answer<StatusCode> {
     let seen = seen(&app, &who).await?;
     let Some(pinned) = seen.into_iter().find(|pinned| pinned.at.id() == id) else {
-        return Err(StoreError::NotFound { what: "pinned host key", id }.into());
+        return Err(StoreError::NotFound {
+            what: "pinned host key",
+            id,
+        }
+        .into());
     };
-    app.engine.store().write(None, vec![Change::ForgetHostKey(pinned.at)]).await?;
+    app.engine
+        .store()
+        .write(None, vec![Change::ForgetHostKey(pinned.at)])
+        .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -59,7 +66,10 @@ fn shown(pinned: &PinnedKey) -> Value {
 fn fingerprint(key: &str) -> Option<String> {
     let mut words = key.split_whitespace();
     let (algorithm, blob) = (words.next()?, STANDARD.decode(words.next()?).ok()?);
-    Some(format!("SHA256:{} ({algorithm})", STANDARD_NO_PAD.encode(Sha256::digest(blob))))
+    Some(format!(
+        "SHA256:{} ({algorithm})",
+        STANDARD_NO_PAD.encode(Sha256::digest(blob))
+    ))
 }
 
 #[cfg(test)]

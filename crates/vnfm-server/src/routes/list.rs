@@ -185,7 +185,10 @@ async fn page<L: Listed>(
     let mut records = found::<L>((app, &principal.tenant), root, &asked.served, query).await?;
     let more = records.len() > most;
     records.truncate(most);
-    let last = records.last().map(|record| L::id(record).to_owned()).filter(|_| more);
+    let last = records
+        .last()
+        .map(|record| L::id(record).to_owned())
+        .filter(|_| more);
     let mut text = vec![b'['];
     write::<L>(records, root, &asked.selector, &mut text);
     text.push(b']');
@@ -215,12 +218,18 @@ async fn found<L: Listed>(
         served.holds(&shown)
     };
     let wanted = query.limit;
-    let mut query = Query { limit: PIECE, ..query };
+    let mut query = Query {
+        limit: PIECE,
+        ..query
+    };
     let mut found = Vec::new();
     loop {
         let records = L::read(app, tenant, &query).await?;
         let is_last = records.len() < query.limit;
-        query.after = records.last().map(|record| L::id(record).to_owned()).or(query.after);
+        query.after = records
+            .last()
+            .map(|record| L::id(record).to_owned())
+            .or(query.after);
         found.extend(records.into_iter().filter(is_served));
         if is_last || found.len() >= wanted {
             found.truncate(wanted);
@@ -245,8 +254,18 @@ struct Rest {
 /// cannot be read, the connection ends in the middle of the list.
 async fn whole<L: Listed>((app, who): (App, Principal), root: Root, asked: Asked) -> Answer {
     let (next, tenant) = (Some(asked.query(PIECE, &who.only)), who.tenant);
-    let Asked { selector, served, .. } = asked;
-    let mut rest = Rest { app, tenant, root, selector, served, next, opened: false };
+    let Asked {
+        selector, served, ..
+    } = asked;
+    let mut rest = Rest {
+        app,
+        tenant,
+        root,
+        selector,
+        served,
+        next,
+        opened: false,
+    };
     let first = piece::<L>(&mut rest).await?;
     let others = stream::unfold(rest, |mut rest| async {
         rest.next.is_some().then_some(())?;
@@ -257,12 +276,16 @@ async fn whole<L: Listed>((app, who): (App, Principal), root: Root, asked: Asked
         Some((piece, rest))
     });
     let first = stream::once(std::future::ready(Ok(first)));
-    Ok(json(Body::from_stream(futures::StreamExt::chain(first, others))))
+    Ok(json(Body::from_stream(futures::StreamExt::chain(
+        first, others,
+    ))))
 }
 
 /// The next piece of a list as JSON, with the brackets that belong to it.
 async fn piece<L: Listed>(rest: &mut Rest) -> Result<Bytes, StoreError> {
-    let Some(query) = rest.next.take() else { return Ok(Bytes::new()) };
+    let Some(query) = rest.next.take() else {
+        return Ok(Bytes::new());
+    };
     let of = (&rest.app, rest.tenant.as_str());
     let records = found::<L>(of, &rest.root, &rest.served, query.clone()).await?;
     let (is_last, is_empty) = (records.len() < query.limit, records.is_empty());
@@ -273,7 +296,10 @@ async fn piece<L: Listed>(rest: &mut Rest) -> Result<Bytes, StoreError> {
     write::<L>(records, &rest.root, &rest.selector, &mut text);
     text.extend(is_last.then_some(b']'));
     rest.opened = true;
-    rest.next = (!is_last).then_some(Query { after: last, ..query });
+    rest.next = (!is_last).then_some(Query {
+        after: last,
+        ..query
+    });
     Ok(text.into())
 }
 

@@ -39,36 +39,90 @@ pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnflcm/api_versions", &["get"]),
     ("/vnflcm/v2/api_versions", &["get"]),
     ("/vnflcm/v2/vnf_instances", &["get", "post"]),
-    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}", &["get", "patch", "delete"]),
-    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/instantiate", &["post"]),
-    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/terminate", &["post"]),
+    (
+        "/vnflcm/v2/vnf_instances/{vnfInstanceId}",
+        &["get", "patch", "delete"],
+    ),
+    (
+        "/vnflcm/v2/vnf_instances/{vnfInstanceId}/instantiate",
+        &["post"],
+    ),
+    (
+        "/vnflcm/v2/vnf_instances/{vnfInstanceId}/terminate",
+        &["post"],
+    ),
     ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/heal", &["post"]),
     ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/scale", &["post"]),
-    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/scale_to_level", &["post"]),
-    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/change_flavour", &["post"]),
-    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/operate", &["post"]),
-    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/change_ext_conn", &["post"]),
-    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/change_vnfpkg", &["post"]),
-    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/create_snapshot", &["post"]),
-    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/revert_to_snapshot", &["post"]),
+    (
+        "/vnflcm/v2/vnf_instances/{vnfInstanceId}/scale_to_level",
+        &["post"],
+    ),
+    (
+        "/vnflcm/v2/vnf_instances/{vnfInstanceId}/change_flavour",
+        &["post"],
+    ),
+    (
+        "/vnflcm/v2/vnf_instances/{vnfInstanceId}/operate",
+        &["post"],
+    ),
+    (
+        "/vnflcm/v2/vnf_instances/{vnfInstanceId}/change_ext_conn",
+        &["post"],
+    ),
+    (
+        "/vnflcm/v2/vnf_instances/{vnfInstanceId}/change_vnfpkg",
+        &["post"],
+    ),
+    (
+        "/vnflcm/v2/vnf_instances/{vnfInstanceId}/create_snapshot",
+        &["post"],
+    ),
+    (
+        "/vnflcm/v2/vnf_instances/{vnfInstanceId}/revert_to_snapshot",
+        &["post"],
+    ),
     ("/vnflcm/v2/vnf_lcm_op_occs", &["get"]),
     ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}", &["get"]),
-    ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/retry", &["post"]),
-    ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/rollback", &["post"]),
+    (
+        "/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/retry",
+        &["post"],
+    ),
+    (
+        "/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/rollback",
+        &["post"],
+    ),
     ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/fail", &["post"]),
-    ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/cancel", &["post"]),
+    (
+        "/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/cancel",
+        &["post"],
+    ),
     ("/vnflcm/v2/subscriptions", &["get", "post"]),
-    ("/vnflcm/v2/subscriptions/{subscriptionId}", &["get", "delete"]),
+    (
+        "/vnflcm/v2/subscriptions/{subscriptionId}",
+        &["get", "delete"],
+    ),
     ("/vnfpkgm/api_versions", &["get"]),
     ("/vnfpkgm/v2/api_versions", &["get"]),
     ("/vnfpkgm/v2/vnf_packages", &["get", "post"]),
-    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}", &["get", "patch", "delete"]),
-    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/package_content", &["get", "put"]),
-    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/package_content/upload_from_uri", &["post"]),
+    (
+        "/vnfpkgm/v2/vnf_packages/{vnfPkgId}",
+        &["get", "patch", "delete"],
+    ),
+    (
+        "/vnfpkgm/v2/vnf_packages/{vnfPkgId}/package_content",
+        &["get", "put"],
+    ),
+    (
+        "/vnfpkgm/v2/vnf_packages/{vnfPkgId}/package_content/upload_from_uri",
+        &["post"],
+    ),
     ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/vnfd", &["get"]),
     ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/manifest", &["get"]),
     ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/artifacts", &["get"]),
-    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/artifacts/{artifactPath}", &["get"]),
+    (
+        "/vnfpkgm/v2/vnf_packages/{vnfPkgId}/artifacts/{artifactPath}",
+        &["get"],
+    ),
     ("/vnfm/v1/vims", &["get", "post"]),
     ("/vnfm/v1/vims/{vimId}", &["get", "patch", "delete"]),
     ("/vnfm/v1/vims/{vimId}/check", &["post"]),
@@ -131,7 +185,10 @@ pub fn monitoring(app: App, guarded: bool) -> Router {
     if guarded {
         figures = figures.layer(from_fn_with_state(app.clone(), access::admit));
     }
-    probes_only().merge(figures).fallback(gate::unknown).with_state(app)
+    probes_only()
+        .merge(figures)
+        .fallback(gate::unknown)
+        .with_state(app)
 }
 
 /// What needs no credential.
@@ -167,29 +224,54 @@ fn lcm_of(edition: Edition) -> Router<App> {
         .iter()
         .map(|task| at(&format!("/vnf_instances/{{id}}/{task}")));
     tasks
-        .fold(Router::new(), |router, task| router.route(&task, post(vnf_instances::not_supported)))
+        .fold(Router::new(), |router, task| {
+            router.route(&task, post(vnf_instances::not_supported))
+        })
         .route(
             &at("/vnf_instances"),
             get(list::list::<list::Instances>).post(vnf_instances::create),
         )
         .route(
             &at("/vnf_instances/{id}"),
-            get(vnf_instances::show).patch(vnf_instances::modify).delete(vnf_instances::delete),
+            get(vnf_instances::show)
+                .patch(vnf_instances::modify)
+                .delete(vnf_instances::delete),
         )
-        .route(&at("/vnf_instances/{id}/instantiate"), post(vnf_instances::instantiate))
-        .route(&at("/vnf_instances/{id}/terminate"), post(vnf_instances::terminate))
+        .route(
+            &at("/vnf_instances/{id}/instantiate"),
+            post(vnf_instances::instantiate),
+        )
+        .route(
+            &at("/vnf_instances/{id}/terminate"),
+            post(vnf_instances::terminate),
+        )
         .route(&at("/vnf_instances/{id}/heal"), post(vnf_instances::heal))
         .route(&at("/vnf_lcm_op_occs"), get(list::list::<list::Ops>))
         .route(&at("/vnf_lcm_op_occs/{id}"), get(vnf_lcm_op_occs::show))
-        .route(&at("/vnf_lcm_op_occs/{id}/retry"), post(vnf_lcm_op_occs::retry))
-        .route(&at("/vnf_lcm_op_occs/{id}/rollback"), post(vnf_lcm_op_occs::rollback))
-        .route(&at("/vnf_lcm_op_occs/{id}/fail"), post(vnf_lcm_op_occs::fail))
-        .route(&at("/vnf_lcm_op_occs/{id}/cancel"), post(vnf_lcm_op_occs::cancel))
+        .route(
+            &at("/vnf_lcm_op_occs/{id}/retry"),
+            post(vnf_lcm_op_occs::retry),
+        )
+        .route(
+            &at("/vnf_lcm_op_occs/{id}/rollback"),
+            post(vnf_lcm_op_occs::rollback),
+        )
+        .route(
+            &at("/vnf_lcm_op_occs/{id}/fail"),
+            post(vnf_lcm_op_occs::fail),
+        )
+        .route(
+            &at("/vnf_lcm_op_occs/{id}/cancel"),
+            post(vnf_lcm_op_occs::cancel),
+        )
         .route(
             &at("/subscriptions"),
             get(list::list::<list::Subscriptions>).post(subscriptions::create),
         )
-        .route(&at("/subscriptions/{id}"), get(subscriptions::show).delete(subscriptions::delete))
+        .route(
+            &at("/subscriptions/{id}"),
+            get(subscriptions::show).delete(subscriptions::delete),
+        )
 }
 
 fn packages() -> Router<App> {
@@ -203,7 +285,9 @@ fn packages() -> Router<App> {
         )
         .route(
             "/vnfpkgm/v2/vnf_packages/{id}",
-            get(vnf_packages::show).patch(vnf_packages::modify).delete(vnf_packages::delete),
+            get(vnf_packages::show)
+                .patch(vnf_packages::modify)
+                .delete(vnf_packages::delete),
         )
         .route(
             "/vnfpkgm/v2/vnf_packages/{id}/package_content",
@@ -214,18 +298,33 @@ fn packages() -> Router<App> {
             post(vnf_packages::upload_from_uri),
         )
         .route("/vnfpkgm/v2/vnf_packages/{id}/vnfd", part(Part::Vnfd))
-        .route("/vnfpkgm/v2/vnf_packages/{id}/manifest", part(Part::Manifest))
-        .route("/vnfpkgm/v2/vnf_packages/{id}/artifacts", get(vnf_packages::artifacts))
-        .route("/vnfpkgm/v2/vnf_packages/{id}/artifacts/{*path}", get(vnf_packages::artifact))
+        .route(
+            "/vnfpkgm/v2/vnf_packages/{id}/manifest",
+            part(Part::Manifest),
+        )
+        .route(
+            "/vnfpkgm/v2/vnf_packages/{id}/artifacts",
+            get(vnf_packages::artifacts),
+        )
+        .route(
+            "/vnfpkgm/v2/vnf_packages/{id}/artifacts/{*path}",
+            get(vnf_packages::artifact),
+        )
 }
 
 fn own() -> Router<App> {
     Router::new()
         .route("/vnfm/v1/vims", get(vims::list).post(vims::register))
-        .route("/vnfm/v1/vims/{id}", get(vims::show).patch(vims::update).delete(vims::delete))
+        .route(
+            "/vnfm/v1/vims/{id}",
+            get(vims::show).patch(vims::update).delete(vims::delete),
+        )
         .route("/vnfm/v1/vims/{id}/check", post(vims::check))
         .route("/vnfm/v1/hostkeys", get(hostkeys::list))
-        .route("/vnfm/v1/hostkeys/{id}", axum::routing::delete(hostkeys::forget))
+        .route(
+            "/vnfm/v1/hostkeys/{id}",
+            axum::routing::delete(hostkeys::forget),
+        )
         .route("/vnfm/v1/op_occs/{id}/progress", get(own_op_occs::progress))
         .route("/vnfm/v1/op_occs/{id}/events", get(own_op_occs::events))
         .route("/vnfm/v1/op_occs/{id}/log", get(own_op_occs::log))

@@ -22,9 +22,17 @@ pub(super) async fn take(
 ) -> Answer<StatusCode> {
     let supply = known(&app, &headers)?;
     let Json(notification) = notification?;
-    if app.upkeep.as_ref().is_some_and(|upkeep| upkeep.recovery().is_some()) {
+    if app
+        .upkeep
+        .as_ref()
+        .is_some_and(|upkeep| upkeep.recovery().is_some())
+    {
         let what = "the database was restored, and nothing is changed before that is confirmed";
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "server.recovery", what));
+        return Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "server.recovery",
+            what,
+        ));
     }
     supply.told(&app, notification);
     Ok(StatusCode::NO_CONTENT)
@@ -36,5 +44,9 @@ fn known(app: &App, headers: &HeaderMap) -> Answer<Arc<Supply>> {
         return Ok(supply);
     }
     let what = "only the NFVO tells of its packages, with the login that our subscription gave it";
-    Err(Problem::new(StatusCode::UNAUTHORIZED, "request.unauthorized", what))
+    Err(Problem::new(
+        StatusCode::UNAUTHORIZED,
+        "request.unauthorized",
+        what,
+    ))
 }

@@ -13,7 +13,9 @@ pub(super) async fn list(State(app): State<App>, who: Principal) -> Answer<Json<
         return Ok(Json(json!({"orphans": [], "notAsked": []})));
     }
     let (orphans, silent) = app.engine.orphans(&who.tenant).await?;
-    let silent: Vec<_> =
-        silent.into_iter().map(|(vim, why)| json!({"vim": vim, "why": why})).collect();
+    let silent: Vec<_> = silent
+        .into_iter()
+        .map(|(vim, why)| json!({"vim": vim, "why": why}))
+        .collect();
     Ok(Json(json!({"orphans": orphans, "notAsked": silent})))
 }

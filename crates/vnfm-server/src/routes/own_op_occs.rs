@@ -29,9 +29,12 @@ pub(super) async fn log(
     Query(asked): Query<BTreeMap<String, String>>,
 ) -> Answer<Json<Vec<LogLine>>> {
     query::known(&asked, &["after"])?;
-    let after = asked.get("after").map_or(Ok(0), |after| after.parse()).map_err(|_| {
-        Problem::bad_request("query parameter `after` has to be the number of a log line")
-    })?;
+    let after = asked
+        .get("after")
+        .map_or(Ok(0), |after| after.parse())
+        .map_err(|_| {
+            Problem::bad_request("query parameter `after` has to be the number of a log line")
+        })?;
     Ok(Json(app.engine.log(&tenant, &id, after).await?))
 }
 
@@ -43,7 +46,14 @@ pub(super) async fn events(
 ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
     let first = app.engine.progress(&tenant, &id).await?;
     let watching = app.access.watch(&tenant)?;
-    let seen = Seen { app, tenant, id, last: None, next: Some(first), _watching: watching };
+    let seen = Seen {
+        app,
+        tenant,
+        id,
+        last: None,
+        next: Some(first),
+        _watching: watching,
+    };
     Ok(Sse::new(stream::unfold(seen, following)).keep_alive(KeepAlive::default()))
 }
 
@@ -61,18 +71,29 @@ async fn following(mut seen: Seen) -> Option<(Result<Event, Infallible>, Seen)> 
     loop {
         let now = match seen.next.take() {
             Some(first) => first,
-            None if seen.last.as_ref().is_some_and(|last| !last.operation_state.is_driven()) => {
+            None if seen
+                .last
+                .as_ref()
+                .is_some_and(|last| !last.operation_state.is_driven()) =>
+            {
                 return None;
             }
             None => {
                 seen.app.engine.changed(&seen.id).await;
-                seen.app.engine.progress(&seen.tenant, &seen.id).await.ok()?
+                seen.app
+                    .engine
+                    .progress(&seen.tenant, &seen.id)
+                    .await
+                    .ok()?
             }
         };
         if seen.last.as_ref() == Some(&now) {
             continue;
         }
-        let event = Event::default().event("progress").json_data(&now).unwrap_or_default();
+        let event = Event::default()
+            .event("progress")
+            .json_data(&now)
+            .unwrap_or_default();
         seen.last = Some(now);
         return Some((Ok(event), seen));
     }

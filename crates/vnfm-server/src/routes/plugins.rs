@@ -56,13 +56,21 @@ pub(super) async fn list(State(app): State<App>, who: Principal) -> Answer<Json<
     let looking = tokio::task::spawn_blocking(move || look(&app));
     let shown = looking.await.map_err(|error| Problem::bug(&error))?;
     let unreadable = |error: PortError| {
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.code().name, error.to_string())
+        Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            error.code().name,
+            error.to_string(),
+        )
     };
     let listed = shown.map_err(unreadable)?.into_iter().map(|shown| {
         let (used_by, others) = uses.drain(..).partition(|used| shown.is(&used.driver));
         uses = others;
         let instances = served.get(&shown.versioned()).cloned().unwrap_or_default();
-        Listed { shown, used_by, instances }
+        Listed {
+            shown,
+            used_by,
+            instances,
+        }
     });
     Ok(Json(listed.collect()))
 }
@@ -81,9 +89,11 @@ impl Shown {
     fn is(&self, driver: &DriverId) -> bool {
         let (name, version, sha256) = match self {
             Self::Linked { declaration, .. } => (&declaration.name, &declaration.version, None),
-            Self::Usable { declaration, sha256, .. } => {
-                (&declaration.name, &declaration.version, Some(sha256))
-            }
+            Self::Usable {
+                declaration,
+                sha256,
+                ..
+            } => (&declaration.name, &declaration.version, Some(sha256)),
             Self::Unusable { pin, .. } => (&pin.name, &pin.version, Some(&pin.sha256)),
         };
         (name, version, sha256) == (&driver.name, &driver.version, driver.sha256.as_ref())
@@ -97,23 +107,41 @@ fn look(app: &App) -> Result<Vec<Shown>, PortError> {
         None => Vec::new(),
     };
     let is_pinned = |driver: &Declaration| {
-        pinned.iter().any(|s| (&s.pin.name, &s.pin.version) == (&driver.name, &driver.version))
+        pinned
+            .iter()
+            .any(|s| (&s.pin.name, &s.pin.version) == (&driver.name, &driver.version))
     };
-    let linked = app.engine.mgmt_drivers().list().into_iter().filter(|driver| !is_pinned(driver));
-    let mut shown: Vec<_> =
-        linked.map(|declaration| Shown::Linked { declaration, usable: true }).collect();
+    let linked = app
+        .engine
+        .mgmt_drivers()
+        .list()
+        .into_iter()
+        .filter(|driver| !is_pinned(driver));
+    let mut shown: Vec<_> = linked
+        .map(|declaration| Shown::Linked {
+            declaration,
+            usable: true,
+        })
+        .collect();
     shown.extend(pinned.into_iter().map(of_pinned));
     Ok(shown)
 }
 
 fn of_pinned(PluginStatus { pin, outcome, .. }: PluginStatus) -> Shown {
     match outcome {
-        Ok(declaration) => {
-            Shown::Usable { declaration, file: pin.file, sha256: pin.sha256, usable: true }
-        }
+        Ok(declaration) => Shown::Usable {
+            declaration,
+            file: pin.file,
+            sha256: pin.sha256,
+            usable: true,
+        },
         Err(error) => {
             let problem = Problem::from(Refusal::unprocessable(error));
-            Shown::Unusable { pin, usable: false, problem: Box::new(problem.details().clone()) }
+            Shown::Unusable {
+                pin,
+                usable: false,
+                problem: Box::new(problem.details().clone()),
+            }
         }
     }
 }

@@ -19,7 +19,11 @@ pub(super) async fn create(
     Json(request): Json<LccnSubscriptionRequest>,
 ) -> Answer {
     let told_at = root.of_subscriber();
-    match app.engine.subscribe(&tenant, request, (&told_at, &only), &*app.subscribers).await? {
+    match app
+        .engine
+        .subscribe(&tenant, request, (&told_at, &only), &*app.subscribers)
+        .await?
+    {
         Subscribed::New(record) => {
             let location = root.subscription(&record.subscription.id);
             let body = axum::Json(view::subscription(*record, &root));

@@ -21,7 +21,11 @@ const CHUNK: usize = 64 * 1024;
 /// A backup, as it is made: database and packages, without keys.
 pub(super) async fn backup(State(app): State<App>) -> Answer {
     let file = of(&app)?.backup().await?;
-    let length = file.metadata().await.map_err(|error| Problem::bug(&error))?.len();
+    let length = file
+        .metadata()
+        .await
+        .map_err(|error| Problem::bug(&error))?
+        .len();
     let chunks = stream::try_unfold(file, |mut file| async move {
         let mut chunk = vec![0; CHUNK];
         let count = file.read(&mut chunk).await?;
@@ -81,10 +85,18 @@ pub(super) async fn confirm(State(app): State<App>, request: Bytes) -> Answer<Js
     let upkeep = of(&app)?;
     if upkeep.recovery().is_none() {
         let what = "the server is not in recovery";
-        return Err(Problem::new(StatusCode::CONFLICT, "request.wrong-state", what));
+        return Err(Problem::new(
+            StatusCode::CONFLICT,
+            "request.wrong-state",
+            what,
+        ));
     }
     let comparison = app.engine.compare_all().await?;
-    let silent: Vec<_> = comparison.not_asked.iter().map(|silent| silent.vim.as_str()).collect();
+    let silent: Vec<_> = comparison
+        .not_asked
+        .iter()
+        .map(|silent| silent.vim.as_str())
+        .collect();
     if !silent.is_empty() && !force {
         let what = format!("these VIMs could not be asked: {}", silent.join(", "));
         let problem = Problem::new(StatusCode::CONFLICT, "request.wrong-state", what);
@@ -104,13 +116,20 @@ pub(super) async fn confirm(State(app): State<App>, request: Bytes) -> Answer<Js
 }
 
 pub(super) async fn health(State(app): State<App>) -> Json<Value> {
-    let recovering = app.upkeep.as_deref().is_some_and(|upkeep| upkeep.recovery().is_some());
+    let recovering = app
+        .upkeep
+        .as_deref()
+        .is_some_and(|upkeep| upkeep.recovery().is_some());
     Json(json!({"status": if recovering { "recovery" } else { "ok" }}))
 }
 
 /// A body that may be left out.
 fn asked<T: Default + serde::de::DeserializeOwned>(request: &Bytes) -> Answer<T> {
-    if request.is_empty() { Ok(T::default()) } else { body::parse(request) }
+    if request.is_empty() {
+        Ok(T::default())
+    } else {
+        body::parse(request)
+    }
 }
 
 fn of(app: &App) -> Answer<&Upkeep> {

@@ -57,25 +57,52 @@ pub(super) async fn register(
             return Err(Problem::unfit(what));
         }
         sees(&app, &principal, &instance).await?;
-        app.engine.register_vim_of(tenant, &instance, new.name).await?
+        app.engine
+            .register_vim_of(tenant, &instance, new.name)
+            .await?
     } else {
         let connection = SecretConnection(new.connection);
         let (id, name) = (new.id, Some(new.name));
         let (shared, policy) = (new.shared, new.policy);
-        let change = VimChange { id, name, connection, password: None, shared, policy };
+        let change = VimChange {
+            id,
+            name,
+            connection,
+            password: None,
+            shared,
+            policy,
+        };
         app.engine.register_vim(tenant, change).await?
     };
     let location = format!("{}/vnfm/v1/vims/{}", root.url, vim.id);
-    Ok((StatusCode::CREATED, [(header::LOCATION, location)], axum::Json(vim)).into_response())
+    Ok((
+        StatusCode::CREATED,
+        [(header::LOCATION, location)],
+        axum::Json(vim),
+    )
+        .into_response())
 }
 
 /// The login of a cluster goes to nobody who does not see the instance that made it.
 async fn sees(app: &App, principal: &Principal, instance: &str) -> Answer<()> {
-    let one =
-        Selection { limit: 1, sight: principal.only.clone(), ..Selection::only("id", instance) };
-    if app.engine.store().instances(&principal.tenant, &one).await?.is_empty() {
+    let one = Selection {
+        limit: 1,
+        sight: principal.only.clone(),
+        ..Selection::only("id", instance)
+    };
+    if app
+        .engine
+        .store()
+        .instances(&principal.tenant, &one)
+        .await?
+        .is_empty()
+    {
         let id = instance.to_owned();
-        return Err(StoreError::NotFound { what: "VNF instance", id }.into());
+        return Err(StoreError::NotFound {
+            what: "VNF instance",
+            id,
+        }
+        .into());
     }
     Ok(())
 }
@@ -85,19 +112,35 @@ fn may_share(principal: &Principal, shared: Option<bool>) -> Answer<()> {
     if shared.is_none() || principal.is_operator() {
         return Ok(());
     }
-    let what = format!("`shared` concerns all tenants and needs {}", Needs::Operator);
-    Err(Problem::new(StatusCode::FORBIDDEN, "access.forbidden", what))
+    let what = format!(
+        "`shared` concerns all tenants and needs {}",
+        Needs::Operator
+    );
+    Err(Problem::new(
+        StatusCode::FORBIDDEN,
+        "access.forbidden",
+        what,
+    ))
 }
 
 pub(super) async fn list(State(app): State<App>, who: Principal) -> Answer<axum::Json<Vec<Vim>>> {
     let mut vims = app.engine.vims(&who.tenant).await?;
     vims.retain(|vim| who.only.is_among_vims(&vim.id));
-    Ok(axum::Json(vims.into_iter().map(|vim| as_seen(&who, vim)).collect()))
+    Ok(axum::Json(
+        vims.into_iter().map(|vim| as_seen(&who, vim)).collect(),
+    ))
 }
 
 /// Without the instance that registered it where that may be one that is not seen.
 fn as_seen(who: &Principal, vim: Vim) -> Vim {
-    if who.only.is_whole() { vim } else { Vim { registered_by: None, ..vim } }
+    if who.only.is_whole() {
+        vim
+    } else {
+        Vim {
+            registered_by: None,
+            ..vim
+        }
+    }
 }
 
 pub(super) async fn show(
@@ -117,9 +160,26 @@ pub(super) async fn update(
 ) -> Answer<axum::Json<Vim>> {
     may_share(&principal, changed.shared)?;
     let connection = SecretConnection(changed.connection);
-    let ChangedVim { name, password, shared, policy, .. } = changed;
-    let change = VimChange { id: None, name, connection, password, shared, policy };
-    Ok(axum::Json(app.engine.update_vim(&principal.tenant, &id, change).await?))
+    let ChangedVim {
+        name,
+        password,
+        shared,
+        policy,
+        ..
+    } = changed;
+    let change = VimChange {
+        id: None,
+        name,
+        connection,
+        password,
+        shared,
+        policy,
+    };
+    Ok(axum::Json(
+        app.engine
+            .update_vim(&principal.tenant, &id, change)
+            .await?,
+    ))
 }
 
 pub(super) async fn delete(

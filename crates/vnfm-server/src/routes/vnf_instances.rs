@@ -49,7 +49,9 @@ pub(super) async fn delete(
     headers: HeaderMap,
 ) -> Answer<StatusCode> {
     let seen = Conditions::of(&headers)?;
-    app.engine.delete_if(&tenant, &id, &|record| seen.hold(record)).await?;
+    app.engine
+        .delete_if(&tenant, &id, &|record| seen.hold(record))
+        .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -77,7 +79,11 @@ pub(super) async fn instantiate(
     Json(request): Json<InstantiateVnfRequest>,
 ) -> Answer {
     acting.no_skip()?;
-    let op_id = app.engine.in_edition(root.edition).instantiate(&tenant, &id, request).await?;
+    let op_id = app
+        .engine
+        .in_edition(root.edition)
+        .instantiate(&tenant, &id, request)
+        .await?;
     Ok(accepted(&app, &root, &op_id))
 }
 
@@ -89,7 +95,12 @@ pub(super) async fn terminate(
     Json(request): Json<TerminateVnfRequest>,
 ) -> Answer {
     let op_id = match acting.skip() {
-        None => app.engine.in_edition(root.edition).terminate(&tenant, &id, request).await?,
+        None => {
+            app.engine
+                .in_edition(root.edition)
+                .terminate(&tenant, &id, request)
+                .await?
+        }
         Some(skip) => {
             app.engine
                 .in_edition(root.edition)
@@ -108,9 +119,17 @@ pub(super) async fn heal(
     Json(request): Json<HealVnfRequest>,
 ) -> Answer {
     let op_id = match acting.skip() {
-        None => app.engine.in_edition(root.edition).heal(&tenant, &id, request).await?,
+        None => {
+            app.engine
+                .in_edition(root.edition)
+                .heal(&tenant, &id, request)
+                .await?
+        }
         Some(skip) => {
-            app.engine.in_edition(root.edition).heal_without(&tenant, &id, request, skip).await?
+            app.engine
+                .in_edition(root.edition)
+                .heal_without(&tenant, &id, request, skip)
+                .await?
         }
     };
     Ok(accepted(&app, &root, &op_id))
@@ -141,7 +160,11 @@ pub(super) async fn not_supported(
         "VNF `{}` does not support the task `{task}`: this VNFM does not have it",
         record.vnf.id
     );
-    Err(Problem::new(StatusCode::NOT_FOUND, "request.not-supported", what))
+    Err(Problem::new(
+        StatusCode::NOT_FOUND,
+        "request.not-supported",
+        what,
+    ))
 }
 
 /// 202 with the occurrence's URI; somebody drives it from now on.

@@ -63,7 +63,11 @@ pub(super) async fn cancel(
     Json(request): Json<CancelRequest>,
 ) -> Answer<StatusCode> {
     match request.cancel_mode {
-        CancelMode::Graceful => app.engine.cancel(&tenant, &id, CancelMode::Graceful).await?,
+        CancelMode::Graceful => {
+            app.engine
+                .cancel(&tenant, &id, CancelMode::Graceful)
+                .await?
+        }
         mode @ CancelMode::Forceful => app.engine.cancel_by(&tenant, &id, mode, acting.act).await?,
     }
     Ok(StatusCode::ACCEPTED)

@@ -33,7 +33,10 @@ pub(super) async fn create(
     root: Root,
     Json(request): Json<Create>,
 ) -> Answer {
-    let record = app.onboarding.create(&tenant, request.user_defined_data).await?;
+    let record = app
+        .onboarding
+        .create(&tenant, request.user_defined_data)
+        .await?;
     let location = root.package(&record.info.id);
     let body = axum::Json(view::package(record, &root));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())
@@ -60,7 +63,10 @@ pub(super) async fn modify(
     let seen = Conditions::of(&headers)?;
     let tag = |record| conditions::tag(&view::package(record, &root));
     let expected = |record: &vnfm_core::ports::PackageRecord| seen.hold_for(&tag(record.clone()));
-    let (record, changed) = app.onboarding.modify((&tenant, &id), patch, expected).await?;
+    let (record, changed) = app
+        .onboarding
+        .modify((&tenant, &id), patch, expected)
+        .await?;
     let mut response = axum::Json(changed).into_response();
     if let Ok(tag) = HeaderValue::from_str(&tag(record)) {
         response.headers_mut().insert(header::ETAG, tag);
@@ -88,11 +94,17 @@ pub(super) async fn upload(
     headers: HeaderMap,
     body: Body,
 ) -> Answer<StatusCode> {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
     if let Some(other) = kind.filter(|kind| !ARCHIVE.contains(kind)) {
         let what = format!("content type `{other}` is none of {}", ARCHIVE.join(", "));
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "request.media-type", what));
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "request.media-type",
+            what,
+        ));
     }
     app.onboarding.upload(&tenant, &id, body).await?;
     Ok(StatusCode::ACCEPTED)
@@ -106,7 +118,10 @@ pub(super) async fn upload_from_uri(
     Json(request): Json<UploadVnfPackageFromUriRequest>,
 ) -> Answer<StatusCode> {
     let left = app.access.bytes_left(&app, &tenant).await?;
-    let fetch = app.onboarding.from_uri((&tenant, &id), request, left).await?;
+    let fetch = app
+        .onboarding
+        .from_uri((&tenant, &id), request, left)
+        .await?;
     onboarding::go_on(app, fetch);
     Ok(StatusCode::ACCEPTED)
 }
@@ -121,7 +136,11 @@ pub(super) async fn content(
     if !ARCHIVE.iter().any(|kind| takes(&headers, kind)) {
         return Err(no_archive());
     }
-    app.onboarding.archive(&tenant, &id).await?.served(&headers).await
+    app.onboarding
+        .archive(&tenant, &id)
+        .await?
+        .served(&headers)
+        .await
 }
 
 /// Parameters of a request.
@@ -145,8 +164,16 @@ pub(super) async fn part(
 ) -> Answer {
     let (signatures, accepts) = (signatures(&query)?, accepts(&headers));
     let content = match part {
-        Part::Vnfd => app.onboarding.vnfd((&tenant, &id), signatures, accepts).await,
-        Part::Manifest => app.onboarding.manifest((&tenant, &id), signatures, accepts).await,
+        Part::Vnfd => {
+            app.onboarding
+                .vnfd((&tenant, &id), signatures, accepts)
+                .await
+        }
+        Part::Manifest => {
+            app.onboarding
+                .manifest((&tenant, &id), signatures, accepts)
+                .await
+        }
     };
     headers.remove(header::RANGE);
     content?.served(&headers).await
@@ -164,7 +191,11 @@ pub(super) async fn artifacts(
     if !accepts(&headers).zip {
         return Err(no_archive());
     }
-    app.onboarding.artifacts((&tenant, &id), selection).await?.served(&headers).await
+    app.onboarding
+        .artifacts((&tenant, &id), selection)
+        .await?
+        .served(&headers)
+        .await
 }
 
 /// One artifact (SOL005 9.4.7.3.2).
@@ -186,11 +217,19 @@ fn signatures(query: &BTreeMap<String, String>) -> Answer<bool> {
 }
 
 fn takes(headers: &HeaderMap, kind: &str) -> bool {
-    gate::takes(headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()), kind)
+    gate::takes(
+        headers
+            .get(header::ACCEPT)
+            .and_then(|accept| accept.to_str().ok()),
+        kind,
+    )
 }
 
 fn accepts(headers: &HeaderMap) -> Accepts {
-    Accepts { zip: takes(headers, "application/zip"), text: takes(headers, "text/plain") }
+    Accepts {
+        zip: takes(headers, "application/zip"),
+        text: takes(headers, "text/plain"),
+    }
 }
 
 fn no_archive() -> Problem {

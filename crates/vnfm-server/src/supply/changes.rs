@@ -44,7 +44,9 @@ impl Supply {
             NotificationType::VnfPackageChangeNotification => {
                 let app = app.clone();
                 tokio::spawn(async move {
-                    let Some(supply) = app.supply.clone() else { return };
+                    let Some(supply) = app.supply.clone() else {
+                        return;
+                    };
                     let changed = |record: &PackageRecord| {
                         let nfvo = record.info.nfvo.as_ref();
                         nfvo.is_some_and(|nfvo| nfvo.vnf_pkg_id == told.vnf_pkg_id)
@@ -69,7 +71,11 @@ impl Supply {
         which: impl Fn(&PackageRecord) -> bool + Send + Sync,
     ) -> Answer<()> {
         for tenant in &self.tenants {
-            let records = app.engine.store().package_records(tenant, &Query::default()).await?;
+            let records = app
+                .engine
+                .store()
+                .package_records(tenant, &Query::default())
+                .await?;
             for record in records.into_iter().filter(|record| which(record)) {
                 self.compare(app, record).await?;
             }
@@ -78,12 +84,23 @@ impl Supply {
     }
 
     async fn compare(&self, app: &AppState, record: PackageRecord) -> Answer<()> {
-        let Some(nfvo) = &record.info.nfvo else { return Ok(()) };
+        let Some(nfvo) = &record.info.nfvo else {
+            return Ok(());
+        };
         let (tenant, id) = (record.tenant.as_str(), record.info.id.as_str());
-        let there =
-            self.nfvo.current().packages.package(&nfvo.vnf_pkg_id).await.map_err(super::refused)?;
-        let Some(there) = there else { return gone(app, &record).await };
-        app.onboarding.follow((tenant, id), there.operational_state).await
+        let there = self
+            .nfvo
+            .current()
+            .packages
+            .package(&nfvo.vnf_pkg_id)
+            .await
+            .map_err(super::refused)?;
+        let Some(there) = there else {
+            return gone(app, &record).await;
+        };
+        app.onboarding
+            .follow((tenant, id), there.operational_state)
+            .await
     }
 }
 
@@ -100,6 +117,10 @@ async fn gone(app: &AppState, record: &PackageRecord) -> Answer<()> {
             Ok(())
         }
         // It is in use, or somebody has made an instance of it just now.
-        Err(_) => app.onboarding.follow((tenant, id), PackageOperationalState::Disabled).await,
+        Err(_) => {
+            app.onboarding
+                .follow((tenant, id), PackageOperationalState::Disabled)
+                .await
+        }
     }
 }

@@ -48,13 +48,27 @@ impl Supply {
 
     async fn stand_once(&self, app: &App, subscription: &mut Option<String>) -> Answer<()> {
         if let Some(id) = subscription.as_deref()
-            && !self.nfvo.current().packages.is_subscribed(id).await.map_err(refused)?
+            && !self
+                .nfvo
+                .current()
+                .packages
+                .is_subscribed(id)
+                .await
+                .map_err(refused)?
         {
-            tracing::warn!(id, "the NFVO has forgotten our subscription; it is made anew");
+            tracing::warn!(
+                id,
+                "the NFVO has forgotten our subscription; it is made anew"
+            );
             *subscription = None;
         }
         if subscription.is_none() {
-            self.nfvo.current().packages.unsubscribe(&self.callback).await.map_err(refused)?;
+            self.nfvo
+                .current()
+                .packages
+                .unsubscribe(&self.callback)
+                .await
+                .map_err(refused)?;
             let made = self
                 .nfvo
                 .current()
@@ -70,7 +84,9 @@ impl Supply {
 
     /// Whether a notification is from whom we gave the password.
     pub(crate) fn knows(&self, headers: &HeaderMap) -> bool {
-        let brought = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let brought = headers
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.to_str().ok());
         let brought = brought.and_then(|value| value.split_once(' '));
         let Some((_, brought)) = brought.filter(|(way, _)| way.eq_ignore_ascii_case("basic"))
         else {

@@ -95,13 +95,21 @@ impl Setup {
             None => Access::by_token(token).unwrap(),
             Some(yaml) => Access::new(serde_yaml::from_str(yaml).unwrap(), token, clock).unwrap(),
         };
-        access.allowing(Allowance { per_second: 1, burst: self.wrong_logins }, clock)
+        access.allowing(
+            Allowance {
+                per_second: 1,
+                burst: self.wrong_logins,
+            },
+            clock,
+        )
     }
 
     fn drivers(&self, world: &Arc<World>) -> Drivers {
         let played = Drivers::default().with(Driver(world.clone()));
         if self.kubernetes {
-            played.with(KubernetesDriver::new(vnfm_outbound::Destinations::anywhere()))
+            played.with(KubernetesDriver::new(
+                vnfm_outbound::Destinations::anywhere(),
+            ))
         } else {
             played
         }
@@ -214,7 +222,11 @@ impl Bench {
         let wake = Wake::default();
         let mut notifier = notifier(store.clone(), clock.clone(), &setup.tls);
         let (inner, metrics) = (notifier.subscribers, operating.metrics.clone());
-        notifier.subscribers = Arc::new(Measured { inner, clock: clock.clone(), metrics });
+        notifier.subscribers = Arc::new(Measured {
+            inner,
+            clock: clock.clone(),
+            metrics,
+        });
         let access = setup.access(&clock);
         store.set_quotas(access.quotas());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -225,7 +237,10 @@ impl Bench {
                 store,
                 packages.clone(),
                 mgmt,
-                (signatures, Externals::new(&setup.signatures.external).unwrap()),
+                (
+                    signatures,
+                    Externals::new(&setup.signatures.external).unwrap(),
+                ),
                 setup.largest,
             ),
             wake: wake.clone(),
@@ -245,9 +260,21 @@ impl Bench {
         tasks.spawn(async move { notifier.run().await });
         tasks.spawn(drive::run(engine, clock, wake, std::future::pending()));
         let http = reqwest::Client::builder().no_proxy();
-        let http = http.redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let http = http
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .unwrap();
         let login = Mutex::default();
-        Self { url, world, login, http, packages, app, _folder: folder, _tasks: tasks }
+        Self {
+            url,
+            world,
+            login,
+            http,
+            packages,
+            app,
+            _folder: folder,
+            _tasks: tasks,
+        }
     }
 
     /// From now on requests are from a user, with a password of [`PASSWORD`].
@@ -277,10 +304,20 @@ impl Bench {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let bytes = response.bytes().await.unwrap().to_vec();
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        assert!(!text.contains("planted"), "a secret in what {path} answers: {text}");
+        assert!(
+            !text.contains("planted"),
+            "a secret in what {path} answers: {text}"
+        );
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
         let is_all = method != Method::PATCH;
-        let answer = Answer { status, headers, body, text, bytes, is_all };
+        let answer = Answer {
+            status,
+            headers,
+            body,
+            text,
+            bytes,
+            is_all,
+        };
         check(&path, &answer);
         oracle::documented(method.as_str(), &path, &answer);
         headers::check(method.as_str(), &path, &answer);
@@ -303,7 +340,9 @@ impl Bench {
     pub(crate) async fn upload(&self, content: Vec<u8>) -> (String, Answer) {
         let id = self.post(PACKAGES, &json!({})).await.id();
         let path = format!("{PACKAGES}/{id}/package_content");
-        let request = self.request(Method::PUT, &path).header(CONTENT_TYPE, "application/zip");
+        let request = self
+            .request(Method::PUT, &path)
+            .header(CONTENT_TYPE, "application/zip");
         (id, self.send(request.body(content)).await)
     }
 
@@ -320,7 +359,9 @@ impl Bench {
     pub(crate) async fn drop_package(&self, id: &str) {
         let path = format!("{PACKAGES}/{id}");
         let disable = self.request(Method::PATCH, &path);
-        let disabled = self.send(disable.json(&json!({"operationalState": "DISABLED"}))).await;
+        let disabled = self
+            .send(disable.json(&json!({"operationalState": "DISABLED"})))
+            .await;
         assert_eq!(disabled.status, 200, "{disabled:?}");
         assert_eq!(self.delete(&path).await.status, 204);
     }
@@ -336,7 +377,9 @@ impl Bench {
     pub(crate) async fn vim(&self) -> String {
         let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
             "interfaceInfo": {"endpoint": "https://192.0.2.9:6443"}, "accessInfo": {"bearer_token": "planted-token"}});
-        let answer = self.post(VIMS, &json!({"name": "cluster", "connection": connection})).await;
+        let answer = self
+            .post(VIMS, &json!({"name": "cluster", "connection": connection}))
+            .await;
         assert_eq!(answer.status, 201, "{answer:?}");
         answer.id()
     }
@@ -362,20 +405,30 @@ pub(crate) fn packed(name: &str) -> Vec<u8> {
 
 /// What the standard says of an answer.
 fn check(path: &str, answer: &Answer) {
-    let versioned =
-        ["/vnflcm/v1/", "/vnflcm/v2/", "/vnfpkgm/v2/"].iter().any(|api| path.starts_with(api));
+    let versioned = ["/vnflcm/v1/", "/vnflcm/v2/", "/vnfpkgm/v2/"]
+        .iter()
+        .any(|api| path.starts_with(api));
     if versioned || path.ends_with("/api_versions") {
-        assert!(answer.headers.contains_key("version"), "no Version in {answer:?}");
+        assert!(
+            answer.headers.contains_key("version"),
+            "no Version in {answer:?}"
+        );
     }
     if answer.status >= 400 {
-        assert_eq!(answer.headers[CONTENT_TYPE], "application/problem+json", "{answer:?}");
+        assert_eq!(
+            answer.headers[CONTENT_TYPE], "application/problem+json",
+            "{answer:?}"
+        );
         assert_eq!(answer.body["status"], answer.status, "{answer:?}");
         let code = answer.body["code"].as_str().unwrap();
         let ours = problem::CODES.iter().any(|(name, ..)| *name == code);
         let drivers = vnfm_kubernetes::errors::CODES.to_vec();
         let engines = [vnfm_core::codes(), vnfm_nfvo::codes(), drivers].concat();
         let engines = engines.iter().any(|one| one.name == code);
-        assert!(ours || engines || code.starts_with("test."), "`{code}` is in no table of codes");
+        assert!(
+            ours || engines || code.starts_with("test."),
+            "`{code}` is in no table of codes"
+        );
         return oracle::check("ProblemDetails", &answer.body);
     }
     let resource = path.split('/').nth(3).unwrap_or_default();
@@ -393,7 +446,11 @@ fn check(path: &str, answer: &Answer) {
         "subscriptions" => "LccnSubscription",
         _ => return,
     };
-    let check = if path.starts_with("/vnflcm/v1/") { oracle::check_v1 } else { oracle::check };
+    let check = if path.starts_with("/vnflcm/v1/") {
+        oracle::check_v1
+    } else {
+        oracle::check
+    };
     match &answer.body {
         Value::Null => {}
         Value::Array(entries) => entries.iter().for_each(|entry| check(kind, entry)),
@@ -404,5 +461,10 @@ fn check(path: &str, answer: &Answer) {
 fn notifier(store: Arc<SqliteStore>, clock: Arc<dyn Clock>, tls: &Tls) -> Notifier {
     let networks = Networks::parse(&["127.0.0.0/8".to_owned()]).unwrap();
     let callbacks = Callbacks::new(networks, Duration::from_mins(1), tls, clock.clone()).unwrap();
-    Notifier { store, clock, subscribers: Arc::new(callbacks), patience: Patience::default() }
+    Notifier {
+        store,
+        clock,
+        subscribers: Arc::new(callbacks),
+        patience: Patience::default(),
+    }
 }

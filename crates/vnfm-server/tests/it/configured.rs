@@ -30,19 +30,30 @@ fn command(folder: &Path) -> Command {
         .env_remove("VNFM_LOG")
         .env("NO_COLOR", "1")
         .env("VNFM_CONFIG", folder.join("vnfm.yaml"));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
 /// A process on this folder, where it listens, and its log.
 fn begun(folder: &Path, environment: &[(&str, &str)]) -> (Child, String, BufReader<ChildStderr>) {
     let mut command = command(folder);
-    command.args(["--listen", "127.0.0.1:0", "--data"]).arg(folder.join("data"));
+    command
+        .args(["--listen", "127.0.0.1:0", "--data"])
+        .arg(folder.join("data"));
     let mut process = command.envs(environment.iter().copied()).spawn().unwrap();
     let mut words = BufReader::new(process.stderr.take().unwrap());
     let mut line = String::new();
-    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let Some(url) = line.trim().strip_prefix("listening on ").map(ToOwned::to_owned) else {
+    BufReader::new(process.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let Some(url) = line
+        .trim()
+        .strip_prefix("listening on ")
+        .map(ToOwned::to_owned)
+    else {
         let mut said = String::new();
         words.read_to_string(&mut said).unwrap();
         panic!("it does not start: {line}{said}");
@@ -55,7 +66,12 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("vnfm.yaml"), configuration).unwrap();
         let (process, url, words) = begun(folder.path(), environment);
-        Self { process, url, words, folder }
+        Self {
+            process,
+            url,
+            words,
+            folder,
+        }
     }
 
     /// SIGHUP with another configuration; the line that says what came of it, which holds this.
@@ -71,7 +87,10 @@ impl Server {
         let mut line = String::new();
         loop {
             line.clear();
-            assert!(self.words.read_line(&mut line).unwrap() > 0, "it has ended without `{part}`");
+            assert!(
+                self.words.read_line(&mut line).unwrap() > 0,
+                "it has ended without `{part}`"
+            );
             if line.contains(part) {
                 return line;
             }
@@ -81,18 +100,31 @@ impl Server {
     async fn post(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> reqwest::Response {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let request = client.post(format!("{}{path}", self.url)).json(body);
-        let request =
-            headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let request = headers.iter().fold(request, |request, (name, value)| {
+            request.header(*name, *value)
+        });
         request.header("version", "2.3.0").send().await.unwrap()
     }
 
     /// The status of an upload of so many bytes.
     async fn uploaded(&self, bytes: usize) -> u16 {
-        let made: Value = self.post(PACKAGES, &[], &json!({})).await.json().await.unwrap();
-        let path = format!("{PACKAGES}/{}/package_content", made["id"].as_str().unwrap());
+        let made: Value = self
+            .post(PACKAGES, &[], &json!({}))
+            .await
+            .json()
+            .await
+            .unwrap();
+        let path = format!(
+            "{PACKAGES}/{}/package_content",
+            made["id"].as_str().unwrap()
+        );
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let request = client.put(format!("{}{path}", self.url)).header("version", "2.3.0");
-        let request = request.header("content-type", "application/zip").body(vec![0; bytes]);
+        let request = client
+            .put(format!("{}{path}", self.url))
+            .header("version", "2.3.0");
+        let request = request
+            .header("content-type", "application/zip")
+            .body(vec![0; bytes]);
         request.send().await.unwrap().status().as_u16()
     }
 }
@@ -146,7 +178,10 @@ access: {users: [{name: ann, password_hash: h, gets: {role: reed}}]}
         at("12:61") + "expected one of read, operate, admin, found \"reed\"",
         "VNFM_LIMITS_LEASE_SECONDS: expected a whole number, found \"x\"".to_owned(),
     ] {
-        assert!(said.lines().any(|line| line == wanted), "no line `{wanted}` in\n{said}");
+        assert!(
+            said.lines().any(|line| line == wanted),
+            "no line `{wanted}` in\n{said}"
+        );
     }
     assert!(said.contains("has 13 mistakes"), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
@@ -173,9 +208,15 @@ fn what_a_schema_cannot_tell_is_looked_into() {
     let (output, said, _) = checked(&well, &[]);
     assert!(output.status.success(), "{said}");
     for (text, says) in [
-        (format!("tls: {{cert: {cert}, key: {wrong}}}"), "do not go together"),
+        (
+            format!("tls: {{cert: {cert}, key: {wrong}}}"),
+            "do not go together",
+        ),
         (format!("tls: {{cert: {key}, key: {key}}}"), "1:6: "),
-        ("listen: 0.0.0.0:9890".to_owned(), "1:9: 0.0.0.0:9890 is not a loopback address"),
+        (
+            "listen: 0.0.0.0:9890".to_owned(),
+            "1:9: 0.0.0.0:9890 is not a loopback address",
+        ),
         (
             "monitoring: {listen: '0.0.0.0:1'}".to_owned(),
             "1:22: 0.0.0.0:1 is not a loopback address",
@@ -188,7 +229,10 @@ fn what_a_schema_cannot_tell_is_looked_into() {
         ("a: 1\na: 2\nb: [".to_owned(), "4:1: this is not YAML"),
     ] {
         let (output, said, _) = checked(&text, &[]);
-        assert!(!output.status.success() && said.contains(says), "{text}: {said}");
+        assert!(
+            !output.status.success() && said.contains(says),
+            "{text}: {said}"
+        );
     }
     let (output, said, _) = checked("", &[("VNFM_LIMIT_STEP_SECONDS", "5")]);
     assert!(output.status.success(), "{said}");
@@ -209,19 +253,34 @@ async fn told_to_it_reads_its_configuration_again_and_a_broken_one_changes_nothi
     assert_eq!(server.uploaded(100).await, 202);
     let new = "limits: {package_bytes: 10}\nretention: {log_days: 5}\nlog: {level: debug}";
     let said = server.reload(new, "the configuration was read again");
-    assert!(said.contains("limits.package_bytes") && said.contains("log.level"), "{said}");
-    assert!(said.contains("at_restart=[\"retention.log_days\"]"), "{said}");
+    assert!(
+        said.contains("limits.package_bytes") && said.contains("log.level"),
+        "{said}"
+    );
+    assert!(
+        said.contains("at_restart=[\"retention.log_days\"]"),
+        "{said}"
+    );
     assert_eq!(server.uploaded(100).await, 413);
     let answered = server.said("answered");
-    assert!(answered.contains("DEBUG") && answered.contains("request_id="), "{answered}");
-    let said = server.reload("limits: {package_bytes: 1000000, lease: 3}", "stays as it was");
+    assert!(
+        answered.contains("DEBUG") && answered.contains("request_id="),
+        "{answered}"
+    );
+    let said = server.reload(
+        "limits: {package_bytes: 1000000, lease: 3}",
+        "stays as it was",
+    );
     assert!(said.contains("there is no member `lease`"), "{said}");
     assert_eq!(server.uploaded(100).await, 413);
 }
 
 #[tokio::test]
 async fn behind_a_proxy_links_lead_where_the_client_asked() {
-    let forwarded = [("forwarded", "for=192.0.2.9;host=vnfm.example.com;proto=https")];
+    let forwarded = [(
+        "forwarded",
+        "for=192.0.2.9;host=vnfm.example.com;proto=https",
+    )];
     let location = |answer: &reqwest::Response| {
         answer.headers()["location"]
             .to_str()
@@ -235,10 +294,19 @@ async fn behind_a_proxy_links_lead_where_the_client_asked() {
     let answer = server.post(PACKAGES, &forwarded, &json!({})).await;
     assert_eq!(location(&answer), "https://vnfm.example.com");
     let links = answer.json::<Value>().await.unwrap()["_links"].to_string();
-    assert!(links.contains("https://vnfm.example.com/vnfpkgm/v2/"), "{links}");
-    assert_eq!(location(&server.post(PACKAGES, &[], &json!({})).await), server.url);
+    assert!(
+        links.contains("https://vnfm.example.com/vnfpkgm/v2/"),
+        "{links}"
+    );
+    assert_eq!(
+        location(&server.post(PACKAGES, &[], &json!({})).await),
+        server.url
+    );
     let stranger = Server::start("trusted_proxies: [10.0.0.0/8]", &[]);
-    assert_eq!(location(&stranger.post(PACKAGES, &forwarded, &json!({})).await), stranger.url);
+    assert_eq!(
+        location(&stranger.post(PACKAGES, &forwarded, &json!({})).await),
+        stranger.url
+    );
     let public = "public_url: https://public.example.com/\ntrusted_proxies: [127.0.0.0/8]";
     let public = Server::start(public, &[]);
     let answer = public.post(PACKAGES, &forwarded, &json!({})).await;
@@ -253,19 +321,32 @@ async fn behind_a_proxy_the_prefix_of_an_interface_is_where_the_client_asked() {
         ("x-forwarded-proto", "https"),
         ("x-forwarded-prefix", "/nfv"),
     ];
-    let forwarded = [("forwarded", "for=192.0.2.9;host=vnfm.example.com;proto=https")];
+    let forwarded = [(
+        "forwarded",
+        "for=192.0.2.9;host=vnfm.example.com;proto=https",
+    )];
     let prefix = async |server: &Server, headers: &[(&str, &str)]| {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let request = client.get(format!("{}/vnflcm/v2/api_versions", server.url));
-        let request =
-            headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let request = headers.iter().fold(request, |request, (name, value)| {
+            request.header(*name, *value)
+        });
         let body: Value = request.send().await.unwrap().json().await.unwrap();
         body["uriPrefix"].as_str().unwrap().to_owned()
     };
     let server = Server::start("trusted_proxies: [127.0.0.0/8]", &[]);
-    assert_eq!(prefix(&server, &[]).await, format!("{}/vnflcm/v2/", server.url));
-    assert_eq!(prefix(&server, &forwarded).await, "https://vnfm.example.com/vnflcm/v2/");
-    assert_eq!(prefix(&server, &x_forwarded).await, "https://vnfm.example.com/nfv/vnflcm/v2/");
+    assert_eq!(
+        prefix(&server, &[]).await,
+        format!("{}/vnflcm/v2/", server.url)
+    );
+    assert_eq!(
+        prefix(&server, &forwarded).await,
+        "https://vnfm.example.com/vnflcm/v2/"
+    );
+    assert_eq!(
+        prefix(&server, &x_forwarded).await,
+        "https://vnfm.example.com/nfv/vnflcm/v2/"
+    );
     let stranger = Server::start("trusted_proxies: [10.0.0.0/8]", &[]);
     for headers in [&forwarded[..], &x_forwarded] {
         let own = format!("{}/vnflcm/v2/", stranger.url);
@@ -275,12 +356,19 @@ async fn behind_a_proxy_the_prefix_of_an_interface_is_where_the_client_asked() {
 
 /// A data folder as version 0.1.0 left it, with one VIM, whose address was not checked, and nothing to drive.
 fn from_before(data: &Path) {
-    let state = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/upgrade/0.1.0/state.zip");
+    let state = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/upgrade/0.1.0/state.zip"
+    );
     let mut archive = zip::ZipArchive::new(std::fs::File::open(state).unwrap()).unwrap();
     std::fs::create_dir(data).unwrap();
     for name in ["vnfm.db", "secrets.key"] {
         let mut bytes = Vec::new();
-        archive.by_name(name).unwrap().read_to_end(&mut bytes).unwrap();
+        archive
+            .by_name(name)
+            .unwrap()
+            .read_to_end(&mut bytes)
+            .unwrap();
         std::fs::write(data.join(name), bytes).unwrap();
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         std::fs::set_permissions(data.join(name), private).unwrap();
@@ -308,13 +396,22 @@ fn addresses_that_vims_keep_from_before_are_listed_with_the_setting_to_write() {
     let check = |configuration: &str| {
         std::fs::write(folder.join("vnfm.yaml"), configuration).unwrap();
         let mut command = command(&folder);
-        let output = command.arg("--data").arg(folder.join("data")).arg("check-config").output();
+        let output = command
+            .arg("--data")
+            .arg(folder.join("data"))
+            .arg("check-config")
+            .output();
         String::from_utf8(output.unwrap().stderr).unwrap()
     };
     // Before the new version has opened the database, at its start, and afterwards.
     let before = check(configuration);
     let (process, url, words) = begun(&folder, &[]);
-    let mut server = Server { process, url, words, folder: home };
+    let mut server = Server {
+        process,
+        url,
+        words,
+        folder: home,
+    };
     let started = server.said("vims.networks");
     assert!(started.contains("WARN"), "{started}");
     let after = check(configuration);
@@ -333,13 +430,41 @@ async fn health_and_figures_have_an_address_of_their_own_where_it_is_configured(
     let said = server.said("health and metrics");
     let address = said.rsplit("address=").next().unwrap().trim();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let get =
-        async |path: &str| client.get(format!("http://{address}{path}")).send().await.unwrap();
+    let get = async |path: &str| {
+        client
+            .get(format!("http://{address}{path}"))
+            .send()
+            .await
+            .unwrap()
+    };
     assert_eq!(get("/healthz").await.status(), 200);
     let ready: Value = get("/readyz").await.json().await.unwrap();
-    let parts = ["database", "files", "integrity", "keys", "disk", "recovery", "plugins"];
-    assert_eq!(ready["parts"].as_object().unwrap().keys().collect::<Vec<_>>(), parts, "{ready}");
-    assert!(get("/metrics").await.text().await.unwrap().contains("vnfm_build_info"));
+    let parts = [
+        "database",
+        "files",
+        "integrity",
+        "keys",
+        "disk",
+        "recovery",
+        "plugins",
+    ];
+    assert_eq!(
+        ready["parts"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .collect::<Vec<_>>(),
+        parts,
+        "{ready}"
+    );
+    assert!(
+        get("/metrics")
+            .await
+            .text()
+            .await
+            .unwrap()
+            .contains("vnfm_build_info")
+    );
     assert_eq!(get("/vnfm/v1/vims").await.status(), 404);
 }
 
@@ -347,10 +472,17 @@ async fn health_and_figures_have_an_address_of_their_own_where_it_is_configured(
 async fn a_part_that_cannot_work_is_named() {
     let server = Server::start("limits: {free_bytes: 1000000000000000000}", &[]);
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let answer = client.get(format!("{}/readyz", server.url)).send().await.unwrap();
+    let answer = client
+        .get(format!("{}/readyz", server.url))
+        .send()
+        .await
+        .unwrap();
     assert_eq!(answer.status(), 503);
     let told: Value = answer.json().await.unwrap();
-    assert_eq!((&told["ready"], &told["parts"]["disk"]), (&json!(false), &json!("not ready")));
+    assert_eq!(
+        (&told["ready"], &told["parts"]["disk"]),
+        (&json!(false), &json!("not ready"))
+    );
     assert_eq!(told["parts"]["database"], "ready", "{told}");
 }
 
@@ -378,8 +510,14 @@ fn refuse(mut stream: TcpStream) {
 #[tokio::test]
 async fn a_vim_is_never_called_through_a_proxy_of_the_environment_but_through_its_own() {
     let (trap, trapped) = listener();
-    let names =
-        ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+    let names = [
+        "HTTP_PROXY",
+        "http_proxy",
+        "HTTPS_PROXY",
+        "https_proxy",
+        "ALL_PROXY",
+        "all_proxy",
+    ];
     let environment: Vec<_> = names.iter().map(|name| (*name, trap.as_str())).collect();
     let server = Server::start("", &environment);
     for (kind, access) in [
@@ -393,17 +531,32 @@ async fn a_vim_is_never_called_through_a_proxy_of_the_environment_but_through_it
         let register = async |extra: Value| {
             let connection = json!({"vimType": kind, "interfaceInfo": {"endpoint": vim}, "accessInfo": access, "extra": extra});
             let body = json!({"name": "v", "connection": connection});
-            server.post("/vnfm/v1/vims", &[], &body).await.status().as_u16()
+            server
+                .post("/vnfm/v1/vims", &[], &body)
+                .await
+                .status()
+                .as_u16()
         };
         assert!(register(json!({})).await >= 400, "{kind}");
         assert!(called.load(SeqCst) > 0, "{kind}: nobody called it");
-        assert_eq!(trapped.load(SeqCst), 0, "{kind}: called through the proxy of the environment");
+        assert_eq!(
+            trapped.load(SeqCst),
+            0,
+            "{kind}: called through the proxy of the environment"
+        );
         let (proxy, asked) = listener();
         let before = called.load(SeqCst);
         register(json!({"proxy": proxy})).await;
-        assert!(asked.load(SeqCst) > 0, "{kind}: its own proxy was not asked");
+        assert!(
+            asked.load(SeqCst) > 0,
+            "{kind}: its own proxy was not asked"
+        );
         assert_eq!(called.load(SeqCst), before, "{kind}: called past its proxy");
-        assert_eq!(register(json!({"proxy": "socks5://u:p@h"})).await, 422, "{kind}");
+        assert_eq!(
+            register(json!({"proxy": "socks5://u:p@h"})).await,
+            422,
+            "{kind}"
+        );
     }
 }
 
@@ -411,6 +564,15 @@ async fn a_vim_is_never_called_through_a_proxy_of_the_environment_but_through_it
 fn the_configuration_that_the_debian_package_brings_is_right() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/debian/vnfm.yaml");
     let mut command = Command::new(env!("CARGO_BIN_EXE_vnfm-server"));
-    let output = command.arg("check-config").arg(path).env_remove("VNFM_CONFIG").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = command
+        .arg("check-config")
+        .arg(path)
+        .env_remove("VNFM_CONFIG")
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

@@ -14,10 +14,14 @@ const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
 
 async fn call(server: &Server, method: Method, path: &str) -> (u16, Value) {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let request =
-        client.request(method, format!("{}{path}", server.url)).header("version", "2.3.0");
+    let request = client
+        .request(method, format!("{}{path}", server.url))
+        .header("version", "2.3.0");
     let answer = request.json(&json!({})).send().await.unwrap();
-    (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    (
+        answer.status().as_u16(),
+        answer.json().await.unwrap_or_default(),
+    )
 }
 
 /// A package that was accepted; its path.
@@ -38,7 +42,11 @@ fn refused(mut command: Command) -> String {
 fn accept_loss(data: &Path) -> String {
     let mut command = command(data);
     let ended = command.arg("accept-loss").output().unwrap();
-    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(
+        ended.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ended.stderr)
+    );
     String::from_utf8(ended.stdout).unwrap()
 }
 
@@ -53,12 +61,19 @@ async fn a_server_whose_log_or_database_was_removed_does_not_start_until_the_los
         drop(server);
         fs::rename(data.path().join(gone), data.path().join("elsewhere")).unwrap();
         let said = refused(command(data.path()));
-        for word in
-            [gone, "missing or empty", "vnfm-server restore FILE", "vnfm-server accept-loss"]
-        {
+        for word in [
+            gone,
+            "missing or empty",
+            "vnfm-server restore FILE",
+            "vnfm-server accept-loss",
+        ] {
             assert!(said.contains(word), "{word}: {said}");
         }
-        assert_eq!(data.path().join("vnfm.db").exists(), gone != "vnfm.db", "nothing is made anew");
+        assert_eq!(
+            data.path().join("vnfm.db").exists(),
+            gone != "vnfm.db",
+            "nothing is made anew"
+        );
         fs::rename(data.path().join("elsewhere"), data.path().join(gone)).unwrap();
         let mut server = started(&mut command(data.path()));
         assert_eq!(call(&server, Method::GET, &package).await.0, 200);
@@ -66,7 +81,10 @@ async fn a_server_whose_log_or_database_was_removed_does_not_start_until_the_los
         server.process.wait().unwrap();
         fs::remove_file(data.path().join(gone)).unwrap();
         let said = accept_loss(data.path());
-        assert!(said.contains("vnfm.db.lost-") && said.contains("start the server"), "{said}");
+        assert!(
+            said.contains("vnfm.db.lost-") && said.contains("start the server"),
+            "{said}"
+        );
         let server = started(&mut command(data.path()));
         assert_eq!(call(&server, Method::GET, INSTANCES).await.0, 200);
     }
@@ -79,7 +97,9 @@ async fn a_stop_leaves_the_database_whole_in_its_one_file() {
     let package = accepted(&server).await;
     let id = rustix::process::Pid::from_child(&server.process);
     rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
-    let ended = tokio::task::spawn_blocking(move || server.process.wait().unwrap()).await.unwrap();
+    let ended = tokio::task::spawn_blocking(move || server.process.wait().unwrap())
+        .await
+        .unwrap();
     assert!(ended.success(), "{ended}");
     let copy = tempfile::tempdir().unwrap();
     for name in ["vnfm.db", "secrets.key"] {
@@ -96,12 +116,24 @@ async fn a_server_whose_folder_was_removed_takes_no_changes_and_says_so() {
     let server = started(&mut command(&data));
     accepted(&server).await;
     let ready = call(&server, Method::GET, "/readyz").await;
-    assert_eq!((ready.0, &ready.1["parts"]["files"]), (200, &json!("ready")), "{}", ready.1);
+    assert_eq!(
+        (ready.0, &ready.1["parts"]["files"]),
+        (200, &json!("ready")),
+        "{}",
+        ready.1
+    );
     fs::rename(&data, &away).unwrap();
     let (status, problem) = call(&server, Method::POST, PACKAGES).await;
-    assert_eq!((status, &problem["code"]), (503, &json!("server.files-lost")), "{problem}");
+    assert_eq!(
+        (status, &problem["code"]),
+        (503, &json!("server.files-lost")),
+        "{problem}"
+    );
     let detail = problem["detail"].as_str().unwrap();
-    assert!(detail.contains("was removed") && detail.contains(data.to_str().unwrap()), "{detail}");
+    assert!(
+        detail.contains("was removed") && detail.contains(data.to_str().unwrap()),
+        "{detail}"
+    );
     // Reads go on, and so do changes once it is back.
     assert_eq!(call(&server, Method::GET, PACKAGES).await.0, 200);
     fs::rename(&away, &data).unwrap();
@@ -114,7 +146,11 @@ async fn readiness_names_files_that_are_gone() {
     let server = started(&mut command(data.path()));
     fs::remove_file(data.path().join("vnfm.db-wal")).unwrap();
     let (status, ready) = call(&server, Method::GET, "/readyz").await;
-    assert_eq!((status, &ready["parts"]["files"]), (503, &json!("not ready")), "{ready}");
+    assert_eq!(
+        (status, &ready["parts"]["files"]),
+        (503, &json!("not ready")),
+        "{ready}"
+    );
     assert_eq!(ready["parts"]["integrity"], "ready", "{ready}");
 }
 
@@ -144,9 +180,17 @@ fn a_volume_that_root_made_for_the_group_of_the_server_is_taken_as_it_is() {
     let data = volume(home.path(), GROUP, 0o2770);
     drop(started(&mut as_pod(&data)));
     drop(started(&mut as_pod(&data)));
-    assert_eq!(data.metadata().unwrap().mode() & 0o7777, 0o2770, "OnRootMismatch compares it");
+    assert_eq!(
+        data.metadata().unwrap().mode() & 0o7777,
+        0o2770,
+        "OnRootMismatch compares it"
+    );
     for file in ["vnfm.db", "secrets.key"] {
-        assert_eq!(data.join(file).metadata().unwrap().mode() & 0o777, 0o600, "{file}");
+        assert_eq!(
+            data.join(file).metadata().unwrap().mode() & 0o777,
+            0o600,
+            "{file}"
+        );
     }
     for (gid, mode) in [(GROUP, 0o2775), (GROUP + 1, 0o2770)] {
         let said = refused(as_pod(&volume(home.path(), gid, mode)));

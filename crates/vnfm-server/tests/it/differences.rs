@@ -10,7 +10,10 @@ const METHODS: &[&str] = &["get", "post", "put", "patch", "delete"];
 /// The official document, and what stands before its paths here.
 const DOCUMENTS: &[(&str, &str)] = &[
     ("openapi-bundled/vnflcm-v3.7.1.patched.json", "/vnflcm/v2"),
-    ("openapi-bundled/vnfpkgm-sol005-v3.7.1.patched.json", "/vnfpkgm/v2"),
+    (
+        "openapi-bundled/vnfpkgm-sol005-v3.7.1.patched.json",
+        "/vnfpkgm/v2",
+    ),
 ];
 const TYPES: &str = "jsonschema/sol003-v3.7.1.patched.bundle.json";
 
@@ -30,13 +33,23 @@ fn read(file: &Path) -> Value {
 fn sets(place: &str, what: &str, (ours, official): (&[String], &[String])) -> Vec<Difference> {
     let only = |of: &[String], others: &[String], word: &str| -> Vec<Difference> {
         let names = of.iter().filter(|name| !others.contains(name));
-        names.map(|name| (place.to_owned(), format!("{word} {what} `{name}`"))).collect()
+        names
+            .map(|name| (place.to_owned(), format!("{word} {what} `{name}`")))
+            .collect()
     };
-    [only(official, ours, "without"), only(ours, official, "also")].concat()
+    [
+        only(official, ours, "without"),
+        only(ours, official, "also"),
+    ]
+    .concat()
 }
 
 fn keys(of: &Value) -> Vec<String> {
-    of.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
+    of.as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.clone())
+        .collect()
 }
 
 fn words(of: &Value) -> Vec<String> {
@@ -54,8 +67,14 @@ fn parameters(document: &Value, (path, operation): (&Value, &Value)) -> Vec<Stri
         let place = one["$ref"].as_str().map(|place| &place[1..]);
         place.map_or(one, |place| document.pointer(place).unwrap())
     });
-    let names = all.filter(|one| one["in"] != "path").map(|one| one["name"].as_str().unwrap());
-    names.map(ToOwned::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
+    let names = all
+        .filter(|one| one["in"] != "path")
+        .map(|one| one["name"].as_str().unwrap());
+    names
+        .map(ToOwned::to_owned)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
 }
 
 fn of_paths(ours: &Value, official: &Value, prefix: &str) -> Vec<Difference> {
@@ -70,7 +89,10 @@ fn of_paths(ours: &Value, official: &Value, prefix: &str) -> Vec<Difference> {
                 continue;
             };
             let operation = &item[*method];
-            let statuses = (keys(&our_operation["responses"]), keys(&operation["responses"]));
+            let statuses = (
+                keys(&our_operation["responses"]),
+                keys(&operation["responses"]),
+            );
             found.extend(sets(&place, "status", (&statuses.0, &statuses.1)));
             let named = (
                 parameters(ours, (our_item, our_operation)),
@@ -80,12 +102,18 @@ fn of_paths(ours: &Value, official: &Value, prefix: &str) -> Vec<Difference> {
         }
     }
     for (path, item) in ours["paths"].as_object().unwrap() {
-        let Some(rest) = path.strip_prefix(prefix).filter(|rest| rest.starts_with('/')) else {
+        let Some(rest) = path
+            .strip_prefix(prefix)
+            .filter(|rest| rest.starts_with('/'))
+        else {
             continue;
         };
         for method in METHODS.iter().filter(|method| item.get(**method).is_some()) {
             if official["paths"][rest].get(*method).is_none() {
-                found.push((format!("{} {path}", method.to_uppercase()), "ours alone".to_owned()));
+                found.push((
+                    format!("{} {path}", method.to_uppercase()),
+                    "ours alone".to_owned(),
+                ));
             }
         }
     }
@@ -95,7 +123,9 @@ fn of_paths(ours: &Value, official: &Value, prefix: &str) -> Vec<Difference> {
 fn of_types(ours: &Value, official: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
     for (name, ours) in ours["components"]["schemas"].as_object().unwrap() {
-        let Some(official) = official["$defs"].get(name) else { continue };
+        let Some(official) = official["$defs"].get(name) else {
+            continue;
+        };
         let members = (keys(&ours["properties"]), keys(&official["properties"]));
         found.extend(sets(name, "member", (&members.0, &members.1)));
         let needed = (words(&ours["required"]), words(&official["required"]));
@@ -107,20 +137,31 @@ fn of_types(ours: &Value, official: &Value) -> Vec<Difference> {
 /// The rows of the table in the paper: where, which differences, and whether there is a reason.
 fn rows() -> Vec<(String, Vec<String>, bool)> {
     let paper = paper();
-    let table = paper.split("## Where our OpenAPI document differs").nth(1).unwrap();
+    let table = paper
+        .split("## Where our OpenAPI document differs")
+        .nth(1)
+        .unwrap();
     let table = table.split("\n## ").next().unwrap();
     let rows = table.lines().filter(|line| line.starts_with("| `"));
     rows.map(|line| {
         let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let [place, what, why] = cells[..] else { panic!("no three cells: {line}") };
-        (place.trim_matches('`').to_owned(), spelt(what), !why.is_empty())
+        let [place, what, why] = cells[..] else {
+            panic!("no three cells: {line}")
+        };
+        (
+            place.trim_matches('`').to_owned(),
+            spelt(what),
+            !why.is_empty(),
+        )
     })
     .collect()
 }
 
 /// "without status `405`, `504`" as one difference for each name.
 fn spelt(what: &str) -> Vec<String> {
-    let Some((kind, names)) = what.split_once(" `") else { return vec![what.to_owned()] };
+    let Some((kind, names)) = what.split_once(" `") else {
+        return vec![what.to_owned()];
+    };
     let names = names.trim_end_matches('`').split("`, `");
     names.map(|name| format!("{kind} `{name}`")).collect()
 }
@@ -128,12 +169,19 @@ fn spelt(what: &str) -> Vec<String> {
 /// Whether a row's place is this one; `*` stands for any text.
 fn fits(pattern: &str, place: &str) -> bool {
     let parts: Vec<_> = pattern.split('*').collect();
-    let [first, middle @ .., last] = parts.as_slice() else { return pattern == place };
-    let Some(mut rest) = place.strip_prefix(first).and_then(|rest| rest.strip_suffix(last)) else {
+    let [first, middle @ .., last] = parts.as_slice() else {
+        return pattern == place;
+    };
+    let Some(mut rest) = place
+        .strip_prefix(first)
+        .and_then(|rest| rest.strip_suffix(last))
+    else {
         return false;
     };
     for part in middle {
-        let Some((_, after)) = rest.split_once(part) else { return false };
+        let Some((_, after)) = rest.split_once(part) else {
+            return false;
+        };
         rest = after;
     }
     true
@@ -147,7 +195,11 @@ fn every_difference_has_its_reason() {
     for (document, prefix) in DOCUMENTS {
         found.extend(of_paths(&ours, &read(&sol.join(document)), prefix));
     }
-    assert!(found.len() > 100, "only {} differences: something was not read", found.len());
+    assert!(
+        found.len() > 100,
+        "only {} differences: something was not read",
+        found.len()
+    );
     let rows = rows();
     let mut used = BTreeMap::<(&str, &str), usize>::new();
     let mut unknown = Vec::new();
@@ -160,12 +212,19 @@ fn every_difference_has_its_reason() {
             None => unknown.push(format!("{place}: {what}")),
         }
     }
-    assert!(unknown.is_empty(), "without a row in docs/conformance.md:\n{}", unknown.join("\n"));
+    assert!(
+        unknown.is_empty(),
+        "without a row in docs/conformance.md:\n{}",
+        unknown.join("\n")
+    );
     for (pattern, differences, has_reason) in &rows {
         assert!(has_reason, "no reason: {pattern}");
         for what in differences {
             let is_true = used.contains_key(&(pattern.as_str(), what.as_str()));
-            assert!(is_true, "true no more, or said by an earlier row: `{pattern}` {what}");
+            assert!(
+                is_true,
+                "true no more, or said by an earlier row: `{pattern}` {what}"
+            );
         }
     }
 }
@@ -181,7 +240,10 @@ fn vnfm_sol() -> Option<PathBuf> {
         "no official SOL files in `{}`; name their folder in VNFM_SOL_DATA",
         folder.display()
     );
-    assert!(std::env::var_os("VNFM_REQUIRE_LIVE").is_none_or(|v| v != "1"), "{what}");
+    assert!(
+        std::env::var_os("VNFM_REQUIRE_LIVE").is_none_or(|v| v != "1"),
+        "{what}"
+    );
     eprintln!("skipped: {what}");
     None
 }

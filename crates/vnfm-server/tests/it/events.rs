@@ -11,7 +11,9 @@ fn said(answer: &Value) -> Vec<String> {
     events
         .iter()
         .map(|event| {
-            let kind = event["operationState"].as_str().or(event["notificationType"].as_str());
+            let kind = event["operationState"]
+                .as_str()
+                .or(event["notificationType"].as_str());
             kind.unwrap().to_owned()
         })
         .collect()
@@ -24,10 +26,20 @@ async fn events_come_in_order_and_are_waited_for() {
     let nothing = bench.get(EVENTS).await.body;
     assert_eq!(nothing, json!({"events": [], "next": 0}));
     let id = bench.create(&vnfd).await;
-    let op = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &bench.request_b().await).await;
+    let op = bench
+        .post(
+            &format!("{INSTANCES}/{id}/instantiate"),
+            &bench.request_b().await,
+        )
+        .await;
     bench.ended(&op.made()).await;
     let all = bench.get(EVENTS).await.body;
-    let expected = ["VnfIdentifierCreationNotification", "STARTING", "PROCESSING", "COMPLETED"];
+    let expected = [
+        "VnfIdentifierCreationNotification",
+        "STARTING",
+        "PROCESSING",
+        "COMPLETED",
+    ];
     assert_eq!(said(&all), expected);
     let second = &all["events"][1];
     assert_eq!(
@@ -39,7 +51,11 @@ async fn events_come_in_order_and_are_waited_for() {
     assert_eq!(said(&waited.body), ["VnfIdentifierCreationNotification"]);
     assert_eq!(waited.body["events"][0]["vnfInstanceId"], made.as_str());
     for wrong in ["after=x", "after=-1", "wait_seconds=61", "since=1"] {
-        assert_eq!(bench.get(&format!("{EVENTS}?{wrong}")).await.status, 400, "{wrong}");
+        assert_eq!(
+            bench.get(&format!("{EVENTS}?{wrong}")).await.status,
+            400,
+            "{wrong}"
+        );
     }
 }
 
@@ -53,7 +69,11 @@ async fn nobody_sees_what_happens_to_others() {
     }
     bench.log_in("other-admin");
     let seen = bench.get(EVENTS).await.body;
-    assert_eq!(seen, json!({"events": [], "next": 0}), "nor how many there are");
+    assert_eq!(
+        seen,
+        json!({"events": [], "next": 0}),
+        "nor how many there are"
+    );
 }
 
 #[tokio::test]
@@ -78,7 +98,9 @@ async fn an_answer_is_bounded_and_the_next_one_goes_on_behind_it() {
             "an answer of {} events",
             events.len()
         );
-        let ids = events.iter().map(|event| event["vnfInstanceId"].as_str().unwrap().to_owned());
+        let ids = events
+            .iter()
+            .map(|event| event["vnfInstanceId"].as_str().unwrap().to_owned());
         seen.extend(ids);
         after = answer.body["next"].clone();
         answers += 1;

@@ -38,12 +38,19 @@ async fn shelf() -> Shelf {
         .route("/other/disk.img", image)
         .route("/images/moved.img", away)
         .route("/images/large.img", get(|| async { vec![0; 2 << 20] }))
-        .route("/images/broken.img", get(|| async { StatusCode::INTERNAL_SERVER_ERROR }));
+        .route(
+            "/images/broken.img",
+            get(|| async { StatusCode::INTERNAL_SERVER_ERROR }),
+        );
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let mut task = JoinSet::new();
     task.spawn(async move { axum::serve(listener, router).await.unwrap() });
-    Shelf { url, asked, _task: task }
+    Shelf {
+        url,
+        asked,
+        _task: task,
+    }
 }
 
 /// VNF-B, whose manifest names one more artifact: `lines` are what follows `Source:`.
@@ -65,8 +72,15 @@ fn hash(bytes: &[u8]) -> String {
 }
 
 async fn bench(allowed: &[String]) -> Bench {
-    let signatures = Packages { external: allowed.to_vec(), ..Packages::default() };
-    Bench::with(Setup { signatures, ..Setup::default() }).await
+    let signatures = Packages {
+        external: allowed.to_vec(),
+        ..Packages::default()
+    };
+    Bench::with(Setup {
+        signatures,
+        ..Setup::default()
+    })
+    .await
 }
 
 async fn onboarded(bench: &Bench, content: Vec<u8>) -> Value {
@@ -97,8 +111,16 @@ async fn an_external_artifact_is_fetched_once_and_read_like_a_file_of_the_packag
     assert_eq!(files.len(), 2, "{files:?}");
     // What somebody changed on the disk is not taken for the artifact.
     std::fs::write(&files[1], b"something else").unwrap();
-    let error = bench.packages.package("default", id).await.unwrap_err().to_string();
-    assert!(error.contains(&uri) && error.contains("its hash is"), "{error}");
+    let error = bench
+        .packages
+        .package("default", id)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains(&uri) && error.contains("its hash is"),
+        "{error}"
+    );
     bench.drop_package(id).await;
     assert!(files.iter().all(|file| !file.exists()), "{files:?}");
 }
@@ -106,32 +128,63 @@ async fn an_external_artifact_is_fetched_once_and_read_like_a_file_of_the_packag
 #[tokio::test]
 async fn what_cannot_be_had_refuses_the_package_with_the_reason() {
     let shelf = shelf().await;
-    let bench = bench(&[format!("{}/images/", shelf.url), "http://127.0.0.1:1/".into()]).await;
+    let bench = bench(&[
+        format!("{}/images/", shelf.url),
+        "http://127.0.0.1:1/".into(),
+    ])
+    .await;
     let stated = &*format!("Algorithm: SHA-512\nHash: {}", hash(IMAGE));
     let at = |path: &str| format!("{}{path}", shelf.url);
     let sha256 = "Algorithm: SHA-256\nHash: abcd";
     for (uri, stated, why) in [
         (at("/images/absent.img"), stated, "its server answers 404"),
         (at("/images/broken.img"), stated, "its server answers 500"),
-        (at("/images/moved.img"), stated, "redirects are not followed"),
+        (
+            at("/images/moved.img"),
+            stated,
+            "redirects are not followed",
+        ),
         (at("/images/large.img"), stated, "more than the"),
-        ("http://127.0.0.1:1/disk.img".into(), stated, "its server cannot be reached"),
-        (at("/other/disk.img"), stated, "below none of the addresses that `packages.external`"),
+        (
+            "http://127.0.0.1:1/disk.img".into(),
+            stated,
+            "its server cannot be reached",
+        ),
+        (
+            at("/other/disk.img"),
+            stated,
+            "below none of the addresses that `packages.external`",
+        ),
         (at("/images/disk.img"), sha256, "no SHA-256 in hexadecimal"),
         (at("/images/disk.img"), "", "its hash is not stated"),
         ("file:///etc/passwd".into(), stated, "cannot be fetched"),
     ] {
         let shown = onboarded(&bench, package(&format!("{uri}\n{stated}"))).await;
         assert_eq!(shown["onboardingState"], "ERROR", "{uri}: {shown:#}");
-        let detail = shown["onboardingFailureDetails"]["detail"].as_str().unwrap();
-        assert!(detail.contains(why) && detail.contains(&uri), "`{detail}` lacks `{why}` or {uri}");
+        let detail = shown["onboardingFailureDetails"]["detail"]
+            .as_str()
+            .unwrap();
+        assert!(
+            detail.contains(why) && detail.contains(&uri),
+            "`{detail}` lacks `{why}` or {uri}"
+        );
         let left = bench.packages.files(shown["id"].as_str().unwrap()).unwrap();
         assert!(left.iter().all(|file| !file.exists()), "{left:?}");
     }
-    assert_eq!(shelf.asked.load(Ordering::SeqCst), 0, "nothing but what may be asked was asked");
+    assert_eq!(
+        shelf.asked.load(Ordering::SeqCst),
+        0,
+        "nothing but what may be asked was asked"
+    );
     let other = format!("Algorithm: SHA-512\nHash: {}", hash(b"another disk"));
-    let shown = onboarded(&bench, package(&format!("{}\n{other}", at("/images/disk.img")))).await;
-    let detail = shown["onboardingFailureDetails"]["detail"].as_str().unwrap();
+    let shown = onboarded(
+        &bench,
+        package(&format!("{}\n{other}", at("/images/disk.img"))),
+    )
+    .await;
+    let detail = shown["onboardingFailureDetails"]["detail"]
+        .as_str()
+        .unwrap();
     assert!(detail.contains("and the manifest states"), "{detail}");
 }
 
@@ -141,7 +194,9 @@ async fn a_server_that_allows_no_address_asks_none() {
     let uri = format!("{}/images/disk.img", shelf.url);
     let content = package(&format!("{uri}\nAlgorithm: SHA-512\nHash: {}", hash(IMAGE)));
     let shown = onboarded(&bench, content).await;
-    let detail = shown["onboardingFailureDetails"]["detail"].as_str().unwrap();
+    let detail = shown["onboardingFailureDetails"]["detail"]
+        .as_str()
+        .unwrap();
     assert!(
         detail.contains("`packages.external` of the configuration allows no address"),
         "{detail}"

@@ -42,7 +42,10 @@ impl Shelf {
     pub(crate) async fn new(content: Vec<u8>, does: &'static [Does]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let (heard, held) = (Arc::<Mutex<Vec<String>>>::default(), watch::Sender::new(false));
+        let (heard, held) = (
+            Arc::<Mutex<Vec<String>>>::default(),
+            watch::Sender::new(false),
+        );
         let (noted, holding) = (heard.clone(), held.subscribe());
         let mut task = JoinSet::new();
         task.spawn(async move {
@@ -63,7 +66,12 @@ impl Shelf {
                 let _ = stream.shutdown().await;
             }
         });
-        Self { url, heard, held, _task: task }
+        Self {
+            url,
+            heard,
+            held,
+            _task: task,
+        }
     }
 
     pub(crate) fn at(&self, path: &str) -> String {
@@ -90,8 +98,12 @@ async fn head(stream: &mut TcpStream) -> String {
 
 fn is_whole(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes).to_lowercase();
-    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
     body.len() >= length.map_or(0, |length| length.parse().unwrap())
 }
 
@@ -112,7 +124,9 @@ fn answer(content: &[u8], request: &str, does: Does) -> Vec<u8> {
         }
         Does::Sends(most) | Does::SendsUnnamed(most) | Does::Stops(most) => most,
     };
-    let range = request.lines().find_map(|line| line.strip_prefix("range: bytes="));
+    let range = request
+        .lines()
+        .find_map(|line| line.strip_prefix("range: bytes="));
     let first: usize = range.map_or(0, |range| range.trim_end_matches('-').parse().unwrap());
     let rest = &content[first..];
     let (last, whole) = (content.len() - 1, content.len());
@@ -121,7 +135,11 @@ fn answer(content: &[u8], request: &str, does: Does) -> Vec<u8> {
         Some(_) => format!("206 Partial Content\r\ncontent-range: bytes {first}-{last}/{whole}"),
     };
     let length = rest.len();
-    let tag = if matches!(does, Does::SendsUnnamed(_)) { "" } else { "etag: \"1\"\r\n" };
+    let tag = if matches!(does, Does::SendsUnnamed(_)) {
+        ""
+    } else {
+        "etag: \"1\"\r\n"
+    };
     let head =
         format!("HTTP/1.1 {status}\r\n{tag}content-length: {length}\r\nconnection: close\r\n\r\n");
     [head.as_bytes(), &rest[..most.min(length)]].concat()
@@ -134,19 +152,35 @@ async fn bench(shelf: &Shelf) -> Bench {
 
 async fn bench_with(shelf: &Shelf, setup: Setup) -> Bench {
     let external = vec![shelf.at("/packages/"), shelf.at("/token")];
-    let signatures = Packages { external, ..Packages::default() };
-    Bench::with(Setup { signatures, ..setup }).await
+    let signatures = Packages {
+        external,
+        ..Packages::default()
+    };
+    Bench::with(Setup {
+        signatures,
+        ..setup
+    })
+    .await
 }
 
 async fn asked(bench: &Bench, id: &str, request: &Value) -> crate::bench::Answer {
-    bench.post(&format!("{PACKAGES}/{id}/package_content/upload_from_uri"), request).await
+    bench
+        .post(
+            &format!("{PACKAGES}/{id}/package_content/upload_from_uri"),
+            request,
+        )
+        .await
 }
 
 /// A new package that is fetched from there.
 async fn begun(bench: &Bench, request: &Value) -> String {
     let id = bench.post(PACKAGES, &json!({})).await.id();
     let answer = asked(bench, &id, request).await;
-    assert_eq!((answer.status, answer.text.as_str()), (202, ""), "{answer:?}");
+    assert_eq!(
+        (answer.status, answer.text.as_str()),
+        (202, ""),
+        "{answer:?}"
+    );
     id
 }
 
@@ -171,7 +205,11 @@ async fn a_package_is_fetched_from_a_uri_and_goes_on_after_each_cut() {
     let shown = bench.get(&format!("{PACKAGES}/{id}")).await.body;
     assert_eq!(shown["onboardingState"], "UPLOADING", "{shown:#}");
     let again = asked(&bench, &id, &request).await;
-    assert_eq!((again.status, again.detail().contains("on its way")), (409, true), "{again:?}");
+    assert_eq!(
+        (again.status, again.detail().contains("on its way")),
+        (409, true),
+        "{again:?}"
+    );
     shelf.held.send_replace(false);
     let shown = ended(&bench, &id).await;
     assert_eq!(
@@ -181,7 +219,11 @@ async fn a_package_is_fetched_from_a_uri_and_goes_on_after_each_cut() {
     );
     assert_eq!(shelf.headers("range"), ["", "bytes=1000-", "bytes=1500-"]);
     assert_eq!(shelf.headers("if-range"), ["", "\"1\"", "\"1\""]);
-    assert_eq!(asked(&bench, &id, &request).await.status, 409, "it has content");
+    assert_eq!(
+        asked(&bench, &id, &request).await.status,
+        409,
+        "it has content"
+    );
 }
 
 #[tokio::test]
@@ -189,9 +231,17 @@ async fn what_may_be_another_version_is_fetched_anew() {
     const DOES: &[Does] = &[Does::SendsUnnamed(700), Does::SendsUnnamed(usize::MAX)];
     let shelf = Shelf::new(packed("vnf-b-cnf"), DOES).await;
     let bench = bench(&shelf).await;
-    let id = begun(&bench, &json!({"addressInformation": shelf.at("/packages/web.csar")})).await;
+    let id = begun(
+        &bench,
+        &json!({"addressInformation": shelf.at("/packages/web.csar")}),
+    )
+    .await;
     assert_eq!(ended(&bench, &id).await["onboardingState"], "ONBOARDED");
-    assert_eq!(shelf.headers("range"), ["", ""], "nobody told that the rest is of the same file");
+    assert_eq!(
+        shelf.headers("range"),
+        ["", ""],
+        "nobody told that the rest is of the same file"
+    );
 }
 
 #[tokio::test]
@@ -209,12 +259,18 @@ async fn each_way_to_log_in_is_used_and_none_is_shown() {
     ] {
         let id = begun(&bench, &request).await;
         let shown = ended(&bench, &id).await;
-        assert_eq!(shown["onboardingState"], "ONBOARDED", "{request}: {shown:#}");
+        assert_eq!(
+            shown["onboardingState"], "ONBOARDED",
+            "{request}: {shown:#}"
+        );
         bench.drop_package(&id).await;
     }
     let basic = "Basic dTpwbGFudGVkLXBhc3N3b3Jk";
     let bearer = "Bearer planted-token-of-a-shelf";
-    assert_eq!(shelf.headers("authorization"), [basic, basic, basic, bearer]);
+    assert_eq!(
+        shelf.headers("authorization"),
+        [basic, basic, basic, bearer]
+    );
 }
 
 #[tokio::test]
@@ -237,10 +293,21 @@ async fn what_cannot_be_had_is_told_and_may_be_tried_again() {
     ] {
         let shown = ended(&bench, &id).await;
         let why = &shown["onboardingFailureDetails"];
-        let state = (&shown["onboardingState"], &shown["operationalState"], &why["code"]);
-        assert_eq!(state, (&json!("ERROR"), &json!("DISABLED"), &json!(code)), "{shown:#}");
+        let state = (
+            &shown["onboardingState"],
+            &shown["operationalState"],
+            &why["code"],
+        );
+        assert_eq!(
+            state,
+            (&json!("ERROR"), &json!("DISABLED"), &json!(code)),
+            "{shown:#}"
+        );
         let detail = why["detail"].as_str().unwrap();
-        assert!(detail.contains(says) && detail.contains("/packages/b.csar"), "{detail}");
+        assert!(
+            detail.contains(says) && detail.contains("/packages/b.csar"),
+            "{detail}"
+        );
         assert_eq!(asked(&bench, &id, &request).await.status, 202);
     }
     let shown = ended(&bench, &id).await;
@@ -256,17 +323,41 @@ async fn no_address_is_asked_that_is_not_allowed() {
     let token = json!({"clientId": "u", "clientPassword": "p", "tokenEndpoint": "http://169.254.169.254/token"});
     let good = shelf.at("/packages/b.csar");
     for (request, status, code) in [
-        (json!({"addressInformation": "http://169.254.169.254/latest"}), 422, "package.address"),
-        (json!({"addressInformation": shelf.at("/packagesx/b.csar")}), 422, "package.address"),
-        (json!({"addressInformation": shelf.at("/packages/../b.csar")}), 422, "package.address"),
-        (json!({"addressInformation": "file:///etc/passwd"}), 422, "package.address"),
-        (json!({"addressInformation": "nonsense"}), 422, "package.address"),
+        (
+            json!({"addressInformation": "http://169.254.169.254/latest"}),
+            422,
+            "package.address",
+        ),
+        (
+            json!({"addressInformation": shelf.at("/packagesx/b.csar")}),
+            422,
+            "package.address",
+        ),
+        (
+            json!({"addressInformation": shelf.at("/packages/../b.csar")}),
+            422,
+            "package.address",
+        ),
+        (
+            json!({"addressInformation": "file:///etc/passwd"}),
+            422,
+            "package.address",
+        ),
+        (
+            json!({"addressInformation": "nonsense"}),
+            422,
+            "package.address",
+        ),
         (
             json!({"addressInformation": good, "paramsOauth2ClientCredentials": token}),
             422,
             "package.address",
         ),
-        (json!({"addressInformation": good, "authType": "BASIC"}), 422, "request.schema"),
+        (
+            json!({"addressInformation": good, "authType": "BASIC"}),
+            422,
+            "request.schema",
+        ),
         (
             json!({"addressInformation": good, "userName": "u", "password": "p",
                 "paramsOauth2ClientCredentials": token}),
@@ -274,21 +365,41 @@ async fn no_address_is_asked_that_is_not_allowed() {
             "request.schema",
         ),
         (json!({}), 422, "request.schema"),
-        (json!({"addressInformation": good, "else": 1}), 422, "request.schema"),
+        (
+            json!({"addressInformation": good, "else": 1}),
+            422,
+            "request.schema",
+        ),
     ] {
         let answer = asked(&bench, &id, &request).await;
-        assert_eq!((answer.status, &answer.body["code"]), (status, &json!(code)), "{request}");
+        assert_eq!(
+            (answer.status, &answer.body["code"]),
+            (status, &json!(code)),
+            "{request}"
+        );
     }
     assert_eq!(shelf.heard.lock().unwrap().len(), 0, "nobody was asked");
     let shown = bench.get(&format!("{PACKAGES}/{id}")).await.body;
     assert_eq!(shown["onboardingState"], "CREATED", "{shown:#}");
-    assert_eq!(asked(&bench, "none", &json!({"addressInformation": good})).await.status, 404);
+    assert_eq!(
+        asked(&bench, "none", &json!({"addressInformation": good}))
+            .await
+            .status,
+        404
+    );
 }
 
 #[tokio::test]
 async fn what_is_larger_than_a_package_or_a_quota_is_not_taken() {
     let shelf = Shelf::new(packed("vnf-b-cnf"), &[ALL]).await;
-    let small = bench_with(&shelf, Setup { largest: 100, ..Setup::default() }).await;
+    let small = bench_with(
+        &shelf,
+        Setup {
+            largest: 100,
+            ..Setup::default()
+        },
+    )
+    .await;
     let request = json!({"addressInformation": shelf.at("/packages/b.csar")});
     let shown = ended(&small, &begun(&small, &request).await).await;
     let why = &shown["onboardingFailureDetails"];
@@ -298,10 +409,20 @@ async fn what_is_larger_than_a_package_or_a_quota_is_not_taken() {
         "users: [{{name: a, gets: {{tenant: default, role: admin}}, password_hash: '{HASHED}'}}]\n\
          quota: {{package_bytes: 100}}\n"
     );
-    let quota = bench_with(&shelf, Setup { access: Some(access), ..Setup::default() }).await;
+    let quota = bench_with(
+        &shelf,
+        Setup {
+            access: Some(access),
+            ..Setup::default()
+        },
+    )
+    .await;
     quota.log_in("a");
     let shown = ended(&quota, &begun(&quota, &request).await).await;
-    assert_eq!(shown["onboardingFailureDetails"]["code"], "download.too-large", "{shown:#}");
+    assert_eq!(
+        shown["onboardingFailureDetails"]["code"], "download.too-large",
+        "{shown:#}"
+    );
 }
 
 #[tokio::test]
@@ -317,5 +438,8 @@ async fn a_package_that_is_deleted_meanwhile_leaves_nothing() {
     // It is asked for as another one, which is onboarded in the end: the first one has not kept its VNFD.
     let other = begun(&bench, &request).await;
     assert_eq!(ended(&bench, &other).await["onboardingState"], "ONBOARDED");
-    assert_eq!(bench.send(bench.request(Method::GET, &path)).await.status, 404);
+    assert_eq!(
+        bench.send(bench.request(Method::GET, &path)).await.status,
+        404
+    );
 }

@@ -25,7 +25,10 @@ fn on_a_full_disk(data: &Path, config: &Path) -> Command {
     let script = format!("trap '' XFSZ; ulimit -f {BLOCKS}; exec \"$0\" \"$@\"");
     command.arg("-c").arg(script).arg(server.get_program());
     command.args(server.get_args().map(OsString::from));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -45,12 +48,17 @@ fn large() -> (Vec<u8>, String) {
 
 fn request(server: &Server, method: Method, path: &str) -> RequestBuilder {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    client.request(method, format!("{}{path}", server.url)).header("version", "2.3.0")
+    client
+        .request(method, format!("{}{path}", server.url))
+        .header("version", "2.3.0")
 }
 
 async fn answer(request: RequestBuilder) -> (u16, Value) {
     let answer = request.send().await.unwrap();
-    (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    (
+        answer.status().as_u16(),
+        answer.json().await.unwrap_or_default(),
+    )
 }
 
 /// What lies in the folder of packages.
@@ -72,7 +80,9 @@ async fn wrapped(server: &Server) -> Value {
     put.send().await.unwrap();
     until("the upload ends", async || {
         let (_, shown) = answer(request(server, Method::GET, &path)).await;
-        shown["onboardingFailureDetails"].is_object().then_some(shown)
+        shown["onboardingFailureDetails"]
+            .is_object()
+            .then_some(shown)
     })
     .await
 }
@@ -95,9 +105,17 @@ async fn a_package_that_does_not_fit_is_told_so_and_leaves_nothing() {
     let create =
         |server: &Server| request(server, Method::POST, INSTANCES).json(&json!({"vnfdId": vnfd}));
     let (status, refused) = answer(create(&server)).await;
-    assert_eq!((status, &refused["code"]), (507, &json!("download.not-written")), "{refused:#}");
+    assert_eq!(
+        (status, &refused["code"]),
+        (507, &json!("download.not-written")),
+        "{refused:#}"
+    );
     let (_, all) = answer(request(&server, Method::GET, PACKAGES)).await;
-    assert_eq!((all, kept(data.path())), (json!([]), vec![]), "nothing half");
+    assert_eq!(
+        (all, kept(data.path())),
+        (json!([]), vec![]),
+        "nothing half"
+    );
 
     let (_, made) = answer(request(&server, Method::POST, PACKAGES).json(&json!({}))).await;
     let path = format!("{PACKAGES}/{}", made["id"].as_str().unwrap());
@@ -111,14 +129,20 @@ async fn a_package_that_does_not_fit_is_told_so_and_leaves_nothing() {
     })
     .await;
     let why = &shown["onboardingFailureDetails"];
-    assert_eq!((&why["status"], &why["code"]), (&json!(507), &json!("download.not-written")));
+    assert_eq!(
+        (&why["status"], &why["code"]),
+        (&json!(507), &json!("download.not-written"))
+    );
     assert_eq!(kept(data.path()), [""; 0], "nothing half");
     assert_eq!(answer(request(&server, Method::DELETE, &path)).await.0, 204);
 
     // A small file that becomes a large one.
     let shown = wrapped(&server).await;
     let why = &shown["onboardingFailureDetails"];
-    assert_eq!((&why["status"], &why["code"]), (&json!(507), &json!("package.not-written")));
+    assert_eq!(
+        (&why["status"], &why["code"]),
+        (&json!(507), &json!("package.not-written"))
+    );
     assert_eq!(kept(data.path()), [""; 0], "nothing half");
 
     server.process.kill().unwrap();

@@ -15,20 +15,39 @@ async fn with(bench: &Bench, path: &str, header: (&str, &str)) -> Answer {
 
 #[tokio::test]
 async fn a_server_with_a_token_answers_nobody_else() {
-    let bench = Bench::with(Setup { token: Some("planted-0123456789"), ..Setup::default() }).await;
+    let bench = Bench::with(Setup {
+        token: Some("planted-0123456789"),
+        ..Setup::default()
+    })
+    .await;
     let none = bench.request(Method::GET, INSTANCES);
-    let answer = bench.request(Method::GET, "/vnfm/v1/health").send().await.unwrap();
+    let answer = bench
+        .request(Method::GET, "/vnfm/v1/health")
+        .send()
+        .await
+        .unwrap();
     assert_eq!(answer.status(), 401);
     assert_eq!(answer.headers()["www-authenticate"], "Bearer");
     assert_eq!(none.send().await.unwrap().status(), 401);
-    for wrong in
-        ["Bearer planted-012345678", "Bearer planted-0123456788", "Basic planted-0123456789", ""]
-    {
-        let request = bench.request(Method::GET, INSTANCES).header("authorization", wrong);
+    for wrong in [
+        "Bearer planted-012345678",
+        "Bearer planted-0123456788",
+        "Basic planted-0123456789",
+        "",
+    ] {
+        let request = bench
+            .request(Method::GET, INSTANCES)
+            .header("authorization", wrong);
         assert_eq!(request.send().await.unwrap().status(), 401, "{wrong}");
     }
     assert_eq!(
-        with(&bench, INSTANCES, ("authorization", "Bearer planted-0123456789")).await.status,
+        with(
+            &bench,
+            INSTANCES,
+            ("authorization", "Bearer planted-0123456789")
+        )
+        .await
+        .status,
         200
     );
 }
@@ -50,7 +69,10 @@ async fn versions() {
     }
     let all = bench.get("/vnflcm/v2/api_versions").await.body;
     crate::oracle::check("ApiVersionInformation", &all);
-    assert_eq!(all["apiVersions"][0], json!({"version": "2.0.0", "isDeprecated": false}));
+    assert_eq!(
+        all["apiVersions"][0],
+        json!({"version": "2.0.0", "isDeprecated": false})
+    );
 }
 
 #[tokio::test]
@@ -67,7 +89,10 @@ async fn a_request_without_a_version_is_refused_where_the_standard_wants_one() {
         let answer = bench.send(bench.bare(Method::GET, path)).await;
         assert_eq!(answer.status, status, "{path}: {answer:?}");
         if status == 400 {
-            assert!(answer.detail().contains("`Version` is missing"), "{answer:?}");
+            assert!(
+                answer.detail().contains("`Version` is missing"),
+                "{answer:?}"
+            );
             assert_eq!(answer.body["code"], "request.no-version");
         }
     }
@@ -78,19 +103,29 @@ async fn a_vim_that_is_updated_with_a_certificate_is_trusted_by_it_alone() {
     let bench = Bench::new().await;
     let connection = |trust: serde_json::Value| {
         let mut interface = json!({"endpoint": "https://192.0.2.9:6443"});
-        interface.as_object_mut().unwrap().extend(trust.as_object().unwrap().clone());
+        interface
+            .as_object_mut()
+            .unwrap()
+            .extend(trust.as_object().unwrap().clone());
         json!({"vimType": "ETSINFV.KUBERNETES.V_1", "interfaceInfo": interface,
             "accessInfo": {"bearer_token": "planted-token"}})
     };
     let insecure = connection(json!({"skipCertificateVerification": true}));
-    let vim = bench.post(VIMS, &json!({"name": "k", "connection": insecure})).await.id();
+    let vim = bench
+        .post(VIMS, &json!({"name": "k", "connection": insecure}))
+        .await
+        .id();
     let verified = json!({"connection": connection(json!({"ssl_ca_cert": "PEM"}))});
     let path = format!("{VIMS}/{vim}");
-    let patched = bench.send(bench.request(Method::PATCH, &path).json(&verified)).await;
+    let patched = bench
+        .send(bench.request(Method::PATCH, &path).json(&verified))
+        .await;
     assert_eq!(patched.status, 200, "{patched:?}");
     let wanted = json!({"endpoint": "https://192.0.2.9:6443", "ssl_ca_cert": "PEM"});
     assert_eq!(patched.body["interfaceInfo"], wanted);
-    let renamed = bench.request(Method::PATCH, &path).json(&json!({"name": "k2"}));
+    let renamed = bench
+        .request(Method::PATCH, &path)
+        .json(&json!({"name": "k2"}));
     assert_eq!(bench.send(renamed).await.body["interfaceInfo"], wanted);
 }
 
@@ -99,8 +134,17 @@ async fn who_takes_no_json_gets_none() {
     let bench = Bench::new().await;
     let refused = with(&bench, INSTANCES, ("accept", "text/html, image/*")).await;
     assert_eq!(refused.status, 406, "{refused:?}");
-    for taken in ["", "*/*", "text/html, application/json;q=0.1", "application/*"] {
-        assert_eq!(with(&bench, INSTANCES, ("accept", taken)).await.status, 200, "{taken}");
+    for taken in [
+        "",
+        "*/*",
+        "text/html, application/json;q=0.1",
+        "application/*",
+    ] {
+        assert_eq!(
+            with(&bench, INSTANCES, ("accept", taken)).await.status,
+            200,
+            "{taken}"
+        );
     }
 }
 

@@ -13,7 +13,10 @@ use vnfm_server::routes::{OPENAPI, PATHS};
 
 const DOCUMENTS: [(&str, &str); 2] = [
     ("/vnflcm/v2", "openapi-bundled/vnflcm-v3.7.1.patched.json"),
-    ("/vnfpkgm/v2", "openapi-bundled/vnfpkgm-sol005-v3.7.1.patched.json"),
+    (
+        "/vnfpkgm/v2",
+        "openapi-bundled/vnfpkgm-sol005-v3.7.1.patched.json",
+    ),
 ];
 
 /// Panics where an answer lacks a header that the standard or HTTP wants beside its status.
@@ -33,7 +36,10 @@ pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
         assert!(answer.headers.contains_key(*name), "no `{name}`: {what}");
     }
     for name in mandatory(&method.to_lowercase(), path, answer.status) {
-        assert!(answer.headers.contains_key(&name), "the standard wants `{name}`: {what}");
+        assert!(
+            answer.headers.contains_key(&name),
+            "the standard wants `{name}`: {what}"
+        );
     }
 }
 
@@ -42,15 +48,22 @@ fn mandatory(method: &str, path: &str, status: u16) -> Vec<String> {
     static READ: OnceLock<Vec<(&str, Value)>> = OnceLock::new();
     let read = READ.get_or_init(|| {
         let documents = DOCUMENTS.iter();
-        documents.filter_map(|(prefix, file)| Some((*prefix, oracle::document(file)?))).collect()
+        documents
+            .filter_map(|(prefix, file)| Some((*prefix, oracle::document(file)?)))
+            .collect()
     });
     let path = path.replacen("/vnflcm/v1/", "/vnflcm/v2/", 1);
-    let found =
-        read.iter().find_map(|(prefix, document)| Some((document, path.strip_prefix(prefix)?)));
-    let Some((document, rest)) = found else { return Vec::new() };
+    let found = read
+        .iter()
+        .find_map(|(prefix, document)| Some((document, path.strip_prefix(prefix)?)));
+    let Some((document, rest)) = found else {
+        return Vec::new();
+    };
     let paths = document["paths"].as_object().unwrap();
     let template = paths.keys().find(|template| fits(template, rest));
-    let Some(template) = template else { return Vec::new() };
+    let Some(template) = template else {
+        return Vec::new();
+    };
     let answers = &paths[template][method]["responses"];
     let answer = resolved(document, &answers[status.to_string()]);
     let headers = answer["headers"].as_object().into_iter().flatten();
@@ -78,8 +91,9 @@ fn routes() -> Vec<(Method, String, bool)> {
     let document: Value = serde_yaml::from_str(OPENAPI).unwrap();
     let mut all = Vec::new();
     for (template, methods) in PATHS.iter().filter(|(path, _)| is_of_the_standard(path)) {
-        let parts =
-            template.split('/').map(|part| if part.starts_with('{') { "none" } else { part });
+        let parts = template
+            .split('/')
+            .map(|part| if part.starts_with('{') { "none" } else { part });
         let path = parts.collect::<Vec<_>>().join("/");
         for method in *methods {
             let content = &document["paths"][*template][*method]["requestBody"]["content"];
@@ -103,7 +117,11 @@ fn is_of_the_standard(path: &str) -> bool {
 
 /// Of which version a request for a path is.
 fn version(path: &str) -> &'static str {
-    if path.starts_with("/vnflcm/v1") { "1.3.0" } else { "2.3.0" }
+    if path.starts_with("/vnflcm/v1") {
+        "1.3.0"
+    } else {
+        "2.3.0"
+    }
 }
 
 #[tokio::test]
@@ -113,11 +131,21 @@ async fn each_route_answers_each_status_with_its_headers() {
     let mut seen = BTreeSet::new();
     for (method, path, takes_json) in routes() {
         let is_list = path.ends_with("/api_versions");
-        let request = || bench.bare(method.clone(), &path).header("version", version(&path));
+        let request = || {
+            bench
+                .bare(method.clone(), &path)
+                .header("version", version(&path))
+        };
         let mut cases = Vec::new();
         if !is_list {
-            cases.push((406, bench.bare(method.clone(), &path).header("version", "9.9.9")));
-            cases.push((400, bench.bare(method.clone(), &path).header("version", "nine")));
+            cases.push((
+                406,
+                bench.bare(method.clone(), &path).header("version", "9.9.9"),
+            ));
+            cases.push((
+                400,
+                bench.bare(method.clone(), &path).header("version", "nine"),
+            ));
         }
         if takes_json {
             let with = |kind: &str, body: &str| {
@@ -152,8 +180,13 @@ async fn each_route_that_names_something_unknown_says_404() {
     });
     let mut count = 0;
     for (method, path, _) in named {
-        let answer =
-            bench.send(bench.bare(method.clone(), &path).header("version", version(&path))).await;
+        let answer = bench
+            .send(
+                bench
+                    .bare(method.clone(), &path)
+                    .header("version", version(&path)),
+            )
+            .await;
         assert_eq!(answer.status, 404, "{method} {path}: {answer:?}");
         count += 1;
     }
@@ -162,7 +195,11 @@ async fn each_route_that_names_something_unknown_says_404() {
 
 #[tokio::test]
 async fn each_route_shut_to_a_stranger_or_a_reader_says_so() {
-    let bench = Bench::with(Setup { token: Some("planted-0123456789"), ..Setup::default() }).await;
+    let bench = Bench::with(Setup {
+        token: Some("planted-0123456789"),
+        ..Setup::default()
+    })
+    .await;
     let readers = Bench::with(users("")).await;
     readers.log_in("acme-reader");
     for (method, path, _) in routes() {
@@ -196,5 +233,9 @@ fn a_header_that_is_missing_is_found() {
     }
     let is_there = oracle::document(DOCUMENTS[0].1).is_some();
     let missing = std::panic::catch_unwind(|| check("GET", INSTANCES, &answer(200)));
-    assert_eq!(missing.is_err(), is_there, "`Version` is mandatory in the official document");
+    assert_eq!(
+        missing.is_err(),
+        is_there,
+        "`Version` is mandatory in the official document"
+    );
 }

@@ -9,7 +9,9 @@ use vnfm_descriptor::{Limits, Package};
 /// A sample with files that are more or otherwise.
 fn with(sample: &str, files: &[(&str, String)]) -> Vec<u8> {
     let package = Package::from_bytes(packed(sample), &Limits::default()).unwrap();
-    let files = files.iter().map(|(path, text)| ((*path).to_owned(), text.clone().into_bytes()));
+    let files = files
+        .iter()
+        .map(|(path, text)| ((*path).to_owned(), text.clone().into_bytes()));
     let mut bytes = Cursor::new(Vec::new());
     vnfm_descriptor::repack(&package, &files.collect(), &mut bytes).unwrap();
     bytes.into_inner()
@@ -21,8 +23,9 @@ fn text_of(sample: &str, path: &str) -> String {
 }
 
 fn sha256(text: &str) -> Value {
-    let hash =
-        Sha256::digest(text).iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    let hash = Sha256::digest(text)
+        .iter()
+        .fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
     json!({"algorithm": "SHA-256", "hash": hash})
 }
 
@@ -36,7 +39,9 @@ async fn onboarded(bench: &Bench, content: Vec<u8>) -> Value {
 
 fn artifact<'a>(shown: &'a Value, path: &str) -> &'a Value {
     let all = shown["additionalArtifacts"].as_array().unwrap();
-    all.iter().find(|one| one["artifactPath"] == path).unwrap_or(&Value::Null)
+    all.iter()
+        .find(|one| one["artifactPath"] == path)
+        .unwrap_or(&Value::Null)
 }
 
 #[tokio::test]
@@ -45,7 +50,10 @@ async fn a_package_tells_its_images_and_artifacts() {
     assert!(
         vnfd.contains("file: localhost/busybox:1") && vnfd.contains("            version: '1'\n")
     );
-    let vnfd = vnfd.replace("file: localhost/busybox:1", "file: ../Files/images/busybox.tar");
+    let vnfd = vnfd.replace(
+        "file: localhost/busybox:1",
+        "file: ../Files/images/busybox.tar",
+    );
     let said = "            version: '1'\n            provider: somebody else\n            min_ram: 100 MiB\n";
     let vnfd = vnfd.replace("            version: '1'\n", said);
     let manifest = text_of("vnf-b-cnf", "vnf-b.mf")
@@ -88,16 +96,30 @@ async fn a_package_tells_its_images_and_artifacts() {
     assert!(images[0]["createdAt"].is_string());
     let tests = artifact(&shown, "Tests/smoke.sh");
     assert_eq!(
-        (&tests["artifactClassification"], &tests["nonManoArtifactSetId"], &tests["checksum"]),
+        (
+            &tests["artifactClassification"],
+            &tests["nonManoArtifactSetId"],
+            &tests["checksum"]
+        ),
         (&json!("TESTING"), &json!("acme_tests"), &sha256("true")),
         "{shown:#}"
     );
     let licence = artifact(&shown, "Licenses/LICENSE");
     assert_eq!(licence["artifactClassification"], "LICENSE", "{shown:#}");
     assert_eq!(licence["checksum"], sha256("do what you want"));
-    assert!(artifact(&shown, "Files/kubernetes/order.yaml").is_object(), "{shown:#}");
-    for other in ["Definitions/vnf-b.yaml", "vnf-b.mf", "Files/images/busybox.tar"] {
-        assert!(artifact(&shown, other).is_null(), "{other} is no artifact: {shown:#}");
+    assert!(
+        artifact(&shown, "Files/kubernetes/order.yaml").is_object(),
+        "{shown:#}"
+    );
+    for other in [
+        "Definitions/vnf-b.yaml",
+        "vnf-b.mf",
+        "Files/images/busybox.tar",
+    ] {
+        assert!(
+            artifact(&shown, other).is_null(),
+            "{other} is no artifact: {shown:#}"
+        );
     }
     only_asked_a_list_tells_them(&bench, &shown).await;
 }
@@ -109,7 +131,10 @@ async fn only_asked_a_list_tells_them(bench: &Bench, shown: &Value) {
         listed[0].get("softwareImages").is_none() && listed[0].get("additionalArtifacts").is_none()
     );
     let found = format!("{PACKAGES}?fields=softwareImages&filter=(eq,softwareImages/name,busybox)");
-    assert_eq!(bench.get(&found).await.body[0]["softwareImages"], shown["softwareImages"]);
+    assert_eq!(
+        bench.get(&found).await.body[0]["softwareImages"],
+        shown["softwareImages"]
+    );
     let nothing = format!("{PACKAGES}?filter=(eq,additionalArtifacts/artifactPath,vnf-b.mf)");
     assert_eq!(bench.get(&nothing).await.body, json!([]));
 }
@@ -141,8 +166,14 @@ async fn a_package_with_an_asd_tells_them_as_well() {
     ] {
         assert_eq!(images[0][member], value, "{member}: {shown:#}");
     }
-    assert!(artifact(&shown, "Artifacts/Deployment/Kubernetes/web.yaml").is_object(), "{shown:#}");
-    assert!(artifact(&shown, "Artifacts/images/web/index.json").is_null(), "{shown:#}");
+    assert!(
+        artifact(&shown, "Artifacts/Deployment/Kubernetes/web.yaml").is_object(),
+        "{shown:#}"
+    );
+    assert!(
+        artifact(&shown, "Artifacts/images/web/index.json").is_null(),
+        "{shown:#}"
+    );
 }
 
 #[tokio::test]

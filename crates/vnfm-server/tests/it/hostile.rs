@@ -29,19 +29,32 @@ impl Site {
         );
         std::fs::write(&config, access).unwrap();
         let server = started(&mut with_config(&folder.path().join("data"), &config));
-        Self { _folder: folder, server, http: Client::builder().no_proxy().build().unwrap() }
+        Self {
+            _folder: folder,
+            server,
+            http: Client::builder().no_proxy().build().unwrap(),
+        }
     }
 
     async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
-        let request = self.http.request(method, format!("{}{path}", self.server.url));
-        let request = request.basic_auth("ann", Some(PASSWORD)).header("version", "2.3.0");
+        let request = self
+            .http
+            .request(method, format!("{}{path}", self.server.url));
+        let request = request
+            .basic_auth("ann", Some(PASSWORD))
+            .header("version", "2.3.0");
         let request = match body {
             Some(body) => request.json(body),
             None => request,
         };
         let answer = request.send().await.unwrap();
-        let place = answer.headers().get("location").and_then(|place| place.to_str().ok());
-        let id = place.and_then(|place| place.rsplit('/').next()).map(ToOwned::to_owned);
+        let place = answer
+            .headers()
+            .get("location")
+            .and_then(|place| place.to_str().ok());
+        let id = place
+            .and_then(|place| place.rsplit('/').next())
+            .map(ToOwned::to_owned);
         let status = answer.status().as_u16();
         let mut body: Value = answer.json().await.unwrap_or_default();
         if let Some(id) = id.filter(|_| body.is_null()) {
@@ -55,9 +68,15 @@ impl Site {
         let packages = "/vnfpkgm/v2/vnf_packages";
         let (_, package) = self.call(Method::POST, packages, Some(&json!({}))).await;
         let place = format!("{packages}/{}", package["id"].as_str().unwrap());
-        let content = self.http.put(format!("{}{place}/package_content", self.server.url));
-        let content = content.basic_auth("ann", Some(PASSWORD)).header("version", "2.3.0");
-        let content = content.header("content-type", "application/zip").body(packed(sample));
+        let content = self
+            .http
+            .put(format!("{}{place}/package_content", self.server.url));
+        let content = content
+            .basic_auth("ann", Some(PASSWORD))
+            .header("version", "2.3.0");
+        let content = content
+            .header("content-type", "application/zip")
+            .body(packed(sample));
         assert_eq!(content.send().await.unwrap().status(), 202);
         let (_, package) = self.call(Method::GET, &place, None).await;
         package["vnfdId"].clone()
@@ -66,8 +85,9 @@ impl Site {
     /// An instance of a VNFD.
     async fn instance(&self, vnfd: &Value) -> String {
         let create = json!({ "vnfdId": vnfd });
-        let (status, made) =
-            self.call(Method::POST, "/vnflcm/v2/vnf_instances", Some(&create)).await;
+        let (status, made) = self
+            .call(Method::POST, "/vnflcm/v2/vnf_instances", Some(&create))
+            .await;
         assert_eq!(status, 201, "{made}");
         made["id"].as_str().unwrap().to_owned()
     }
@@ -79,15 +99,25 @@ impl Site {
         let (status, op) = self.call(Method::POST, &path, Some(request)).await;
         assert_eq!(status, 202, "{op}");
         let op = op["id"].as_str().unwrap().to_owned();
-        self.call(Method::GET, &format!("/vnfm/v1/op_occs/{op}/events"), None).await;
-        self.call(Method::GET, &format!("/vnflcm/v2/vnf_lcm_op_occs/{op}"), None).await.1
+        self.call(Method::GET, &format!("/vnfm/v1/op_occs/{op}/events"), None)
+            .await;
+        self.call(
+            Method::GET,
+            &format!("/vnflcm/v2/vnf_lcm_op_occs/{op}"),
+            None,
+        )
+        .await
+        .1
     }
 
     /// The most memory that the server ever had, in KiB.
     fn peak(&self) -> u64 {
         let status = format!("/proc/{}/status", self.server.process.id());
         let status = std::fs::read_to_string(status).unwrap();
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let peak = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .unwrap();
         peak.split_whitespace().next().unwrap().parse().unwrap()
     }
 }
@@ -106,13 +136,19 @@ fn request(vim_type: &str, endpoint: &str) -> Value {
             "ipOverEthernet": {"ipAddresses": [{"type": "IPV4", "numDynamicAddresses": 1}]}}]}}})
     });
     let links = json!([{"id": "external", "resourceId": "network", "extCps": points}]);
-    let links = if flavour == "redundant" { links } else { json!([]) };
+    let links = if flavour == "redundant" {
+        links
+    } else {
+        json!([])
+    };
     json!({"flavourId": flavour, "vimConnectionInfo": {"vim1": connection}, "extVirtualLinks": links})
 }
 
 /// A VIM type, and a sample for it.
-const KINDS: [(&str, &str); 2] =
-    [(vnfm_types::OPENSTACK, "vnf-flavours"), (vnfm_types::KUBERNETES, "vnf-b-cnf")];
+const KINDS: [(&str, &str); 2] = [
+    (vnfm_types::OPENSTACK, "vnf-flavours"),
+    (vnfm_types::KUBERNETES, "vnf-b-cnf"),
+];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vim_whose_answer_never_ends_fails_one_operation_and_no_server() {
@@ -121,11 +157,19 @@ async fn a_vim_whose_answer_never_ends_fails_one_operation_and_no_server() {
         let vnfd = site.onboarded(sample).await;
         for lie in [Lie::Endless, Lie::Huge, Lie::Values(2_000_000)] {
             let vim = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
-            let op = site.instantiated(&vnfd, &request(vim_type, &vim.url())).await;
+            let op = site
+                .instantiated(&vnfd, &request(vim_type, &vim.url()))
+                .await;
             let ended = ["FAILED_TEMP", "ROLLED_BACK"];
-            assert!(ended.iter().any(|state| op["operationState"] == *state), "{lie:?}: {op:#}");
+            assert!(
+                ended.iter().any(|state| op["operationState"] == *state),
+                "{lie:?}: {op:#}"
+            );
             let detail = op["error"]["detail"].as_str().unwrap_or_default();
-            assert!(detail.contains("larger than") || detail.contains("more than"), "{op:#}");
+            assert!(
+                detail.contains("larger than") || detail.contains("more than"),
+                "{op:#}"
+            );
             assert!(!vim.seen().is_empty());
         }
     }
@@ -139,7 +183,9 @@ async fn a_tenants_vim_on_this_machine_is_not_called_and_not_told() {
         let vnfd = site.onboarded(sample).await;
         let inner = Lie::Plain(404, "INNER AKIA password=inner-secret".into());
         let inner = Liar::start("127.0.0.1", inner).await.unwrap();
-        let op = site.instantiated(&vnfd, &request(vim_type, &inner.url())).await;
+        let op = site
+            .instantiated(&vnfd, &request(vim_type, &inner.url()))
+            .await;
         let detail = op["error"]["detail"].as_str().unwrap_or_default();
         assert!(detail.contains("127.0.0.1 is not allowed"), "{op:#}");
         let connection = request(vim_type, &inner.url())["vimConnectionInfo"]["vim1"].clone();
@@ -172,9 +218,17 @@ async fn a_keystone_whose_answer_never_ends_lets_nobody_in_and_keeps_others_from
         );
         let server = started(&mut with_config(&folder.path().join("data"), &config));
         let http = Client::builder().no_proxy().build().unwrap();
-        let site = Site { _folder: folder, server, http };
-        let request = site.http.get(format!("{}/vnflcm/v2/vnf_instances", site.server.url));
-        let request = request.header("x-auth-token", "t").header("version", "2.3.0");
+        let site = Site {
+            _folder: folder,
+            server,
+            http,
+        };
+        let request = site
+            .http
+            .get(format!("{}/vnflcm/v2/vnf_instances", site.server.url));
+        let request = request
+            .header("x-auth-token", "t")
+            .header("version", "2.3.0");
         let status = request.send().await.unwrap().status().as_u16();
         assert!([401, 503].contains(&status), "{lie:?}: {status}");
         assert!(!keystone.seen().is_empty());
@@ -197,19 +251,33 @@ fn get(url: &str) -> HttpRequest {
 async fn what_answers_a_hook_without_an_end_ends_at_the_limit() {
     for lie in [Lie::Endless, Lie::Huge] {
         let target = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
-        let error = hosts(&["127.0.0.1"]).http(&get(&target.url())).await.unwrap_err();
+        let error = hosts(&["127.0.0.1"])
+            .http(&get(&target.url()))
+            .await
+            .unwrap_err();
         assert_eq!(error.name(), "hook.http-too-large", "{lie:?}: {error}");
-        assert!(target.sent() < 64 << 20, "{lie:?}: {} bytes were sent", target.sent());
+        assert!(
+            target.sent() < 64 << 20,
+            "{lie:?}: {} bytes were sent",
+            target.sent()
+        );
     }
 }
 
 #[tokio::test]
 async fn a_hook_reaches_neither_this_machine_nor_where_a_redirect_leads() {
-    let inner = Liar::start("127.0.0.1", Lie::Plain(200, "inner".into())).await.unwrap();
+    let inner = Liar::start("127.0.0.1", Lie::Plain(200, "inner".into()))
+        .await
+        .unwrap();
     let error = hosts(&[]).http(&get(&inner.url())).await.unwrap_err();
     assert_eq!(error.name(), "hook.http-address", "{error}");
-    let outer = Liar::start("127.0.0.1", Lie::Redirect(inner.url())).await.unwrap();
-    let answer = hosts(&["127.0.0.1"]).http(&get(&outer.url())).await.unwrap();
+    let outer = Liar::start("127.0.0.1", Lie::Redirect(inner.url()))
+        .await
+        .unwrap();
+    let answer = hosts(&["127.0.0.1"])
+        .http(&get(&outer.url()))
+        .await
+        .unwrap();
     assert_eq!(answer.status, 302, "it is the hook's to follow");
     let port: u16 = inner.url().rsplit(':').next().unwrap().parse().unwrap();
     let target: SshTarget = serde_json::from_value(

@@ -16,8 +16,10 @@ struct Place {
 
 impl Place {
     async fn new() -> Self {
-        let (world, folder) =
-            (World::start(Options::default()).await.unwrap(), tempfile::tempdir().unwrap());
+        let (world, folder) = (
+            World::start(Options::default()).await.unwrap(),
+            tempfile::tempdir().unwrap(),
+        );
         let place = Self { world, folder };
         std::fs::write(place.file("password"), &place.world.endpoints().password).unwrap();
         place
@@ -43,7 +45,9 @@ impl Place {
 
     async fn start(&self, barbican: bool) -> Server {
         let mut command = self.with(barbican.then_some(30));
-        tokio::task::spawn_blocking(move || started(&mut command)).await.unwrap()
+        tokio::task::spawn_blocking(move || started(&mut command))
+            .await
+            .unwrap()
     }
 
     /// The id of a VIM with a password.
@@ -66,11 +70,20 @@ async fn call(server: &Server, method: &str, path: &str, body: Option<Value>) ->
         None => request,
     };
     let answer = request.send().await.unwrap();
-    (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    (
+        answer.status().as_u16(),
+        answer.json().await.unwrap_or_default(),
+    )
 }
 
 async fn migrate(server: &Server, to: &str) -> (u16, Value) {
-    call(server, "POST", "/vnfm/v1/secrets/migrate", Some(json!({"to": to}))).await
+    call(
+        server,
+        "POST",
+        "/vnfm/v1/secrets/migrate",
+        Some(json!({"to": to})),
+    )
+    .await
 }
 
 fn has_key_file(data: &Path) -> bool {
@@ -91,9 +104,15 @@ async fn a_new_server_keeps_its_key_in_barbican_and_starts_again_with_it() {
     assert_eq!((ready.0, &ready.1["parts"]["keys"]), (200, &json!("ready")));
     drop(server);
     let server = place.start(true).await;
-    assert_eq!(call(&server, "GET", &vim, None).await.1["secret_uuid"], shown["secret_uuid"]);
+    assert_eq!(
+        call(&server, "GET", &vim, None).await.1["secret_uuid"],
+        shown["secret_uuid"]
+    );
     // It logs in with what was sealed.
-    assert_eq!(call(&server, "POST", &format!("{vim}/check"), None).await.0, 200);
+    assert_eq!(
+        call(&server, "POST", &format!("{vim}/check"), None).await.0,
+        200
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,26 +127,64 @@ async fn the_key_is_brought_to_barbican_and_back() {
         "{}",
         refused.1
     );
-    assert!(refused.1["detail"].as_str().unwrap().contains("`secrets.barbican`"), "{}", refused.1);
+    assert!(
+        refused.1["detail"]
+            .as_str()
+            .unwrap()
+            .contains("`secrets.barbican`"),
+        "{}",
+        refused.1
+    );
     drop(server);
     let server = place.start(true).await;
     let shown = call(&server, "GET", &vim, None).await.1;
-    assert!(shown.get("key_type").is_none() && has_key_file(&place.data()), "{shown:#}");
-    place.world.faults().arm(Rule::new("barbican.*", Fault::Status { status: 503 }).nth(1, 99));
+    assert!(
+        shown.get("key_type").is_none() && has_key_file(&place.data()),
+        "{shown:#}"
+    );
+    place
+        .world
+        .faults()
+        .arm(Rule::new("barbican.*", Fault::Status { status: 503 }).nth(1, 99));
     let away = migrate(&server, "barbican").await;
-    assert_eq!((away.0, &away.1["code"]), (503, &json!("store.keys-away")), "{}", away.1);
+    assert_eq!(
+        (away.0, &away.1["code"]),
+        (503, &json!("store.keys-away")),
+        "{}",
+        away.1
+    );
     assert!(has_key_file(&place.data()), "nothing was changed");
     place.world.faults().disarm();
     let there = migrate(&server, "barbican").await;
-    assert_eq!((there.0, &there.1["keyIn"]), (200, &json!("barbican")), "{}", there.1);
+    assert_eq!(
+        (there.0, &there.1["keyIn"]),
+        (200, &json!("barbican")),
+        "{}",
+        there.1
+    );
     assert_eq!(there.1["keys"].as_array().unwrap().len(), 1, "{}", there.1);
     assert!(!has_key_file(&place.data()));
-    assert_eq!(call(&server, "GET", &vim, None).await.1["key_type"], "barbican_key");
+    assert_eq!(
+        call(&server, "GET", &vim, None).await.1["key_type"],
+        "barbican_key"
+    );
     let back = migrate(&server, "file").await;
-    assert_eq!((back.0, &back.1["keyIn"]), (200, &json!("file")), "{}", back.1);
-    assert_eq!(back.1["unused"].as_array().unwrap().len(), 1, "it is named, and not deleted");
+    assert_eq!(
+        (back.0, &back.1["keyIn"]),
+        (200, &json!("file")),
+        "{}",
+        back.1
+    );
+    assert_eq!(
+        back.1["unused"].as_array().unwrap().len(),
+        1,
+        "it is named, and not deleted"
+    );
     assert!(has_key_file(&place.data()));
-    assert_eq!(call(&server, "POST", &format!("{vim}/check"), None).await.0, 200);
+    assert_eq!(
+        call(&server, "POST", &format!("{vim}/check"), None).await.0,
+        200
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,12 +199,20 @@ async fn a_start_waits_for_barbican_and_then_says_what_is_wrong() {
     let ended = tokio::task::spawn_blocking(move || {
         let mut process = command.spawn().unwrap();
         let mut said = String::new();
-        process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        process
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
         (process.wait().unwrap(), said)
     });
     let (status, said) = ended.await.unwrap();
     assert!(!status.success());
-    assert!(said.contains("see to it that Keystone and Barbican answer"), "{said}");
+    assert!(
+        said.contains("see to it that Keystone and Barbican answer"),
+        "{said}"
+    );
     assert!(!said.contains(&place.world.endpoints().password), "{said}");
     // One try, with its repetitions, fails; the next one does not.
     place.world.faults().disarm();
@@ -159,6 +224,12 @@ async fn a_start_waits_for_barbican_and_then_says_what_is_wrong() {
     assert_eq!(call(&server, "GET", "/readyz", None).await.0, 200);
     server.process.kill().unwrap();
     let mut said = String::new();
-    server.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    server
+        .process
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
     assert!(said.contains("the start waits for it"), "{said}");
 }

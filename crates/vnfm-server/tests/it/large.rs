@@ -13,7 +13,9 @@ const MIB: u64 = 1 << 20;
 
 /// Bytes of the image.
 fn size() -> u64 {
-    let gib = std::env::var("VNFM_LARGE_GIB").ok().map(|gib| gib.parse::<u64>().unwrap());
+    let gib = std::env::var("VNFM_LARGE_GIB")
+        .ok()
+        .map(|gib| gib.parse::<u64>().unwrap());
     gib.map_or(256 * MIB, |gib| gib << 30)
 }
 
@@ -39,16 +41,31 @@ fn large(path: &Path) {
 /// The most memory that the process ever had, in bytes.
 fn peak(server: &Server) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.process.id())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM:"))
+        .unwrap();
+    line.split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse::<u64>()
+        .unwrap()
+        * 1024
 }
 
 #[tokio::test]
 async fn a_large_package_is_taken_in_with_constant_memory() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, config) = (folder.path().join("web.csar"), folder.path().join("config.yaml"));
+    let (path, config) = (
+        folder.path().join("web.csar"),
+        folder.path().join("config.yaml"),
+    );
     large(&path);
-    fs::write(&config, format!("limits: {{package_bytes: {}}}\n", 2 * size())).unwrap();
+    fs::write(
+        &config,
+        format!("limits: {{package_bytes: {}}}\n", 2 * size()),
+    )
+    .unwrap();
     let server = started(&mut with_config(&folder.path().join("data"), &config));
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let packages = format!("{}{}", server.url, crate::bench::PACKAGES);
@@ -61,13 +78,30 @@ async fn a_large_package_is_taken_in_with_constant_memory() {
     let package = format!("{packages}/{}", made["id"].as_str().unwrap());
     let before = peak(&server);
     let content = tokio::fs::File::open(&path).await.unwrap();
-    send(client.put(format!("{package}/package_content")).body(content)).await;
+    send(
+        client
+            .put(format!("{package}/package_content"))
+            .body(content),
+    )
+    .await;
     let shown = send(client.get(&package)).await;
     assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
     let grown = peak(&server).saturating_sub(before);
-    println!("{} MiB taken in with {} MiB more memory", size() / MIB, grown / MIB);
-    assert!(grown < 48 * MIB, "the server took {} MiB more for it", grown / MIB);
+    println!(
+        "{} MiB taken in with {} MiB more memory",
+        size() / MIB,
+        grown / MIB
+    );
+    assert!(
+        grown < 48 * MIB,
+        "the server took {} MiB more for it",
+        grown / MIB
+    );
     let hash = shown["checksum"]["hash"].as_str().unwrap();
     let own = Package::open(&path, &Limits::default()).unwrap();
-    assert_eq!(hash, own.sha256(), "the hash that was taken while it arrived");
+    assert_eq!(
+        hash,
+        own.sha256(),
+        "the hash that was taken while it arrived"
+    );
 }

@@ -15,7 +15,10 @@ async fn stopped(bench: &Bench) -> (String, String) {
     let id = bench.create(&vnfd).await;
     bench.world.fails.store(true, SeqCst);
     let request = bench.request_b().await;
-    let op = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &request).await.made();
+    let op = bench
+        .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
+        .await
+        .made();
     assert_eq!(bench.ended(&op).await["operationState"], "FAILED_TEMP");
     (id, op)
 }
@@ -28,7 +31,13 @@ async fn an_error_stays_while_the_operation_is_retried_and_goes_with_success() {
     assert_eq!(before["step"], "allocate");
     bench.world.fails.store(false, SeqCst);
     bench.world.held.send_replace(true);
-    assert_eq!(bench.post(&format!("{OPS}/{op}/retry"), &Value::Null).await.status, 202);
+    assert_eq!(
+        bench
+            .post(&format!("{OPS}/{op}/retry"), &Value::Null)
+            .await
+            .status,
+        202
+    );
     let running = bench.get(&format!("{OPS}/{op}")).await.body;
     assert_eq!(running["operationState"], "PROCESSING", "{running:#}");
     assert_eq!(running["error"], before);
@@ -44,10 +53,19 @@ async fn a_rollback_keeps_the_error_and_tells_it() {
     let sink = Sink::answering(StatusCode::NO_CONTENT).await;
     let filter = json!({"notificationTypes": ["VnfLcmOperationOccurrenceNotification"]});
     bench
-        .post("/vnflcm/v2/subscriptions", &json!({"callbackUri": sink.url, "filter": filter}))
+        .post(
+            "/vnflcm/v2/subscriptions",
+            &json!({"callbackUri": sink.url, "filter": filter}),
+        )
         .await;
     let (_, op) = stopped(&bench).await;
-    assert_eq!(bench.post(&format!("{OPS}/{op}/rollback"), &Value::Null).await.status, 202);
+    assert_eq!(
+        bench
+            .post(&format!("{OPS}/{op}/rollback"), &Value::Null)
+            .await
+            .status,
+        202
+    );
     let ended = bench.ended(&op).await;
     assert_eq!(
         (&ended["operationState"], &ended["error"]["step"]),
@@ -56,7 +74,12 @@ async fn a_rollback_keeps_the_error_and_tells_it() {
     let told = sink.told(5).await;
     let told: Vec<_> = told
         .iter()
-        .map(|one| (one["operationState"].as_str().unwrap(), one.get("error").is_some()))
+        .map(|one| {
+            (
+                one["operationState"].as_str().unwrap(),
+                one.get("error").is_some(),
+            )
+        })
         .collect();
     assert_eq!(
         told,
@@ -73,11 +96,24 @@ async fn a_rollback_keeps_the_error_and_tells_it() {
 #[tokio::test]
 async fn a_prefix_is_the_whole_uri_also_behind_a_proxy() {
     let public_url = Some("https://vnfm.example.com/outer/".to_owned());
-    let bench = Bench::with(Setup { public_url, ..Setup::default() }).await;
+    let bench = Bench::with(Setup {
+        public_url,
+        ..Setup::default()
+    })
+    .await;
     for (path, prefix) in [
-        ("/vnflcm/v2/api_versions", "https://vnfm.example.com/outer/vnflcm/v2/"),
-        ("/vnflcm/v1/api_versions", "https://vnfm.example.com/outer/vnflcm/v1/"),
-        ("/vnfpkgm/v2/api_versions", "https://vnfm.example.com/outer/vnfpkgm/v2/"),
+        (
+            "/vnflcm/v2/api_versions",
+            "https://vnfm.example.com/outer/vnflcm/v2/",
+        ),
+        (
+            "/vnflcm/v1/api_versions",
+            "https://vnfm.example.com/outer/vnflcm/v1/",
+        ),
+        (
+            "/vnfpkgm/v2/api_versions",
+            "https://vnfm.example.com/outer/vnfpkgm/v2/",
+        ),
     ] {
         let answer = bench.send(bench.bare(Method::GET, path)).await;
         assert_eq!(answer.body["uriPrefix"], prefix);
@@ -93,24 +129,34 @@ async fn who_asks_for_the_versions_is_answered_whatever_version_it_names() {
         ("/vnflcm/v1/api_versions", "nonsense", "1.3.0"),
         ("/vnflcm/api_versions", "1.3.0", "1.3.0"),
     ] {
-        let answer = bench.send(bench.bare(Method::GET, path).header("version", asked)).await;
+        let answer = bench
+            .send(bench.bare(Method::GET, path).header("version", asked))
+            .await;
         assert_eq!(
             (answer.status, &answer.headers["version"]),
             (200, &answered.parse().unwrap()),
             "{path}"
         );
     }
-    let wrong = bench.send(bench.bare(Method::DELETE, "/vnflcm/v2/api_versions")).await;
-    assert_eq!((wrong.status, &wrong.headers["version"]), (405, &"2.3.0".parse().unwrap()));
+    let wrong = bench
+        .send(bench.bare(Method::DELETE, "/vnflcm/v2/api_versions"))
+        .await;
+    assert_eq!(
+        (wrong.status, &wrong.headers["version"]),
+        (405, &"2.3.0".parse().unwrap())
+    );
 }
 
 #[tokio::test]
 async fn what_a_client_does_not_take_is_not_sent() {
     let bench = Bench::new().await;
-    let refused =
-        bench.request(Method::GET, INSTANCES).header("accept", "application/json;q=0, */*");
+    let refused = bench
+        .request(Method::GET, INSTANCES)
+        .header("accept", "application/json;q=0, */*");
     assert_eq!(bench.send(refused).await.status, 406);
-    let taken = bench.request(Method::GET, INSTANCES).header("accept", "text/html;q=0, */*;q=0.1");
+    let taken = bench
+        .request(Method::GET, INSTANCES)
+        .header("accept", "text/html;q=0, */*;q=0.1");
     assert_eq!(bench.send(taken).await.status, 200);
 }
 
@@ -121,13 +167,18 @@ async fn what_a_client_has_is_not_sent_again() {
     let id = bench.create(&vnfd).await;
     let instance = format!("{INSTANCES}/{id}");
     let package = format!("{PACKAGES}/{package}");
-    for path in
-        [&instance, &package, &format!("{package}/package_content"), &format!("{package}/vnfd")]
-    {
+    for path in [
+        &instance,
+        &package,
+        &format!("{package}/package_content"),
+        &format!("{package}/vnfd"),
+    ] {
         let first = bench.get(path).await;
         let tag = first.headers["etag"].to_str().unwrap().to_owned();
         for known in [tag.clone(), format!("\"x\", W/{tag}"), "*".to_owned()] {
-            let request = bench.request(Method::GET, path).header("if-none-match", &known);
+            let request = bench
+                .request(Method::GET, path)
+                .header("if-none-match", &known);
             let answer = bench.send(request).await;
             assert_eq!(
                 (answer.status, answer.text.as_str()),
@@ -138,24 +189,38 @@ async fn what_a_client_has_is_not_sent_again() {
             assert!(!answer.headers.contains_key("content-type"), "{answer:?}");
         }
         for other in ["\"x\"", "nonsense", ""] {
-            let request = bench.request(Method::GET, path).header("if-none-match", other);
+            let request = bench
+                .request(Method::GET, path)
+                .header("if-none-match", other);
             assert_eq!(bench.send(request).await.status, 200, "{path} {other}");
         }
     }
-    let tag = bench.get(&instance).await.headers["etag"].to_str().unwrap().to_owned();
-    let patch = bench.request(Method::PATCH, &instance).header("if-none-match", &tag);
-    let op = bench.send(patch.json(&json!({"vnfInstanceName": "web"}))).await.made();
+    let tag = bench.get(&instance).await.headers["etag"]
+        .to_str()
+        .unwrap()
+        .to_owned();
+    let patch = bench
+        .request(Method::PATCH, &instance)
+        .header("if-none-match", &tag);
+    let op = bench
+        .send(patch.json(&json!({"vnfInstanceName": "web"})))
+        .await
+        .made();
     bench.ended(&op).await;
-    let changed = bench.request(Method::GET, &instance).header("if-none-match", &tag);
+    let changed = bench
+        .request(Method::GET, &instance)
+        .header("if-none-match", &tag);
     assert_eq!(bench.send(changed).await.body["vnfInstanceName"], "web");
 }
 
 #[tokio::test]
 async fn a_patch_of_another_type_is_told_which_types_are_taken() {
     let bench = Bench::new().await;
-    for path in
-        [format!("{INSTANCES}/none"), format!("{PACKAGES}/none"), "/vnfm/v1/vims/none".to_owned()]
-    {
+    for path in [
+        format!("{INSTANCES}/none"),
+        format!("{PACKAGES}/none"),
+        "/vnfm/v1/vims/none".to_owned(),
+    ] {
         let request = bench
             .request(Method::PATCH, &path)
             .header("content-type", "application/json-patch+json");
@@ -173,19 +238,30 @@ async fn a_patch_of_another_type_is_told_which_types_are_taken() {
 async fn members_that_are_not_known_are_passed_over() {
     let bench = Bench::new().await;
     let (package, vnfd) = bench.onboard("vnf-b-cnf").await;
-    let made = bench.post(INSTANCES, &json!({"vnfdId": vnfd, "later": 1})).await;
+    let made = bench
+        .post(INSTANCES, &json!({"vnfdId": vnfd, "later": 1}))
+        .await;
     assert_eq!(made.status, 201, "{made:?}");
     let patch = |path: String, body: Value| bench.request(Method::PATCH, &path).json(&body);
     let path = format!("{INSTANCES}/{}", made.id());
-    let begun =
-        bench.send(patch(path.clone(), json!({"vnfInstanceName": "web", "later": {"a": 1}}))).await;
+    let begun = bench
+        .send(patch(
+            path.clone(),
+            json!({"vnfInstanceName": "web", "later": {"a": 1}}),
+        ))
+        .await;
     assert_eq!(begun.status, 202, "{begun:?}");
     let op = bench.ended(&begun.made()).await;
     assert_eq!(op["operationParams"], json!({"vnfInstanceName": "web"}));
     assert_eq!(bench.get(&path).await.body["vnfInstanceName"], "web");
     let body = json!({"userDefinedData": {"a": 1}, "later": 1});
-    let changed = bench.send(patch(format!("{PACKAGES}/{package}"), body)).await;
-    assert_eq!((changed.status, &changed.body), (200, &json!({"userDefinedData": {"a": 1}})));
+    let changed = bench
+        .send(patch(format!("{PACKAGES}/{package}"), body))
+        .await;
+    assert_eq!(
+        (changed.status, &changed.body),
+        (200, &json!({"userDefinedData": {"a": 1}}))
+    );
 }
 
 #[tokio::test]
@@ -194,7 +270,10 @@ async fn a_modification_begins_in_processing() {
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
     let patch = bench.request(Method::PATCH, &format!("{INSTANCES}/{id}"));
-    let op = bench.send(patch.json(&json!({"vnfInstanceName": "web"}))).await.made();
+    let op = bench
+        .send(patch.json(&json!({"vnfInstanceName": "web"})))
+        .await
+        .made();
     let done = bench.ended(&op).await;
     assert_eq!(done["operationState"], "COMPLETED", "{done:#}");
     let filter = format!("{OPS}?filter=(eq,operationState,STARTING)");
@@ -214,14 +293,27 @@ fn headers_are_spelt_as_old_clients_look_for_them() {
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();
     let (head, _) = answer.split_once("\r\n\r\n").unwrap();
-    let mut names = head.lines().skip(1).map(|line| line.split(':').next().unwrap());
-    assert!(head.contains("\r\nVersion: 2.3.0") && head.contains("\r\nContent-Type: "), "{head}");
-    assert!(names.all(|name| name.starts_with(|first: char| first.is_ascii_uppercase())), "{head}");
+    let mut names = head
+        .lines()
+        .skip(1)
+        .map(|line| line.split(':').next().unwrap());
+    assert!(
+        head.contains("\r\nVersion: 2.3.0") && head.contains("\r\nContent-Type: "),
+        "{head}"
+    );
+    assert!(
+        names.all(|name| name.starts_with(|first: char| first.is_ascii_uppercase())),
+        "{head}"
+    );
 }
 
 #[tokio::test]
 async fn links_are_attributes_of_a_filter_like_others() {
-    let bench = Bench::with(Setup { page: 2, ..Setup::default() }).await;
+    let bench = Bench::with(Setup {
+        page: 2,
+        ..Setup::default()
+    })
+    .await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let mut made = Vec::new();
     for _ in 0..5 {
@@ -231,17 +323,29 @@ async fn links_are_attributes_of_a_filter_like_others() {
     let (first, last) = (&made[0], &made[4]);
     let href = |id: &str| format!("{}{INSTANCES}/{id}", bench.url);
     let request = bench.request_b().await;
-    let op = bench.post(&format!("{INSTANCES}/{last}/instantiate"), &request).await.made();
+    let op = bench
+        .post(&format!("{INSTANCES}/{last}/instantiate"), &request)
+        .await
+        .made();
     bench.ended(&op).await;
     let list = async |of: &str, filter: &str| -> Vec<String> {
         let mut path = format!("{of}?filter={filter}");
         let mut found = Vec::new();
         loop {
             let answer = bench.get(&path).await;
-            let entries = answer.body.as_array().unwrap_or_else(|| panic!("{filter}: {answer:?}"));
+            let entries = answer
+                .body
+                .as_array()
+                .unwrap_or_else(|| panic!("{filter}: {answer:?}"));
             assert!(entries.len() <= 2, "{answer:?}");
-            found.extend(entries.iter().map(|one| one["id"].as_str().unwrap().to_owned()));
-            let Some(next) = answer.headers.get("link") else { return found };
+            found.extend(
+                entries
+                    .iter()
+                    .map(|one| one["id"].as_str().unwrap().to_owned()),
+            );
+            let Some(next) = answer.headers.get("link") else {
+                return found;
+            };
             let next = next.to_str().unwrap().split(['<', '>']).nth(1).unwrap();
             next.strip_prefix(&bench.url).unwrap().clone_into(&mut path);
         }
@@ -249,13 +353,25 @@ async fn links_are_attributes_of_a_filter_like_others() {
     let (one, other) = (href(first), href(last));
     for (filter, wanted) in [
         (format!("(eq,_links/self/href,{other})"), vec![last.clone()]),
-        (format!("(in,_links/self/href,{one},{other})"), vec![first.clone(), last.clone()]),
+        (
+            format!("(in,_links/self/href,{one},{other})"),
+            vec![first.clone(), last.clone()],
+        ),
         (format!("(neq,_links/self/href,{one})"), made[1..].to_vec()),
-        (format!("(cont,_links/self/href,{first})"), vec![first.clone()]),
+        (
+            format!("(cont,_links/self/href,{first})"),
+            vec![first.clone()],
+        ),
         ("(eq,_links/self/href,nowhere)".to_owned(), Vec::new()),
         // A task's link is there while the task is possible.
-        ("(cont,_links/terminate/href,terminate)".to_owned(), vec![last.clone()]),
-        ("(cont,_links/instantiate/href,http)".to_owned(), made[..4].to_vec()),
+        (
+            "(cont,_links/terminate/href,terminate)".to_owned(),
+            vec![last.clone()],
+        ),
+        (
+            "(cont,_links/instantiate/href,http)".to_owned(),
+            made[..4].to_vec(),
+        ),
         ("(cont,_links/scale/href,http)".to_owned(), Vec::new()),
         (
             format!("(eq,_links/self/href,{other});(eq,instantiationState,NOT_INSTANTIATED)"),
@@ -274,6 +390,11 @@ async fn links_are_attributes_of_a_filter_like_others() {
     );
     let old = bench.send(bench.bare(Method::GET, &path)).await;
     assert_eq!(old.body[0]["id"], last.as_str());
-    let wrong = bench.get(&format!("{INSTANCES}?filter=(eq,_links/sefl/href,x)")).await;
-    assert!(wrong.status == 400 && wrong.detail().contains("no link `sefl`"), "{wrong:?}");
+    let wrong = bench
+        .get(&format!("{INSTANCES}?filter=(eq,_links/sefl/href,x)"))
+        .await;
+    assert!(
+        wrong.status == 400 && wrong.detail().contains("no link `sefl`"),
+        "{wrong:?}"
+    );
 }

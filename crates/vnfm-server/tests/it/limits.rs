@@ -21,7 +21,11 @@ async fn one_login_that_comes_too_often_waits_and_no_other() {
         (429, &json!("access.rate")),
         "{refused:?}"
     );
-    let wait: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
+    let wait: u64 = refused.headers["retry-after"]
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
     assert_eq!(wait, 1);
     bench.log_in("acme-operator");
     assert_eq!(bench.get(INSTANCES).await.status, 200);
@@ -56,9 +60,13 @@ async fn operations_in_flight_count_until_they_end() {
     let (one, two) = (bench.create(&vnfd).await, bench.create(&vnfd).await);
     let request = bench.request_b().await;
     bench.world.held.send_replace(true);
-    let first = bench.post(&format!("{INSTANCES}/{one}/instantiate"), &request).await;
+    let first = bench
+        .post(&format!("{INSTANCES}/{one}/instantiate"), &request)
+        .await;
     assert_eq!(first.status, 202);
-    let refused = bench.post(&format!("{INSTANCES}/{two}/instantiate"), &request).await;
+    let refused = bench
+        .post(&format!("{INSTANCES}/{two}/instantiate"), &request)
+        .await;
     assert_eq!(
         (refused.status, &refused.body["code"]),
         (403, &json!("access.quota")),
@@ -66,20 +74,29 @@ async fn operations_in_flight_count_until_they_end() {
     );
     bench.world.held.send_replace(false);
     bench.ended(&first.made()).await;
-    let second = bench.post(&format!("{INSTANCES}/{two}/instantiate"), &request).await;
+    let second = bench
+        .post(&format!("{INSTANCES}/{two}/instantiate"), &request)
+        .await;
     assert_eq!(second.status, 202, "{second:?}");
 }
 
 #[tokio::test]
 async fn packages_are_no_larger_together_than_the_quota() {
     let size = packed("vnf-b-cnf").len();
-    let bench = Bench::with(users(&format!("quota: {{package_bytes: {}}}", size + size / 2))).await;
+    let bench = Bench::with(users(&format!(
+        "quota: {{package_bytes: {}}}",
+        size + size / 2
+    )))
+    .await;
     bench.log_in("acme-admin");
     let (first, _) = bench.onboard("vnf-b-cnf").await;
     let id = bench.post(PACKAGES, &json!({})).await.id();
     let path = format!("{PACKAGES}/{id}/package_content");
     let upload = |content: Vec<u8>| {
-        bench.request(Method::PUT, &path).header(CONTENT_TYPE, "application/zip").body(content)
+        bench
+            .request(Method::PUT, &path)
+            .header(CONTENT_TYPE, "application/zip")
+            .body(content)
     };
     let refused = bench.send(upload(packed("vnf-b-cnf"))).await;
     assert_eq!(
@@ -87,17 +104,27 @@ async fn packages_are_no_larger_together_than_the_quota() {
         (403, &json!("access.quota")),
         "{refused:?}"
     );
-    assert!(refused.detail().contains(&format!("{size} are used")), "{refused:?}");
+    assert!(
+        refused.detail().contains(&format!("{size} are used")),
+        "{refused:?}"
+    );
     bench.drop_package(&first).await;
-    assert_eq!(bench.send(upload(packed("vnf-b-cnf"))).await.status, 202, "there is room again");
+    assert_eq!(
+        bench.send(upload(packed("vnf-b-cnf"))).await.status,
+        202,
+        "there is room again"
+    );
 }
 
 /// As many bytes as there are, however many uploads are on their way at once.
 #[tokio::test]
 async fn uploads_at_once_do_not_get_past_the_quota() {
     let size = packed("vnf-b-cnf").len();
-    let bench =
-        Bench::with(users(&format!("quota: {{package_bytes: {}}}", 2 * size + size / 2))).await;
+    let bench = Bench::with(users(&format!(
+        "quota: {{package_bytes: {}}}",
+        2 * size + size / 2
+    )))
+    .await;
     bench.log_in("acme-admin");
     let mut records = Vec::new();
     for _ in 0..8 {
@@ -110,7 +137,9 @@ async fn uploads_at_once_do_not_get_past_the_quota() {
         .unzip();
     let uploads = records.iter().zip(bodies).map(|(id, body)| {
         let path = format!("{PACKAGES}/{id}/package_content");
-        let request = bench.request(Method::PUT, &path).header(CONTENT_TYPE, "application/zip");
+        let request = bench
+            .request(Method::PUT, &path)
+            .header(CONTENT_TYPE, "application/zip");
         bench.send(request.body(reqwest::Body::wrap_stream(body)))
     });
     let sending = async {
@@ -128,8 +157,18 @@ async fn uploads_at_once_do_not_get_past_the_quota() {
     let (answers, ()) = tokio::join!(futures::future::join_all(uploads), sending);
     let refused = answers.iter().filter(|answer| answer.status == 403).count();
     assert!(refused >= 6, "{answers:?}");
-    let used = bench.app.engine.store().usage("acme").await.unwrap().package_bytes;
-    assert!(used <= 2 * size as u64 + size as u64 / 2, "{used} of {size} each");
+    let used = bench
+        .app
+        .engine
+        .store()
+        .usage("acme")
+        .await
+        .unwrap()
+        .package_bytes;
+    assert!(
+        used <= 2 * size as u64 + size as u64 / 2,
+        "{used} of {size} each"
+    );
 }
 
 /// A body that never comes keeps nobody of its tenant from anything.
@@ -158,7 +197,9 @@ async fn who_waits_for_a_body_holds_nothing_that_others_need() {
             tokio::task::yield_now().await;
         }
         let request = bench.request_b().await;
-        let started = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &request).await;
+        let started = bench
+            .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
+            .await;
         assert_eq!(started.status, 202, "{started:?}");
         let (_, other) = bench.upload(packed("vnf-b-cnf")).await;
         assert_eq!(other.status, 202, "{other:?}");
@@ -205,12 +246,18 @@ async fn subscriptions_and_requests_that_wait_for_events_have_a_quota() {
 /// A flood of requests without a login is answered shortly and not looked at; whoever is known goes on.
 #[tokio::test]
 async fn wrong_logins_of_one_address_have_an_end() {
-    let bench = Bench::with(crate::bench::Setup { wrong_logins: 5, ..users("") }).await;
+    let bench = Bench::with(crate::bench::Setup {
+        wrong_logins: 5,
+        ..users("")
+    })
+    .await;
     bench.log_in("acme-reader");
     assert_eq!(bench.get(INSTANCES).await.status, 200);
     let mut statuses = std::collections::BTreeMap::<u16, u32>::new();
     for _ in 0..40 {
-        let bare = bench.bare(Method::GET, INSTANCES).bearer_auth("planted-nobody");
+        let bare = bench
+            .bare(Method::GET, INSTANCES)
+            .bearer_auth("planted-nobody");
         let answer = bench.send(bare).await;
         if answer.status == 429 {
             assert!(answer.headers.contains_key("retry-after"));
@@ -218,7 +265,11 @@ async fn wrong_logins_of_one_address_have_an_end() {
         *statuses.entry(answer.status).or_default() += 1;
     }
     assert!(statuses[&429] >= 20, "{statuses:?}");
-    assert_eq!(bench.get(INSTANCES).await.status, 200, "who is known is not kept out");
+    assert_eq!(
+        bench.get(INSTANCES).await.status,
+        200,
+        "who is known is not kept out"
+    );
 }
 
 #[tokio::test]
@@ -226,6 +277,12 @@ async fn the_page_loads_and_runs_nothing() {
     let bench = Bench::new().await;
     let page = bench.get("/").await;
     let policy = page.headers["content-security-policy"].to_str().unwrap();
-    assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
-    assert!(!policy.contains("unsafe") && !page.text.contains("<script"), "{policy}");
+    assert!(
+        policy.starts_with("default-src 'none'; style-src 'sha256-"),
+        "{policy}"
+    );
+    assert!(
+        !policy.contains("unsafe") && !page.text.contains("<script"),
+        "{policy}"
+    );
 }

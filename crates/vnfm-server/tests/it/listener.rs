@@ -43,7 +43,10 @@ async fn half_a_request_and_silence_are_closed() {
     let server = serving(&data, "{header_seconds: 1}");
     for text in ["GET / HTTP/1.1\r\nX: ", "", "PRI * HTTP/2.0\r\n"] {
         let mut stream = sent(&server, text).await;
-        assert!(!until_closed(&mut stream).await.contains(" 200 "), "{text:?}");
+        assert!(
+            !until_closed(&mut stream).await.contains(" 200 "),
+            "{text:?}"
+        );
     }
 }
 
@@ -54,7 +57,10 @@ async fn a_connection_that_does_nothing_is_closed_and_names_of_headers_are_in_ti
     let mut stream = sent(&server, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await;
     let said = until_closed(&mut stream).await;
     assert!(said.starts_with("HTTP/1.1 200 OK"), "{said}");
-    assert!(said.contains("\r\nContent-Type: ") && said.contains("\r\nX-Request-Id: "), "{said}");
+    assert!(
+        said.contains("\r\nContent-Type: ") && said.contains("\r\nX-Request-Id: "),
+        "{said}"
+    );
 }
 
 #[tokio::test]
@@ -72,11 +78,17 @@ async fn a_body_that_does_not_come_is_answered_408() {
 #[tokio::test]
 async fn a_request_that_waits_for_events_is_not_idle() {
     let data = tempfile::tempdir().unwrap();
-    let server = serving(&data, "{header_seconds: 1, body_seconds: 1, idle_seconds: 1}");
+    let server = serving(
+        &data,
+        "{header_seconds: 1, body_seconds: 1, idle_seconds: 1}",
+    );
     let request = "GET /vnfm/v1/events?wait_seconds=3 HTTP/1.1\r\nHost: x\r\n\r\n";
     let mut stream = sent(&server, request).await;
     let said = until_closed(&mut stream).await;
-    assert!(said.starts_with("HTTP/1.1 200 OK") && said.contains("\"events\":[]"), "{said}");
+    assert!(
+        said.starts_with("HTTP/1.1 200 OK") && said.contains("\"events\":[]"),
+        "{said}"
+    );
 }
 
 /// A connection from another address of this machine.
@@ -92,10 +104,18 @@ async fn one_address_does_not_take_the_descriptors_of_others_or_of_the_database(
     let data = tempfile::tempdir().unwrap();
     let folder = data.path().join("data");
     let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_vnfm-server")]);
-    command.args(["--listen", "127.0.0.1:0", "--data"]).arg(&folder);
+    command.args([
+        "-c",
+        "ulimit -n 64 && exec \"$0\" \"$@\"",
+        env!("CARGO_BIN_EXE_vnfm-server"),
+    ]);
+    command
+        .args(["--listen", "127.0.0.1:0", "--data"])
+        .arg(&folder);
     command.stdin(std::process::Stdio::null());
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
     let server = started(&mut command);
     let to = address(&server);
     let mut flood = Vec::new();
@@ -104,11 +124,16 @@ async fn one_address_does_not_take_the_descriptors_of_others_or_of_the_database(
         let _ = stream.write_all(b"GET / HTTP/1.1\r\nX: ").await;
         flood.push(stream);
     }
-    let client = reqwest::Client::builder().no_proxy().local_address(IpAddr::from([127, 0, 0, 2]));
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .local_address(IpAddr::from([127, 0, 0, 2]));
     let client = client.build().unwrap();
     for _ in 0..20 {
         let made = client.post(format!("{}/vnfpkgm/v2/vnf_packages", server.url));
-        let made = made.header("version", "2.3.0").json(&serde_json::json!({})).send();
+        let made = made
+            .header("version", "2.3.0")
+            .json(&serde_json::json!({}))
+            .send();
         let made = tokio::time::timeout(FOR_EVER, made).await.unwrap().unwrap();
         assert_eq!(made.status(), 201);
     }

@@ -6,17 +6,29 @@ use serde_json::{Value, json};
 fn ids(answer: &Answer) -> Vec<String> {
     assert_eq!(answer.status, 200, "{answer:?}");
     let entries = answer.body.as_array().unwrap();
-    entries.iter().map(|entry| entry["id"].as_str().unwrap().to_owned()).collect()
+    entries
+        .iter()
+        .map(|entry| entry["id"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 fn members(entry: &Value) -> Vec<&str> {
-    entry.as_object().unwrap().keys().map(String::as_str).collect()
+    entry
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
 }
 
 /// Where the next page is, if there is one.
 fn next(bench: &Bench, answer: &Answer) -> Option<String> {
     let link = answer.headers.get("link")?.to_str().unwrap();
-    let uri = link.strip_prefix('<').unwrap().strip_suffix(">; rel=\"next\"").unwrap();
+    let uri = link
+        .strip_prefix('<')
+        .unwrap()
+        .strip_suffix(">; rel=\"next\"")
+        .unwrap();
     Some(uri.strip_prefix(&bench.url).unwrap().to_owned())
 }
 
@@ -30,9 +42,15 @@ async fn named(bench: &Bench, vnfd: &str, name: &str) -> String {
 /// Two instances, the first of which is instantiated.
 async fn two(bench: &Bench) -> (String, String, String) {
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
-    let (web, db) = (named(bench, &vnfd, "web").await, named(bench, &vnfd, "it's, (a) db").await);
+    let (web, db) = (
+        named(bench, &vnfd, "web").await,
+        named(bench, &vnfd, "it's, (a) db").await,
+    );
     let request = bench.request_b().await;
-    let op = bench.post(&format!("{INSTANCES}/{web}/instantiate"), &request).await.made();
+    let op = bench
+        .post(&format!("{INSTANCES}/{web}/instantiate"), &request)
+        .await
+        .made();
     assert_eq!(bench.ended(&op).await["operationState"], "COMPLETED");
     (web, db, op)
 }
@@ -45,20 +63,35 @@ async fn a_filter_finds_what_it_says() {
         ("(eq,vnfInstanceName,web)", vec![&web]),
         ("(eq,vnfInstanceName,%27it%27%27s,+(a)+db%27)", vec![&db]),
         ("(eq,instantiationState,INSTANTIATED)", vec![&web]),
-        ("(eq,instantiatedVnfInfo/vnfcResourceInfo/vduId,web)", vec![&web]),
+        (
+            "(eq,instantiatedVnfInfo/vnfcResourceInfo/vduId,web)",
+            vec![&web],
+        ),
         ("(eq,metadata/site,web);(eq,metadata/n,1)", vec![&web]),
         ("(eq,metadata/site,web);(eq,metadata/n,2)", vec![]),
-        ("(neq,id,%27%27);(eq,vimConnectionInfo/@key,vim1)", vec![&web]),
+        (
+            "(neq,id,%27%27);(eq,vimConnectionInfo/@key,vim1)",
+            vec![&web],
+        ),
     ] {
         let answer = bench.get(&format!("{INSTANCES}?filter={filter}")).await;
         assert_eq!(ids(&answer).iter().collect::<Vec<_>>(), wanted, "{filter}");
     }
     let asked = format!("{OPS}?filter=(eq,vnfInstanceId,{web});(eq,operationState,COMPLETED)");
     assert_eq!(ids(&bench.get(&asked).await), [op]);
-    assert!(ids(&bench.get(&format!("{OPS}?filter=(eq,vnfInstanceId,{db})")).await).is_empty());
-    let in_use = bench.get(&format!("{PACKAGES}?filter=(eq,usageState,IN_USE)")).await;
+    assert!(
+        ids(&bench
+            .get(&format!("{OPS}?filter=(eq,vnfInstanceId,{db})"))
+            .await)
+        .is_empty()
+    );
+    let in_use = bench
+        .get(&format!("{PACKAGES}?filter=(eq,usageState,IN_USE)"))
+        .await;
     assert_eq!(ids(&in_use).len(), 1);
-    let none = bench.get(&format!("{PACKAGES}?filter=(eq,usageState,NOT_IN_USE)")).await;
+    let none = bench
+        .get(&format!("{PACKAGES}?filter=(eq,usageState,NOT_IN_USE)"))
+        .await;
     assert_eq!((ids(&none).len(), none.text.as_str()), (0, "[]"));
 }
 
@@ -67,38 +100,74 @@ async fn a_list_shows_what_is_selected() {
     let bench = Bench::new().await;
     let (web, _, op) = two(&bench).await;
     let shown = async |asked: &str| {
-        let all = bench.get(&format!("{INSTANCES}?filter=(eq,id,{web}){asked}")).await.body;
+        let all = bench
+            .get(&format!("{INSTANCES}?filter=(eq,id,{web}){asked}"))
+            .await
+            .body;
         all[0].clone()
     };
     let whole = bench.get(&format!("{INSTANCES}/{web}")).await.body;
     assert_eq!(shown("&all_fields").await, whole);
     let short = shown("").await;
     assert_eq!(shown("&exclude_default=").await, short);
-    for left_out in ["vimConnectionInfo", "instantiatedVnfInfo", "metadata", "extensions"] {
+    for left_out in [
+        "vimConnectionInfo",
+        "instantiatedVnfInfo",
+        "metadata",
+        "extensions",
+    ] {
         assert!(!members(&short).contains(&left_out), "{short:#}");
     }
-    for kept in ["id", "vnfInstanceName", "vnfdId", "instantiationState", "_links"] {
+    for kept in [
+        "id",
+        "vnfInstanceName",
+        "vnfdId",
+        "instantiationState",
+        "_links",
+    ] {
         assert_eq!(short[kept], whole[kept], "{kept}");
     }
     let some = shown("&fields=metadata,instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo").await;
     assert_eq!(some["metadata"], whole["metadata"]);
     let vnfc = &some["instantiatedVnfInfo"]["vnfcResourceInfo"][0];
-    assert_eq!(members(vnfc), ["id", "vduId", "computeResource", "vnfcCpInfo"]);
+    assert_eq!(
+        members(vnfc),
+        ["id", "vduId", "computeResource", "vnfcCpInfo"]
+    );
     assert!(some.get("vimConnectionInfo").is_none());
-    assert!(shown("&fields=metadata&exclude_default").await.get("metadata").is_some());
+    assert!(
+        shown("&fields=metadata&exclude_default")
+            .await
+            .get("metadata")
+            .is_some()
+    );
     let without = shown("&exclude_fields=metadata,id,instantiatedVnfInfo/extCpInfo").await;
-    assert!(without.get("metadata").is_none() && without["id"] == whole["id"], "{without:#}");
-    assert_eq!(without["instantiatedVnfInfo"], whole["instantiatedVnfInfo"], "it is mandatory");
+    assert!(
+        without.get("metadata").is_none() && without["id"] == whole["id"],
+        "{without:#}"
+    );
+    assert_eq!(
+        without["instantiatedVnfInfo"], whole["instantiatedVnfInfo"],
+        "it is mandatory"
+    );
     let ops = bench.get(&format!("{OPS}?filter=(eq,id,{op})")).await.body;
     assert!(ops[0].get("operationParams").is_none() && ops[0].get("resourceChanges").is_none());
     let packages = bench.get(PACKAGES).await.body;
     assert!(packages[0].get("checksum").is_none(), "{packages:#}");
-    assert!(bench.get(&format!("{PACKAGES}?all_fields")).await.body[0].get("checksum").is_some());
+    assert!(
+        bench.get(&format!("{PACKAGES}?all_fields")).await.body[0]
+            .get("checksum")
+            .is_some()
+    );
 }
 
 #[tokio::test]
 async fn pages_go_on_where_they_ended_whatever_came_or_went() {
-    let bench = Bench::with(Setup { page: 2, ..Setup::default() }).await;
+    let bench = Bench::with(Setup {
+        page: 2,
+        ..Setup::default()
+    })
+    .await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let mut made = Vec::new();
     for number in 0..7 {
@@ -108,23 +177,50 @@ async fn pages_go_on_where_they_ended_whatever_came_or_went() {
     let asked = format!("{INSTANCES}?filter=(cont,vnfInstanceName,n)&fields=metadata");
     let first = bench.get(&asked).await;
     assert_eq!(ids(&first), made[..2]);
-    assert_eq!(bench.delete(&format!("{INSTANCES}/{}", made[1])).await.status, 204);
-    assert_eq!(bench.delete(&format!("{INSTANCES}/{}", made[2])).await.status, 204);
+    assert_eq!(
+        bench
+            .delete(&format!("{INSTANCES}/{}", made[1]))
+            .await
+            .status,
+        204
+    );
+    assert_eq!(
+        bench
+            .delete(&format!("{INSTANCES}/{}", made[2]))
+            .await
+            .status,
+        204
+    );
     named(&bench, &vnfd, "other").await;
     let mut seen = Vec::new();
     let mut page = next(&bench, &first);
     while let Some(path) = page {
         let answer = bench.get(&path).await;
-        assert!(answer.body.as_array().unwrap().iter().all(|one| one.get("metadata").is_some()));
+        assert!(
+            answer
+                .body
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|one| one.get("metadata").is_some())
+        );
         seen.extend(ids(&answer));
         page = next(&bench, &answer);
     }
-    assert_eq!(seen, made[3..], "the filter and the selector hold on every page");
+    assert_eq!(
+        seen,
+        made[3..],
+        "the filter and the selector hold on every page"
+    );
 }
 
 #[tokio::test]
 async fn a_whole_list_is_one_answer_without_a_link() {
-    let bench = Bench::with(Setup { page: 0, ..Setup::default() }).await;
+    let bench = Bench::with(Setup {
+        page: 0,
+        ..Setup::default()
+    })
+    .await;
     assert_eq!(bench.get(INSTANCES).await.text, "[]");
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let mut made = Vec::new();
@@ -146,31 +242,61 @@ async fn what_is_ill_formed_is_400_with_the_place() {
     let bench = Bench::new().await;
     for (asked, told) in [
         ("filter=", "`filter`, column 1: `(` is wanted"),
-        ("filter=(eq,id,1);(is,id,1)", "`filter`, column 12: `is` is no operator"),
+        (
+            "filter=(eq,id,1);(is,id,1)",
+            "`filter`, column 12: `is` is no operator",
+        ),
         (
             "filter=(eq,vnfInstanceNmae,1)",
             "`filter`, column 5: `VnfInstance` has no attribute `vnfInstanceNmae`",
         ),
-        ("filter=(eq,id,1,2)", "`filter`, column 10: this operator takes no more than 1"),
-        ("filter=(eq,id,%27a)", "`filter`, column 8: this apostrophe is not closed"),
-        ("filter=(eq,id,1)&filter=(eq,id,2)", "`filter` is given twice"),
-        ("fields=id,nmae", "`fields`, column 4: `VnfInstance` has no attribute `nmae`"),
+        (
+            "filter=(eq,id,1,2)",
+            "`filter`, column 10: this operator takes no more than 1",
+        ),
+        (
+            "filter=(eq,id,%27a)",
+            "`filter`, column 8: this apostrophe is not closed",
+        ),
+        (
+            "filter=(eq,id,1)&filter=(eq,id,2)",
+            "`filter` is given twice",
+        ),
+        (
+            "fields=id,nmae",
+            "`fields`, column 4: `VnfInstance` has no attribute `nmae`",
+        ),
         ("exclude_fields=x", "`exclude_fields`, column 1"),
         ("all_fields=yes", "`all_fields` has no value"),
         ("all_fields&fields=metadata", "of `all_fields`, `fields`"),
-        ("fields=metadata&exclude_fields=metadata", "of `all_fields`, `fields`"),
+        (
+            "fields=metadata&exclude_fields=metadata",
+            "of `all_fields`, `fields`",
+        ),
         ("all_fields&exclude_default", "of `all_fields`, `fields`"),
-        ("exclude_fields=metadata&exclude_default", "of `all_fields`, `fields`"),
+        (
+            "exclude_fields=metadata&exclude_default",
+            "of `all_fields`, `fields`",
+        ),
         ("nextpage_opaque_marker=1%27", "is not one of ours"),
-        ("sort=id", "`sort` is not supported here; supported: filter, all_fields"),
+        (
+            "sort=id",
+            "`sort` is not supported here; supported: filter, all_fields",
+        ),
     ] {
         let answer = bench.get(&format!("{INSTANCES}?{asked}")).await;
         assert_eq!(answer.status, 400, "{asked}: {answer:?}");
-        assert!(answer.detail().contains(told), "{asked}: {}", answer.detail());
+        assert!(
+            answer.detail().contains(told),
+            "{asked}: {}",
+            answer.detail()
+        );
     }
     let of_another = bench.get(&format!("{OPS}?filter=(eq,vnfdId,1)")).await;
     assert!(
-        of_another.detail().contains("`VnfLcmOpOcc` has no attribute `vnfdId`"),
+        of_another
+            .detail()
+            .contains("`VnfLcmOpOcc` has no attribute `vnfdId`"),
         "{of_another:?}"
     );
 }
@@ -184,17 +310,33 @@ async fn hostile_parameters_are_refused_or_find_nothing() {
     let sql = "(eq,vnfInstanceName,%27x%27%27 OR 1=1 --%27)";
     let nul = "(eq,metadata/%00,%00)";
     let quote = "(eq,metadata/\"]; DROP TABLE instances,1)";
-    for filter in [&*deep, &*long, sql, nul, quote, "(cont,metadata/%F0%9F%A6%80,%FF)"] {
+    for filter in [
+        &*deep,
+        &*long,
+        sql,
+        nul,
+        quote,
+        "(cont,metadata/%F0%9F%A6%80,%FF)",
+    ] {
         let answer = bench.get(&format!("{INSTANCES}?filter={filter}")).await;
-        assert_eq!((answer.status, answer.text.as_str()), (200, "[]"), "{filter}");
+        assert_eq!(
+            (answer.status, answer.text.as_str()),
+            (200, "[]"),
+            "{filter}"
+        );
     }
     assert_eq!(ids(&bench.get(INSTANCES).await).len(), 2);
     // Deeper than the database compiles: refused by name, and no fault of the server.
     for names in 12..25 {
         let path = format!("metadata{}", "/a".repeat(names));
-        let answer = bench.get(&format!("{INSTANCES}?filter=(eq,{path},x)")).await;
+        let answer = bench
+            .get(&format!("{INSTANCES}?filter=(eq,{path},x)"))
+            .await;
         assert_eq!(answer.status, 400, "{answer:?}");
-        assert!(answer.detail().contains("no more than 12 names"), "{answer:?}");
+        assert!(
+            answer.detail().contains("no more than 12 names"),
+            "{answer:?}"
+        );
     }
     // A chain of alternatives that long was too deep as well.
     let many = format!("(cont,metadata/a,{})", vec!["x"; 500].join(","));

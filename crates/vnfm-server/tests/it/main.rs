@@ -2,7 +2,10 @@
 //!
 //! Every answer is checked against the official schemas, and for secrets that must not be in it.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 
 mod audit;
 mod bench;

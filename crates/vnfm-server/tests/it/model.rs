@@ -99,28 +99,55 @@ impl Play {
         let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
         let vim = bench.vim().await;
         let chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        Self { bench, vnfd, vim, chance, vnfs: Vec::new(), said: Vec::new() }
+        Self {
+            bench,
+            vnfd,
+            vim,
+            chance,
+            vnfs: Vec::new(),
+            said: Vec::new(),
+        }
     }
 
     /// Sends it in one of the two versions.
     async fn send(&mut self, method: Method, path: &str, body: Value) -> Answer {
         let v1 = self.chance.below(2) == 0;
-        let path = if v1 { path.replace("/vnflcm/v2/", "/vnflcm/v1/") } else { path.to_owned() };
+        let path = if v1 {
+            path.replace("/vnflcm/v2/", "/vnflcm/v1/")
+        } else {
+            path.to_owned()
+        };
         let mut request = self.bench.bare(method.clone(), &path);
         request = request.header("version", if v1 { "1.3.0" } else { "2.3.0" });
-        let answer =
-            self.bench.send(if body.is_null() { request } else { request.json(&body) }).await;
-        self.said.push(format!("{method} {path} -> {}", answer.status));
+        let answer = self
+            .bench
+            .send(if body.is_null() {
+                request
+            } else {
+                request.json(&body)
+            })
+            .await;
+        self.said
+            .push(format!("{method} {path} -> {}", answer.status));
         answer
     }
 
     fn expect(&self, answer: &Answer, status: u16) {
-        assert_eq!(answer.status, status, "{answer:?}\n{}", self.said.join("\n"));
+        assert_eq!(
+            answer.status,
+            status,
+            "{answer:?}\n{}",
+            self.said.join("\n")
+        );
     }
 
     /// Begins an operation where it is possible, and waits for its end; its id.
     async fn begin(&mut self, path: &str, body: Value, possible: bool) -> Option<String> {
-        let method = if path.matches('/').count() == 4 { Method::PATCH } else { Method::POST };
+        let method = if path.matches('/').count() == 4 {
+            Method::PATCH
+        } else {
+            Method::POST
+        };
         let answer = self.send(method, path, body).await;
         self.expect(&answer, if possible { 202 } else { 409 });
         if !possible {
@@ -137,7 +164,9 @@ impl Play {
             return self.create().await;
         }
         if let Call::Nobody = call {
-            let answer = self.send(Method::GET, &format!("{INSTANCES}/nobody"), Value::Null).await;
+            let answer = self
+                .send(Method::GET, &format!("{INSTANCES}/nobody"), Value::Null)
+                .await;
             return self.expect(&answer, 404);
         }
         if self.vnfs.is_empty() {
@@ -196,7 +225,8 @@ impl Play {
         let path = format!("{INSTANCES}/{}/instantiate", vnf.id);
         let request = self.bench.request(Method::POST, &path).json(&body);
         let answer = self.bench.send(request).await;
-        self.said.push(format!("POST {path} (fails: {fails}) -> {}", answer.status));
+        self.said
+            .push(format!("POST {path} (fails: {fails}) -> {}", answer.status));
         let possible = vnf.is_free() && !vnf.instantiated;
         self.expect(&answer, if possible { 202 } else { 409 });
         if possible {
@@ -220,12 +250,22 @@ impl Play {
         let (path, body, possible) = match call {
             Call::Terminate => {
                 let body = json!({"terminationType": "FORCEFUL"});
-                (format!("{path}/terminate"), body, vnf.is_free() && vnf.instantiated)
+                (
+                    format!("{path}/terminate"),
+                    body,
+                    vnf.is_free() && vnf.instantiated,
+                )
             }
-            Call::Heal => (format!("{path}/heal"), json!({}), vnf.is_free() && vnf.instantiated),
+            Call::Heal => (
+                format!("{path}/heal"),
+                json!({}),
+                vnf.is_free() && vnf.instantiated,
+            ),
             _ => (path, json!({"vnfInstanceName": name}), vnf.is_free()),
         };
-        let Some(op) = self.begin(&path, body, possible).await else { return };
+        let Some(op) = self.begin(&path, body, possible).await else {
+            return;
+        };
         vnf.ended.push(op);
         match call {
             Call::Terminate => vnf.instantiated = false,
@@ -236,7 +276,9 @@ impl Play {
 
     /// What is done with an operation that has stopped; one that is ended takes none of it.
     async fn decide(&mut self, vnf: &mut Vnf, call: Call) {
-        let Some(op) = vnf.stopped.clone().or_else(|| vnf.ended.last().cloned()) else { return };
+        let Some(op) = vnf.stopped.clone().or_else(|| vnf.ended.last().cloned()) else {
+            return;
+        };
         let (task, body) = match call {
             Call::Retry { .. } => ("retry", Value::Null),
             Call::Rollback => ("rollback", Value::Null),
@@ -246,7 +288,9 @@ impl Play {
         if let Call::Retry { fails } = call {
             self.bench.world.fails.store(fails, SeqCst);
         }
-        let answer = self.send(Method::POST, &format!("{OPS}/{op}/{task}"), body).await;
+        let answer = self
+            .send(Method::POST, &format!("{OPS}/{op}/{task}"), body)
+            .await;
         let possible = vnf.stopped.is_some() && task != "cancel";
         let taken = if task == "fail" { 200 } else { 202 };
         self.expect(&answer, if possible { taken } else { 409 });
@@ -275,10 +319,22 @@ impl Play {
     async fn is_as(&self, vnf: &Vnf) {
         let shown = self.bench.get(&format!("{INSTANCES}/{}", vnf.id)).await;
         let said = self.said.join("\n");
-        let state = if vnf.instantiated { "INSTANTIATED" } else { "NOT_INSTANTIATED" };
+        let state = if vnf.instantiated {
+            "INSTANTIATED"
+        } else {
+            "NOT_INSTANTIATED"
+        };
         assert_eq!(shown.body["instantiationState"], state, "{vnf:?}\n{said}");
-        assert_eq!(shown.body["vnfInstanceName"].as_str(), vnf.name.as_deref(), "{vnf:?}\n{said}");
-        assert_eq!(shown.body.get("instantiatedVnfInfo").is_some(), vnf.instantiated, "{said}");
+        assert_eq!(
+            shown.body["vnfInstanceName"].as_str(),
+            vnf.name.as_deref(),
+            "{vnf:?}\n{said}"
+        );
+        assert_eq!(
+            shown.body.get("instantiatedVnfInfo").is_some(),
+            vnf.instantiated,
+            "{said}"
+        );
         let links: Vec<_> = shown.body["_links"].as_object().unwrap().keys().collect();
         assert_eq!(links, vnf.links(), "{vnf:?}\n{said}");
     }
@@ -291,18 +347,41 @@ impl Play {
         };
         let ids = |list: &Answer| -> Vec<String> {
             let entries = list.body.as_array().unwrap();
-            sorted(entries.iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect())
+            sorted(
+                entries
+                    .iter()
+                    .map(|one| one["id"].as_str().unwrap().to_owned())
+                    .collect(),
+            )
         };
         let all = self
             .bench
-            .get(&format!("{INSTANCES}?filter=(neq,instantiationState,INSTANTIATED)"))
+            .get(&format!(
+                "{INSTANCES}?filter=(neq,instantiationState,INSTANTIATED)"
+            ))
             .await;
-        let ours = self.vnfs.iter().filter(|vnf| !vnf.instantiated).map(|vnf| vnf.id.clone());
-        assert_eq!(ids(&all), sorted(ours.collect()), "{}", self.said.join("\n"));
-        let stopped =
-            self.bench.get(&format!("{OPS}?filter=(eq,operationState,FAILED_TEMP)")).await;
+        let ours = self
+            .vnfs
+            .iter()
+            .filter(|vnf| !vnf.instantiated)
+            .map(|vnf| vnf.id.clone());
+        assert_eq!(
+            ids(&all),
+            sorted(ours.collect()),
+            "{}",
+            self.said.join("\n")
+        );
+        let stopped = self
+            .bench
+            .get(&format!("{OPS}?filter=(eq,operationState,FAILED_TEMP)"))
+            .await;
         let ours = self.vnfs.iter().filter_map(|vnf| vnf.stopped.clone());
-        assert_eq!(ids(&stopped), sorted(ours.collect()), "{}", self.said.join("\n"));
+        assert_eq!(
+            ids(&stopped),
+            sorted(ours.collect()),
+            "{}",
+            self.said.join("\n")
+        );
     }
 }
 

@@ -16,7 +16,11 @@ async fn patch(bench: &Bench, id: &str, body: &Value, headers: &[(&str, &str)]) 
 /// Patches, and waits for the end; the occurrence.
 async fn patched(bench: &Bench, id: &str, body: &Value) -> Value {
     let answer = patch(bench, id, body, &[]).await;
-    assert_eq!((answer.status, answer.text.as_str()), (202, ""), "{answer:?}");
+    assert_eq!(
+        (answer.status, answer.text.as_str()),
+        (202, ""),
+        "{answer:?}"
+    );
     bench.ended(&answer.made()).await
 }
 
@@ -24,7 +28,10 @@ async fn instantiated(bench: &Bench) -> String {
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
     let request = bench.request_b().await;
-    let op = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &request).await.made();
+    let op = bench
+        .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
+        .await
+        .made();
     assert_eq!(bench.ended(&op).await["operationState"], "COMPLETED");
     id
 }
@@ -55,13 +62,27 @@ async fn a_modification_is_an_operation_that_merges() {
     );
     assert!(shown.get("vnfInstanceDescription").is_none(), "{shown:#}");
     assert_eq!(shown["instantiationState"], "NOT_INSTANTIATED");
-    assert_eq!(patched(&bench, &id, &json!({})).await["changedInfo"], json!({}));
+    assert_eq!(
+        patched(&bench, &id, &json!({})).await["changedInfo"],
+        json!({})
+    );
     assert_eq!(
         patched(&bench, &id, &json!({"metadata": null})).await["operationState"],
         "COMPLETED"
     );
-    assert!(bench.get(&format!("{INSTANCES}/{id}")).await.body.get("metadata").is_none());
-    let found = bench.get(&format!("{OPS}?filter=(eq,changedInfo/vnfInstanceName,web)")).await;
+    assert!(
+        bench
+            .get(&format!("{INSTANCES}/{id}"))
+            .await
+            .body
+            .get("metadata")
+            .is_none()
+    );
+    let found = bench
+        .get(&format!(
+            "{OPS}?filter=(eq,changedInfo/vnfInstanceName,web)"
+        ))
+        .await;
     assert_eq!(found.body.as_array().unwrap().len(), 1);
 }
 
@@ -81,20 +102,47 @@ async fn connections_are_patched_key_by_key() {
         "as the registry has it"
     );
     assert_eq!(connections["other"]["vimType"], "ETSINFV.KUBERNETES.V_1");
-    assert!(connections["vim1"]["vimId"].is_string(), "what is left out stays: {connections:#}");
+    assert!(
+        connections["vim1"]["vimId"].is_string(),
+        "what is left out stays: {connections:#}"
+    );
     patched(&bench, &id, &json!({"vimConnectionInfo": {"other": null}})).await;
-    assert!(bench.get(&path).await.body["vimConnectionInfo"].get("other").is_none());
+    assert!(
+        bench.get(&path).await.body["vimConnectionInfo"]
+            .get("other")
+            .is_none()
+    );
     for (body, status, code) in [
-        (json!({"vimConnectionInfo": {"vim1": null}}), 422, "request.bad-vim"),
-        (json!({"vimConnectionInfo": {"vim1": {"vimId": "x"}}}), 422, "request.bad-vim"),
-        (json!({"vimConnectionInfo": {"x": {"vimId": "x"}}}), 422, "request.unknown-vim"),
+        (
+            json!({"vimConnectionInfo": {"vim1": null}}),
+            422,
+            "request.bad-vim",
+        ),
+        (
+            json!({"vimConnectionInfo": {"vim1": {"vimId": "x"}}}),
+            422,
+            "request.bad-vim",
+        ),
+        (
+            json!({"vimConnectionInfo": {"x": {"vimId": "x"}}}),
+            422,
+            "request.unknown-vim",
+        ),
         (
             json!({"vimConnectionInfo": {"vim1": {"accessInfo": {"bearer_token": "planted"}}}}),
             422,
             "request.bad-vim",
         ),
-        (json!({"vimConnectionInfo": {"vim1": {"extra": 1}}}), 422, "request.bad-vim"),
-        (json!({"extensions": {"none": 1}}), 422, "request.undeclared"),
+        (
+            json!({"vimConnectionInfo": {"vim1": {"extra": 1}}}),
+            422,
+            "request.bad-vim",
+        ),
+        (
+            json!({"extensions": {"none": 1}}),
+            422,
+            "request.undeclared",
+        ),
         (
             json!({"vnfConfigurableProperties": {"isAutohealEnabled": "yes"}}),
             422,
@@ -112,8 +160,15 @@ async fn connections_are_patched_key_by_key() {
         );
     }
     let terminate = json!({"terminationType": "FORCEFUL"});
-    let op = bench.post(&format!("{path}/terminate"), &terminate).await.made();
-    assert_eq!(bench.ended(&op).await["operationState"], "COMPLETED", "it still knows its VIM");
+    let op = bench
+        .post(&format!("{path}/terminate"), &terminate)
+        .await
+        .made();
+    assert_eq!(
+        bench.ended(&op).await["operationState"],
+        "COMPLETED",
+        "it still knows its VIM"
+    );
 }
 
 #[tokio::test]
@@ -128,21 +183,35 @@ async fn of_two_who_read_the_same_one_changes_it() {
     assert!(date.ends_with(" GMT"), "{date}");
     let body = json!({"vnfInstanceName": "mine"});
     let same = [("if-match", tag.as_str())];
-    let (one, other) =
-        tokio::join!(patch(&bench, &id, &body, &same), patch(&bench, &id, &body, &same));
+    let (one, other) = tokio::join!(
+        patch(&bench, &id, &body, &same),
+        patch(&bench, &id, &body, &same)
+    );
     let mut statuses = [one.status, other.status];
     statuses.sort_unstable();
     assert!(matches!(statuses, [202, 409 | 412]), "{statuses:?}");
     let accepted = if one.status == 202 { one } else { other };
     bench.ended(&accepted.made()).await;
     let stale = patch(&bench, &id, &body, &[("if-match", &tag)]).await;
-    assert_eq!((stale.status, &stale.body["code"]), (412, &json!("request.stale")), "{stale:?}");
+    assert_eq!(
+        (stale.status, &stale.body["code"]),
+        (412, &json!("request.stale")),
+        "{stale:?}"
+    );
     let old = [("if-unmodified-since", "Wed, 04 Mar 2020 05:06:07 GMT")];
     assert_eq!(patch(&bench, &id, &body, &old).await.status, 412);
-    assert_eq!(patch(&bench, &id, &body, &[("if-match", "mine")]).await.status, 400);
+    assert_eq!(
+        patch(&bench, &id, &body, &[("if-match", "mine")])
+            .await
+            .status,
+        400
+    );
     let delete = |tag: &str| bench.request(Method::DELETE, &path).header("if-match", tag);
     assert_eq!(bench.send(delete(&tag)).await.status, 412);
-    let now = bench.get(&path).await.headers["etag"].to_str().unwrap().to_owned();
+    let now = bench.get(&path).await.headers["etag"]
+        .to_str()
+        .unwrap()
+        .to_owned();
     assert_ne!(now, tag);
     assert_eq!(bench.send(delete(&now)).await.status, 204);
 }
@@ -154,18 +223,28 @@ async fn a_tag_names_what_is_shown() {
     let ops = bench.get(OPS).await.body;
     let op = format!("{OPS}/{}", ops[0]["id"].as_str().unwrap());
     let package = bench.get(crate::bench::PACKAGES).await.body;
-    let package = format!("{}/{}", crate::bench::PACKAGES, package[0]["id"].as_str().unwrap());
+    let package = format!(
+        "{}/{}",
+        crate::bench::PACKAGES,
+        package[0]["id"].as_str().unwrap()
+    );
     for path in [&op, &package, &format!("{INSTANCES}/{id}")] {
         let (one, same) = (bench.get(path).await, bench.get(path).await);
         assert_eq!(one.headers["etag"], same.headers["etag"], "{path}");
     }
     let before = bench.get(&format!("{INSTANCES}/{id}")).await;
     bench.world.held.send_replace(true);
-    let heal = bench.post(&format!("{INSTANCES}/{id}/heal"), &json!({})).await.made();
+    let heal = bench
+        .post(&format!("{INSTANCES}/{id}/heal"), &json!({}))
+        .await
+        .made();
     let busy = bench.get(&format!("{INSTANCES}/{id}")).await;
     bench.world.held.send_replace(false);
     bench.ended(&heal).await;
     let after = bench.get(&format!("{INSTANCES}/{id}")).await;
     let tags = [before, busy, after].map(|answer| answer.headers["etag"].clone());
-    assert!(tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2], "{tags:?}");
+    assert!(
+        tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2],
+        "{tags:?}"
+    );
 }

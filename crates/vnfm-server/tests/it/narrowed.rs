@@ -52,14 +52,19 @@ async fn no_route_shows_or_touches_what_a_role_is_not_narrowed_to() {
     let mut tried = 0;
     for user in ["wrong-vendor", "wrong-vim", "wrong-namespace"] {
         for (template, method, needs) in NEEDS.iter().flat_map(|(template, methods)| {
-            methods.iter().map(move |(method, needs)| (*template, *method, *needs))
+            methods
+                .iter()
+                .map(move |(method, needs)| (*template, *method, *needs))
         }) {
             bench.log_in(user);
             let (path, named) = concrete(template, &has);
             let answer = ask(&bench, method, &path).await;
             let what = format!("{user}: {method} {path}: {answer:?}");
             let parameter = has.ids.iter().find(|(_, id)| Some(id) == named.as_ref());
-            match (needs, parameter.map(|(parameter, _)| is_shown(user, parameter))) {
+            match (
+                needs,
+                parameter.map(|(parameter, _)| is_shown(user, parameter)),
+            ) {
                 // Host keys are for those who are not narrowed, whichever is named.
                 (Needs::Role(_), Some(false)) if template.ends_with("{hostKeyId}") => {
                     assert_eq!(answer.status, 403, "{what}");
@@ -80,7 +85,10 @@ async fn no_route_shows_or_touches_what_a_role_is_not_narrowed_to() {
     assert!(tried > 120, "{tried}");
     // And nothing of it was changed.
     bench.log_in("acme-admin");
-    let instance = bench.get(&format!("{INSTANCES}/{}", has.ids[0].1)).await.body;
+    let instance = bench
+        .get(&format!("{INSTANCES}/{}", has.ids[0].1))
+        .await
+        .body;
     assert_eq!(instance["vnfInstanceName"], "acme-web", "{instance:#}");
     assert_eq!(instance["instantiationState"], "INSTANTIATED");
     for (list, many) in [(OPS, 1), (PACKAGES, 1), (SUBSCRIPTIONS, 1), (VIMS, 1)] {
@@ -108,7 +116,10 @@ fn nothing_is_told(
         !of_vim && (method == "get" || !body_has(name, path))
     });
     for told in hidden.map(|(_, id)| id.as_str()).chain(names) {
-        assert!(!answer.text.contains(told), "{user}: `{told}` in {method} {path}: {answer:?}");
+        assert!(
+            !answer.text.contains(told),
+            "{user}: `{told}` in {method} {path}: {answer:?}"
+        );
     }
 }
 
@@ -133,13 +144,22 @@ async fn two_homes(bench: &Bench) -> [String; 2] {
 
 async fn live_on(bench: &Bench, instance: &str, vim: &str) {
     let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
-    let started = bench.post(&format!("{INSTANCES}/{instance}/instantiate"), &request).await;
+    let started = bench
+        .post(&format!("{INSTANCES}/{instance}/instantiate"), &request)
+        .await;
     assert_eq!(started.status, 202, "{started:?}");
-    assert_eq!(bench.ended(&started.made()).await["operationState"], "COMPLETED");
+    assert_eq!(
+        bench.ended(&started.made()).await["operationState"],
+        "COMPLETED"
+    );
 }
 
 fn ids(list: &Value) -> Vec<&str> {
-    list.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect()
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["id"].as_str().unwrap())
+        .collect()
 }
 
 #[tokio::test]
@@ -151,23 +171,41 @@ async fn lists_operations_events_and_the_page_show_what_a_role_is_narrowed_to() 
     let filtered = format!("{INSTANCES}?filter=(in,id,{ours},{theirs})");
     assert_eq!(ids(&bench.get(&filtered).await.body), [ours.as_str()]);
     let ops = bench.get(OPS).await.body;
-    assert_eq!((ops.as_array().unwrap().len(), &ops[0]["vnfInstanceId"]), (1, &json!(ours)));
+    assert_eq!(
+        (ops.as_array().unwrap().len(), &ops[0]["vnfInstanceId"]),
+        (1, &json!(ours))
+    );
     assert_eq!(ids(&bench.get(VIMS).await.body), [OURS]);
     for path in ["/vnfm/v1/events", "/"] {
         let shown = bench.get(path).await.text;
-        assert!(shown.contains(&ours) && !shown.contains(&theirs), "{path}: {shown}");
+        assert!(
+            shown.contains(&ours) && !shown.contains(&theirs),
+            "{path}: {shown}"
+        );
     }
-    assert_eq!(bench.get(&format!("{VIMS}/theirs")).await.status, 404, "nor by its name");
-    assert_eq!(bench.get("/vnfm/v1/audit").await.body["code"], "access.narrowed");
+    assert_eq!(
+        bench.get(&format!("{VIMS}/theirs")).await.status,
+        404,
+        "nor by its name"
+    );
+    assert_eq!(
+        bench.get("/vnfm/v1/audit").await.body["code"],
+        "access.narrowed"
+    );
     // However its id is spelt.
     let spelt = theirs.replace('-', "%2D");
     let path = format!("{INSTANCES}/{spelt}");
     assert_eq!(bench.get(&path).await.status, 404);
-    assert_eq!(bench.post(&format!("{path}/heal"), &json!({})).await.status, 404);
+    assert_eq!(
+        bench.post(&format!("{path}/heal"), &json!({})).await.status,
+        404
+    );
     // What ends there leaves no trace either.
     bench.log_in("acme-admin");
     let terminate = json!({"terminationType": "FORCEFUL"});
-    let ended = bench.post(&format!("{INSTANCES}/{theirs}/terminate"), &terminate).await;
+    let ended = bench
+        .post(&format!("{INSTANCES}/{theirs}/terminate"), &terminate)
+        .await;
     bench.ended(&ended.made()).await;
     bench.log_in("narrow");
     let events = bench.get("/vnfm/v1/events").await.text;
@@ -188,12 +226,21 @@ async fn a_body_that_cannot_be_looked_at_is_refused() {
             r#"{{"flavourId": "simple", "vimConnectionInfo": {{"v": {{"vimId": "{THEIRS}"}}}}, "x": {odd}}}"#
         );
         let request = bench.request(Method::POST, &format!("{INSTANCES}/{instance}/instantiate"));
-        let request = request.header("content-type", "application/json").body(body);
+        let request = request
+            .header("content-type", "application/json")
+            .body(body);
         let answer = bench.send(request).await;
         assert_eq!(answer.status, 400, "{odd}: {answer:?}");
     }
-    assert_eq!(bench.get(&format!("{INSTANCES}/{theirs}")).await.status, 404);
-    assert_eq!(bench.get(OPS).await.body.as_array().unwrap().len(), 1, "of what was made before");
+    assert_eq!(
+        bench.get(&format!("{INSTANCES}/{theirs}")).await.status,
+        404
+    );
+    assert_eq!(
+        bench.get(OPS).await.body.as_array().unwrap().len(),
+        1,
+        "of what was made before"
+    );
 }
 
 #[tokio::test]
@@ -205,25 +252,50 @@ async fn a_subscriber_is_told_of_what_whoever_subscribed_sees() {
     );
     for (user, sink) in [("narrow", &narrow), ("acme-admin", &whole)] {
         bench.log_in(user);
-        assert_eq!(bench.post(SUBSCRIPTIONS, &json!({"callbackUri": sink.url})).await.status, 201);
+        assert_eq!(
+            bench
+                .post(SUBSCRIPTIONS, &json!({"callbackUri": sink.url}))
+                .await
+                .status,
+            201
+        );
     }
     bench.log_in("acme-admin");
-    assert_eq!(bench.get(SUBSCRIPTIONS).await.body.as_array().unwrap().len(), 2);
+    assert_eq!(
+        bench
+            .get(SUBSCRIPTIONS)
+            .await
+            .body
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
     let [ours, theirs] = two_homes(&bench).await;
     let terminate = json!({"terminationType": "FORCEFUL"});
     for instance in [&theirs, &ours] {
-        let ended = bench.post(&format!("{INSTANCES}/{instance}/terminate"), &terminate).await;
+        let ended = bench
+            .post(&format!("{INSTANCES}/{instance}/terminate"), &terminate)
+            .await;
         bench.ended(&ended.made()).await;
     }
     // Each was made, instantiated and terminated: 1 + 3 + 3 notifications.
     assert_eq!(whole.told(14).await.len(), 14);
     // Of the other one: that it was made, which it was nowhere.
     let told = narrow.told(8).await;
-    let of = |id: &str| told.iter().filter(|told| told["vnfInstanceId"] == id).count();
+    let of = |id: &str| {
+        told.iter()
+            .filter(|told| told["vnfInstanceId"] == id)
+            .count()
+    };
     assert_eq!((of(&ours), of(&theirs)), (7, 1), "{told:#?}");
     bench.log_in("narrow");
     let own = bench.get(SUBSCRIPTIONS).await.body;
-    assert_eq!(own.as_array().unwrap().len(), 1, "the other one is not its own");
+    assert_eq!(
+        own.as_array().unwrap().len(),
+        1,
+        "the other one is not its own"
+    );
     assert_eq!(own[0]["callbackUri"], narrow.url);
 }
 
@@ -245,12 +317,18 @@ async fn what_stands_in_the_way_and_is_not_seen_has_no_name() {
     params["site"] = json!(REGISTERS);
     let request = json!({"flavourId": "cluster_install", "additionalParams": params,
         "vimConnectionInfo": {"vim1": {"vimId": OURS}}});
-    let started = bench.post(&format!("{INSTANCES}/{carrier}/instantiate"), &request).await;
+    let started = bench
+        .post(&format!("{INSTANCES}/{carrier}/instantiate"), &request)
+        .await;
     assert_eq!(started.status, 202, "{started:?}");
     let ended = bench.ended(&started.made()).await;
     assert_eq!(ended["operationState"], "COMPLETED", "{ended:#}");
     let vims = bench.get(VIMS).await.body;
-    let cluster = ids(&vims).into_iter().find(|id| *id != OURS).unwrap().to_owned();
+    let cluster = ids(&vims)
+        .into_iter()
+        .find(|id| *id != OURS)
+        .unwrap()
+        .to_owned();
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let created = json!({"vnfdId": vnfd, "vnfInstanceName": "secret-guest"});
     let guest = bench.post(INSTANCES, &created).await.id();
@@ -259,7 +337,10 @@ async fn what_stands_in_the_way_and_is_not_seen_has_no_name() {
     let forceful = json!({"terminationType": "FORCEFUL"});
     let open = bench.post(&terminate, &forceful).await;
     assert_eq!(open.status, 409, "{open:?}");
-    assert!(open.detail().contains("secret-guest") && open.text.contains(&guest), "{open:?}");
+    assert!(
+        open.detail().contains("secret-guest") && open.text.contains(&guest),
+        "{open:?}"
+    );
     // Nor is an instance that is not seen among those of a plugin, or named as what registered a VIM.
     for path in ["/vnfm/v1/plugins", VIMS] {
         bench.log_in("acme-admin");
@@ -270,7 +351,19 @@ async fn what_stands_in_the_way_and_is_not_seen_has_no_name() {
     bench.log_in("narrow");
     assert_eq!(bench.get(&format!("{INSTANCES}/{guest}")).await.status, 404);
     let narrow = bench.post(&terminate, &forceful).await;
-    assert_eq!((narrow.status, &narrow.body["code"]), (409, &open.body["code"]), "{narrow:?}");
-    assert!(narrow.detail().contains("something that your role does not show"), "{narrow:?}");
-    assert!(!narrow.text.contains("secret-guest") && !narrow.text.contains(&guest), "{narrow:?}");
+    assert_eq!(
+        (narrow.status, &narrow.body["code"]),
+        (409, &open.body["code"]),
+        "{narrow:?}"
+    );
+    assert!(
+        narrow
+            .detail()
+            .contains("something that your role does not show"),
+        "{narrow:?}"
+    );
+    assert!(
+        !narrow.text.contains("secret-guest") && !narrow.text.contains(&guest),
+        "{narrow:?}"
+    );
 }

@@ -17,12 +17,19 @@ fn the_document_names_every_path_and_no_other() {
         .iter()
         .flat_map(|(path, item)| {
             let has = |method: &&&str| item.get(**method).is_some();
-            METHODS.iter().filter(has).map(move |method| (path.clone(), (*method).to_owned()))
+            METHODS
+                .iter()
+                .filter(has)
+                .map(move |method| (path.clone(), (*method).to_owned()))
         })
         .collect();
     let in_table: BTreeSet<_> = PATHS
         .iter()
-        .flat_map(|(path, methods)| methods.iter().map(|m| ((*path).to_owned(), (*m).to_owned())))
+        .flat_map(|(path, methods)| {
+            methods
+                .iter()
+                .map(|m| ((*path).to_owned(), (*m).to_owned()))
+        })
         .collect();
     assert_eq!(in_document, in_table);
 }
@@ -32,7 +39,12 @@ fn every_reference_in_the_document_leads_somewhere() {
     fn walk(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(members) => {
-                found.extend(members.get("$ref").and_then(Value::as_str).map(ToOwned::to_owned));
+                found.extend(
+                    members
+                        .get("$ref")
+                        .and_then(Value::as_str)
+                        .map(ToOwned::to_owned),
+                );
                 members.values().for_each(|member| walk(member, found));
             }
             Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
@@ -45,7 +57,10 @@ fn every_reference_in_the_document_leads_somewhere() {
     assert!(found.len() > 100, "only {} references", found.len());
     for reference in found {
         let place = reference.strip_prefix('#').unwrap();
-        assert!(document.pointer(place).is_some(), "{reference} leads nowhere");
+        assert!(
+            document.pointer(place).is_some(),
+            "{reference} leads nowhere"
+        );
     }
 }
 
@@ -55,8 +70,16 @@ async fn every_path_is_routed_with_its_methods_and_no_other() {
     for (path, methods) in PATHS {
         let mut concrete = String::new();
         for segment in path.split('/').skip(1) {
-            concrete += if segment.starts_with('{') { "/none" } else { "/" };
-            concrete += if segment.starts_with('{') { "" } else { segment };
+            concrete += if segment.starts_with('{') {
+                "/none"
+            } else {
+                "/"
+            };
+            concrete += if segment.starts_with('{') {
+                ""
+            } else {
+                segment
+            };
         }
         for method in METHODS {
             let verb = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
@@ -77,7 +100,9 @@ async fn every_path_is_routed_with_its_methods_and_no_other() {
 async fn what_a_check_of_a_vim_does_not_know_it_leaves_out() {
     let bench = Bench::new().await;
     let vim = bench.vim().await;
-    let answer = bench.post(&format!("{VIMS}/{vim}/check"), &Value::Null).await;
+    let answer = bench
+        .post(&format!("{VIMS}/{vim}/check"), &Value::Null)
+        .await;
     assert_eq!(answer.status, 200, "{answer:?}");
     assert!(answer.body.get("expiresAt").is_none(), "{answer:?}");
 }

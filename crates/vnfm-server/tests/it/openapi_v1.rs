@@ -19,11 +19,15 @@ const ABOUT: &str = "VNF LCM as SOL003 V2.6.1 has it (vnflcm/v1): the same resou
 fn derived() -> Value {
     let mut document: Value = serde_yaml::from_str(OPENAPI).unwrap();
     document["info"]["description"] = json!(ABOUT);
-    let paths = document["paths"].as_object().unwrap().iter().filter_map(|(path, item)| {
-        let rest = path.strip_prefix("/vnflcm/v2")?;
-        let is_later = LATER.iter().any(|task| rest.ends_with(task));
-        (!is_later).then(|| (format!("/vnflcm/v1{rest}"), item.clone()))
-    });
+    let paths = document["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter_map(|(path, item)| {
+            let rest = path.strip_prefix("/vnflcm/v2")?;
+            let is_later = LATER.iter().any(|task| rest.ends_with(task));
+            (!is_later).then(|| (format!("/vnflcm/v1{rest}"), item.clone()))
+        });
     document["paths"] = Value::Object(paths.collect());
     document["paths"]["/vnflcm/v1/api_versions"]["get"]["operationId"] = json!("apiVersionsLcmV1");
     let version = &mut document["components"]["parameters"]["Version"];
@@ -39,7 +43,11 @@ fn derived() -> Value {
 /// What `vnfm_types::v1` says in words.
 fn as_in_v1(schemas: &mut Value) {
     let connection = json!({"$ref": "#/components/schemas/VimConnectionInfo"});
-    for of in ["VnfInstance", "InstantiateVnfRequest", "VnfInfoModificationRequest"] {
+    for of in [
+        "VnfInstance",
+        "InstantiateVnfRequest",
+        "VnfInfoModificationRequest",
+    ] {
         let member = &mut schemas[of]["properties"]["vimConnectionInfo"];
         assert_eq!(member["type"], "object", "{of}");
         *member = json!({"type": "array", "items": connection});
@@ -54,11 +62,16 @@ fn as_in_v1(schemas: &mut Value) {
     needs(instance, "vnfPkgId");
     for of in ["VnfLcmOpOcc", "LccnSubscriptionRequest"] {
         let members = schemas[of]["properties"].as_object_mut().unwrap();
-        let gone = ["warnings", "verbosity"].iter().filter_map(|name| members.remove(*name));
+        let gone = ["warnings", "verbosity"]
+            .iter()
+            .filter_map(|name| members.remove(*name));
         assert_eq!(gone.count(), 1, "{of}");
     }
     let subscription = &mut schemas["LccnSubscription"];
-    subscription["required"].as_array_mut().unwrap().retain(|name| name != "verbosity");
+    subscription["required"]
+        .as_array_mut()
+        .unwrap()
+        .retain(|name| name != "verbosity");
     subscription["properties"]["verbosity"]["description"] =
         json!("Of a subscription that was made below `vnflcm/v2` and wants less than everything.");
 }
@@ -96,8 +109,15 @@ fn without_unused(document: &mut Value) {
 fn references(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {
-            found.extend(members.get("$ref").and_then(Value::as_str).map(ToOwned::to_owned));
-            members.values().for_each(|member| references(member, found));
+            found.extend(
+                members
+                    .get("$ref")
+                    .and_then(Value::as_str)
+                    .map(ToOwned::to_owned),
+            );
+            members
+                .values()
+                .for_each(|member| references(member, found));
         }
         Value::Array(items) => items.iter().for_each(|item| references(item, found)),
         _ => {}
@@ -123,7 +143,11 @@ async fn both_documents_are_served() {
     let bench = Bench::new().await;
     for (path, document) in [("/openapi.yaml", OPENAPI), ("/openapi-v1.yaml", OPENAPI_V1)] {
         let answer = bench.get(path).await;
-        assert_eq!((answer.status, answer.text.as_str()), (200, document), "{path}");
+        assert_eq!(
+            (answer.status, answer.text.as_str()),
+            (200, document),
+            "{path}"
+        );
     }
     let v1: Value = serde_yaml::from_str(OPENAPI_V1).unwrap();
     let paths = v1["paths"].as_object().unwrap();

@@ -14,7 +14,12 @@ use vnfm_server::metrics::NAMES;
 async fn figures(bench: &Bench) -> Scrape {
     let answer = bench.get("/metrics").await;
     assert_eq!(answer.status, 200, "{answer:?}");
-    assert!(answer.headers["content-type"].to_str().unwrap().starts_with("text/plain"));
+    assert!(
+        answer.headers["content-type"]
+            .to_str()
+            .unwrap()
+            .starts_with("text/plain")
+    );
     Scrape::parse(answer.text.lines().map(|line| Ok(line.to_owned()))).unwrap()
 }
 
@@ -24,20 +29,31 @@ fn count(scrape: &Scrape, name: &str, labels: &[(&str, &str)]) -> String {
         let has = |(label, value): &(&str, &str)| sample.labels.get(label) == Some(value);
         sample.metric == name && labels.iter().all(has)
     };
-    let samples = scrape.samples.iter().filter(fits).map(|sample| match &sample.value {
-        Value::Counter(value) | Value::Gauge(value) | Value::Untyped(value) => *value,
-        Value::Histogram(buckets) => buckets.last().map_or(0.0, |bucket| bucket.count),
-        Value::Summary(_) => 0.0,
-    });
+    let samples = scrape
+        .samples
+        .iter()
+        .filter(fits)
+        .map(|sample| match &sample.value {
+            Value::Counter(value) | Value::Gauge(value) | Value::Untyped(value) => *value,
+            Value::Histogram(buckets) => buckets.last().map_or(0.0, |bucket| bucket.count),
+            Value::Summary(_) => 0.0,
+        });
     format!("{}", samples.fold(0.0, |sum, value| sum + value))
 }
 
 #[tokio::test]
 async fn health_needs_no_credential_and_figures_do() {
-    let bench = Bench::with(Setup { token: Some("planted-0123456789"), ..Setup::default() }).await;
+    let bench = Bench::with(Setup {
+        token: Some("planted-0123456789"),
+        ..Setup::default()
+    })
+    .await;
     assert_eq!(bench.get("/healthz").await.text, "ok\n");
     let ready = bench.get("/readyz").await;
-    assert_eq!((ready.status, ready.body["ready"].clone()), (200, json!(true)));
+    assert_eq!(
+        (ready.status, ready.body["ready"].clone()),
+        (200, json!(true))
+    );
     assert_eq!(bench.get("/metrics").await.status, 401);
     let request = bench.request(Method::GET, "/metrics");
     let request = request.header("authorization", "Bearer planted-0123456789");
@@ -49,26 +65,54 @@ async fn figures_tell_how_requests_operations_steps_and_calls_fare() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
-    let begun =
-        bench.post(&format!("{INSTANCES}/{id}/instantiate"), &bench.request_b().await).await;
+    let begun = bench
+        .post(
+            &format!("{INSTANCES}/{id}/instantiate"),
+            &bench.request_b().await,
+        )
+        .await;
     assert_eq!(begun.status, 202, "{begun:?}");
-    assert_eq!(bench.ended(&begun.made()).await["operationState"], "COMPLETED");
+    assert_eq!(
+        bench.ended(&begun.made()).await["operationState"],
+        "COMPLETED"
+    );
     bench.get(&format!("{INSTANCES}/nowhere")).await;
     bench.get("/nothing/of/the/kind").await;
     let seen = figures(&bench).await;
     let route = ("route", "/vnflcm/v2/vnf_instances/:id");
     let requests = "vnfm_http_request_duration_seconds";
-    assert_eq!(count(&seen, requests, &[route, ("method", "GET"), ("status", "404")]), "1");
-    assert_eq!(count(&seen, requests, &[("route", "unknown"), ("status", "404")]), "1");
+    assert_eq!(
+        count(
+            &seen,
+            requests,
+            &[route, ("method", "GET"), ("status", "404")]
+        ),
+        "1"
+    );
+    assert_eq!(
+        count(&seen, requests, &[("route", "unknown"), ("status", "404")]),
+        "1"
+    );
     let instantiate = ("operation", "INSTANTIATE");
     for state in ["STARTING", "PROCESSING", "COMPLETED"] {
-        let states = count(&seen, "vnfm_operation_states_total", &[instantiate, ("state", state)]);
+        let states = count(
+            &seen,
+            "vnfm_operation_states_total",
+            &[instantiate, ("state", state)],
+        );
         assert_eq!(states, "1", "{state}");
     }
     let steps = [instantiate, ("step", "allocate"), ("end", "done")];
     assert_eq!(count(&seen, "vnfm_step_duration_seconds", &steps), "1");
     assert_eq!(count(&seen, "vnfm_operations_driven", &[]), "0");
-    assert_eq!(count(&seen, "vnfm_build_info", &[("version", env!("CARGO_PKG_VERSION"))]), "1");
+    assert_eq!(
+        count(
+            &seen,
+            "vnfm_build_info",
+            &[("version", env!("CARGO_PKG_VERSION"))]
+        ),
+        "1"
+    );
 }
 
 #[tokio::test]
@@ -84,17 +128,27 @@ async fn labels_take_few_values_and_none_of_them_is_a_tenants() {
         bench.send(bench.request(odd, "/")).await;
     }
     let text = bench.get("/metrics").await.text;
-    assert!(!text.contains(&id) && !text.contains("unknown-") && !text.contains(&vnfd), "{text}");
+    assert!(
+        !text.contains(&id) && !text.contains("unknown-") && !text.contains(&vnfd),
+        "{text}"
+    );
     let after = series(&bench).await;
     let more: Vec<_> = after.difference(&before).collect();
-    assert!(more.len() <= 8, "more series than there are routes that were asked: {more:#?}");
+    assert!(
+        more.len() <= 8,
+        "more series than there are routes that were asked: {more:#?}"
+    );
 }
 
 /// Each name with its labels, buckets apart.
 async fn series(bench: &Bench) -> BTreeSet<String> {
     let text = bench.get("/metrics").await.text;
-    let samples = text.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket{"));
-    samples.filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())).collect()
+    let samples = text
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.contains("_bucket{"));
+    samples
+        .filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned()))
+        .collect()
 }
 
 #[tokio::test]
@@ -136,7 +190,9 @@ async fn the_outbox_tells_how_far_behind_it_is() {
     assert_eq!(waiting().await, "0");
     let open = watch::Sender::new(false);
     let (url, _task) = slow_callback(&open).await;
-    let made = bench.post("/vnflcm/v2/subscriptions", &json!({"callbackUri": url})).await;
+    let made = bench
+        .post("/vnflcm/v2/subscriptions", &json!({"callbackUri": url}))
+        .await;
     assert_eq!(made.status, 201, "{made:?}");
     bench.create(&vnfd).await;
     while waiting().await != "1" {}
@@ -155,7 +211,9 @@ async fn the_outbox_tells_how_far_behind_it_is() {
 /// The figures that a text names, without what Prometheus adds to a histogram's name.
 fn named(text: &str) -> BTreeSet<String> {
     let is_of_a_name = |c: char| c.is_ascii_lowercase() || c == '_';
-    let words = text.split(|c: char| !is_of_a_name(c)).filter(|word| word.starts_with("vnfm_"));
+    let words = text
+        .split(|c: char| !is_of_a_name(c))
+        .filter(|word| word.starts_with("vnfm_"));
     let plain = |word: &str| {
         let ends = ["_bucket", "_count", "_sum"];
         let found = ends.iter().find_map(|end| word.strip_suffix(end));
@@ -169,15 +227,24 @@ fn rules_dashboard_and_page_name_figures_that_there_are() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
     let known: BTreeSet<String> = NAMES.iter().map(|name| (*name).to_owned()).collect();
-    for path in ["packaging/prometheus/alerts.yaml", "packaging/grafana/vnfm.json"] {
+    for path in [
+        "packaging/prometheus/alerts.yaml",
+        "packaging/grafana/vnfm.json",
+    ] {
         let used = named(&read(path));
         assert!(used.len() > 5, "{path}: {used:?}");
         let unknown: Vec<_> = used.difference(&known).collect();
-        assert!(unknown.is_empty(), "{path} names what nobody measures: {unknown:?}");
+        assert!(
+            unknown.is_empty(),
+            "{path} names what nobody measures: {unknown:?}"
+        );
     }
     let page = named(&read("../../docs/how-to/monitor.md"));
     let untold: Vec<_> = known.difference(&page).collect();
-    assert!(untold.is_empty(), "docs/how-to/monitor.md does not tell of {untold:?}");
+    assert!(
+        untold.is_empty(),
+        "docs/how-to/monitor.md does not tell of {untold:?}"
+    );
 }
 
 #[tokio::test]

@@ -27,12 +27,18 @@ const BUNDLE: &str = "jsonschema/sol003-v3.7.1.patched.bundle.json";
 /// Panics where `value` is no `kind` of the standard; says loudly, once, where the schemas are not there.
 pub(crate) fn check(kind: &str, value: &Value) {
     static VALIDATORS: OnceLock<Option<HashMap<&'static str, Validator>>> = OnceLock::new();
-    let Some(validators) = VALIDATORS.get_or_init(load) else { return };
+    let Some(validators) = VALIDATORS.get_or_init(load) else {
+        return;
+    };
     let wrong: Vec<_> = validators[kind]
         .iter_errors(value)
         .map(|error| format!("{}: {error}", error.instance_path()))
         .collect();
-    assert!(wrong.is_empty(), "no {kind}:\n{}\nin {value:#}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "no {kind}:\n{}\nin {value:#}",
+        wrong.join("\n")
+    );
 }
 
 /// The same for what `vnflcm/v1` shows: it has what SOL003 V2.6.1 has otherwise, and is of V3.7.1 in everything else.
@@ -41,7 +47,10 @@ pub(crate) fn check_v1(kind: &str, value: &Value) {
     let mut value = value.clone();
     let members = value.as_object_mut().unwrap();
     if kind == "VnfInstance" {
-        assert!(members.remove("vnfPkgId").is_some_and(|id| id.is_string()), "no vnfPkgId");
+        assert!(
+            members.remove("vnfPkgId").is_some_and(|id| id.is_string()),
+            "no vnfPkgId"
+        );
     }
     for member in ["operationParams", "changedInfo"] {
         if let Some(inside) = members.get_mut(member).and_then(Value::as_object_mut) {
@@ -51,10 +60,23 @@ pub(crate) fn check_v1(kind: &str, value: &Value) {
     as_a_map(members);
     let ext_cps = value.pointer_mut("/instantiatedVnfInfo/extCpInfo");
     for cp in ext_cps.and_then(Value::as_array_mut).into_iter().flatten() {
-        assert!(cp.as_object_mut().unwrap().insert("cpConfigId".into(), "x".into()).is_none());
+        assert!(
+            cp.as_object_mut()
+                .unwrap()
+                .insert("cpConfigId".into(), "x".into())
+                .is_none()
+        );
     }
-    if matches!(kind, "LccnSubscription" | "VnfLcmOperationOccurrenceNotification") {
-        assert!(value.get("verbosity").is_none_or(|verbosity| verbosity == "SHORT"), "{value}");
+    if matches!(
+        kind,
+        "LccnSubscription" | "VnfLcmOperationOccurrenceNotification"
+    ) {
+        assert!(
+            value
+                .get("verbosity")
+                .is_none_or(|verbosity| verbosity == "SHORT"),
+            "{value}"
+        );
         value["verbosity"] = "FULL".into();
     }
     check(kind, &value);
@@ -62,7 +84,9 @@ pub(crate) fn check_v1(kind: &str, value: &Value) {
 
 /// The list of connections, as a map.
 fn as_a_map(of: &mut serde_json::Map<String, Value>) {
-    let Some(listed) = of.get_mut("vimConnectionInfo") else { return };
+    let Some(listed) = of.get_mut("vimConnectionInfo") else {
+        return;
+    };
     let entries = listed.as_array().unwrap().iter().map(|entry| {
         let mut entry = entry.clone();
         let id = entry.as_object_mut().unwrap().remove("id").unwrap();
@@ -74,13 +98,22 @@ fn as_a_map(of: &mut serde_json::Map<String, Value>) {
 /// The same for what SOL005 alone has.
 pub(crate) fn check_sol005(kind: &str, value: &Value) {
     const DOCUMENT: &str = "openapi-bundled/vnfpkgm-sol005-v3.7.1.patched.json";
-    let Ok(text) = std::fs::read_to_string(data().join(DOCUMENT)) else { return };
+    let Ok(text) = std::fs::read_to_string(data().join(DOCUMENT)) else {
+        return;
+    };
     let mut schema: Value = serde_json::from_str(&text).unwrap();
     schema =
         json!({"$ref": format!("#/components/schemas/{kind}"), "components": schema["components"]});
     let validator = jsonschema::draft202012::new(&schema).unwrap();
-    let wrong: Vec<_> = validator.iter_errors(value).map(|error| error.to_string()).collect();
-    assert!(wrong.is_empty(), "no {kind}:\n{}\nin {value:#}", wrong.join("\n"));
+    let wrong: Vec<_> = validator
+        .iter_errors(value)
+        .map(|error| error.to_string())
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "no {kind}:\n{}\nin {value:#}",
+        wrong.join("\n")
+    );
 }
 
 /// An official document; none where they are not there, which [`check`] says.
@@ -102,7 +135,10 @@ fn load() -> Option<HashMap<&'static str, Validator>> {
             "SKIPPED: answers are not checked by the standard: no `{}`; set VNFM_SOL_DATA",
             file.display()
         );
-        assert!(std::env::var_os("VNFM_REQUIRE_LIVE").is_none_or(|v| v != "1"), "{what}");
+        assert!(
+            std::env::var_os("VNFM_REQUIRE_LIVE").is_none_or(|v| v != "1"),
+            "{what}"
+        );
         eprintln!("{what}");
         return None;
     };
@@ -137,7 +173,11 @@ pub(crate) fn documented(method: &str, path: &str, answer: &crate::bench::Answer
     static DOCUMENT: OnceLock<Value> = OnceLock::new();
     static V1: OnceLock<Value> = OnceLock::new();
     let is_v1 = path.starts_with("/vnflcm/v1/");
-    let (kept, text) = if is_v1 { (&V1, routes::OPENAPI_V1) } else { (&DOCUMENT, routes::OPENAPI) };
+    let (kept, text) = if is_v1 {
+        (&V1, routes::OPENAPI_V1)
+    } else {
+        (&DOCUMENT, routes::OPENAPI)
+    };
     let document = kept.get_or_init(|| serde_yaml::from_str(text).unwrap());
     // The table has the paths of the second version, which are those of the first as well.
     let path = &path.replacen("/vnflcm/v1/", "/vnflcm/v2/", 1);
@@ -150,7 +190,11 @@ pub(crate) fn documented(method: &str, path: &str, answer: &crate::bench::Answer
     let Some((template, _)) = routes::PATHS.iter().find(|(template, _)| fits(template)) else {
         return;
     };
-    let at = if is_v1 { template.replacen("/v2/", "/v1/", 1) } else { (*template).to_owned() };
+    let at = if is_v1 {
+        template.replacen("/v2/", "/v1/", 1)
+    } else {
+        (*template).to_owned()
+    };
     if is_v1 && document["paths"][&at].is_null() {
         return; // a task that came later
     }
@@ -161,8 +205,12 @@ pub(crate) fn documented(method: &str, path: &str, answer: &crate::bench::Answer
     let what = format!("{method} {template} answers {}", answer.status);
     let told = &operation["responses"][answer.status.to_string()];
     assert!(told.is_object(), "{what}, which the document does not have");
-    let told = told["$ref"].as_str().map_or(told, |place| document.pointer(&place[1..]).unwrap());
-    let Some((kind, schema)) = told["content"].as_object().and_then(|kinds| kinds.iter().next())
+    let told = told["$ref"]
+        .as_str()
+        .map_or(told, |place| document.pointer(&place[1..]).unwrap());
+    let Some((kind, schema)) = told["content"]
+        .as_object()
+        .and_then(|kinds| kinds.iter().next())
     else {
         return assert_eq!(answer.text, "", "{what}");
     };
@@ -176,7 +224,12 @@ pub(crate) fn documented(method: &str, path: &str, answer: &crate::bench::Answer
         .iter_errors(&answer.body)
         .map(|error| format!("{}: {error}", error.instance_path()))
         .collect();
-    assert!(wrong.is_empty(), "{what} in another shape:\n{}\n{:#}", wrong.join("\n"), answer.body);
+    assert!(
+        wrong.is_empty(),
+        "{what} in another shape:\n{}\n{:#}",
+        wrong.join("\n"),
+        answer.body
+    );
 }
 
 #[test]
@@ -192,9 +245,11 @@ fn our_document_refuses_what_it_does_not_have() {
     let vim = json!({"id": "i", "name": "n", "vimType": "t", "createdAt": "2026-01-01T00:00:00Z",
         "updatedAt": "2026-01-01T00:00:00Z"});
     documented("GET", "/vnfm/v1/vims/i", &answer(200, vim.clone()));
-    for (method, status, body) in
-        [("GET", 418, json!({})), ("GET", 200, json!({"id": 1})), ("PUT", 200, vim)]
-    {
+    for (method, status, body) in [
+        ("GET", 418, json!({})),
+        ("GET", 200, json!({"id": 1})),
+        ("PUT", 200, vim),
+    ] {
         let wrong = std::panic::catch_unwind(|| {
             documented(method, "/vnfm/v1/vims/i", &answer(status, body));
         });

@@ -7,7 +7,9 @@ use serde_json::json;
 #[tokio::test]
 async fn from_created_to_onboarded_and_gone() {
     let bench = Bench::new().await;
-    let made = bench.post(PACKAGES, &json!({"userDefinedData": {"a": 1}})).await;
+    let made = bench
+        .post(PACKAGES, &json!({"userDefinedData": {"a": 1}}))
+        .await;
     assert_eq!(made.status, 201);
     assert_eq!(made.body["onboardingState"], "CREATED");
     assert_eq!(made.body["userDefinedData"]["a"], 1);
@@ -20,8 +22,17 @@ async fn from_created_to_onboarded_and_gone() {
         bench.send(request.header("content-type", kind).body(content))
     };
     let odd = put("text/plain", packed("vnf-b-cnf")).await;
-    assert_eq!((odd.status, odd.detail().contains("application/zip")), (415, true), "{odd:?}");
-    assert_eq!(put("application/octet-stream", packed("vnf-b-cnf")).await.status, 202);
+    assert_eq!(
+        (odd.status, odd.detail().contains("application/zip")),
+        (415, true),
+        "{odd:?}"
+    );
+    assert_eq!(
+        put("application/octet-stream", packed("vnf-b-cnf"))
+            .await
+            .status,
+        202
+    );
     let shown = bench.get(&path).await.body;
     assert_eq!(
         (&shown["onboardingState"], &shown["operationalState"]),
@@ -30,13 +41,26 @@ async fn from_created_to_onboarded_and_gone() {
     assert_eq!(shown["checksum"]["algorithm"], "SHA-256");
     let vnfd = bench.get(&format!("{path}/vnfd")).await;
     assert!(vnfd.text.contains("tosca_definitions_version"), "{vnfd:?}");
-    assert_eq!(put("application/zip", packed("vnf-b-cnf")).await.status, 409);
+    assert_eq!(
+        put("application/zip", packed("vnf-b-cnf")).await.status,
+        409
+    );
 
     let instance = bench.create(shown["vnfdId"].as_str().unwrap()).await;
     assert_eq!(bench.get(&path).await.body["usageState"], "IN_USE");
     let used = bench.delete(&path).await;
-    assert_eq!((used.status, used.detail().contains(&instance)), (409, true), "{used:?}");
-    assert_eq!(bench.delete(&format!("{}/{instance}", crate::bench::INSTANCES)).await.status, 204);
+    assert_eq!(
+        (used.status, used.detail().contains(&instance)),
+        (409, true),
+        "{used:?}"
+    );
+    assert_eq!(
+        bench
+            .delete(&format!("{}/{instance}", crate::bench::INSTANCES))
+            .await
+            .status,
+        204
+    );
     let enabled = bench.delete(&path).await;
     assert_eq!(
         (enabled.status, enabled.detail().contains("is ENABLED")),
@@ -58,8 +82,14 @@ async fn why(bench: &Bench, content: Vec<u8>) -> String {
         (&json!("ERROR"), &json!("DISABLED"))
     );
     assert!(shown.get("vnfdId").is_none(), "{shown:#}");
-    assert_eq!(bench.get(&format!("{PACKAGES}/{id}/vnfd")).await.status, 409);
-    shown["onboardingFailureDetails"]["detail"].as_str().unwrap().to_owned()
+    assert_eq!(
+        bench.get(&format!("{PACKAGES}/{id}/vnfd")).await.status,
+        409
+    );
+    shown["onboardingFailureDetails"]["detail"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 #[tokio::test]
@@ -100,8 +130,14 @@ async fn a_package_that_does_not_come_to_its_place_is_told_so_and_can_be_uploade
     };
     let shown = uploaded().await;
     let why = &shown["onboardingFailureDetails"];
-    assert_eq!((&why["status"], &why["code"]), (&json!(507), &json!("package.not-written")));
-    assert!(why["detail"].as_str().unwrap().contains("keep the package"), "{why:#}");
+    assert_eq!(
+        (&why["status"], &why["code"]),
+        (&json!(507), &json!("package.not-written"))
+    );
+    assert!(
+        why["detail"].as_str().unwrap().contains("keep the package"),
+        "{why:#}"
+    );
     let kept = std::fs::read_dir(place.parent().unwrap()).unwrap().count();
     assert_eq!(kept, 1, "of the upload something is left");
     std::fs::remove_dir(&place).unwrap();
@@ -120,21 +156,44 @@ async fn a_second_package_with_the_same_vnfd_is_refused_while_the_first_exists()
 
 #[tokio::test]
 async fn a_package_that_is_too_large() {
-    let bench = Bench::with(Setup { largest: 100, ..Setup::default() }).await;
+    let bench = Bench::with(Setup {
+        largest: 100,
+        ..Setup::default()
+    })
+    .await;
     let (id, answer) = bench.upload(packed("vnf-b-cnf")).await;
-    assert_eq!((answer.status, answer.detail()), (413, "the package is larger than 100 bytes"));
-    assert_eq!(bench.get(&format!("{PACKAGES}/{id}")).await.body["onboardingState"], "ERROR");
+    assert_eq!(
+        (answer.status, answer.detail()),
+        (413, "the package is larger than 100 bytes")
+    );
+    assert_eq!(
+        bench.get(&format!("{PACKAGES}/{id}")).await.body["onboardingState"],
+        "ERROR"
+    );
 }
 
 #[tokio::test]
 async fn a_hook_that_its_plugin_does_not_declare_is_refused_and_an_absent_plugin_is_a_warning() {
-    let bench = Bench::with(Setup { hooks: &["heal_end"], ..Setup::default() }).await;
+    let bench = Bench::with(Setup {
+        hooks: &["heal_end"],
+        ..Setup::default()
+    })
+    .await;
     let detail = why(&bench, packed("vnf-a-k8s-cluster")).await;
-    assert!(detail.contains("hook `instantiate_end` of flavour `cluster_install`"), "{detail}");
-    assert!(detail.contains("`kubernetes-cluster` 1.2.3 declares: heal_end"), "{detail}");
+    assert!(
+        detail.contains("hook `instantiate_end` of flavour `cluster_install`"),
+        "{detail}"
+    );
+    assert!(
+        detail.contains("`kubernetes-cluster` 1.2.3 declares: heal_end"),
+        "{detail}"
+    );
     let (id, _) = bench.onboard("vnf-a-seed").await;
     let warnings = bench.get(&format!("{PACKAGES}/{id}")).await.body["warnings"].to_string();
-    assert!(warnings.contains("find plugin `mgmt-drivers-kubernetes`"), "{warnings}");
+    assert!(
+        warnings.contains("find plugin `mgmt-drivers-kubernetes`"),
+        "{warnings}"
+    );
 }
 
 #[tokio::test]
@@ -147,7 +206,10 @@ async fn the_list_of_plugins_says_which_packages_use_one() {
     let used_by = async || bench.get("/vnfm/v1/plugins").await.body[0]["usedBy"].clone();
     let seen = used_by().await;
     assert_eq!(seen.as_array().unwrap().len(), 1, "{seen:#}");
-    assert_eq!((&seen[0]["vnfPkgId"], &seen[0]["vnfdId"]), (&json!(package), &json!(vnfd)));
+    assert_eq!(
+        (&seen[0]["vnfPkgId"], &seen[0]["vnfdId"]),
+        (&json!(package), &json!(vnfd))
+    );
     assert_eq!(seen[0]["usageState"], "NOT_IN_USE");
     bench.create(&vnfd).await;
     assert_eq!(used_by().await[0]["usageState"], "IN_USE");

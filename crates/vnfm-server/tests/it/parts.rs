@@ -9,14 +9,19 @@ use std::io::{Cursor, Read as _};
 
 async fn got(bench: &Bench, path: &str, headers: &[(HeaderName, &str)]) -> Answer {
     let request = bench.request(Method::GET, path);
-    let request =
-        headers.iter().fold(request, |request, (name, value)| request.header(name, *value));
+    let request = headers.iter().fold(request, |request, (name, value)| {
+        request.header(name, *value)
+    });
     bench.send(request).await
 }
 
 /// What is in an archive: names and contents.
 fn unpacked(answer: &Answer) -> Vec<(String, Vec<u8>)> {
-    assert_eq!(answer.headers[CONTENT_TYPE], "application/zip", "{:?}", answer.headers);
+    assert_eq!(
+        answer.headers[CONTENT_TYPE], "application/zip",
+        "{:?}",
+        answer.headers
+    );
     let mut archive = zip::ZipArchive::new(Cursor::new(answer.bytes.clone())).unwrap();
     let count = archive.len();
     let read = |index| {
@@ -44,7 +49,11 @@ async fn an_archive_is_served_by_ranges_that_fit_together() {
     let tag = whole.headers[ETAG].to_str().unwrap().to_owned();
     let size = content.len();
     let mut together = Vec::new();
-    for range in ["bytes=0-99".to_owned(), "bytes=100-199".to_owned(), "bytes=200-".to_owned()] {
+    for range in [
+        "bytes=0-99".to_owned(),
+        "bytes=100-199".to_owned(),
+        "bytes=200-".to_owned(),
+    ] {
         let part = got(&bench, &path, &[(RANGE, &range), (IF_RANGE, &tag)]).await;
         assert_eq!(part.status, 206, "{range}");
         let first = together.len();
@@ -57,8 +66,14 @@ async fn an_archive_is_served_by_ranges_that_fit_together() {
     let last = got(&bench, &path, &[(RANGE, "bytes=-10")]).await;
     assert!(last.bytes == content[size - 10..]);
     let beyond = got(&bench, &path, &[(RANGE, &format!("bytes={size}-"))]).await;
-    assert_eq!((beyond.status, &beyond.body["code"]), (416, &json!("request.range")));
-    assert_eq!(beyond.headers[CONTENT_RANGE], format!("bytes */{size}").as_str());
+    assert_eq!(
+        (beyond.status, &beyond.body["code"]),
+        (416, &json!("request.range"))
+    );
+    assert_eq!(
+        beyond.headers[CONTENT_RANGE],
+        format!("bytes */{size}").as_str()
+    );
     // What is not of this very archive, or no single range, is answered whole.
     for headers in [
         [(RANGE, "bytes=5-"), (IF_RANGE, "\"another\"")],
@@ -66,9 +81,17 @@ async fn an_archive_is_served_by_ranges_that_fit_together() {
         [(RANGE, "items=5-"), (ACCEPT, "application/octet-stream")],
     ] {
         let answer = got(&bench, &path, &headers).await;
-        assert!(answer.status == 200 && answer.bytes == content, "{headers:?}");
+        assert!(
+            answer.status == 200 && answer.bytes == content,
+            "{headers:?}"
+        );
     }
-    assert_eq!(got(&bench, &path, &[(ACCEPT, "application/json")]).await.status, 406);
+    assert_eq!(
+        got(&bench, &path, &[(ACCEPT, "application/json")])
+            .await
+            .status,
+        406
+    );
 }
 
 #[tokio::test]
@@ -78,22 +101,41 @@ async fn a_vnfd_is_a_text_or_an_archive_as_it_is_and_as_it_is_wanted() {
     let (several, _) = bench.onboard("vnf-a-k8s-cluster").await;
     let of = |id: &str, more: &str| format!("{PACKAGES}/{id}/vnfd{more}");
     let text = got(&bench, &of(&single, ""), &[(ACCEPT, "text/plain")]).await;
-    assert!(text.status == 200 && text.text.contains("tosca_definitions_version"), "{text:?}");
+    assert!(
+        text.status == 200 && text.text.contains("tosca_definitions_version"),
+        "{text:?}"
+    );
     let archive = got(&bench, &of(&single, ""), &[(ACCEPT, "application/zip")]).await;
-    assert_eq!(names(&archive), ["Definitions/vnf-b.yaml", "TOSCA-Metadata/TOSCA.meta"]);
+    assert_eq!(
+        names(&archive),
+        ["Definitions/vnf-b.yaml", "TOSCA-Metadata/TOSCA.meta"]
+    );
     let signed = bench.get(&of(&single, "?include_signatures")).await;
     assert!(names(&signed).contains(&"vnf-b.mf".to_owned()));
-    for (path, accept) in
-        [(of(&single, "?include_signatures"), "text/plain"), (of(&several, ""), "text/plain")]
-    {
+    for (path, accept) in [
+        (of(&single, "?include_signatures"), "text/plain"),
+        (of(&several, ""), "text/plain"),
+    ] {
         let refused = got(&bench, &path, &[(ACCEPT, accept)]).await;
-        assert_eq!((refused.status, refused.detail().contains("application/zip")), (406, true));
+        assert_eq!(
+            (refused.status, refused.detail().contains("application/zip")),
+            (406, true)
+        );
     }
     let archive = bench.get(&of(&several, "")).await;
-    let all =
-        ["Definitions/vnf-a-types.yaml", "Definitions/vnf-a.yaml", "TOSCA-Metadata/TOSCA.meta"];
+    let all = [
+        "Definitions/vnf-a-types.yaml",
+        "Definitions/vnf-a.yaml",
+        "TOSCA-Metadata/TOSCA.meta",
+    ];
     assert_eq!(names(&archive), all);
-    assert_eq!(bench.get(&of(&single, "?include_signatures=yes")).await.status, 400);
+    assert_eq!(
+        bench
+            .get(&of(&single, "?include_signatures=yes"))
+            .await
+            .status,
+        400
+    );
     assert_eq!(bench.get(&of(&single, "?everything")).await.status, 400);
 }
 
@@ -107,40 +149,87 @@ async fn manifest_and_artifacts_are_served_one_by_one_and_together() {
     // The certificate of a signature would be beside it; there is none.
     let same = bench.get(&of("manifest?include_signatures")).await;
     assert_eq!(same.text, manifest.text);
-    let order = bench.get(&of("artifacts/Files/kubernetes/order.yaml")).await;
-    assert!(order.status == 200 && order.text.contains("manifests"), "{order:?}");
+    let order = bench
+        .get(&of("artifacts/Files/kubernetes/order.yaml"))
+        .await;
+    assert!(
+        order.status == 200 && order.text.contains("manifests"),
+        "{order:?}"
+    );
     let size = order.bytes.len();
     let tail = [(RANGE, "bytes=7-")];
     let part = got(&bench, &of("artifacts/Files/kubernetes/order.yaml"), &tail).await;
-    assert!(part.status == 206 && part.bytes == order.bytes[7..], "{part:?}");
-    assert_eq!(part.headers[CONTENT_RANGE], format!("bytes 7-{}/{size}", size - 1).as_str());
-    let encoded = bench.get(&of("artifacts/Files%2Fkubernetes%2Forder%2Eyaml")).await;
+    assert!(
+        part.status == 206 && part.bytes == order.bytes[7..],
+        "{part:?}"
+    );
+    assert_eq!(
+        part.headers[CONTENT_RANGE],
+        format!("bytes 7-{}/{size}", size - 1).as_str()
+    );
+    let encoded = bench
+        .get(&of("artifacts/Files%2Fkubernetes%2Forder%2Eyaml"))
+        .await;
     assert!(encoded.bytes == order.bytes);
-    for absent in ["artifacts/none", "artifacts/Files", "artifacts/%2e%2e/secrets.key"] {
+    for absent in [
+        "artifacts/none",
+        "artifacts/Files",
+        "artifacts/%2e%2e/secrets.key",
+    ] {
         let answer = bench.get(&of(absent)).await;
         assert_eq!(answer.status, 404, "{absent}: {answer:?}");
     }
     let all = bench.get(&of("artifacts")).await;
     let files = unpacked(&all);
-    let order_file = ("Files/kubernetes/order.yaml".to_owned(), order.bytes.clone());
+    let order_file = (
+        "Files/kubernetes/order.yaml".to_owned(),
+        order.bytes.clone(),
+    );
     assert!(files.contains(&order_file), "{:?}", names(&all));
-    assert!(!names(&all).iter().any(|name| name.starts_with("Definitions/")), "{:?}", names(&all));
+    assert!(
+        !names(&all)
+            .iter()
+            .any(|name| name.starts_with("Definitions/")),
+        "{:?}",
+        names(&all)
+    );
     // The same bytes each time, so that a range of them means something.
     let tag = all.headers[ETAG].to_str().unwrap();
-    let rest = got(&bench, &of("artifacts"), &[(RANGE, "bytes=100-"), (IF_RANGE, tag)]).await;
+    let rest = got(
+        &bench,
+        &of("artifacts"),
+        &[(RANGE, "bytes=100-"), (IF_RANGE, tag)],
+    )
+    .await;
     assert!(rest.status == 206 && rest.bytes == all.bytes[100..]);
     let nothing = bench.get(&of("artifacts?exclude_all_mano_artifacts")).await;
     assert_eq!(names(&nothing), [""; 0]);
-    assert_eq!(bench.get(&of("artifacts?exclude_all_mano_artifacts=1")).await.status, 400);
+    assert_eq!(
+        bench
+            .get(&of("artifacts?exclude_all_mano_artifacts=1"))
+            .await
+            .status,
+        400
+    );
 }
 
 #[tokio::test]
 async fn nothing_is_served_of_what_is_not_onboarded() {
     let bench = Bench::new().await;
     let id = bench.post(PACKAGES, &json!({})).await.id();
-    for what in ["package_content", "vnfd", "manifest", "artifacts", "artifacts/a"] {
+    for what in [
+        "package_content",
+        "vnfd",
+        "manifest",
+        "artifacts",
+        "artifacts/a",
+    ] {
         let answer = bench.get(&format!("{PACKAGES}/{id}/{what}")).await;
-        assert_eq!((answer.status, answer.detail().contains("ONBOARDED")), (409, true), "{what}");
+        assert_eq!(
+            (answer.status, answer.detail().contains("ONBOARDED")),
+            (409, true),
+            "{what}"
+        );
         let answer = bench.get(&format!("{PACKAGES}/none/{what}")).await;
         assert_eq!(answer.status, 404, "{what}");
     }
@@ -158,26 +247,56 @@ async fn of_a_disabled_package_nothing_more_is_made() {
         bench.send(request.body(body.to_string())).await
     };
     let (before, running) = (bench.create(&vnfd).await, bench.create(&vnfd).await);
-    let instantiate =
-        async |id: &str| bench.post(&format!("{INSTANCES}/{id}/instantiate"), &request).await;
+    let instantiate = async |id: &str| {
+        bench
+            .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
+            .await
+    };
     let begun = instantiate(&running).await;
-    assert_eq!(bench.ended(&begun.made()).await["operationState"], "COMPLETED");
+    assert_eq!(
+        bench.ended(&begun.made()).await["operationState"],
+        "COMPLETED"
+    );
 
-    assert_eq!(patch(json!({"operationalState": "ENABLED"})).await.status, 409, "it is already");
+    assert_eq!(
+        patch(json!({"operationalState": "ENABLED"})).await.status,
+        409,
+        "it is already"
+    );
     let changed = patch(json!({"operationalState": "DISABLED"})).await;
-    assert_eq!((changed.status, changed.body), (200, json!({"operationalState": "DISABLED"})));
+    assert_eq!(
+        (changed.status, changed.body),
+        (200, json!({"operationalState": "DISABLED"}))
+    );
     assert_eq!(bench.get(&path).await.body["operationalState"], "DISABLED");
     let refused = bench.post(INSTANCES, &json!({"vnfdId": vnfd})).await;
-    assert_eq!((refused.status, &refused.body["code"]), (422, &json!("request.no-package")));
+    assert_eq!(
+        (refused.status, &refused.body["code"]),
+        (422, &json!("request.no-package"))
+    );
     let refused = instantiate(&before).await;
-    assert_eq!((refused.status, &refused.body["code"]), (409, &json!("request.package-disabled")));
+    assert_eq!(
+        (refused.status, &refused.body["code"]),
+        (409, &json!("request.package-disabled"))
+    );
     // What lives lives on.
-    let heal = bench.post(&format!("{INSTANCES}/{running}/heal"), &json!({})).await;
-    assert_eq!(bench.ended(&heal.made()).await["operationState"], "COMPLETED");
+    let heal = bench
+        .post(&format!("{INSTANCES}/{running}/heal"), &json!({}))
+        .await;
+    assert_eq!(
+        bench.ended(&heal.made()).await["operationState"],
+        "COMPLETED"
+    );
 
-    assert_eq!(patch(json!({"operationalState": "ENABLED"})).await.status, 200);
+    assert_eq!(
+        patch(json!({"operationalState": "ENABLED"})).await.status,
+        200
+    );
     let begun = instantiate(&before).await;
-    assert_eq!(bench.ended(&begun.made()).await["operationState"], "COMPLETED");
+    assert_eq!(
+        bench.ended(&begun.made()).await["operationState"],
+        "COMPLETED"
+    );
 }
 
 #[tokio::test]
@@ -186,24 +305,40 @@ async fn user_defined_data_are_merged_and_what_makes_no_sense_is_refused() {
     let data = json!({"userDefinedData": {"a": 1, "b": {"c": 2, "d": 3}}});
     let path = format!("{PACKAGES}/{}", bench.post(PACKAGES, &data).await.id());
     let patch = |body: serde_json::Value| bench.request(Method::PATCH, &path).json(&body);
-    let changed = bench.send(patch(json!({"userDefinedData": {"a": null, "b": {"c": 4}, "e": 5}})));
+    let changed = bench.send(patch(
+        json!({"userDefinedData": {"a": null, "b": {"c": 4}, "e": 5}}),
+    ));
     let changed = changed.await;
     let merged = json!({"b": {"c": 4, "d": 3}, "e": 5});
-    assert_eq!((changed.status, &changed.body["userDefinedData"]), (200, &merged));
+    assert_eq!(
+        (changed.status, &changed.body["userDefinedData"]),
+        (200, &merged)
+    );
     let shown = bench.get(&path).await;
     assert_eq!(shown.body["userDefinedData"], merged);
-    assert_eq!(shown.headers[ETAG], changed.headers[ETAG], "the tag of what it is now");
+    assert_eq!(
+        shown.headers[ETAG], changed.headers[ETAG],
+        "the tag of what it is now"
+    );
     for (body, status) in [
         (json!({}), 422),
         (json!({"onboardingState": "ONBOARDED"}), 422),
         (json!({"operationalState": "MAYBE"}), 422),
         (json!({"operationalState": "ENABLED"}), 409),
     ] {
-        assert_eq!(bench.send(patch(body.clone())).await.status, status, "{body}");
+        assert_eq!(
+            bench.send(patch(body.clone())).await.status,
+            status,
+            "{body}"
+        );
     }
     let since = |tag: &str| patch(json!({"userDefinedData": {"f": 6}})).header("if-match", tag);
     assert_eq!(bench.send(since("\"another\"")).await.status, 412);
     let tag = shown.headers[ETAG].to_str().unwrap();
     assert_eq!(bench.send(since(tag)).await.status, 200);
-    assert_eq!(bench.send(since(tag)).await.status, 412, "it was changed meanwhile");
+    assert_eq!(
+        bench.send(since(tag)).await.status,
+        412,
+        "it was changed meanwhile"
+    );
 }

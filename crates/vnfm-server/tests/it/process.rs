@@ -25,7 +25,10 @@ pub(crate) fn command(data: &Path) -> Command {
 fn listening(address: &str, data: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vnfm-server"));
     command.args(["--listen", address, "--data"]).arg(data);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -43,12 +46,26 @@ fn start(data: &Path) -> Server {
 pub(crate) fn started(command: &mut Command) -> Server {
     let mut process = command.spawn().unwrap();
     let mut line = String::new();
-    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let url = line.trim().strip_prefix("listening on ").map(ToOwned::to_owned);
-    let mut server = Server { process, url: String::new() };
+    BufReader::new(process.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let url = line
+        .trim()
+        .strip_prefix("listening on ")
+        .map(ToOwned::to_owned);
+    let mut server = Server {
+        process,
+        url: String::new(),
+    };
     if url.is_none() {
         let mut said = String::new();
-        server.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        server
+            .process
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
         panic!("it does not start: {line}{said}");
     }
     server.url = url.unwrap();
@@ -57,7 +74,11 @@ pub(crate) fn started(command: &mut Command) -> Server {
 
 async fn health(server: &Server) -> String {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let answer = client.get(format!("{}/vnfm/v1/health", server.url)).send().await.unwrap();
+    let answer = client
+        .get(format!("{}/vnfm/v1/health", server.url))
+        .send()
+        .await
+        .unwrap();
     answer.text().await.unwrap()
 }
 
@@ -67,9 +88,12 @@ async fn it_starts_answers_and_ends_on_sigterm() {
     let folder = data.path().join("deep/data");
     let mut server = start(&folder);
     assert_eq!(health(&server).await, r#"{"status":"ok"}"#);
-    for (name, mode) in
-        [("", 0o700), ("plugins", 0o700), ("secrets.key", 0o600), ("vnfm.db", 0o600)]
-    {
+    for (name, mode) in [
+        ("", 0o700),
+        ("plugins", 0o700),
+        ("secrets.key", 0o600),
+        ("vnfm.db", 0o600),
+    ] {
         let found = std::fs::metadata(folder.join(name)).unwrap().mode() & 0o777;
         assert_eq!(found, mode, "`{name}` has mode {found:o}");
     }
@@ -78,9 +102,15 @@ async fn it_starts_answers_and_ends_on_sigterm() {
     let told = Instant::now();
     let id = rustix::process::Pid::from_child(&server.process);
     rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
-    let status = tokio::task::spawn_blocking(move || server.process.wait().unwrap()).await.unwrap();
+    let status = tokio::task::spawn_blocking(move || server.process.wait().unwrap())
+        .await
+        .unwrap();
     assert!(status.success(), "{status}");
-    assert!(told.elapsed() < Duration::from_secs(10), "{:?}", told.elapsed());
+    assert!(
+        told.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        told.elapsed()
+    );
     drop(held);
 }
 
@@ -88,17 +118,37 @@ async fn it_starts_answers_and_ends_on_sigterm() {
 fn a_second_server_on_the_same_folder_is_kept_out() {
     let data = tempfile::tempdir().unwrap();
     let first = start(data.path());
-    let mut second = Server { process: command(data.path()).spawn().unwrap(), url: String::new() };
+    let mut second = Server {
+        process: command(data.path()).spawn().unwrap(),
+        url: String::new(),
+    };
     let mut line = String::new();
-    BufReader::new(second.process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(second.process.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     assert_eq!(line, "", "it serves all the same");
     let mut said = String::new();
-    second.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    second
+        .process
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
     assert!(!second.process.wait().unwrap().success());
     let folder = data.path().to_str().unwrap();
-    assert!(said.starts_with(&format!("error: cannot use `{folder}/vnfm.db`: ")), "{said}");
-    assert!(said.contains(&format!("the process {} has it open", first.process.id())), "{said}");
-    assert!(said.contains("hint: stop that one, or give this one another data folder"), "{said}");
+    assert!(
+        said.starts_with(&format!("error: cannot use `{folder}/vnfm.db`: ")),
+        "{said}"
+    );
+    assert!(
+        said.contains(&format!("the process {} has it open", first.process.id())),
+        "{said}"
+    );
+    assert!(
+        said.contains("hint: stop that one, or give this one another data folder"),
+        "{said}"
+    );
 }
 
 #[tokio::test]
@@ -114,14 +164,25 @@ async fn with_a_certificate_and_a_token_it_serves_others() {
     let mut command = listening("0.0.0.0:0", data.path());
     command.arg("--tls-cert").arg(file("cert.pem", &cert));
     command.arg("--tls-key").arg(file("key.pem", &key));
-    command.arg("--token-file").arg(file("token", "0123456789abcdef\n"));
+    command
+        .arg("--token-file")
+        .arg(file("token", "0123456789abcdef\n"));
     let server = started(&mut command);
     let url = server.url.replace("0.0.0.0", "127.0.0.1") + "/vnfm/v1/health";
     assert!(url.starts_with("https://"), "{url}");
     let trusted = reqwest::Certificate::from_pem(cert.as_bytes()).unwrap();
-    let client = reqwest::Client::builder().no_proxy().tls_certs_only([trusted]).build().unwrap();
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .tls_certs_only([trusted])
+        .build()
+        .unwrap();
     assert_eq!(client.get(&url).send().await.unwrap().status(), 401);
-    let allowed = client.get(&url).bearer_auth("0123456789abcdef").send().await.unwrap();
+    let allowed = client
+        .get(&url)
+        .bearer_auth("0123456789abcdef")
+        .send()
+        .await
+        .unwrap();
     assert_eq!(allowed.status(), 200);
 }
 
@@ -130,10 +191,19 @@ fn it_does_not_listen_where_others_could_use_it_without_a_login() {
     let data = tempfile::tempdir().unwrap();
     let refused = listening("0.0.0.0:0", data.path()).output().unwrap();
     let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(!refused.status.success() && said.contains("--tls-cert"), "{said}");
-    let refused = command(data.path()).args(["--token-file", "/dev/null"]).output().unwrap();
+    assert!(
+        !refused.status.success() && said.contains("--tls-cert"),
+        "{said}"
+    );
+    let refused = command(data.path())
+        .args(["--token-file", "/dev/null"])
+        .output()
+        .unwrap();
     let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(!refused.status.success() && said.contains("shorter than 16 characters"), "{said}");
+    assert!(
+        !refused.status.success() && said.contains("shorter than 16 characters"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -141,26 +211,51 @@ fn a_password_becomes_a_hash_that_the_configuration_takes() {
     use std::io::Write as _;
     let hash = |password: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vnfm-server"));
-        command.arg("hash-password").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .arg("hash-password")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
-        process.stdin.take().unwrap().write_all(password.as_bytes()).unwrap();
+        process
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(password.as_bytes())
+            .unwrap();
         process.wait_with_output().unwrap()
     };
     let (one, two) = (hash("correct horse\n"), hash("correct horse\n"));
     assert!(one.status.success());
     assert_ne!(one.stdout, two.stdout, "the salt is another one each time");
     let printed = String::from_utf8(one.stdout).unwrap();
-    assert!(printed.starts_with("$argon2id$") && printed.lines().count() == 1, "{printed}");
+    assert!(
+        printed.starts_with("$argon2id$") && printed.lines().count() == 1,
+        "{printed}"
+    );
     let short = hash("short\n");
     assert!(!short.status.success());
-    assert!(String::from_utf8(short.stderr).unwrap().contains("shorter than 8 characters"));
+    assert!(
+        String::from_utf8(short.stderr)
+            .unwrap()
+            .contains("shorter than 8 characters")
+    );
 }
 
 #[test]
 fn its_help_names_every_setting_and_the_rule_for_other_addresses() {
-    let output = Command::new(env!("CARGO_BIN_EXE_vnfm-server")).arg("--help").output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_vnfm-server"))
+        .arg("--help")
+        .output()
+        .unwrap();
     let help = String::from_utf8(output.stdout).unwrap();
-    for word in ["VNFM_LISTEN", "VNFM_DATA", "VNFM_CONFIG", "VNFM_PLUGINS", "--token-file", "TLS"] {
+    for word in [
+        "VNFM_LISTEN",
+        "VNFM_DATA",
+        "VNFM_CONFIG",
+        "VNFM_PLUGINS",
+        "--token-file",
+        "TLS",
+    ] {
         assert!(help.contains(word), "`{word}` is missing in\n{help}");
     }
 }
@@ -171,7 +266,9 @@ fn the_service_manager_is_told_when_it_is_ready_and_when_it_ends() {
     let data = tempfile::tempdir().unwrap();
     let path = data.path().join("notify");
     let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_mins(1)))
+        .unwrap();
     let told = || {
         let mut words = [0; 64];
         let size = socket.recv(&mut words).unwrap();

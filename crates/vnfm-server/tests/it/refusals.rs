@@ -35,7 +35,11 @@ async fn all_refused(bench: &Bench, cases: Vec<Case>) {
         let (method, path, _, body, status, says) = case;
         let what = format!("{method} {path} {}", &body[..body.len().min(200)]);
         assert_eq!(answer.status, status, "{what}: {answer:?}");
-        assert!(answer.detail().contains(says), "{what}: `{}` lacks `{says}`", answer.detail());
+        assert!(
+            answer.detail().contains(says),
+            "{what}: `{}` lacks `{says}`",
+            answer.detail()
+        );
         assert!(answer.body["code"].is_string(), "{what}: {answer:?}");
     }
     assert_eq!(state(bench).await, before, "something was changed");
@@ -51,23 +55,67 @@ async fn what_is_no_proper_request() {
     let wrong =
         json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": 7}}}).to_string();
     let post = |path: &str, kind, body: &str, status, says| -> Case {
-        (Method::POST, path.to_owned(), kind, body.to_owned(), status, says)
+        (
+            Method::POST,
+            path.to_owned(),
+            kind,
+            body.to_owned(),
+            status,
+            says,
+        )
     };
     let get = |path: &str, status, says| -> Case {
-        (Method::GET, path.to_owned(), "", String::new(), status, says)
+        (
+            Method::GET,
+            path.to_owned(),
+            "",
+            String::new(),
+            status,
+            says,
+        )
     };
     all_refused(
         &bench,
         vec![
             post(&instantiate, JSON, "{flavourId}", 400, "line 1 column 2"),
             post(&instantiate, JSON, "", 400, "EOF"),
-            post(&instantiate, JSON, "{\"flavourId\": \"simple\"} x", 400, "after the JSON body"),
-            post(&instantiate, JSON, "[]", 422, "the body is not what this resource takes"),
+            post(
+                &instantiate,
+                JSON,
+                "{\"flavourId\": \"simple\"} x",
+                400,
+                "after the JSON body",
+            ),
+            post(
+                &instantiate,
+                JSON,
+                "[]",
+                422,
+                "the body is not what this resource takes",
+            ),
             post(&instantiate, JSON, "{}", 422, "flavourId"),
-            post(&instantiate, JSON, &wrong, 422, "`vimConnectionInfo.vim1.vimId`: invalid type"),
+            post(
+                &instantiate,
+                JSON,
+                &wrong,
+                422,
+                "`vimConnectionInfo.vim1.vimId`: invalid type",
+            ),
             post(&instantiate, JSON, &huge, 413, "larger than 1048576 bytes"),
-            post(&instantiate, "text/plain", "{}", 415, "`text/plain` is not application/json"),
-            post(INSTANCES, JSON, "{\"vnfdId\": 1}", 422, "`vnfdId`: invalid type"),
+            post(
+                &instantiate,
+                "text/plain",
+                "{}",
+                415,
+                "`text/plain` is not application/json",
+            ),
+            post(
+                INSTANCES,
+                JSON,
+                "{\"vnfdId\": 1}",
+                422,
+                "`vnfdId`: invalid type",
+            ),
             post(
                 VIMS,
                 JSON,
@@ -92,14 +140,25 @@ async fn what_is_no_proper_request() {
                 400,
                 "supported: filter, all_fields, fields, exclude_fields",
             ),
-            get(&format!("{PACKAGES}?a=b"), 400, "supported: filter, all_fields"),
+            get(
+                &format!("{PACKAGES}?a=b"),
+                400,
+                "supported: filter, all_fields",
+            ),
             get(&format!("{INSTANCES}/%FF"), 400, "UTF-8"),
             get(
                 "/vnflcm/v3/vnf_instances",
                 404,
                 "there is no resource at `/vnflcm/v3/vnf_instances`",
             ),
-            (Method::PUT, INSTANCES.into(), "", String::new(), 405, "does not take PUT"),
+            (
+                Method::PUT,
+                INSTANCES.into(),
+                "",
+                String::new(),
+                405,
+                "does not take PUT",
+            ),
         ],
     )
     .await;
@@ -117,7 +176,14 @@ async fn what_is_not_there_or_not_possible_now() {
     let instantiate = || format!("{INSTANCES}/{id}/instantiate");
     let forceful = json!({"terminationType": "FORCEFUL"});
     let none = |method: Method, path: &str| -> Case {
-        (method, format!("{path}/none"), "", String::new(), 404, "`none`")
+        (
+            method,
+            format!("{path}/none"),
+            "",
+            String::new(),
+            404,
+            "`none`",
+        )
     };
     let leveled =
         json!({"flavourId": "simple", "instantiationLevelId": "none", "vimConnectionInfo": {}});
@@ -131,11 +197,21 @@ async fn what_is_not_there_or_not_possible_now() {
             none(Method::DELETE, PACKAGES),
             none(Method::GET, VIMS),
             none(Method::DELETE, VIMS),
-            post(format!("{INSTANCES}/none/instantiate"), on(json!({"vimId": "v"})), 404, "`none`"),
+            post(
+                format!("{INSTANCES}/none/instantiate"),
+                on(json!({"vimId": "v"})),
+                404,
+                "`none`",
+            ),
             post(format!("{OPS}/none/retry"), Value::Null, 404, "`none`"),
             post(format!("{OPS}/none/rollback"), Value::Null, 404, "`none`"),
             post(format!("{OPS}/none/fail"), Value::Null, 404, "`none`"),
-            post(format!("{INSTANCES}/{id}/terminate"), forceful, 409, "NOT_INSTANTIATED"),
+            post(
+                format!("{INSTANCES}/{id}/terminate"),
+                forceful,
+                409,
+                "NOT_INSTANTIATED",
+            ),
             post(INSTANCES.into(), json!({"vnfdId": "none"}), 422, "`none`"),
             post(
                 instantiate(),
@@ -143,7 +219,12 @@ async fn what_is_not_there_or_not_possible_now() {
                 422,
                 "vimConnectionInfo.vim1.vimId `none`",
             ),
-            post(instantiate(), json!({"flavourId": "simple"}), 422, "exactly one VIM"),
+            post(
+                instantiate(),
+                json!({"flavourId": "simple"}),
+                422,
+                "exactly one VIM",
+            ),
             post(
                 instantiate(),
                 on(json!({"vimType": "nothing", "accessInfo": {"a": "b"}})),
@@ -186,7 +267,10 @@ async fn hook_parameters_that_miss_what_the_schema_demands() {
     all_refused(
         &bench,
         vec![
-            post(&json!({}), "additionalParams do not fit the VNFD's interface"),
+            post(
+                &json!({}),
+                "additionalParams do not fit the VNFD's interface",
+            ),
             post(
                 &json!({"k8s_cluster_installation_param": {}}),
                 "\"master_node\" is a required property",
@@ -195,7 +279,10 @@ async fn hook_parameters_that_miss_what_the_schema_demands() {
                 &params,
                 "hook `instantiate_end` of `kubernetes-cluster`: additionalParams: \"site\"",
             ),
-            post(&wrong, "additionalParams.site: the value is not of type \"string\""),
+            post(
+                &wrong,
+                "additionalParams.site: the value is not of type \"string\"",
+            ),
         ],
     )
     .await;
@@ -205,7 +292,11 @@ async fn hook_parameters_that_miss_what_the_schema_demands() {
 async fn a_vim_whose_login_is_refused_is_not_stored() {
     let bench = Bench::new().await;
     let with = |endpoint: &str, password: &str| {
-        let interface = if endpoint.is_empty() { json!({}) } else { json!({"endpoint": endpoint}) };
+        let interface = if endpoint.is_empty() {
+            json!({})
+        } else {
+            json!({"endpoint": endpoint})
+        };
         json!({"name": "cloud", "connection": {"vimType": "openstack-of-nobody", "interfaceInfo": interface,
             "accessInfo": {"password": password}}})
     };
@@ -213,8 +304,16 @@ async fn a_vim_whose_login_is_refused_is_not_stored() {
     refused["connection"]["vimType"] = json!("ETSINFV.OPENSTACK_KEYSTONE.V_3");
     let mut incomplete = with("", "planted");
     incomplete["connection"]["vimType"] = json!("ETSINFV.OPENSTACK_KEYSTONE.V_3");
-    let post =
-        |body: Value, says| (Method::POST, VIMS.to_owned(), JSON, body.to_string(), 422, says);
+    let post = |body: Value, says| {
+        (
+            Method::POST,
+            VIMS.to_owned(),
+            JSON,
+            body.to_string(),
+            422,
+            says,
+        )
+    };
     all_refused(
         &bench,
         vec![

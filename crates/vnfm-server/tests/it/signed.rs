@@ -25,7 +25,9 @@ impl Vendor {
     fn new() -> Self {
         let pair = || KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
         let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "authority");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let root = pair();
@@ -44,7 +46,11 @@ impl Vendor {
     }
 
     fn seal(&self, inside: bool) -> Seal<'_> {
-        Seal { key: &self.key, chain: &self.chain, inside }
+        Seal {
+            key: &self.key,
+            chain: &self.chain,
+            inside,
+        }
     }
 
     /// VNF-B, signed by option 1.
@@ -71,8 +77,19 @@ async fn trusting(vendor: &Vendor, signatures: Policy) -> (Bench, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let trust = folder.path().join("trust.pem");
     fs::write(&trust, &vendor.authority).unwrap();
-    let signatures = Packages { signatures, trust: Some(trust), ..Packages::default() };
-    (Bench::with(Setup { signatures, ..Setup::default() }).await, folder)
+    let signatures = Packages {
+        signatures,
+        trust: Some(trust),
+        ..Packages::default()
+    };
+    (
+        Bench::with(Setup {
+            signatures,
+            ..Setup::default()
+        })
+        .await,
+        folder,
+    )
 }
 
 async fn onboarded(bench: &Bench, content: Vec<u8>) -> Value {
@@ -84,7 +101,9 @@ async fn onboarded(bench: &Bench, content: Vec<u8>) -> Value {
 #[track_caller]
 fn refused(shown: &Value, why: &str) {
     assert_eq!(shown["onboardingState"], "ERROR", "{shown:#}");
-    let detail = shown["onboardingFailureDetails"]["detail"].as_str().unwrap();
+    let detail = shown["onboardingFailureDetails"]["detail"]
+        .as_str()
+        .unwrap();
     assert!(detail.contains(why), "`{detail}` lacks `{why}`");
     assert!(shown.get("packageSecurityOption").is_none() && shown.get("vnfdId").is_none());
 }
@@ -95,9 +114,15 @@ async fn where_signatures_are_required_only_those_of_trusted_vendors_are_taken()
     let (bench, _folder) = trusting(&vendor, Policy::Require).await;
     let unsigned = onboarded(&bench, packed("vnf-b-cnf")).await;
     refused(&unsigned, "signature: vnf-b.mf: the package is not signed");
-    refused(&onboarded(&bench, stranger.manifest(true)).await, "`CN=vendor` is not trusted");
+    refused(
+        &onboarded(&bench, stranger.manifest(true)).await,
+        "`CN=vendor` is not trusted",
+    );
     let foreign = stranger.whole(&packed("vnf-b-cnf"), true);
-    refused(&onboarded(&bench, foreign).await, "`CN=vendor` is not trusted");
+    refused(
+        &onboarded(&bench, foreign).await,
+        "`CN=vendor` is not trusted",
+    );
 
     for (content, option, beside) in [
         (vendor.manifest(true), "OPTION_1", false),
@@ -105,7 +130,11 @@ async fn where_signatures_are_required_only_those_of_trusted_vendors_are_taken()
         (vendor.whole(&packed("vnf-b-cnf"), true), "OPTION_2", false),
         (vendor.whole(&packed("vnf-b-cnf"), false), "OPTION_2", true),
     ] {
-        let inner = if option == "OPTION_2" { packed("vnf-b-cnf") } else { content.clone() };
+        let inner = if option == "OPTION_2" {
+            packed("vnf-b-cnf")
+        } else {
+            content.clone()
+        };
         let shown = onboarded(&bench, content).await;
         assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
         assert_eq!(shown["packageSecurityOption"], option);
@@ -120,7 +149,10 @@ async fn where_signatures_are_required_only_those_of_trusted_vendors_are_taken()
             certificate.is_some_and(|pem| pem.starts_with("-----BEGIN CERTIFICATE")),
             beside
         );
-        assert!(!shown["warnings"].to_string().contains("ignature"), "{shown:#}");
+        assert!(
+            !shown["warnings"].to_string().contains("ignature"),
+            "{shown:#}"
+        );
         bench.drop_package(shown["id"].as_str().unwrap()).await;
     }
 }
@@ -135,7 +167,10 @@ async fn a_package_that_was_changed_after_it_was_signed_is_refused() {
     vnfm_descriptor::repack(&signed, &more, &mut bytes).unwrap();
     let shown = onboarded(&bench, bytes.into_inner()).await;
     assert_eq!(shown["onboardingState"], "ERROR");
-    assert!(shown.to_string().contains("no signature covers it"), "{shown:#}");
+    assert!(
+        shown.to_string().contains("no signature covers it"),
+        "{shown:#}"
+    );
     // The refused package left nothing behind: the same VNFD can be onboarded.
     let shown = onboarded(&bench, vendor.manifest(true)).await;
     assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
@@ -147,7 +182,12 @@ async fn what_is_only_warned_of_is_taken() {
     let (bench, _folder) = trusting(&vendor, Policy::Warn).await;
     let shown = onboarded(&bench, packed("vnf-b-cnf")).await;
     assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
-    assert!(shown["warnings"].to_string().contains("the package is not signed"), "{shown:#}");
+    assert!(
+        shown["warnings"]
+            .to_string()
+            .contains("the package is not signed"),
+        "{shown:#}"
+    );
 }
 
 #[tokio::test]
@@ -163,7 +203,10 @@ async fn where_nobody_looks_a_signed_package_is_a_package() {
         assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
         assert_eq!(shown["packageSecurityOption"], option, "{shown:#}");
         let certificate = shown["signingCertificate"].as_str().unwrap_or_default();
-        assert_eq!(certificate.starts_with("-----BEGIN CERTIFICATE"), !option.is_null());
+        assert_eq!(
+            certificate.starts_with("-----BEGIN CERTIFICATE"),
+            !option.is_null()
+        );
         bench.drop_package(shown["id"].as_str().unwrap()).await;
     }
 }
@@ -176,16 +219,30 @@ async fn an_outer_archive_cannot_hide_a_package_that_is_too_large() {
     let outer = vnfm_descriptor::pack(folder.path(), &Limits::default()).unwrap();
     assert!(outer.len() < 1 << 20);
     let bench = Bench::new().await;
-    refused(&onboarded(&bench, outer).await, "`b.csar` is larger than the 1048576 bytes");
+    refused(
+        &onboarded(&bench, outer).await,
+        "`b.csar` is larger than the 1048576 bytes",
+    );
 }
 
 #[tokio::test]
 async fn a_server_that_trusts_nobody_does_not_start() {
     let clock = std::sync::Arc::new(vnfm::SystemClock);
-    let require = Packages { signatures: Policy::Require, ..Packages::default() };
-    let error = Signatures::new(require.clone(), clock.clone()).err().unwrap();
-    assert!(error.to_string().contains("packages.trust names nobody"), "{error:#}");
-    let absent = Packages { trust: Some(PathBuf::from("/no/such/file")), ..require };
+    let require = Packages {
+        signatures: Policy::Require,
+        ..Packages::default()
+    };
+    let error = Signatures::new(require.clone(), clock.clone())
+        .err()
+        .unwrap();
+    assert!(
+        error.to_string().contains("packages.trust names nobody"),
+        "{error:#}"
+    );
+    let absent = Packages {
+        trust: Some(PathBuf::from("/no/such/file")),
+        ..require
+    };
     let error = format!("{:#}", Signatures::new(absent, clock).err().unwrap());
     assert!(error.contains("cannot read `/no/such/file`"), "{error}");
 }

@@ -48,36 +48,98 @@ async fn each_status_of_the_standard_is_answered_where_it_belongs() {
     let version = ("version", "2.3.0");
     let json_body = ("content-type", "application/json");
     for (what, headers, body, status) in [
-        ((Method::POST, &*instantiate), &[version, json_body][..], "{", 400),
+        (
+            (Method::POST, &*instantiate),
+            &[version, json_body][..],
+            "{",
+            400,
+        ),
         ((Method::GET, INSTANCES), &[], "", 400),
         ((Method::GET, &marker), &[version], "", 400),
-        ((Method::GET, &format!("{INSTANCES}?filter=(eq,id)")), &[version], "", 400),
-        ((Method::PATCH, &one), &[version, json_body, ("if-match", "seven")], "{}", 400),
+        (
+            (Method::GET, &format!("{INSTANCES}?filter=(eq,id)")),
+            &[version],
+            "",
+            400,
+        ),
+        (
+            (Method::PATCH, &one),
+            &[version, json_body, ("if-match", "seven")],
+            "{}",
+            400,
+        ),
         ((Method::GET, &format!("{OPS}/nobody")), &[version], "", 404),
-        ((Method::POST, &format!("{OPS}/nobody/retry")), &[version], "", 404),
+        (
+            (Method::POST, &format!("{OPS}/nobody/retry")),
+            &[version],
+            "",
+            404,
+        ),
         ((Method::DELETE, INSTANCES), &[version], "", 405),
         ((Method::PUT, &one), &[version], "", 405),
         ((Method::DELETE, "/vnflcm/api_versions"), &[], "", 405),
         ((Method::GET, &one), &[("version", "3.0.0")], "", 406),
-        ((Method::GET, &one), &[version, ("accept", "text/html")], "", 406),
+        (
+            (Method::GET, &one),
+            &[version, ("accept", "text/html")],
+            "",
+            406,
+        ),
         ((Method::DELETE, &used), &[version], "", 409),
-        ((Method::POST, &format!("{one}/heal")), &[version, json_body], "{}", 409),
-        ((Method::PATCH, &one), &[version, json_body, ("if-match", "\"77\"")], RENAMES, 412),
-        ((Method::DELETE, &one), &[version, ("if-match", "\"77\"")], "", 412),
+        (
+            (Method::POST, &format!("{one}/heal")),
+            &[version, json_body],
+            "{}",
+            409,
+        ),
+        (
+            (Method::PATCH, &one),
+            &[version, json_body, ("if-match", "\"77\"")],
+            RENAMES,
+            412,
+        ),
         (
             (Method::DELETE, &one),
-            &[version, ("if-unmodified-since", "Thu, 01 Jan 1970 00:00:01 GMT")],
+            &[version, ("if-match", "\"77\"")],
             "",
             412,
         ),
-        ((Method::POST, &instantiate), &[version, json_body], &huge, 413),
-        ((Method::POST, &instantiate), &[version, ("content-type", "text/xml")], "<a/>", 415),
-        ((Method::POST, INSTANCES), &[version, json_body], &unknown, 422),
+        (
+            (Method::DELETE, &one),
+            &[
+                version,
+                ("if-unmodified-since", "Thu, 01 Jan 1970 00:00:01 GMT"),
+            ],
+            "",
+            412,
+        ),
+        (
+            (Method::POST, &instantiate),
+            &[version, json_body],
+            &huge,
+            413,
+        ),
+        (
+            (Method::POST, &instantiate),
+            &[version, ("content-type", "text/xml")],
+            "<a/>",
+            415,
+        ),
+        (
+            (Method::POST, INSTANCES),
+            &[version, json_body],
+            &unknown,
+            422,
+        ),
     ] {
         let told = format!("{what:?} {headers:?}");
         let answer = ask(&bench, what, headers, body).await;
         assert_eq!(answer.status, status, "{told}: {answer:?}");
-        assert_eq!(answer.headers.contains_key("allow"), status == 405, "{told}: {answer:?}");
+        assert_eq!(
+            answer.headers.contains_key("allow"),
+            status == 405,
+            "{told}: {answer:?}"
+        );
     }
     assert_eq!(bench.get(&one).await.status, 200, "it is there as it was");
 }
@@ -88,17 +150,28 @@ async fn a_task_that_no_vnf_supports_is_not_there() {
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
     for task in TASKS {
-        let answer = bench.post(&format!("{INSTANCES}/{id}/{task}"), &json!({})).await;
-        assert_eq!((answer.status, &answer.body["code"]), (404, &json!("request.not-supported")));
+        let answer = bench
+            .post(&format!("{INSTANCES}/{id}/{task}"), &json!({}))
+            .await;
+        assert_eq!(
+            (answer.status, &answer.body["code"]),
+            (404, &json!("request.not-supported"))
+        );
         assert!(answer.detail().contains(task), "{}", answer.detail());
-        let nobody = bench.post(&format!("{INSTANCES}/nobody/{task}"), &json!({})).await;
+        let nobody = bench
+            .post(&format!("{INSTANCES}/nobody/{task}"), &json!({}))
+            .await;
         assert_ne!(nobody.body["code"], "request.not-supported", "{nobody:?}");
     }
 }
 
 #[tokio::test]
 async fn who_may_not_and_who_comes_too_often_is_told_so() {
-    let bench = Bench::with(Setup { token: Some("planted"), ..Setup::default() }).await;
+    let bench = Bench::with(Setup {
+        token: Some("planted"),
+        ..Setup::default()
+    })
+    .await;
     let answer = bench.get(INSTANCES).await;
     assert_eq!(answer.status, 401, "{answer:?}");
     assert!(answer.headers.contains_key("www-authenticate"));

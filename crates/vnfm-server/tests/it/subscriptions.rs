@@ -41,7 +41,9 @@ async fn take(
     headers: HeaderMap,
     body: String,
 ) -> StatusCode {
-    let login = headers.get("authorization").map(|login| login.to_str().unwrap().to_owned());
+    let login = headers
+        .get("authorization")
+        .map(|login| login.to_str().unwrap().to_owned());
     let version = headers["version"].to_str().unwrap().to_owned();
     shared.versions.lock().unwrap().push(version);
     let body = serde_json::from_str(&body).unwrap_or(Value::Null);
@@ -52,7 +54,10 @@ async fn take(
 
 impl Sink {
     pub(crate) async fn answering(answer: StatusCode) -> Self {
-        let (heard, count) = (Arc::new(Mutex::default()), Arc::new(watch::Sender::default()));
+        let (heard, count) = (
+            Arc::new(Mutex::default()),
+            Arc::new(watch::Sender::default()),
+        );
         let versions = Arc::new(Mutex::default());
         let shared = Shared {
             heard: heard.clone(),
@@ -65,7 +70,13 @@ impl Sink {
         let router = Router::new().fallback(take).with_state(shared);
         let mut task = JoinSet::new();
         task.spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { url, heard, versions, count, _task: task }
+        Self {
+            url,
+            heard,
+            versions,
+            count,
+            _task: task,
+        }
     }
 
     /// What the header `Version` of each request said.
@@ -77,7 +88,10 @@ impl Sink {
     pub(crate) async fn told(&self, many: usize) -> Vec<Value> {
         let posts = |heard: &Heard| heard.iter().filter(|(verb, ..)| verb == Verb::POST).count();
         let mut count = self.count.subscribe();
-        count.wait_for(|_| posts(&self.heard.lock().unwrap()) >= many).await.unwrap();
+        count
+            .wait_for(|_| posts(&self.heard.lock().unwrap()) >= many)
+            .await
+            .unwrap();
         let heard = self.heard.lock().unwrap();
         heard
             .iter()
@@ -96,23 +110,41 @@ async fn a_subscription_is_made_found_and_ended() {
     let body = json!({"callbackUri": sink.url, "filter": filter, "authentication": login});
     let made = bench.post(SUBSCRIPTIONS, &body).await;
     assert_eq!(made.status, 201, "{made:?}");
-    assert_eq!((&made.body["filter"], &made.body["verbosity"]), (&filter, &json!("FULL")));
+    assert_eq!(
+        (&made.body["filter"], &made.body["verbosity"]),
+        (&filter, &json!("FULL"))
+    );
     assert_eq!(made.location(), made.body["_links"]["self"]["href"]);
     let asked = sink.heard.lock().unwrap().clone();
-    assert_eq!(asked, [(Verb::GET, Some(LOGIN.to_owned()), Value::Null)], "it was tested");
+    assert_eq!(
+        asked,
+        [(Verb::GET, Some(LOGIN.to_owned()), Value::Null)],
+        "it was tested"
+    );
     let again = bench.post(SUBSCRIPTIONS, &body).await;
     assert_eq!((again.status, again.location()), (303, made.location()));
     let short = json!({"callbackUri": sink.url, "filter": filter, "verbosity": "SHORT"});
-    assert_eq!(bench.post(SUBSCRIPTIONS, &short).await.status, 201, "it says something else");
+    assert_eq!(
+        bench.post(SUBSCRIPTIONS, &short).await.status,
+        201,
+        "it says something else"
+    );
     let all = bench.get(SUBSCRIPTIONS).await.body;
     assert_eq!(all.as_array().unwrap().len(), 2);
     for (filter, many) in [
         ("(eq,verbosity,SHORT)", 1),
-        ("(eq,filter/vnfInstanceSubscriptionFilter/vnfInstanceNames,web)", 2),
+        (
+            "(eq,filter/vnfInstanceSubscriptionFilter/vnfInstanceNames,web)",
+            2,
+        ),
         ("(eq,callbackUri,http://other)", 0),
     ] {
         let found = bench.get(&format!("{SUBSCRIPTIONS}?filter={filter}")).await;
-        assert_eq!(found.body.as_array().map(Vec::len), Some(many), "{filter}: {found:?}");
+        assert_eq!(
+            found.body.as_array().map(Vec::len),
+            Some(many),
+            "{filter}: {found:?}"
+        );
     }
     let path = format!("{SUBSCRIPTIONS}/{}", made.id());
     assert_eq!(bench.get(&path).await.body, made.body);
@@ -137,9 +169,18 @@ async fn what_cannot_be_told_is_refused() {
         ("http://10.0.0.1/", "not allowed"),
         ("ftp://127.0.0.1/", "neither http nor https"),
     ] {
-        let answer = bench.post(SUBSCRIPTIONS, &json!({"callbackUri": callback})).await;
-        assert_eq!((answer.status, &answer.body["code"]), (422, &json!("request.callback")));
-        assert!(answer.detail().contains(why), "{callback}: {}", answer.detail());
+        let answer = bench
+            .post(SUBSCRIPTIONS, &json!({"callbackUri": callback}))
+            .await;
+        assert_eq!(
+            (answer.status, &answer.body["code"]),
+            (422, &json!("request.callback"))
+        );
+        assert!(
+            answer.detail().contains(why),
+            "{callback}: {}",
+            answer.detail()
+        );
     }
     let callback = "http://127.0.0.1:9/";
     for (body, status, code) in [
@@ -158,7 +199,11 @@ async fn what_cannot_be_told_is_refused() {
             422,
             "request.schema",
         ),
-        (json!({"callbackUri": callback, "verbosity": "LOUD"}), 422, "request.schema"),
+        (
+            json!({"callbackUri": callback, "verbosity": "LOUD"}),
+            422,
+            "request.schema",
+        ),
         (json!({}), 422, "request.schema"),
     ] {
         let answer = bench.post(SUBSCRIPTIONS, &body).await;
@@ -168,8 +213,14 @@ async fn what_cannot_be_told_is_refused() {
             "{body}: {answer:?}"
         );
     }
-    assert_eq!(bench.get(SUBSCRIPTIONS).await.body, json!([]), "nothing was kept");
-    let wrong = bench.get(&format!("{SUBSCRIPTIONS}?filter=(eq,nmae,x)")).await;
+    assert_eq!(
+        bench.get(SUBSCRIPTIONS).await.body,
+        json!([]),
+        "nothing was kept"
+    );
+    let wrong = bench
+        .get(&format!("{SUBSCRIPTIONS}?filter=(eq,nmae,x)"))
+        .await;
     assert_eq!(wrong.status, 400);
 }
 
@@ -180,21 +231,34 @@ async fn notifications_are_as_the_standard_says() {
         Sink::answering(StatusCode::NO_CONTENT).await,
         Sink::answering(StatusCode::NO_CONTENT).await,
     );
-    let made = bench.post(SUBSCRIPTIONS, &json!({"callbackUri": full.url})).await;
+    let made = bench
+        .post(SUBSCRIPTIONS, &json!({"callbackUri": full.url}))
+        .await;
     let body = json!({"callbackUri": short.url, "verbosity": "SHORT"});
     bench.post(SUBSCRIPTIONS, &body).await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
     let request = bench.request_b().await;
-    let op = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &request).await.made();
+    let op = bench
+        .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
+        .await
+        .made();
     bench.ended(&op).await;
     let patch = bench.request(Method::PATCH, &format!("{INSTANCES}/{id}"));
-    let modified = bench.send(patch.json(&json!({"vnfInstanceName": "web"}))).await.made();
+    let modified = bench
+        .send(patch.json(&json!({"vnfInstanceName": "web"})))
+        .await
+        .made();
     bench.ended(&modified).await;
     let told = full.told(6).await;
     let kinds: Vec<_> = told
         .iter()
-        .map(|one| (one["operationState"].as_str(), one["notificationStatus"].as_str()))
+        .map(|one| {
+            (
+                one["operationState"].as_str(),
+                one["notificationStatus"].as_str(),
+            )
+        })
         .collect();
     let of_instantiation = [
         (Some("STARTING"), Some("START")),
@@ -202,22 +266,34 @@ async fn notifications_are_as_the_standard_says() {
         (Some("COMPLETED"), Some("RESULT")),
     ];
     // A modification begins in PROCESSING (SOL003 5.6.2.2).
-    let of_modification =
-        [(Some("PROCESSING"), Some("START")), (Some("COMPLETED"), Some("RESULT"))];
-    assert_eq!(kinds, [&[(None, None)][..], &of_instantiation, &of_modification].concat());
+    let of_modification = [
+        (Some("PROCESSING"), Some("START")),
+        (Some("COMPLETED"), Some("RESULT")),
+    ];
+    assert_eq!(
+        kinds,
+        [&[(None, None)][..], &of_instantiation, &of_modification].concat()
+    );
     for one in &told {
         oracle::check(one["notificationType"].as_str().unwrap(), one);
         assert_eq!(one["subscriptionId"], made.body["id"]);
         assert_eq!(one["_links"]["subscription"]["href"], made.location());
         let link = |name: &str| one["_links"][name]["href"].as_str().unwrap().to_owned();
-        assert_eq!(link("vnfInstance"), format!("{}{INSTANCES}/{id}", bench.url));
+        assert_eq!(
+            link("vnfInstance"),
+            format!("{}{INSTANCES}/{id}", bench.url)
+        );
     }
     assert_eq!(
-        told[1]["_links"]["vnfLcmOpOcc"]["href"].as_str().map(|l| l.ends_with(&op)),
+        told[1]["_links"]["vnfLcmOpOcc"]["href"]
+            .as_str()
+            .map(|l| l.ends_with(&op)),
         Some(true)
     );
     assert!(
-        told[3]["affectedVnfcs"].as_array().is_some_and(|all| !all.is_empty()),
+        told[3]["affectedVnfcs"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty()),
         "{:#}",
         told[3]
     );

@@ -38,24 +38,44 @@ impl Scene {
     /// The server finds the NFVO of this world at this address.
     async fn at(url: &str, world: World, more: &str, setup: Setup) -> Self {
         let nfvo = format!("{{endpoint: '{url}', packages: {{{more}}}}}");
-        let bench = Bench::with(Setup { nfvo: Some(nfvo), ..setup }).await;
+        let bench = Bench::with(Setup {
+            nfvo: Some(nfvo),
+            ..setup
+        })
+        .await;
         let package = Package::from_bytes(packed("vnf-b-cnf"), &Limits::default()).unwrap();
-        Self { world, bench, vnfd: package.vnfd().descriptor_id.clone() }
+        Self {
+            world,
+            bench,
+            vnfd: package.vnfd().descriptor_id.clone(),
+        }
     }
 
     fn offer(&self) {
-        self.world.nfvo().offer("at-nfvo", &self.vnfd, packed("vnf-b-cnf"));
+        self.world
+            .nfvo()
+            .offer("at-nfvo", &self.vnfd, packed("vnf-b-cnf"));
     }
 
     async fn create(&self) -> Answer {
-        self.bench.post(INSTANCES, &json!({"vnfdId": self.vnfd})).await
+        self.bench
+            .post(INSTANCES, &json!({"vnfdId": self.vnfd}))
+            .await
     }
 
     /// It is refused with this, and no package is here afterwards.
     async fn refuses(&self, status: u16, code: &str, says: &str) {
         let refused = self.create().await;
-        assert_eq!((refused.status, &refused.body["code"]), (status, &json!(code)), "{refused:?}");
-        assert!(refused.detail().contains(says), "`{}` lacks `{says}`", refused.detail());
+        assert_eq!(
+            (refused.status, &refused.body["code"]),
+            (status, &json!(code)),
+            "{refused:?}"
+        );
+        assert!(
+            refused.detail().contains(says),
+            "`{}` lacks `{says}`",
+            refused.detail()
+        );
         assert_eq!(refused.headers.contains_key("retry-after"), status == 503);
         assert_eq!(self.packages().await, json!([]), "{code}");
     }
@@ -82,7 +102,10 @@ impl Scene {
     async fn subscribed(&self) -> Value {
         loop {
             let page = self.world.nfvo().page();
-            if page["subscriptions"].as_array().is_some_and(|all| !all.is_empty()) {
+            if page["subscriptions"]
+                .as_array()
+                .is_some_and(|all| !all.is_empty())
+            {
                 return page["subscriptions"].clone();
             }
             tokio::task::yield_now().await;
@@ -99,28 +122,42 @@ async fn what_is_not_here_is_fetched_when_an_instance_is_made_of_it() {
     let scene = Scene::new("subscribe: false").await;
     scene.refuses(422, "nfvo.no-package", &scene.vnfd).await;
     scene.offer();
-    scene
-        .world
-        .faults()
-        .arm(Rule::new("nfvo.package_content", Fault::CutAfter { cut_after: 1000 }));
+    scene.world.faults().arm(Rule::new(
+        "nfvo.package_content",
+        Fault::CutAfter { cut_after: 1000 },
+    ));
     let made = scene.create().await;
-    assert_eq!((made.status, &made.body["vnfdId"]), (201, &json!(scene.vnfd)), "{made:?}");
+    assert_eq!(
+        (made.status, &made.body["vnfdId"]),
+        (201, &json!(scene.vnfd)),
+        "{made:?}"
+    );
     let ranges: Vec<_> = scene.world.books().calls_of("nfvo.package_content");
     let ranges: Vec<_> = ranges.iter().map(|call| call.subject.as_str()).collect();
     assert_eq!(ranges, ["at-nfvo ", "at-nfvo bytes=1000-"]);
     let package = &scene.packages().await[0];
-    assert_eq!(package["nfvo"], json!({"vnfPkgId": "at-nfvo", "operationalState": "ENABLED"}));
+    assert_eq!(
+        package["nfvo"],
+        json!({"vnfPkgId": "at-nfvo", "operationalState": "ENABLED"})
+    );
     assert_eq!(
         (&package["onboardingState"], &package["usageState"]),
         (&json!("ONBOARDED"), &json!("IN_USE"))
     );
     assert_eq!(scene.create().await.status, 201);
-    assert_eq!(scene.calls("nfvo.packages"), 2, "what is here is not asked for");
+    assert_eq!(
+        scene.calls("nfvo.packages"),
+        2,
+        "what is here is not asked for"
+    );
     // It is a package like any other.
     let request = scene.bench.request_b().await;
     let path = format!("{INSTANCES}/{}/instantiate", made.id());
     let begun = scene.bench.post(&path, &request).await;
-    assert_eq!(scene.bench.ended(&begun.made()).await["operationState"], "COMPLETED");
+    assert_eq!(
+        scene.bench.ended(&begun.made()).await["operationState"],
+        "COMPLETED"
+    );
     assert_eq!(scene.world.books().violations(), [""; 0]);
 }
 
@@ -142,12 +179,23 @@ async fn each_tenant_gets_its_own_and_the_archive_is_fetched_once() {
     for user in ["acme-admin", "other-admin"] {
         scene.bench.log_in(user);
         assert_eq!(scene.create().await.status, 201, "{user}");
-        assert_eq!(scene.packages().await.as_array().unwrap().len(), 1, "{user}");
+        assert_eq!(
+            scene.packages().await.as_array().unwrap().len(),
+            1,
+            "{user}"
+        );
     }
-    assert_eq!(scene.calls("nfvo.package_content"), 1, "the second one has the same hash");
+    assert_eq!(
+        scene.calls("nfvo.package_content"),
+        1,
+        "the second one has the same hash"
+    );
     scene.bench.log_in("root");
     let refused = scene.create().await;
-    assert_eq!(refused.body["code"], "request.no-package", "it gets nothing of the NFVO");
+    assert_eq!(
+        refused.body["code"], "request.no-package",
+        "it gets nothing of the NFVO"
+    );
 }
 
 #[tokio::test]
@@ -156,23 +204,40 @@ async fn whatever_goes_wrong_is_told_and_leaves_nothing() {
     let faults = scene.world.faults();
     scene.offer();
     let says = |package: Value| {
-        scene.world.nfvo().set_policy(Policy { package, ..Policy::default() });
+        scene.world.nfvo().set_policy(Policy {
+            package,
+            ..Policy::default()
+        });
     };
     faults.arm(Rule::new("nfvo.packages", Fault::Status { status: 503 }));
     scene.refuses(503, "nfvo.failing", "503").await;
-    faults.arm(Rule::new("nfvo.package_content", Fault::Status { status: 404 }));
+    faults.arm(Rule::new(
+        "nfvo.package_content",
+        Fault::Status { status: 404 },
+    ));
     scene.refuses(422, "download.refused", "404").await;
     says(json!({"checksum": {"hash": "0".repeat(64)}}));
-    scene.refuses(422, "nfvo.package-checksum", "stated is 000").await;
+    scene
+        .refuses(422, "nfvo.package-checksum", "stated is 000")
+        .await;
     says(json!({"operationalState": 7}));
-    scene.refuses(422, "nfvo.package-malformed", "operationalState").await;
+    scene
+        .refuses(422, "nfvo.package-malformed", "operationalState")
+        .await;
     says(json!({"operationalState": "DISABLED"}));
-    scene.refuses(422, "nfvo.package-disabled", "DISABLED").await;
+    scene
+        .refuses(422, "nfvo.package-disabled", "DISABLED")
+        .await;
     says(json!({"onboardingState": "UPLOADING"}));
-    scene.refuses(503, "nfvo.package-not-onboarded", "UPLOADING").await;
+    scene
+        .refuses(503, "nfvo.package-not-onboarded", "UPLOADING")
+        .await;
     says(Value::Null);
     // It says that this is the VNFD; it is none.
-    scene.world.nfvo().offer("at-nfvo", &scene.vnfd, b"no package at all".to_vec());
+    scene
+        .world
+        .nfvo()
+        .offer("at-nfvo", &scene.vnfd, b"no package at all".to_vec());
     scene.refuses(422, "package.refused", "zip").await;
     scene.offer();
     assert_eq!(scene.create().await.status, 201);
@@ -183,9 +248,15 @@ async fn whoever_waits_too_long_is_told_to_ask_again_and_it_comes_meanwhile() {
     let scene = Scene::new("subscribe: false, wait_seconds: 1").await;
     scene.offer();
     let slow = Fault::Delay { delay_ms: 1500 };
-    scene.world.faults().arm(Rule::new("nfvo.package_content", slow));
+    scene
+        .world
+        .faults()
+        .arm(Rule::new("nfvo.package_content", slow));
     let refused = scene.create().await;
-    assert_eq!((refused.status, &refused.body["code"]), (503, &json!("package.on-its-way")));
+    assert_eq!(
+        (refused.status, &refused.body["code"]),
+        (503, &json!("package.on-its-way"))
+    );
     let made = loop {
         let made = scene.create().await;
         if made.status != 503 {
@@ -193,7 +264,11 @@ async fn whoever_waits_too_long_is_told_to_ask_again_and_it_comes_meanwhile() {
         }
     };
     assert_eq!(made.status, 201, "{made:?}");
-    assert_eq!(scene.calls("nfvo.package_content"), 1, "it was not begun anew");
+    assert_eq!(
+        scene.calls("nfvo.package_content"),
+        1,
+        "it was not begun anew"
+    );
 }
 
 #[tokio::test]
@@ -201,30 +276,42 @@ async fn what_is_onboarded_there_is_fetched_and_then_followed() {
     let scene = Scene::new("").await;
     let subscriptions = scene.subscribed().await;
     let callback = format!("{}{NOTIFICATIONS}", scene.bench.url);
-    assert_eq!(subscriptions[0]["callbackUri"], callback, "{subscriptions:#}");
+    assert_eq!(
+        subscriptions[0]["callbackUri"], callback,
+        "{subscriptions:#}"
+    );
     scene.offer();
-    scene.until("it is fetched before anybody wants it", is("ENABLED")).await;
+    scene
+        .until("it is fetched before anybody wants it", is("ENABLED"))
+        .await;
     let id = scene.packages().await[0]["id"].as_str().unwrap().to_owned();
     let path = format!("{PACKAGES}/{id}");
 
     scene.world.nfvo().set_package("at-nfvo", "DISABLED");
     scene.until("it is disabled there", is("DISABLED")).await;
     let refused = scene.create().await;
-    assert_eq!((refused.status, &refused.body["code"]), (422, &json!("request.no-package")));
+    assert_eq!(
+        (refused.status, &refused.body["code"]),
+        (422, &json!("request.no-package"))
+    );
     scene.world.nfvo().set_package("at-nfvo", "ENABLED");
     scene.until("it is enabled there", is("ENABLED")).await;
 
     // In use, it is disabled and stays; unused, it goes.
     let instance = scene.create().await.id();
     scene.world.nfvo().withdraw("at-nfvo");
-    scene.until("it is gone there, and in use here", is("DISABLED")).await;
+    scene
+        .until("it is gone there, and in use here", is("DISABLED"))
+        .await;
     let instance = format!("{INSTANCES}/{instance}");
     assert_eq!(scene.bench.delete(&instance).await.status, 204);
     assert_eq!(scene.bench.delete(&path).await.status, 204);
     scene.offer();
     scene.until("it is there again", is("ENABLED")).await;
     scene.world.nfvo().withdraw("at-nfvo");
-    scene.until("it is gone there, and not in use here", <[Value]>::is_empty).await;
+    scene
+        .until("it is gone there, and not in use here", <[Value]>::is_empty)
+        .await;
     for told in scene.world.nfvo().page()["told"].as_array().unwrap() {
         assert_eq!(told["status"], 204, "{told:#}");
         let kind = told["notification"]["notificationType"].as_str().unwrap();
@@ -240,11 +327,15 @@ async fn a_subscription_that_the_nfvo_forgot_is_made_anew_and_what_was_missed_is
     scene.until("it is fetched", is("ENABLED")).await;
     scene.world.nfvo().forget_subscriptions();
     scene.world.nfvo().set_package("at-nfvo", "DISABLED");
-    scene.until("nobody told, and it is seen all the same", is("DISABLED")).await;
+    scene
+        .until("nobody told, and it is seen all the same", is("DISABLED"))
+        .await;
     assert_eq!(scene.subscribed().await.as_array().unwrap().len(), 1);
     // What somebody here decides stays until the NFVO changes its mind.
     let id = scene.packages().await[0]["id"].as_str().unwrap().to_owned();
-    let patch = scene.bench.request(Method::PATCH, &format!("{PACKAGES}/{id}"));
+    let patch = scene
+        .bench
+        .request(Method::PATCH, &format!("{PACKAGES}/{id}"));
     let patch = patch.json(&json!({"operationalState": "ENABLED"}));
     assert_eq!(scene.bench.send(patch).await.status, 200);
     let looks = scene.calls("nfvo.package");
@@ -265,7 +356,9 @@ async fn a_server_that_starts_again_has_one_subscription() {
     };
     // The same address, another process.
     let clock = Arc::new(vnfm::SystemClock);
-    let second = Arc::new(nfvo.connect(&first.bench.url, clock).unwrap()).supply().unwrap();
+    let second = Arc::new(nfvo.connect(&first.bench.url, clock).unwrap())
+        .supply()
+        .unwrap();
     let app = first.bench.app.clone();
     let mut standing = tokio::task::JoinSet::new();
     standing.spawn(async move { second.stand(&app).await });
@@ -290,14 +383,27 @@ async fn only_the_nfvo_tells_of_its_packages() {
             None => request,
         }
     };
-    for login in [None, Some(("nfvo", "")), Some(("nfvo", "guessed")), Some(("", ""))] {
+    for login in [
+        None,
+        Some(("nfvo", "")),
+        Some(("nfvo", "guessed")),
+        Some(("", "")),
+    ] {
         let refused = scene.bench.send(tell(login)).await;
-        assert_eq!((refused.status, &refused.body["code"]), (401, &json!("request.unauthorized")));
+        assert_eq!(
+            (refused.status, &refused.body["code"]),
+            (401, &json!("request.unauthorized"))
+        );
     }
     assert_eq!(scene.bench.get(NOTIFICATIONS).await.status, 401);
     assert_eq!(scene.calls("nfvo.packages"), 0, "nothing was done of it");
     let none = Bench::new().await;
-    assert_eq!(none.send(none.request(Method::POST, NOTIFICATIONS).json(&body)).await.status, 401);
+    assert_eq!(
+        none.send(none.request(Method::POST, NOTIFICATIONS).json(&body))
+            .await
+            .status,
+        401
+    );
 }
 
 /// A server whose `nfvo` is this beside its packages.
@@ -306,25 +412,44 @@ async fn at_nfvo(world: &World, more: &str) -> Bench {
     let vnfd = &package.vnfd().descriptor_id;
     world.nfvo().offer("at-nfvo", vnfd, packed("vnf-b-cnf"));
     let nfvo = Some(format!("{{{more}, packages: {{subscribe: false}}}}"));
-    Bench::with(Setup { nfvo, ..Setup::default() }).await
+    Bench::with(Setup {
+        nfvo,
+        ..Setup::default()
+    })
+    .await
 }
 
 async fn made_of_b(bench: &Bench) -> Answer {
     let package = Package::from_bytes(packed("vnf-b-cnf"), &Limits::default()).unwrap();
-    bench.post(INSTANCES, &json!({"vnfdId": package.vnfd().descriptor_id})).await
+    bench
+        .post(INSTANCES, &json!({"vnfdId": package.vnfd().descriptor_id}))
+        .await
 }
 
 #[tokio::test]
 async fn a_password_that_is_renewed_counts_for_packages_at_once() {
     let world = World::start(Options::default()).await.unwrap();
-    world.nfvo().set_policy(Policy { login: Wanted::Basic, ..Policy::default() });
+    world.nfvo().set_policy(Policy {
+        login: Wanted::Basic,
+        ..Policy::default()
+    });
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("password");
     std::fs::write(&file, "planted-old-password").unwrap();
-    let login = format!("basic: {{user: {CLIENT}, password_file: '{}'}}", file.display());
-    let bench = at_nfvo(&world, &format!("endpoint: '{}', {login}", world.nfvo().url())).await;
+    let login = format!(
+        "basic: {{user: {CLIENT}, password_file: '{}'}}",
+        file.display()
+    );
+    let bench = at_nfvo(
+        &world,
+        &format!("endpoint: '{}', {login}", world.nfvo().url()),
+    )
+    .await;
     let refused = made_of_b(&bench).await;
-    assert_eq!((refused.status, &refused.body["code"]), (422, &json!("nfvo.packages-refused")));
+    assert_eq!(
+        (refused.status, &refused.body["code"]),
+        (422, &json!("nfvo.packages-refused"))
+    );
     std::fs::write(&file, PASSWORD).unwrap();
     assert_eq!(made_of_b(&bench).await.status, 201);
 }
@@ -343,7 +468,10 @@ async fn a_certificate_that_is_renewed_counts_for_packages_at_once() {
     let secure = world.nfvo().secure_url();
     let bench = at_nfvo(&world, &format!("endpoint: '{secure}', {tls}")).await;
     let refused = made_of_b(&bench).await;
-    assert_eq!((refused.status, &refused.body["code"]), (503, &json!("nfvo.unreachable")));
+    assert_eq!(
+        (refused.status, &refused.body["code"]),
+        (503, &json!("nfvo.unreachable"))
+    );
     let pair = world.nfvo().certificate();
     let (cert, key) = pair.split_at(pair.find("-----BEGIN PRIVATE KEY").unwrap());
     std::fs::write(file("cert"), cert).unwrap();
@@ -381,7 +509,11 @@ impl Gate {
         });
         let mut task = JoinSet::new();
         task.spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { url, opened, _task: task }
+        Self {
+            url,
+            opened,
+            _task: task,
+        }
     }
 }
 
@@ -389,7 +521,10 @@ impl Gate {
 async fn who_waits_for_a_package_keeps_nobody_of_its_tenant_from_the_quota() {
     let world = World::start(Options::default()).await.unwrap();
     let gate = Gate::before(&world).await;
-    let (more, setup) = ("subscribe: false, tenants: [acme]", users("quota: {instances: 2}"));
+    let (more, setup) = (
+        "subscribe: false, tenants: [acme]",
+        users("quota: {instances: 2}"),
+    );
     let scene = Scene::at(&gate.url, world, more, setup).await;
     scene.bench.log_in("acme-admin");
     let (_, here) = scene.bench.onboard("cnf-chart").await;
@@ -407,5 +542,8 @@ async fn who_waits_for_a_package_keeps_nobody_of_its_tenant_from_the_quota() {
     gate.opened.send_replace(true);
     assert_eq!(slow.await.status, 201);
     let refused = scene.create().await;
-    assert_eq!((refused.status, &refused.body["code"]), (403, &json!("access.quota")));
+    assert_eq!(
+        (refused.status, &refused.body["code"]),
+        (403, &json!("access.quota"))
+    );
 }

@@ -9,13 +9,22 @@ use std::sync::atomic::Ordering::SeqCst;
 const CLIENTS: usize = 16;
 
 fn links(resource: &Value) -> Vec<&str> {
-    resource["_links"].as_object().unwrap().keys().map(String::as_str).collect()
+    resource["_links"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
 }
 
 /// The statuses that as many clients get who ask for the same at once.
 async fn at_once(bench: &Bench, path: &str, body: &Value) -> (Vec<u16>, String) {
     let answers = join_all((0..CLIENTS).map(|_| bench.post(path, body))).await;
-    let accepted = answers.iter().find(|answer| answer.status == 202).unwrap().made();
+    let accepted = answers
+        .iter()
+        .find(|answer| answer.status == 202)
+        .unwrap()
+        .made();
     for answer in answers.iter().filter(|answer| answer.status != 202) {
         assert!(
             answer.detail().contains(&accepted) || answer.detail().contains("INSTANTIATED"),
@@ -57,30 +66,50 @@ async fn links_are_there_only_while_the_task_is_possible() {
     let id = bench.create(&vnfd).await;
     let instance = format!("{INSTANCES}/{id}");
     let request = bench.request_b().await;
-    assert_eq!(links(&bench.get(&instance).await.body), ["self", "instantiate"]);
+    assert_eq!(
+        links(&bench.get(&instance).await.body),
+        ["self", "instantiate"]
+    );
 
     bench.world.held.send_replace(true);
     bench.world.fails.store(true, SeqCst);
-    let accepted = bench.post(&format!("{instance}/instantiate"), &request).await;
+    let accepted = bench
+        .post(&format!("{instance}/instantiate"), &request)
+        .await;
     assert_eq!((accepted.status, accepted.text.as_str()), (202, ""));
     let op_id = accepted.made();
     let op = format!("{OPS}/{op_id}");
     assert_eq!(accepted.location(), format!("{}{op}", bench.url));
     bench.world.until("allocate").await;
     assert_eq!(links(&bench.get(&instance).await.body), ["self"]);
-    assert_eq!(links(&bench.get(&op).await.body), ["self", "vnfInstance", "cancel"]);
-    assert_eq!(bench.post(&format!("{op}/retry"), &Value::Null).await.status, 409);
+    assert_eq!(
+        links(&bench.get(&op).await.body),
+        ["self", "vnfInstance", "cancel"]
+    );
+    assert_eq!(
+        bench
+            .post(&format!("{op}/retry"), &Value::Null)
+            .await
+            .status,
+        409
+    );
     assert_eq!(bench.delete(&instance).await.status, 409);
 
     bench.world.held.send_replace(false);
     let stopped = bench.ended(&op_id).await;
     assert_eq!(stopped["operationState"], "FAILED_TEMP");
-    assert_eq!(links(&stopped), ["self", "vnfInstance", "retry", "rollback", "fail"]);
+    assert_eq!(
+        links(&stopped),
+        ["self", "vnfInstance", "retry", "rollback", "fail"]
+    );
     assert_eq!(stopped["error"]["step"], "allocate");
     assert_eq!(stopped["error"]["requestId"], "req-1");
     assert_eq!(links(&bench.get(&instance).await.body), ["self"]);
     let cancel = json!({"cancelMode": "GRACEFUL"});
-    assert_eq!(bench.post(&format!("{op}/cancel"), &cancel).await.status, 409);
+    assert_eq!(
+        bench.post(&format!("{op}/cancel"), &cancel).await.status,
+        409
+    );
 
     bench.world.fails.store(false, SeqCst);
     let retried = bench.post(&format!("{op}/retry"), &Value::Null).await;
@@ -101,10 +130,14 @@ async fn fail_answers_with_the_occurrence_and_rollback_leaves_nothing() {
     bench.world.fails.store(true, SeqCst);
     for (task, status, state) in [("fail", 200, "FAILED"), ("rollback", 202, "ROLLED_BACK")] {
         let id = bench.create(&vnfd).await;
-        let accepted = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &request).await;
+        let accepted = bench
+            .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
+            .await;
         let op_id = accepted.made();
         assert_eq!(bench.ended(&op_id).await["operationState"], "FAILED_TEMP");
-        let answer = bench.post(&format!("{OPS}/{op_id}/{task}"), &Value::Null).await;
+        let answer = bench
+            .post(&format!("{OPS}/{op_id}/{task}"), &Value::Null)
+            .await;
         assert_eq!(answer.status, status, "{answer:?}");
         assert_eq!(answer.body.is_null(), status == 202, "{answer:?}");
         assert_eq!(bench.ended(&op_id).await["operationState"], state);
@@ -125,12 +158,21 @@ async fn a_vim_that_is_named_by_its_id_alone_is_shown_with_its_type() {
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
     let request = bench.request_b().await;
-    assert!(request["vimConnectionInfo"]["vim1"].get("vimType").is_none());
-    let accepted = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &request).await;
+    assert!(
+        request["vimConnectionInfo"]["vim1"]
+            .get("vimType")
+            .is_none()
+    );
+    let accepted = bench
+        .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
+        .await;
     let op = bench.ended(&accepted.made()).await;
     let shown = bench.get(&format!("{INSTANCES}/{id}")).await.body;
     for connection in [&op["operationParams"], &shown].map(|of| &of["vimConnectionInfo"]["vim1"]) {
-        assert_eq!(connection["vimType"], "ETSINFV.KUBERNETES.V_1", "{connection:#}");
+        assert_eq!(
+            connection["vimType"], "ETSINFV.KUBERNETES.V_1",
+            "{connection:#}"
+        );
     }
 }
 
@@ -145,17 +187,29 @@ async fn what_logs_in_is_never_shown() {
             "interfaceInfo": {"endpoint": "https://192.0.2.1"}, "accessInfo": {"bearer_token": "planted-1"}}},
         "additionalParams": {"greeting": "hello", "password": "planted-2", "deep": [{"client_key": "planted-3"}]},
     });
-    let accepted = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &request).await;
+    let accepted = bench
+        .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
+        .await;
     let op = bench.ended(&accepted.made()).await;
     assert_eq!(op["operationState"], "COMPLETED", "{op:#}");
-    assert_eq!(op["operationParams"]["additionalParams"]["greeting"], "hello");
+    assert_eq!(
+        op["operationParams"]["additionalParams"]["greeting"],
+        "hello"
+    );
     let shown = bench.get(&format!("{INSTANCES}/{id}")).await.body;
     let vim = &shown["vimConnectionInfo"]["vim1"];
-    assert_eq!(vim["interfaceInfo"]["endpoint"], "https://192.0.2.1", "{shown:#}");
+    assert_eq!(
+        vim["interfaceInfo"]["endpoint"], "https://192.0.2.1",
+        "{shown:#}"
+    );
     assert!(vim.get("accessInfo").is_none(), "{shown:#}");
     // The client of the bench looks for the planted ones in everything that is answered.
     let registered = bench.vim().await;
-    for path in [VIMS.to_owned(), format!("{VIMS}/{registered}"), format!("{VIMS}/cluster")] {
+    for path in [
+        VIMS.to_owned(),
+        format!("{VIMS}/{registered}"),
+        format!("{VIMS}/cluster"),
+    ] {
         assert_eq!(bench.get(&path).await.status, 200);
     }
     let page = bench.get("/").await;
@@ -171,7 +225,10 @@ async fn an_operation_says_what_it_waits_for_and_what_each_way_on_does() {
     let id = bench.create(&vnfd).await;
     let request = bench.request_b().await;
     bench.world.held.send_replace(true);
-    let op_id = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &request).await.made();
+    let op_id = bench
+        .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
+        .await
+        .made();
     bench.world.until("allocate").await;
     let progress = format!("/vnfm/v1/op_occs/{op_id}/progress");
     let now = bench.get(&progress).await.body;
@@ -180,14 +237,21 @@ async fn an_operation_says_what_it_waits_for_and_what_each_way_on_does() {
         (&json!("allocate"), &json!("the test")),
         "{now:#}"
     );
-    let cancel =
-        bench.post(&format!("{OPS}/{op_id}/cancel"), &json!({"cancelMode": "FORCEFUL"})).await;
+    let cancel = bench
+        .post(
+            &format!("{OPS}/{op_id}/cancel"),
+            &json!({"cancelMode": "FORCEFUL"}),
+        )
+        .await;
     assert_eq!(cancel.status, 202);
     assert_eq!(bench.ended(&op_id).await["operationState"], "FAILED_TEMP");
     let now = bench.get(&progress).await.body;
     let ways = now["waysOn"].as_array().unwrap();
-    let allowed: Vec<_> =
-        ways.iter().filter(|w| w["allowed"] == true).map(|w| &w["task"]).collect();
+    let allowed: Vec<_> = ways
+        .iter()
+        .filter(|w| w["allowed"] == true)
+        .map(|w| &w["task"])
+        .collect();
     assert_eq!(allowed, ["retry", "rollback", "fail"], "{now:#}");
 }
 
@@ -201,19 +265,29 @@ async fn lists_come_in_pages() {
     }
     let first = bench.get(INSTANCES).await;
     let link = first.headers["link"].to_str().unwrap();
-    let next = link.strip_prefix('<').unwrap().split_once(">; rel=\"next\"").unwrap().0;
+    let next = link
+        .strip_prefix('<')
+        .unwrap()
+        .split_once(">; rel=\"next\"")
+        .unwrap()
+        .0;
     let second = bench.get(next.strip_prefix(&bench.url).unwrap()).await;
     assert!(!second.headers.contains_key("link"), "{:?}", second.headers);
     let ids = |answer: &crate::bench::Answer| -> Vec<String> {
         let entries = answer.body.as_array().unwrap();
-        entries.iter().map(|entry| entry["id"].as_str().unwrap().to_owned()).collect()
+        entries
+            .iter()
+            .map(|entry| entry["id"].as_str().unwrap().to_owned())
+            .collect()
     };
     let mut seen = [ids(&first), ids(&second)].concat();
     assert_eq!((ids(&first).len(), ids(&second).len()), (100, 1));
     seen.sort();
     made.sort();
     assert_eq!(seen, made);
-    let unknown = bench.get(&format!("{INSTANCES}?nextpage_opaque_marker=none")).await;
+    let unknown = bench
+        .get(&format!("{INSTANCES}?nextpage_opaque_marker=none"))
+        .await;
     assert_eq!(unknown.status, 400, "{unknown:?}");
 }
 
@@ -223,23 +297,50 @@ async fn a_vim_that_lives_are_on_stays_unless_forced() {
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
     let request = bench.request_b().await;
-    let op_id = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &request).await.made();
+    let op_id = bench
+        .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
+        .await
+        .made();
     bench.ended(&op_id).await;
     let refused = bench.delete(&format!("{VIMS}/cluster")).await;
     assert_eq!(refused.status, 409, "{refused:?}");
-    assert!(refused.body["blockedBy"][0].as_str().unwrap().contains(&id), "{refused:?}");
+    assert!(
+        refused.body["blockedBy"][0].as_str().unwrap().contains(&id),
+        "{refused:?}"
+    );
     let changed = json!({"name": "other"});
-    let patch = bench.request(Method::PATCH, &format!("{VIMS}/cluster")).json(&changed);
+    let patch = bench
+        .request(Method::PATCH, &format!("{VIMS}/cluster"))
+        .json(&changed);
     assert_eq!(bench.send(patch).await.body["name"], "other");
     let force = format!("{VIMS}/other?force=true");
     let no_reason = bench.delete(&force).await;
-    assert_eq!((no_reason.status, &no_reason.body["code"]), (422, &json!("request.no-reason")));
-    let forced = bench.request(Method::DELETE, &force).header("x-vnfm-reason", "burnt down");
-    assert_eq!(bench.send(forced.header("x-vnfm-operator", "ann")).await.status, 204);
-    let heal = bench.post(&format!("{INSTANCES}/{id}/heal"), &json!({})).await;
-    assert_eq!((heal.status, &heal.body["code"]), (422, &json!("request.unknown-vim")));
+    assert_eq!(
+        (no_reason.status, &no_reason.body["code"]),
+        (422, &json!("request.no-reason"))
+    );
+    let forced = bench
+        .request(Method::DELETE, &force)
+        .header("x-vnfm-reason", "burnt down");
+    assert_eq!(
+        bench
+            .send(forced.header("x-vnfm-operator", "ann"))
+            .await
+            .status,
+        204
+    );
+    let heal = bench
+        .post(&format!("{INSTANCES}/{id}/heal"), &json!({}))
+        .await;
+    assert_eq!(
+        (heal.status, &heal.body["code"]),
+        (422, &json!("request.unknown-vim"))
+    );
     let next = heal.body["next"].as_str().unwrap();
-    assert!(next.contains("--id") && next.contains("abandon"), "{heal:?}");
+    assert!(
+        next.contains("--id") && next.contains("abandon"),
+        "{heal:?}"
+    );
     let orphans = bench.get("/vnfm/v1/orphans").await;
     assert_eq!(orphans.status, 200, "{orphans:?}");
 }

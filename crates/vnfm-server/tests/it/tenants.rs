@@ -26,7 +26,10 @@ pub(crate) fn users(more: &str) -> Setup {
         )
     };
     let all: String = USERS.iter().map(one).collect();
-    Setup { access: Some(format!("users:\n{all}{more}")), ..Setup::default() }
+    Setup {
+        access: Some(format!("users:\n{all}{more}")),
+        ..Setup::default()
+    }
 }
 
 /// What one tenant has: the name of a parameter of a path, and the id of what it stands for.
@@ -43,17 +46,27 @@ pub(crate) const NAMES: &[&str] = &["acme-cluster", "acme-web"];
 pub(crate) async fn furnished(bench: &Bench, callback: &str) -> Has {
     let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
         "interfaceInfo": {"endpoint": "https://192.0.2.9:6443"}, "accessInfo": {"bearer_token": "planted-token"}});
-    let vim =
-        bench.post(VIMS, &json!({"name": "acme-cluster", "connection": connection})).await.id();
+    let vim = bench
+        .post(
+            VIMS,
+            &json!({"name": "acme-cluster", "connection": connection}),
+        )
+        .await
+        .id();
     let (package, vnfd) = bench.onboard("vnf-b-cnf").await;
     let created = json!({"vnfdId": vnfd, "vnfInstanceName": "acme-web"});
     let instance = bench.post(INSTANCES, &created).await.id();
     let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
-    let started = bench.post(&format!("{INSTANCES}/{instance}/instantiate"), &request).await;
+    let started = bench
+        .post(&format!("{INSTANCES}/{instance}/instantiate"), &request)
+        .await;
     assert_eq!(started.status, 202, "{started:?}");
     let op = started.made();
     assert_eq!(bench.ended(&op).await["operationState"], "COMPLETED");
-    let subscription = bench.post(SUBSCRIPTIONS, &json!({"callbackUri": callback})).await.id();
+    let subscription = bench
+        .post(SUBSCRIPTIONS, &json!({"callbackUri": callback}))
+        .await
+        .id();
     let key = pinned(bench, "acme", &vim).await;
     let ids = vec![
         ("{vnfInstanceId}", instance),
@@ -68,19 +81,38 @@ pub(crate) async fn furnished(bench: &Bench, callback: &str) -> Has {
 
 /// Pins the key of a host of a tenant; its id.
 pub(crate) async fn pinned(bench: &Bench, tenant: &str, vim: &str) -> String {
-    let at = PinnedHost { tenant: tenant.into(), vim_id: vim.into(), host: "server".into() };
+    let at = PinnedHost {
+        tenant: tenant.into(),
+        vim_id: vim.into(),
+        host: "server".into(),
+    };
     let id = at.id();
-    let pin = HostPin { at, ..HostPin::default() };
+    let pin = HostPin {
+        at,
+        ..HostPin::default()
+    };
     let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
-    let change = Change::PinHostKey { pin: Box::new(pin), key: key.into() };
-    bench.app.engine.store().write(None, vec![change]).await.unwrap();
+    let change = Change::PinHostKey {
+        pin: Box::new(pin),
+        key: key.into(),
+    };
+    bench
+        .app
+        .engine
+        .store()
+        .write(None, vec![change])
+        .await
+        .unwrap();
     id
 }
 
 /// A path with ids in place of its parameters, and the id that it names.
 pub(crate) fn concrete(template: &str, has: &Has) -> (String, Option<String>) {
     let template = &template.replace("{artifactPath}", "Files/kubernetes/order.yaml");
-    let of = has.ids.iter().find(|(parameter, _)| template.contains(parameter));
+    let of = has
+        .ids
+        .iter()
+        .find(|(parameter, _)| template.contains(parameter));
     match of {
         Some((parameter, id)) => (template.replace(parameter, id), Some(id.clone())),
         None => (template.to_owned(), None),
@@ -92,9 +124,9 @@ pub(crate) async fn ask(bench: &Bench, method: &str, path: &str) -> Answer {
     let verb = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
     let request = bench.request(verb, path);
     let request = match (method, path.rsplit('/').next().unwrap()) {
-        ("put", "package_content") => {
-            request.header(CONTENT_TYPE, "application/zip").body(packed("vnf-b-cnf"))
-        }
+        ("put", "package_content") => request
+            .header(CONTENT_TYPE, "application/zip")
+            .body(packed("vnf-b-cnf")),
         ("patch" | "post", last) => request.json(&body(last, path)),
         _ => request,
     };
@@ -137,7 +169,9 @@ async fn no_route_shows_or_touches_what_another_tenant_has() {
     let routes: Vec<_> = NEEDS
         .iter()
         .flat_map(|(template, methods)| {
-            methods.iter().map(move |(m, needs)| (*template, *m, *needs))
+            methods
+                .iter()
+                .map(move |(m, needs)| (*template, *m, *needs))
         })
         .collect();
     // First what is only seen: the audit shows what they ask for afterwards, with the ids that they said.
@@ -154,9 +188,15 @@ async fn no_route_shows_or_touches_what_another_tenant_has() {
             (Needs::Role(_), None) => assert_ne!(answer.status, 403, "{what}"),
         }
         // An id that was asked for may be named in the answer; no other may, and no name.
-        let ids =
-            has.ids.iter().map(|(_, id)| id.as_str()).filter(|id| Some(*id) != named.as_deref());
-        let names = NAMES.iter().copied().filter(|name| *method == "get" || !body_has(name, &path));
+        let ids = has
+            .ids
+            .iter()
+            .map(|(_, id)| id.as_str())
+            .filter(|id| Some(*id) != named.as_deref());
+        let names = NAMES
+            .iter()
+            .copied()
+            .filter(|name| *method == "get" || !body_has(name, &path));
         for hidden in ids.chain(names) {
             assert!(!answer.text.contains(hidden), "`{hidden}` in {what}");
         }
@@ -165,17 +205,32 @@ async fn no_route_shows_or_touches_what_another_tenant_has() {
     assert!(tried > 40, "{tried}");
     // And nothing of it was changed.
     bench.log_in("acme-admin");
-    let instance = bench.get(&format!("{INSTANCES}/{}", has.ids[0].1)).await.body;
+    let instance = bench
+        .get(&format!("{INSTANCES}/{}", has.ids[0].1))
+        .await
+        .body;
     assert_eq!(instance["vnfInstanceName"], "acme-web", "{instance:#}");
     assert_eq!(instance["instantiationState"], "INSTANTIATED");
-    for (list, many) in [(INSTANCES, 1), (OPS, 1), (PACKAGES, 1), (SUBSCRIPTIONS, 1), (VIMS, 1)] {
-        assert_eq!(bench.get(list).await.body.as_array().unwrap().len(), many, "{list}");
+    for (list, many) in [
+        (INSTANCES, 1),
+        (OPS, 1),
+        (PACKAGES, 1),
+        (SUBSCRIPTIONS, 1),
+        (VIMS, 1),
+    ] {
+        assert_eq!(
+            bench.get(list).await.body.as_array().unwrap().len(),
+            many,
+            "{list}"
+        );
     }
 }
 
 /// Whether a request of this test itself says the name.
 pub(crate) fn body_has(name: &str, path: &str) -> bool {
-    body(path.rsplit('/').next().unwrap(), path).to_string().contains(name)
+    body(path.rsplit('/').next().unwrap(), path)
+        .to_string()
+        .contains(name)
 }
 
 #[tokio::test]
@@ -192,13 +247,19 @@ async fn what_a_tenant_has_is_no_reason_to_refuse_another_one_the_same() {
     }
     let again = bench.upload(packed("vnf-b-cnf")).await.0;
     let refused = bench.get(&format!("{PACKAGES}/{again}")).await.body;
-    assert_eq!(refused["onboardingState"], "ERROR", "twice in one tenant: {refused:#}");
+    assert_eq!(
+        refused["onboardingState"], "ERROR",
+        "twice in one tenant: {refused:#}"
+    );
 }
 
 #[tokio::test]
 async fn every_route_is_refused_to_those_whose_role_is_too_small_and_to_no_other() {
     let bench = Bench::with(users("")).await;
-    let nothing = Has { ids: Vec::new(), vnfd: String::new() };
+    let nothing = Has {
+        ids: Vec::new(),
+        vnfd: String::new(),
+    };
     for (user, tenant, role) in USERS {
         bench.log_in(user);
         for (template, methods) in NEEDS {
@@ -261,7 +322,9 @@ async fn a_vim_that_is_shared_is_for_all_and_its_owners() {
     for id in [&vim, "for-all"] {
         assert_eq!(bench.get(&format!("{VIMS}/{id}")).await.id(), vim);
     }
-    let renamed = bench.request(Method::PATCH, &path).json(&json!({"name": "mine"}));
+    let renamed = bench
+        .request(Method::PATCH, &path)
+        .json(&json!({"name": "mine"}));
     for answer in [bench.send(renamed).await, bench.delete(&path).await] {
         assert_eq!(
             (answer.status, &answer.body["code"]),
@@ -272,15 +335,25 @@ async fn a_vim_that_is_shared_is_for_all_and_its_owners() {
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let instance = bench.create(&vnfd).await;
     let request = json!({"flavourId": "simple", "vimConnectionInfo": {"v": {"vimId": vim}}});
-    let started = bench.post(&format!("{INSTANCES}/{instance}/instantiate"), &request).await;
-    assert_eq!(bench.ended(&started.made()).await["operationState"], "COMPLETED");
+    let started = bench
+        .post(&format!("{INSTANCES}/{instance}/instantiate"), &request)
+        .await;
+    assert_eq!(
+        bench.ended(&started.made()).await["operationState"],
+        "COMPLETED"
+    );
 
     // Its owner neither deletes nor hides it while somebody lives on it, and is not told who that is.
     bench.log_in("root");
-    let hidden = bench.request(Method::PATCH, &path).json(&json!({"shared": false}));
+    let hidden = bench
+        .request(Method::PATCH, &path)
+        .json(&json!({"shared": false}));
     for answer in [bench.delete(&path).await, bench.send(hidden).await] {
         assert_eq!(answer.status, 409, "{answer:?}");
-        assert!(answer.detail().contains("an instance of another tenant"), "{answer:?}");
+        assert!(
+            answer.detail().contains("an instance of another tenant"),
+            "{answer:?}"
+        );
         assert!(!answer.text.contains(&instance), "{answer:?}");
     }
     let orphans = bench.get("/vnfm/v1/orphans").await;
@@ -288,10 +361,17 @@ async fn a_vim_that_is_shared_is_for_all_and_its_owners() {
 
     bench.log_in("acme-operator");
     let terminate = json!({"terminationType": "FORCEFUL"});
-    let ended = bench.post(&format!("{INSTANCES}/{instance}/terminate"), &terminate).await;
-    assert_eq!(bench.ended(&ended.made()).await["operationState"], "COMPLETED");
+    let ended = bench
+        .post(&format!("{INSTANCES}/{instance}/terminate"), &terminate)
+        .await;
+    assert_eq!(
+        bench.ended(&ended.made()).await["operationState"],
+        "COMPLETED"
+    );
     bench.log_in("root");
-    let hidden = bench.request(Method::PATCH, &path).json(&json!({"shared": false}));
+    let hidden = bench
+        .request(Method::PATCH, &path)
+        .json(&json!({"shared": false}));
     assert_eq!(bench.send(hidden).await.status, 200);
     bench.log_in("acme-admin");
     assert_eq!(bench.get(&path).await.status, 404);
@@ -342,10 +422,25 @@ async fn a_role_that_is_narrowed_changes_nothing_outside() {
     let own = request(json!({"vimId": "11111111-1111-4111-8111-111111111111"}));
     let started = bench.post(&format!("{path}/instantiate"), &own).await;
     assert_eq!(started.status, 202, "{started:?}");
-    assert_eq!(bench.ended(&started.made()).await["operationState"], "COMPLETED");
+    assert_eq!(
+        bench.ended(&started.made()).await["operationState"],
+        "COMPLETED"
+    );
     let terminate = json!({"terminationType": "FORCEFUL"});
     bench.log_in("stranger");
-    assert_eq!(bench.post(&format!("{path}/terminate"), &terminate).await.status, 404);
+    assert_eq!(
+        bench
+            .post(&format!("{path}/terminate"), &terminate)
+            .await
+            .status,
+        404
+    );
     bench.log_in("narrow");
-    assert_eq!(bench.post(&format!("{path}/terminate"), &terminate).await.status, 202);
+    assert_eq!(
+        bench
+            .post(&format!("{path}/terminate"), &terminate)
+            .await
+            .status,
+        202
+    );
 }

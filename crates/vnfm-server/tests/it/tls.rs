@@ -23,7 +23,10 @@ fn certificate(of: &CertifiedIssuer<'static, KeyPair>, name: &str) -> (String, S
     let mut wanted = CertificateParams::new(vec![name.to_owned()]).unwrap();
     wanted.distinguished_name.push(DnType::CommonName, name);
     let key = KeyPair::generate().unwrap();
-    (wanted.signed_by(&key, of).unwrap().pem(), key.serialize_pem())
+    (
+        wanted.signed_by(&key, of).unwrap().pem(),
+        key.serialize_pem(),
+    )
 }
 
 struct Site {
@@ -32,7 +35,9 @@ struct Site {
 
 impl Site {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
     }
 
     fn file(&self, name: &str, text: &str) -> PathBuf {
@@ -47,7 +52,11 @@ impl Site {
         let at = |name: &str| self.folder.path().join(name);
         let mut command = command(&at("data"));
         command.arg("--config").arg(config);
-        command.arg("--tls-cert").arg(at("cert.pem")).arg("--tls-key").arg(at("key.pem"));
+        command
+            .arg("--tls-cert")
+            .arg(at("cert.pem"))
+            .arg("--tls-key")
+            .arg(at("key.pem"));
         started(&mut command)
     }
 }
@@ -64,7 +73,10 @@ fn client(trusted: &str, shown: Option<&(String, String)>) -> Client {
 }
 
 async fn health(client: &Client, server: &Server) -> Result<StatusCode, reqwest::Error> {
-    let answer = client.get(format!("{}/vnfm/v1/health", server.url)).send().await?;
+    let answer = client
+        .get(format!("{}/vnfm/v1/health", server.url))
+        .send()
+        .await?;
     let status = answer.status();
     // A connection is used again only where its answer was read.
     answer.bytes().await?;
@@ -75,7 +87,10 @@ async fn health(client: &Client, server: &Server) -> Result<StatusCode, reqwest:
 async fn used(trusted: &str, server: &Server) {
     let begun = Instant::now();
     while health(&client(trusted, None), server).await.is_err() {
-        assert!(begun.elapsed() < PATIENCE, "the new certificate is not used");
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "the new certificate is not used"
+        );
         tokio::task::yield_now().await;
     }
 }
@@ -96,10 +111,16 @@ async fn a_new_certificate_is_used_by_itself_and_connections_that_there_are_go_o
     // A certificate whose key is not there yet is no certificate: the one before stays.
     let (cert, key) = certificate(&new, "127.0.0.1");
     site.file("cert.pem", &cert);
-    assert_eq!(health(&client(&old.pem(), None), &server).await.unwrap(), 200);
+    assert_eq!(
+        health(&client(&old.pem(), None), &server).await.unwrap(),
+        200
+    );
     site.file("key.pem", &key);
     used(&new.pem(), &server).await;
-    assert!(health(&client(&old.pem(), None), &server).await.is_err(), "the old one is gone");
+    assert!(
+        health(&client(&old.pem(), None), &server).await.is_err(),
+        "the old one is gone"
+    );
     // Whoever trusts only the old one cannot connect any more: this is the connection from before.
     assert_eq!(health(&held, &server).await.unwrap(), 200);
 }
@@ -130,7 +151,10 @@ async fn a_client_is_whoever_its_certificate_names_where_a_known_authority_says_
     let cook = certificate(&theirs, "cook.example.com");
     assert_eq!(health(&showing(Some(&cook)), &server).await.unwrap(), 403);
     let forged = certificate(&strange, "nfvo.example.com");
-    assert!(health(&showing(Some(&forged)), &server).await.is_err(), "in the handshake");
+    assert!(
+        health(&showing(Some(&forged)), &server).await.is_err(),
+        "in the handshake"
+    );
 }
 
 #[tokio::test]
@@ -141,5 +165,10 @@ async fn where_a_certificate_is_required_nobody_gets_as_far_as_a_login_without_o
     let server = site.serve(&access(&site, &theirs.pem(), true));
     assert!(health(&client(&ours.pem(), None), &server).await.is_err());
     let nfvo = certificate(&theirs, "nfvo.example.com");
-    assert_eq!(health(&client(&ours.pem(), Some(&nfvo)), &server).await.unwrap(), 200);
+    assert_eq!(
+        health(&client(&ours.pem(), Some(&nfvo)), &server)
+            .await
+            .unwrap(),
+        200
+    );
 }

@@ -29,7 +29,9 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
 
 fn request(server: &Server, method: Method, path: &str) -> RequestBuilder {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    client.request(method, format!("{}{path}", server.url)).header("version", "2.3.0")
+    client
+        .request(method, format!("{}{path}", server.url))
+        .header("version", "2.3.0")
 }
 
 async fn json_of(request: RequestBuilder) -> Value {
@@ -62,9 +64,14 @@ async fn what_a_process_left_in_the_middle_is_refused_and_may_be_uploaded_again(
     let server = started(&mut command(data.path()));
     let shown = json_of(request(&server, Method::GET, &path)).await;
     assert_eq!(shown["onboardingState"], "ERROR", "{shown:#}");
-    assert_eq!(shown["onboardingFailureDetails"]["code"], "package.interrupted", "{shown:#}");
+    assert_eq!(
+        shown["onboardingFailureDetails"]["code"], "package.interrupted",
+        "{shown:#}"
+    );
     let again = request(&server, Method::PUT, &format!("{path}/package_content"));
-    let again = again.header("content-type", "application/zip").body(content);
+    let again = again
+        .header("content-type", "application/zip")
+        .body(content);
     assert_eq!(again.send().await.unwrap().status(), 202);
     let shown = json_of(request(&server, Method::GET, &path)).await;
     assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
@@ -102,13 +109,20 @@ async fn what_comes_from_a_uri_goes_on_in_the_next_process_with_a_login_that_is_
     let shelf = Shelf::new(packed("vnf-b-cnf"), &[Does::Stops(1000), ALL]).await;
     let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (config, log) = (other.path().join("vnfm.yaml"), other.path().join("log"));
-    let allowed = format!("log: {{level: debug}}\npackages: {{external: ['{}']}}\n", shelf.url);
+    let allowed = format!(
+        "log: {{level: debug}}\npackages: {{external: ['{}']}}\n",
+        shelf.url
+    );
     std::fs::write(&config, allowed).unwrap();
     let mut server = logging(data.path(), &config, &log);
     let made = json_of(request(&server, Method::POST, PACKAGES).json(&json!({}))).await;
     let id = made["id"].as_str().unwrap();
     let path = format!("{PACKAGES}/{id}");
-    let asked = request(&server, Method::POST, &format!("{path}/package_content/upload_from_uri"));
+    let asked = request(
+        &server,
+        Method::POST,
+        &format!("{path}/package_content/upload_from_uri"),
+    );
     let asked = asked.json(&json!({
         "addressInformation": shelf.at("/b.csar?sig=planted-signature"),
         "authType": "BASIC",
@@ -138,13 +152,21 @@ async fn what_comes_from_a_uri_goes_on_in_the_next_process_with_a_login_that_is_
     assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
     assert_eq!(shelf.headers("range"), ["", "bytes=1000-"]);
     assert_eq!(shelf.headers("if-range"), ["", "\"1\""]);
-    assert_eq!(shelf.headers("authorization"), ["Basic dTpwbGFudGVkLXBhc3N3b3Jk"; 2]);
+    assert_eq!(
+        shelf.headers("authorization"),
+        ["Basic dTpwbGFudGVkLXBhc3N3b3Jk"; 2]
+    );
     kill(&mut server);
     let said = std::fs::read_to_string(&log).unwrap();
-    assert!(said.contains("goes on") && !said.contains("planted"), "{said}");
+    assert!(
+        said.contains("goes on") && !said.contains("planted"),
+        "{said}"
+    );
     is_sealed(data.path());
     let left = std::fs::read_dir(data.path().join("packages")).unwrap();
     let left: Vec<_> = left.map(|file| file.unwrap().file_name()).collect();
-    let of_it = left.iter().filter(|name| name.to_string_lossy().contains("arriving"));
+    let of_it = left
+        .iter()
+        .filter(|name| name.to_string_lossy().contains("arriving"));
     assert_eq!(of_it.count(), 0, "{left:?}");
 }

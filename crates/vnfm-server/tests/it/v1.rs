@@ -34,30 +34,49 @@ impl Bench {
     /// A request of a client that speaks the first version, and says so.
     async fn ask_v1(&self, method: Method, path: &str, body: &Value) -> crate::bench::Answer {
         let request = self.bare(method, path).header("version", "1.3.0");
-        self.send(if body.is_null() { request } else { request.json(body) }).await
+        self.send(if body.is_null() {
+            request
+        } else {
+            request.json(body)
+        })
+        .await
     }
 }
 
 #[tokio::test]
 async fn the_seeds_requests_work_as_they_are_written() {
-    let bench = Bench::with(Setup { as_seed: true, ..Setup::default() }).await;
+    let bench = Bench::with(Setup {
+        as_seed: true,
+        ..Setup::default()
+    })
+    .await;
     let (_, vnfd) = bench.onboard("vnf-a-seed").await;
     let connection = json!({"vimType": "openstack", "interfaceInfo": {"endpoint": "http://192.0.2.1/identity/v3"}});
-    let vim = bench.post(VIMS, &json!({"name": "cloud", "connection": connection})).await.id();
+    let vim = bench
+        .post(VIMS, &json!({"name": "cloud", "connection": connection}))
+        .await
+        .id();
     for request in REQUESTS {
-        let made = bench.ask_v1(Method::POST, V1_INSTANCES, &json!({"vnfdId": vnfd})).await;
+        let made = bench
+            .ask_v1(Method::POST, V1_INSTANCES, &json!({"vnfdId": vnfd}))
+            .await;
         assert_eq!(made.status, 201, "{made:?}");
         let path = format!("{V1_INSTANCES}/{}", made.id());
         let body = request.replace("@VIM@", &vim);
         let request = bench.bare(Method::POST, &format!("{path}/instantiate"));
-        let request = request.header("version", "1.3.0").header("content-type", "application/json");
+        let request = request
+            .header("version", "1.3.0")
+            .header("content-type", "application/json");
         let begun = bench.send(request.body(body)).await;
         assert_eq!(begun.status, 202, "{begun:?}");
         let end = bench.ended(&begun.made()).await;
         assert_eq!(end["operationState"], "COMPLETED", "{end:#}");
         let shown = bench.ask_v1(Method::GET, &path, &Value::Null).await.body;
         let connection = &shown["vimConnectionInfo"][0];
-        assert_eq!(connection["id"], "8a3adb69-0784-43c7-833e-aab0b6ab4470", "{shown:#}");
+        assert_eq!(
+            connection["id"], "8a3adb69-0784-43c7-833e-aab0b6ab4470",
+            "{shown:#}"
+        );
         assert_eq!(connection["vimId"], vim.as_str());
     }
 }
@@ -71,27 +90,55 @@ async fn both_versions_show_the_same_instance_each_in_its_form() {
     let request =
         json!({"flavourId": "simple", "vimConnectionInfo": [{"id": "vim1", "vimId": vim}]});
     let path = format!("{V1_INSTANCES}/{id}");
-    let begun = bench.ask_v1(Method::POST, &format!("{path}/instantiate"), &request).await;
+    let begun = bench
+        .ask_v1(Method::POST, &format!("{path}/instantiate"), &request)
+        .await;
     assert_eq!(begun.status, 202, "{begun:?}");
-    assert!(begun.location().starts_with(&format!("{}{V1_OPS}/", bench.url)), "{begun:?}");
+    assert!(
+        begun
+            .location()
+            .starts_with(&format!("{}{V1_OPS}/", bench.url)),
+        "{begun:?}"
+    );
     bench.ended(&begun.made()).await;
 
     let old = bench.ask_v1(Method::GET, &path, &Value::Null).await;
     assert_eq!(old.headers["version"], "1.3.0");
     assert_eq!(old.body["vnfPkgId"], package.as_str());
-    assert_eq!(old.body["_links"]["terminate"]["href"], format!("{}{path}/terminate", bench.url));
+    assert_eq!(
+        old.body["_links"]["terminate"]["href"],
+        format!("{}{path}/terminate", bench.url)
+    );
     let new = bench.get(&format!("{INSTANCES}/{id}")).await;
     let mut connection = new.body["vimConnectionInfo"]["vim1"].clone();
     connection["id"] = "vim1".into();
     assert_eq!(old.body["vimConnectionInfo"], json!([connection]));
-    assert_eq!(old.headers["etag"], new.headers["etag"], "it is one resource");
+    assert_eq!(
+        old.headers["etag"], new.headers["etag"],
+        "it is one resource"
+    );
 
-    let op = bench.ask_v1(Method::GET, &format!("{V1_OPS}/{}", begun.made()), &Value::Null).await;
+    let op = bench
+        .ask_v1(
+            Method::GET,
+            &format!("{V1_OPS}/{}", begun.made()),
+            &Value::Null,
+        )
+        .await;
     let connection = &op.body["operationParams"]["vimConnectionInfo"][0];
-    assert_eq!((&connection["id"], &connection["vimId"]), (&json!("vim1"), &json!(vim)));
-    assert_eq!(op.body["_links"]["vnfInstance"]["href"], format!("{}{path}", bench.url));
+    assert_eq!(
+        (&connection["id"], &connection["vimId"]),
+        (&json!("vim1"), &json!(vim))
+    );
+    assert_eq!(
+        op.body["_links"]["vnfInstance"]["href"],
+        format!("{}{path}", bench.url)
+    );
     let new = bench.get(&format!("{OPS}/{}", begun.made())).await;
-    assert_eq!(new.body["operationParams"]["vimConnectionInfo"]["vim1"]["vimId"], vim.as_str());
+    assert_eq!(
+        new.body["operationParams"]["vimConnectionInfo"]["vim1"]["vimId"],
+        vim.as_str()
+    );
 }
 
 #[tokio::test]
@@ -100,40 +147,73 @@ async fn a_modification_names_connections_by_their_ids() {
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let path = format!("{V1_INSTANCES}/{}", bench.create(&vnfd).await);
     let vim = bench.vim().await;
-    let connections =
-        |ids: &[&str]| -> Vec<_> { ids.iter().map(|id| json!({"id": id, "vimId": vim})).collect() };
+    let connections = |ids: &[&str]| -> Vec<_> {
+        ids.iter()
+            .map(|id| json!({"id": id, "vimId": vim}))
+            .collect()
+    };
     let patch = json!({"vnfInstanceName": "web", "vimConnectionInfo": connections(&["a", "b"])});
-    for (patch, left) in
-        [(patch, &["a", "b"][..]), (json!({"vimConnectionInfoDeleteIds": ["a"]}), &["b"][..])]
-    {
+    for (patch, left) in [
+        (patch, &["a", "b"][..]),
+        (json!({"vimConnectionInfoDeleteIds": ["a"]}), &["b"][..]),
+    ] {
         let begun = bench.ask_v1(Method::PATCH, &path, &patch).await;
         assert_eq!(begun.status, 202, "{begun:?}");
         bench.ended(&begun.made()).await;
         let shown = bench.ask_v1(Method::GET, &path, &Value::Null).await.body;
-        let ids: Vec<_> =
-            shown["vimConnectionInfo"].as_array().unwrap().iter().map(|one| &one["id"]).collect();
+        let ids: Vec<_> = shown["vimConnectionInfo"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| &one["id"])
+            .collect();
         assert_eq!(ids, left, "{shown:#}");
-        let op =
-            bench.ask_v1(Method::GET, &format!("{V1_OPS}/{}", begun.made()), &Value::Null).await;
+        let op = bench
+            .ask_v1(
+                Method::GET,
+                &format!("{V1_OPS}/{}", begun.made()),
+                &Value::Null,
+            )
+            .await;
         assert_eq!(op.body["operation"], "MODIFY_INFO");
     }
 }
 
 #[tokio::test]
 async fn lists_are_filtered_cut_and_paged_in_the_form_of_v1() {
-    let bench = Bench::with(Setup { page: 1, ..Setup::default() }).await;
+    let bench = Bench::with(Setup {
+        page: 1,
+        ..Setup::default()
+    })
+    .await;
     let (package, vnfd) = bench.onboard("vnf-b-cnf").await;
     let (first, second) = (bench.create(&vnfd).await, bench.create(&vnfd).await);
     let request = bench.request_b().await;
-    let vim = request["vimConnectionInfo"]["vim1"]["vimId"].as_str().unwrap();
-    let begun = bench.post(&format!("{INSTANCES}/{first}/instantiate"), &request).await;
+    let vim = request["vimConnectionInfo"]["vim1"]["vimId"]
+        .as_str()
+        .unwrap();
+    let begun = bench
+        .post(&format!("{INSTANCES}/{first}/instantiate"), &request)
+        .await;
     bench.ended(&begun.made()).await;
     let list = async |asked: &str| {
-        bench.ask_v1(Method::GET, &format!("{V1_INSTANCES}?{asked}"), &Value::Null).await
+        bench
+            .ask_v1(
+                Method::GET,
+                &format!("{V1_INSTANCES}?{asked}"),
+                &Value::Null,
+            )
+            .await
     };
     let ids = |answer: &crate::bench::Answer| -> Vec<String> {
-        let entries = answer.body.as_array().unwrap_or_else(|| panic!("{answer:?}"));
-        entries.iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect()
+        let entries = answer
+            .body
+            .as_array()
+            .unwrap_or_else(|| panic!("{answer:?}"));
+        entries
+            .iter()
+            .map(|one| one["id"].as_str().unwrap().to_owned())
+            .collect()
     };
     for filter in [
         &*format!("(eq,vimConnectionInfo/vimId,{vim})"),
@@ -141,16 +221,37 @@ async fn lists_are_filtered_cut_and_paged_in_the_form_of_v1() {
         "(cont,vimConnectionInfo/id,im);(neq,vimConnectionInfo/vimType,x)",
         "(eq,instantiatedVnfInfo/flavourId,simple)",
     ] {
-        assert_eq!(ids(&list(&format!("filter={filter}")).await), [first.as_str()], "{filter}");
+        assert_eq!(
+            ids(&list(&format!("filter={filter}")).await),
+            [first.as_str()],
+            "{filter}"
+        );
     }
-    assert_eq!(ids(&list("filter=(eq,vimConnectionInfo/id,vim2)").await), [""; 0]);
+    assert_eq!(
+        ids(&list("filter=(eq,vimConnectionInfo/id,vim2)").await),
+        [""; 0]
+    );
     let told = list("filter=(eq,vimConnectionInfo/vim1/vimId,x)").await;
-    assert!(told.status == 400 && told.detail().contains("no attribute `vim1`"), "{told:?}");
+    assert!(
+        told.status == 400 && told.detail().contains("no attribute `vim1`"),
+        "{told:?}"
+    );
 
-    let page = list(&format!("filter=(eq,vnfPkgId,{package})&fields=vimConnectionInfo")).await;
+    let page = list(&format!(
+        "filter=(eq,vnfPkgId,{package})&fields=vimConnectionInfo"
+    ))
+    .await;
     let next = page.headers["link"].to_str().unwrap().to_owned();
-    assert!(next.starts_with(&format!("<{}{V1_INSTANCES}?", bench.url)), "{next}");
-    let path = next.strip_prefix(&format!("<{}", bench.url)).unwrap().split('>').next().unwrap();
+    assert!(
+        next.starts_with(&format!("<{}{V1_INSTANCES}?", bench.url)),
+        "{next}"
+    );
+    let path = next
+        .strip_prefix(&format!("<{}", bench.url))
+        .unwrap()
+        .split('>')
+        .next()
+        .unwrap();
     let last = bench.ask_v1(Method::GET, path, &Value::Null).await;
     let mut found = [ids(&page), ids(&last)].concat();
     found.sort();
@@ -160,8 +261,13 @@ async fn lists_are_filtered_cut_and_paged_in_the_form_of_v1() {
     let shown = page.body[0].clone();
     assert!(shown.get("instantiatedVnfInfo").is_none(), "{shown:#}");
 
-    let ops = bench.ask_v1(Method::GET, &format!("{V1_OPS}?all_fields"), &Value::Null).await;
-    assert!(ops.body[0]["operationParams"]["vimConnectionInfo"].is_array(), "{ops:?}");
+    let ops = bench
+        .ask_v1(Method::GET, &format!("{V1_OPS}?all_fields"), &Value::Null)
+        .await;
+    assert!(
+        ops.body[0]["operationParams"]["vimConnectionInfo"].is_array(),
+        "{ops:?}"
+    );
     let short = bench.ask_v1(Method::GET, V1_OPS, &Value::Null).await;
     assert!(short.body[0].get("operationParams").is_none(), "{short:?}");
 }
@@ -173,11 +279,18 @@ async fn a_subscriber_is_told_in_the_version_at_which_it_subscribed() {
     let body = json!({"callbackUri": sink.url});
     let old = bench.ask_v1(Method::POST, V1_SUBSCRIPTIONS, &body).await;
     assert_eq!(old.status, 201, "{old:?}");
-    assert!(old.location().starts_with(&format!("{}{V1_SUBSCRIPTIONS}/", bench.url)), "{old:?}");
+    assert!(
+        old.location()
+            .starts_with(&format!("{}{V1_SUBSCRIPTIONS}/", bench.url)),
+        "{old:?}"
+    );
     let again = bench.ask_v1(Method::POST, V1_SUBSCRIPTIONS, &body).await;
     assert_eq!((again.status, again.location()), (303, old.location()));
     let new = bench.post("/vnflcm/v2/subscriptions", &body).await;
-    assert_eq!(new.status, 201, "the same callback may be told in both versions: {new:?}");
+    assert_eq!(
+        new.status, 201,
+        "the same callback may be told in both versions: {new:?}"
+    );
 
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
@@ -187,7 +300,10 @@ async fn a_subscriber_is_told_in_the_version_at_which_it_subscribed() {
     bench.ended(&op).await;
     let told = sink.told(6).await;
     let of = |made: &crate::bench::Answer| -> Vec<Value> {
-        told.iter().filter(|one| one["subscriptionId"] == made.body["id"]).cloned().collect()
+        told.iter()
+            .filter(|one| one["subscriptionId"] == made.body["id"])
+            .cloned()
+            .collect()
     };
     let (to_old, to_new) = (of(&old), of(&new));
     assert_eq!((to_old.len(), to_new.len()), (3, 3));
@@ -195,12 +311,23 @@ async fn a_subscriber_is_told_in_the_version_at_which_it_subscribed() {
         crate::oracle::check_v1(old["notificationType"].as_str().unwrap(), old);
         assert_eq!(old["id"], new["id"]);
         for (name, link) in old["_links"].as_object().unwrap() {
-            assert!(link["href"].as_str().unwrap().contains("/vnflcm/v1/"), "{name}: {link}");
+            assert!(
+                link["href"].as_str().unwrap().contains("/vnflcm/v1/"),
+                "{name}: {link}"
+            );
         }
     }
-    assert!(to_old[2]["changedInfo"]["vimConnectionInfo"].is_array(), "{:#}", to_old[2]);
+    assert!(
+        to_old[2]["changedInfo"]["vimConnectionInfo"].is_array(),
+        "{:#}",
+        to_old[2]
+    );
     let versions = sink.versions();
-    assert!(["1.3.0", "2.3.0"].iter().all(|version| versions.iter().any(|said| said == version)));
+    assert!(
+        ["1.3.0", "2.3.0"]
+            .iter()
+            .all(|version| versions.iter().any(|said| said == version))
+    );
 }
 
 #[tokio::test]
@@ -216,13 +343,27 @@ async fn what_is_not_of_its_form_or_version_is_refused() {
             json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": "v"}}}),
             "`vimConnectionInfo`: version 1 has a list here",
         ),
-        (Method::POST, &instantiate, json!({"flavourId": 1}), "`flavourId`: invalid type"),
-        (Method::POST, &instantiate, json!([]), "a list instead of an object"),
+        (
+            Method::POST,
+            &instantiate,
+            json!({"flavourId": 1}),
+            "`flavourId`: invalid type",
+        ),
+        (
+            Method::POST,
+            &instantiate,
+            json!([]),
+            "a list instead of an object",
+        ),
         (Method::PATCH, &path, json!({"vnfPkgId": "p"}), "`vnfPkgId`"),
     ] {
         let answer = bench.ask_v1(method, path, &body).await;
         assert_eq!(answer.status, 422, "{body}: {answer:?}");
-        assert!(answer.detail().contains(says), "{body}: {}", answer.detail());
+        assert!(
+            answer.detail().contains(says),
+            "{body}: {}",
+            answer.detail()
+        );
     }
     for (path, version, status) in [
         (V1_INSTANCES, Some("2.3.0"), 406),
@@ -245,18 +386,38 @@ async fn what_is_not_of_its_form_or_version_is_refused() {
 async fn api_versions_tell_what_is_served() {
     let bench = Bench::new().await;
     for (path, prefix, versions) in [
-        ("/vnflcm/api_versions", "/vnflcm/", &["1.3.0", "2.0.0", "2.3.0"][..]),
+        (
+            "/vnflcm/api_versions",
+            "/vnflcm/",
+            &["1.3.0", "2.0.0", "2.3.0"][..],
+        ),
         ("/vnflcm/v1/api_versions", "/vnflcm/v1/", &["1.3.0"]),
-        ("/vnflcm/v2/api_versions", "/vnflcm/v2/", &["2.0.0", "2.3.0"]),
-        ("/vnfpkgm/api_versions", "/vnfpkgm/", &["2.0.0", "2.3.0", "2.4.0"]),
-        ("/vnfpkgm/v2/api_versions", "/vnfpkgm/v2/", &["2.0.0", "2.3.0", "2.4.0"]),
+        (
+            "/vnflcm/v2/api_versions",
+            "/vnflcm/v2/",
+            &["2.0.0", "2.3.0"],
+        ),
+        (
+            "/vnfpkgm/api_versions",
+            "/vnfpkgm/",
+            &["2.0.0", "2.3.0", "2.4.0"],
+        ),
+        (
+            "/vnfpkgm/v2/api_versions",
+            "/vnfpkgm/v2/",
+            &["2.0.0", "2.3.0", "2.4.0"],
+        ),
     ] {
         let answer = bench.send(bench.bare(Method::GET, path)).await;
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         crate::oracle::check("ApiVersionInformation", &answer.body);
         let uri_prefix = format!("{}{prefix}", bench.url);
         assert_eq!(answer.body["uriPrefix"], uri_prefix, "{path}");
-        assert_eq!(answer.headers["version"], versions[versions.len() - 1], "{path}");
+        assert_eq!(
+            answer.headers["version"],
+            versions[versions.len() - 1],
+            "{path}"
+        );
         let found: Vec<_> = answer.body["apiVersions"]
             .as_array()
             .unwrap()
@@ -270,13 +431,21 @@ async fn api_versions_tell_what_is_served() {
 #[tokio::test]
 async fn whatever_is_below_v2_is_below_v1() {
     let bench = Bench::new().await;
-    for (path, methods) in PATHS.iter().filter(|(path, _)| path.starts_with("/vnflcm/v2/")) {
+    for (path, methods) in PATHS
+        .iter()
+        .filter(|(path, _)| path.starts_with("/vnflcm/v2/"))
+    {
         let path = path.replace("/v2/", "/v1/");
-        let parts = path.split('/').map(|part| if part.starts_with('{') { "none" } else { part });
+        let parts = path
+            .split('/')
+            .map(|part| if part.starts_with('{') { "none" } else { part });
         let path = parts.collect::<Vec<_>>().join("/");
         let answer = bench.send(bench.bare(Method::PUT, &path)).await;
         assert_eq!(answer.status, 405, "{path}: {answer:?}");
         let allowed = answer.headers["allow"].to_str().unwrap().to_lowercase();
-        assert!(methods.iter().all(|method| allowed.contains(method)), "{path}: {allowed}");
+        assert!(
+            methods.iter().all(|method| allowed.contains(method)),
+            "{path}: {allowed}"
+        );
     }
 }

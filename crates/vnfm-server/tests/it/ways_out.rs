@@ -8,7 +8,12 @@ use serde_json::{Value, json};
 const AUDIT: &str = "/vnfm/v1/audit";
 
 fn links(resource: &Value) -> Vec<&str> {
-    resource["_links"].as_object().unwrap().keys().map(String::as_str).collect()
+    resource["_links"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
 }
 
 /// A VNF-B that is INSTANTIATED; its id.
@@ -16,7 +21,10 @@ async fn instantiated(bench: &Bench) -> String {
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
     let request = bench.request_b().await;
-    let op = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &request).await.made();
+    let op = bench
+        .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
+        .await
+        .made();
     assert_eq!(bench.ended(&op).await["operationState"], "COMPLETED");
     id
 }
@@ -37,8 +45,16 @@ async fn a_heal_is_accepted_and_told_as_the_standard_says() {
     let vnfc = &before["instantiatedVnfInfo"]["vnfcResourceInfo"][0]["id"];
     let heal = format!("{instance}/heal");
     for (body, status, says) in [
-        (json!({"vnfcInstanceId": ["nobody"]}), 422, "`nobody` is no VNFC"),
-        (json!({"additionalParams": {"all": "all"}}), 422, "additionalParams.all"),
+        (
+            json!({"vnfcInstanceId": ["nobody"]}),
+            422,
+            "`nobody` is no VNFC",
+        ),
+        (
+            json!({"additionalParams": {"all": "all"}}),
+            422,
+            "additionalParams.all",
+        ),
         (json!({"vnfcInstanceId": "no list"}), 422, "vnfcInstanceId"),
     ] {
         let refused = bench.post(&heal, &body).await;
@@ -51,20 +67,35 @@ async fn a_heal_is_accepted_and_told_as_the_standard_says() {
     let op_id = accepted.made();
     assert_eq!(accepted.location(), format!("{}{OPS}/{op_id}", bench.url));
     let op = bench.ended(&op_id).await;
-    assert_eq!((&op["operationState"], &op["operation"]), (&json!("COMPLETED"), &json!("HEAL")));
+    assert_eq!(
+        (&op["operationState"], &op["operation"]),
+        (&json!("COMPLETED"), &json!("HEAL"))
+    );
     assert_eq!(op["operationParams"], body);
     let changes = op["resourceChanges"]["affectedVnfcs"].as_array().unwrap();
     let changes: Vec<_> = changes.iter().map(|vnfc| &vnfc["changeType"]).collect();
     assert_eq!(changes, ["REMOVED", "ADDED"], "{op:#}");
     let after = bench.get(&instance).await.body;
-    assert_ne!(&after["instantiatedVnfInfo"]["vnfcResourceInfo"][0]["id"], vnfc);
+    assert_ne!(
+        &after["instantiatedVnfInfo"]["vnfcResourceInfo"][0]["id"],
+        vnfc
+    );
 
     let body = json!({"terminationType": "FORCEFUL"});
     let op = bench.post(&format!("{instance}/terminate"), &body).await;
     bench.ended(&op.made()).await;
-    assert_eq!(links(&bench.get(&instance).await.body), ["self", "instantiate"]);
+    assert_eq!(
+        links(&bench.get(&instance).await.body),
+        ["self", "instantiate"]
+    );
     assert_eq!(bench.post(&heal, &json!({})).await.status, 409);
-    assert_eq!(bench.post(&format!("{INSTANCES}/nobody/heal"), &json!({})).await.status, 404);
+    assert_eq!(
+        bench
+            .post(&format!("{INSTANCES}/nobody/heal"), &json!({}))
+            .await
+            .status,
+        404
+    );
 }
 
 #[tokio::test]
@@ -82,7 +113,9 @@ async fn a_hook_that_never_returns_is_dropped_by_a_forceful_cancel() {
     request["additionalParams"]["site"] = json!(HANGS);
     let instantiate = format!("{INSTANCES}/{id}/instantiate");
     let skipping = bench.request(Method::POST, &instantiate).json(&request);
-    let skipping = bench.send(skipping.header("x-vnfm-skip-hooks", "instantiate_end")).await;
+    let skipping = bench
+        .send(skipping.header("x-vnfm-skip-hooks", "instantiate_end"))
+        .await;
     assert_eq!(skipping.status, 400, "{skipping:?}");
     let accepted = bench.post(&instantiate, &request).await;
     assert_eq!(accepted.status, 202, "{accepted:?}");
@@ -90,15 +123,28 @@ async fn a_hook_that_never_returns_is_dropped_by_a_forceful_cancel() {
     let progress = format!("/vnfm/v1/op_occs/{op_id}/progress");
     while bench.get(&progress).await.body["step"] != "instantiate_end" {}
     let cancel = format!("{OPS}/{op_id}/cancel");
-    let cancel = bench.request(Method::POST, &cancel).json(&json!({"cancelMode": "FORCEFUL"}));
-    let cancel = cancel.header("x-vnfm-reason", "it hangs").header("x-vnfm-operator", "ann");
+    let cancel = bench
+        .request(Method::POST, &cancel)
+        .json(&json!({"cancelMode": "FORCEFUL"}));
+    let cancel = cancel
+        .header("x-vnfm-reason", "it hangs")
+        .header("x-vnfm-operator", "ann");
     assert_eq!(bench.send(cancel).await.status, 202);
     let stopped = bench.ended(&op_id).await;
     assert_eq!(stopped["operationState"], "FAILED_TEMP", "{stopped:#}");
     assert_eq!(stopped["error"]["code"], "op.cancelled");
     assert_eq!(stopped["error"]["step"], "instantiate_end");
-    let failed = because(&bench, Method::POST, &format!("{OPS}/{op_id}/fail"), "enough").await;
-    assert_eq!((failed.status, &failed.body["operationState"]), (200, &json!("FAILED")));
+    let failed = because(
+        &bench,
+        Method::POST,
+        &format!("{OPS}/{op_id}/fail"),
+        "enough",
+    )
+    .await;
+    assert_eq!(
+        (failed.status, &failed.body["operationState"]),
+        (200, &json!("FAILED"))
+    );
     let terminate = format!("{INSTANCES}/{id}/terminate");
     let skipping = |reason: &str| {
         let request = bench.request(Method::POST, &terminate);
@@ -107,11 +153,17 @@ async fn a_hook_that_never_returns_is_dropped_by_a_forceful_cancel() {
         bench.send(request.header("x-vnfm-reason", reason.to_owned()))
     };
     let no_reason = skipping("").await;
-    assert_eq!((no_reason.status, &no_reason.body["code"]), (422, &json!("request.no-reason")));
+    assert_eq!(
+        (no_reason.status, &no_reason.body["code"]),
+        (422, &json!("request.no-reason"))
+    );
     let op_id = skipping("it would hang again").await.made();
     let ended = bench.ended(&op_id).await;
     assert_eq!(ended["operationState"], "COMPLETED", "{ended:#}");
-    assert_eq!(ended["operationParams"], json!({"terminationType": "FORCEFUL"}));
+    assert_eq!(
+        ended["operationParams"],
+        json!({"terminationType": "FORCEFUL"})
+    );
     assert_eq!(bench.delete(&format!("{INSTANCES}/{id}")).await.status, 204);
     let entries = bench.get(AUDIT).await.body;
     let told = |entry: &Value| [entry["what"].clone(), entry["reason"].clone()];
@@ -136,17 +188,35 @@ async fn an_instance_whose_vim_is_gone_is_abandoned() {
     let id = bench.create(&vnfd).await;
     let request = bench.request_b().await;
     bench.world.held.send_replace(true);
-    let op_id = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &request).await.made();
+    let op_id = bench
+        .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
+        .await
+        .made();
     bench.world.until("allocate").await;
     let abandon = format!("/vnfm/v1/vnf_instances/{id}/abandon");
     let refused = because(&bench, Method::POST, &abandon, "gone").await;
     assert_eq!(refused.status, 409, "{refused:?}");
     assert_eq!(refused.body["blockedBy"], json!([op_id]));
-    assert!(refused.body["next"].as_str().unwrap().contains("--force"), "{refused:?}");
+    assert!(
+        refused.body["next"].as_str().unwrap().contains("--force"),
+        "{refused:?}"
+    );
     let forced = format!("{abandon}?force=true");
     assert_eq!(bench.post(&forced, &Value::Null).await.status, 422);
-    assert_eq!(bench.post(&format!("{abandon}?force=yes"), &Value::Null).await.status, 400);
-    let done = because(&bench, Method::POST, &forced, "Brand im Rechenzentrum – alles weg").await;
+    assert_eq!(
+        bench
+            .post(&format!("{abandon}?force=yes"), &Value::Null)
+            .await
+            .status,
+        400
+    );
+    let done = because(
+        &bench,
+        Method::POST,
+        &forced,
+        "Brand im Rechenzentrum – alles weg",
+    )
+    .await;
     assert_eq!((done.status, done.text.as_str()), (204, ""));
     assert_eq!(bench.get(&format!("{INSTANCES}/{id}")).await.status, 404);
     let ended = bench.ended(&op_id).await;
@@ -154,12 +224,19 @@ async fn an_instance_whose_vim_is_gone_is_abandoned() {
     assert_eq!(ended["error"]["code"], "op.abandoned");
     let entries = bench.get(AUDIT).await.body;
     let entry = &entries[0];
-    assert_eq!((&entry["who"], &entry["target"]), (&json!("ann"), &json!(id)));
+    assert_eq!(
+        (&entry["who"], &entry["target"]),
+        (&json!("ann"), &json!(id))
+    );
     assert_eq!(entry["reason"], "Brand im Rechenzentrum – alles weg");
     assert_eq!(bench.get(&format!("{AUDIT}?after=1")).await.body, json!([]));
 
     let vim = bench.get(&format!("{VIMS}/cluster")).await.id();
-    assert_eq!(bench.delete(&format!("{VIMS}/{vim}")).await.status, 204, "nobody uses it any more");
+    assert_eq!(
+        bench.delete(&format!("{VIMS}/{vim}")).await.status,
+        204,
+        "nobody uses it any more"
+    );
     let orphans = bench.get("/vnfm/v1/orphans").await.body;
     assert_eq!(orphans["notAsked"][0]["vim"], "cluster", "{orphans:#}");
     let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
@@ -170,6 +247,16 @@ async fn an_instance_whose_vim_is_gone_is_abandoned() {
     let orphans = bench.get("/vnfm/v1/orphans").await.body;
     assert_eq!(orphans["notAsked"], json!([]), "{orphans:#}");
     let forget = format!("/vnfm/v1/orphans/{id}");
-    assert_eq!(because(&bench, Method::DELETE, &forget, "nothing is left").await.status, 204);
-    assert_eq!(because(&bench, Method::DELETE, &forget, "twice").await.status, 404);
+    assert_eq!(
+        because(&bench, Method::DELETE, &forget, "nothing is left")
+            .await
+            .status,
+        204
+    );
+    assert_eq!(
+        because(&bench, Method::DELETE, &forget, "twice")
+            .await
+            .status,
+        404
+    );
 }

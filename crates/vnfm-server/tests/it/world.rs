@@ -31,12 +31,20 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Arc<Self> {
         let (held, calls) = (watch::Sender::new(false), watch::Sender::default());
-        Arc::new(Self { held, fails: AtomicBool::new(false), calls })
+        Arc::new(Self {
+            held,
+            fails: AtomicBool::new(false),
+            calls,
+        })
     }
 
     /// Completes once `call` was made.
     pub(crate) async fn until(&self, call: &str) {
-        self.calls.subscribe().wait_for(|calls| calls.contains(&call)).await.unwrap();
+        self.calls
+            .subscribe()
+            .wait_for(|calls| calls.contains(&call))
+            .await
+            .unwrap();
     }
 
     fn note(&self, call: &'static str) {
@@ -55,7 +63,11 @@ impl InfraDriver for Driver {
     fn validate(&self, connection: &VimConnectionInfo) -> Result<(), PortError> {
         match connection.interface_info.get("endpoint") {
             Some(_) => Ok(()),
-            None => Err(PortError::new(&TOLD, "use the VIM", "interfaceInfo.endpoint is missing")),
+            None => Err(PortError::new(
+                &TOLD,
+                "use the VIM",
+                "interfaceInfo.endpoint is missing",
+            )),
         }
     }
     fn validate_request(&self, _: &Allocation) -> Result<(), PortError> {
@@ -74,8 +86,13 @@ impl InfraDriver for Driver {
                 "401 Unauthorized",
             ));
         }
-        let identity = login.info.interface_info["endpoint"].as_str().map(ToOwned::to_owned);
-        Ok(VimReport { identity, ..VimReport::default() })
+        let identity = login.info.interface_info["endpoint"]
+            .as_str()
+            .map(ToOwned::to_owned);
+        Ok(VimReport {
+            identity,
+            ..VimReport::default()
+        })
     }
     async fn prepare(&self, _: &VimCall<'_>, _: &Allocation) -> Result<Value, PortError> {
         Ok(Value::Null)
@@ -115,7 +132,11 @@ impl InfraDriver for Driver {
         for vnfc in &mut inventory.vnfc_resource_info {
             vnfc.id += "-healed";
         }
-        Ok(Allocated { handle: json!("h"), inventory, ..Allocated::default() })
+        Ok(Allocated {
+            handle: json!("h"),
+            inventory,
+            ..Allocated::default()
+        })
     }
     async fn observe(
         &self,
@@ -128,7 +149,12 @@ impl InfraDriver for Driver {
     }
     async fn owned(&self, _: &dyn Vim, _: &str) -> Result<Vec<OwnedResource>, PortError> {
         let (kind, id, name) = ("Thing".into(), "t1".into(), "thing-1".into());
-        Ok(vec![OwnedResource { kind, id, name, instance_id: Some("nobody".into()) }])
+        Ok(vec![OwnedResource {
+            kind,
+            id,
+            name,
+            instance_id: Some("nobody".into()),
+        }])
     }
 }
 
@@ -172,7 +198,11 @@ fn inventory(vim: &str) -> Inventory {
         associated_vnfc_cp_id: Some("cp1".into()),
         ..VnfExtCpInfo::default()
     };
-    Inventory { vnfc_resource_info: vec![vnfc], ext_cp_info: vec![ext], ..Inventory::default() }
+    Inventory {
+        vnfc_resource_info: vec![vnfc],
+        ext_cp_info: vec![ext],
+        ..Inventory::default()
+    }
 }
 
 /// The site at which a hook never returns.
@@ -199,7 +229,13 @@ impl Mgmt {
         let declared = hooks.iter().map(|hook| {
             let has_schema = !as_seed && hook.starts_with("instantiate");
             let parameters = has_schema.then(|| parameters.clone());
-            ((*hook).to_owned(), HookDeclaration { parameters, undo: false })
+            (
+                (*hook).to_owned(),
+                HookDeclaration {
+                    parameters,
+                    undo: false,
+                },
+            )
         });
         let declaration = Declaration {
             name: NAME.into(),
@@ -220,7 +256,10 @@ impl MgmtDriver for Mgmt {
         if request.additional_params.get("site") == Some(&json!(HANGS)) {
             std::future::pending::<()>().await;
         }
-        let mut effects = Effects { schema_version: 1, ..Effects::default() };
+        let mut effects = Effects {
+            schema_version: 1,
+            ..Effects::default()
+        };
         let registers = request.additional_params.get("site") == Some(&json!(REGISTERS));
         if registers && request.hook == "instantiate_end" {
             effects.register_vims.push(cluster());
@@ -254,7 +293,11 @@ impl MgmtDrivers for Only {
         if wanted == self.0.1 {
             return Ok(self.0.clone());
         }
-        Err(PortError::new(&TOLD, format!("find plugin `{wanted}`"), "there is none"))
+        Err(PortError::new(
+            &TOLD,
+            format!("find plugin `{wanted}`"),
+            "there is none",
+        ))
     }
     fn list(&self) -> Vec<Declaration> {
         vec![self.0.0.clone()]

@@ -21,7 +21,10 @@ fn computed() -> Duration {
 fn refused(bytes: &[u8]) -> Fault {
     let before = computed();
     let fault = Signature::read(bytes).unwrap_err();
-    assert!(computed() < before + Duration::from_secs(1), "it computes too long");
+    assert!(
+        computed() < before + Duration::from_secs(1),
+        "it computes too long"
+    );
     fault
 }
 
@@ -41,7 +44,10 @@ fn absurd_lengths_are_refused_at_once() {
         &[0x88, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
         &[0xff],
     ] {
-        assert!(matches!(refused(&[&[0x30], length, &[0; 8]].concat()), Fault::NotCms(_)));
+        assert!(matches!(
+            refused(&[&[0x30], length, &[0; 8]].concat()),
+            Fault::NotCms(_)
+        ));
     }
 }
 
@@ -61,7 +67,10 @@ fn endless_nesting_is_refused_at_once() {
 
 #[test]
 fn what_is_too_large_is_not_read() {
-    assert!(matches!(refused(&vec![0x30; 300 << 10]), Fault::TooLarge(_)));
+    assert!(matches!(
+        refused(&vec![0x30; 300 << 10]),
+        Fault::TooLarge(_)
+    ));
     assert!(Certificate::read(&vec![0x30; 2 << 20]).is_err());
 }
 
@@ -69,7 +78,10 @@ fn what_is_too_large_is_not_read() {
 fn half_a_signature_is_none() {
     let whole = signature(&Pki::chain("P-256"));
     for end in 0..whole.len() {
-        assert!(Signature::read(&whole[..end]).is_err(), "the first {end} bytes");
+        assert!(
+            Signature::read(&whole[..end]).is_err(),
+            "the first {end} bytes"
+        );
     }
 }
 
@@ -83,7 +95,9 @@ fn no_byte_makes_it_panic_and_none_of_the_signed_ones_may_change() {
         for bit in [0x01, 0x80, 0xff] {
             let mut changed = whole.clone();
             changed[at] ^= bit;
-            let Ok(read) = Signature::read(&changed) else { continue };
+            let Ok(read) = Signature::read(&changed) else {
+                continue;
+            };
             assert!(read.verify(b"other content", &[]).is_err(), "byte {at}");
             // What nobody signs, such as the list of hashes, may change. The certificate is signed by its authority.
             if let Ok(signers) = read.verify(b"content", &[]) {
@@ -112,9 +126,16 @@ fn dice(state: &mut u64, bound: usize) -> usize {
 /// `VNFM_FUZZ_SECONDS=600 VNFM_FUZZ_SEED=7` makes it long, and another one.
 #[test]
 fn a_signature_that_is_nearly_right_is_read_or_refused() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let number = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .and_then(|text| text.parse::<u64>().ok())
+    };
     let corpus = ["rsa", "P-384"].map(|kind| signature(&Pki::chain(kind)));
-    let mut state = number("VNFM_FUZZ_SEED").unwrap_or(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut state = number("VNFM_FUZZ_SEED")
+        .unwrap_or(1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        | 1;
     let until =
         number("VNFM_FUZZ_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut round = 0;
@@ -124,18 +145,25 @@ fn a_signature_that_is_nearly_right_is_read_or_refused() {
             let from = dice(&mut state, bytes.len());
             let to = (from + dice(&mut state, 20)).min(bytes.len());
             match dice(&mut state, 4) {
-                0 => bytes.iter_mut().skip(from).take(1).for_each(|byte| *byte ^= 1 << (round % 8)),
+                0 => bytes
+                    .iter_mut()
+                    .skip(from)
+                    .take(1)
+                    .for_each(|byte| *byte ^= 1 << (round % 8)),
                 1 => drop(bytes.drain(from..to)),
                 2 => drop(bytes.splice(from..from, bytes[from..to].to_vec())),
-                _ => drop(
-                    bytes
-                        .splice(from..to, [0x30, 0x80, 0x84, 0xff][dice(&mut state, 4)..].to_vec()),
-                ),
+                _ => drop(bytes.splice(
+                    from..to,
+                    [0x30, 0x80, 0x84, 0xff][dice(&mut state, 4)..].to_vec(),
+                )),
             }
         }
         let before = computed();
         cms(&bytes);
-        assert!(computed() < before + Duration::from_secs(1), "round {round}: {bytes:02x?}");
+        assert!(
+            computed() < before + Duration::from_secs(1),
+            "round {round}: {bytes:02x?}"
+        );
         round += 1;
     }
 }

@@ -33,8 +33,10 @@ fn cms(pki: &Pki, content: &[u8], options: &str) -> String {
 
 /// The package with other files, opened.
 fn with(package: &Package, files: &[(&str, &[u8])]) -> Package {
-    let files: BTreeMap<String, Vec<u8>> =
-        files.iter().map(|(path, bytes)| ((*path).to_owned(), bytes.to_vec())).collect();
+    let files: BTreeMap<String, Vec<u8>> = files
+        .iter()
+        .map(|(path, bytes)| ((*path).to_owned(), bytes.to_vec()))
+        .collect();
     let mut bytes = Cursor::new(Vec::new());
     repack(package, &files, &mut bytes).unwrap();
     Package::from_bytes(bytes.into_inner(), &Limits::default()).unwrap()
@@ -45,11 +47,18 @@ fn signed(pki: &Pki) -> Package {
     let package = sample();
     let (path, text) = manifest(&package);
     let signature = cms(pki, text.as_bytes(), "-certfile middle.pem");
-    with(&package, &[(&path, format!("{text}{signature}").as_bytes())])
+    with(
+        &package,
+        &[(&path, format!("{text}{signature}").as_bytes())],
+    )
 }
 
 fn faults(report: &Report) -> Vec<(&str, &Fault)> {
-    report.faults.iter().map(|(file, fault)| (file.as_str(), fault)).collect()
+    report
+        .faults
+        .iter()
+        .map(|(file, fault)| (file.as_str(), fault))
+        .collect()
 }
 
 #[test]
@@ -60,7 +69,12 @@ fn a_signed_manifest_covers_every_file_that_it_names() {
     let report = check(&package, Some((&trust, now())));
     assert!(report.is_fine(), "{report}");
     assert_eq!(report.signed[0].signer.algorithm, "RSA with SHA-256");
-    assert!(package.warnings().iter().all(|warning| !warning.message.contains("hash")));
+    assert!(
+        package
+            .warnings()
+            .iter()
+            .all(|warning| !warning.message.contains("hash"))
+    );
 
     let unnamed = with(&package, &[("Scripts/planted.sh", b"rm -rf /")]);
     let report = check(&unnamed, Some((&trust, now())));
@@ -70,7 +84,10 @@ fn a_signed_manifest_covers_every_file_that_it_names() {
     let other = Trust::new(&stranger.bytes("root.pem"), None).unwrap();
     let report = check(&package, Some((&other, now())));
     assert_eq!(report.kinds().collect::<Vec<_>>(), [Kind::Untrusted]);
-    assert!(check(&package, None).is_fine(), "nobody was asked about trust");
+    assert!(
+        check(&package, None).is_fine(),
+        "nobody was asked about trust"
+    );
 }
 
 #[test]
@@ -85,7 +102,10 @@ fn the_certificate_may_be_named_by_tosca_meta_or_lie_beside_the_manifest() {
     let trust = Trust::new(&pki.bytes("root.pem"), None).unwrap();
 
     let alone = with(&package, &[(&path, whole.as_bytes())]);
-    assert!(matches!(faults(&check(&alone, None))[..], [(_, Fault::NoCertificate(_))]));
+    assert!(matches!(
+        faults(&check(&alone, None))[..],
+        [(_, Fault::NoCertificate(_))]
+    ));
     let report = check(
         &with(&package, &[(&path, whole.as_bytes()), (&beside, &chain)]),
         Some((&trust, now())),
@@ -94,12 +114,18 @@ fn the_certificate_may_be_named_by_tosca_meta_or_lie_beside_the_manifest() {
 
     let meta = "TOSCA-Metadata/TOSCA.meta";
     let named = String::from_utf8(package.read(meta).unwrap()).unwrap();
-    let named = format!("{}\nETSI-Entry-Certificate: Certificates/us.cert\n", named.trim_end());
+    let named = format!(
+        "{}\nETSI-Entry-Certificate: Certificates/us.cert\n",
+        named.trim_end()
+    );
     let instead = BTreeMap::from([(meta.to_owned(), named.clone().into_bytes())]);
     let text = manifest_with(&package, &text, &instead, &[&path]).unwrap();
     let whole = format!("{text}{}", cms(&pki, text.as_bytes(), "-nocerts"));
-    let files: &[(&str, &[u8])] =
-        &[(meta, named.as_bytes()), (&path, whole.as_bytes()), ("Certificates/us.cert", &chain)];
+    let files: &[(&str, &[u8])] = &[
+        (meta, named.as_bytes()),
+        (&path, whole.as_bytes()),
+        ("Certificates/us.cert", &chain),
+    ];
     let report = check(&with(&package, files), Some((&trust, now())));
     assert!(report.is_fine(), "{report}");
 }
@@ -116,10 +142,16 @@ fn a_manifest_that_was_edited_is_noticed() {
     let crlf = text.replace('\n', "\r\n");
     assert_eq!(faults(&edit(&crlf)), [(path.as_str(), &Fault::Content)]);
     let report = edit(&format!("{text}\nSource: more\n"));
-    assert!(report.to_string().contains("something follows its end"), "{report}");
+    assert!(
+        report.to_string().contains("something follows its end"),
+        "{report}"
+    );
     let (unsigned, _) = text.split_once("-----BEGIN").unwrap();
     assert_eq!(faults(&edit(unsigned)), [(path.as_str(), &Fault::Unsigned)]);
-    assert_eq!(check(&sample(), None).kinds().collect::<Vec<_>>(), [Kind::Missing]);
+    assert_eq!(
+        check(&sample(), None).kinds().collect::<Vec<_>>(),
+        [Kind::Missing]
+    );
 }
 
 #[test]
@@ -142,7 +174,10 @@ fn a_signature_cannot_carry_hashes_of_its_own() {
             .replace("-----END CMS-----", &format!("-----END {label}-----"));
         let files: &[(&str, &[u8])] = &[(&path, text.as_bytes()), ("Scripts/planted.sh", planted)];
         let report = check(&with(&package, files), None);
-        assert!(faults(&report).contains(&("Scripts/planted.sh", &Fault::Uncovered)), "{report}");
+        assert!(
+            faults(&report).contains(&("Scripts/planted.sh", &Fault::Uncovered)),
+            "{report}"
+        );
     }
 }
 
@@ -174,13 +209,21 @@ fn a_file_may_have_a_signature_of_its_own() {
     let other = cms(&pki, b"another file", "-nocerts");
     let wrong = with(&signed, &[("Files/order.sig.cms", other.as_bytes())]);
     let report = check(&wrong, None);
-    assert!(faults(&report).contains(&(file, &Fault::Content)), "{report}");
+    assert!(
+        faults(&report).contains(&(file, &Fault::Content)),
+        "{report}"
+    );
 }
 
 /// An outer archive with the sample, signed; then what `change` makes of its parts.
 fn outer(pki: &Pki, options: &str, certificate: bool) -> PathBuf {
     let inner = pki.path("web.csar");
-    repack(&sample(), &BTreeMap::new(), &mut File::create(&inner).unwrap()).unwrap();
+    repack(
+        &sample(),
+        &BTreeMap::new(),
+        &mut File::create(&inner).unwrap(),
+    )
+    .unwrap();
     let signature = cms(pki, &fs::read(&inner).unwrap(), options);
     let path = pki.path("web.zip");
     let chain = certificate.then(|| [pki.bytes("vendor.pem"), pki.bytes("middle.pem")].concat());
@@ -201,21 +244,38 @@ fn option_2_signs_every_byte_of_the_package() {
     for (options, beside) in [("-certfile middle.pem", false), ("-nocerts", true)] {
         let path = outer(&pki, options, beside);
         let found = Outer::find(&path, &Limits::default()).unwrap();
-        assert_eq!((found.package(), found.certificate_file().is_some()), ("web.csar", beside));
+        assert_eq!(
+            (found.package(), found.certificate_file().is_some()),
+            ("web.csar", beside)
+        );
         let mut inner = Vec::new();
         let report = check_outer(&found, (1 << 20, &mut inner), Some((&trust, now()))).unwrap();
         assert!(report.is_fine(), "{report}");
         assert_eq!(inner, fs::read(pki.path("web.csar")).unwrap());
-        assert!(check_outer(&found, (100, &mut Vec::new()), None).is_err(), "it is larger");
+        assert!(
+            check_outer(&found, (100, &mut Vec::new()), None).is_err(),
+            "it is larger"
+        );
         Package::from_bytes(inner, &Limits::default()).unwrap();
     }
     let other = pki.path("other.csar");
     let package = with(&sample(), &[("more", b"planted")]);
-    repack(&package, &BTreeMap::new(), &mut File::create(&other).unwrap()).unwrap();
+    repack(
+        &package,
+        &BTreeMap::new(),
+        &mut File::create(&other).unwrap(),
+    )
+    .unwrap();
     let found = Outer::find(&outer(&pki, "", false), &Limits::default()).unwrap();
     let signature = found.signature().unwrap();
     let path = pki.path("forged.zip");
-    wrap(("web", &other), &signature, None, &mut File::create(&path).unwrap()).unwrap();
+    wrap(
+        ("web", &other),
+        &signature,
+        None,
+        &mut File::create(&path).unwrap(),
+    )
+    .unwrap();
     let forged = Outer::find(&path, &Limits::default()).unwrap();
     let report = check_outer(&forged, (1 << 20, &mut Vec::new()), None).unwrap();
     assert_eq!(faults(&report), [("web.csar", &Fault::Content)]);
@@ -225,7 +285,12 @@ fn option_2_signs_every_byte_of_the_package() {
 fn a_package_is_no_outer_archive() {
     let pki = Pki::new();
     let path = pki.path("package.csar");
-    repack(&sample(), &BTreeMap::new(), &mut File::create(&path).unwrap()).unwrap();
+    repack(
+        &sample(),
+        &BTreeMap::new(),
+        &mut File::create(&path).unwrap(),
+    )
+    .unwrap();
     assert!(Outer::find(&path, &Limits::default()).is_none());
     assert!(Outer::find(&pki.path("absent"), &Limits::default()).is_none());
 }
@@ -235,7 +300,12 @@ fn the_same_files_give_the_same_bytes() {
     let pki = Pki::new();
     let bytes = |name: &str| {
         let path = pki.path(name);
-        repack(&sample(), &BTreeMap::new(), &mut File::create(&path).unwrap()).unwrap();
+        repack(
+            &sample(),
+            &BTreeMap::new(),
+            &mut File::create(&path).unwrap(),
+        )
+        .unwrap();
         fs::read(path).unwrap()
     };
     assert_eq!(bytes("a"), bytes("b"));

@@ -19,7 +19,9 @@ pub(crate) struct Pki {
 
 impl Pki {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -47,7 +49,8 @@ impl Pki {
             "rsa1024" => "-algorithm RSA -pkeyopt rsa_keygen_bits:1024".to_owned(),
             curve => format!("-algorithm EC -pkeyopt ec_paramgen_curve:{curve}"),
         };
-        self.openssl(&format!("genpkey {how} -out {name}.key")).unwrap();
+        self.openssl(&format!("genpkey {how} -out {name}.key"))
+            .unwrap();
     }
 
     /// A certificate for the key of the same name, by `issuer` or by itself.
@@ -59,13 +62,17 @@ impl Pki {
         days: u32,
     ) {
         self.write("extensions", extensions.as_bytes());
-        self.openssl(&format!("req -new -key {name}.key -subj /O=vnfm/CN={name} -out {name}.csr"))
-            .unwrap();
+        self.openssl(&format!(
+            "req -new -key {name}.key -subj /O=vnfm/CN={name} -out {name}.csr"
+        ))
+        .unwrap();
         let by = match issuer {
             None => format!("-signkey {name}.key"),
             Some(by) => format!("-CA {by}.pem -CAkey {by}.key"),
         };
-        let serial = name.bytes().fold(1_u64, |sum, byte| sum * 131 % 1_000_003 + u64::from(byte));
+        let serial = name
+            .bytes()
+            .fold(1_u64, |sum, byte| sum * 131 % 1_000_003 + u64::from(byte));
         self.openssl(&format!(
             "x509 -req -sha256 -in {name}.csr {by} -set_serial {serial} -days {days} -extfile extensions -out {name}.pem"
         ))
@@ -110,16 +117,30 @@ impl Pki {
 }
 
 pub(crate) fn run(folder: &Path, words: &[&str]) -> Result<String, String> {
-    let output = Command::new("openssl").args(words).current_dir(folder).output();
+    let output = Command::new("openssl")
+        .args(words)
+        .current_dir(folder)
+        .output();
     let output = output.unwrap_or_else(|error| panic!("openssl: {error}"));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.success() { Ok(said) } else { Err(format!("openssl {words:?}: {said}")) }
+    if output.status.success() {
+        Ok(said)
+    } else {
+        Err(format!("openssl {words:?}: {said}"))
+    }
 }
 
 /// Seconds since 1970.
-#[expect(clippy::disallowed_methods, reason = "openssl dates certificates by the real clock")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "openssl dates certificates by the real clock"
+)]
 pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 60
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs()
+        + 60
 }
 
 pub(crate) const DAY: u64 = 24 * 3600;

@@ -30,7 +30,11 @@ fn what_openssl_signs_is_verified() {
         ] {
             let signature = Signature::read(&signed(&pki, options)).unwrap();
             let signers = signature.verify(CONTENT, &[]).unwrap();
-            assert_eq!(signers[0].certificate.subject(), "CN=vendor,O=vnfm", "{kind} {options}");
+            assert_eq!(
+                signers[0].certificate.subject(),
+                "CN=vendor,O=vnfm",
+                "{kind} {options}"
+            );
             let changed = signature.verify(b"something else", &[]).unwrap_err();
             let expected = if options.contains("noattr") {
                 Fault::Signature("CN=vendor,O=vnfm".to_owned())
@@ -48,15 +52,30 @@ fn a_signature_of_indefinite_length_is_read() {
     let der = signed(&pki, "-outform DER -md sha256");
     assert_eq!(der[..2], [0x30, 0x82], "a length of two bytes");
     let ber = [&[0x30, 0x80], &der[4..], &[0, 0]].concat();
-    assert_eq!(Signature::read(&ber).unwrap().verify(CONTENT, &[]).unwrap().len(), 1);
+    assert_eq!(
+        Signature::read(&ber)
+            .unwrap()
+            .verify(CONTENT, &[])
+            .unwrap()
+            .len(),
+        1
+    );
     let attached = Signature::read(&signed(&pki, "-outform DER -stream -md sha256"));
-    assert_eq!(attached.unwrap_err(), Fault::Attached, "openssl puts the content into it");
+    assert_eq!(
+        attached.unwrap_err(),
+        Fault::Attached,
+        "openssl puts the content into it"
+    );
 }
 
 #[test]
 fn rsa_pss_is_verified_with_any_salt() {
     let pki = Pki::chain("rsa");
-    for salt in ["", "-keyopt rsa_pss_saltlen:32", "-keyopt rsa_pss_saltlen:20"] {
+    for salt in [
+        "",
+        "-keyopt rsa_pss_saltlen:32",
+        "-keyopt rsa_pss_saltlen:20",
+    ] {
         let options = format!("-outform DER -md sha256 -keyopt rsa_padding_mode:pss {salt}");
         let signature = Signature::read(&signed(&pki, &options)).unwrap();
         let signers = signature.verify(CONTENT, &[]).unwrap();
@@ -73,7 +92,9 @@ fn a_certificate_may_lie_beside_the_signature() {
     assert!(matches!(&error, Fault::NoCertificate(_)), "{error}");
     let other = signature.verify(CONTENT, &pki.certificates(&["root", "middle"]));
     assert!(matches!(other, Err(Fault::NoCertificate(_))));
-    let signers = signature.verify(CONTENT, &pki.certificates(&["middle", "vendor"])).unwrap();
+    let signers = signature
+        .verify(CONTENT, &pki.certificates(&["middle", "vendor"]))
+        .unwrap();
     assert_eq!(signers[0].certificate.issuer(), "CN=middle,O=vnfm");
 }
 
@@ -81,10 +102,16 @@ fn a_certificate_may_lie_beside_the_signature() {
 fn what_is_weak_or_of_another_kind_is_refused_by_name() {
     let pki = Pki::chain("rsa");
     let weak = Signature::read(&signed(&pki, "-outform DER -md sha1")).unwrap();
-    assert!(weak.verify(CONTENT, &[]).unwrap_err().to_string().contains("SHA-256"));
+    assert!(
+        weak.verify(CONTENT, &[])
+            .unwrap_err()
+            .to_string()
+            .contains("SHA-256")
+    );
     let attached = Signature::read(&signed(&pki, "-outform DER -nodetach -md sha256"));
     assert_eq!(attached.unwrap_err(), Fault::Attached);
-    pki.openssl("cms -data_create -in content -outform DER -out signature").unwrap();
+    pki.openssl("cms -data_create -in content -outform DER -out signature")
+        .unwrap();
     let data = Signature::read(&pki.bytes("signature")).unwrap_err();
     assert!(matches!(data, Fault::NotSigned(_)), "{data}");
     let none = Signature::read(b"Source: vnfd.yaml").unwrap_err();
@@ -105,7 +132,10 @@ fn every_signer_has_to_fit() {
     let pki = Pki::chain("P-256");
     pki.key("second", "rsa");
     pki.certificate("second", Some("middle"), SIGNER, 100);
-    let both = signed(&pki, "-outform DER -md sha256 -signer second.pem -inkey second.key");
+    let both = signed(
+        &pki,
+        "-outform DER -md sha256 -signer second.pem -inkey second.key",
+    );
     let both = Signature::read(&both).unwrap();
     assert_eq!(both.verify(CONTENT, &[]).unwrap().len(), 2);
     assert!(both.verify(b"else", &[]).is_err());
@@ -116,8 +146,11 @@ fn what_is_signed_here_is_verified_by_openssl() {
     for kind in KEYS {
         let pki = Pki::chain(kind);
         let chain = pki.certificates(&["vendor", "middle"]);
-        let paddings: &[Padding] =
-            if kind == "rsa" { &[Padding::Pkcs1, Padding::Pss] } else { &[Padding::Pkcs1] };
+        let paddings: &[Padding] = if kind == "rsa" {
+            &[Padding::Pkcs1, Padding::Pss]
+        } else {
+            &[Padding::Pkcs1]
+        };
         for padding in paddings {
             let key = pki.signing_key("vendor", *padding);
             for inside in [true, false] {
@@ -133,19 +166,29 @@ fn what_is_signed_here_is_verified_by_openssl() {
                     ))
                 };
                 // Certificates that lie beside a signature are no links of a chain to it.
-                pki.write("both.pem", &[pki.bytes("root.pem"), pki.bytes("middle.pem")].concat());
+                pki.write(
+                    "both.pem",
+                    &[pki.bytes("root.pem"), pki.bytes("middle.pem")].concat(),
+                );
                 let verify_beside = |content: &str| {
                     pki.openssl(&format!(
                         "cms -verify -binary -inform PEM -in ours -content {content} -CAfile both.pem -purpose any \
                          -certfile vendor.pem -out verified"
                     ))
                 };
-                let outcome = if inside { verify("content") } else { verify_beside("content") };
+                let outcome = if inside {
+                    verify("content")
+                } else {
+                    verify_beside("content")
+                };
                 outcome.unwrap_or_else(|said| panic!("{kind} {padding:?} inside={inside}: {said}"));
                 pki.write("other", b"something else");
                 assert!(verify_beside("other").is_err(), "{kind} {padding:?}");
                 let own = Signature::read(&der).unwrap();
-                assert_eq!(own.verify(CONTENT, &chain).unwrap()[0].algorithm, key.algorithm());
+                assert_eq!(
+                    own.verify(CONTENT, &chain).unwrap()[0].algorithm,
+                    key.algorithm()
+                );
             }
         }
     }
@@ -154,7 +197,10 @@ fn what_is_signed_here_is_verified_by_openssl() {
 #[test]
 fn rsa_signs_the_same_bytes_twice() {
     let pki = Pki::chain("rsa");
-    let (key, chain) = (pki.signing_key("vendor", Padding::Pkcs1), pki.certificates(&["vendor"]));
+    let (key, chain) = (
+        pki.signing_key("vendor", Padding::Pkcs1),
+        pki.certificates(&["vendor"]),
+    );
     let sign = || {
         let mut signing = Signing::new(&key, &chain);
         signing.write_all(CONTENT).unwrap();
@@ -167,10 +213,18 @@ fn rsa_signs_the_same_bytes_twice() {
 fn a_key_that_cannot_sign_is_told_why() {
     let pki = Pki::chain("rsa");
     pki.key("other", "rsa");
-    let (other, chain) = (pki.signing_key("other", Padding::Pkcs1), pki.certificates(&["vendor"]));
+    let (other, chain) = (
+        pki.signing_key("other", Padding::Pkcs1),
+        pki.certificates(&["vendor"]),
+    );
     let error = Signing::new(&other, &chain).finish(true).unwrap_err();
-    assert!(error.to_string().contains("is not that of the certificate `CN=vendor,O=vnfm`"));
-    pki.openssl("pkcs8 -topk8 -in vendor.key -passout pass:secret -out locked.key").unwrap();
+    assert!(
+        error
+            .to_string()
+            .contains("is not that of the certificate `CN=vendor,O=vnfm`")
+    );
+    pki.openssl("pkcs8 -topk8 -in vendor.key -passout pass:secret -out locked.key")
+        .unwrap();
     let locked = Key::read(&pki.bytes("locked.key"), Padding::Pkcs1).unwrap_err();
     assert!(locked.to_string().contains("openssl pkey"), "{locked}");
     let none = Key::read(&pki.bytes("vendor.pem"), Padding::Pkcs1).unwrap_err();
@@ -182,5 +236,8 @@ fn a_key_that_cannot_sign_is_told_why() {
         pki.openssl(form).unwrap();
         Key::read(&pki.bytes("form"), Padding::Pss).unwrap();
     }
-    assert_eq!(format!("{:?}", pki.signing_key("vendor", Padding::Pss)), "Key([hidden])");
+    assert_eq!(
+        format!("{:?}", pki.signing_key("vendor", Padding::Pss)),
+        "Key([hidden])"
+    );
 }

@@ -9,7 +9,9 @@ fn trust(pki: &Pki, name: &str) -> Trust {
 
 #[track_caller]
 fn refused(outcome: Result<(), Fault>, why: &str) {
-    let fault = outcome.err().unwrap_or_else(|| panic!("trusted in spite of: {why}"));
+    let fault = outcome
+        .err()
+        .unwrap_or_else(|| panic!("trusted in spite of: {why}"));
     assert_eq!(fault.kind(), Kind::Untrusted);
     assert!(fault.to_string().contains(why), "`{fault}` lacks `{why}`");
 }
@@ -19,7 +21,9 @@ fn a_chain_leads_to_a_trusted_authority() {
     let pki = Pki::chain("P-256");
     let signer = pki.signer();
     for trusted in ["root", "middle", "vendor"] {
-        trust(&pki, trusted).check(&signer, now()).unwrap_or_else(|e| panic!("{trusted}: {e}"));
+        trust(&pki, trusted)
+            .check(&signer, now())
+            .unwrap_or_else(|e| panic!("{trusted}: {e}"));
     }
     pki.key("stranger", "P-256");
     pki.certificate("stranger", None, AUTHORITY, 100);
@@ -29,7 +33,8 @@ fn a_chain_leads_to_a_trusted_authority() {
     );
     // An authority of the same name with another key is another one.
     pki.key("twin", "P-256");
-    pki.openssl("req -new -key twin.key -subj /O=vnfm/CN=middle -out twin.csr").unwrap();
+    pki.openssl("req -new -key twin.key -subj /O=vnfm/CN=middle -out twin.csr")
+        .unwrap();
     pki.write("extensions", AUTHORITY.as_bytes());
     pki.openssl(
         "x509 -req -in twin.csr -signkey twin.key -days 10 -extfile extensions -out twin.pem",
@@ -47,7 +52,10 @@ fn a_missing_link_is_missed() {
     let signature = vnfm_signature::Signature::read(&pki.bytes("signature")).unwrap();
     let alone = signature.verify(b"content", &[]).unwrap().remove(0);
     refused(trust(&pki, "root").check(&alone, now()), "no chain leads");
-    let beside = signature.verify(b"content", &pki.certificates(&["middle"])).unwrap().remove(0);
+    let beside = signature
+        .verify(b"content", &pki.certificates(&["middle"]))
+        .unwrap()
+        .remove(0);
     trust(&pki, "root").check(&beside, now()).unwrap();
 }
 
@@ -56,7 +64,10 @@ fn certificates_hold_from_their_first_day_to_their_last() {
     let pki = Pki::chain("P-256");
     let signer = pki.signer();
     let root = trust(&pki, "root");
-    refused(root.check(&signer, now() - 10 * DAY), "it is not valid before");
+    refused(
+        root.check(&signer, now() - 10 * DAY),
+        "it is not valid before",
+    );
     refused(root.check(&signer, now() + 101 * DAY), "it was valid until");
     root.check(&signer, now() + 99 * DAY).unwrap();
     // The authority ends before the signer does.
@@ -75,7 +86,12 @@ fn certificates_hold_from_their_first_day_to_their_last() {
 /// The signer, after its certificate, or the one of `middle`, was made anew.
 fn with(name: &str, extensions: &str) -> (Pki, Signer) {
     let pki = Pki::chain("P-256");
-    pki.certificate(name, Some(if name == "middle" { "root" } else { "middle" }), extensions, 100);
+    pki.certificate(
+        name,
+        Some(if name == "middle" { "root" } else { "middle" }),
+        extensions,
+        100,
+    );
     let signer = pki.signer();
     (pki, signer)
 }
@@ -83,14 +99,22 @@ fn with(name: &str, extensions: &str) -> (Pki, Signer) {
 #[test]
 fn keys_are_for_what_their_certificates_say() {
     for (name, extensions, why) in [
-        ("vendor", "keyUsage=critical,keyEncipherment\n", "its key is not for signatures"),
+        (
+            "vendor",
+            "keyUsage=critical,keyEncipherment\n",
+            "its key is not for signatures",
+        ),
         (
             "vendor",
             "extendedKeyUsage=serverAuth\n",
             "names neither codeSigning nor emailProtection",
         ),
         ("vendor", AUTHORITY, "its key is not for signatures"),
-        ("vendor", "basicConstraints=critical,CA:true\n", "it is an authority's own"),
+        (
+            "vendor",
+            "basicConstraints=critical,CA:true\n",
+            "it is an authority's own",
+        ),
         ("middle", SIGNER, "is no authority's"),
         (
             "middle",
@@ -135,7 +159,10 @@ fn a_chain_is_no_longer_than_its_root_allows() {
 fn who_is_no_authority_vouches_for_itself_alone() {
     let pki = Pki::chain("P-256");
     pki.certificate("root", None, "basicConstraints=CA:false\n", 1000);
-    refused(trust(&pki, "root").check(&pki.signer(), now()), "no chain leads");
+    refused(
+        trust(&pki, "root").check(&pki.signer(), now()),
+        "no chain leads",
+    );
 }
 
 /// A revocation list of `middle`, with these serial numbers, for so many days.
@@ -163,11 +190,16 @@ fn what_was_revoked_is_not_trusted() {
     let pki = Pki::chain("P-256");
     let signer = pki.signer();
     let with = |list: &[u8]| Trust::new(&pki.bytes("root.pem"), Some(list)).unwrap();
-    with(&revocations(&pki, &[], 30)).check(&signer, now()).unwrap();
+    with(&revocations(&pki, &[], 30))
+        .check(&signer, now())
+        .unwrap();
     let list = with(&revocations(&pki, &["vendor"], 30));
     refused(list.check(&signer, now()), "it was revoked");
     let old = with(&revocations(&pki, &[], 1));
-    refused(old.check(&signer, now() + 5 * DAY), "revocation list of its issuer is out of date");
+    refused(
+        old.check(&signer, now() + 5 * DAY),
+        "revocation list of its issuer is out of date",
+    );
 }
 
 #[test]
@@ -178,9 +210,15 @@ fn files_that_are_none_are_told() {
         (b"nothing".to_vec(), None, "a certificate cannot be read"),
         (pki.bytes("root.key"), None, "no certificate"),
         (root.clone(), Some(root.clone()), "no revocation list"),
-        (root, Some(b"nothing".to_vec()), "a revocation list cannot be read"),
+        (
+            root,
+            Some(b"nothing".to_vec()),
+            "a revocation list cannot be read",
+        ),
     ] {
-        let error = Trust::new(&certificates, list.as_deref()).unwrap_err().to_string();
+        let error = Trust::new(&certificates, list.as_deref())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(why), "`{error}` lacks `{why}`");
     }
 }

@@ -28,7 +28,13 @@ pub(crate) struct Disk {
 
 impl Disk {
     pub(crate) fn write(&mut self, path: &str, content: impl Into<Vec<u8>>, mode: u32) {
-        self.files.insert(path.to_owned(), File { content: content.into(), mode });
+        self.files.insert(
+            path.to_owned(),
+            File {
+                content: content.into(),
+                mode,
+            },
+        );
     }
 
     pub(crate) fn read(&self, path: &str) -> Option<Vec<u8>> {
@@ -36,7 +42,8 @@ impl Disk {
     }
 
     pub(crate) fn text(&self, path: &str) -> Option<String> {
-        self.read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        self.read(path)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     pub(crate) fn get_mut(&mut self, path: &str) -> Option<&mut File> {
@@ -56,7 +63,11 @@ impl Disk {
         let below = format!("{path}/");
         path.is_empty()
             || self.folders.contains(path)
-            || self.files.range(below.clone()..).next().is_some_and(|(p, _)| p.starts_with(&below))
+            || self
+                .files
+                .range(below.clone()..)
+                .next()
+                .is_some_and(|(p, _)| p.starts_with(&below))
     }
 
     pub(crate) fn make_folder(&mut self, path: &str) {
@@ -68,13 +79,16 @@ impl Disk {
         let path = path.trim_end_matches('/');
         let below = format!("{path}/");
         let before = self.files.len() + self.folders.len();
-        self.files.retain(|p, _| p != path && !p.starts_with(&below));
+        self.files
+            .retain(|p, _| p != path && !p.starts_with(&below));
         self.folders.retain(|p| p != path && !p.starts_with(&below));
         self.files.len() + self.folders.len() < before
     }
 
     pub(crate) fn rename(&mut self, from: &str, to: &str) -> bool {
-        let Some(file) = self.files.remove(from) else { return false };
+        let Some(file) = self.files.remove(from) else {
+            return false;
+        };
         self.files.insert(to.to_owned(), file);
         true
     }
@@ -124,7 +138,11 @@ impl Host {
         let bare = lan.faults.take("host.packages", &spec.name).is_some();
         let mut disk = fresh_disk(&spec, bare);
         if lan.faults.take("host.repository", &spec.name).is_some() {
-            disk.write("/etc/apt/sources.list.d/kubernetes.list", "deb kubernetes\n", 0o644);
+            disk.write(
+                "/etc/apt/sources.list.d/kubernetes.list",
+                "deb kubernetes\n",
+                0o644,
+            );
         }
         let host = Self {
             disk: Mutex::new(disk),
@@ -190,7 +208,11 @@ impl Host {
 
     /// Pulls the plug: what runs ends, `/run` is empty, files elsewhere stay.
     pub(crate) fn power_off(&self) {
-        let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let listener = self
+            .listener
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(listener) = listener {
             listener.abort();
             *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
@@ -213,7 +235,11 @@ impl Host {
 
     /// Completes when its port is free again after the plug was pulled.
     pub(crate) async fn ended(&self) {
-        let ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ending = self
+            .ending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(ending) = ending {
             // It was aborted: that it says so is no news.
             let _ = ending.await;
@@ -221,7 +247,10 @@ impl Host {
     }
 
     pub(crate) fn is_on(&self) -> bool {
-        self.listener.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.listener
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some()
     }
 
     /// Keeps a task's handle, to end it when the plug is pulled.
@@ -284,7 +313,11 @@ fn fresh_disk(spec: &HostSpec, bare: bool) -> Disk {
     let mut disk = Disk::default();
     let name = &spec.name;
     disk.write("/etc/hostname", format!("{name}\n"), 0o644);
-    disk.write("/etc/hosts", format!("127.0.0.1 localhost\n{} {name}\n", spec.address), 0o644);
+    disk.write(
+        "/etc/hosts",
+        format!("127.0.0.1 localhost\n{} {name}\n", spec.address),
+        0o644,
+    );
     disk.write(
         "/etc/os-release",
         "ID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME=\"vnfm-sim\"\n",
@@ -303,7 +336,11 @@ fn fresh_disk(spec: &HostSpec, bare: bool) -> Disk {
 }
 
 fn fresh_settings(bare: bool) -> Settings {
-    let units: &[&str] = if bare { &["ssh"] } else { &["ssh", "containerd", "kubelet"] };
+    let units: &[&str] = if bare {
+        &["ssh"]
+    } else {
+        &["ssh", "containerd", "kubelet"]
+    };
     let enabled: BTreeSet<String> = units.iter().map(ToString::to_string).collect();
     Settings {
         sysctl: BTreeMap::new(),

@@ -44,8 +44,11 @@ pub(crate) fn claim(host: &Arc<Host>, argv: &[String]) -> Result<Option<Turn>, O
         return Ok(None);
     }
     if host.kubeadm.swap(true, Ordering::SeqCst) {
-        let what =
-            format!("`{}` beside another kubeadm on host `{}`", words.join(" "), host.spec().name);
+        let what = format!(
+            "`{}` beside another kubeadm on host `{}`",
+            words.join(" "),
+            host.spec().name
+        );
         host.lan.books.violation(what.clone());
         return Err(Output::fail(1, format!("{what}\n")));
     }
@@ -69,12 +72,22 @@ pub(crate) async fn kubeadm(shell: &Shell, argv: &[String], input: &mut Input) -
         ["join", rest @ ..] => join(&shell.host, rest),
         ["reset", ..] => Ok(reset(&shell.host).await),
         ["token", rest @ ..] => {
-            let piped = if rest.contains(&STDIN) { input.take().await } else { Vec::new() };
+            let piped = if rest.contains(&STDIN) {
+                input.take().await
+            } else {
+                Vec::new()
+            };
             token(&shell.host, rest, &String::from_utf8_lossy(&piped))
         }
         _ => {
-            shell.host.lan.books.violation(format!("`{}` is not simulated", argv.join(" ")));
-            Err(format!("unknown command {words:?} for \"kubeadm\" (not simulated)\n"))
+            shell
+                .host
+                .lan
+                .books
+                .violation(format!("`{}` is not simulated", argv.join(" ")));
+            Err(format!(
+                "unknown command {words:?} for \"kubeadm\" (not simulated)\n"
+            ))
         }
     };
     result.map_or_else(|words| Output::fail(1, words), Output::ok)
@@ -125,7 +138,11 @@ impl Wanted {
             documents =
                 parse(&text).map_err(|e| format!("error unmarshaling configuration: {e}\n"))?;
         }
-        Ok(Self { documents, flags, plain })
+        Ok(Self {
+            documents,
+            flags,
+            plain,
+        })
     }
 
     /// A value of the document of this kind.
@@ -140,14 +157,22 @@ impl Wanted {
 }
 
 const STDIN: &str = "/dev/stdin";
-const SWITCHES: &[&str] = &["print-join-command", "upload-certs", "force", "skip-token-print"];
+const SWITCHES: &[&str] = &[
+    "print-join-command",
+    "upload-certs",
+    "force",
+    "skip-token-print",
+];
 
 /// The documents of a YAML stream.
 pub(crate) fn parse(text: &str) -> Result<Vec<Value>, String> {
     let documents = serde_yaml::Deserializer::from_str(text).map(Value::deserialize);
     let documents: Result<Vec<_>, _> = documents.collect();
     let documents = documents.map_err(|e| e.to_string())?;
-    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+    Ok(documents
+        .into_iter()
+        .filter(|document| !document.is_null())
+        .collect())
 }
 
 fn preflight(problems: &[String]) -> String {
@@ -162,11 +187,17 @@ fn check(host: &Host, files: &[&str]) -> Result<(), String> {
         let disk = host.disk();
         for path in files.iter().filter(|path| disk.is_file(path)) {
             let name = path.trim_start_matches('/').replace('/', "-");
-            problems.push(format!("[ERROR FileAvailable--{name}]: {path} already exists"));
+            problems.push(format!(
+                "[ERROR FileAvailable--{name}]: {path} already exists"
+            ));
         }
     }
     let settings = host.settings();
-    if settings.sysctl.get("net.ipv4.ip_forward").is_none_or(|value| value != "1") {
+    if settings
+        .sysctl
+        .get("net.ipv4.ip_forward")
+        .is_none_or(|value| value != "1")
+    {
         problems.push(
             "[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward contents are not set to 1"
                 .into(),
@@ -183,7 +214,11 @@ fn check(host: &Host, files: &[&str]) -> Result<(), String> {
                 .into(),
         );
     }
-    if problems.is_empty() { Ok(()) } else { Err(preflight(&problems)) }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(preflight(&problems))
+    }
 }
 
 async fn init(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
@@ -191,7 +226,11 @@ async fn init(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
     check(host, &[API_SERVER, KUBELET, ADMIN])?;
     let address = host.spec().address;
     let endpoint = format!("{address}:{PORT}");
-    let spec = ClusterSpec { name: endpoint.clone(), address, port: PORT };
+    let spec = ClusterSpec {
+        name: endpoint.clone(),
+        address,
+        port: PORT,
+    };
     let started = host.lan.clusters.start(spec).await;
     let cluster =
         started.map_err(|e| format!("error execution phase wait-control-plane: {e:#}\n"))?;
@@ -216,8 +255,11 @@ async fn init(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
     host.settings().active.insert("kubelet".into());
     cluster.bootstrap_token_add(&token);
     host.lan.planes().insert(endpoint.clone(), cluster);
-    let shown =
-        if wanted.flags.contains_key("skip-token-print") { "<value withheld>" } else { &token };
+    let shown = if wanted.flags.contains_key("skip-token-print") {
+        "<value withheld>"
+    } else {
+        &token
+    };
     let join = join_command(&endpoint, shown, &ca);
     Ok(format!(
         "[init] Using Kubernetes version: {VERSION}\n[preflight] Running pre-flight checks\n\
@@ -234,7 +276,10 @@ fn join_command(endpoint: &str, token: &str, ca: &str) -> String {
 fn ca_hash(pem: &str) -> Option<String> {
     let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes()).ok()?;
     let certificate = pem.parse_x509().ok()?;
-    Some(format!("sha256:{}", hex(&Sha256::digest(certificate.tbs_certificate.subject_pki.raw))))
+    Some(format!(
+        "sha256:{}",
+        hex(&Sha256::digest(certificate.tbs_certificate.subject_pki.raw))
+    ))
 }
 
 fn fresh_token() -> String {
@@ -255,7 +300,10 @@ const UNKNOWN: &str =
 fn found_by_file(host: &Arc<Host>, wanted: &Wanted, path: &str) -> Result<Found, String> {
     let text = host.disk().text(path);
     let text = text.ok_or_else(|| format!("discovery.file.kubeConfigPath: Invalid value: \"{path}\": not a valid HTTPS URL or a file on disk\n"))?;
-    let known = parse(&text).ok().and_then(|all| all.into_iter().next()).unwrap_or_default();
+    let known = parse(&text)
+        .ok()
+        .and_then(|all| all.into_iter().next())
+        .unwrap_or_default();
     let cluster = &known["clusters"][0]["cluster"];
     let server = cluster["server"].as_str().unwrap_or_default();
     let endpoint = server.trim_start_matches("https://").to_owned();
@@ -265,7 +313,9 @@ fn found_by_file(host: &Arc<Host>, wanted: &Wanted, path: &str) -> Result<Found,
     let plane = host.lan.planes().get(&endpoint).cloned();
     let plane =
         plane.ok_or_else(|| format!("{ask}dial tcp {endpoint}: connect: connection refused\n"))?;
-    let ca = cluster["certificate-authority-data"].as_str().unwrap_or_default();
+    let ca = cluster["certificate-authority-data"]
+        .as_str()
+        .unwrap_or_default();
     if STANDARD.decode(ca).ok().as_deref() != Some(plane.ca_pem().as_bytes()) {
         return Err(format!(
             "{ask}tls: failed to verify certificate: x509: certificate signed by unknown authority\n"
@@ -283,10 +333,16 @@ fn found_by_file(host: &Arc<Host>, wanted: &Wanted, path: &str) -> Result<Found,
 
 /// Finds it by a token, with which somebody there has signed where it is.
 fn found_by_token(host: &Arc<Host>, wanted: &Wanted) -> Result<Found, String> {
-    let discovery =
-        |name: &str| wanted.at("JoinConfiguration", &format!("/discovery/bootstrapToken/{name}"));
+    let discovery = |name: &str| {
+        wanted.at(
+            "JoinConfiguration",
+            &format!("/discovery/bootstrapToken/{name}"),
+        )
+    };
     let endpoint = discovery("apiServerEndpoint").or_else(|| wanted.plain.first().cloned());
-    let token = discovery("token").or_else(|| wanted.flag("token")).unwrap_or_default();
+    let token = discovery("token")
+        .or_else(|| wanted.flag("token"))
+        .unwrap_or_default();
     let hash = discovery("caCertHashes/0").or_else(|| wanted.flag("discovery-token-ca-cert-hash"));
     let endpoint =
         endpoint.ok_or("discovery: Invalid value: \"\": bootstrapToken or file must be set\n")?;
@@ -317,8 +373,9 @@ fn join(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
             None => found_by_token(host, &wanted)?,
         };
     let node = wanted.at("JoinConfiguration", "/nodeRegistration/name");
-    let node =
-        node.or_else(|| wanted.flag("node-name")).unwrap_or_else(|| host.spec().name.clone());
+    let node = node
+        .or_else(|| wanted.flag("node-name"))
+        .unwrap_or_else(|| host.spec().name.clone());
     if plane.serves(&node) {
         return Err(format!(
             "error execution phase kubelet-start: a Node with name \"{node}\" and status \"Ready\" already exists in the cluster. You must delete the existing Node or change the name of this new joining Node\n"
@@ -335,16 +392,24 @@ fn join(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
     }
     host.settings().active.insert("kubelet".into());
     plane.add_node(&node, &host.spec().address.to_string());
-    Ok("[preflight] Running pre-flight checks\n\nThis node has joined the cluster:\n\
+    Ok(
+        "[preflight] Running pre-flight checks\n\nThis node has joined the cluster:\n\
         * Certificate signing request was sent to apiserver and a response was received.\n"
-        .into())
+            .into(),
+    )
 }
 
 async fn reset(host: &Arc<Host>) -> String {
     host.stop_plane().await;
     host.serve(false);
     let mut disk = host.disk();
-    for path in ["/etc/kubernetes/manifests", "/etc/kubernetes/pki", ADMIN, KUBELET, BOOTSTRAP] {
+    for path in [
+        "/etc/kubernetes/manifests",
+        "/etc/kubernetes/pki",
+        ADMIN,
+        KUBELET,
+        BOOTSTRAP,
+    ] {
         disk.remove(path);
     }
     "[reset] Deleting contents of directories: [/etc/kubernetes/manifests /etc/kubernetes/pki]\n"
@@ -359,7 +424,13 @@ fn token(host: &Arc<Host>, words: &[&str], piped: &str) -> Result<String, String
     })?;
     let plane = host.lan.planes().get(&endpoint).cloned();
     let plane = plane.ok_or("the API server does not answer\n")?;
-    match wanted.plain.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    match wanted
+        .plain
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
         ["create"] => {
             let token = wanted.at("InitConfiguration", "/bootstrapTokens/0/token");
             let token = token.unwrap_or_else(fresh_token);
@@ -386,14 +457,17 @@ fn token(host: &Arc<Host>, words: &[&str], piped: &str) -> Result<String, String
             Ok(said)
         }
         ["list"] => {
-            let secrets =
-                plane.get_json("/api/v1/namespaces/kube-system/secrets").unwrap_or_default();
+            let secrets = plane
+                .get_json("/api/v1/namespaces/kube-system/secrets")
+                .unwrap_or_default();
             let names = secrets["items"].as_array().into_iter().flatten();
             let names = names.filter_map(|secret| secret["metadata"]["name"].as_str());
             let ids = names.filter_map(|name| name.strip_prefix("bootstrap-token-"));
             Ok(lines(ids.map(|id| format!("{id}.<hidden>\n"))))
         }
-        other => Err(format!("unknown command {other:?} for \"kubeadm token\" (not simulated)\n")),
+        other => Err(format!(
+            "unknown command {other:?} for \"kubeadm token\" (not simulated)\n"
+        )),
     }
 }
 

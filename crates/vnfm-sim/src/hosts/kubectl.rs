@@ -28,7 +28,10 @@ struct Line<'a> {
 
 impl<'a> Line<'a> {
     fn read(args: &'a [String]) -> Self {
-        let mut line = Self { timeout: 30, ..Self::default() };
+        let mut line = Self {
+            timeout: 30,
+            ..Self::default()
+        };
         let mut args = args.iter().map(String::as_str);
         while let Some(arg) = args.next() {
             if !arg.starts_with('-') || arg == "-" {
@@ -74,9 +77,10 @@ pub(crate) async fn kubectl(shell: &Shell, argv: &[String], input: &mut Input) -
         ["apply"] => apply(shell, &cluster, &line, input).await,
         ["get", kind, names @ ..] => get(&cluster, &line, kind, names),
         ["wait", subjects @ ..] => wait(&cluster, &line, subjects).await,
-        ["create", "token", account] => {
-            Ok(format!("{}\n", cluster.token_for(line.namespace.unwrap_or("default"), account)))
-        }
+        ["create", "token", account] => Ok(format!(
+            "{}\n",
+            cluster.token_for(line.namespace.unwrap_or("default"), account)
+        )),
         ["delete", kind, names @ ..] => delete(&cluster, &line, kind, names),
         other => {
             shell
@@ -84,7 +88,9 @@ pub(crate) async fn kubectl(shell: &Shell, argv: &[String], input: &mut Input) -
                 .lan
                 .books
                 .violation(format!("`kubectl {}` is not simulated", other.join(" ")));
-            Err(format!("error: unknown command {other:?} for \"kubectl\" (not simulated)\n"))
+            Err(format!(
+                "error: unknown command {other:?} for \"kubectl\" (not simulated)\n"
+            ))
         }
     };
     result.map_or_else(|words| Output::fail(1, words), Output::ok)
@@ -127,8 +133,13 @@ async fn apply(
     let mut said = Vec::new();
     for document in parse(&text).map_err(|e| format!("error: error parsing {e}\n"))? {
         let kind = document["kind"].as_str().unwrap_or_default().to_lowercase();
-        let name = document["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        cluster.apply(&document.to_string()).map_err(|e| format!("Error from server: {e}\n"))?;
+        let name = document["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        cluster
+            .apply(&document.to_string())
+            .map_err(|e| format!("Error from server: {e}\n"))?;
         said.push(format!("{kind}/{name} serverside-applied\n"));
     }
     Ok(lines(said))
@@ -149,7 +160,10 @@ fn path(kind: &str, namespace: Option<&str>) -> Option<String> {
         _ => return None,
     };
     Some(if namespaced {
-        format!("/{group}/namespaces/{}/{plural}", namespace.unwrap_or("default"))
+        format!(
+            "/{group}/namespaces/{}/{plural}",
+            namespace.unwrap_or("default")
+        )
     } else {
         format!("/{group}/{plural}")
     })
@@ -166,7 +180,9 @@ fn get(cluster: &Cluster, line: &Line<'_>, kind: &str, names: &[&str]) -> Result
     };
     let path = path(kind, line.namespace).ok_or_else(|| unknown(kind))?;
     let object = match names.as_slice() {
-        [] => cluster.get_json(&path).unwrap_or_else(|| json!({ "items": [] })),
+        [] => cluster
+            .get_json(&path)
+            .unwrap_or_else(|| json!({ "items": [] })),
         [name, ..] => cluster.get_json(&format!("{path}/{name}")).ok_or_else(|| {
             format!("Error from server (NotFound): {kind} \"{name}\" not found\n")
         })?,
@@ -176,13 +192,27 @@ fn get(cluster: &Cluster, line: &Line<'_>, kind: &str, names: &[&str]) -> Result
     }
     if let Some(template) = line.output.strip_prefix("jsonpath=") {
         let field = template.trim_matches(['{', '}', '\'']).replace("\\.", "\0");
-        let pointer: String =
-            lines(field.trim_start_matches('.').split('.').map(|p| format!("/{p}")));
-        let value = object.pointer(&pointer.replace('\0', ".")).cloned().unwrap_or_default();
-        return Ok(value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        let pointer: String = lines(
+            field
+                .trim_start_matches('.')
+                .split('.')
+                .map(|p| format!("/{p}")),
+        );
+        let value = object
+            .pointer(&pointer.replace('\0', "."))
+            .cloned()
+            .unwrap_or_default();
+        return Ok(value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned));
     }
-    let items = object["items"].as_array().cloned().unwrap_or_else(|| vec![object.clone()]);
-    let names = items.iter().filter_map(|item| item["metadata"]["name"].as_str());
+    let items = object["items"]
+        .as_array()
+        .cloned()
+        .unwrap_or_else(|| vec![object.clone()]);
+    let names = items
+        .iter()
+        .filter_map(|item| item["metadata"]["name"].as_str());
     Ok(match line.output {
         "name" => lines(names.map(|name| format!("{kind}/{name}\n"))),
         _ => "NAME\n".to_owned() + &lines(names.map(|name| format!("{name}\n"))),
@@ -191,22 +221,35 @@ fn get(cluster: &Cluster, line: &Line<'_>, kind: &str, names: &[&str]) -> Result
 
 async fn wait(cluster: &Cluster, line: &Line<'_>, subjects: &[&str]) -> Result<String, String> {
     if line.condition != "condition=Ready" {
-        return Err(format!("error: the condition {:?} is not simulated\n", line.condition));
+        return Err(format!(
+            "error: the condition {:?} is not simulated\n",
+            line.condition
+        ));
     }
     let names: Vec<String> = if line.all {
         let nodes = cluster.get_json("/api/v1/nodes").unwrap_or_default();
         let items = nodes["items"].as_array().cloned().unwrap_or_default();
-        items.iter().filter_map(|n| n["metadata"]["name"].as_str().map(str::to_owned)).collect()
+        items
+            .iter()
+            .filter_map(|n| n["metadata"]["name"].as_str().map(str::to_owned))
+            .collect()
     } else {
-        let names = subjects.iter().map(|s| s.rsplit('/').next().unwrap_or_default());
-        names.filter(|name| !matches!(*name, "node" | "nodes")).map(str::to_owned).collect()
+        let names = subjects
+            .iter()
+            .map(|s| s.rsplit('/').next().unwrap_or_default());
+        names
+            .filter(|name| !matches!(*name, "node" | "nodes"))
+            .map(str::to_owned)
+            .collect()
     };
     let deadline = Instant::now() + Duration::from_secs(line.timeout);
     let mut pace = interval(LOOK);
     let mut said = Vec::new();
     for name in names {
         if cluster.get_json(&format!("/api/v1/nodes/{name}")).is_none() {
-            return Err(format!("Error from server (NotFound): nodes \"{name}\" not found\n"));
+            return Err(format!(
+                "Error from server (NotFound): nodes \"{name}\" not found\n"
+            ));
         }
         while !cluster.node_ready(&name) {
             if Instant::now() >= deadline {
@@ -235,7 +278,9 @@ fn delete(
             if line.lenient {
                 continue;
             }
-            return Err(format!("Error from server (NotFound): {kind} \"{name}\" not found\n"));
+            return Err(format!(
+                "Error from server (NotFound): {kind} \"{name}\" not found\n"
+            ));
         }
         cluster.delete(&place);
         said.push(format!("{kind} \"{name}\" deleted\n"));

@@ -62,7 +62,12 @@ pub struct User {
 
 impl std::fmt::Debug for User {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "User({}, {} keys)", self.name, self.authorized_keys.len())
+        write!(
+            f,
+            "User({}, {} keys)",
+            self.name,
+            self.authorized_keys.len()
+        )
     }
 }
 
@@ -102,7 +107,16 @@ impl Hosts {
         ssh_port: u16,
     ) -> Self {
         let (planes, hosts) = (Mutex::default(), Mutex::default());
-        Self { lan: Arc::new(Lan { books, faults, clusters, ssh_port, planes, hosts }) }
+        Self {
+            lan: Arc::new(Lan {
+                books,
+                faults,
+                clusters,
+                ssh_port,
+                planes,
+                hosts,
+            }),
+        }
     }
 
     /// A machine is there from when it is ordered, though nobody has switched it on: until it is destroyed.
@@ -126,7 +140,10 @@ impl Hosts {
         host.power_on().await?;
         let spec = host.spec();
         self.order(spec);
-        let replaced = self.lan.hosts().insert(spec.server_id.clone(), host.clone());
+        let replaced = self
+            .lan
+            .hosts()
+            .insert(spec.server_id.clone(), host.clone());
         if let Some(old) = replaced {
             old.power_off();
         }
@@ -178,12 +195,18 @@ impl Hosts {
     /// Server ids of the machines that are on.
     pub fn running(&self) -> Vec<String> {
         let hosts = self.lan.hosts();
-        hosts.iter().filter(|(_, host)| host.is_on()).map(|(id, _)| id.clone()).collect()
+        hosts
+            .iter()
+            .filter(|(_, host)| host.is_on())
+            .map(|(id, _)| id.clone())
+            .collect()
     }
 
     /// What a machine has printed on its console, its host keys among it as cloud-init prints them.
     pub fn console_log(&self, server_id: &str) -> String {
-        self.host(server_id).map(|host| host.console()).unwrap_or_default()
+        self.host(server_id)
+            .map(|host| host.console())
+            .unwrap_or_default()
     }
 
     /// A file on a machine's disk, for checkers.
@@ -193,7 +216,9 @@ impl Hosts {
 
     /// Paths of all files on a machine's disk, for checkers.
     pub fn files(&self, server_id: &str) -> Vec<String> {
-        self.host(server_id).map(|host| host.disk().paths()).unwrap_or_default()
+        self.host(server_id)
+            .map(|host| host.disk().paths())
+            .unwrap_or_default()
     }
 
     /// Every file on every disk, for checkers: the host's name, the path, the content in base64.

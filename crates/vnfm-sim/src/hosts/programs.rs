@@ -37,12 +37,15 @@ pub(crate) const INSTALLED: &[&str] = &[
 ];
 
 /// What the shell knows without a file.
-const BUILT_IN: &[&str] =
-    &["true", "false", ":", "echo", "test", "[", "command", "exit", "export", "cd", "set"];
+const BUILT_IN: &[&str] = &[
+    "true", "false", ":", "echo", "test", "[", "command", "exit", "export", "cd", "set",
+];
 
 /// Runs `argv`; a program that is not there is 127.
 pub(crate) async fn run(shell: &mut Shell, argv: &[String], input: &mut Input) -> Output {
-    let Some(path) = argv.first() else { return Output::default() };
+    let Some(path) = argv.first() else {
+        return Output::default();
+    };
     let name = path.rsplit('/').next().unwrap_or_default();
     let there = if path.contains('/') {
         shell.host.disk().is_file(path)
@@ -87,8 +90,13 @@ pub(crate) fn leave_half(shell: &Shell, argv: &[String]) {
 }
 
 async fn sudo(shell: &mut Shell, argv: &[String], input: &mut Input) -> Output {
-    let command = argv[1..].iter().position(|arg| !arg.starts_with('-')).map(|at| &argv[at + 1..]);
-    let Some(command) = command else { return Output::fail(1, "usage: sudo -n command\n") };
+    let command = argv[1..]
+        .iter()
+        .position(|arg| !arg.starts_with('-'))
+        .map(|at| &argv[at + 1..]);
+    let Some(command) = command else {
+        return Output::fail(1, "usage: sudo -n command\n");
+    };
     let mut root = shell.clone();
     "root".clone_into(&mut root.user);
     root.variables.clear();
@@ -139,7 +147,10 @@ async fn put(shell: &Shell, path: &str, (mode, length): (&str, &str), input: &mu
         return Output::fail(1, format!("got {} of {length} bytes\n", content.len()));
     }
     if !shell.may_write(path) {
-        return Output::fail(2, format!("sh: 1: cannot create {path}: Permission denied\n"));
+        return Output::fail(
+            2,
+            format!("sh: 1: cannot create {path}: Permission denied\n"),
+        );
     }
     let mode = u32::from_str_radix(mode, 8).unwrap_or(0o600);
     shell.host.disk().write(path, content, mode);
@@ -154,7 +165,10 @@ async fn env(shell: &mut Shell, argv: &[String], input: &mut Input) -> Output {
         rest = &rest[1..];
     }
     if rest.is_empty() {
-        let vars = inner.variables.iter().map(|(name, value)| format!("{name}={value}\n"));
+        let vars = inner
+            .variables
+            .iter()
+            .map(|(name, value)| format!("{name}={value}\n"));
         return Output::ok(lines(vars));
     }
     inner.program(rest, input).await
@@ -211,10 +225,14 @@ fn built_in(shell: &mut Shell, name: &str, args: &[&str]) -> Output {
             };
             Output::ok(args.join(" ") + end)
         }
-        "test" | "[" => Output { code: i32::from(!test(shell, args)), ..Output::default() },
+        "test" | "[" => Output {
+            code: i32::from(!test(shell, args)),
+            ..Output::default()
+        },
         "command" => {
-            let found =
-                args.last().filter(|name| BUILT_IN.contains(name) || shell.host.has_program(name));
+            let found = args
+                .last()
+                .filter(|name| BUILT_IN.contains(name) || shell.host.has_program(name));
             match found {
                 Some(name) => Output::ok(format!("/usr/bin/{name}\n")),
                 None => Output::fail(127, ""),
@@ -223,7 +241,10 @@ fn built_in(shell: &mut Shell, name: &str, args: &[&str]) -> Output {
         "exit" => {
             let code = args.first().unwrap_or(&"0");
             shell.variables.insert("\0exit".into(), (*code).to_owned());
-            Output { code: code.parse().unwrap_or(2), ..Output::default() }
+            Output {
+                code: code.parse().unwrap_or(2),
+                ..Output::default()
+            }
         }
         "export" => {
             for (name, value) in args.iter().filter_map(|word| word.split_once('=')) {
@@ -257,11 +278,22 @@ fn test(shell: &Shell, args: &[&str]) -> bool {
 }
 
 fn files(shell: &Shell, name: &str, args: &[&str]) -> Output {
-    let plain: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
-    let changed = if name == "ls" { &[][..] } else { plain.as_slice() };
+    let plain: Vec<&str> = args
+        .iter()
+        .copied()
+        .filter(|arg| !arg.starts_with('-'))
+        .collect();
+    let changed = if name == "ls" {
+        &[][..]
+    } else {
+        plain.as_slice()
+    };
     let paths = changed.iter().filter(|path| path.starts_with('/'));
     if let Some(path) = paths.clone().find(|path| !shell.may_write(path)) {
-        return Output::fail(1, format!("{name}: cannot change '{path}': Permission denied\n"));
+        return Output::fail(
+            1,
+            format!("{name}: cannot change '{path}': Permission denied\n"),
+        );
     }
     let mut disk = shell.host.disk();
     let missing =
@@ -269,7 +301,10 @@ fn files(shell: &Shell, name: &str, args: &[&str]) -> Output {
     match (name, plain.as_slice()) {
         ("mkdir", paths) => paths.iter().for_each(|path| disk.make_folder(path)),
         ("install", paths) if args.contains(&"-d") => {
-            paths.iter().filter(|p| p.starts_with('/')).for_each(|path| disk.make_folder(path));
+            paths
+                .iter()
+                .filter(|p| p.starts_with('/'))
+                .for_each(|path| disk.make_folder(path));
         }
         ("rm", paths) => {
             for path in paths {
@@ -290,7 +325,9 @@ fn files(shell: &Shell, name: &str, args: &[&str]) -> Output {
         },
         ("chmod", [mode, paths @ ..]) => {
             for path in paths {
-                let Some(file) = disk.get_mut(path) else { return missing(path) };
+                let Some(file) = disk.get_mut(path) else {
+                    return missing(path);
+                };
                 file.mode = u32::from_str_radix(mode, 8).unwrap_or(file.mode);
             }
         }
@@ -299,7 +336,12 @@ fn files(shell: &Shell, name: &str, args: &[&str]) -> Output {
             let names: BTreeSet<String> = disk
                 .paths()
                 .iter()
-                .filter_map(|path| path.strip_prefix(&folder)?.split('/').next().map(str::to_owned))
+                .filter_map(|path| {
+                    path.strip_prefix(&folder)?
+                        .split('/')
+                        .next()
+                        .map(str::to_owned)
+                })
                 .collect();
             return Output::ok(lines(names.iter().map(|name| format!("{name}\n"))));
         }
@@ -319,7 +361,11 @@ fn packages(shell: &Shell, name: &str, args: &[&str]) -> Output {
         return Output::ok(format!("unpacking {image}...done\n"));
     }
     let repository = shell.host.disk().is_folder("/etc/apt/sources.list.d");
-    let names: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
+    let names: Vec<&str> = args
+        .iter()
+        .copied()
+        .filter(|arg| !arg.starts_with('-'))
+        .collect();
     match (name, names.as_slice()) {
         ("apt-cache", ["policy", wanted @ ..]) => {
             let candidate = if repository { "1.36.2-1.1" } else { "(none)" };
@@ -365,7 +411,9 @@ fn install(shell: &Shell, wanted: &[&str]) -> Output {
         said.push(format!("Setting up {name} ...\n"));
     }
     let units = ["kubelet", "containerd"];
-    let there = units.into_iter().filter(|unit| disk.is_file(&format!("/usr/bin/{unit}")));
+    let there = units
+        .into_iter()
+        .filter(|unit| disk.is_file(&format!("/usr/bin/{unit}")));
     let there: Vec<String> = there.map(str::to_owned).collect();
     drop(disk);
     shell.host.settings().enabled.extend(there);
@@ -373,7 +421,11 @@ fn install(shell: &Shell, wanted: &[&str]) -> Output {
 }
 
 fn settings(shell: &Shell, name: &str, args: &[&str]) -> Output {
-    let plain: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
+    let plain: Vec<&str> = args
+        .iter()
+        .copied()
+        .filter(|arg| !arg.starts_with('-'))
+        .collect();
     let asks = name == "systemctl" && plain.first() == Some(&"is-active");
     if !shell.is_root() && !asks {
         return Output::fail(1, format!("{name}: permission denied\n"));
@@ -391,11 +443,15 @@ fn settings(shell: &Shell, name: &str, args: &[&str]) -> Output {
                 settings.sysctl.insert(key.to_owned(), value.to_owned());
                 said.push(format!("{key} = {value}\n"));
             }
-            let quiet = args.iter().any(|arg| arg.starts_with('-') && arg.contains('q'));
+            let quiet = args
+                .iter()
+                .any(|arg| arg.starts_with('-') && arg.contains('q'));
             Output::ok(if quiet { String::new() } else { lines(said) })
         }
         "modprobe" => {
-            settings.modules.extend(plain.iter().map(ToString::to_string));
+            settings
+                .modules
+                .extend(plain.iter().map(ToString::to_string));
             Output::default()
         }
         "swapoff" => {
@@ -408,14 +464,21 @@ fn settings(shell: &Shell, name: &str, args: &[&str]) -> Output {
 
 fn systemctl(settings: &mut super::host::Settings, args: &[&str], installed: &[&str]) -> Output {
     let now = args.contains(&"--now");
-    let plain: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
+    let plain: Vec<&str> = args
+        .iter()
+        .copied()
+        .filter(|arg| !arg.starts_with('-'))
+        .collect();
     let Some((verb, units)) = plain.split_first() else {
         return Output::fail(1, "systemctl: no command (not simulated)\n");
     };
     let mut output = Output::default();
     for unit in units {
         if !installed.contains(unit) {
-            return Output::fail(5, format!("Failed to {verb} {unit}.service: Unit not found.\n"));
+            return Output::fail(
+                5,
+                format!("Failed to {verb} {unit}.service: Unit not found.\n"),
+            );
         }
         match *verb {
             "start" | "restart" | "reload" => {
@@ -448,7 +511,10 @@ fn identity(shell: &Shell, name: &str, args: &[&str]) -> Output {
     let user = &shell.user;
     Output::ok(match (name, args) {
         ("uname", ["-a"]) => {
-            format!("Linux {} 6.1.0 vnfm-sim x86_64 GNU/Linux\n", shell.host.spec().name)
+            format!(
+                "Linux {} 6.1.0 vnfm-sim x86_64 GNU/Linux\n",
+                shell.host.spec().name
+            )
         }
         ("uname", ["-m"]) => "x86_64\n".into(),
         ("uname", _) => "Linux\n".into(),

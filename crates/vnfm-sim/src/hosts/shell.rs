@@ -22,11 +22,19 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn ok(out: impl Into<Vec<u8>>) -> Self {
-        Self { code: 0, out: out.into(), err: String::new() }
+        Self {
+            code: 0,
+            out: out.into(),
+            err: String::new(),
+        }
     }
 
     pub(crate) fn fail(code: i32, err: impl Into<String>) -> Self {
-        Self { code, out: Vec::new(), err: err.into() }
+        Self {
+            code,
+            out: Vec::new(),
+            err: err.into(),
+        }
     }
 
     /// So many bytes that no terminal likes, in lines that no page holds, and a last line of words.
@@ -37,7 +45,11 @@ impl Output {
             line[0] = b'\n';
         }
         out.extend_from_slice(b"\nand here the flood ended\n");
-        Self { code, out, err: String::new() }
+        Self {
+            code,
+            out,
+            err: String::new(),
+        }
     }
 
     fn then(&mut self, next: Self) {
@@ -84,7 +96,11 @@ pub(crate) struct Shell {
 
 impl Shell {
     pub(crate) fn new(host: Arc<Host>, user: impl Into<String>) -> Self {
-        Self { host, user: user.into(), variables: BTreeMap::new() }
+        Self {
+            host,
+            user: user.into(),
+            variables: BTreeMap::new(),
+        }
     }
 
     pub(crate) fn is_root(&self) -> bool {
@@ -177,7 +193,9 @@ impl Shell {
 
     fn redirect(&self, parsed: &Simple, output: &mut Output) {
         if parsed.merge {
-            output.out.extend(std::mem::take(&mut output.err).into_bytes());
+            output
+                .out
+                .extend(std::mem::take(&mut output.err).into_bytes());
         }
         for (path, append, is_err) in &parsed.to {
             let bytes = if *is_err {
@@ -199,8 +217,11 @@ impl Shell {
                 continue;
             }
             let mut disk = self.host.disk();
-            let mut content =
-                if *append { disk.read(path).unwrap_or_default() } else { Vec::new() };
+            let mut content = if *append {
+                disk.read(path).unwrap_or_default()
+            } else {
+                Vec::new()
+            };
             content.extend(bytes);
             disk.write(path, content, 0o644);
         }
@@ -287,8 +308,9 @@ enum Part {
     Variable(String),
 }
 
-const OPERATORS: &[&str] =
-    &["&&", "||", "2>>", "2>&1", "2>", ">>", ">&2", ">", "<", ";", "|", "\n"];
+const OPERATORS: &[&str] = &[
+    "&&", "||", "2>>", "2>&1", "2>", ">>", ">&2", ">", "<", ";", "|", "\n",
+];
 
 /// Cuts a script into tokens.
 fn tokens(text: &str) -> Result<Vec<Token>, String> {
@@ -378,7 +400,9 @@ fn variable<'a>(rest: &'a str, word: &mut Vec<Part>) -> Result<&'a str, String> 
         word.push(Part::Variable(braced[..end].to_owned()));
         return Ok(&braced[end + 1..]);
     }
-    let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
+    let end = after
+        .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .unwrap_or(after.len());
     word.push(match &after[..end] {
         "" => Part::Text("$".into()),
         name => Part::Variable(name.to_owned()),
@@ -446,7 +470,9 @@ impl Simple {
             let path = fill(parts, variables);
             match operator {
                 "<" => simple.from = Some(path),
-                _ => simple.to.push((path, operator.ends_with(">>"), operator.starts_with('2'))),
+                _ => simple
+                    .to
+                    .push((path, operator.ends_with(">>"), operator.starts_with('2'))),
             }
         }
         Ok(simple)
@@ -490,13 +516,22 @@ mod tests {
         let variables = BTreeMap::from([("NAME".to_owned(), "a b".to_owned())]);
         let all = commands(tokens(text).unwrap());
         let parse = |t: &Vec<_>| Simple::parse(t, &variables).unwrap().argv;
-        all.iter().map(|(tokens, _)| parse(tokens)).filter(|argv| !argv.is_empty()).collect()
+        all.iter()
+            .map(|(tokens, _)| parse(tokens))
+            .filter(|argv| !argv.is_empty())
+            .collect()
     }
 
     #[test]
     fn words_are_cut_as_a_shell_does() {
-        assert_eq!(argvs("echo 'a  b' \"c $NAME\" d\\ e"), [["echo", "a  b", "c a b", "d e"]]);
-        assert_eq!(argvs("a && b; c # d\ne"), [vec!["a"], vec!["b"], vec!["c"], vec!["e"]]);
+        assert_eq!(
+            argvs("echo 'a  b' \"c $NAME\" d\\ e"),
+            [["echo", "a  b", "c a b", "d e"]]
+        );
+        assert_eq!(
+            argvs("a && b; c # d\ne"),
+            [vec!["a"], vec!["b"], vec!["c"], vec!["e"]]
+        );
         assert_eq!(argvs(r"sh -c 'echo '\''x'\'''"), [["sh", "-c", "echo 'x'"]]);
         assert_eq!(argvs("X=1 Y=${NAME} cmd"), [["cmd"]]);
     }
@@ -516,6 +551,9 @@ mod tests {
         assert!(tokens("echo $(id)").unwrap_err().contains("not simulated"));
         assert!(tokens("sleep 1 &").unwrap_err().contains("not simulated"));
         assert!(tokens("echo 'x").unwrap_err().contains("Unterminated"));
-        assert_eq!(tokens("$x").unwrap(), [super::Token::Word(vec![Part::Variable("x".into())])]);
+        assert_eq!(
+            tokens("$x").unwrap(),
+            [super::Token::Word(vec![Part::Variable("x".into())])]
+        );
     }
 }

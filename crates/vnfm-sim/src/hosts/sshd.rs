@@ -56,7 +56,11 @@ async fn bound(place: (IpAddr, u16)) -> std::io::Result<TcpListener> {
 }
 
 fn config(key: PrivateKey) -> Arc<Config> {
-    Arc::new(Config { keys: vec![key], auth_rejection_time: Duration::ZERO, ..Config::default() })
+    Arc::new(Config {
+        keys: vec![key],
+        auth_rejection_time: Duration::ZERO,
+        ..Config::default()
+    })
 }
 
 fn serve(host: &Arc<Host>, config: Arc<Config>, stream: TcpStream) {
@@ -72,11 +76,19 @@ fn serve(host: &Arc<Host>, config: Arc<Config>, stream: TcpStream) {
     // library alone.
     let _ = stream.set_nodelay(true);
     // A second handle of the socket lets the plug be pulled.
-    let Ok(stream) = stream.into_std() else { return };
+    let Ok(stream) = stream.into_std() else {
+        return;
+    };
     let Ok(plug) = stream.try_clone() else { return };
-    let Ok(stream) = TcpStream::from_std(stream) else { return };
+    let Ok(stream) = TcpStream::from_std(stream) else {
+        return;
+    };
     host.plug_in(plug);
-    let door = Door { host: host.clone(), user: String::new(), channels: HashMap::new() };
+    let door = Door {
+        host: host.clone(),
+        user: String::new(),
+        channels: HashMap::new(),
+    };
     let task = tokio::spawn(async move {
         // A client that goes away in the middle is no affair of the host.
         if let Ok(session) = run_stream(config, stream, door).await {
@@ -99,7 +111,10 @@ impl Door {
         let fault = self.host.lan.faults.take("ssh.login", &subject);
         let accepted = knows && fault.is_none();
         let code = i64::from(!accepted);
-        self.host.lan.books.record("ssh", "ssh.login", &subject, (code, how));
+        self.host
+            .lan
+            .books
+            .record("ssh", "ssh.login", &subject, (code, how));
         if !accepted {
             return Auth::reject();
         }
@@ -108,7 +123,11 @@ impl Door {
     }
 
     fn knows(&self, user: &str, how: impl Fn(&super::User) -> bool) -> bool {
-        self.host.spec().users.iter().any(|known| known.name == user && how(known))
+        self.host
+            .spec()
+            .users
+            .iter()
+            .any(|known| known.name == user && how(known))
     }
 }
 
@@ -157,7 +176,10 @@ impl Handler for Door {
         let subject = format!("{}: {address}:{port}", self.host.spec().name);
         let connected = TcpStream::connect(format!("{address}:{port}")).await;
         let code = i64::from(connected.is_err());
-        self.host.lan.books.record("ssh", "ssh.jump", &subject, code);
+        self.host
+            .lan
+            .books
+            .record("ssh", "ssh.jump", &subject, code);
         match connected {
             Ok(mut stream) => {
                 reply.accept().await;
@@ -178,7 +200,9 @@ impl Handler for Door {
         command: &[u8],
         session: &mut Session,
     ) -> Result<(), russh::Error> {
-        let Some(channel) = self.channels.remove(&id) else { return session.channel_failure(id) };
+        let Some(channel) = self.channels.remove(&id) else {
+            return session.channel_failure(id);
+        };
         session.channel_success(id)?;
         let command = String::from_utf8_lossy(command).into_owned();
         let shell = Shell::new(self.host.clone(), self.user.clone());
@@ -193,7 +217,10 @@ impl Handler for Door {
         session: &mut Session,
     ) -> Result<(), russh::Error> {
         session.channel_success(id)?;
-        session.data(id, "a simulated host has no interactive shell: give ssh a command\r\n")?;
+        session.data(
+            id,
+            "a simulated host has no interactive shell: give ssh a command\r\n",
+        )?;
         session.exit_status_request(id, 1)?;
         session.close(id)
     }
@@ -228,7 +255,9 @@ async fn listen_to(read: &mut ChannelReadHalf, arrived: oneshot::Sender<Vec<u8>>
             ChannelMsg::Data { data } => bytes.extend_from_slice(&data),
             ChannelMsg::Eof => {
                 // A command that is over does not read any more.
-                let _ = arrived.take().map(|arrived| arrived.send(std::mem::take(&mut bytes)));
+                let _ = arrived
+                    .take()
+                    .map(|arrived| arrived.send(std::mem::take(&mut bytes)));
             }
             ChannelMsg::Signal { .. } | ChannelMsg::Close => return,
             _ => {}
@@ -283,6 +312,8 @@ async fn tell(write: &ChannelWriteHalf<Msg>, output: Output) -> Result<(), russh
     if !output.err.is_empty() {
         write.extended_data(1, output.err.as_bytes()).await?;
     }
-    write.exit_status(u32::try_from(output.code).unwrap_or(255)).await?;
+    write
+        .exit_status(u32::try_from(output.code).unwrap_or(255))
+        .await?;
     write.eof().await
 }

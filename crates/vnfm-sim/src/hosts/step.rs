@@ -47,7 +47,10 @@ pub(crate) async fn vnfm_step(shell: &Shell, argv: &[String]) -> Output {
 
 impl Step {
     fn written(&self) -> Output {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.output
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn ended(&self) -> Option<i32> {
@@ -65,7 +68,10 @@ fn start(shell: &Shell, name: &str, files: Vec<String>, argv: Vec<String>) -> Ou
     if steps.get(name).is_some_and(|step| step.ended().is_none()) {
         return Output::ok("running\n");
     }
-    let step = Arc::new(Step { exit: watch::Sender::new(None), output: Mutex::default() });
+    let step = Arc::new(Step {
+        exit: watch::Sender::new(None),
+        output: Mutex::default(),
+    });
     steps.insert(name.to_owned(), step.clone());
     drop(steps);
     let mut shell = shell.clone();
@@ -108,14 +114,20 @@ fn log(step: &Step) -> String {
 /// What the host is like, as `name=value` lines.
 fn facts(host: &Host) -> String {
     let has = |name: &str| host.has_program(name);
-    let missing: Vec<_> =
-        ["kubeadm", "kubelet", "kubectl", "containerd"].into_iter().filter(|p| !has(p)).collect();
+    let missing: Vec<_> = ["kubeadm", "kubelet", "kubectl", "containerd"]
+        .into_iter()
+        .filter(|p| !has(p))
+        .collect();
     let disk = host.disk();
     let yes = |truth: bool| if truth { "yes" } else { "no" };
     let file = |path: &str| yes(disk.is_file(path));
     let hostname = disk.text("/etc/hostname").unwrap_or_default();
     let settings = host.settings();
-    let version = if missing.contains(&"kubeadm") { "" } else { super::kubeadm::VERSION };
+    let version = if missing.contains(&"kubeadm") {
+        ""
+    } else {
+        super::kubeadm::VERSION
+    };
     let lines = [
         format!("hostname={}", hostname.trim()),
         format!("missing={}", missing.join(" ")),
@@ -124,7 +136,10 @@ fn facts(host: &Host) -> String {
         format!("runtime={}", yes(settings.active.contains("containerd"))),
         format!("admin={}", file("/etc/kubernetes/admin.conf")),
         format!("kubelet={}", file("/etc/kubernetes/kubelet.conf")),
-        format!("bootstrap={}", file("/etc/kubernetes/bootstrap-kubelet.conf")),
+        format!(
+            "bootstrap={}",
+            file("/etc/kubernetes/bootstrap-kubelet.conf")
+        ),
         format!("ca={}", file("/etc/kubernetes/pki/ca.crt")),
     ];
     lines.map(|line| line + "\n").concat()

@@ -22,7 +22,11 @@ pub(crate) fn admit(
     if kind.namespaced {
         let namespace = store.get(&Key::new("namespaces", "", &key.namespace));
         let namespace = namespace.ok_or_else(|| {
-            error(404, "NotFound", &format!("namespaces \"{}\" not found", key.namespace))
+            error(
+                404,
+                "NotFound",
+                &format!("namespaces \"{}\" not found", key.namespace),
+            )
         })?;
         if !namespace["metadata"]["deletionTimestamp"].is_null() {
             let message = format!(
@@ -55,12 +59,14 @@ pub(crate) fn admit(
 /// A webhook whose rules name the resource says no, in the words of its configuration's annotation `denies`.
 fn ask_webhooks(store: &Store, kind: &Kind) -> Result<(), Reply> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    for (_, configuration) in
-        store.list("validatingwebhookconfigurations.admissionregistration.k8s.io", "")
-    {
+    for (_, configuration) in store.list(
+        "validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "",
+    ) {
         for webhook in list(&configuration["webhooks"]) {
-            let mut resources =
-                list(&webhook["rules"]).into_iter().flat_map(|r| list(&r["resources"]));
+            let mut resources = list(&webhook["rules"])
+                .into_iter()
+                .flat_map(|r| list(&r["resources"]));
             if resources.any(|resource| resource == kind.plural.as_str()) {
                 let name = webhook["name"].as_str().unwrap_or_default();
                 let why = configuration["metadata"]["annotations"]["denies"].as_str();
@@ -94,9 +100,11 @@ pub(crate) fn check(kind: &Kind, name: &str, body: &Value) -> Result<(), Reply> 
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => {
             check_workload(kind, name, body)
         }
-        "Job" => {
-            check_containers(kind, name, ("spec.template.spec", &body["spec"]["template"]["spec"]))
-        }
+        "Job" => check_containers(
+            kind,
+            name,
+            ("spec.template.spec", &body["spec"]["template"]["spec"]),
+        ),
         "Pod" => check_containers(kind, name, ("spec", &body["spec"])),
         "Service"
             if body["spec"]["ports"].as_array().is_none_or(Vec::is_empty)
@@ -115,17 +123,33 @@ fn check_workload(kind: &Kind, name: &str, body: &Value) -> Result<(), Reply> {
         return Err(invalid(kind, name, "spec.selector", "Required value"));
     }
     let labels = &body["spec"]["template"]["metadata"]["labels"];
-    if selector.as_object().into_iter().flatten().any(|(label, value)| labels[label] != *value) {
+    if selector
+        .as_object()
+        .into_iter()
+        .flatten()
+        .any(|(label, value)| labels[label] != *value)
+    {
         let why = format!("Invalid value: {labels}: `selector` does not match template `labels`");
         return Err(invalid(kind, name, "spec.template.metadata.labels", &why));
     }
-    check_containers(kind, name, ("spec.template.spec", &body["spec"]["template"]["spec"]))
+    check_containers(
+        kind,
+        name,
+        ("spec.template.spec", &body["spec"]["template"]["spec"]),
+    )
 }
 
 fn check_containers(kind: &Kind, name: &str, (path, spec): (&str, &Value)) -> Result<(), Reply> {
-    let containers = spec["containers"].as_array().filter(|list| !list.is_empty());
+    let containers = spec["containers"]
+        .as_array()
+        .filter(|list| !list.is_empty());
     let Some(containers) = containers else {
-        return Err(invalid(kind, name, &format!("{path}.containers"), "Required value"));
+        return Err(invalid(
+            kind,
+            name,
+            &format!("{path}.containers"),
+            "Required value",
+        ));
     };
     let mut names = BTreeSet::new();
     for (n, container) in containers.iter().enumerate() {
@@ -187,7 +211,11 @@ pub(crate) fn default(store: &mut Store, kind: &Kind, body: &mut Value) {
         }
         "Pod" => {
             fill(&mut body["spec"], "restartPolicy", json!("Always"));
-            fill(&mut body["spec"], "terminationGracePeriodSeconds", json!(30));
+            fill(
+                &mut body["spec"],
+                "terminationGracePeriodSeconds",
+                json!(30),
+            );
             fill(body, "status", json!({ "phase": "Pending" }));
         }
         "Service" => default_service(store, body),
@@ -212,8 +240,15 @@ fn default_service(store: &mut Store, body: &mut Value) {
         spec["clusterIPs"] = json!([address]);
     }
     if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
-        let taken = spec["clusterIP"].as_str().map_or(0, |ip| ip.bytes().map(u32::from).sum());
-        for (n, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
+        let taken = spec["clusterIP"]
+            .as_str()
+            .map_or(0, |ip| ip.bytes().map(u32::from).sum());
+        for (n, port) in spec["ports"]
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+            .enumerate()
+        {
             fill(
                 port,
                 "nodePort",
@@ -226,7 +261,9 @@ fn default_service(store: &mut Store, body: &mut Value) {
 
 fn default_secret(body: &mut Value) {
     fill(body, "type", json!("Opaque"));
-    let plain = body.as_object_mut().and_then(|map| map.remove("stringData"));
+    let plain = body
+        .as_object_mut()
+        .and_then(|map| map.remove("stringData"));
     for (name, value) in plain.iter().filter_map(Value::as_object).flatten() {
         body["data"][name] = json!(STANDARD.encode(value.as_str().unwrap_or_default()));
     }
@@ -246,8 +283,11 @@ pub(crate) fn invalid(kind: &Kind, name: &str, field: &str, why: &str) -> Reply 
         format!("{}.{}", kind.kind, kind.group)
     };
     let message = format!("{shown} \"{name}\" is invalid: {field}: {why}");
-    let reason =
-        if why.starts_with("Required") { "FieldValueRequired" } else { "FieldValueInvalid" };
+    let reason = if why.starts_with("Required") {
+        "FieldValueRequired"
+    } else {
+        "FieldValueInvalid"
+    };
     let details = json!({ "name": name, "group": kind.group, "kind": kind.kind, "causes": [{ "reason": reason, "message": why, "field": field }] });
     Reply::json(422, &status(422, "Invalid", &message, details)).remark(message)
 }

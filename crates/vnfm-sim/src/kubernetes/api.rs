@@ -53,8 +53,11 @@ impl Target {
             other => ("", other.to_vec()),
         };
         let mut rest = rest.into_iter();
-        let (plural, name, part) =
-            (rest.next()?, rest.next().unwrap_or_default(), rest.next().unwrap_or_default());
+        let (plural, name, part) = (
+            rest.next()?,
+            rest.next().unwrap_or_default(),
+            rest.next().unwrap_or_default(),
+        );
         let own = str::to_owned;
         Some(Self {
             group: own(group),
@@ -75,12 +78,18 @@ impl Neighbour for Api {
     fn failure(&self, code: u16) -> Reply {
         let (reason, message) = match code {
             401 => ("Unauthorized", "Unauthorized"),
-            403 => ("Forbidden", "forbidden by the script of the simulated world"),
+            403 => (
+                "Forbidden",
+                "forbidden by the script of the simulated world",
+            ),
             429 => (
                 "TooManyRequests",
                 "the server has received too many requests and has asked us to try again later",
             ),
-            503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
+            503 => (
+                "ServiceUnavailable",
+                "the server is currently unable to handle the request",
+            ),
             _ => (
                 "InternalError",
                 "an error on the server has prevented the request from succeeding",
@@ -102,14 +111,25 @@ impl Neighbour for Api {
             return Some(Route::new("kubernetes.unknown", at, || Err(no_page())));
         };
         let verb = verb(request, &target);
-        let mut subject =
-            format!("{} {}/{}/{}", self.0.name(), target.plural, target.namespace, target.name);
+        let mut subject = format!(
+            "{} {}/{}/{}",
+            self.0.name(),
+            target.plural,
+            target.namespace,
+            target.name
+        );
         if target.name.is_empty() {
-            subject.push_str(request.json()["metadata"]["name"].as_str().unwrap_or_default());
+            subject.push_str(
+                request.json()["metadata"]["name"]
+                    .as_str()
+                    .unwrap_or_default(),
+            );
         }
-        Some(Route::new(format!("kubernetes.{verb}"), subject, move || {
-            self.serve(request, &target, verb)
-        }))
+        Some(Route::new(
+            format!("kubernetes.{verb}"),
+            subject,
+            move || self.serve(request, &target, verb),
+        ))
     }
 }
 
@@ -135,8 +155,14 @@ impl Api {
         let who = self.0.tokens().who(&store, request.header("authorization"));
         let who = who.and_then(|who| who.acting_as(request.header("impersonate-user")));
         let who = who.map_err(|()| error(401, "Unauthorized", "Unauthorized"))?;
-        let Some(deed) = deed.filter(|deed| !who.may(&store, deed)) else { return Ok(()) };
-        let name = if deed.name.is_empty() { String::new() } else { format!(" \"{}\"", deed.name) };
+        let Some(deed) = deed.filter(|deed| !who.may(&store, deed)) else {
+            return Ok(());
+        };
+        let name = if deed.name.is_empty() {
+            String::new()
+        } else {
+            format!(" \"{}\"", deed.name)
+        };
         let scope = if deed.namespace.is_empty() {
             "at the cluster scope".to_owned()
         } else {
@@ -195,9 +221,12 @@ impl Api {
         let key = Key::new(&kind.qualified(), &target.namespace, &target.name);
         match (verb, target.part.as_str()) {
             ("list", _) => Ok(self.list(request, &kind, &target.namespace)),
-            ("watch", _) => {
-                Ok(watch(&self.0, &self.0.store(), (&kind, &target.namespace), request))
-            }
+            ("watch", _) => Ok(watch(
+                &self.0,
+                &self.0.store(),
+                (&kind, &target.namespace),
+                request,
+            )),
             ("create", "") => self.create(request, &kind, &target.namespace),
             ("create", "token") => self.token(request, &key),
             ("get", "" | "status") => self
@@ -215,8 +244,10 @@ impl Api {
             ("evict", _) => self.evict(request, &kind, &key),
             ("deletecollection", "") => Ok(self.delete_all(request, &kind, &target.namespace)),
             _ => {
-                let what =
-                    format!("kubernetes: `{} {}` is not modelled", request.method, request.path);
+                let what = format!(
+                    "kubernetes: `{} {}` is not modelled",
+                    request.method, request.path
+                );
                 self.0.books.violation(what.clone());
                 Err(error(501, "NotImplemented", &what))
             }
@@ -231,7 +262,10 @@ impl Api {
             .and_then(|l| l.parse().ok())
             .filter(|l| *l > 0)
             .unwrap_or(usize::MAX);
-        let skip: usize = request.param("continue").and_then(|c| c.parse().ok()).unwrap_or(0);
+        let skip: usize = request
+            .param("continue")
+            .and_then(|c| c.parse().ok())
+            .unwrap_or(0);
         let fitting: Vec<&Arc<Value>> = store
             .list(&kind.qualified(), namespace)
             .map(|(_, body)| body)
@@ -240,12 +274,15 @@ impl Api {
         let bare = |body: &&Arc<Value>| {
             let mut body = (***body).clone();
             // As the real server does for its own kinds: the list says what its items are.
-            body.as_object_mut().map(|map| (map.remove("apiVersion"), map.remove("kind")));
+            body.as_object_mut()
+                .map(|map| (map.remove("apiVersion"), map.remove("kind")));
             body
         };
         let items: Vec<Value> = fitting.iter().skip(skip).take(limit).map(bare).collect();
         let mut meta = json!({ "resourceVersion": store.version.to_string() });
-        let left = fitting.len().saturating_sub(skip.saturating_add(items.len()));
+        let left = fitting
+            .len()
+            .saturating_sub(skip.saturating_add(items.len()));
         if left > 0 {
             meta["continue"] = json!((skip + items.len()).to_string());
             meta["remainingItemCount"] = json!(left);
@@ -267,8 +304,13 @@ impl Api {
     fn update(&self, request: &Request, kind: &Kind, key: &Key) -> Answer {
         let body = parse(request)?;
         let mut store = self.0.store();
-        let old = store.stored(key).cloned().ok_or_else(|| missing(kind, &key.name))?;
-        let asked = body["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        let old = store
+            .stored(key)
+            .cloned()
+            .ok_or_else(|| missing(kind, &key.name))?;
+        let asked = body["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap_or_default();
         if !asked.is_empty() && old.body["metadata"]["resourceVersion"] != asked {
             return Err(conflict(
                 kind,
@@ -283,7 +325,10 @@ impl Api {
     fn patch(&self, request: &Request, kind: &Kind, key: &Key, _status: bool) -> Answer {
         let change = parse(request)?;
         let mut store = self.0.store();
-        let old = store.stored(key).cloned().ok_or_else(|| missing(kind, &key.name))?;
+        let old = store
+            .stored(key)
+            .cloned()
+            .ok_or_else(|| missing(kind, &key.name))?;
         let mut body = (*old.body).clone();
         match request.header("content-type") {
             kind if kind.starts_with("application/merge-patch+json") => {
@@ -354,7 +399,10 @@ impl Api {
     fn delete(&self, request: &Request, kind: &Kind, key: &Key) -> Answer {
         let options = serde_json::from_slice::<Value>(&request.body).unwrap_or_default();
         let mut store = self.0.store();
-        let body = store.get(key).cloned().ok_or_else(|| missing(kind, &key.name))?;
+        let body = store
+            .get(key)
+            .cloned()
+            .ok_or_else(|| missing(kind, &key.name))?;
         let uid = options["preconditions"]["uid"].as_str();
         if uid.is_some_and(|uid| body["metadata"]["uid"] != uid) {
             return Err(conflict(
@@ -410,12 +458,20 @@ impl Api {
             return Err(error(422, "Invalid", &message));
         }
         let store = self.0.store();
-        let issued = self.0.tokens().issue(&store, &key.namespace, &key.name, seconds);
+        let issued = self
+            .0
+            .tokens()
+            .issue(&store, &key.namespace, &key.name, seconds);
         let (token, expires) = issued.ok_or_else(|| {
-            error(404, "NotFound", &format!("serviceaccounts \"{}\" not found", key.name))
+            error(
+                404,
+                "NotFound",
+                &format!("serviceaccounts \"{}\" not found", key.name),
+            )
         })?;
-        let expires =
-            jiff::Timestamp::from_second(expires.as_second()).unwrap_or(expires).to_string();
+        let expires = jiff::Timestamp::from_second(expires.as_second())
+            .unwrap_or(expires)
+            .to_string();
         Ok(Reply::json(
             201,
             &json!({ "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": { "name": key.name, "namespace": key.namespace },
@@ -428,9 +484,15 @@ impl Api {
         let pod = store.get(key).ok_or_else(|| missing(kind, &key.name))?;
         let text = format!(
             "{} started\n",
-            pod["spec"]["containers"][0]["name"].as_str().unwrap_or_default()
+            pod["spec"]["containers"][0]["name"]
+                .as_str()
+                .unwrap_or_default()
         );
-        Ok(Reply { body: text.into(), ..Reply::empty(200) }.with("content-type", "text/plain"))
+        Ok(Reply {
+            body: text.into(),
+            ..Reply::empty(200)
+        }
+        .with("content-type", "text/plain"))
     }
 
     fn scale(&self, request: &Request, kind: &Kind, key: &Key) -> Answer {

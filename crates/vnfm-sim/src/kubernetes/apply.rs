@@ -55,7 +55,9 @@ impl Owners {
             .map(|(path, _)| path.clone())
             .collect();
         for share in self.0.values_mut() {
-            share.fields.retain(|path| new.contains_key(path) && !changed.contains(path));
+            share
+                .fields
+                .retain(|path| new.contains_key(path) && !changed.contains(path));
         }
         if !changed.is_empty() && !manager.is_empty() {
             let share = self.0.entry((manager.to_owned(), false)).or_default();
@@ -81,13 +83,18 @@ impl Owners {
             if present.get(path).is_none_or(|now| now == value) {
                 continue;
             }
-            let others =
-                self.0.iter_mut().filter(|(who, share)| **who != me && share.fields.contains(path));
+            let others = self
+                .0
+                .iter_mut()
+                .filter(|(who, share)| **who != me && share.fields.contains(path));
             for ((other, _), share) in others {
                 if force {
                     share.fields.remove(path);
                 } else {
-                    conflicts.push(Conflict { manager: other.clone(), field: dotted(path) });
+                    conflicts.push(Conflict {
+                        manager: other.clone(),
+                        field: dotted(path),
+                    });
                 }
             }
         }
@@ -103,8 +110,14 @@ impl Owners {
         for path in dropped {
             cut(&mut merged, &path);
         }
-        self.0
-            .insert(me, Share { applied: true, fields: wanted.into_keys().collect(), time: now() });
+        self.0.insert(
+            me,
+            Share {
+                applied: true,
+                fields: wanted.into_keys().collect(),
+                time: now(),
+            },
+        );
         self.0.retain(|_, share| !share.fields.is_empty());
         Ok((merged, self))
     }
@@ -132,7 +145,10 @@ pub(crate) fn merge(live: &mut Value, change: &Value, field: &str, null_deletes:
             if change.iter().all(|item| key(field, item).is_some()) =>
         {
             for item in change {
-                match live.iter_mut().find(|old| key(field, old) == key(field, item)) {
+                match live
+                    .iter_mut()
+                    .find(|old| key(field, old) == key(field, item))
+                {
                     Some(old) => merge(old, item, "", null_deletes),
                     None => live.push(item.clone()),
                 }
@@ -181,8 +197,10 @@ fn key(field: &str, item: &Value) -> Option<String> {
     };
     let mut keys = Map::new();
     for name in names {
-        let value =
-            item.get(*name).cloned().or_else(|| (*name == "protocol").then(|| json!("TCP")))?;
+        let value = item
+            .get(*name)
+            .cloned()
+            .or_else(|| (*name == "protocol").then(|| json!("TCP")))?;
         keys.insert((*name).to_owned(), value);
     }
     Some(format!("k:{}", Value::Object(keys)))
@@ -202,7 +220,12 @@ fn fields(object: &Value) -> BTreeMap<Path, Value> {
                     .flatten()
                     .filter(|(name, _)| owned.contains(&name.as_str()))
                 {
-                    walk(&mut all, vec!["f:metadata".into(), format!("f:{name}")], name, value);
+                    walk(
+                        &mut all,
+                        vec!["f:metadata".into(), format!("f:{name}")],
+                        name,
+                        value,
+                    );
                 }
             }
             _ => walk(&mut all, vec![format!("f:{name}")], name, value),
@@ -238,9 +261,13 @@ fn walk(all: &mut BTreeMap<Path, Value>, path: Path, field: &str, value: &Value)
 
 /// Takes a field out, and what is empty after that.
 fn cut(value: &mut Value, path: &[String]) {
-    let Some((first, rest)) = path.split_first() else { return };
+    let Some((first, rest)) = path.split_first() else {
+        return;
+    };
     if let (Some(name), Some(map)) = (first.strip_prefix("f:"), value.as_object_mut()) {
-        let Some(inner) = map.get_mut(name) else { return };
+        let Some(inner) = map.get_mut(name) else {
+            return;
+        };
         if let Some(item) = rest.first().filter(|part| part.starts_with("k:")) {
             cut_item(inner, name, item, &rest[1..]);
         } else {
@@ -255,8 +282,15 @@ fn cut(value: &mut Value, path: &[String]) {
 }
 
 fn cut_item(list: &mut Value, field: &str, item: &str, rest: &[String]) {
-    let Some(list) = list.as_array_mut() else { return };
-    let Some(at) = list.iter().position(|i| key(field, i).as_deref() == Some(item)) else { return };
+    let Some(list) = list.as_array_mut() else {
+        return;
+    };
+    let Some(at) = list
+        .iter()
+        .position(|i| key(field, i).as_deref() == Some(item))
+    else {
+        return;
+    };
     cut(&mut list[at], rest);
     if key(field, &list[at]).as_deref() != Some(item) {
         list.remove(at);
@@ -271,8 +305,10 @@ fn dotted(path: &[String]) -> String {
         }
         let keys: Map<String, Value> =
             serde_json::from_str(part.trim_start_matches("k:")).unwrap_or_default();
-        let keys: Vec<String> =
-            keys.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let keys: Vec<String> = keys
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         format!("[{}]", keys.join(","))
     };
     path.iter().map(part).collect()
@@ -284,7 +320,9 @@ fn tree(fields: &BTreeSet<Path>) -> Value {
         let mut at = &mut top;
         for part in path {
             let next = at.entry(part.clone()).or_insert_with(|| json!({}));
-            let Some(map) = next.as_object_mut() else { break };
+            let Some(map) = next.as_object_mut() else {
+                break;
+            };
             at = map;
         }
     }
@@ -302,27 +340,39 @@ mod tests {
 
     #[test]
     fn what_another_changed_is_a_conflict_until_forced() {
-        let (live, owners) =
-            Owners::default().apply("vnfm", &json!({}), &deployment("a:1", 2), false).unwrap();
+        let (live, owners) = Owners::default()
+            .apply("vnfm", &json!({}), &deployment("a:1", 2), false)
+            .unwrap();
         let mut scaled = live.clone();
         scaled["spec"]["replicas"] = json!(5);
         let owners = owners.wrote("kubectl", &live, &scaled);
-        let conflicts =
-            owners.clone().apply("vnfm", &scaled, &deployment("a:1", 2), false).unwrap_err();
+        let conflicts = owners
+            .clone()
+            .apply("vnfm", &scaled, &deployment("a:1", 2), false)
+            .unwrap_err();
         assert_eq!(
             conflicts,
-            [Conflict { manager: "kubectl".into(), field: ".spec.replicas".into() }]
+            [Conflict {
+                manager: "kubectl".into(),
+                field: ".spec.replicas".into()
+            }]
         );
-        let (forced, owners) = owners.apply("vnfm", &scaled, &deployment("a:2", 2), true).unwrap();
+        let (forced, owners) = owners
+            .apply("vnfm", &scaled, &deployment("a:2", 2), true)
+            .unwrap();
         assert_eq!(forced["spec"]["replicas"], 2);
-        assert_eq!(forced["spec"]["template"]["spec"]["containers"][0]["image"], "a:2");
+        assert_eq!(
+            forced["spec"]["template"]["spec"]["containers"][0]["image"],
+            "a:2"
+        );
         assert_eq!(owners.shown("apps/v1").as_array().unwrap().len(), 1);
     }
 
     #[test]
     fn what_is_no_longer_applied_goes_and_what_others_added_stays() {
-        let (mut live, owners) =
-            Owners::default().apply("vnfm", &json!({}), &deployment("a:1", 2), false).unwrap();
+        let (mut live, owners) = Owners::default()
+            .apply("vnfm", &json!({}), &deployment("a:1", 2), false)
+            .unwrap();
         live["spec"]["template"]["spec"]["containers"]
             .as_array_mut()
             .unwrap()
@@ -335,7 +385,13 @@ mod tests {
         assert!(
             merged["spec"].get("replicas").is_none() && merged["metadata"].get("labels").is_none()
         );
-        assert_eq!(merged["spec"]["template"]["spec"]["containers"].as_array().unwrap().len(), 2);
+        assert_eq!(
+            merged["spec"]["template"]["spec"]["containers"]
+                .as_array()
+                .unwrap()
+                .len(),
+            2
+        );
     }
 
     #[test]

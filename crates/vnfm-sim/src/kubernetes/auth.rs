@@ -54,7 +54,11 @@ impl Tokens {
 
     /// Everything that was ever given to anybody.
     pub(crate) fn given(&self) -> Vec<String> {
-        self.issued.keys().chain(&self.bootstraps).cloned().collect()
+        self.issued
+            .keys()
+            .chain(&self.bootstraps)
+            .cloned()
+            .collect()
     }
 
     /// A token of a service account, shaped as the real ones are; none if there is no such account.
@@ -69,7 +73,9 @@ impl Tokens {
             .as_str()?
             .to_owned();
         let now = jiff::Timestamp::now();
-        let expires = now.saturating_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(now);
+        let expires = now
+            .saturating_add(jiff::SignedDuration::from_secs(seconds))
+            .unwrap_or(now);
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let claims = json!({ "aud": ["https://kubernetes.default.svc.cluster.local"], "exp": expires.as_second(), "iat": now.as_second(), "nbf": now.as_second(),
             "iss": "https://kubernetes.default.svc.cluster.local", "jti": Uuid::new_v4().to_string(), "sub": format!("system:serviceaccount:{namespace}:{account}"),
@@ -81,8 +87,12 @@ impl Tokens {
             part(&json!({ "alg": "RS256", "kid": "sim" })),
             part(&claims)
         );
-        let issued =
-            Issued { namespace: namespace.to_owned(), account: account.to_owned(), uid, expires };
+        let issued = Issued {
+            namespace: namespace.to_owned(),
+            account: account.to_owned(),
+            uid,
+            expires,
+        };
         self.issued.insert(token.clone(), issued);
         Some((token, expires))
     }
@@ -109,8 +119,13 @@ impl Tokens {
             .get(token)
             .filter(|issued| issued.expires > jiff::Timestamp::now())
             .ok_or(())?;
-        let account =
-            store.get(&Key::new("serviceaccounts", &issued.namespace, &issued.account)).ok_or(())?;
+        let account = store
+            .get(&Key::new(
+                "serviceaccounts",
+                &issued.namespace,
+                &issued.account,
+            ))
+            .ok_or(())?;
         if account["metadata"]["uid"] != issued.uid.as_str() {
             return Err(());
         }
@@ -125,7 +140,10 @@ impl Who {
             format!("system:serviceaccounts:{namespace}"),
             "system:authenticated".into(),
         ];
-        Who { name: format!("system:serviceaccount:{namespace}:{account}"), groups }
+        Who {
+            name: format!("system:serviceaccount:{namespace}:{account}"),
+            groups,
+        }
     }
 
     /// The service account that the header `Impersonate-User` names; administrators alone may act as others.
@@ -133,10 +151,14 @@ impl Who {
         if user.is_empty() {
             return Ok(self);
         }
-        let account =
-            user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+        let account = user
+            .strip_prefix("system:serviceaccount:")
+            .and_then(|rest| rest.split_once(':'));
         let may = self.groups.iter().any(|group| group == "system:masters");
-        account.filter(|_| may).map(|(namespace, name)| Self::account(namespace, name)).ok_or(())
+        account
+            .filter(|_| may)
+            .map(|(namespace, name)| Self::account(namespace, name))
+            .ok_or(())
     }
 
     /// Whether RBAC allows a deed.
@@ -144,8 +166,9 @@ impl Who {
         if self.groups.iter().any(|group| group == "system:masters") {
             return true;
         }
-        let everywhere =
-            store.list("clusterrolebindings.rbac.authorization.k8s.io", "").map(|(_, b)| (b, ""));
+        let everywhere = store
+            .list("clusterrolebindings.rbac.authorization.k8s.io", "")
+            .map(|(_, b)| (b, ""));
         let here = store
             .list("rolebindings.rbac.authorization.k8s.io", deed.namespace)
             .filter(|_| !deed.namespace.is_empty())
@@ -157,8 +180,11 @@ impl Who {
 
     fn is_bound(&self, binding: &Value) -> bool {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        binding["subjects"].as_array().into_iter().flatten().any(|subject| {
-            match subject["kind"].as_str() {
+        binding["subjects"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|subject| match subject["kind"].as_str() {
                 Some("ServiceAccount") => {
                     self.name
                         == format!(
@@ -167,10 +193,12 @@ impl Who {
                             text(&subject["name"])
                         )
                 }
-                Some("Group") => self.groups.iter().any(|group| subject["name"] == group.as_str()),
+                Some("Group") => self
+                    .groups
+                    .iter()
+                    .any(|group| subject["name"] == group.as_str()),
                 _ => subject["name"] == self.name.as_str(),
-            }
-        })
+            })
     }
 }
 
@@ -181,7 +209,10 @@ fn allows(store: &Store, role: &Value, namespace: &str, deed: &Deed<'_>) -> bool
         _ => Key::new("clusterroles.rbac.authorization.k8s.io", "", name),
     };
     let has = |list: &Value, wanted: &str| {
-        list.as_array().into_iter().flatten().any(|item| item == "*" || item == wanted)
+        list.as_array()
+            .into_iter()
+            .flatten()
+            .any(|item| item == "*" || item == wanted)
     };
     store.get(&key).is_some_and(|role| {
         role["rules"].as_array().into_iter().flatten().any(|rule| {

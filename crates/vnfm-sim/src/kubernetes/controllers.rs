@@ -31,7 +31,12 @@ pub(crate) struct Controllers {
 
 impl Controllers {
     pub(crate) fn new(pod_start: Duration, ca_pem: String) -> Self {
-        Self { due: BTreeMap::new(), pod_start, ca_pem, addresses: 0 }
+        Self {
+            due: BTreeMap::new(),
+            pod_start,
+            ca_pem,
+            addresses: 0,
+        }
     }
 
     /// Runs rounds until nothing changes; when the next pod is due.
@@ -65,7 +70,9 @@ impl Controllers {
 
     fn pods(&mut self, store: &mut Store) {
         for key in keys(store, "pods") {
-            let Some(pod) = store.get(&key).cloned() else { continue };
+            let Some(pod) = store.get(&key).cloned() else {
+                continue;
+            };
             let served = nodes::is_served(store, &pod);
             if is_going(&pod) {
                 if served && !has_finalizers(&pod) {
@@ -88,23 +95,39 @@ impl Controllers {
                 .map(|c| c["image"].as_str().unwrap_or_default().to_owned())
                 .collect::<Vec<_>>()
         };
-        let named = |part: &str| images(&pod["spec"]).into_iter().find(|one| one.contains(part));
+        let named = |part: &str| {
+            images(&pod["spec"])
+                .into_iter()
+                .find(|one| one.contains(part))
+        };
         if let Some(image) = named("no-such").filter(|_| !store.mended) {
             return fail_to_pull(store, key, pod, &image);
         }
         if named("crash-loop").is_some() && !store.mended {
             return crash(store, key, pod);
         }
-        let uid = pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        let due = *self.due.entry(uid.clone()).or_insert_with(|| Instant::now() + self.pod_start);
+        let uid = pod["metadata"]["uid"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        let due = *self
+            .due
+            .entry(uid.clone())
+            .or_insert_with(|| Instant::now() + self.pod_start);
         if due > Instant::now() {
             return;
         }
         self.due.remove(&uid);
         self.addresses += 1;
-        let address = format!("10.244.{}.{}", self.addresses / 250 % 250, self.addresses % 250 + 2);
-        let finishes = matches!(pod["spec"]["restartPolicy"].as_str(), Some("Never" | "OnFailure"))
-            && owner(pod).is_some_and(|o| o["kind"] == "Job");
+        let address = format!(
+            "10.244.{}.{}",
+            self.addresses / 250 % 250,
+            self.addresses % 250 + 2
+        );
+        let finishes = matches!(
+            pod["spec"]["restartPolicy"].as_str(),
+            Some("Never" | "OnFailure")
+        ) && owner(pod).is_some_and(|o| o["kind"] == "Job");
         store.update(key, |pod| pod["status"] = running(pod, &address, finishes));
     }
 }
@@ -114,7 +137,10 @@ pub(super) fn keys(store: &Store, kind: &str) -> Vec<Key> {
 }
 
 pub(super) fn owner(body: &Value) -> Option<&Value> {
-    body["metadata"]["ownerReferences"].as_array()?.iter().find(|owner| owner["controller"] == true)
+    body["metadata"]["ownerReferences"]
+        .as_array()?
+        .iter()
+        .find(|owner| owner["controller"] == true)
 }
 
 pub(super) fn condition(kind: &str, holds: bool, reason: &str) -> Value {
@@ -131,8 +157,12 @@ fn running(pod: &Value, address: &str, finishes: bool) -> Value {
         json!({ "name": container["name"], "image": container["image"], "imageID": "", "containerID": format!("containerd://{}", Uuid::new_v4().simple()),
             "ready": !finishes, "started": !finishes, "restartCount": 0, "state": state, "lastState": {} })
     };
-    let containers: Vec<Value> =
-        pod["spec"]["containers"].as_array().into_iter().flatten().map(of).collect();
+    let containers: Vec<Value> = pod["spec"]["containers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(of)
+        .collect();
     let reason = if finishes { "PodCompleted" } else { "" };
     let conditions = [
         ("PodScheduled", true),
@@ -169,7 +199,12 @@ fn schedule(store: &mut Store, key: &Key, pod: &Value) {
     let mut load: BTreeMap<String, usize> = BTreeMap::new();
     for (_, other) in store.list("pods", "") {
         *load
-            .entry(other["spec"]["nodeName"].as_str().unwrap_or_default().to_owned())
+            .entry(
+                other["spec"]["nodeName"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+            )
             .or_default() += 1;
     }
     let nodes: Vec<Arc<Value>> = store
@@ -177,8 +212,16 @@ fn schedule(store: &mut Store, key: &Key, pod: &Value) {
         .map(|(_, node)| Arc::clone(node))
         .filter(|node| fits(node))
         .collect();
-    let name = |node: &Value| node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    match nodes.iter().min_by_key(|node| load.get(&name(node)).copied().unwrap_or(0)) {
+    let name = |node: &Value| {
+        node["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    match nodes
+        .iter()
+        .min_by_key(|node| load.get(&name(node)).copied().unwrap_or(0))
+    {
         Some(node) => store.update(key, |pod| {
             pod["spec"]["nodeName"] = json!(name(node));
             pod["status"]["hostIP"] = node["status"]["addresses"][0]["address"].clone();
@@ -207,7 +250,9 @@ fn crash(store: &mut Store, key: &Key, pod: &Value) {
     if !pod["status"]["containerStatuses"].is_null() {
         return;
     }
-    let container = pod["spec"]["containers"][0]["name"].as_str().unwrap_or_default();
+    let container = pod["spec"]["containers"][0]["name"]
+        .as_str()
+        .unwrap_or_default();
     let message = format!(
         "back-off 10s restarting failed container={container} pod={}_{}({})",
         key.name,
@@ -226,7 +271,12 @@ fn crash(store: &mut Store, key: &Key, pod: &Value) {
         pod["status"]["containerStatuses"] = json!(statuses);
         pod["status"]["conditions"] = json!([condition("PodScheduled", true, ""), condition("ContainersReady", false, "ContainersNotReady"), condition("Ready", false, "ContainersNotReady")]);
     });
-    event(store, key, pod, ("BackOff", "Back-off restarting failed container"));
+    event(
+        store,
+        key,
+        pod,
+        ("BackOff", "Back-off restarting failed container"),
+    );
 }
 
 fn fail_to_pull(store: &mut Store, key: &Key, pod: &Value, image: &str) {
@@ -249,7 +299,11 @@ fn fail_to_pull(store: &mut Store, key: &Key, pod: &Value, image: &str) {
 }
 
 pub(super) fn event(store: &mut Store, key: &Key, about: &Value, (reason, message): (&str, &str)) {
-    let name = format!("{}.{}", key.name, &Uuid::new_v4().simple().to_string()[..16]);
+    let name = format!(
+        "{}.{}",
+        key.name,
+        &Uuid::new_v4().simple().to_string()[..16]
+    );
     let place = Key::new("events", &key.namespace, &name);
     let body = json!({ "apiVersion": "v1", "kind": "Event", "metadata": {}, "type": "Warning", "reason": reason, "message": message, "count": 1,
         "firstTimestamp": now(), "lastTimestamp": now(), "source": { "component": "kubelet" },
@@ -259,7 +313,9 @@ pub(super) fn event(store: &mut Store, key: &Key, about: &Value, (reason, messag
 
 fn namespaces(store: &mut Store, ca_pem: &str) {
     for key in keys(store, "namespaces") {
-        let Some(namespace) = store.get(&key).cloned() else { continue };
+        let Some(namespace) = store.get(&key).cloned() else {
+            continue;
+        };
         if is_going(&namespace) {
             empty(store, &key);
             continue;
@@ -301,16 +357,23 @@ fn empty(store: &mut Store, namespace: &Key) {
 /// What keeps a namespace from going, as its conditions.
 fn say_what_is_left(store: &mut Store, namespace: &Key) {
     let (mut kinds, mut finalizers) = (BTreeMap::new(), BTreeMap::new());
-    for (key, body) in store.all().filter(|(key, _)| key.namespace == namespace.name) {
+    for (key, body) in store
+        .all()
+        .filter(|(key, _)| key.namespace == namespace.name)
+    {
         *kinds.entry(format!("{}.", key.kind)).or_insert(0) += 1;
-        let names = body["metadata"]["finalizers"].as_array().into_iter().flatten();
+        let names = body["metadata"]["finalizers"]
+            .as_array()
+            .into_iter()
+            .flatten();
         for name in names.filter_map(Value::as_str) {
             *finalizers.entry(name.to_owned()).or_insert(0) += 1;
         }
     }
     let told = |found: &BTreeMap<String, usize>, link: &str| {
-        let each =
-            found.iter().map(|(what, times)| format!("{what}{link}{times} resource instances"));
+        let each = found
+            .iter()
+            .map(|(what, times)| format!("{what}{link}{times} resource instances"));
         each.collect::<Vec<_>>().join(", ")
     };
     let left = [
@@ -331,17 +394,22 @@ fn say_what_is_left(store: &mut Store, namespace: &Key) {
         ),
     ];
     store.update(namespace, |body| {
-        let before = body["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let before = body["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let now =
-            left.into_iter().filter(|(.., holds)| *holds).map(|(kind, reason, message, _)| {
-                let same =
-                    |seen: &&Value| seen["type"] == kind && seen["message"] == message.as_str();
-                before.iter().find(same).cloned().unwrap_or_else(|| {
-                    let mut new = condition(kind, true, reason);
-                    new["message"] = json!(message);
-                    new
-                })
-            });
+            left.into_iter()
+                .filter(|(.., holds)| *holds)
+                .map(|(kind, reason, message, _)| {
+                    let same =
+                        |seen: &&Value| seen["type"] == kind && seen["message"] == message.as_str();
+                    before.iter().find(same).cloned().unwrap_or_else(|| {
+                        let mut new = condition(kind, true, reason);
+                        new["message"] = json!(message);
+                        new
+                    })
+                });
         let now: Vec<_> = now.collect();
         body["status"]["conditions"] = json!(now);
     });
@@ -378,15 +446,25 @@ fn collect_garbage(store: &mut Store) {
     let mut waited_for = BTreeSet::new();
     let mut doomed = Vec::new();
     for (key, body) in store.all() {
-        let Some(owners) =
-            body["metadata"]["ownerReferences"].as_array().filter(|list| !list.is_empty())
+        let Some(owners) = body["metadata"]["ownerReferences"]
+            .as_array()
+            .filter(|list| !list.is_empty())
         else {
             continue;
         };
-        let uids: Vec<&str> = owners.iter().filter_map(|owner| owner["uid"].as_str()).collect();
-        waited_for
-            .extend(uids.iter().filter(|uid| leaving.contains(**uid)).map(|uid| (*uid).to_owned()));
-        if uids.iter().all(|uid| !alive.contains(*uid) || leaving.contains(*uid)) && !is_going(body)
+        let uids: Vec<&str> = owners
+            .iter()
+            .filter_map(|owner| owner["uid"].as_str())
+            .collect();
+        waited_for.extend(
+            uids.iter()
+                .filter(|uid| leaving.contains(**uid))
+                .map(|uid| (*uid).to_owned()),
+        );
+        if uids
+            .iter()
+            .all(|uid| !alive.contains(*uid) || leaving.contains(*uid))
+            && !is_going(body)
         {
             doomed.push((key.clone(), uids.iter().any(|uid| leaving.contains(*uid))));
         }

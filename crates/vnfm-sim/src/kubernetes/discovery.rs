@@ -12,17 +12,25 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 
 /// Answers a discovery path; none if it is not one (or not of this cluster).
 pub(crate) fn discover(store: &Store, path: &[&str], request: &Request) -> Option<Reply> {
-    let aggregated = request.header("accept").contains("as=APIGroupDiscoveryList");
+    let aggregated = request
+        .header("accept")
+        .contains("as=APIGroupDiscoveryList");
     let groups = groups(store);
     match path {
         ["version"] => Some(Reply::json(200, &version())),
         ["healthz" | "livez" | "readyz"] => Some(
-            Reply { body: "ok".into(), ..Reply::empty(200) }
-                .with("content-type", "text/plain; charset=utf-8"),
+            Reply {
+                body: "ok".into(),
+                ..Reply::empty(200)
+            }
+            .with("content-type", "text/plain; charset=utf-8"),
         ),
         ["api"] if aggregated => Some(discovery(groups.get("").into_iter())),
         ["apis"] if aggregated => Some(discovery(
-            groups.iter().filter(|(name, _)| !name.is_empty()).map(|(_, kinds)| kinds),
+            groups
+                .iter()
+                .filter(|(name, _)| !name.is_empty())
+                .map(|(_, kinds)| kinds),
         )),
         ["api"] => Some(Reply::json(
             200,
@@ -55,7 +63,10 @@ pub(crate) fn discover(store: &Store, path: &[&str], request: &Request) -> Optio
 fn groups(store: &Store) -> BTreeMap<String, Vec<Arc<Kind>>> {
     let mut groups: BTreeMap<String, Vec<Arc<Kind>>> = BTreeMap::new();
     for kind in &store.kinds {
-        groups.entry(kind.group.clone()).or_default().push(Arc::clone(kind));
+        groups
+            .entry(kind.group.clone())
+            .or_default()
+            .push(Arc::clone(kind));
     }
     groups
 }
@@ -74,17 +85,31 @@ fn group(name: &str, kinds: &[Arc<Kind>]) -> Value {
     json!({ "name": name, "versions": all, "preferredVersion": all.first() })
 }
 
-const VERBS: [&str; 8] =
-    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const VERBS: [&str; 8] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
 
 fn resources(kinds: &[Arc<Kind>], version: &str) -> Option<Reply> {
-    let of_version: Vec<&Arc<Kind>> = kinds.iter().filter(|kind| kind.version == version).collect();
+    let of_version: Vec<&Arc<Kind>> = kinds
+        .iter()
+        .filter(|kind| kind.version == version)
+        .collect();
     let api_version = of_version.first()?.api_version();
     let mut list = Vec::new();
     for kind in of_version {
         let entry = |name: String, verbs: &[&str]| json!({ "name": name, "singularName": kind.kind.to_lowercase(), "namespaced": kind.namespaced, "kind": kind.kind, "verbs": verbs });
         list.push(entry(kind.plural.clone(), &VERBS));
-        list.push(entry(format!("{}/status", kind.plural), &["get", "patch", "update"]));
+        list.push(entry(
+            format!("{}/status", kind.plural),
+            &["get", "patch", "update"],
+        ));
     }
     Some(Reply::json(
         200,
@@ -105,7 +130,11 @@ fn discovery<'a>(groups: impl Iterator<Item = &'a Vec<Arc<Kind>>>) -> Reply {
 fn aggregated(kinds: &[Arc<Kind>]) -> Value {
     let resource = |kind: &&Arc<Kind>| {
         let response = json!({ "group": kind.group, "version": kind.version, "kind": kind.kind });
-        let scope = if kind.namespaced { "Namespaced" } else { "Cluster" };
+        let scope = if kind.namespaced {
+            "Namespaced"
+        } else {
+            "Cluster"
+        };
         json!({ "resource": kind.plural, "responseKind": response, "scope": scope, "singularResource": kind.kind.to_lowercase(), "verbs": VERBS,
             "subresources": [{ "subresource": "status", "responseKind": response, "verbs": ["get", "patch", "update"] }] })
     };

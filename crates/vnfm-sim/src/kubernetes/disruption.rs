@@ -26,7 +26,9 @@ impl Cluster {
     /// With status and words of the server, 429 where a disruption budget does not allow it.
     pub fn evict(&self, namespace: &str, pod: &str) -> Result<(), (u16, String)> {
         let mut store = self.store();
-        let kind = store.kind("", "v1", "pods").ok_or((404, "no pods".to_owned()))?;
+        let kind = store
+            .kind("", "v1", "pods")
+            .ok_or((404, "no pods".to_owned()))?;
         let key = Key::new("pods", namespace, pod);
         evict(&mut store, &kind, &key, &Value::Null).map_err(|reply| (reply.status, reply.detail))
     }
@@ -45,11 +47,18 @@ impl Budget {
     fn of(store: &Store, key: &Key, body: &Value) -> Self {
         let spec = &body["spec"];
         let pods = chosen(store, &key.namespace, &spec["selector"]);
-        let healthy = pods.iter().filter(|pod| is_ready(pod) && !is_going(pod)).count();
+        let healthy = pods
+            .iter()
+            .filter(|pod| is_ready(pod) && !is_going(pod))
+            .count();
         let (expected, desired) = match (&spec["minAvailable"], &spec["maxUnavailable"]) {
-            (Value::Number(least), _) => {
-                (pods.len(), least.as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0))
-            }
+            (Value::Number(least), _) => (
+                pods.len(),
+                least
+                    .as_u64()
+                    .and_then(|n| usize::try_from(n).ok())
+                    .unwrap_or(0),
+            ),
             (least @ Value::String(_), _) => {
                 let expected = scale(store, &key.namespace, &pods);
                 (expected, portion(least, expected))
@@ -60,11 +69,21 @@ impl Budget {
             }
         };
         let always_allows_unready = spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow";
-        Self { name: key.name.clone(), expected, healthy, desired, always_allows_unready }
+        Self {
+            name: key.name.clone(),
+            expected,
+            healthy,
+            desired,
+            always_allows_unready,
+        }
     }
 
     fn allowed(&self) -> usize {
-        if self.expected == 0 { 0 } else { self.healthy.saturating_sub(self.desired) }
+        if self.expected == 0 {
+            0
+        } else {
+            self.healthy.saturating_sub(self.desired)
+        }
     }
 
     fn is_met(&self) -> bool {
@@ -74,15 +93,22 @@ impl Budget {
 
 /// A number, or a percentage of all, rounded up.
 fn portion(value: &Value, all: usize) -> usize {
-    let percent = value.as_str().and_then(|text| text.strip_suffix('%')?.parse::<usize>().ok());
+    let percent = value
+        .as_str()
+        .and_then(|text| text.strip_suffix('%')?.parse::<usize>().ok());
     match percent {
         Some(percent) => (all * percent).div_ceil(100),
-        None => value.as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0),
+        None => value
+            .as_u64()
+            .and_then(|n| usize::try_from(n).ok())
+            .unwrap_or(0),
     }
 }
 
 fn chosen(store: &Store, namespace: &str, selector: &Value) -> Vec<Arc<Value>> {
-    let Some(selector) = Selector::of_object(selector) else { return Vec::new() };
+    let Some(selector) = Selector::of_object(selector) else {
+        return Vec::new();
+    };
     let pods = store.list("pods", namespace).map(|(_, pod)| pod);
     pods.filter(|pod| selector.fits(pod)).cloned().collect()
 }
@@ -98,8 +124,13 @@ fn scale(store: &Store, namespace: &str, pods: &[Arc<Value>]) -> usize {
         };
         let name = controller["name"].as_str().unwrap_or_default();
         let body = store.get(&Key::new(plural, namespace, name));
-        let replicas = body.and_then(|body| body["spec"]["replicas"].as_u64()).unwrap_or(1);
-        wanted.insert((plural, name.to_owned()), usize::try_from(replicas).unwrap_or(1));
+        let replicas = body
+            .and_then(|body| body["spec"]["replicas"].as_u64())
+            .unwrap_or(1);
+        wanted.insert(
+            (plural, name.to_owned()),
+            usize::try_from(replicas).unwrap_or(1),
+        );
     }
     wanted.values().sum()
 }
@@ -107,11 +138,19 @@ fn scale(store: &Store, namespace: &str, pods: &[Arc<Value>]) -> usize {
 /// One round: every budget says what it comes to.
 pub(super) fn settle(store: &mut Store) {
     for key in keys(store, BUDGETS) {
-        let Some(body) = store.get(&key).cloned() else { continue };
+        let Some(body) = store.get(&key).cloned() else {
+            continue;
+        };
         let budget = Budget::of(store, &key, &body);
         let allowed = budget.allowed();
-        let reason = if allowed > 0 { "SufficientPods" } else { "InsufficientPods" };
-        let old = body["status"]["conditions"].as_array().and_then(|all| all.first());
+        let reason = if allowed > 0 {
+            "SufficientPods"
+        } else {
+            "InsufficientPods"
+        };
+        let old = body["status"]["conditions"]
+            .as_array()
+            .and_then(|all| all.first());
         let said = old.filter(|old| old["reason"] == reason).cloned();
         let said = said.unwrap_or_else(|| condition("DisruptionAllowed", allowed > 0, reason));
         store.update(&key, |body| {
@@ -132,7 +171,10 @@ pub(super) fn evict(
     key: &Key,
     eviction: &Value,
 ) -> Result<(), Reply> {
-    let pod = store.get(key).cloned().ok_or_else(|| missing(kind, &key.name))?;
+    let pod = store
+        .get(key)
+        .cloned()
+        .ok_or_else(|| missing(kind, &key.name))?;
     let options = &eviction["deleteOptions"];
     let uid = options["preconditions"]["uid"].as_str();
     if uid.is_some_and(|uid| pod["metadata"]["uid"] != uid) {

@@ -73,7 +73,12 @@ pub struct Clusters {
 impl Clusters {
     /// No clusters yet.
     pub fn new(books: Arc<Books>, faults: Arc<Faults>) -> Self {
-        Self { books, faults, pod_start: Mutex::default(), running: Mutex::default() }
+        Self {
+            books,
+            faults,
+            pod_start: Mutex::default(),
+            running: Mutex::default(),
+        }
     }
 
     /// How long a pod takes to start, in clusters that are started from now on.
@@ -146,8 +151,10 @@ impl Clusters {
         let running: Vec<Arc<Cluster>> = hold(&self.running).values().cloned().collect();
         let show = |cluster: &Arc<Cluster>| {
             let store = cluster.store();
-            let nodes: Vec<&str> =
-                store.list("nodes", "").map(|(key, _)| key.name.as_str()).collect();
+            let nodes: Vec<&str> = store
+                .list("nodes", "")
+                .map(|(key, _)| key.name.as_str())
+                .collect();
             json!({ "name": cluster.name, "server": cluster.server(), "nodes": nodes, "objects": store.all().count() })
         };
         running.iter().map(show).collect()
@@ -156,7 +163,10 @@ impl Clusters {
     /// Every token that the clusters have ever given, for checkers.
     pub fn tokens(&self) -> Vec<String> {
         let running: Vec<Arc<Cluster>> = hold(&self.running).values().cloned().collect();
-        running.iter().flat_map(|cluster| cluster.tokens().given()).collect()
+        running
+            .iter()
+            .flat_map(|cluster| cluster.tokens().given())
+            .collect()
     }
 
     /// Ends every cluster.
@@ -231,9 +241,13 @@ impl Cluster {
     /// Changes what lies at an API path as `kubectl patch --type merge` would; whether there was something.
     pub fn merge(&self, path: &str, change: &Value) -> bool {
         let mut store = self.store();
-        let Some((kind, namespace, name)) = api::locate(&store, path) else { return false };
+        let Some((kind, namespace, name)) = api::locate(&store, path) else {
+            return false;
+        };
         let key = Key::new(&kind, &namespace, &name);
-        let Some(old) = store.stored(&key).cloned() else { return false };
+        let Some(old) = store.stored(&key).cloned() else {
+            return false;
+        };
         let mut body = (*old.body).clone();
         apply::merge_patch(&mut body, change);
         let owners = old.owners.wrote("kubectl-patch", &old.body, &body);
@@ -264,16 +278,28 @@ impl Cluster {
             let mut store = self.store();
             let kind = store.kind_of(&body);
             let kind = kind.ok_or_else(|| {
-                anyhow!("no matches for kind {} in version {}", body["kind"], body["apiVersion"])
+                anyhow!(
+                    "no matches for kind {} in version {}",
+                    body["kind"],
+                    body["apiVersion"]
+                )
             })?;
-            let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let name = body["metadata"]["name"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
             let namespace = if kind.namespaced {
                 body["metadata"]["namespace"].as_str().unwrap_or("default")
             } else {
                 ""
             };
-            writes::apply(&mut store, &kind, (namespace, &name), ("kubectl", true, &body))
-                .map_err(|reply| anyhow!(reply.detail))?;
+            writes::apply(
+                &mut store,
+                &kind,
+                (namespace, &name),
+                ("kubectl", true, &body),
+            )
+            .map_err(|reply| anyhow!(reply.detail))?;
             applied.push(format!("{}/{name}", kind.qualified()));
         }
         Ok(applied)
@@ -284,11 +310,15 @@ impl Cluster {
         let store = self.store();
         let (kind, namespace, name) = api::locate(&store, path)?;
         if name.is_empty() {
-            let items: Vec<Value> =
-                store.list(&kind, &namespace).map(|(_, body)| (**body).clone()).collect();
+            let items: Vec<Value> = store
+                .list(&kind, &namespace)
+                .map(|(_, body)| (**body).clone())
+                .collect();
             return Some(json!({ "kind": "List", "apiVersion": "v1", "items": items }));
         }
-        store.get(&Key::new(&kind, &namespace, &name)).map(|body| (**body).clone())
+        store
+            .get(&Key::new(&kind, &namespace, &name))
+            .map(|body| (**body).clone())
     }
 
     /// Images that could not be pulled or that crashed work from now on.
@@ -299,14 +329,20 @@ impl Cluster {
     /// Deletes what lies at an API path; whether there was something.
     pub fn delete(&self, path: &str) -> bool {
         let mut store = self.store();
-        let Some((kind, namespace, name)) = api::locate(&store, path) else { return false };
-        store.delete(&Key::new(&kind, &namespace, &name), false, false).is_some()
+        let Some((kind, namespace, name)) = api::locate(&store, path) else {
+            return false;
+        };
+        store
+            .delete(&Key::new(&kind, &namespace, &name), false, false)
+            .is_some()
     }
 
     /// A token of a service account, for a year; empty if there is no such account.
     pub fn token_for(&self, namespace: &str, account: &str) -> String {
         let store = self.store();
-        let issued = self.tokens().issue(&store, namespace, account, 365 * 24 * 3600);
+        let issued = self
+            .tokens()
+            .issue(&store, namespace, account, 365 * 24 * 3600);
         issued.map(|(token, _)| token).unwrap_or_default()
     }
 
@@ -326,8 +362,12 @@ impl Cluster {
     pub fn bootstrap_token_valid(&self, token: &str) -> bool {
         use base64::Engine as _;
         let store = self.store();
-        let Some(known) = store.get(&bootstrap_key(token)) else { return false };
-        let Some((_, secret)) = token.split_once('.') else { return true };
+        let Some(known) = store.get(&bootstrap_key(token)) else {
+            return false;
+        };
+        let Some((_, secret)) = token.split_once('.') else {
+            return true;
+        };
         known["data"]["token-secret"] == base64::engine::general_purpose::STANDARD.encode(secret)
     }
 
@@ -382,7 +422,9 @@ impl Cluster {
                 })
                 .collect();
         for (key, account) in secrets {
-            let issued = self.tokens().issue(store, &key.namespace, &account, 10 * 365 * 24 * 3600);
+            let issued = self
+                .tokens()
+                .issue(store, &key.namespace, &account, 10 * 365 * 24 * 3600);
             if let Some((token, _)) = issued {
                 let data = json!({ "token": encode(&token), "ca.crt": encode(&self.ca_pem), "namespace": encode(&key.namespace) });
                 store.update(&key, |body| body["data"] = data);
@@ -394,7 +436,10 @@ impl Cluster {
 impl Shelf for Cluster {
     fn entries(&self) -> Vec<Entry> {
         let store = self.store();
-        if store.get(&Key::new("namespaces", "", "kube-system")).is_none() {
+        if store
+            .get(&Key::new("namespaces", "", "kube-system"))
+            .is_none()
+        {
             return Vec::new();
         }
         let belongs = self.belongs.load(Ordering::SeqCst);
@@ -408,7 +453,12 @@ impl Shelf for Cluster {
         }];
         let mut own: BTreeSet<String> = BTreeSet::new();
         for (key, body) in store.all().filter(|(key, _)| self.seeded.contains(*key)) {
-            own.insert(body["metadata"]["uid"].as_str().unwrap_or(&key.name).to_owned());
+            own.insert(
+                body["metadata"]["uid"]
+                    .as_str()
+                    .unwrap_or(&key.name)
+                    .to_owned(),
+            );
         }
         // Two rounds: what a seeded object owns, and what that owns.
         for _ in 0..2 {
@@ -430,7 +480,9 @@ impl Shelf for Cluster {
                 matches!(
                     (key.kind.as_str(), key.name.as_str()),
                     ("serviceaccounts", "default") | ("configmaps", "kube-root-ca.crt")
-                ) && self.seeded.contains(&Key::new("namespaces", "", &key.namespace));
+                ) && self
+                    .seeded
+                    .contains(&Key::new("namespaces", "", &key.namespace));
             let seeded = own.contains(uid)
                 || of_namespace
                 || matches!(key.kind.as_str(), "events" | "nodes");
@@ -463,7 +515,9 @@ async fn control(cluster: Weak<Cluster>, mut controllers: Controllers) {
     };
     loop {
         let due = {
-            let Some(cluster) = cluster.upgrade() else { return };
+            let Some(cluster) = cluster.upgrade() else {
+                return;
+            };
             let mut store = cluster.store();
             let due = controllers.settle(&mut store, cluster.network.load(Ordering::SeqCst));
             cluster.fill_token_secrets(&mut store);

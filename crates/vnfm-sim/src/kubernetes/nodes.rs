@@ -34,7 +34,11 @@ impl Cluster {
     pub fn add_node(&self, name: &str, address: &str) {
         let mut store = self.store();
         let first = store.list("nodes", "").next().is_none();
-        seeds::node(&mut store, (name, address), first && !self.belongs.load(Ordering::SeqCst));
+        seeds::node(
+            &mut store,
+            (name, address),
+            first && !self.belongs.load(Ordering::SeqCst),
+        );
     }
 
     /// The machine at an address stops (or begins again) to serve as a node: power, reset, deletion.
@@ -76,7 +80,9 @@ impl Cluster {
 
 /// Where a node is reached.
 pub(super) fn address(node: &Value) -> &str {
-    node["status"]["addresses"][0]["address"].as_str().unwrap_or_default()
+    node["status"]["addresses"][0]["address"]
+        .as_str()
+        .unwrap_or_default()
 }
 
 /// A node by its name.
@@ -92,10 +98,14 @@ pub(super) fn is_served(store: &Store, pod: &Value) -> bool {
 
 /// One round: conditions and taints of the nodes, then the pods on them.
 pub(super) fn settle(store: &mut Store, network: bool) {
-    let network =
-        network || keys(store, "daemonsets.apps").iter().any(|key| key.name != "kube-proxy");
+    let network = network
+        || keys(store, "daemonsets.apps")
+            .iter()
+            .any(|key| key.name != "kube-proxy");
     for key in keys(store, "nodes") {
-        let silent = store.get(&key).is_some_and(|node| store.is_silent(address(node)));
+        let silent = store
+            .get(&key)
+            .is_some_and(|node| store.is_silent(address(node)));
         store.update(&key, |node| {
             post(node, silent, network);
             taint(node, silent);
@@ -108,7 +118,11 @@ pub(super) fn settle(store: &mut Store, network: bool) {
 
 fn post(node: &mut Value, silent: bool, network: bool) {
     let (status, reason, message) = match (silent, network) {
-        (true, _) => ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status."),
+        (true, _) => (
+            "Unknown",
+            "NodeStatusUnknown",
+            "Kubelet stopped posting node status.",
+        ),
         (false, true) => ("True", "KubeletReady", "kubelet is posting ready status"),
         (false, false) => (
             "False",
@@ -116,8 +130,14 @@ fn post(node: &mut Value, silent: bool, network: bool) {
             "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized",
         ),
     };
-    let known = node["status"]["conditions"].as_array().into_iter().flatten();
-    if known.into_iter().any(|c| c["type"] == "Ready" && c["status"] == status) {
+    let known = node["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    if known
+        .into_iter()
+        .any(|c| c["type"] == "Ready" && c["status"] == status)
+    {
         return;
     }
     let mut ready = condition("Ready", false, reason);
@@ -132,11 +152,18 @@ fn post(node: &mut Value, silent: bool, network: bool) {
 /// The taints that the node controller keeps; others stay.
 fn taint(node: &mut Value, silent: bool) {
     let wanted = [
-        (CORDONED, "NoSchedule", node["spec"]["unschedulable"] == true),
+        (
+            CORDONED,
+            "NoSchedule",
+            node["spec"]["unschedulable"] == true,
+        ),
         (SILENT, "NoSchedule", silent),
         (SILENT, "NoExecute", silent),
     ];
-    let mut taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    let mut taints = node["spec"]["taints"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     for (key, effect, holds) in wanted {
         let is = |taint: &Value| taint["key"] == key && taint["effect"] == effect;
         match taints.iter().position(is) {
@@ -155,8 +182,12 @@ fn taint(node: &mut Value, silent: bool) {
 }
 
 fn settle_pod(store: &mut Store, key: &Key) {
-    let Some(pod) = store.get(key).cloned() else { return };
-    let Some(name) = pod["spec"]["nodeName"].as_str() else { return };
+    let Some(pod) = store.get(key).cloned() else {
+        return;
+    };
+    let Some(name) = pod["spec"]["nodeName"].as_str() else {
+        return;
+    };
     let Some(node) = node(store, name).cloned() else {
         if !has_finalizers(&pod) {
             store.remove(key);
@@ -176,12 +207,20 @@ fn settle_pod(store: &mut Store, key: &Key) {
 }
 
 fn is_out_of_service(node: &Value) -> bool {
-    node["spec"]["taints"].as_array().into_iter().flatten().any(|t| t["key"] == OUT_OF_SERVICE)
+    node["spec"]["taints"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|t| t["key"] == OUT_OF_SERVICE)
 }
 
 /// A running pod is not Ready while its node is silent.
 fn lose(pod: &mut Value, silent: bool) {
-    for condition in pod["status"]["conditions"].as_array_mut().into_iter().flatten() {
+    for condition in pod["status"]["conditions"]
+        .as_array_mut()
+        .into_iter()
+        .flatten()
+    {
         if condition["type"] != "Ready" {
             continue;
         }
@@ -201,9 +240,13 @@ pub(super) fn evicts(node: &Value, spec: &Value) -> bool {
 
 /// Whether a pod tolerates a taint.
 pub(super) fn tolerates(spec: &Value, taint: &Value) -> bool {
-    spec["tolerations"].as_array().into_iter().flatten().any(|toleration| {
-        let key = toleration["key"].is_null() && toleration["operator"] == "Exists"
-            || toleration["key"] == taint["key"];
-        key && (toleration["effect"].is_null() || toleration["effect"] == taint["effect"])
-    })
+    spec["tolerations"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|toleration| {
+            let key = toleration["key"].is_null() && toleration["operator"] == "Exists"
+                || toleration["key"] == taint["key"];
+            key && (toleration["effect"].is_null() || toleration["effect"] == taint["effect"])
+        })
 }

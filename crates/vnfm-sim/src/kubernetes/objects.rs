@@ -52,7 +52,11 @@ pub(crate) struct Key {
 
 impl Key {
     pub(crate) fn new(kind: &str, namespace: &str, name: &str) -> Self {
-        Self { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
+        Self {
+            kind: kind.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
     }
 }
 
@@ -171,9 +175,10 @@ impl Store {
     pub(crate) fn put(&mut self, key: &Key, mut body: Value, owners: Owners) -> Arc<Value> {
         let before = self.objects.get(key).map(|stored| Arc::clone(&stored.body));
         let (uid, created) = match &before {
-            Some(old) => {
-                (old["metadata"]["uid"].clone(), old["metadata"]["creationTimestamp"].clone())
-            }
+            Some(old) => (
+                old["metadata"]["uid"].clone(),
+                old["metadata"]["creationTimestamp"].clone(),
+            ),
             None => (json!(Uuid::new_v4().to_string()), json!(now())),
         };
         self.version += 1;
@@ -186,12 +191,19 @@ impl Store {
         (meta["uid"], meta["creationTimestamp"]) = (uid, created);
         meta["resourceVersion"] = json!(self.version.to_string());
         if owners.is_empty() {
-            meta.as_object_mut().map(|meta| meta.remove("managedFields"));
+            meta.as_object_mut()
+                .map(|meta| meta.remove("managedFields"));
         } else {
             meta["managedFields"] = managed;
         }
         let after = Arc::new(body);
-        self.objects.insert(key.clone(), Stored { body: Arc::clone(&after), owners });
+        self.objects.insert(
+            key.clone(),
+            Stored {
+                body: Arc::clone(&after),
+                owners,
+            },
+        );
         self.tell(Change {
             version: self.version,
             kind: key.kind.clone(),
@@ -203,7 +215,9 @@ impl Store {
 
     /// Changes an object if the function changes anything; its field owners stay.
     pub(crate) fn update(&mut self, key: &Key, change: impl FnOnce(&mut Value)) {
-        let Some(stored) = self.objects.get(key).cloned() else { return };
+        let Some(stored) = self.objects.get(key).cloned() else {
+            return;
+        };
         let mut body = (*stored.body).clone();
         change(&mut body);
         if body != *stored.body {
@@ -248,7 +262,9 @@ impl Store {
             if meta["deletionTimestamp"].is_null() {
                 meta["deletionTimestamp"] = json!(now());
                 let grace = if graceful {
-                    body["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30)
+                    body["spec"]["terminationGracePeriodSeconds"]
+                        .as_i64()
+                        .unwrap_or(30)
                 } else {
                     0
                 };
@@ -270,7 +286,14 @@ impl Store {
             return None;
         }
         let first = self.log.partition_point(|change| change.version <= version);
-        Some(self.log.iter().skip(first).filter(|change| change.kind == kind).cloned().collect())
+        Some(
+            self.log
+                .iter()
+                .skip(first)
+                .filter(|change| change.kind == kind)
+                .cloned()
+                .collect(),
+        )
     }
 
     /// Forgets the log, as etcd's compaction does.
@@ -306,7 +329,11 @@ impl Store {
     /// The next address of the services' range.
     pub(crate) fn next_address(&mut self) -> String {
         self.addresses += 1;
-        format!("10.96.{}.{}", self.addresses / 250, self.addresses % 250 + 2)
+        format!(
+            "10.96.{}.{}",
+            self.addresses / 250,
+            self.addresses % 250 + 2
+        )
     }
 
     /// Learns the kind that a definition defines.
@@ -328,15 +355,21 @@ impl Store {
     }
 
     fn forget_kind(&mut self, definition: &Value) {
-        let (group, plural) =
-            (definition["spec"]["group"].clone(), definition["spec"]["names"]["plural"].clone());
+        let (group, plural) = (
+            definition["spec"]["group"].clone(),
+            definition["spec"]["names"]["plural"].clone(),
+        );
         let qualified = format!(
             "{}.{}",
             plural.as_str().unwrap_or_default(),
             group.as_str().unwrap_or_default()
         );
-        let doomed: Vec<Key> =
-            self.objects.keys().filter(|key| key.kind == qualified).cloned().collect();
+        let doomed: Vec<Key> = self
+            .objects
+            .keys()
+            .filter(|key| key.kind == qualified)
+            .cloned()
+            .collect();
         for key in doomed {
             self.remove(&key);
         }
@@ -347,7 +380,10 @@ impl Store {
         let version = change.version;
         self.log.push_back(change);
         if self.log.len() > LOG_LENGTH {
-            self.oldest = self.log.pop_front().map_or(version, |change| change.version + 1);
+            self.oldest = self
+                .log
+                .pop_front()
+                .map_or(version, |change| change.version + 1);
         }
         self.changed.send_replace(version);
     }
@@ -355,7 +391,9 @@ impl Store {
 
 /// Whether something else has to agree before the object goes.
 pub(crate) fn has_finalizers(body: &Value) -> bool {
-    body["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
+    body["metadata"]["finalizers"]
+        .as_array()
+        .is_some_and(|list| !list.is_empty())
 }
 
 /// A member as a list, made if absent.
@@ -396,9 +434,24 @@ const KINDS: [(&str, &str, &str, bool); 33] = [
     (RBAC, "ClusterRole", "clusterroles", false),
     (RBAC, "ClusterRoleBinding", "clusterrolebindings", false),
     ("networking.k8s.io", "Ingress", "ingresses", true),
-    ("networking.k8s.io", "NetworkPolicy", "networkpolicies", true),
-    ("autoscaling", "HorizontalPodAutoscaler", "horizontalpodautoscalers", true),
-    ("policy", "PodDisruptionBudget", "poddisruptionbudgets", true),
+    (
+        "networking.k8s.io",
+        "NetworkPolicy",
+        "networkpolicies",
+        true,
+    ),
+    (
+        "autoscaling",
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+        true,
+    ),
+    (
+        "policy",
+        "PodDisruptionBudget",
+        "poddisruptionbudgets",
+        true,
+    ),
     (
         "admissionregistration.k8s.io",
         "ValidatingWebhookConfiguration",
@@ -406,7 +459,17 @@ const KINDS: [(&str, &str, &str, bool); 33] = [
         false,
     ),
     (STORAGE, "StorageClass", "storageclasses", false),
-    ("scheduling.k8s.io", "PriorityClass", "priorityclasses", false),
+    (
+        "scheduling.k8s.io",
+        "PriorityClass",
+        "priorityclasses",
+        false,
+    ),
     ("coordination.k8s.io", "Lease", "leases", true),
-    ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false),
+    (
+        "apiextensions.k8s.io",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        false,
+    ),
 ];

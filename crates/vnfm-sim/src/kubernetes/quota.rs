@@ -28,7 +28,11 @@ pub(super) fn exceeded(store: &Store, kind: &str, namespace: &str) -> Option<Str
 /// A quantity, which is a text or a number.
 fn number(quantity: &Value) -> Option<usize> {
     quantity.as_str().map_or_else(
-        || quantity.as_u64().and_then(|number| usize::try_from(number).ok()),
+        || {
+            quantity
+                .as_u64()
+                .and_then(|number| usize::try_from(number).ok())
+        },
         |text| text.parse().ok(),
     )
 }

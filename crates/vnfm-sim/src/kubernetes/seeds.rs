@@ -53,7 +53,11 @@ pub(crate) fn plant(store: &mut Store) -> BTreeSet<Key> {
     }
     let binding = json!({ "apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {}, "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
         "subjects": [{ "kind": "Group", "name": "system:masters", "apiGroup": "rbac.authorization.k8s.io" }] });
-    put("clusterrolebindings.rbac.authorization.k8s.io", ("", "cluster-admin"), binding);
+    put(
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        ("", "cluster-admin"),
+        binding,
+    );
     let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "labels": { "component": "apiserver" } },
         "spec": { "type": "ClusterIP", "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"], "ports": [{ "name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443 }] }, "status": { "loadBalancer": {} } });
     put("services", ("default", "kubernetes"), service);

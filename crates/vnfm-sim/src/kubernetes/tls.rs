@@ -27,7 +27,8 @@ pub(super) fn certificates(address: IpAddr) -> anyhow::Result<(String, TlsAccept
         "localhost".into(),
     ])?;
     leaf.distinguished_name = DistinguishedName::new();
-    leaf.distinguished_name.push(DnType::CommonName, "kube-apiserver");
+    leaf.distinguished_name
+        .push(DnType::CommonName, "kube-apiserver");
     let key = KeyPair::generate()?;
     let certificate = leaf.signed_by(&key, &issuer)?;
     let private = PrivateKeyDer::try_from(key.serialize_der())

@@ -43,12 +43,20 @@ impl Selector {
                 None => part
                     .split_once("==")
                     .or_else(|| part.split_once('='))
-                    .map_or((part.as_str(), true, ""), |(path, value)| (path, true, value)),
+                    .map_or((part.as_str(), true, ""), |(path, value)| {
+                        (path, true, value)
+                    }),
             };
-            (path.trim().split('.').map(str::to_owned).collect(), equal, value.trim().to_owned())
+            (
+                path.trim().split('.').map(str::to_owned).collect(),
+                equal,
+                value.trim().to_owned(),
+            )
         };
-        let fields =
-            split(request.param("fieldSelector").unwrap_or_default()).iter().map(field).collect();
+        let fields = split(request.param("fieldSelector").unwrap_or_default())
+            .iter()
+            .map(field)
+            .collect();
         Self { labels, fields }
     }
 
@@ -56,11 +64,24 @@ impl Selector {
     pub(crate) fn of_object(selector: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let selector = selector.as_object()?;
-        let equal = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
+        let equal = selector
+            .get("matchLabels")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten();
         let equal = equal.map(|(name, value)| (name.clone(), Test::In(vec![text(value)])));
-        let more = selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten();
+        let more = selector
+            .get("matchExpressions")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         let more = more.map(|expression| {
-            let values = expression["values"].as_array().into_iter().flatten().map(text).collect();
+            let values = expression["values"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(text)
+                .collect();
             let test = match expression["operator"].as_str() {
                 Some("In") => Test::In(values),
                 Some("NotIn") => Test::NotIn(values),
@@ -69,7 +90,10 @@ impl Selector {
             };
             (text(&expression["key"]), test)
         });
-        Some(Self { labels: equal.chain(more).collect(), fields: Vec::new() })
+        Some(Self {
+            labels: equal.chain(more).collect(),
+            fields: Vec::new(),
+        })
     }
 
     /// Whether an object passes.
@@ -90,7 +114,11 @@ impl Selector {
                 .unwrap_or_default()
                 .to_owned()
         };
-        labels && self.fields.iter().all(|(path, equal, value)| (field(path) == *value) == *equal)
+        labels
+            && self
+                .fields
+                .iter()
+                .all(|(path, equal, value)| (field(path) == *value) == *equal)
     }
 }
 
@@ -111,7 +139,11 @@ fn split(text: &str) -> Vec<String> {
             last.push(c);
         }
     }
-    parts.into_iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
+    parts
+        .into_iter()
+        .map(|part| part.trim().to_owned())
+        .filter(|part| !part.is_empty())
+        .collect()
 }
 
 fn requirement(text: &str) -> (String, Test) {
@@ -164,14 +196,18 @@ pub(crate) fn watch(
     let asked = request.param("resourceVersion").unwrap_or_default();
     let from: u64 = asked.parse().unwrap_or(0);
     let selector = Selector::of(request);
-    let seconds = request.param("timeoutSeconds").and_then(|s| s.parse().ok()).unwrap_or(1800);
+    let seconds = request
+        .param("timeoutSeconds")
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(1800);
     let initial = request.param("sendInitialEvents") == Some("true");
     let bookmarks = request.param("allowWatchBookmarks") == Some("true");
     let mut first = Vec::new();
     let mut seen = from;
     if initial || from == 0 {
-        let present =
-            store.list(&kind.qualified(), namespace).filter(|(_, body)| selector.fits(body));
+        let present = store
+            .list(&kind.qualified(), namespace)
+            .filter(|(_, body)| selector.fits(body));
         first.extend(present.map(|(_, body)| json!({ "type": "ADDED", "object": **body })));
         seen = store.version;
         if initial && bookmarks {
@@ -196,8 +232,11 @@ pub(crate) fn watch(
         ended,
     };
     let lines = stream::unfold(Some(watching), next);
-    Reply { body: Body::from_stream(lines), ..Reply::empty(200) }
-        .with("content-type", "application/json")
+    Reply {
+        body: Body::from_stream(lines),
+        ..Reply::empty(200)
+    }
+    .with("content-type", "application/json")
 }
 
 /// The next piece of a watch: everything that is due, in one go.
@@ -212,14 +251,17 @@ async fn next(
         }
         let over = watching.ended;
         if !due.is_empty() {
-            let text =
-                due.iter().fold(String::new(), |text, event| text + &event.to_string() + "\n");
+            let text = due.iter().fold(String::new(), |text, event| {
+                text + &event.to_string() + "\n"
+            });
             return Some((Ok(Bytes::from(text)), (!over).then_some(watching)));
         }
         if over {
             return None;
         }
-        let left = watching.until.saturating_duration_since(tokio::time::Instant::now());
+        let left = watching
+            .until
+            .saturating_duration_since(tokio::time::Instant::now());
         tokio::select! {
             changed = watching.changes.changed() => watching.ended = changed.is_err(),
             () = pause(left.max(Duration::from_millis(1))) => {
@@ -241,7 +283,10 @@ impl Watching {
             return vec![json!({ "type": "ERROR", "object": expired(self.seen, store.version) })];
         };
         self.seen = store.version;
-        changes.iter().filter_map(|change| self.event(change)).collect()
+        changes
+            .iter()
+            .filter_map(|change| self.event(change))
+            .collect()
     }
 
     /// A change as this watch sees it: an object may come into or leave its selection.
@@ -271,7 +316,12 @@ fn bookmark(kind: &Kind, version: u64, end: bool) -> Value {
 }
 
 fn expired(from: u64, now: u64) -> Value {
-    status(410, "Expired", &format!("too old resource version: {from} ({now})"), Value::Null)
+    status(
+        410,
+        "Expired",
+        &format!("too old resource version: {from} ({now})"),
+        Value::Null,
+    )
 }
 
 #[cfg(test)]
@@ -304,7 +354,11 @@ mod tests {
             ("other", "", false),
             ("", "metadata.name=q", false),
         ] {
-            assert_eq!(selector(labels, fields).fits(&pod), fits, "{labels} {fields}");
+            assert_eq!(
+                selector(labels, fields).fits(&pod),
+                fits,
+                "{labels} {fields}"
+            );
         }
     }
 }

@@ -63,7 +63,9 @@ fn make_pod(store: &mut Store, parent: &Value, name: &str, more: &[(&str, &str)]
     let mut body = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "ownerReferences": owned_by(parent), "labels": template["metadata"]["labels"],
         "annotations": template["metadata"]["annotations"] }, "spec": spec, "status": { "phase": "Pending" } });
     if body["metadata"]["annotations"].is_null() {
-        body["metadata"].as_object_mut().map(|meta| meta.remove("annotations"));
+        body["metadata"]
+            .as_object_mut()
+            .map(|meta| meta.remove("annotations"));
     }
     for (label, value) in more {
         match label.strip_prefix("node:") {
@@ -79,12 +81,17 @@ fn suffix() -> String {
 }
 
 fn count(body: &Value) -> usize {
-    body["spec"]["replicas"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
+    body["spec"]["replicas"]
+        .as_u64()
+        .and_then(|n| usize::try_from(n).ok())
+        .unwrap_or(1)
 }
 
 pub(super) fn deployments(store: &mut Store) {
     for key in keys(store, "deployments.apps") {
-        let Some(deployment) = store.get(&key).cloned().filter(|d| !is_going(d)) else { continue };
+        let Some(deployment) = store.get(&key).cloned().filter(|d| !is_going(d)) else {
+            continue;
+        };
         let hash = hash(&deployment["spec"]["template"]);
         let sets = children(store, "replicasets.apps", &deployment);
         let current = format!("{}-{hash}", key.name);
@@ -98,18 +105,23 @@ pub(super) fn deployments(store: &mut Store) {
         let fresh = store
             .get(&Key::new("replicasets.apps", &key.namespace, &current))
             .map_or(0, |body| done(body));
-        for (old, _) in
-            sets.iter().filter(|(set, _)| set.name != current && fresh >= count(&deployment) as u64)
+        for (old, _) in sets
+            .iter()
+            .filter(|(set, _)| set.name != current && fresh >= count(&deployment) as u64)
         {
             store.update(old, |body| body["spec"]["replicas"] = json!(0));
         }
         let sets = children(store, "replicasets.apps", &deployment);
         let total = |field: &str| {
-            sets.iter().map(|(_, set)| set["status"][field].as_u64().unwrap_or(0)).sum::<u64>()
+            sets.iter()
+                .map(|(_, set)| set["status"][field].as_u64().unwrap_or(0))
+                .sum::<u64>()
         };
         let (made, ready) = (total("replicas"), total("readyReplicas"));
         let current = sets.iter().find(|(set, _)| set.name == current);
-        let updated = current.map_or(0, |(_, set)| set["status"]["replicas"].as_u64().unwrap_or(0));
+        let updated = current.map_or(0, |(_, set)| {
+            set["status"]["replicas"].as_u64().unwrap_or(0)
+        });
         let failure = current.and_then(|(_, set)| replica_failure(set)).cloned();
         store.update(&key, |body| {
             deployment_status(body, (made, ready, updated));
@@ -127,7 +139,9 @@ fn make_replica_set(
     deployment: &Value,
     (name, hash, revision): (&str, &str, &str),
 ) {
-    let namespace = deployment["metadata"]["namespace"].as_str().unwrap_or_default();
+    let namespace = deployment["metadata"]["namespace"]
+        .as_str()
+        .unwrap_or_default();
     let mut template = deployment["spec"]["template"].clone();
     template["metadata"]["labels"]["pod-template-hash"] = json!(hash);
     let mut selector = deployment["spec"]["selector"].clone();
@@ -135,7 +149,11 @@ fn make_replica_set(
     let body = json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": { "labels": template["metadata"]["labels"], "ownerReferences": owned_by(deployment),
         "annotations": { "deployment.kubernetes.io/revision": revision }, "generation": 1 },
         "spec": { "replicas": deployment["spec"]["replicas"], "selector": selector, "template": template }, "status": { "replicas": 0 } });
-    store.put(&Key::new("replicasets.apps", namespace, name), body, Owners::default());
+    store.put(
+        &Key::new("replicasets.apps", namespace, name),
+        body,
+        Owners::default(),
+    );
 }
 
 fn deployment_status(body: &mut Value, (made, ready, updated): (u64, u64, u64)) {
@@ -146,7 +164,11 @@ fn deployment_status(body: &mut Value, (made, ready, updated): (u64, u64, u64)) 
         (
             "Available",
             ready >= wanted,
-            if ready >= wanted { "MinimumReplicasAvailable" } else { "MinimumReplicasUnavailable" },
+            if ready >= wanted {
+                "MinimumReplicasAvailable"
+            } else {
+                "MinimumReplicasUnavailable"
+            },
         ),
         (
             "Progressing",
@@ -184,9 +206,13 @@ fn deployment_status(body: &mut Value, (made, ready, updated): (u64, u64, u64)) 
 
 pub(super) fn replica_sets(store: &mut Store) {
     for key in keys(store, "replicasets.apps") {
-        let Some(set) = store.get(&key).cloned().filter(|s| !is_going(s)) else { continue };
-        let pods: Vec<_> =
-            children(store, "pods", &set).into_iter().filter(|(_, pod)| !is_going(pod)).collect();
+        let Some(set) = store.get(&key).cloned().filter(|s| !is_going(s)) else {
+            continue;
+        };
+        let pods: Vec<_> = children(store, "pods", &set)
+            .into_iter()
+            .filter(|(_, pod)| !is_going(pod))
+            .collect();
         let mut refused = None;
         for _ in pods.len()..count(&set) {
             let name = format!("{}-{}", key.name, suffix());
@@ -200,11 +226,16 @@ pub(super) fn replica_sets(store: &mut Store) {
         let failure = refused.map(|why| failed_create(store, &key, &set, &why));
         let mut surplus: Vec<_> = pods.iter().collect();
         surplus.sort_by_key(|(_, pod)| is_ready(pod));
-        for (pod, _) in surplus.into_iter().take(pods.len().saturating_sub(count(&set))) {
+        for (pod, _) in surplus
+            .into_iter()
+            .take(pods.len().saturating_sub(count(&set)))
+        {
             store.delete(pod, false, false);
         }
-        let pods: Vec<_> =
-            children(store, "pods", &set).into_iter().filter(|(_, pod)| !is_going(pod)).collect();
+        let pods: Vec<_> = children(store, "pods", &set)
+            .into_iter()
+            .filter(|(_, pod)| !is_going(pod))
+            .collect();
         let ready = pods.iter().filter(|(_, pod)| is_ready(pod)).count();
         store.update(&key, |body| {
             body["status"] = json!({ "replicas": pods.len(), "fullyLabeledReplicas": pods.len(), "readyReplicas": ready, "availableReplicas": ready,
@@ -221,7 +252,12 @@ fn failed_create(store: &mut Store, key: &Key, set: &Value, why: &str) -> Value 
     if let Some(before) = replica_failure(set) {
         return before.clone();
     }
-    event(store, key, set, ("FailedCreate", &format!("Error creating: {why}")));
+    event(
+        store,
+        key,
+        set,
+        ("FailedCreate", &format!("Error creating: {why}")),
+    );
     let mut failure = condition(FAILURE, true, "FailedCreate");
     failure["message"] = json!(why);
     failure
@@ -236,7 +272,9 @@ const FAILURE: &str = "ReplicaFailure";
 
 pub(super) fn stateful_sets(store: &mut Store) {
     for key in keys(store, "statefulsets.apps") {
-        let Some(set) = store.get(&key).cloned().filter(|s| !is_going(s)) else { continue };
+        let Some(set) = store.get(&key).cloned().filter(|s| !is_going(s)) else {
+            continue;
+        };
         let hash = hash(&set["spec"]["template"]);
         let revision = format!("{}-{hash}", key.name);
         let pods = children(store, "pods", &set);
@@ -270,8 +308,9 @@ pub(super) fn stateful_sets(store: &mut Store) {
             }
         }
         let wanted: BTreeSet<String> = (0..count(&set)).map(name).collect();
-        for (pod, _) in
-            pods.iter().filter(|(pod, body)| !wanted.contains(&pod.name) && !is_going(body))
+        for (pod, _) in pods
+            .iter()
+            .filter(|(pod, body)| !wanted.contains(&pod.name) && !is_going(body))
         {
             store.delete(pod, false, false);
         }
@@ -284,7 +323,9 @@ pub(super) fn stateful_sets(store: &mut Store) {
 
 pub(super) fn daemon_sets(store: &mut Store) {
     for key in keys(store, "daemonsets.apps") {
-        let Some(set) = store.get(&key).cloned().filter(|s| !is_going(s)) else { continue };
+        let Some(set) = store.get(&key).cloned().filter(|s| !is_going(s)) else {
+            continue;
+        };
         let spec = &set["spec"]["template"]["spec"];
         let mut nodes: Vec<String> = Vec::new();
         for (key, node) in store.list("nodes", "") {
@@ -293,9 +334,22 @@ pub(super) fn daemon_sets(store: &mut Store) {
             }
         }
         let pods = children(store, "pods", &set);
-        let on = |pod: &Value| pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
-        for node in nodes.iter().filter(|node| !pods.iter().any(|(_, pod)| on(pod) == **node)) {
-            make_pod(store, &set, &format!("{}-{}", key.name, suffix()), &[("node:", node)]);
+        let on = |pod: &Value| {
+            pod["spec"]["nodeName"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        for node in nodes
+            .iter()
+            .filter(|node| !pods.iter().any(|(_, pod)| on(pod) == **node))
+        {
+            make_pod(
+                store,
+                &set,
+                &format!("{}-{}", key.name, suffix()),
+                &[("node:", node)],
+            );
         }
         for (pod, _) in pods.iter().filter(|(_, pod)| !nodes.contains(&on(pod))) {
             store.delete(pod, false, false);
@@ -309,17 +363,27 @@ pub(super) fn daemon_sets(store: &mut Store) {
 
 pub(super) fn jobs(store: &mut Store) {
     for key in keys(store, "jobs.batch") {
-        let Some(job) = store.get(&key).cloned().filter(|j| !is_going(j)) else { continue };
+        let Some(job) = store.get(&key).cloned().filter(|j| !is_going(j)) else {
+            continue;
+        };
         let pods = children(store, "pods", &job);
-        let wanted =
-            job["spec"]["completions"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
-        let done = pods.iter().filter(|(_, pod)| pod["status"]["phase"] == "Succeeded").count();
+        let wanted = job["spec"]["completions"]
+            .as_u64()
+            .and_then(|n| usize::try_from(n).ok())
+            .unwrap_or(1);
+        let done = pods
+            .iter()
+            .filter(|(_, pod)| pod["status"]["phase"] == "Succeeded")
+            .count();
         for _ in pods.len()..wanted {
             make_pod(
                 store,
                 &job,
                 &format!("{}-{}", key.name, suffix()),
-                &[("job-name", &key.name), ("batch.kubernetes.io/job-name", &key.name)],
+                &[
+                    ("job-name", &key.name),
+                    ("batch.kubernetes.io/job-name", &key.name),
+                ],
             );
         }
         if job["status"]["completionTime"].is_null() {

@@ -19,7 +19,10 @@ pub(crate) fn create(
     let name = match body["metadata"]["name"].as_str() {
         Some(name) => name.to_owned(),
         None => match body["metadata"]["generateName"].as_str() {
-            Some(prefix) => format!("{prefix}{}", &uuid::Uuid::new_v4().simple().to_string()[..5]),
+            Some(prefix) => format!(
+                "{prefix}{}",
+                &uuid::Uuid::new_v4().simple().to_string()[..5]
+            ),
             None => {
                 return Err(admit::invalid(
                     kind,
@@ -30,14 +33,21 @@ pub(crate) fn create(
             }
         },
     };
-    let stated = body["metadata"]["namespace"].as_str().unwrap_or(namespace).to_owned();
+    let stated = body["metadata"]["namespace"]
+        .as_str()
+        .unwrap_or(namespace)
+        .to_owned();
     if kind.namespaced && stated != namespace {
         let message = format!(
             "the namespace of the provided object does not match the namespace sent on the request: {stated} != {namespace}"
         );
         return Err(error(400, "BadRequest", &message));
     }
-    let key = Key::new(&kind.qualified(), if kind.namespaced { namespace } else { "" }, &name);
+    let key = Key::new(
+        &kind.qualified(),
+        if kind.namespaced { namespace } else { "" },
+        &name,
+    );
     if store.get(&key).is_some() {
         let message = format!("{} \"{name}\" already exists", kind.qualified());
         return Err(Reply::json(
@@ -82,7 +92,10 @@ pub(crate) fn apply(
     } else {
         admit::default(store, kind, &mut body);
         admit::check(kind, name, &body)?;
-        if old.as_ref().is_some_and(|old| *old.body == body && old.owners == owners) {
+        if old
+            .as_ref()
+            .is_some_and(|old| *old.body == body && old.owners == owners)
+        {
             return Ok((false, old.map(|old| old.body).unwrap_or_default()));
         }
     }
@@ -96,17 +109,24 @@ pub(crate) fn apply(
 /// Writes an object; one that was only waiting for its finalizers goes when they are gone.
 pub(super) fn write(store: &mut Store, key: &Key, mut body: Value, owners: Owners) -> Arc<Value> {
     let old = store.get(key).cloned();
-    let stamp =
-        old.as_ref().map(|old| old["metadata"]["deletionTimestamp"].clone()).unwrap_or_default();
+    let stamp = old
+        .as_ref()
+        .map(|old| old["metadata"]["deletionTimestamp"].clone())
+        .unwrap_or_default();
     if !stamp.is_null() {
         body["metadata"]["deletionTimestamp"] = stamp.clone();
     }
     let spec_changed = old.as_ref().is_none_or(|old| old["spec"] != body["spec"]);
-    let generation =
-        old.as_ref().and_then(|old| old["metadata"]["generation"].as_i64()).unwrap_or(0);
+    let generation = old
+        .as_ref()
+        .and_then(|old| old["metadata"]["generation"].as_i64())
+        .unwrap_or(0);
     if !body["spec"].is_null() {
-        body["metadata"]["generation"] =
-            json!(if spec_changed { generation + 1 } else { generation });
+        body["metadata"]["generation"] = json!(if spec_changed {
+            generation + 1
+        } else {
+            generation
+        });
     }
     if !stamp.is_null()
         && !has_finalizers(&body)
@@ -132,11 +152,16 @@ pub(super) fn remove(
             .unwrap_or_default()
     };
     let policy = text("propagationPolicy");
-    let grace = options["gracePeriodSeconds"]
-        .as_i64()
-        .or_else(|| request.param("gracePeriodSeconds").and_then(|g| g.parse().ok()));
+    let grace = options["gracePeriodSeconds"].as_i64().or_else(|| {
+        request
+            .param("gracePeriodSeconds")
+            .and_then(|g| g.parse().ok())
+    });
     if policy == "Orphan" {
-        let uid = store.get(key).map(|body| body["metadata"]["uid"].clone()).unwrap_or_default();
+        let uid = store
+            .get(key)
+            .map(|body| body["metadata"]["uid"].clone())
+            .unwrap_or_default();
         let children: Vec<Key> = (store.all())
             .filter(|(_, body)| {
                 body["metadata"]["ownerReferences"]
@@ -173,16 +198,26 @@ pub(super) fn parse(request: &Request) -> Result<Value, Reply> {
 }
 
 pub(super) fn manager(request: &Request) -> String {
-    let agent = || request.header("user-agent").split('/').next().unwrap_or_default().to_owned();
-    request.param("fieldManager").map_or_else(agent, str::to_owned)
+    let agent = || {
+        request
+            .header("user-agent")
+            .split('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    request
+        .param("fieldManager")
+        .map_or_else(agent, str::to_owned)
 }
 
 /// `add`, `replace`, `remove` and `test` of RFC 6902.
 pub(super) fn json_patch(body: &mut Value, operations: &Value) -> Result<(), String> {
     for operation in operations.as_array().into_iter().flatten() {
         let path = operation["path"].as_str().unwrap_or_default();
-        let (parent, last) =
-            path.rsplit_once('/').ok_or_else(|| format!("the path `{path}` is not a pointer"))?;
+        let (parent, last) = path
+            .rsplit_once('/')
+            .ok_or_else(|| format!("the path `{path}` is not a pointer"))?;
         let last = last.replace("~1", "/").replace("~0", "~");
         let missing = || format!("the path `{path}` leads nowhere");
         let value = operation["value"].clone();
@@ -237,7 +272,11 @@ pub(crate) fn error(code: u16, reason: &str, message: &str) -> Reply {
 }
 
 pub(super) fn no_page() -> Reply {
-    error(404, "NotFound", "the server could not find the requested resource")
+    error(
+        404,
+        "NotFound",
+        "the server could not find the requested resource",
+    )
 }
 
 pub(super) fn missing(kind: &Kind, name: &str) -> Reply {
@@ -255,8 +294,10 @@ pub(super) fn missing(kind: &Kind, name: &str) -> Reply {
 }
 
 pub(super) fn conflict(kind: &Kind, name: &str, why: &str) -> Reply {
-    let message =
-        format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.qualified());
+    let message = format!(
+        "Operation cannot be fulfilled on {} \"{name}\": {why}",
+        kind.qualified()
+    );
     Reply::json(
         409,
         &status(
@@ -270,18 +311,36 @@ pub(super) fn conflict(kind: &Kind, name: &str, why: &str) -> Reply {
 }
 
 fn apply_conflict(kind: &Kind, conflicts: &[Conflict]) -> Reply {
-    let said =
-        |c: &Conflict| format!("conflict with \"{}\" using {}", c.manager, kind.api_version());
+    let said = |c: &Conflict| {
+        format!(
+            "conflict with \"{}\" using {}",
+            c.manager,
+            kind.api_version()
+        )
+    };
     let causes: Vec<Value> = conflicts
         .iter()
         .map(|c| json!({ "reason": "FieldManagerConflict", "message": said(c), "field": c.field }))
         .collect();
-    let lines: Map<String, Value> =
-        conflicts.iter().map(|c| (format!("{}: {}", said(c), c.field), Value::Null)).collect();
+    let lines: Map<String, Value> = conflicts
+        .iter()
+        .map(|c| (format!("{}: {}", said(c), c.field), Value::Null))
+        .collect();
     let lines: Vec<&String> = lines.keys().collect();
-    let plural = if conflicts.len() == 1 { "conflict" } else { "conflicts" };
-    let text = lines.iter().map(|line| line.as_str()).collect::<Vec<_>>().join("\n");
+    let plural = if conflicts.len() == 1 {
+        "conflict"
+    } else {
+        "conflicts"
+    };
+    let text = lines
+        .iter()
+        .map(|line| line.as_str())
+        .collect::<Vec<_>>()
+        .join("\n");
     let message = format!("Apply failed with {} {plural}: {text}", conflicts.len());
-    Reply::json(409, &status(409, "Conflict", &message, json!({ "causes": causes })))
-        .remark(message)
+    Reply::json(
+        409,
+        &status(409, "Conflict", &message, json!({ "causes": causes })),
+    )
+    .remark(message)
 }

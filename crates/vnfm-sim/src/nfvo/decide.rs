@@ -35,7 +35,9 @@ pub(super) fn wrong_with(request: &Value) -> Vec<String> {
                 wrong.push(format!("{list}: id `{id}` is empty or there twice"));
             }
             if one["resource"].is_object() == (list == "addResources") {
-                wrong.push(format!("{list}: `{id}` has a resource, or has none, against the rule"));
+                wrong.push(format!(
+                    "{list}: `{id}` has a resource, or has none, against the rule"
+                ));
             }
             if one["type"] == "COMPUTE" && !one["vduId"].is_string() {
                 wrong.push(format!("{list}: `{id}` is of no VDU"));
@@ -106,7 +108,9 @@ pub(super) fn answer(policy: &Policy, request: &Value, (id, url): (&str, &str)) 
 
 /// RFC 7396.
 pub(super) fn merge(into: &mut Value, patch: &Value) {
-    let Value::Object(members) = patch else { return };
+    let Value::Object(members) = patch else {
+        return;
+    };
     if !into.is_object() {
         *into = Value::Object(Map::new());
     }

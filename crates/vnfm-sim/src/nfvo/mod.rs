@@ -122,10 +122,20 @@ impl Nfvo {
         });
         let desk = || {
             let neighbour: Arc<dyn Neighbour> = Arc::new(Desked(nfvo.clone()));
-            Desk { neighbour, books: books.clone(), faults: faults.clone() }
+            Desk {
+                neighbour,
+                books: books.clone(),
+                faults: faults.clone(),
+            }
         };
-        let both = vec![serve(plain, None, desk()), serve(secure, Some(acceptor), desk())];
-        *nfvo.listening.lock().unwrap_or_else(PoisonError::into_inner) = both;
+        let both = vec![
+            serve(plain, None, desk()),
+            serve(secure, Some(acceptor), desk()),
+        ];
+        *nfvo
+            .listening
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = both;
         Ok(nfvo)
     }
 
@@ -177,7 +187,10 @@ impl Nfvo {
     }
 
     pub(crate) fn stop(&self) {
-        self.listening.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.listening
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -193,7 +206,10 @@ impl Nfvo {
             Wanted::Basic => brought == basic(),
             Wanted::Oauth2 => {
                 let token = brought.strip_prefix("Bearer ").unwrap_or_default();
-                state.tokens.get(token).is_some_and(|ends| *ends > jiff::Timestamp::now())
+                state
+                    .tokens
+                    .get(token)
+                    .is_some_and(|ends| *ends > jiff::Timestamp::now())
             }
         };
         if may {
@@ -208,7 +224,10 @@ impl Nfvo {
         let asked = request.json();
         let wrong = decide::wrong_with(&asked);
         if !wrong.is_empty() {
-            let what = format!("nfvo: a request for a grant that is none: {}", wrong.join("; "));
+            let what = format!(
+                "nfvo: a request for a grant that is none: {}",
+                wrong.join("; ")
+            );
             self.books.violation(what.clone());
             return Err(problem(400, &what));
         }
@@ -216,7 +235,12 @@ impl Nfvo {
         let mut state = self.state();
         let (status, answer) = decide::answer(&state.policy, &asked, (&id, &self.url));
         let looks_left = state.policy.polls;
-        let case = Case { request: asked, looks_left, status, answer };
+        let case = Case {
+            request: asked,
+            looks_left,
+            status,
+            answer,
+        };
         let reply = if looks_left > 0 {
             Reply::empty(202).with("location", place(&id))
         } else {
@@ -231,8 +255,13 @@ impl Nfvo {
         self.enter(request)?;
         let mut state = self.state();
         let forgets = state.policy.forgets;
-        let case = state.cases.get_mut(id).filter(|case| !(forgets && case.looks_left > 0));
-        let Some(case) = case else { return Err(problem(404, "there is no such grant")) };
+        let case = state
+            .cases
+            .get_mut(id)
+            .filter(|case| !(forgets && case.looks_left > 0));
+        let Some(case) = case else {
+            return Err(problem(404, "there is no such grant"));
+        };
         case.looks_left = case.looks_left.saturating_sub(1);
         if case.looks_left > 0 {
             return Ok(Reply::empty(202));
@@ -252,7 +281,11 @@ impl Nfvo {
         }
         let token = format!("planted-token-{}", Uuid::new_v4());
         let mut state = self.state();
-        let life = if state.policy.token_life == 0 { 3600 } else { state.policy.token_life };
+        let life = if state.policy.token_life == 0 {
+            3600
+        } else {
+            state.policy.token_life
+        };
         let ends = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(life);
         state.tokens.insert(token.clone(), ends);
         state.tokens_given += 1;
@@ -302,7 +335,11 @@ impl Neighbour for Desked {
             }
             (&Method::GET, ["grant", "v1", "grants", id]) => {
                 let id = (*id).to_owned();
-                let known = nfvo.state().cases.get(&id).map(|case| subject(&case.request));
+                let known = nfvo
+                    .state()
+                    .cases
+                    .get(&id)
+                    .map(|case| subject(&case.request));
                 let subject = known.unwrap_or_default();
                 Route::new("nfvo.grant_look", subject, move || nfvo.look(request, &id))
             }
@@ -315,7 +352,10 @@ impl Neighbour for Desked {
             }),
             (&Method::POST, ["notifications"]) => {
                 let told = request.json();
-                let subject = told["vnfInstanceId"].as_str().unwrap_or_default().to_owned();
+                let subject = told["vnfInstanceId"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned();
                 Route::new("nfvo.notify", subject, move || {
                     nfvo.enter(request)?;
                     nfvo.state().notifications.push(told);

@@ -40,12 +40,18 @@ pub(super) struct Shelf {
 impl Shelf {
     /// What it says of each package.
     pub(super) fn page(&self, policy: &Policy) -> Vec<Value> {
-        self.packages.iter().map(|(id, one)| one.info(id, policy)).collect()
+        self.packages
+            .iter()
+            .map(|(id, one)| one.info(id, policy))
+            .collect()
     }
 
     /// Who has subscribed, without passwords.
     pub(super) fn subscriptions(&self) -> Vec<Value> {
-        self.subscriptions.iter().map(|(id, asked)| subscription(id, asked)).collect()
+        self.subscriptions
+            .iter()
+            .map(|(id, asked)| subscription(id, asked))
+            .collect()
     }
 
     /// What it told.
@@ -79,7 +85,11 @@ impl Nfvo {
     /// Offers a package from now on, in place of one with this id, and tells of it.
     pub fn offer(self: &Arc<Self>, id: &str, vnfd_id: &str, content: Vec<u8>) {
         let (vnfd_id, content) = (vnfd_id.to_owned(), Bytes::from(content));
-        let offered = Offered { vnfd_id: vnfd_id.clone(), content, state: "ENABLED".to_owned() };
+        let offered = Offered {
+            vnfd_id: vnfd_id.clone(),
+            content,
+            state: "ENABLED".to_owned(),
+        };
         self.state().shelf.packages.insert(id.to_owned(), offered);
         self.tell(
             (id, &vnfd_id),
@@ -103,7 +113,9 @@ impl Nfvo {
 
     /// Takes a package away, and tells of it.
     pub fn withdraw(self: &Arc<Self>, id: &str) -> bool {
-        let Some(gone) = self.state().shelf.packages.remove(id) else { return false };
+        let Some(gone) = self.state().shelf.packages.remove(id) else {
+            return false;
+        };
         let change = json!({ "changeType": "PKG_DELETE" });
         self.tell((id, &gone.vnfd_id), "VnfPackageChangeNotification", &change);
         true
@@ -138,7 +150,10 @@ impl Nfvo {
             let nfvo = Arc::clone(self);
             tokio::spawn(async move {
                 let status = sent(reqwest::Method::POST, &asked, Some(&body)).await;
-                nfvo.state().shelf.told.push(json!({ "status": status, "notification": body }));
+                nfvo.state()
+                    .shelf
+                    .told
+                    .push(json!({ "status": status, "notification": body }));
             });
         }
     }
@@ -152,7 +167,9 @@ impl Nfvo {
         Some(match (&request.method, resource) {
             (&Method::GET, ["vnf_packages"]) => {
                 let filter = request.param("filter").unwrap_or_default().to_owned();
-                Route::new("nfvo.packages", filter.clone(), move || self.find(request, &filter))
+                Route::new("nfvo.packages", filter.clone(), move || {
+                    self.find(request, &filter)
+                })
             }
             (&Method::GET, ["vnf_packages", id]) => {
                 let id = (*id).to_owned();
@@ -161,7 +178,9 @@ impl Nfvo {
             (&Method::GET, ["vnf_packages", id, "package_content"]) => {
                 let id = (*id).to_owned();
                 let subject = format!("{id} {}", request.header("range"));
-                Route::new("nfvo.package_content", subject, move || self.send(request, &id))
+                Route::new("nfvo.package_content", subject, move || {
+                    self.send(request, &id)
+                })
             }
             (&Method::POST, ["subscriptions"]) => {
                 Route::new("nfvo.subscribe", "", || self.subscribe(request))
@@ -197,7 +216,9 @@ impl Nfvo {
     /// The packages that a filter of a single `eq` leaves.
     fn find(&self, request: &Request, filter: &str) -> Result<Reply, Reply> {
         self.enter(request)?;
-        let wanted = filter.strip_prefix("(eq,vnfdId,").and_then(|rest| rest.strip_suffix(')'));
+        let wanted = filter
+            .strip_prefix("(eq,vnfdId,")
+            .and_then(|rest| rest.strip_suffix(')'));
         let wanted = wanted.map(|wanted| wanted.trim_matches('\'').replace("''", "'"));
         if wanted.is_none() && !filter.is_empty() {
             let what = format!("nfvo: `{filter}` is a filter that is not modelled");
@@ -222,12 +243,22 @@ impl Nfvo {
     fn send(&self, request: &Request, id: &str) -> Result<Reply, Reply> {
         self.enter(request)?;
         let state = self.state();
-        let content = state.shelf.packages.get(id).ok_or_else(absent)?.content.clone();
+        let content = state
+            .shelf
+            .packages
+            .get(id)
+            .ok_or_else(absent)?
+            .content
+            .clone();
         let (whole, tag) = (content.len(), format!("\"{}\"", hash(&content)));
         let same = ["", tag.as_str()].contains(&request.header("if-range"));
         let range = request.header("range");
-        let first = range.strip_prefix("bytes=").and_then(|range| range.strip_suffix('-'));
-        let first = first.and_then(|first| first.parse::<usize>().ok()).filter(|_| same);
+        let first = range
+            .strip_prefix("bytes=")
+            .and_then(|range| range.strip_suffix('-'));
+        let first = first
+            .and_then(|first| first.parse::<usize>().ok())
+            .filter(|_| same);
         let (status, body, said) = match first {
             None => (200, content, None),
             Some(first) if first < whole => {
@@ -237,7 +268,9 @@ impl Nfvo {
             Some(_) => return Err(problem(416, "beyond the end")),
         };
         let remark = format!("{} bytes", body.len());
-        let mut reply = Reply::empty(status).remark(remark).with("content-type", "application/zip");
+        let mut reply = Reply::empty(status)
+            .remark(remark)
+            .with("content-type", "application/zip");
         reply = reply.with("accept-ranges", "bytes").with("etag", tag);
         if let Some(said) = said {
             reply = reply.with("content-range", said);
@@ -256,11 +289,15 @@ impl Nfvo {
             return Err(problem(400, what));
         }
         let id = Uuid::new_v4().to_string();
-        self.state().shelf.subscriptions.insert(id.clone(), asked.clone());
+        self.state()
+            .shelf
+            .subscriptions
+            .insert(id.clone(), asked.clone());
         let (nfvo, shown) = (Arc::clone(self), subscription(&id, &asked));
         tokio::spawn(async move {
             let status = sent(reqwest::Method::GET, &asked, None).await;
-            nfvo.books.record("nfvo", "nfvo.callback_tested", "", status);
+            nfvo.books
+                .record("nfvo", "nfvo.callback_tested", "", status);
         });
         let place = format!("/vnfpkgm/v2/subscriptions/{id}");
         Ok(Reply::json(201, &shown).with("location", place))
@@ -283,11 +320,16 @@ fn subscription(id: &str, asked: &Value) -> Value {
 
 /// Calls back with the login that was asked for; the status, or 0.
 async fn sent(method: reqwest::Method, asked: &Value, body: Option<&Value>) -> u16 {
-    let client = reqwest::Client::builder().no_proxy().timeout(ANSWER).tls_certs_only([]).build();
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .timeout(ANSWER)
+        .tls_certs_only([])
+        .build();
     let Ok(client) = client else { return 0 };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut request =
-        client.request(method, text(&asked["callbackUri"])).header("version", "2.4.0");
+    let mut request = client
+        .request(method, text(&asked["callbackUri"]))
+        .header("version", "2.4.0");
     let basic = &asked["authentication"]["paramsBasic"];
     if basic.is_object() {
         request = request.basic_auth(text(&basic["userName"]), Some(text(&basic["password"])));
@@ -295,7 +337,10 @@ async fn sent(method: reqwest::Method, asked: &Value, body: Option<&Value>) -> u
     if let Some(body) = body {
         request = request.json(body);
     }
-    request.send().await.map_or(0, |answer| answer.status().as_u16())
+    request
+        .send()
+        .await
+        .map_or(0, |answer| answer.status().as_u16())
 }
 
 fn hash(content: &[u8]) -> String {

@@ -54,6 +54,8 @@ pub(super) fn papers() -> anyhow::Result<(Papers, TlsAcceptor)> {
 fn named(name: &str, alternatives: Vec<String>) -> anyhow::Result<CertificateParams> {
     let mut certificate = CertificateParams::new(alternatives)?;
     certificate.distinguished_name = DistinguishedName::new();
-    certificate.distinguished_name.push(DnType::CommonName, name);
+    certificate
+        .distinguished_name
+        .push(DnType::CommonName, name);
     Ok(certificate)
 }

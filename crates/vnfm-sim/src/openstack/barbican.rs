@@ -28,11 +28,11 @@ impl Neighbour for Barbican {
         let segments: Vec<&str> = path.iter().map(String::as_str).collect();
         let id = segments.get(2).map(|s| (*s).to_owned()).unwrap_or_default();
         Some(match (&request.method, segments.as_slice()) {
-            (&Method::POST, ["v1", "secrets"]) => {
-                Route::new("barbican.secret_create", text(&request.json(), "name"), || {
-                    self.create(request)
-                })
-            }
+            (&Method::POST, ["v1", "secrets"]) => Route::new(
+                "barbican.secret_create",
+                text(&request.json(), "name"),
+                || self.create(request),
+            ),
             (&Method::GET, ["v1", "secrets"]) => Route::new(
                 "barbican.secret_list",
                 request.param("name").unwrap_or_default(),
@@ -70,33 +70,50 @@ impl Barbican {
         let id = new_id();
         let body = json!({ "id": id, "name": text(&asked, "name"), "payload": asked["payload"], "project": project });
         self.0.state().put("secret", body);
-        Ok(Reply::json(201, &json!({ "secret_ref": self.reference(&id) })))
+        Ok(Reply::json(
+            201,
+            &json!({ "secret_ref": self.reference(&id) }),
+        ))
     }
 
     fn list(&self, request: &Request) -> Answer {
         let project = self.project(request)?;
         let number = |name: &str, default| {
-            request.param(name).and_then(|given| given.parse().ok()).unwrap_or(default)
+            request
+                .param(name)
+                .and_then(|given| given.parse().ok())
+                .unwrap_or(default)
         };
         let state = self.0.state();
         let fits = |secret: &&Value| {
             text(secret, "project") == project
-                && request.param("name").is_none_or(|name| text(secret, "name") == name)
+                && request
+                    .param("name")
+                    .is_none_or(|name| text(secret, "name") == name)
         };
         let all: Vec<&Value> = state.all("secret").filter(fits).collect();
         let shown = |secret: &&Value| {
             json!({ "secret_ref": self.reference(text(secret, "id")), "name": secret["name"], "status": "ACTIVE",
                 "secret_type": "passphrase", "content_types": { "default": "text/plain" } })
         };
-        let page = all.iter().skip(number("offset", 0)).take(number("limit", 10).min(100));
+        let page = all
+            .iter()
+            .skip(number("offset", 0))
+            .take(number("limit", 10).min(100));
         let page: Vec<Value> = page.map(shown).collect();
-        Ok(Reply::json(200, &json!({ "secrets": page, "total": all.len() })))
+        Ok(Reply::json(
+            200,
+            &json!({ "secrets": page, "total": all.len() }),
+        ))
     }
 
     fn payload(&self, request: &Request, id: &str) -> Answer {
         let secret = self.seen(request, id)?;
         if request.header("accept") != "text/plain" {
-            return Err(error(406, "Secret payload retrieval issue seen - not acceptable."));
+            return Err(error(
+                406,
+                "Secret payload retrieval issue seen - not acceptable.",
+            ));
         }
         let mut reply = Reply::empty(200).with("content-type", "text/plain; charset=utf-8");
         reply.body = text(&secret, "payload").to_owned().into();
@@ -107,8 +124,12 @@ impl Barbican {
     fn seen(&self, request: &Request, id: &str) -> Answer<Value> {
         let project = self.project(request)?;
         let state = self.0.state();
-        let found = state.thing("secret", id).filter(|secret| text(secret, "project") == project);
-        found.cloned().ok_or_else(|| error(404, "Secret not found."))
+        let found = state
+            .thing("secret", id)
+            .filter(|secret| text(secret, "project") == project);
+        found
+            .cloned()
+            .ok_or_else(|| error(404, "Secret not found."))
     }
 
     fn project(&self, request: &Request) -> Answer<String> {
@@ -125,7 +146,9 @@ impl Barbican {
 }
 
 fn error(status: u16, description: &str) -> Reply {
-    let title = http::StatusCode::from_u16(status).ok().and_then(|s| s.canonical_reason());
+    let title = http::StatusCode::from_u16(status)
+        .ok()
+        .and_then(|s| s.canonical_reason());
     let body =
         json!({ "code": status, "title": title.unwrap_or("Error"), "description": description });
     Reply::json(status, &body).remark(description)

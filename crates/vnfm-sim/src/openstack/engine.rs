@@ -57,7 +57,12 @@ pub(super) struct Run {
 impl Cloud {
     /// Begins with what was asked of a stack: at once, unless the script holds an update back.
     pub(crate) fn start(self: &Arc<Self>, id: &str, action: Action) {
-        let name = self.state().stacks.get(id).map(|stack| stack.name.clone()).unwrap_or_default();
+        let name = self
+            .state()
+            .stacks
+            .get(id)
+            .map(|stack| stack.name.clone())
+            .unwrap_or_default();
         let held = (action == Action::Update).then(|| self.faults.take("heat.stack_begin", &name));
         let forgotten = self.faults.forgotten();
         let later = match held.flatten() {
@@ -76,7 +81,9 @@ impl Cloud {
     fn begin(self: &Arc<Self>, id: &str, action: Action) {
         let run = {
             let mut state = self.state();
-            let Some(stack) = state.stacks.get_mut(id) else { return };
+            let Some(stack) = state.stacks.get_mut(id) else {
+                return;
+            };
             stack.generation += 1;
             let generation = stack.generation;
             if action == Action::Update {
@@ -89,7 +96,11 @@ impl Cloud {
                 "IN_PROGRESS",
                 &format!("Stack {} started", action.verb()),
             );
-            Run { root: id.to_owned(), generation, verb: action.verb() }
+            Run {
+                root: id.to_owned(),
+                generation,
+                verb: action.verb(),
+            }
         };
         self.superseded.send_modify(|count| *count += 1);
         let cloud = Arc::clone(self);
@@ -99,7 +110,10 @@ impl Cloud {
     /// Stops what is being done to a stack.
     pub(crate) fn cancel(&self, id: &str) {
         let mut state = self.state();
-        let Some(stack) = state.stacks.get_mut(id).filter(|s| s.status == "UPDATE_IN_PROGRESS")
+        let Some(stack) = state
+            .stacks
+            .get_mut(id)
+            .filter(|s| s.status == "UPDATE_IN_PROGRESS")
         else {
             return;
         };
@@ -161,7 +175,11 @@ impl Cloud {
             "COMPLETE",
             &format!("Stack {} completed successfully", run.verb),
         );
-        if let Some(stack) = state.stacks.get_mut(&run.root).filter(|_| action == Action::Delete) {
+        if let Some(stack) = state
+            .stacks
+            .get_mut(&run.root)
+            .filter(|_| action == Action::Delete)
+        {
             stack.deleted = Some(now());
             (stack.parameters, stack.around) = (Map::new(), Surroundings::default());
         }
@@ -212,8 +230,15 @@ impl Cloud {
     }
 
     async fn attempt(self: &Arc<Self>, run: &Run, id: &str, name: &str) -> Result<(), Failure> {
-        let stack_name = self.state().stacks.get(id).map(|s| s.name.clone()).unwrap_or_default();
-        let fault = self.faults.take("heat.resource_create", &format!("{stack_name}/{name}"));
+        let stack_name = self
+            .state()
+            .stacks
+            .get(id)
+            .map(|s| s.name.clone())
+            .unwrap_or_default();
+        let fault = self
+            .faults
+            .take("heat.resource_create", &format!("{stack_name}/{name}"));
         self.suffer(run, name, fault.as_ref()).await?;
         let wanted = want(&self.state(), id, name).map_err(|why| Failure::of(name, why))?;
         let (old, changed) = self.compare(id, name, &wanted);
@@ -221,10 +246,14 @@ impl Cloud {
             let child = self.nest(id, name, &wanted, nested);
             let ended = self.converge(run, child.clone()).await;
             let (status, reason) = match &ended {
-                Ok(()) => ("COMPLETE", format!("Stack {} completed successfully", run.verb)),
-                Err(failure) => {
-                    ("FAILED", format!("Resource {} failed: {}", run.verb, failure.reason()))
-                }
+                Ok(()) => (
+                    "COMPLETE",
+                    format!("Stack {} completed successfully", run.verb),
+                ),
+                Err(failure) => (
+                    "FAILED",
+                    format!("Resource {} failed: {}", run.verb, failure.reason()),
+                ),
             };
             set_stack(&mut self.state(), &child, run.verb, status, &reason);
             ended.map_err(|failure| failure.within(name))?;
@@ -252,11 +281,16 @@ impl Cloud {
     ) -> Result<(), Failure> {
         if let Some(old) = old {
             if wanted.kind == "OS::Cinder::VolumeAttachment" {
-                self.unmake(&wanted.kind, &old).await.map_err(|why| Failure::of(name, why))?;
+                self.unmake(&wanted.kind, &old)
+                    .await
+                    .map_err(|why| Failure::of(name, why))?;
             } else {
                 let mut state = self.state();
                 resources::prepare_for_replace(&mut state, &wanted.kind, &old);
-                let resource = state.stacks.get_mut(id).and_then(|s| s.resources.get_mut(name));
+                let resource = state
+                    .stacks
+                    .get_mut(id)
+                    .and_then(|s| s.resources.get_mut(name));
                 if let Some(resource) = resource {
                     resource.replaced.push(old.clone());
                 }
@@ -270,16 +304,26 @@ impl Cloud {
         loop {
             let next = {
                 let state = self.state();
-                let resource = state.stacks.get(id).and_then(|stack| stack.resources.get(name));
+                let resource = state
+                    .stacks
+                    .get(id)
+                    .and_then(|stack| stack.resources.get(name));
                 resource.and_then(|it| Some((it.kind.clone(), it.replaced.first()?.clone())))
             };
-            let Some((kind, old)) = next else { return Ok(()) };
+            let Some((kind, old)) = next else {
+                return Ok(());
+            };
             if self.is_superseded(run) {
                 return Err(superseded(name));
             }
-            self.unmake(&kind, &old).await.map_err(|why| Failure::of(name, why))?;
+            self.unmake(&kind, &old)
+                .await
+                .map_err(|why| Failure::of(name, why))?;
             let mut state = self.state();
-            let resource = state.stacks.get_mut(id).and_then(|stack| stack.resources.get_mut(name));
+            let resource = state
+                .stacks
+                .get_mut(id)
+                .and_then(|stack| stack.resources.get_mut(name));
             if let Some(resource) = resource {
                 resource.replaced.retain(|one| *one != old);
             }
@@ -297,8 +341,16 @@ impl Cloud {
             if self_is_old(&state, run) {
                 return Err(superseded(name));
             }
-            keep(&mut state, (id, name), wanted, "", &format!("{}_IN_PROGRESS", run.verb));
-            let Some(stack) = state.stacks.get(id).cloned() else { return Err(superseded(name)) };
+            keep(
+                &mut state,
+                (id, name),
+                wanted,
+                "",
+                &format!("{}_IN_PROGRESS", run.verb),
+            );
+            let Some(stack) = state.stacks.get(id).cloned() else {
+                return Err(superseded(name));
+            };
             let order = Order {
                 kind: &wanted.kind,
                 name: made_name(&stack.name, name),
@@ -307,11 +359,18 @@ impl Cloud {
             };
             let made = resources::make(&mut state, &order, &wanted.properties)
                 .map_err(|why| Failure::of(name, why))?;
-            keep(&mut state, (id, name), wanted, &made, &format!("{}_IN_PROGRESS", run.verb));
+            keep(
+                &mut state,
+                (id, name),
+                wanted,
+                &made,
+                &format!("{}_IN_PROGRESS", run.verb),
+            );
             made
         };
         if wanted.kind == "OS::Nova::Server" {
-            self.wait(run, name, Some(self.options.server_build)).await?;
+            self.wait(run, name, Some(self.options.server_build))
+                .await?;
             let mut state = self.state();
             if let Some(server) = state.servers.get_mut(&physical) {
                 server.status = "ACTIVE".into();
@@ -331,7 +390,9 @@ impl Cloud {
         (template, parameters): &(Value, Map<String, Value>),
     ) -> String {
         let mut state = self.state();
-        let Some(parent) = state.stacks.get(id).cloned() else { return String::new() };
+        let Some(parent) = state.stacks.get(id).cloned() else {
+            return String::new();
+        };
         let known = parent
             .resources
             .get(name)
@@ -373,11 +434,15 @@ impl Cloud {
             return (old, Changed::Replace);
         }
         let names = resource.properties.keys().chain(wanted.properties.keys());
-        let different: BTreeSet<&String> =
-            names.filter(|n| resource.properties.get(*n) != wanted.properties.get(*n)).collect();
+        let different: BTreeSet<&String> = names
+            .filter(|n| resource.properties.get(*n) != wanted.properties.get(*n))
+            .collect();
         let changed = match different {
             none if none.is_empty() => Changed::Not,
-            some if some.iter().all(|n| super::types::changes_in_place(&wanted.kind, n)) => {
+            some if some
+                .iter()
+                .all(|n| super::types::changes_in_place(&wanted.kind, n)) =>
+            {
                 Changed::InPlace
             }
             _ => Changed::Replace,
@@ -396,12 +461,22 @@ impl Cloud {
         loop {
             let level: Vec<String> = {
                 let state = self.state();
-                let Some(stack) = state.stacks.get(id) else { return Ok(()) };
-                let doomed = || stack.resources.iter().filter(|(name, _)| !keep.contains(*name));
+                let Some(stack) = state.stacks.get(id) else {
+                    return Ok(());
+                };
+                let doomed = || {
+                    stack
+                        .resources
+                        .iter()
+                        .filter(|(name, _)| !keep.contains(*name))
+                };
                 let needed = |name: &String| {
                     doomed().any(|(other, r)| other != name && r.requires.contains(name))
                 };
-                doomed().map(|(name, _)| name.clone()).filter(|name| !needed(name)).collect()
+                doomed()
+                    .map(|(name, _)| name.clone())
+                    .filter(|name| !needed(name))
+                    .collect()
             };
             if level.is_empty() {
                 return Ok(());
@@ -422,7 +497,12 @@ impl Cloud {
     async fn remove(self: &Arc<Self>, run: &Run, id: &str, name: &str) -> Result<(), Failure> {
         let (subject, resource) = {
             let mut state = self.state();
-            set_resource(&mut state, (id, name), "DELETE_IN_PROGRESS", "state changed");
+            set_resource(
+                &mut state,
+                (id, name),
+                "DELETE_IN_PROGRESS",
+                "state changed",
+            );
             let found = state
                 .stacks
                 .get(id)
@@ -439,7 +519,10 @@ impl Cloud {
         match &removed {
             Ok(()) => {
                 set_resource(&mut state, (id, name), "DELETE_COMPLETE", "state changed");
-                state.stacks.get_mut(id).and_then(|stack| stack.resources.remove(name));
+                state
+                    .stacks
+                    .get_mut(id)
+                    .and_then(|stack| stack.resources.remove(name));
             }
             Err(failure) => {
                 set_resource(&mut state, (id, name), "DELETE_FAILED", &failure.reason());
@@ -463,7 +546,9 @@ impl Cloud {
             return Ok(());
         }
         self.forget_replaced(run, (id, name)).await?;
-        self.unmake(&resource.kind, &resource.physical).await.map_err(|why| Failure::of(name, why))
+        self.unmake(&resource.kind, &resource.physical)
+            .await
+            .map_err(|why| Failure::of(name, why))
     }
 
     async fn unmake(&self, kind: &str, physical: &str) -> Result<(), (String, String)> {
@@ -486,9 +571,18 @@ enum Changed {
 }
 
 fn self_is_old(state: &State, run: &Run) -> bool {
-    state.stacks.get(&run.root).is_none_or(|stack| stack.generation != run.generation)
+    state
+        .stacks
+        .get(&run.root)
+        .is_none_or(|stack| stack.generation != run.generation)
 }
 
 pub(super) fn superseded(name: &str) -> Failure {
-    Failure::of(name, ("StopIteration".into(), "superseded by a newer request".into()))
+    Failure::of(
+        name,
+        (
+            "StopIteration".into(),
+            "superseded by a newer request".into(),
+        ),
+    )
 }

@@ -24,9 +24,10 @@ pub(crate) fn evaluate(value: &Value, scope: &dyn Scope) -> Result<Value, String
         Value::Array(list) => list.iter().map(|item| evaluate(item, scope)).collect(),
         Value::Object(map) => match (map.len(), map.iter().next()) {
             (1, Some((name, arguments))) if is_function(name) => call(name, arguments, scope),
-            _ => {
-                map.iter().map(|(name, item)| Ok((name.clone(), evaluate(item, scope)?))).collect()
-            }
+            _ => map
+                .iter()
+                .map(|(name, item)| Ok((name.clone(), evaluate(item, scope)?)))
+                .collect(),
         },
         other => Ok(other.clone()),
     }
@@ -69,8 +70,9 @@ fn call(name: &str, arguments: &Value, scope: &dyn Scope) -> Result<Value, Strin
         "get_resource" => scope.reference(arguments.as_str().unwrap_or_default()),
         "get_attr" => {
             let path = arguments.as_array().cloned().unwrap_or_default();
-            let (resource, rest) =
-                path.split_first().ok_or("Arguments to \"get_attr\" must be a list")?;
+            let (resource, rest) = path
+                .split_first()
+                .ok_or("Arguments to \"get_attr\" must be a list")?;
             scope.attribute(resource.as_str().unwrap_or_default(), rest)
         }
         "get_file" => {
@@ -82,25 +84,30 @@ fn call(name: &str, arguments: &Value, scope: &dyn Scope) -> Result<Value, Strin
         "str_replace" | "str_replace_strict" => replace(&arguments),
         "str_split" => split(&arguments),
         "list_join" => join(&arguments),
-        "list_concat" => {
-            Ok(members(&arguments).flat_map(|l| members(l).cloned().collect::<Vec<_>>()).collect())
-        }
+        "list_concat" => Ok(members(&arguments)
+            .flat_map(|l| members(l).cloned().collect::<Vec<_>>())
+            .collect()),
         "map_merge" => {
             let maps = members(&arguments).filter_map(Value::as_object);
-            Ok(Value::Object(maps.flat_map(|m| m.clone().into_iter()).collect()))
+            Ok(Value::Object(
+                maps.flat_map(|m| m.clone().into_iter()).collect(),
+            ))
         }
         "equals" => Ok(Value::Bool(arguments.get(0) == arguments.get(1))),
         "not" => Ok(Value::Bool(!truth(&arguments, scope)?)),
         "and" | "or" => {
-            let truths: Vec<bool> =
-                members(&arguments).map(|item| truth(item, scope)).collect::<Result<_, _>>()?;
+            let truths: Vec<bool> = members(&arguments)
+                .map(|item| truth(item, scope))
+                .collect::<Result<_, _>>()?;
             Ok(Value::Bool(if name == "and" {
                 truths.iter().all(|t| *t)
             } else {
                 truths.iter().any(|t| *t)
             }))
         }
-        other => Err(format!("the function `{other}` is not modelled by the simulated Heat")),
+        other => Err(format!(
+            "the function `{other}` is not modelled by the simulated Heat"
+        )),
     }
 }
 
@@ -110,13 +117,15 @@ fn members(value: &Value) -> impl Iterator<Item = &Value> {
 
 fn parameter(arguments: &Value, scope: &dyn Scope) -> Result<Value, String> {
     let (name, path) = match arguments {
-        Value::Array(list) => {
-            (list.first().and_then(Value::as_str).unwrap_or_default(), &list[1.min(list.len())..])
-        }
+        Value::Array(list) => (
+            list.first().and_then(Value::as_str).unwrap_or_default(),
+            &list[1.min(list.len())..],
+        ),
         other => (other.as_str().unwrap_or_default(), &[] as &[Value]),
     };
-    let value =
-        scope.parameter(name).ok_or_else(|| format!("The Parameter ({name}) was not provided."))?;
+    let value = scope
+        .parameter(name)
+        .ok_or_else(|| format!("The Parameter ({name}) was not provided."))?;
     Ok(walk(&value, path))
 }
 
@@ -160,8 +169,11 @@ fn replace(arguments: &Value) -> Result<Value, String> {
         .get("template")
         .and_then(Value::as_str)
         .ok_or("\"str_replace\" needs a \"template\"")?;
-    let parameters =
-        arguments.get("params").and_then(Value::as_object).cloned().unwrap_or_default();
+    let parameters = arguments
+        .get("params")
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default();
     let mut keys: Vec<(&String, &Value)> = parameters.iter().collect();
     keys.sort_by_key(|(key, _)| std::cmp::Reverse(key.len()));
     let mut text = template.to_owned();
@@ -176,23 +188,34 @@ fn replace(arguments: &Value) -> Result<Value, String> {
 }
 
 fn split(arguments: &Value) -> Result<Value, String> {
-    let list = arguments.as_array().ok_or("Arguments to \"str_split\" must be a list")?;
-    let (by, text) =
-        (list.first().map(plain).unwrap_or_default(), list.get(1).map(plain).unwrap_or_default());
+    let list = arguments
+        .as_array()
+        .ok_or("Arguments to \"str_split\" must be a list")?;
+    let (by, text) = (
+        list.first().map(plain).unwrap_or_default(),
+        list.get(1).map(plain).unwrap_or_default(),
+    );
     let parts: Vec<Value> = text.split(&by).map(Value::from).collect();
     match list.get(2).and_then(Value::as_u64) {
         None => Ok(Value::Array(parts)),
-        Some(n) => {
-            Ok(usize::try_from(n).ok().and_then(|n| parts.get(n).cloned()).unwrap_or_default())
-        }
+        Some(n) => Ok(usize::try_from(n)
+            .ok()
+            .and_then(|n| parts.get(n).cloned())
+            .unwrap_or_default()),
     }
 }
 
 fn join(arguments: &Value) -> Result<Value, String> {
-    let list = arguments.as_array().ok_or("Arguments to \"list_join\" must be a list")?;
-    let (by, lists) = list.split_first().ok_or("\"list_join\" needs a delimiter")?;
-    let parts: Vec<String> =
-        lists.iter().flat_map(|l| members(l).map(plain).collect::<Vec<_>>()).collect();
+    let list = arguments
+        .as_array()
+        .ok_or("Arguments to \"list_join\" must be a list")?;
+    let (by, lists) = list
+        .split_first()
+        .ok_or("\"list_join\" needs a delimiter")?;
+    let parts: Vec<String> = lists
+        .iter()
+        .flat_map(|l| members(l).map(plain).collect::<Vec<_>>())
+        .collect();
     Ok(Value::from(parts.join(&plain(by))))
 }
 
@@ -200,8 +223,9 @@ fn truth(value: &Value, scope: &dyn Scope) -> Result<bool, String> {
     match value {
         Value::Bool(truth) => Ok(*truth),
         Value::String(name) => {
-            let condition =
-                scope.condition(name).ok_or_else(|| format!("Invalid condition \"{name}\""))?;
+            let condition = scope
+                .condition(name)
+                .ok_or_else(|| format!("Invalid condition \"{name}\""))?;
             truth(&evaluate(&condition, scope)?, scope)
         }
         other => truth(&evaluate(other, scope)?, scope),
@@ -217,7 +241,9 @@ fn choose(arguments: &Value, scope: &dyn Scope) -> Result<Value, String> {
 
 /// `repeat` with one or several lists: every combination.
 fn repeat(arguments: &Value, scope: &dyn Scope) -> Result<Value, String> {
-    let template = arguments.get("template").ok_or("\"repeat\" needs a \"template\"")?;
+    let template = arguments
+        .get("template")
+        .ok_or("\"repeat\" needs a \"template\"")?;
     let lists = evaluate(arguments.get("for_each").unwrap_or(&Value::Null), scope)?;
     let mut rounds: Vec<Map<String, Value>> = vec![Map::new()];
     for (name, list) in lists.as_object().cloned().unwrap_or_default() {
@@ -235,21 +261,28 @@ fn repeat(arguments: &Value, scope: &dyn Scope) -> Result<Value, String> {
         };
         rounds = rounds.iter().flat_map(with).collect();
     }
-    rounds.iter().map(|round| evaluate(&substitute(template, round), scope)).collect()
+    rounds
+        .iter()
+        .map(|round| evaluate(&substitute(template, round), scope))
+        .collect()
 }
 
 fn substitute(value: &Value, round: &Map<String, Value>) -> Value {
     let in_text = |text: &str| {
-        round.iter().fold(text.to_owned(), |text, (name, item)| text.replace(name, &plain(item)))
+        round.iter().fold(text.to_owned(), |text, (name, item)| {
+            text.replace(name, &plain(item))
+        })
     };
     match value {
-        Value::String(text) => {
-            round.get(text).cloned().unwrap_or_else(|| Value::from(in_text(text)))
-        }
+        Value::String(text) => round
+            .get(text)
+            .cloned()
+            .unwrap_or_else(|| Value::from(in_text(text))),
         Value::Array(list) => list.iter().map(|item| substitute(item, round)).collect(),
-        Value::Object(map) => {
-            map.iter().map(|(name, item)| (in_text(name), substitute(item, round))).collect()
-        }
+        Value::Object(map) => map
+            .iter()
+            .map(|(name, item)| (in_text(name), substitute(item, round)))
+            .collect(),
         other => other.clone(),
     }
 }
@@ -287,9 +320,15 @@ mod tests {
     #[test]
     fn every_function_gives_what_heat_gives() {
         let cases = [
-            (json!({ "get_param": ["nfv", "VDU", "w", "flavor"] }), json!("m1.tiny")),
+            (
+                json!({ "get_param": ["nfv", "VDU", "w", "flavor"] }),
+                json!("m1.tiny"),
+            ),
             (json!({ "get_resource": "p" }), json!("id-of-p")),
-            (json!({ "get_attr": ["p", "fixed_ips", 0, "ip_address"] }), json!("10.0.0.1 of p")),
+            (
+                json!({ "get_attr": ["p", "fixed_ips", 0, "ip_address"] }),
+                json!("10.0.0.1 of p"),
+            ),
             (json!({ "get_file": "x.sh" }), json!("#!/bin/sh")),
             (
                 json!({ "str_replace": { "template": "$a-$ab", "params": { "$a": 1, "$ab": "$a" } } }),
@@ -301,9 +340,18 @@ mod tests {
             ),
             (json!({ "str_split": [",", "x,y", 1] }), json!("y")),
             (json!({ "list_concat": [["a"], ["b"]] }), json!(["a", "b"])),
-            (json!({ "map_merge": [{ "a": 1 }, { "a": 2, "b": 3 }] }), json!({ "a": 2, "b": 3 })),
-            (json!({ "if": ["same", "yes", { "get_param": "none" }] }), json!("yes")),
-            (json!({ "if": [{ "not": "same" }, "yes", "no"] }), json!("no")),
+            (
+                json!({ "map_merge": [{ "a": 1 }, { "a": 2, "b": 3 }] }),
+                json!({ "a": 2, "b": 3 }),
+            ),
+            (
+                json!({ "if": ["same", "yes", { "get_param": "none" }] }),
+                json!("yes"),
+            ),
+            (
+                json!({ "if": [{ "not": "same" }, "yes", "no"] }),
+                json!("no"),
+            ),
             (
                 json!({ "repeat": { "for_each": { "%n%": ["1", "2"] }, "template": { "port": "p%n%" } } }),
                 json!([{ "port": "p1" }, { "port": "p2" }]),
@@ -312,7 +360,15 @@ mod tests {
         for (function, value) in cases {
             assert_eq!(evaluate(&function, &Fixed), Ok(value), "{function}");
         }
-        assert!(evaluate(&json!({ "get_param": "none" }), &Fixed).unwrap_err().contains("(none)"));
-        assert!(evaluate(&json!({ "yaql": {} }), &Fixed).unwrap_err().contains("not modelled"));
+        assert!(
+            evaluate(&json!({ "get_param": "none" }), &Fixed)
+                .unwrap_err()
+                .contains("(none)")
+        );
+        assert!(
+            evaluate(&json!({ "yaql": {} }), &Fixed)
+                .unwrap_err()
+                .contains("not modelled")
+        );
     }
 }

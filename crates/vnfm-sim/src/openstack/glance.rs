@@ -34,11 +34,11 @@ impl Neighbour for Glance {
                     &json!({ "versions": [{ "id": "v2.15", "status": "CURRENT", "links": [] }] }),
                 ))
             }),
-            (&Method::GET, ["v2", "images"]) => {
-                Route::new("glance.image_list", request.param("name").unwrap_or_default(), || {
-                    self.list(request)
-                })
-            }
+            (&Method::GET, ["v2", "images"]) => Route::new(
+                "glance.image_list",
+                request.param("name").unwrap_or_default(),
+                || self.list(request),
+            ),
             (&Method::POST, ["v2", "images"]) => {
                 Route::new("glance.image_create", text(&request.json(), "name"), || {
                     self.create(request)
@@ -55,7 +55,9 @@ impl Neighbour for Glance {
                 })
             }
             (&Method::PUT, ["v2", "images", _, "file"]) => {
-                Route::new("glance.image_upload", id.clone(), move || self.upload(request, &id))
+                Route::new("glance.image_upload", id.clone(), move || {
+                    self.upload(request, &id)
+                })
             }
             (&Method::PUT, ["v2", "images", _, "tags", tag]) => {
                 let tag = (*tag).to_owned();
@@ -91,8 +93,14 @@ impl Glance {
         let fits = |image: &&Value| {
             ["name", "status", "visibility", "owner", "id"]
                 .iter()
-                .all(|key| request.param(key).is_none_or(|wanted| text(image, key) == wanted))
-                && request.param("tag").is_none_or(|wanted| tags(image).any(|tag| tag == wanted))
+                .all(|key| {
+                    request
+                        .param(key)
+                        .is_none_or(|wanted| text(image, key) == wanted)
+                })
+                && request
+                    .param("tag")
+                    .is_none_or(|wanted| tags(image).any(|tag| tag == wanted))
         };
         let images: Vec<&Value> = state.all("image").filter(fits).collect();
         Ok(Reply::json(
@@ -109,15 +117,23 @@ impl Glance {
             state.users.get(&who.user).cloned().ok_or_else(|| {
                 error(401, "This server could not verify that you are authorized.")
             })?;
-        let visibility = asked.get("visibility").and_then(Value::as_str).unwrap_or("shared");
+        let visibility = asked
+            .get("visibility")
+            .and_then(Value::as_str)
+            .unwrap_or("shared");
         if visibility == "public" && !user.admin {
-            return Err(error(403, "You are not authorized to complete publicize_image action."));
+            return Err(error(
+                403,
+                "You are not authorized to complete publicize_image action.",
+            ));
         }
         let id = state.add_image(text(&asked, "name"), "queued", visibility, &user.project);
         state.change("image", &id, &asked);
         let shown = state.thing("image", &id).cloned().unwrap_or_default();
-        Ok(Reply::json(201, &shown)
-            .with("location", format!("{}/v2/images/{id}", self.0.address("image"))))
+        Ok(Reply::json(201, &shown).with(
+            "location",
+            format!("{}/v2/images/{id}", self.0.address("image")),
+        ))
     }
 
     /// Puts a tag on an image, or takes it off.
@@ -152,7 +168,11 @@ impl Glance {
                 &format!("Image status transition from {status} to saving is not allowed"),
             ));
         }
-        state.change("image", id, &json!({ "status": "active", "size": request.body.len() }));
+        state.change(
+            "image",
+            id,
+            &json!({ "status": "active", "size": request.body.len() }),
+        );
         Ok(Reply::empty(204))
     }
 }
@@ -161,7 +181,11 @@ impl Glance {
 const MOST_TAGS: usize = 128;
 
 fn tags(image: &Value) -> impl Iterator<Item = &str> {
-    image["tags"].as_array().into_iter().flatten().filter_map(Value::as_str)
+    image["tags"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
 }
 
 fn no_image(id: &str) -> Reply {
@@ -174,8 +198,9 @@ fn error(status: u16, message: &str) -> Reply {
         .ok()
         .and_then(|s| s.canonical_reason())
         .unwrap_or("Error");
-    let mut reply =
-        Reply::empty(status).with("content-type", "text/html; charset=UTF-8").remark(message);
+    let mut reply = Reply::empty(status)
+        .with("content-type", "text/html; charset=UTF-8")
+        .remark(message);
     reply.body = format!("<html>\n <head>\n  <title>{status} {title}</title>\n </head>\n <body>\n  <h1>{status} {title}</h1>\n  {message}<br /><br />\n\n\n </body>\n</html>").into();
     reply
 }
@@ -221,6 +246,14 @@ impl Neighbour for Cinder {
 }
 
 fn volume_error(status: u16, message: &str) -> Reply {
-    let kind = if status == 404 { "itemNotFound" } else { "computeFault" };
-    Reply::json(status, &json!({ kind: { "code": status, "message": message } })).remark(message)
+    let kind = if status == 404 {
+        "itemNotFound"
+    } else {
+        "computeFault"
+    };
+    Reply::json(
+        status,
+        &json!({ kind: { "code": status, "message": message } }),
+    )
+    .remark(message)
 }

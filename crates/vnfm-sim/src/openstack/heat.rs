@@ -71,7 +71,11 @@ impl Neighbour for Heat {
     }
 
     fn failure(&self, status: u16) -> Reply {
-        error(status, "Error", "The service is temporarily unable to answer")
+        error(
+            status,
+            "Error",
+            "The service is temporarily unable to answer",
+        )
     }
 
     fn route<'a>(&'a self, request: &'a Request) -> Option<Route<'a>> {
@@ -80,9 +84,12 @@ impl Neighbour for Heat {
         if segments.is_empty() {
             return Some(Route::new("heat.versions", "", || Ok(versions())));
         }
-        let ["v1", project, rest @ ..] = segments.as_slice() else { return None };
+        let ["v1", project, rest @ ..] = segments.as_slice() else {
+            return None;
+        };
         let project = (*project).to_owned();
-        self.stacks(request, &project, rest).or_else(|| self.inside(request, &project, rest))
+        self.stacks(request, &project, rest)
+            .or_else(|| self.inside(request, &project, rest))
     }
 }
 
@@ -97,18 +104,24 @@ impl Heat {
         let project = project.to_owned();
         let name = |n: usize| rest.get(n).map(|s| (*s).to_owned()).unwrap_or_default();
         let (one, two) = (name(1), name(2));
-        let subject = if two.is_empty() { one.clone() } else { format!("{one}/{two}") };
+        let subject = if two.is_empty() {
+            one.clone()
+        } else {
+            format!("{one}/{two}")
+        };
         let route = match (&request.method, rest) {
             (&Method::POST, ["stacks"]) => {
                 let subject = text(&request.json(), "stack_name").to_owned();
-                Route::new("heat.stack_create", subject, move || self.create(request, &project))
+                Route::new("heat.stack_create", subject, move || {
+                    self.create(request, &project)
+                })
             }
             (&Method::GET, ["stacks"]) => {
                 Route::new("heat.stack_list", "", move || self.list(request, &project))
             }
-            (&Method::POST, ["validate"]) => {
-                Route::new("heat.validate", "", move || self.validate(request, &project))
-            }
+            (&Method::POST, ["validate"]) => Route::new("heat.validate", "", move || {
+                self.validate(request, &project)
+            }),
             (&Method::GET, ["stacks", _]) => Route::new("heat.stack_find", subject, move || {
                 self.redirect(request, &project, &one)
             }),
@@ -163,7 +176,11 @@ impl Heat {
                 && s.status != "DELETE_COMPLETE"
         };
         if state.stacks.values().any(exists) {
-            return Err(error(409, "StackExists", &format!("The Stack ({name}) already exists.")));
+            return Err(error(
+                409,
+                "StackExists",
+                &format!("The Stack ({name}) already exists."),
+            ));
         }
         let (around, parameters) = environment(&body)?;
         check(&state, &body["template"], &parameters, &around)
@@ -215,11 +232,18 @@ impl Heat {
                 .collect::<Vec<_>>()
         };
         let (names, ids, statuses) = (asked("name"), asked("id"), asked("status"));
-        let wanted: Vec<String> =
-            asked("tags").iter().flat_map(|t| t.split(',')).map(str::to_owned).collect();
-        let with_deleted =
-            request.param("show_deleted").is_some_and(|v| v.eq_ignore_ascii_case("true"));
-        let limit = request.param("limit").and_then(|l| l.parse().ok()).unwrap_or(usize::MAX);
+        let wanted: Vec<String> = asked("tags")
+            .iter()
+            .flat_map(|t| t.split(','))
+            .map(str::to_owned)
+            .collect();
+        let with_deleted = request
+            .param("show_deleted")
+            .is_some_and(|v| v.eq_ignore_ascii_case("true"));
+        let limit = request
+            .param("limit")
+            .and_then(|l| l.parse().ok())
+            .unwrap_or(usize::MAX);
         let any =
             |list: &[String], value: &str| list.is_empty() || list.iter().any(|item| item == value);
         let state = self.0.state();
@@ -234,10 +258,17 @@ impl Heat {
             .collect();
         stacks.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
         if let Some(marker) = request.param("marker") {
-            let after = stacks.iter().position(|s| s.id == marker).map_or(0, |n| n + 1);
+            let after = stacks
+                .iter()
+                .position(|s| s.id == marker)
+                .map_or(0, |n| n + 1);
             stacks.drain(..after);
         }
-        let shown: Vec<Value> = stacks.into_iter().take(limit).map(|s| self.summary(s)).collect();
+        let shown: Vec<Value> = stacks
+            .into_iter()
+            .take(limit)
+            .map(|s| self.summary(s))
+            .collect();
         Ok(Reply::json(200, &json!({ "stacks": shown })))
     }
 
@@ -256,7 +287,13 @@ impl Heat {
 
     fn redirect(&self, request: &Request, project: &str, name: &str) -> Answer {
         let id = self.find(request, project, (name, ""))?;
-        let name = self.0.state().stacks.get(&id).map(|s| s.name.clone()).unwrap_or_default();
+        let name = self
+            .0
+            .state()
+            .stacks
+            .get(&id)
+            .map(|s| s.name.clone())
+            .unwrap_or_default();
         let href = self.href(project, &name, &id);
         let body = json!({ "message": format!("The resource was found at <a href=\"{href}\">{href}</a>;<br />\nyou should be redirected automatically.\n\n"), "code": "302 Found", "title": "Found" });
         Ok(Reply::json(302, &body).with("location", href))
@@ -296,7 +333,11 @@ impl Heat {
         }
         let (mut around, mut parameters) = environment(&body)?;
         let mut state = self.0.state();
-        let mut stack = state.stacks.get(&id).cloned().ok_or_else(|| not_found(at.0))?;
+        let mut stack = state
+            .stacks
+            .get(&id)
+            .cloned()
+            .ok_or_else(|| not_found(at.0))?;
         if patch {
             around.files = merged(&stack.around.files, around.files);
             around.registry = merged(&stack.around.registry, around.registry);
@@ -308,7 +349,11 @@ impl Heat {
         }
         if let Some(template) = body.get("template").filter(|t| !t.is_null()) {
             stack.template = document(template).map_err(|why| {
-                error(400, "StackValidationFailed", &format!("Template format error: {why}"))
+                error(
+                    400,
+                    "StackValidationFailed",
+                    &format!("Template format error: {why}"),
+                )
             })?;
         }
         check(&state, &stack.template, &parameters, &around)
@@ -325,7 +370,13 @@ impl Heat {
 
     fn delete(&self, request: &Request, project: &str, at: (&str, &str)) -> Answer {
         let id = self.find(request, project, at)?;
-        if self.0.state().stacks.get(&id).is_some_and(|s| s.status == "DELETE_COMPLETE") {
+        if self
+            .0
+            .state()
+            .stacks
+            .get(&id)
+            .is_some_and(|s| s.status == "DELETE_COMPLETE")
+        {
             return Err(not_found(at.0));
         }
         self.0.start(&id, Action::Delete);
@@ -335,12 +386,17 @@ impl Heat {
     fn act(&self, request: &Request, project: &str, at: (&str, &str)) -> Answer {
         let id = self.find(request, project, at)?;
         let body = request.json();
-        let action = body.as_object().and_then(|map| map.keys().next()).map_or("", String::as_str);
+        let action = body
+            .as_object()
+            .and_then(|map| map.keys().next())
+            .map_or("", String::as_str);
         match action {
             "check" => self.0.start(&id, Action::Check),
             "cancel_without_rollback" => self.0.cancel(&id),
             other => {
-                self.0.books.violation(format!("heat: the stack action `{other}` is not modelled"));
+                self.0
+                    .books
+                    .violation(format!("heat: the stack action `{other}` is not modelled"));
                 return Err(error(
                     501,
                     "NotImplemented",
@@ -369,10 +425,17 @@ impl Heat {
                 s.id == id && s.name == name
             }
         };
-        let mut found: Vec<&Stack> =
-            state.stacks.values().filter(|s| s.project == project).filter(fits).collect();
+        let mut found: Vec<&Stack> = state
+            .stacks
+            .values()
+            .filter(|s| s.project == project)
+            .filter(fits)
+            .collect();
         found.sort_by_key(|s| s.status == "DELETE_COMPLETE");
-        found.first().map(|s| s.id.clone()).ok_or_else(|| not_found(name))
+        found
+            .first()
+            .map(|s| s.id.clone())
+            .ok_or_else(|| not_found(name))
     }
 
     pub(super) fn refuse(&self, wrong: &Wrong) -> Reply {
@@ -384,7 +447,10 @@ impl Heat {
     }
 
     pub(super) fn href(&self, project: &str, name: &str, id: &str) -> String {
-        format!("{}/v1/{project}/stacks/{name}/{id}", self.0.address("orchestration"))
+        format!(
+            "{}/v1/{project}/stacks/{name}/{id}",
+            self.0.address("orchestration")
+        )
     }
 
     fn summary(&self, stack: &Stack) -> Value {
@@ -404,14 +470,18 @@ fn is_stack_name(name: &str) -> bool {
     let letter = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
     letter
         && name.len() <= 255
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
 }
 
 fn tags(body: &Value) -> Vec<String> {
     let listed = match body.get("tags") {
-        Some(Value::Array(list)) => {
-            list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-        }
+        Some(Value::Array(list)) => list
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect(),
         Some(Value::String(text)) => text.split(',').map(str::to_owned).collect(),
         _ => Vec::new(),
     };
@@ -420,8 +490,13 @@ fn tags(body: &Value) -> Vec<String> {
 
 /// Files, registry and parameters of a request.
 fn environment(body: &Value) -> Result<(Surroundings, Map<String, Value>), Reply> {
-    let wrong =
-        |why: String| error(400, "StackValidationFailed", &format!("Environment not valid: {why}"));
+    let wrong = |why: String| {
+        error(
+            400,
+            "StackValidationFailed",
+            &format!("Environment not valid: {why}"),
+        )
+    };
     let environment = document(body.get("environment").unwrap_or(&Value::Null)).map_err(wrong)?;
     let map = |value: &Value| value.as_object().cloned().unwrap_or_default();
     let around = Surroundings {
@@ -441,7 +516,11 @@ fn merged(old: &Map<String, Value>, new: Map<String, Value>) -> Map<String, Valu
 }
 
 fn not_found(name: &str) -> Reply {
-    error(404, "EntityNotFound", &format!("The Stack ({name}) could not be found."))
+    error(
+        404,
+        "EntityNotFound",
+        &format!("The Stack ({name}) could not be found."),
+    )
 }
 
 fn versions() -> Reply {
@@ -463,7 +542,10 @@ pub(crate) fn error(status: u16, kind: &str, message: &str) -> Reply {
             "This server could not verify that you are authorized to access the document you requested.",
         ),
         404 => ("Not Found", "The resource could not be found."),
-        409 => ("Conflict", "There was a conflict when trying to complete your request."),
+        409 => (
+            "Conflict",
+            "There was a conflict when trying to complete your request.",
+        ),
         500 => (
             "Internal Server Error",
             "The server has either erred or is incapable of performing the requested operation.",

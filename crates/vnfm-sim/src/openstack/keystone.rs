@@ -41,7 +41,10 @@ impl Neighbour for Keystone {
             (&Method::DELETE, ["v3", "auth", "tokens"]) => {
                 Route::new("keystone.token_revoke", "", || {
                     self.0.authenticate(request)?;
-                    self.0.state().tokens.remove(request.header("x-subject-token"));
+                    self.0
+                        .state()
+                        .tokens
+                        .remove(request.header("x-subject-token"));
                     Ok(Reply::empty(204))
                 })
             }
@@ -73,9 +76,13 @@ impl Keystone {
                     self.0.authenticate(request)?;
                     let state = self.0.state();
                     let own = state.credentials.iter().filter(|(_, c)| c.user == id);
-                    let shown: Vec<Value> =
-                        own.map(|(key, c)| json!({ "id": key, "name": c.name })).collect();
-                    Ok(Reply::json(200, &json!({ "application_credentials": shown })))
+                    let shown: Vec<Value> = own
+                        .map(|(key, c)| json!({ "id": key, "name": c.name }))
+                        .collect();
+                    Ok(Reply::json(
+                        200,
+                        &json!({ "application_credentials": shown }),
+                    ))
                 })
             }
             (&Method::DELETE, ["v3", "users", _, "application_credentials", key]) => {
@@ -84,7 +91,10 @@ impl Keystone {
                     self.0.authenticate(request)?;
                     let gone = self.0.state().credentials.remove(&key);
                     gone.map(|_| Reply::empty(204)).ok_or_else(|| {
-                        error(404, &format!("Could not find Application Credential: {key}."))
+                        error(
+                            404,
+                            &format!("Could not find Application Credential: {key}."),
+                        )
                     })
                 })
             }
@@ -134,13 +144,23 @@ impl Keystone {
             ["password"] => (by_password(&state, &identity["password"]["user"]), false),
             ["application_credential"] => {
                 if !body["auth"]["scope"].is_null() {
-                    return Err(error(401, "Application credentials cannot request a scope."));
+                    return Err(error(
+                        401,
+                        "Application credentials cannot request a scope.",
+                    ));
                 }
-                (by_credential(&state, &identity["application_credential"]), true)
+                (
+                    by_credential(&state, &identity["application_credential"]),
+                    true,
+                )
             }
-            ["token"] => {
-                (state.tokens.get(text(&identity["token"], "id")).map(|t| t.user.clone()), false)
-            }
+            ["token"] => (
+                state
+                    .tokens
+                    .get(text(&identity["token"], "id"))
+                    .map(|t| t.user.clone()),
+                false,
+            ),
             [] => {
                 return Err(error(
                     400,
@@ -149,8 +169,9 @@ impl Keystone {
             }
             _ => return Err(error(401, UNAUTHORIZED)),
         };
-        let user =
-            user.and_then(|id| state.users.get(&id).cloned()).ok_or_else(|| self.unauthorized())?;
+        let user = user
+            .and_then(|id| state.users.get(&id).cloned())
+            .ok_or_else(|| self.unauthorized())?;
         let scope = &body["auth"]["scope"]["project"];
         let scoped = by_credential || !scope.is_null();
         if !by_credential && scoped && !has_scope(&state, &user, scope) {
@@ -166,7 +187,11 @@ impl Keystone {
             issued,
             expires: issued.saturating_add(life).unwrap_or(issued),
         };
-        let key = format!("gAAAAA{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+        let key = format!(
+            "gAAAAA{}{}",
+            Uuid::new_v4().simple(),
+            Uuid::new_v4().simple()
+        );
         let shown = show_token(&state, &user, &token);
         state.tokens.insert(key.clone(), token);
         Ok(Reply::json(201, &shown).with("x-subject-token", key))
@@ -176,10 +201,15 @@ impl Keystone {
         self.0.authenticate(request)?;
         let state = self.0.state();
         let key = request.header("x-subject-token");
-        let token = state.tokens.get(key).filter(|t| t.expires > jiff::Timestamp::now());
+        let token = state
+            .tokens
+            .get(key)
+            .filter(|t| t.expires > jiff::Timestamp::now());
         let token = token.ok_or_else(|| error(404, "Failed to validate token"))?;
-        Ok(Reply::json(200, &show_token(&state, &state.users[&token.user], token))
-            .with("x-subject-token", key))
+        Ok(
+            Reply::json(200, &show_token(&state, &state.users[&token.user], token))
+                .with("x-subject-token", key),
+        )
     }
 
     fn create_credential(&self, request: &Request, user: &str) -> Answer {
@@ -195,10 +225,20 @@ impl Keystone {
             .get("secret")
             .and_then(Value::as_str)
             .map_or_else(|| Uuid::new_v4().simple().to_string(), str::to_owned);
-        let (id, name) = (Uuid::new_v4().simple().to_string(), text(asked, "name").to_owned());
+        let (id, name) = (
+            Uuid::new_v4().simple().to_string(),
+            text(asked, "name").to_owned(),
+        );
         let shown = json!({ "application_credential": { "id": id, "name": name, "secret": secret, "unrestricted": asked["unrestricted"] == true,
             "expires_at": asked["expires_at"], "roles": roles(false) } });
-        self.0.state().credentials.insert(id, Credential { name, secret, user: user.to_owned() });
+        self.0.state().credentials.insert(
+            id,
+            Credential {
+                name,
+                secret,
+                user: user.to_owned(),
+            },
+        );
         Ok(Reply::json(201, &shown))
     }
 
@@ -254,7 +294,9 @@ impl Keystone {
 
     fn move_endpoint(&self, request: &Request, id: &str) -> Answer {
         self.administrator(request)?;
-        let url = request.json()["endpoint"]["url"].as_str().map(str::to_owned);
+        let url = request.json()["endpoint"]["url"]
+            .as_str()
+            .map(str::to_owned);
         let mut state = self.0.state();
         let endpoint = state
             .endpoints
@@ -274,7 +316,10 @@ impl Keystone {
         let who = self.0.authenticate(request)?;
         match self.0.state().users.get(&who.user) {
             Some(user) if user.admin => Ok(()),
-            _ => Err(error(403, "You are not authorized to perform the requested action.")),
+            _ => Err(error(
+                403,
+                "You are not authorized to perform the requested action.",
+            )),
         }
     }
 
@@ -289,11 +334,16 @@ fn login_name(body: &Value) -> String {
     let identity = &body["auth"]["identity"];
     let user = &identity["password"]["user"];
     let credential = &identity["application_credential"];
-    [text(user, "name"), text(user, "id"), text(credential, "id"), text(credential, "name")]
-        .into_iter()
-        .find(|n| !n.is_empty())
-        .unwrap_or_default()
-        .to_owned()
+    [
+        text(user, "name"),
+        text(user, "id"),
+        text(credential, "id"),
+        text(credential, "name"),
+    ]
+    .into_iter()
+    .find(|n| !n.is_empty())
+    .unwrap_or_default()
+    .to_owned()
 }
 
 fn by_password(state: &State, asked: &Value) -> Option<String> {
@@ -323,8 +373,11 @@ fn by_credential(state: &State, asked: &Value) -> Option<String> {
 }
 
 fn has_scope(state: &State, user: &User, scope: &Value) -> bool {
-    let project =
-        state.projects.iter().find(|(_, id)| **id == user.project).map(|(name, _)| name.as_str());
+    let project = state
+        .projects
+        .iter()
+        .find(|(_, id)| **id == user.project)
+        .map(|(name, _)| name.as_str());
     text(scope, "id") == user.project || Some(text(scope, "name")) == project
 }
 
@@ -332,9 +385,18 @@ fn roles(admin: bool) -> Value {
     let names: &[&str] = if admin {
         &["admin", "member", "reader"]
     } else {
-        &["member", "reader", "heat_stack_owner", "creator", "load-balancer_member"]
+        &[
+            "member",
+            "reader",
+            "heat_stack_owner",
+            "creator",
+            "load-balancer_member",
+        ]
     };
-    names.iter().map(|name| json!({ "id": name, "name": name })).collect()
+    names
+        .iter()
+        .map(|name| json!({ "id": name, "name": name }))
+        .collect()
 }
 
 fn stamp(time: jiff::Timestamp) -> String {
@@ -343,7 +405,11 @@ fn stamp(time: jiff::Timestamp) -> String {
 
 fn show_token(state: &State, user: &User, token: &Token) -> Value {
     let domain = json!({ "id": "default", "name": "Default" });
-    let method = if token.by_credential { "application_credential" } else { "password" };
+    let method = if token.by_credential {
+        "application_credential"
+    } else {
+        "password"
+    };
     let mut shown = json!({ "methods": [method], "user": { "id": user.id, "name": user.name, "domain": domain, "password_expires_at": null },
         "audit_ids": [Uuid::new_v4().simple().to_string()], "expires_at": stamp(token.expires), "issued_at": stamp(token.issued) });
     if token.scoped {
@@ -378,7 +444,10 @@ fn catalog(state: &State, user: &User) -> Value {
 
 /// 401 as Keystone and its middleware say it.
 pub(crate) fn unauthorized(keystone: &str) -> Reply {
-    error(401, UNAUTHORIZED).with("www-authenticate", format!("Keystone uri=\"{keystone}/v3\""))
+    error(401, UNAUTHORIZED).with(
+        "www-authenticate",
+        format!("Keystone uri=\"{keystone}/v3\""),
+    )
 }
 
 fn error(status: u16, message: &str) -> Reply {
@@ -391,6 +460,9 @@ fn error(status: u16, message: &str) -> Reply {
         503 => "Service Unavailable",
         _ => "Internal Server Error",
     };
-    Reply::json(status, &json!({ "error": { "code": status, "title": title, "message": message } }))
-        .remark(message)
+    Reply::json(
+        status,
+        &json!({ "error": { "code": status, "title": title, "message": message } }),
+    )
+    .remark(message)
 }

@@ -151,7 +151,11 @@ impl Cloud {
 
     /// The address of a service, by its type in the catalog.
     pub fn address(&self, service: &str) -> String {
-        self.addresses.get().and_then(|all| all.get(service)).cloned().unwrap_or_default()
+        self.addresses
+            .get()
+            .and_then(|all| all.get(service))
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// Ends all services; open connections are cut.
@@ -163,7 +167,9 @@ impl Cloud {
 
     /// Deletes a server (id or name) behind Heat's back, its host with it; whether there was one.
     pub fn delete_server(self: &Arc<Self>, server: &str) -> bool {
-        let Some(id) = self.server_id(server) else { return false };
+        let Some(id) = self.server_id(server) else {
+            return false;
+        };
         resources::unmake_server(&mut self.state(), &id);
         let hosts = Arc::clone(&self.hosts);
         tokio::spawn(async move { hosts.destroy(&id).await });
@@ -172,7 +178,9 @@ impl Cloud {
 
     /// Sets a server (id or name) to ERROR; whether there was one.
     pub fn break_server(&self, server: &str) -> bool {
-        let Some(id) = self.server_id(server) else { return false };
+        let Some(id) = self.server_id(server) else {
+            return false;
+        };
         if let Some(server) = self.state().servers.get_mut(&id) {
             server.status = "ERROR".into();
             server.fault = Some("the hypervisor is gone".into());
@@ -199,7 +207,10 @@ impl Cloud {
     /// Deletes a port (id or name) behind Heat's back; whether there was one.
     pub fn delete_port(&self, port: &str) -> bool {
         let mut state = self.state();
-        let Some(id) = state.find("port", port).map(|body| text(body, "id").to_owned()) else {
+        let Some(id) = state
+            .find("port", port)
+            .map(|body| text(body, "id").to_owned())
+        else {
             return false;
         };
         state.take("port", &id).is_some()
@@ -207,7 +218,9 @@ impl Cloud {
 
     /// Takes the power from a server's host (id or name); Nova goes on to call it what it called it.
     pub fn power_off(&self, server: &str) -> bool {
-        let Some(id) = self.server_id(server) else { return false };
+        let Some(id) = self.server_id(server) else {
+            return false;
+        };
         self.hosts.power_off(&id);
         true
     }
@@ -243,7 +256,11 @@ impl Cloud {
 
     fn server_id(&self, server: &str) -> Option<String> {
         let state = self.state();
-        state.servers.values().find(|s| s.id == server || s.name == server).map(|s| s.id.clone())
+        state
+            .servers
+            .values()
+            .find(|s| s.id == server || s.name == server)
+            .map(|s| s.id.clone())
     }
 
     // --- for the services ---
@@ -259,7 +276,9 @@ impl Cloud {
             .tokens
             .get(request.header("x-auth-token"))
             .filter(|token| token.expires > jiff::Timestamp::now());
-        token.cloned().ok_or_else(|| keystone::unauthorized(&self.address("identity")))
+        token
+            .cloned()
+            .ok_or_else(|| keystone::unauthorized(&self.address("identity")))
     }
 
     /// The turn of a stack: one request is worked on at a time.
@@ -296,23 +315,34 @@ impl Cloud {
     fn host_spec(&self, state: &State, id: &str) -> Option<(HostSpec, Ipv4Addr)> {
         let server = state.servers.get(id)?;
         let addresses = state.addresses(server);
-        let all =
-            addresses.as_object()?.values().flat_map(|list| list.as_array().into_iter().flatten());
+        let all = addresses
+            .as_object()?
+            .values()
+            .flat_map(|list| list.as_array().into_iter().flatten());
         let [a, b] = self.block;
         let inside = |address: &Ipv4Addr| address.octets()[..3] == [127, a, b];
-        let address =
-            all.filter_map(|entry| text(entry, "addr").parse::<Ipv4Addr>().ok()).find(inside)?;
+        let address = all
+            .filter_map(|entry| text(entry, "addr").parse::<Ipv4Addr>().ok())
+            .find(inside)?;
         let key = server
             .key_name
             .as_deref()
             .and_then(|name| state.find("keypair", name))
             .map(|key| text(key, "public_key").to_owned());
-        let planted = self.login.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let planted = self
+            .login
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let (password, key) = match planted {
             Some((password, planted)) => (password, key.into_iter().chain(planted).collect()),
             None => (Some("secret".into()), key.into_iter().collect()),
         };
-        let user = HostUser { name: "ubuntu".into(), password, authorized_keys: key };
+        let user = HostUser {
+            name: "ubuntu".into(),
+            password,
+            authorized_keys: key,
+        };
         Some((
             HostSpec {
                 server_id: id.to_owned(),
@@ -331,7 +361,9 @@ impl Cloud {
             None => {}
             Some(Fault::Delay { delay_ms }) => pause(Duration::from_millis(delay_ms)).await,
             Some(_) => {
-                return self.books.record("host", "host.boot", &name, (1, "fault: never comes up"));
+                return self
+                    .books
+                    .record("host", "host.boot", &name, (1, "fault: never comes up"));
             }
         }
         if !self.state().servers.contains_key(&id) {
@@ -340,9 +372,11 @@ impl Cloud {
         match self.hosts.boot(spec).await {
             Ok(()) => self.books.record("host", "host.boot", &name, 0_i64),
             Err(error) => {
-                self.books.record("host", "host.boot", &name, (1, format!("{error:#}")));
                 self.books
-                    .violation(format!("the host of server `{name}` did not boot: {error:#}"));
+                    .record("host", "host.boot", &name, (1, format!("{error:#}")));
+                self.books.violation(format!(
+                    "the host of server `{name}` did not boot: {error:#}"
+                ));
             }
         }
         if !self.state().servers.contains_key(&id) {
@@ -355,8 +389,10 @@ impl Shelf for Cloud {
     fn entries(&self) -> Vec<Entry> {
         let state = self.state();
         let mut all = Vec::new();
-        for stack in
-            state.stacks.values().filter(|s| s.parent.is_none() && s.status != "DELETE_COMPLETE")
+        for stack in state
+            .stacks
+            .values()
+            .filter(|s| s.parent.is_none() && s.status != "DELETE_COMPLETE")
         {
             let detail =
                 json!({ "status": stack.status, "reason": stack.reason, "tags": stack.tags });

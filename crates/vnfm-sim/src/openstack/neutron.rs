@@ -26,14 +26,21 @@ impl Neighbour for Neutron {
     }
 
     fn failure(&self, status: u16) -> Reply {
-        error(status, "ServiceUnavailable", "The service is temporarily unable to answer.")
+        error(
+            status,
+            "ServiceUnavailable",
+            "The service is temporarily unable to answer.",
+        )
     }
 
     fn route<'a>(&'a self, request: &'a Request) -> Option<Route<'a>> {
         let path = request.segments();
         let segments: Vec<&str> = path.iter().map(String::as_str).collect();
         let kind = |name: &str| {
-            COLLECTIONS.iter().find(|(plural, _)| *plural == name).map(|(_, kind)| *kind)
+            COLLECTIONS
+                .iter()
+                .find(|(plural, _)| *plural == name)
+                .map(|(_, kind)| *kind)
         };
         Some(match (&request.method, segments.as_slice()) {
             (&Method::GET, []) => Route::new("neutron.versions", "", || {
@@ -44,7 +51,9 @@ impl Neighbour for Neutron {
             }),
             (&Method::GET, ["v2.0", collection]) => {
                 let kind = kind(collection)?;
-                Route::new(format!("neutron.{kind}_list"), "", move || self.list(request, kind))
+                Route::new(format!("neutron.{kind}_list"), "", move || {
+                    self.list(request, kind)
+                })
             }
             (&Method::GET, ["v2.0", collection, id]) => {
                 let (kind, id) = (kind(collection)?, (*id).to_owned());
@@ -74,27 +83,55 @@ impl Neutron {
     fn list(&self, request: &Request, kind: &str) -> Result<Reply, Reply> {
         self.0.authenticate(request)?;
         let state = self.0.state();
-        let plural =
-            if kind == "floatingip" { "floatingips".to_owned() } else { format!("{kind}s") };
-        let found: Vec<&Value> =
-            state.all(kind).filter(|body| fits(body, &request.query)).collect();
+        let plural = if kind == "floatingip" {
+            "floatingips".to_owned()
+        } else {
+            format!("{kind}s")
+        };
+        let found: Vec<&Value> = state
+            .all(kind)
+            .filter(|body| fits(body, &request.query))
+            .collect();
         Ok(Reply::json(200, &json!({ plural: found })))
     }
 }
 
 /// Whether a body passes all filters; a filter that is named twice means either.
 fn fits(body: &Value, query: &[(String, String)]) -> bool {
-    let about_the_answer = ["fields", "limit", "marker", "sort_key", "sort_dir", "page_reverse"];
-    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let about_the_answer = [
+        "fields",
+        "limit",
+        "marker",
+        "sort_key",
+        "sort_dir",
+        "page_reverse",
+    ];
+    let shown = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
     let same = |name: &str, wanted: &str| match name {
         "fixed_ips" => wanted.split_once('=').is_some_and(|(key, value)| {
-            body[name].as_array().into_iter().flatten().any(|ip| ip[key] == value)
+            body[name]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|ip| ip[key] == value)
         }),
-        _ => body.get(name).is_some_and(|value| shown(value).eq_ignore_ascii_case(wanted)),
+        _ => body
+            .get(name)
+            .is_some_and(|value| shown(value).eq_ignore_ascii_case(wanted)),
     };
-    query.iter().filter(|(name, _)| !about_the_answer.contains(&name.as_str())).all(|(name, _)| {
-        query.iter().filter(|(other, _)| other == name).any(|(_, wanted)| same(name, wanted))
-    })
+    query
+        .iter()
+        .filter(|(name, _)| !about_the_answer.contains(&name.as_str()))
+        .all(|(name, _)| {
+            query
+                .iter()
+                .filter(|(other, _)| other == name)
+                .any(|(_, wanted)| same(name, wanted))
+        })
 }
 
 fn not_found(kind: &str, id: &str) -> Reply {

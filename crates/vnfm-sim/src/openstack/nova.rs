@@ -21,7 +21,10 @@ const ZONES: [&str; 2] = ["nova", "edge"];
 
 /// The zone that a server asks for.
 pub(crate) fn zone(properties: &Map<String, Value>) -> Result<String, String> {
-    let zone = properties.get("availability_zone").and_then(Value::as_str).unwrap_or(ZONES[0]);
+    let zone = properties
+        .get("availability_zone")
+        .and_then(Value::as_str)
+        .unwrap_or(ZONES[0]);
     if ZONES.contains(&zone) {
         return Ok(zone.to_owned());
     }
@@ -46,7 +49,9 @@ impl Neighbour for Nova {
         if segments.is_empty() || segments == ["v2.1"] {
             return Some(Route::new("nova.versions", "", || Ok(versions())));
         }
-        let ["v2.1", rest @ ..] = segments.as_slice() else { return None };
+        let ["v2.1", rest @ ..] = segments.as_slice() else {
+            return None;
+        };
         let id = rest.get(1).map(|s| (*s).to_owned()).unwrap_or_default();
         Some(match (&request.method, rest) {
             (&Method::GET, ["servers"]) => {
@@ -56,15 +61,21 @@ impl Neighbour for Nova {
                 Route::new("nova.server_list", "detail", || self.list(request, true))
             }
             (&Method::GET, ["servers", _]) => {
-                Route::new("nova.server_show", id.clone(), move || self.show(request, &id))
+                Route::new("nova.server_show", id.clone(), move || {
+                    self.show(request, &id)
+                })
             }
             (&Method::DELETE, ["servers", _]) => {
-                Route::new("nova.server_delete", id.clone(), move || self.delete(request, &id))
+                Route::new("nova.server_delete", id.clone(), move || {
+                    self.delete(request, &id)
+                })
             }
             (&Method::POST, ["servers", _, "action"]) => {
                 let body = request.json();
-                let action =
-                    body.as_object().and_then(|map| map.keys().next().cloned()).unwrap_or_default();
+                let action = body
+                    .as_object()
+                    .and_then(|map| map.keys().next().cloned())
+                    .unwrap_or_default();
                 let call = match action.as_str() {
                     "os-getConsoleOutput" => "nova.console_output",
                     "os-resetState" => "nova.reset_state",
@@ -84,7 +95,9 @@ impl Nova {
         let id = rest.get(1).map(|s| (*s).to_owned()).unwrap_or_default();
         Some(match (&request.method, rest) {
             (&Method::GET, ["flavors"] | ["flavors", "detail"]) => {
-                Route::new("nova.flavor_list", "", || self.things(request, "flavor", "flavors"))
+                Route::new("nova.flavor_list", "", || {
+                    self.things(request, "flavor", "flavors")
+                })
             }
             (&Method::GET, ["flavors", _]) => {
                 Route::new("nova.flavor_show", id.clone(), move || {
@@ -112,10 +125,14 @@ impl Nova {
                 Ok(Reply::json(200, &json!({ "availabilityZoneInfo": zones })))
             }),
             (&Method::GET, ["os-quota-sets", _]) => {
-                Route::new("nova.quota_show", id.clone(), move || self.quota(request, &id))
+                Route::new("nova.quota_show", id.clone(), move || {
+                    self.quota(request, &id)
+                })
             }
             (&Method::PUT, ["os-quota-sets", _]) => {
-                Route::new("nova.quota_update", id.clone(), move || self.set_quota(request, &id))
+                Route::new("nova.quota_update", id.clone(), move || {
+                    self.set_quota(request, &id)
+                })
             }
             _ => return None,
         })
@@ -125,7 +142,11 @@ impl Nova {
         let who = self.0.authenticate(request)?;
         let state = self.0.state();
         let admin = state.users.get(&who.user).is_some_and(|u| u.admin);
-        let project = state.users.get(&who.user).map(|u| u.project.clone()).unwrap_or_default();
+        let project = state
+            .users
+            .get(&who.user)
+            .map(|u| u.project.clone())
+            .unwrap_or_default();
         let everywhere = admin
             && request
                 .param("all_tenants")
@@ -134,7 +155,9 @@ impl Nova {
             let param = |name: &str| request.param(name);
             (everywhere || server.project == project)
                 && param("name").is_none_or(|name| {
-                    server.name.contains(name.trim_start_matches('^').trim_end_matches('$'))
+                    server
+                        .name
+                        .contains(name.trim_start_matches('^').trim_end_matches('$'))
                 })
                 && param("status").is_none_or(|status| server.status.eq_ignore_ascii_case(status))
         };
@@ -155,7 +178,10 @@ impl Nova {
         self.0.authenticate(request)?;
         let state = self.0.state();
         let server = state.servers.get(id).ok_or_else(|| no_instance(id))?;
-        Ok(Reply::json(200, &json!({ "server": show(&state, server, embeds_flavor(request)) })))
+        Ok(Reply::json(
+            200,
+            &json!({ "server": show(&state, server, embeds_flavor(request)) }),
+        ))
     }
 
     fn delete(&self, request: &Request, id: &str) -> Answer {
@@ -189,8 +215,11 @@ impl Nova {
                 "Policy doesn't allow os_compute_api:os-admin-actions:reset_state to be performed.",
             )),
             "os-resetState" => {
-                let status =
-                    if text(&body[action], "state") == "error" { "ERROR" } else { "ACTIVE" };
+                let status = if text(&body[action], "state") == "error" {
+                    "ERROR"
+                } else {
+                    "ACTIVE"
+                };
                 if let Some(server) = self.0.state().servers.get_mut(id) {
                     status.clone_into(&mut server.status);
                 }
@@ -235,7 +264,10 @@ impl Nova {
     fn key_pairs(&self, request: &Request) -> Answer {
         self.0.authenticate(request)?;
         let state = self.0.state();
-        let all: Vec<Value> = state.all("keypair").map(|k| json!({ "keypair": k })).collect();
+        let all: Vec<Value> = state
+            .all("keypair")
+            .map(|k| json!({ "keypair": k }))
+            .collect();
         Ok(Reply::json(200, &json!({ "keypairs": all })))
     }
 
@@ -245,7 +277,10 @@ impl Nova {
         let quota = |name: &str| state.quotas.get(name).copied().unwrap_or(-1);
         let absolute = json!({ "maxTotalInstances": quota("instances"), "maxTotalCores": quota("cores"), "maxTotalRAMSize": -1,
             "totalInstancesUsed": state.servers.len(), "totalCoresUsed": 0, "totalRAMUsed": 0 });
-        Ok(Reply::json(200, &json!({ "limits": { "rate": [], "absolute": absolute } })))
+        Ok(Reply::json(
+            200,
+            &json!({ "limits": { "rate": [], "absolute": absolute } }),
+        ))
     }
 
     fn quota(&self, request: &Request, project: &str) -> Answer {
@@ -263,7 +298,11 @@ impl Nova {
                 "Policy doesn't allow os_compute_api:os-quota-sets:update to be performed.",
             ));
         }
-        for (name, value) in request.json()["quota_set"].as_object().into_iter().flatten() {
+        for (name, value) in request.json()["quota_set"]
+            .as_object()
+            .into_iter()
+            .flatten()
+        {
             if let Some(value) = value.as_i64() {
                 self.0.set_quota(name, value);
             }
@@ -281,8 +320,15 @@ pub(crate) fn show(state: &State, server: &Server, embed: bool) -> Value {
         }
         _ => json!({ "id": server.flavor, "links": [] }),
     };
-    let volumes: Vec<Value> = server.volumes.iter().map(|id| json!({ "id": id })).collect();
-    let image = server.image.as_ref().map_or(json!(""), |id| json!({ "id": id, "links": [] }));
+    let volumes: Vec<Value> = server
+        .volumes
+        .iter()
+        .map(|id| json!({ "id": id }))
+        .collect();
+    let image = server
+        .image
+        .as_ref()
+        .map_or(json!(""), |id| json!({ "id": id, "links": [] }));
     let active = server.status == "ACTIVE";
     let mut shown = json!({ "id": server.id, "name": server.name, "status": server.status, "tenant_id": server.project, "user_id": server.user,
         "metadata": server.metadata, "hostId": "5d0c", "image": image, "flavor": flavor, "created": server.created, "updated": server.updated,
@@ -311,7 +357,9 @@ fn vm_state(status: &str) -> &'static str {
 fn embeds_flavor(request: &Request) -> bool {
     let asked = request.header("x-openstack-nova-api-version").to_owned();
     let asked = if asked.is_empty() {
-        request.header("openstack-api-version").replace("compute ", "")
+        request
+            .header("openstack-api-version")
+            .replace("compute ", "")
     } else {
         asked
     };
@@ -342,5 +390,9 @@ fn error(status: u16, message: &str) -> Reply {
         503 => "serviceUnavailable",
         _ => "computeFault",
     };
-    Reply::json(status, &json!({ kind: { "code": status, "message": message } })).remark(message)
+    Reply::json(
+        status,
+        &json!({ kind: { "code": status, "message": message } }),
+    )
+    .remark(message)
 }

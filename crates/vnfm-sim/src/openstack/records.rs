@@ -18,11 +18,18 @@ pub(super) struct Failure {
 
 impl Failure {
     pub(super) fn of(name: &str, (kind, message): (String, String)) -> Self {
-        Self { kind, path: name.to_owned(), message }
+        Self {
+            kind,
+            path: name.to_owned(),
+            message,
+        }
     }
 
     pub(super) fn within(self, name: &str) -> Self {
-        Self { path: format!("{name}.resources.{}", self.path), ..self }
+        Self {
+            path: format!("{name}.resources.{}", self.path),
+            ..self
+        }
     }
 
     pub(super) fn reason(&self) -> String {
@@ -31,7 +38,9 @@ impl Failure {
 }
 
 pub(super) fn set_stack(state: &mut State, id: &str, verb: &str, phase: &str, reason: &str) {
-    let Some(stack) = state.stacks.get_mut(id) else { return };
+    let Some(stack) = state.stacks.get_mut(id) else {
+        return;
+    };
     stack.status = format!("{verb}_{phase}");
     reason.clone_into(&mut stack.reason);
     let (name, status) = (stack.name.clone(), stack.status.clone());
@@ -44,7 +53,11 @@ pub(super) fn set_resource(
     status: &str,
     reason: &str,
 ) {
-    let Some(resource) = state.stacks.get_mut(id).and_then(|s| s.resources.get_mut(name)) else {
+    let Some(resource) = state
+        .stacks
+        .get_mut(id)
+        .and_then(|s| s.resources.get_mut(name))
+    else {
         return;
     };
     status.clone_into(&mut resource.status);
@@ -71,11 +84,16 @@ pub(super) fn keep(
     physical: &str,
     status: &str,
 ) {
-    let Some(stack) = state.stacks.get_mut(id) else { return };
+    let Some(stack) = state.stacks.get_mut(id) else {
+        return;
+    };
     let resource = stack
         .resources
         .entry(name.to_owned())
-        .or_insert_with(|| Resource { created: now(), ..Resource::default() });
+        .or_insert_with(|| Resource {
+            created: now(),
+            ..Resource::default()
+        });
     resource.kind.clone_from(&wanted.kind);
     resource.properties.clone_from(&wanted.properties);
     resource.requires.clone_from(&wanted.requires);

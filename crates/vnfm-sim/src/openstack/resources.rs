@@ -31,8 +31,9 @@ pub(crate) fn make(
     properties: &Properties,
 ) -> Result<String, Refusal> {
     let given = |name: &str| properties.get(name).filter(|value| !value.is_null());
-    let name =
-        given("name").and_then(Value::as_str).map_or_else(|| order.name.clone(), str::to_owned);
+    let name = given("name")
+        .and_then(Value::as_str)
+        .map_or_else(|| order.name.clone(), str::to_owned);
     let list = |name: &str| given(name).cloned().unwrap_or_else(|| json!([]));
     let owner = json!(order.project);
     match order.kind {
@@ -78,11 +79,18 @@ pub(crate) fn make(
 }
 
 pub(super) fn text_of(properties: &Properties, name: &str) -> String {
-    properties.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+    properties
+        .get(name)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn within_quota(state: &State, kind: &str) -> Result<(), Refusal> {
-    let used = state.all(kind).filter(|body| !state.is_seeded(text(body, "id"))).count();
+    let used = state
+        .all(kind)
+        .filter(|body| !state.is_seeded(text(body, "id")))
+        .count();
     match state.quotas.get(kind) {
         Some(quota) if i64::try_from(used).unwrap_or(i64::MAX) >= *quota => Err(refusal(
             "OverQuotaClient",
@@ -101,9 +109,15 @@ fn network_of(state: &State, properties: &Properties) -> Result<String, Refusal>
         .find_map(|p| properties.get(*p))
         .and_then(Value::as_str)
         .unwrap_or_default();
-    state.find("network", named).map(|network| text(network, "id").to_owned()).ok_or_else(|| {
-        refusal("NotFound", format!("Unable to find network with name or id '{named}'"))
-    })
+    state
+        .find("network", named)
+        .map(|network| text(network, "id").to_owned())
+        .ok_or_else(|| {
+            refusal(
+                "NotFound",
+                format!("Unable to find network with name or id '{named}'"),
+            )
+        })
 }
 
 fn make_server(
@@ -112,8 +126,10 @@ fn make_server(
     name: &str,
     properties: &Properties,
 ) -> Result<String, Refusal> {
-    let (used, quota) =
-        (state.servers.len(), state.quotas.get("instances").copied().unwrap_or(i64::MAX));
+    let (used, quota) = (
+        state.servers.len(),
+        state.quotas.get("instances").copied().unwrap_or(i64::MAX),
+    );
     if i64::try_from(used).unwrap_or(i64::MAX) >= quota {
         let message = format!(
             "Quota exceeded for instances: Requested 1, but already used {used} of {quota} instances (HTTP 403) (Request-ID: req-{})",
@@ -142,7 +158,10 @@ fn make_server(
         status: "BUILD".into(),
         flavor: named("flavor", "flavor").unwrap_or_default(),
         image: named("image", "image"),
-        key_name: properties.get("key_name").and_then(Value::as_str).map(str::to_owned),
+        key_name: properties
+            .get("key_name")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
         project: order.project.to_owned(),
         user: order.user.to_owned(),
         metadata: properties
@@ -168,9 +187,15 @@ fn make_server(
 
 /// The volumes that a server is made with; Nova takes none that is attached.
 fn boot_volumes(state: &State, properties: &Properties) -> Result<Vec<String>, Refusal> {
-    let devices = properties.get("block_device_mapping_v2").and_then(Value::as_array);
+    let devices = properties
+        .get("block_device_mapping_v2")
+        .and_then(Value::as_array);
     let mut volumes = Vec::new();
-    for id in devices.into_iter().flatten().filter_map(|one| one["volume_id"].as_str()) {
+    for id in devices
+        .into_iter()
+        .flatten()
+        .filter_map(|one| one["volume_id"].as_str())
+    {
         let volume = state.thing("volume", id);
         let status = volume.map(|volume| text(volume, "status").to_owned());
         let why = match status.as_deref() {
@@ -185,14 +210,19 @@ fn boot_volumes(state: &State, properties: &Properties) -> Result<Vec<String>, R
                 format!("Block Device Mapping is Invalid: failed to get volume {id}. (HTTP 400)")
             }
         };
-        return Err(refusal("BadRequest", format!("{why} (Request-ID: req-{})", new_id())));
+        return Err(refusal(
+            "BadRequest",
+            format!("{why} (Request-ID: req-{})", new_id()),
+        ));
     }
     Ok(volumes)
 }
 
 /// What Heat does before it makes a server's successor: the ports leave it, but not where it is in ERROR.
 pub(crate) fn prepare_for_replace(state: &mut State, kind: &str, id: &str) {
-    let Some(server) = state.servers.get(id).filter(|_| kind == "OS::Nova::Server") else { return };
+    let Some(server) = state.servers.get(id).filter(|_| kind == "OS::Nova::Server") else {
+        return;
+    };
     if server.status == "ERROR" {
         return;
     }
@@ -212,7 +242,12 @@ fn server_ports(
     properties: &Properties,
 ) -> Result<(Vec<String>, Vec<String>), Refusal> {
     let (mut ports, mut own_ports) = (Vec::new(), Vec::new());
-    for network in properties.get("networks").and_then(Value::as_array).into_iter().flatten() {
+    for network in properties
+        .get("networks")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
         if let Some(port) = network.get("port").and_then(Value::as_str) {
             let found = state.find("port", port);
             let found = found.ok_or_else(|| refusal("NotFound", "Port could not be found."))?;
@@ -226,11 +261,17 @@ fn server_ports(
             ports.push(id);
             continue;
         }
-        let target =
-            network.get("network").or_else(|| network.get("uuid")).cloned().unwrap_or_default();
+        let target = network
+            .get("network")
+            .or_else(|| network.get("uuid"))
+            .cloned()
+            .unwrap_or_default();
         let target = network_of(state, &Map::from_iter([("network".to_owned(), target)]))?;
         let fixed = network.get("fixed_ip").and_then(Value::as_str);
-        let wanted = fixed.map_or(json!({}), |ip| json!({ "fixed_ips": [{ "ip_address": ip }] }));
+        let wanted = fixed.map_or(
+            json!({}),
+            |ip| json!({ "fixed_ips": [{ "ip_address": ip }] }),
+        );
         let port = state
             .add_port(&target, &wanted, order.project)
             .map_err(|why| refusal("Conflict", why))?;
@@ -247,7 +288,10 @@ fn make_floating_ip(
 ) -> Result<String, Refusal> {
     let named = Map::from_iter([(
         "network".to_owned(),
-        properties.get("floating_network").cloned().unwrap_or_default(),
+        properties
+            .get("floating_network")
+            .cloned()
+            .unwrap_or_default(),
     )]);
     let network = network_of(state, &named)?;
     let subnet = state
@@ -255,8 +299,12 @@ fn make_floating_ip(
         .and_then(|n| n["subnets"][0].as_str())
         .unwrap_or_default()
         .to_owned();
-    let wanted = properties.get("floating_ip_address").and_then(Value::as_str);
-    let address = state.free_address(&subnet, wanted).map_err(|why| refusal("Conflict", why))?;
+    let wanted = properties
+        .get("floating_ip_address")
+        .and_then(Value::as_str);
+    let address = state
+        .free_address(&subnet, wanted)
+        .map_err(|why| refusal("Conflict", why))?;
     let id = state.put("floatingip", json!({ "id": new_id(), "name": order.name, "floating_ip_address": address, "floating_network_id": network,
         "port_id": null, "fixed_ip_address": null, "status": "DOWN", "project_id": order.project, "tenant_id": order.project }));
     if let Some(port) = properties.get("port_id").and_then(Value::as_str) {
@@ -266,10 +314,16 @@ fn make_floating_ip(
 }
 
 fn associate(state: &mut State, floating: &str, port: &str) -> Result<(), Refusal> {
-    let fixed = state.thing("port", port).map(|p| p["fixed_ips"][0]["ip_address"].clone());
+    let fixed = state
+        .thing("port", port)
+        .map(|p| p["fixed_ips"][0]["ip_address"].clone());
     let fixed =
         fixed.ok_or_else(|| refusal("NotFound", format!("Port {port} could not be found.")))?;
-    state.change("floatingip", floating, &json!({ "port_id": port, "fixed_ip_address": fixed }));
+    state.change(
+        "floatingip",
+        floating,
+        &json!({ "port_id": port, "fixed_ip_address": fixed }),
+    );
     Ok(())
 }
 
@@ -281,7 +335,11 @@ fn attach(state: &mut State, server: &str, volume: &str) -> Result<String, Refus
     found.volumes.push(volume.to_owned());
     let id = new_id();
     let attachment = json!([{ "id": volume, "attachment_id": id, "server_id": server, "volume_id": volume, "device": "/dev/vdb" }]);
-    state.change("volume", volume, &json!({ "status": "in-use", "attachments": attachment }));
+    state.change(
+        "volume",
+        volume,
+        &json!({ "status": "in-use", "attachments": attachment }),
+    );
     Ok(id)
 }
 
@@ -294,7 +352,10 @@ fn make_key_pair(
     if state.find("keypair", name).is_some() {
         return Err(refusal(
             "Conflict",
-            format!("Key pair '{name}' already exists. (HTTP 409) (Request-ID: req-{})", new_id()),
+            format!(
+                "Key pair '{name}' already exists. (HTTP 409) (Request-ID: req-{})",
+                new_id()
+            ),
         ));
     }
     let Some(public) = properties.get("public_key").and_then(Value::as_str) else {
@@ -336,8 +397,10 @@ pub(crate) fn change(state: &mut State, kind: &str, id: &str, properties: &Prope
         "dns_nameservers",
         "enable_dhcp",
     ];
-    let members: Map<String, Value> =
-        shown.iter().filter_map(|name| Some(((*name).to_owned(), member(name)?.clone()))).collect();
+    let members: Map<String, Value> = shown
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), member(name)?.clone())))
+        .collect();
     if let Some(table) = table_of(kind) {
         state.change(table, id, &Value::Object(members));
     }
@@ -377,7 +440,11 @@ pub(crate) fn unmake(state: &mut State, kind: &str, id: &str) -> Result<(), Refu
         }
         "OS::Neutron::Port" => return trunks::unmake_port(state, id),
         "OS::Neutron::FloatingIPAssociation" => {
-            state.change("floatingip", id, &json!({ "port_id": null, "fixed_ip_address": null }));
+            state.change(
+                "floatingip",
+                id,
+                &json!({ "port_id": null, "fixed_ip_address": null }),
+            );
         }
         "OS::Cinder::VolumeAttachment" => {
             let volume = state
@@ -430,11 +497,16 @@ fn unmake_network(state: &mut State, id: &str) -> Result<(), Refusal> {
 
 /// Takes a server out, with the ports that Nova made for it; the others stay, without a device.
 pub(crate) fn unmake_server(state: &mut State, id: &str) {
-    let Some(server) = state.servers.remove(id) else { return };
+    let Some(server) = state.servers.remove(id) else {
+        return;
+    };
     for port in &server.ports {
         if server.own_ports.contains(port) {
             state.take("port", port);
-        } else if state.thing("port", port).is_some_and(|body| text(body, "device_id") == id) {
+        } else if state
+            .thing("port", port)
+            .is_some_and(|body| text(body, "device_id") == id)
+        {
             state.change(
                 "port",
                 port,
@@ -443,12 +515,17 @@ pub(crate) fn unmake_server(state: &mut State, id: &str) {
         }
     }
     for volume in &server.volumes {
-        let holder =
-            state.thing("volume", volume).map(|body| body["attachments"][0]["server_id"].clone());
+        let holder = state
+            .thing("volume", volume)
+            .map(|body| body["attachments"][0]["server_id"].clone());
         if holder != Some(json!(id)) {
             continue;
         }
-        state.change("volume", volume, &json!({ "status": "available", "attachments": [] }));
+        state.change(
+            "volume",
+            volume,
+            &json!({ "status": "available", "attachments": [] }),
+        );
     }
 }
 
@@ -458,16 +535,26 @@ pub(crate) fn attributes(state: &State, kind: &str, id: &str, properties: &Prope
         return json!({ "value": properties.get("value") });
     }
     if kind == "OS::Nova::Server" {
-        let Some(server) = state.servers.get(id) else { return Value::Null };
+        let Some(server) = state.servers.get(id) else {
+            return Value::Null;
+        };
         let addresses = state.addresses(server);
         let mut networks = Map::new();
         for (name, list) in addresses.as_object().into_iter().flatten() {
             networks.insert(
                 name.clone(),
-                list.as_array().into_iter().flatten().map(|a| a["addr"].clone()).collect(),
+                list.as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(|a| a["addr"].clone())
+                    .collect(),
             );
         }
-        let first = networks.values().next().map(|list| list[0].clone()).unwrap_or_default();
+        let first = networks
+            .values()
+            .next()
+            .map(|list| list[0].clone())
+            .unwrap_or_default();
         let shown = super::nova::show(state, server, false);
         return json!({ "addresses": addresses, "networks": networks, "first_address": first, "name": server.name,
             "instance_name": "instance-00000001", "accessIPv4": "", "accessIPv6": "", "show": shown });

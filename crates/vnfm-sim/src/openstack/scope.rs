@@ -25,7 +25,9 @@ pub(super) struct Wanted {
 
 pub(super) fn plan(state: &State, id: &str) -> Result<Vec<Vec<String>>, (String, String)> {
     let wrong = |why: Wrong| (why.kind.to_owned(), why.message);
-    let Some(stack) = state.stacks.get(id) else { return Ok(Vec::new()) };
+    let Some(stack) = state.stacks.get(id) else {
+        return Ok(Vec::new());
+    };
     let template = Template::parse(&stack.template).map_err(wrong)?;
     let made = Made::new(state, stack, &template);
     let mut levels = template.levels().map_err(wrong)?;
@@ -37,7 +39,10 @@ pub(super) fn plan(state: &State, id: &str) -> Result<Vec<Vec<String>>, (String,
 
 pub(super) fn want(state: &State, id: &str, name: &str) -> Result<Wanted, (String, String)> {
     let wrong = |why: String| ("StackValidationFailed".to_owned(), why);
-    let stack = state.stacks.get(id).ok_or_else(|| wrong("the stack is gone".into()))?;
+    let stack = state
+        .stacks
+        .get(id)
+        .ok_or_else(|| wrong("the stack is gone".into()))?;
     let template = Template::parse(&stack.template).map_err(|why| wrong(why.message))?;
     let definition = template
         .resources
@@ -58,7 +63,12 @@ pub(super) fn want(state: &State, id: &str, name: &str) -> Result<Wanted, (Strin
         }
         None => None,
     };
-    Ok(Wanted { kind, properties, requires, nested })
+    Ok(Wanted {
+        kind,
+        properties,
+        requires,
+        nested,
+    })
 }
 
 /// The template that a group stands for.
@@ -66,18 +76,28 @@ fn group(state: &State, stack: &Stack, name: &str, properties: &Map<String, Valu
     let mut members = Map::new();
     if let Some(definition) = properties.get("resource_def") {
         let count = number(properties.get("count")).unwrap_or(1);
-        let index = properties.get("index_var").and_then(Value::as_str).unwrap_or("%index%");
+        let index = properties
+            .get("index_var")
+            .and_then(Value::as_str)
+            .unwrap_or("%index%");
         for n in 0..count {
             let text = definition.to_string().replace(index, &n.to_string());
-            members.insert(n.to_string(), serde_json::from_str(&text).unwrap_or_default());
+            members.insert(
+                n.to_string(),
+                serde_json::from_str(&text).unwrap_or_default(),
+            );
         }
     } else {
         let desired = number(properties.get("desired_capacity"))
             .or_else(|| number(properties.get("min_size")))
             .unwrap_or(0);
-        let child = stack.resources.get(name).and_then(|r| state.stacks.get(&r.physical));
-        let mut names: Vec<String> =
-            child.map(|c| c.resources.keys().cloned().collect()).unwrap_or_default();
+        let child = stack
+            .resources
+            .get(name)
+            .and_then(|r| state.stacks.get(&r.physical));
+        let mut names: Vec<String> = child
+            .map(|c| c.resources.keys().cloned().collect())
+            .unwrap_or_default();
         names.truncate(usize::try_from(desired).unwrap_or_default());
         while u64::try_from(names.len()).unwrap_or(u64::MAX) < desired {
             names.push(Uuid::new_v4().simple().to_string()[..12].to_owned());
@@ -95,11 +115,15 @@ fn number(value: Option<&Value>) -> Option<u64> {
 
 /// A stack's outputs as the API shows them.
 pub(crate) fn outputs(state: &State, stack: &Stack) -> Vec<Value> {
-    let Ok(template) = Template::parse(&stack.template) else { return Vec::new() };
+    let Ok(template) = Template::parse(&stack.template) else {
+        return Vec::new();
+    };
     let made = Made::new(state, stack, &template);
     let show = |(name, output): (&String, &Value)| {
-        let description =
-            output.get("description").cloned().unwrap_or(json!("No description given"));
+        let description = output
+            .get("description")
+            .cloned()
+            .unwrap_or(json!("No description given"));
         match evaluate(&output["value"], &made) {
             Ok(value) => {
                 json!({ "output_key": name, "description": description, "output_value": value })
@@ -114,10 +138,15 @@ pub(crate) fn outputs(state: &State, stack: &Stack) -> Vec<Value> {
 
 /// A stack's parameters as the API shows them: text, and stars where they are hidden.
 pub(crate) fn shown_parameters(stack: &Stack) -> Map<String, Value> {
-    let Ok(template) = Template::parse(&stack.template) else { return Map::new() };
+    let Ok(template) = Template::parse(&stack.template) else {
+        return Map::new();
+    };
     let filled = template.fill(&stack.parameters).unwrap_or_default();
     let show = |(name, value): (String, Value)| {
-        let hidden = template.parameters.get(&name).is_some_and(|schema| schema["hidden"] == true);
+        let hidden = template
+            .parameters
+            .get(&name)
+            .is_some_and(|schema| schema["hidden"] == true);
         let shown = match value {
             _ if hidden => "******".to_owned(),
             Value::String(text) => text,
@@ -133,7 +162,12 @@ pub(crate) fn attributes(state: &State, resource: &Resource) -> Value {
     if resource.nested {
         return json!({});
     }
-    resources::attributes(state, &resource.kind, &resource.physical, &resource.properties)
+    resources::attributes(
+        state,
+        &resource.kind,
+        &resource.physical,
+        &resource.properties,
+    )
 }
 
 /// A stack as its functions see it.
@@ -147,11 +181,18 @@ struct Made<'a> {
 impl<'a> Made<'a> {
     fn new(state: &'a State, stack: &'a Stack, template: &Template) -> Self {
         let parameters = template.fill(&stack.parameters).unwrap_or_default();
-        Self { state, stack, conditions: template.conditions.clone(), parameters }
+        Self {
+            state,
+            stack,
+            conditions: template.conditions.clone(),
+            parameters,
+        }
     }
 
     fn holds(&self, definition: &Definition) -> bool {
-        let Some(condition) = &definition.condition else { return true };
+        let Some(condition) = &definition.condition else {
+            return true;
+        };
         evaluate(&json!({ "if": [condition, true, false] }), self).is_ok_and(|held| held == true)
     }
 }
@@ -167,20 +208,32 @@ impl Scope for Made<'_> {
     }
 
     fn reference(&self, name: &str) -> Result<Value, String> {
-        Ok(self.stack.resources.get(name).map_or(Value::Null, |resource| json!(resource.physical)))
+        Ok(self
+            .stack
+            .resources
+            .get(name)
+            .map_or(Value::Null, |resource| json!(resource.physical)))
     }
 
     fn attribute(&self, resource: &str, path: &[Value]) -> Result<Value, String> {
-        let Some(found) = self.stack.resources.get(resource) else { return Ok(Value::Null) };
+        let Some(found) = self.stack.resources.get(resource) else {
+            return Ok(Value::Null);
+        };
         attribute(self.state, found, path).ok_or_else(|| {
-            let name =
-                path.first().map_or(String::new(), |p| p.as_str().unwrap_or_default().to_owned());
+            let name = path
+                .first()
+                .map_or(String::new(), |p| p.as_str().unwrap_or_default().to_owned());
             format!("The Referenced Attribute ({resource} {name}) is incorrect.")
         })
     }
 
     fn file(&self, name: &str) -> Option<String> {
-        self.stack.around.files.get(name).and_then(Value::as_str).map(str::to_owned)
+        self.stack
+            .around
+            .files
+            .get(name)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
     }
 
     fn condition(&self, name: &str) -> Option<Value> {
@@ -216,7 +269,9 @@ fn attribute(state: &State, resource: &Resource, path: &[Value]) -> Option<Value
         } else {
             (first, rest)
         };
-        let output = outputs(state, child).into_iter().find(|o| text(o, "output_key") == key)?;
+        let output = outputs(state, child)
+            .into_iter()
+            .find(|o| text(o, "output_key") == key)?;
         return Some(walk(&output["output_value"], rest));
     }
     let members = || child.resources.iter();
@@ -228,7 +283,11 @@ fn attribute(state: &State, resource: &Resource, path: &[Value]) -> Option<Value
     Some(match first {
         "refs" => walk(&members().map(|(_, m)| json!(m.physical)).collect(), rest),
         "refs_map" => walk(
-            &Value::Object(members().map(|(n, m)| (n.clone(), json!(m.physical))).collect()),
+            &Value::Object(
+                members()
+                    .map(|(n, m)| (n.clone(), json!(m.physical)))
+                    .collect(),
+            ),
             rest,
         ),
         "current_size" => json!(child.resources.len()),

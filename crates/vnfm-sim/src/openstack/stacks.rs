@@ -18,27 +18,39 @@ impl Heat {
         rest: &[&str],
     ) -> Option<Route<'a>> {
         let project = project.to_owned();
-        let ["stacks", one, two, rest @ ..] = rest else { return None };
+        let ["stacks", one, two, rest @ ..] = rest else {
+            return None;
+        };
         let (one, two) = ((*one).to_owned(), (*two).to_owned());
         let subject = format!("{one}/{two}");
         let route = match (&request.method, rest) {
             (&Method::GET, ["resources"]) => Route::new("heat.resource_list", subject, move || {
                 let id = self.find(request, &project, (&one, &two))?;
                 let state = self.0.state();
-                let depth = request.param("nested_depth").and_then(|d| d.parse().ok()).unwrap_or(0);
-                Ok(Reply::json(200, &json!({ "resources": self.resources(&state, &id, depth) })))
+                let depth = request
+                    .param("nested_depth")
+                    .and_then(|d| d.parse().ok())
+                    .unwrap_or(0);
+                Ok(Reply::json(
+                    200,
+                    &json!({ "resources": self.resources(&state, &id, depth) }),
+                ))
             }),
             (&Method::GET, ["resources", resource]) => {
                 let resource = (*resource).to_owned();
-                Route::new("heat.resource_show", format!("{subject}/{resource}"), move || {
-                    self.resource(request, &project, (&one, &two, &resource))
-                })
+                Route::new(
+                    "heat.resource_show",
+                    format!("{subject}/{resource}"),
+                    move || self.resource(request, &project, (&one, &two, &resource)),
+                )
             }
             (&Method::PATCH, ["resources", resource]) => {
                 let resource = (*resource).to_owned();
-                Route::new("heat.resource_mark", format!("{subject}/{resource}"), move || {
-                    self.mark(request, &project, (&one, &two, &resource))
-                })
+                Route::new(
+                    "heat.resource_mark",
+                    format!("{subject}/{resource}"),
+                    move || self.mark(request, &project, (&one, &two, &resource)),
+                )
             }
             (&Method::GET, ["events"]) => Route::new("heat.event_list", subject, move || {
                 self.events(request, &project, (&one, &two))
@@ -61,7 +73,9 @@ impl Heat {
     }
 
     fn resources(&self, state: &State, id: &str, depth: u32) -> Vec<Value> {
-        let Some(stack) = state.stacks.get(id) else { return Vec::new() };
+        let Some(stack) = state.stacks.get(id) else {
+            return Vec::new();
+        };
         let mut all = Vec::new();
         for (name, resource) in &stack.resources {
             all.push(self.resource_body(state, stack, (name, resource)));
@@ -84,8 +98,10 @@ impl Heat {
             json!({ "href": href, "rel": "stack" }),
         ];
         if resource.nested && !resource.physical.is_empty() {
-            let nested =
-                state.stacks.get(&resource.physical).map_or(name, |nested| nested.name.as_str());
+            let nested = state
+                .stacks
+                .get(&resource.physical)
+                .map_or(name, |nested| nested.name.as_str());
             links.push(json!({ "href": self.href(&stack.project, nested, &resource.physical), "rel": "nested" }));
         }
         let required_by: Vec<&String> = stack
@@ -113,7 +129,10 @@ impl Heat {
         let id = self.find(request, project, (one, two))?;
         let state = self.0.state();
         let stack = &state.stacks[&id];
-        let resource = stack.resources.get(name).ok_or_else(|| no_resource(name, one))?;
+        let resource = stack
+            .resources
+            .get(name)
+            .ok_or_else(|| no_resource(name, one))?;
         let mut body = self.resource_body(&state, stack, (name, resource));
         body["attributes"] = scope::attributes(&state, resource);
         body["description"] = json!("");
@@ -157,8 +176,16 @@ impl Heat {
         if request.param("sort_dir") == Some("desc") {
             events.reverse();
         }
-        events.truncate(request.param("limit").and_then(|l| l.parse().ok()).unwrap_or(usize::MAX));
-        events.iter_mut().filter_map(Value::as_object_mut).for_each(|event| _ = event.remove("n"));
+        events.truncate(
+            request
+                .param("limit")
+                .and_then(|l| l.parse().ok())
+                .unwrap_or(usize::MAX),
+        );
+        events
+            .iter_mut()
+            .filter_map(Value::as_object_mut)
+            .for_each(|event| _ = event.remove("n"));
         Ok(Reply::json(200, &json!({ "events": events })))
     }
 
@@ -196,10 +223,15 @@ impl Heat {
     ) -> Answer {
         let id = self.find(request, project, (one, two))?;
         let state = self.0.state();
-        let output =
-            scope::outputs(&state, &state.stacks[&id]).into_iter().find(|o| o["output_key"] == key);
+        let output = scope::outputs(&state, &state.stacks[&id])
+            .into_iter()
+            .find(|o| o["output_key"] == key);
         let output = output.ok_or_else(|| {
-            error(404, "NotFound", &format!("Specified output key {key} not found."))
+            error(
+                404,
+                "NotFound",
+                &format!("Specified output key {key} not found."),
+            )
         })?;
         Ok(Reply::json(200, &json!({ "output": output })))
     }

@@ -165,8 +165,13 @@ impl State {
             .collect();
         state.seeded = everything;
         state.quotas.extend(
-            [("instances", 1000), ("cores", 10_000), ("network", 1000), ("port", 10_000)]
-                .map(|(k, v)| (k.to_owned(), v)),
+            [
+                ("instances", 1000),
+                ("cores", 10_000),
+                ("network", 1000),
+                ("port", 10_000),
+            ]
+            .map(|(k, v)| (k.to_owned(), v)),
         );
         state
     }
@@ -189,7 +194,10 @@ impl State {
     /// Puts a body into its table.
     pub(crate) fn put(&mut self, kind: &'static str, body: Value) -> String {
         let id = text(&body, "id").to_owned();
-        self.things.entry(kind).or_default().insert(id.clone(), body);
+        self.things
+            .entry(kind)
+            .or_default()
+            .insert(id.clone(), body);
         id
     }
 
@@ -242,7 +250,10 @@ impl State {
         project: &str,
         more: &Map<String, Value>,
     ) -> String {
-        let port_security = more.get("port_security_enabled").cloned().unwrap_or(json!(true));
+        let port_security = more
+            .get("port_security_enabled")
+            .cloned()
+            .unwrap_or(json!(true));
         self.put(
             "network",
             json!({ "id": new_id(), "name": name, "status": "ACTIVE", "admin_state_up": true, "shared": false,
@@ -254,7 +265,10 @@ impl State {
 
     /// A new subnet of an existing network; its id.
     pub(crate) fn add_subnet(&mut self, wanted: &Value, project: &str) -> String {
-        let cidr = wanted.get("cidr").and_then(Value::as_str).unwrap_or("192.168.0.0/24");
+        let cidr = wanted
+            .get("cidr")
+            .and_then(Value::as_str)
+            .unwrap_or("192.168.0.0/24");
         let (first, size) = range(cidr);
         let at = |n: u32| Ipv4Addr::from(first + n).to_string();
         let pools = match wanted.get("allocation_pools") {
@@ -262,7 +276,11 @@ impl State {
             _ => json!([{ "start": at(2), "end": at(size.saturating_sub(2).max(2)) }]),
         };
         let member = |name: &str, otherwise: Value| {
-            wanted.get(name).filter(|v| !v.is_null()).cloned().unwrap_or(otherwise)
+            wanted
+                .get(name)
+                .filter(|v| !v.is_null())
+                .cloned()
+                .unwrap_or(otherwise)
         };
         let network = text(wanted, "network_id").to_owned();
         let id = self.put(
@@ -272,8 +290,9 @@ impl State {
                 "ip_version": 4, "allocation_pools": pools, "dns_nameservers": member("dns_nameservers", json!([])),
                 "host_routes": [], "project_id": project, "tenant_id": project, "created_at": now() }),
         );
-        let mut subnets =
-            self.thing("network", &network).map_or(json!([]), |n| n["subnets"].clone());
+        let mut subnets = self
+            .thing("network", &network)
+            .map_or(json!([]), |n| n["subnets"].clone());
         if let Some(list) = subnets.as_array_mut() {
             list.push(json!(id));
         }
@@ -287,12 +306,16 @@ impl State {
         subnet: &str,
         wanted: Option<&str>,
     ) -> Result<String, String> {
-        let used: BTreeSet<&str> =
-            (self.all("port").flat_map(|port| port["fixed_ips"].as_array().into_iter().flatten()))
-                .filter(|ip| text(ip, "subnet_id") == subnet)
-                .map(|ip| text(ip, "ip_address"))
-                .chain(self.all("floatingip").map(|ip| text(ip, "floating_ip_address")))
-                .collect();
+        let used: BTreeSet<&str> = (self
+            .all("port")
+            .flat_map(|port| port["fixed_ips"].as_array().into_iter().flatten()))
+        .filter(|ip| text(ip, "subnet_id") == subnet)
+        .map(|ip| text(ip, "ip_address"))
+        .chain(
+            self.all("floatingip")
+                .map(|ip| text(ip, "floating_ip_address")),
+        )
+        .collect();
         let body = self
             .thing("subnet", subnet)
             .ok_or_else(|| format!("Subnet {subnet} could not be found."))?;
@@ -306,14 +329,24 @@ impl State {
             return Ok(wanted.to_owned());
         }
         let bound = |name: &str| {
-            body["allocation_pools"][0][name].as_str()?.parse::<Ipv4Addr>().ok().map(u32::from)
+            body["allocation_pools"][0][name]
+                .as_str()?
+                .parse::<Ipv4Addr>()
+                .ok()
+                .map(u32::from)
         };
-        let (start, end) = (bound("start").unwrap_or_default(), bound("end").unwrap_or_default());
+        let (start, end) = (
+            bound("start").unwrap_or_default(),
+            bound("end").unwrap_or_default(),
+        );
         (start..=end)
             .map(|n| Ipv4Addr::from(n).to_string())
             .find(|address| !used.contains(address.as_str()))
             .ok_or_else(|| {
-                format!("No more IP addresses available on network {}.", text(body, "network_id"))
+                format!(
+                    "No more IP addresses available on network {}.",
+                    text(body, "network_id")
+                )
             })
     }
 
@@ -336,11 +369,18 @@ impl State {
             .filter(|list| !list.is_empty())
             .cloned();
         let asked = asked.unwrap_or_else(|| {
-            subnets.first().map(|s| json!({ "subnet": s })).into_iter().collect()
+            subnets
+                .first()
+                .map(|s| json!({ "subnet": s }))
+                .into_iter()
+                .collect()
         });
         let mut fixed_ips = Vec::new();
         for ip in &asked {
-            let named = ip.get("subnet").or_else(|| ip.get("subnet_id")).and_then(Value::as_str);
+            let named = ip
+                .get("subnet")
+                .or_else(|| ip.get("subnet_id"))
+                .and_then(Value::as_str);
             let address = ip.get("ip_address").and_then(Value::as_str);
             let subnet = match named {
                 Some(named) => self.find("subnet", named).map(|s| text(s, "id").to_owned()),
@@ -357,9 +397,16 @@ impl State {
         let mac = wanted
             .get("mac_address")
             .and_then(Value::as_str)
-            .map_or_else(|| format!("fa:16:3e:{a:02x}:{b:02x}:{c:02x}"), str::to_owned);
+            .map_or_else(
+                || format!("fa:16:3e:{a:02x}:{b:02x}:{c:02x}"),
+                str::to_owned,
+            );
         let member = |name: &str, otherwise: Value| {
-            wanted.get(name).filter(|v| !v.is_null()).cloned().unwrap_or(otherwise)
+            wanted
+                .get(name)
+                .filter(|v| !v.is_null())
+                .cloned()
+                .unwrap_or(otherwise)
         };
         Ok(self.put(
             "port",
@@ -374,11 +421,16 @@ impl State {
     }
 
     fn subnet_of(&self, subnets: &[String], address: Option<&str>) -> Option<String> {
-        let Some(address) = address.and_then(|a| a.parse::<Ipv4Addr>().ok()).map(u32::from) else {
+        let Some(address) = address
+            .and_then(|a| a.parse::<Ipv4Addr>().ok())
+            .map(u32::from)
+        else {
             return subnets.first().cloned();
         };
         let holds = |id: &&String| {
-            let (first, size) = self.thing("subnet", id).map_or((0, 0), |s| range(text(s, "cidr")));
+            let (first, size) = self
+                .thing("subnet", id)
+                .map_or((0, 0), |s| range(text(s, "cidr")));
             (first..first.saturating_add(size)).contains(&address)
         };
         subnets.iter().find(holds).cloned()
@@ -412,10 +464,13 @@ impl State {
     pub(crate) fn addresses(&self, server: &Server) -> Value {
         let mut networks = Map::new();
         for port in server.ports.iter().filter_map(|id| self.thing("port", id)) {
-            let network =
-                self.thing("network", text(port, "network_id")).map_or("", |n| text(n, "name"));
+            let network = self
+                .thing("network", text(port, "network_id"))
+                .map_or("", |n| text(n, "name"));
             let mac = text(port, "mac_address");
-            let entry = networks.entry(network.to_owned()).or_insert_with(|| json!([]));
+            let entry = networks
+                .entry(network.to_owned())
+                .or_insert_with(|| json!([]));
             let mut add = |address: &str, kind: &str| {
                 if let Some(list) = entry.as_array_mut() {
                     list.push(json!({ "version": 4, "addr": address, "OS-EXT-IPS:type": kind, "OS-EXT-IPS-MAC:mac_addr": mac }));
@@ -424,7 +479,10 @@ impl State {
             for ip in port["fixed_ips"].as_array().into_iter().flatten() {
                 add(text(ip, "ip_address"), "fixed");
             }
-            for ip in self.all("floatingip").filter(|ip| text(ip, "port_id") == text(port, "id")) {
+            for ip in self
+                .all("floatingip")
+                .filter(|ip| text(ip, "port_id") == text(port, "id"))
+            {
                 add(text(ip, "floating_ip_address"), "floating");
             }
         }

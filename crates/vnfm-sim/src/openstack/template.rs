@@ -20,7 +20,10 @@ pub(crate) struct Wrong {
 
 /// A `StackValidationFailed`.
 pub(crate) fn invalid(message: impl Into<String>) -> Wrong {
-    Wrong { kind: "StackValidationFailed", message: message.into() }
+    Wrong {
+        kind: "StackValidationFailed",
+        message: message.into(),
+    }
 }
 
 /// A resource as the template has it.
@@ -51,8 +54,14 @@ pub(crate) struct Surroundings {
 impl Surroundings {
     /// The file that a resource type stands for, if it stands for one.
     pub(crate) fn template_of(&self, kind: &str) -> Option<(String, Value)> {
-        let name = self.registry.get(kind).and_then(Value::as_str).unwrap_or(kind);
-        self.files.get(name).map(|text| (name.to_owned(), text.clone()))
+        let name = self
+            .registry
+            .get(kind)
+            .and_then(Value::as_str)
+            .unwrap_or(kind);
+        self.files
+            .get(name)
+            .map(|text| (name.to_owned(), text.clone()))
     }
 }
 
@@ -75,32 +84,57 @@ impl Template {
             ));
         };
         if !body.contains_key("heat_template_version") {
-            return Err(invalid("Template format error: Template version was not provided"));
+            return Err(invalid(
+                "Template format error: Template version was not provided",
+            ));
         }
-        let section =
-            |name: &str| body.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
+        let section = |name: &str| {
+            body.get(name)
+                .and_then(Value::as_object)
+                .cloned()
+                .unwrap_or_default()
+        };
         let mut resources = BTreeMap::new();
         for (name, definition) in section("resources") {
             resources.insert(name.clone(), Definition::parse(&name, &definition)?);
         }
-        let (parameters, conditions, outputs) =
-            (section("parameters"), section("conditions"), section("outputs"));
-        Ok(Self { parameters, conditions, outputs, resources })
+        let (parameters, conditions, outputs) = (
+            section("parameters"),
+            section("conditions"),
+            section("outputs"),
+        );
+        Ok(Self {
+            parameters,
+            conditions,
+            outputs,
+            resources,
+        })
     }
 
     /// The parameters' values: what was given, else the default.
     pub(crate) fn fill(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, Wrong> {
-        if let Some(unknown) = given.keys().find(|name| !self.parameters.contains_key(*name)) {
+        if let Some(unknown) = given
+            .keys()
+            .find(|name| !self.parameters.contains_key(*name))
+        {
             let message = format!("The Parameter ({unknown}) was not defined in template.");
-            return Err(Wrong { kind: "UnknownUserParameter", message });
+            return Err(Wrong {
+                kind: "UnknownUserParameter",
+                message,
+            });
         }
         let mut values = Map::new();
         for (name, schema) in &self.parameters {
-            let Some(value) =
-                given.get(name).filter(|v| !v.is_null()).or_else(|| schema.get("default"))
+            let Some(value) = given
+                .get(name)
+                .filter(|v| !v.is_null())
+                .or_else(|| schema.get("default"))
             else {
                 let message = format!("The Parameter ({name}) was not provided.");
-                return Err(Wrong { kind: "UserParameterMissing", message });
+                return Err(Wrong {
+                    kind: "UserParameterMissing",
+                    message,
+                });
             };
             values.insert(name.clone(), typed(name, schema, value)?);
         }
@@ -113,7 +147,11 @@ impl Template {
         for (name, definition) in &self.resources {
             left.insert(
                 name,
-                definition.requires.iter().filter(|r| self.resources.contains_key(*r)).collect(),
+                definition
+                    .requires
+                    .iter()
+                    .filter(|r| self.resources.contains_key(*r))
+                    .collect(),
             );
         }
         let mut levels = Vec::new();
@@ -126,7 +164,10 @@ impl Template {
             if free.is_empty() {
                 let names: Vec<_> = left.keys().map(|name| format!("'{name}'")).collect();
                 let message = format!("Circular Dependency Found: [{}]", names.join(", "));
-                return Err(Wrong { kind: "CircularDependencyException", message });
+                return Err(Wrong {
+                    kind: "CircularDependencyException",
+                    message,
+                });
             }
             left.retain(|name, _| !free.contains(name));
             for needs in left.values_mut() {
@@ -145,8 +186,11 @@ impl Definition {
                 "Resource {name} has no type; \"resources.{name}.type\" is required"
             )));
         };
-        let properties =
-            body.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+        let properties = body
+            .get("properties")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
         let mut requires = BTreeSet::new();
         match body.get("depends_on") {
             Some(Value::String(one)) => _ = requires.insert(one.clone()),
@@ -155,9 +199,16 @@ impl Definition {
             }
             _ => {}
         }
-        properties.values().for_each(|value| references(value, &mut requires));
+        properties
+            .values()
+            .for_each(|value| references(value, &mut requires));
         let condition = body.get("condition").cloned();
-        Ok(Self { kind: kind.to_owned(), properties, requires, condition })
+        Ok(Self {
+            kind: kind.to_owned(),
+            properties,
+            requires,
+            condition,
+        })
     }
 }
 
@@ -186,7 +237,10 @@ fn references(value: &Value, into: &mut BTreeSet<String>) {
 }
 
 fn typed(name: &str, schema: &Value, value: &Value) -> Result<Value, Wrong> {
-    let kind = schema.get("type").and_then(Value::as_str).unwrap_or("string");
+    let kind = schema
+        .get("type")
+        .and_then(Value::as_str)
+        .unwrap_or("string");
     let refuse = |why: String| invalid(format!("Parameter '{name}' is invalid: {why}"));
     let shown = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
     let value = match (kind, value) {
@@ -216,19 +270,29 @@ fn typed(name: &str, schema: &Value, value: &Value) -> Result<Value, Wrong> {
         }
         (_, value) => value.clone(),
     };
-    for constraint in schema.get("constraints").and_then(Value::as_array).into_iter().flatten() {
+    for constraint in schema
+        .get("constraints")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
         constrain(constraint, &value).map_err(refuse)?;
     }
     Ok(value)
 }
 
 fn constrain(constraint: &Value, value: &Value) -> Result<(), String> {
-    let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let shown = value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned);
     if let Some(allowed) = constraint.get("allowed_values").and_then(Value::as_array)
         && !allowed.contains(value)
     {
         let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
-        return Err(format!("\"{shown}\" is not an allowed value [{}]", allowed.join(", ")));
+        return Err(format!(
+            "\"{shown}\" is not an allowed value [{}]",
+            allowed.join(", ")
+        ));
     }
     let outside = |bounds: &Value, n: f64| {
         let bound = |name: &str| bounds.get(name).and_then(Value::as_f64);
@@ -264,7 +328,11 @@ pub(crate) fn check(
     let template = Template::parse(source)?;
     let parameters = template.fill(given)?;
     template.levels()?;
-    let scope = Unmade { template: &template, parameters: &parameters, around };
+    let scope = Unmade {
+        template: &template,
+        parameters: &parameters,
+        around,
+    };
     for (name, definition) in &template.resources {
         check_resource(state, &scope, name, definition)?;
     }
@@ -284,11 +352,16 @@ fn check_resource(
     name: &str,
     definition: &Definition,
 ) -> Result<(), Wrong> {
-    if let Some(missing) =
-        definition.requires.iter().find(|target| !scope.template.resources.contains_key(*target))
+    if let Some(missing) = definition
+        .requires
+        .iter()
+        .find(|target| !scope.template.resources.contains_key(*target))
     {
         let message = format!("The specified reference \"{missing}\" (in {name}) is incorrect.");
-        return Err(Wrong { kind: "InvalidTemplateReference", message });
+        return Err(Wrong {
+            kind: "InvalidTemplateReference",
+            message,
+        });
     }
     let mut properties = Map::new();
     for (property, value) in &definition.properties {
@@ -316,7 +389,10 @@ fn check_resource(
         None => Ok(()),
         Some(member) => {
             let inner = Definition::parse("0", member).map_err(|wrong| within(name, &wrong))?;
-            let alone = Definition { requires: BTreeSet::new(), ..inner };
+            let alone = Definition {
+                requires: BTreeSet::new(),
+                ..inner
+            };
             check_resource(state, scope, "0", &alone).map_err(|wrong| within(name, &wrong))
         }
     }
@@ -356,7 +432,10 @@ fn within(name: &str, wrong: &Wrong) -> Wrong {
         Some((before, path)) => format!("{before}resources.{name}<nested_stack>.resources.{path}"),
         None => format!("resources.{name}: {}", wrong.message),
     };
-    Wrong { kind: wrong.kind, message }
+    Wrong {
+        kind: wrong.kind,
+        message,
+    }
 }
 
 /// Stands for the value of something that does not exist yet.
@@ -389,7 +468,11 @@ impl Scope for Unmade<'_> {
     }
 
     fn file(&self, name: &str) -> Option<String> {
-        self.around.files.get(name).and_then(Value::as_str).map(str::to_owned)
+        self.around
+            .files
+            .get(name)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
     }
 
     fn condition(&self, name: &str) -> Option<Value> {
@@ -423,7 +506,11 @@ mod tests {
             message,
             "Property error: : resources.s.properties.flavor: : Error validating value 'no-such': No Flavor matching {'name': 'no-such'}. (HTTP 404)"
         );
-        assert!(wrong(&server("m1.nano", "none"), &json!({})).1.contains("No images matching"));
+        assert!(
+            wrong(&server("m1.nano", "none"), &json!({}))
+                .1
+                .contains("No images matching")
+        );
         let unknown = json!({ "heat_template_version": "2018-08-31", "resources": { "x": { "type": "OS::No::Such" } } });
         assert_eq!(
             wrong(&unknown, &json!({})).1,
@@ -432,7 +519,10 @@ mod tests {
         let needs = json!({ "heat_template_version": "2018-08-31", "parameters": { "zz": { "type": "string" } } });
         assert_eq!(
             wrong(&needs, &json!({})),
-            ("UserParameterMissing", "The Parameter (zz) was not provided.".into())
+            (
+                "UserParameterMissing",
+                "The Parameter (zz) was not provided.".into()
+            )
         );
     }
 

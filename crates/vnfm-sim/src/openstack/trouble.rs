@@ -12,18 +12,27 @@ impl Cloud {
     /// `check`: what Heat remembers, held against what there is.
     pub(super) fn verify(&self, id: &str) -> Result<(), Failure> {
         let mut state = self.state();
-        let Some(stack) = state.stacks.get(id).cloned() else { return Ok(()) };
+        let Some(stack) = state.stacks.get(id).cloned() else {
+            return Ok(());
+        };
         drop(state);
         let mut first = Ok(());
         for (name, resource) in &stack.resources {
             let found = if resource.nested {
-                self.verify(&resource.physical).map_err(|failure| failure.within(name))
+                self.verify(&resource.physical)
+                    .map_err(|failure| failure.within(name))
             } else if resource.kind == "OS::Nova::Server"
                 && !self.state().servers.contains_key(&resource.physical)
             {
-                let message =
-                    format!("Instance {} could not be found. (HTTP 404)", resource.physical);
-                Err(Failure { kind: "NotFound".into(), path: name.clone(), message })
+                let message = format!(
+                    "Instance {} could not be found. (HTTP 404)",
+                    resource.physical
+                );
+                Err(Failure {
+                    kind: "NotFound".into(),
+                    path: name.clone(),
+                    message,
+                })
             } else {
                 Ok(())
             };
@@ -51,7 +60,8 @@ impl Cloud {
         match fault {
             None | Some(Fault::ErrorAfterEffect { .. } | Fault::Hang { hang: false }) => Ok(()),
             Some(Fault::Delay { delay_ms }) => {
-                self.wait(run, name, Some(Duration::from_millis(*delay_ms))).await
+                self.wait(run, name, Some(Duration::from_millis(*delay_ms)))
+                    .await
             }
             Some(Fault::Hang { hang: true } | Fault::HangAfterEffect { .. }) => {
                 self.wait(run, name, None).await

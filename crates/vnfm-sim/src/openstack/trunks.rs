@@ -15,11 +15,17 @@ pub(super) fn make(
     properties: &Map<String, Value>,
 ) -> Result<String, Refusal> {
     let parent = text_of(properties, "port");
-    let sub_ports = properties.get("sub_ports").cloned().unwrap_or_else(|| json!([]));
+    let sub_ports = properties
+        .get("sub_ports")
+        .cloned()
+        .unwrap_or_else(|| json!([]));
     are_free(state, &parent, &sub_ports)?;
     let tag = |one: &Value| format!("{} {}", one["segmentation_type"], one["segmentation_id"]);
     let mut tags = BTreeSet::new();
-    if let Some(twice) = members(&sub_ports).map(tag).find(|tag| !tags.insert(tag.clone())) {
+    if let Some(twice) = members(&sub_ports)
+        .map(tag)
+        .find(|tag| !tags.insert(tag.clone()))
+    {
         let why = format!("Duplicate segmentation {twice} among the sub-ports of the trunk.");
         return Err(refusal("Conflict", why));
     }
@@ -31,14 +37,19 @@ pub(super) fn make(
 fn are_free(state: &State, parent: &str, sub_ports: &Value) -> Result<(), Refusal> {
     for port in std::iter::once(parent).chain(members(sub_ports).map(|one| text(one, "port"))) {
         if state.thing("port", port).is_none() {
-            return Err(refusal("NotFound", format!("Port {port} could not be found.")));
+            return Err(refusal(
+                "NotFound",
+                format!("Port {port} could not be found."),
+            ));
         }
         if let Some(trunk) = of_port(state, port) {
             let why = format!("Port {port} is in use by another trunk: {trunk}.");
             return Err(refusal("Conflict", why));
         }
     }
-    let bound = state.thing("port", parent).filter(|port| !text(port, "device_id").is_empty());
+    let bound = state
+        .thing("port", parent)
+        .filter(|port| !text(port, "device_id").is_empty());
     bound.map_or(Ok(()), |_| {
         let why = format!(
             "Port {parent} is currently in use and is not eligible for use as a parent port."
@@ -50,7 +61,10 @@ fn are_free(state: &State, parent: &str, sub_ports: &Value) -> Result<(), Refusa
 /// Unmakes a port that is in no trunk.
 pub(super) fn unmake_port(state: &mut State, id: &str) -> Result<(), Refusal> {
     if let Some(trunk) = of_port(state, id) {
-        return Err(refusal("Conflict", format!("Port {id} is in use by trunk {trunk}.")));
+        return Err(refusal(
+            "Conflict",
+            format!("Port {id} is in use by trunk {trunk}."),
+        ));
     }
     state.take("port", id);
     Ok(())
@@ -61,7 +75,10 @@ fn of_port(state: &State, port: &str) -> Option<String> {
     let has = |trunk: &&Value| {
         trunk["port_id"] == port || members(&trunk["sub_ports"]).any(|one| one["port"] == port)
     };
-    state.all("trunk").find(has).map(|trunk| text(trunk, "id").to_owned())
+    state
+        .all("trunk")
+        .find(has)
+        .map(|trunk| text(trunk, "id").to_owned())
 }
 
 fn members(list: &Value) -> impl Iterator<Item = &Value> {

@@ -22,13 +22,18 @@ pub(crate) fn known(name: &str) -> Option<&'static Known> {
 impl Known {
     /// Whether it holds members.
     pub(crate) fn is_group(&self) -> bool {
-        matches!(self.name, "OS::Heat::ResourceGroup" | "OS::Heat::AutoScalingGroup")
+        matches!(
+            self.name,
+            "OS::Heat::ResourceGroup" | "OS::Heat::AutoScalingGroup"
+        )
     }
 
     /// Refuses unknown and missing properties.
     pub(crate) fn check(&self, resource: &str, properties: &Properties) -> Result<(), Wrong> {
         let refuse = |what: String| {
-            Err(invalid(format!("Property error: : resources.{resource}.properties: : {what}")))
+            Err(invalid(format!(
+                "Property error: : resources.{resource}.properties: : {what}"
+            )))
         };
         let knows = |name: &String| {
             self.required.contains(&name.as_str()) || self.optional.contains(&name.as_str())
@@ -36,7 +41,11 @@ impl Known {
         if let Some(unknown) = properties.keys().find(|name| !knows(name)) {
             return refuse(format!("Unknown Property {unknown}"));
         }
-        match self.required.iter().find(|name| properties.get(**name).is_none_or(Value::is_null)) {
+        match self
+            .required
+            .iter()
+            .find(|name| properties.get(**name).is_none_or(Value::is_null))
+        {
             Some(missing) => refuse(format!("Property {missing} not assigned")),
             None => Ok(()),
         }
@@ -230,7 +239,12 @@ const TYPES: [Known; 20] = [
     Known {
         name: "OS::Heat::ResourceGroup",
         required: &["resource_def"],
-        optional: &["count", "index_var", "removal_policies", "removal_policies_mode"],
+        optional: &[
+            "count",
+            "index_var",
+            "removal_policies",
+            "removal_policies_mode",
+        ],
     },
     Known {
         name: "OS::Heat::AutoScalingGroup",
@@ -239,10 +253,18 @@ const TYPES: [Known; 20] = [
     },
     Known {
         name: "OS::Heat::ScalingPolicy",
-        required: &["auto_scaling_group_id", "adjustment_type", "scaling_adjustment"],
+        required: &[
+            "auto_scaling_group_id",
+            "adjustment_type",
+            "scaling_adjustment",
+        ],
         optional: &["cooldown", "min_adjustment_step"],
     },
-    Known { name: "OS::Heat::Value", required: &["value"], optional: &["type"] },
+    Known {
+        name: "OS::Heat::Value",
+        required: &["value"],
+        optional: &["type"],
+    },
     Known {
         name: "OS::Heat::TestResource",
         required: &[],
@@ -254,7 +276,10 @@ const TYPES: [Known; 20] = [
 pub(crate) fn changes_in_place(kind: &str, property: &str) -> bool {
     match kind {
         "OS::Nova::Server" => {
-            matches!(property, "name" | "metadata" | "flavor" | "tags" | "security_groups")
+            matches!(
+                property,
+                "name" | "metadata" | "flavor" | "tags" | "security_groups"
+            )
         }
         "OS::Neutron::Net"
         | "OS::Neutron::Subnet"
@@ -262,9 +287,10 @@ pub(crate) fn changes_in_place(kind: &str, property: &str) -> bool {
         | "OS::Neutron::Router"
         | "OS::Heat::ScalingPolicy"
         | "OS::Heat::Value" => true,
-        "OS::Neutron::Port" => {
-            !matches!(property, "network" | "network_id" | "fixed_ips" | "mac_address")
-        }
+        "OS::Neutron::Port" => !matches!(
+            property,
+            "network" | "network_id" | "fixed_ips" | "mac_address"
+        ),
         "OS::Cinder::Volume" => matches!(property, "name" | "description" | "metadata" | "size"),
         _ => false,
     }
@@ -278,7 +304,10 @@ pub(crate) fn check_references(
     properties: &Properties,
 ) -> Result<(), Wrong> {
     let named = |property: &str| {
-        properties.get(property).and_then(Value::as_str).filter(|name| !name.contains(UNMADE))
+        properties
+            .get(property)
+            .and_then(Value::as_str)
+            .filter(|name| !name.contains(UNMADE))
     };
     let refuse = |path: &str, name: &str, why: &str| {
         Err(invalid(format!(
@@ -295,7 +324,11 @@ pub(crate) fn check_references(
         );
     }
     if let Some(image) = named("image").filter(|name| missing("image", name)) {
-        return refuse("image", image, &format!("No images matching {{'name': '{image}'}}."));
+        return refuse(
+            "image",
+            image,
+            &format!("No images matching {{'name': '{image}'}}."),
+        );
     }
     for property in ["network", "floating_network"] {
         if let Some(network) = named(property).filter(|name| missing("network", name)) {
@@ -306,10 +339,18 @@ pub(crate) fn check_references(
         return Ok(());
     }
     if let Some(key) = named("key_name").filter(|name| missing("keypair", name)) {
-        return refuse("key_name", key, &format!("The Key ({key}) could not be found."));
+        return refuse(
+            "key_name",
+            key,
+            &format!("The Key ({key}) could not be found."),
+        );
     }
-    for (n, network) in
-        properties.get("networks").and_then(Value::as_array).into_iter().flatten().enumerate()
+    for (n, network) in properties
+        .get("networks")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .enumerate()
     {
         if let Some(name) = network
             .get("network")

@@ -9,10 +9,20 @@ use crate::support::{Client, password_login, read, three_servers, until, world};
 async fn a_stack_of_three_servers_lives_and_goes_without_a_trace() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
-    let stack = nfv.stack("vnf-1", &three_servers(), json!({ "tags": "vnfm-x,vnfm-op-y" })).await;
+    let stack = nfv
+        .stack(
+            "vnf-1",
+            &three_servers(),
+            json!({ "tags": "vnfm-x,vnfm-op-y" }),
+        )
+        .await;
     assert_eq!(stack["stack_status"], "CREATE_COMPLETE");
     assert_eq!(stack["tags"], json!(["vnfm-x", "vnfm-op-y"]));
-    let block = world.endpoints().address_block.trim_end_matches("0/24").to_owned();
+    let block = world
+        .endpoints()
+        .address_block
+        .trim_end_matches("0/24")
+        .to_owned();
     let addresses: Vec<&str> = stack["outputs"]
         .as_array()
         .unwrap()
@@ -26,12 +36,20 @@ async fn a_stack_of_three_servers_lives_and_goes_without_a_trace() {
 
     let found = nfv.get("orchestration", "/stacks/vnf-1").await;
     assert_eq!(
-        (found.status.as_u16(), found.headers["location"].to_str().unwrap()),
+        (
+            found.status.as_u16(),
+            found.headers["location"].to_str().unwrap()
+        ),
         (302, stack["links"][0]["href"].as_str().unwrap())
     );
-    let path = format!("/stacks/vnf-1/{}/resources?nested_depth=2", stack["id"].as_str().unwrap());
-    let resources =
-        nfv.get("orchestration", &path).await.body["resources"].as_array().unwrap().clone();
+    let path = format!(
+        "/stacks/vnf-1/{}/resources?nested_depth=2",
+        stack["id"].as_str().unwrap()
+    );
+    let resources = nfv.get("orchestration", &path).await.body["resources"]
+        .as_array()
+        .unwrap()
+        .clone();
     assert_eq!(resources.len(), 6);
     assert!(
         resources
@@ -41,24 +59,40 @@ async fn a_stack_of_three_servers_lives_and_goes_without_a_trace() {
 
     let servers = nfv.get("compute", "/servers/detail").await.body["servers"].clone();
     assert_eq!(servers.as_array().unwrap().len(), 3);
-    assert!(servers[0]["addresses"]["provider"][0]["addr"].as_str().unwrap().starts_with(&block));
+    assert!(
+        servers[0]["addresses"]["provider"][0]["addr"]
+            .as_str()
+            .unwrap()
+            .starts_with(&block)
+    );
     let id = servers[0]["id"].as_str().unwrap().to_owned();
-    let ports =
-        nfv.get("network", &format!("/v2.0/ports?device_id={id}")).await.body["ports"].clone();
+    let ports = nfv
+        .get("network", &format!("/v2.0/ports?device_id={id}"))
+        .await
+        .body["ports"]
+        .clone();
     assert_eq!(ports.as_array().unwrap().len(), 1);
     let console = json!({ "os-getConsoleOutput": { "length": 500 } });
     let console_path = format!("/servers/{id}/action");
     until("the host has printed its keys", || async {
-        let answer =
-            nfv.ask(Method::POST, ("compute", &console_path), Some(&console)).await.unwrap();
-        answer.body["output"].as_str()?.contains("-----BEGIN SSH HOST KEY KEYS-----").then_some(())
+        let answer = nfv
+            .ask(Method::POST, ("compute", &console_path), Some(&console))
+            .await
+            .unwrap();
+        answer.body["output"]
+            .as_str()?
+            .contains("-----BEGIN SSH HOST KEY KEYS-----")
+            .then_some(())
     })
     .await;
 
     nfv.delete(&stack).await;
     assert_eq!(world.books().left_behind(), []);
     let path = format!("/stacks/vnf-1/{}", stack["id"].as_str().unwrap());
-    let again = nfv.ask(Method::DELETE, ("orchestration", &path), None).await.unwrap();
+    let again = nfv
+        .ask(Method::DELETE, ("orchestration", &path), None)
+        .await
+        .unwrap();
     assert_eq!(
         (again.status.as_u16(), again.message()),
         (404, "The Stack (vnf-1) could not be found.")
@@ -71,11 +105,20 @@ async fn a_simulated_host_listens_at_the_ports_address() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
     let stack = nfv.stack("vnf-1", &three_servers(), json!({})).await;
-    let address = stack["outputs"][0]["output_value"].as_str().unwrap().to_owned();
+    let address = stack["outputs"][0]["output_value"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let at = (address.as_str(), world.endpoints().ssh_port);
-    until("sshd answers", || async { tokio::net::TcpStream::connect(at).await.ok() }).await;
+    until("sshd answers", || async {
+        tokio::net::TcpStream::connect(at).await.ok()
+    })
+    .await;
     nfv.delete(&stack).await;
-    until("sshd is gone", || async { tokio::net::TcpStream::connect(at).await.err() }).await;
+    until("sshd is gone", || async {
+        tokio::net::TcpStream::connect(at).await.err()
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -86,25 +129,44 @@ async fn nested_templates_and_groups_have_members_addresses_and_parents() {
     let template = "heat_template_version: 2018-08-31\nparameters:\n  nfv: {type: json}\nresources:\n  asg:\n    type: OS::Heat::AutoScalingGroup\n    properties: {min_size: 0, max_size: 5, desired_capacity: {get_param: [nfv, desired]}, resource: {type: worker.yaml, properties: {flavor: {get_param: [nfv, VDU, worker, flavor]}}}}\n  rg:\n    type: OS::Heat::ResourceGroup\n    properties: {count: 2, resource_def: {type: worker.yaml, properties: {flavor: m1.nano, name: 'rg-%index%'}}}\noutputs:\n  asg_ips: {value: {get_attr: [asg, outputs_list, ip]}}\n  rg_ips: {value: {get_attr: [rg, ip]}}\n  first: {value: {get_attr: [rg, resource.0, ip]}}\n";
     let more = json!({ "files": { "worker.yaml": worker }, "parameters": { "nfv": { "desired": 2, "VDU": { "worker": { "flavor": "m1.tiny" } } } } });
     let stack = nfv.stack("top", &json!(template), more).await;
-    assert_eq!(stack["stack_status"], "CREATE_COMPLETE", "{}", stack["stack_status_reason"]);
+    assert_eq!(
+        stack["stack_status"], "CREATE_COMPLETE",
+        "{}",
+        stack["stack_status_reason"]
+    );
     let output = |key: &str| {
-        stack["outputs"].as_array().unwrap().iter().find(|o| o["output_key"] == key).unwrap()["output_value"].clone()
+        stack["outputs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|o| o["output_key"] == key)
+            .unwrap()["output_value"]
+            .clone()
     };
     assert_eq!(
-        (output("asg_ips").as_array().unwrap().len(), output("rg_ips").as_array().unwrap().len()),
+        (
+            output("asg_ips").as_array().unwrap().len(),
+            output("rg_ips").as_array().unwrap().len()
+        ),
         (2, 2)
     );
     assert_eq!(output("first"), output("rg_ips")[0]);
 
     let id = stack["id"].as_str().unwrap();
-    let resources =
-        nfv.get("orchestration", &format!("/stacks/top/{id}/resources?nested_depth=3")).await.body
-            ["resources"]
-            .as_array()
-            .unwrap()
-            .clone();
-    let servers: Vec<&Value> =
-        resources.iter().filter(|r| r["resource_type"] == "OS::Nova::Server").collect();
+    let resources = nfv
+        .get(
+            "orchestration",
+            &format!("/stacks/top/{id}/resources?nested_depth=3"),
+        )
+        .await
+        .body["resources"]
+        .as_array()
+        .unwrap()
+        .clone();
+    let servers: Vec<&Value> = resources
+        .iter()
+        .filter(|r| r["resource_type"] == "OS::Nova::Server")
+        .collect();
     assert_eq!(servers.len(), 4);
     assert!(servers.iter().all(|s| s["parent_resource"].is_string()));
     let names = nfv.get("compute", "/servers/detail").await.body["servers"]
@@ -113,17 +175,34 @@ async fn nested_templates_and_groups_have_members_addresses_and_parents() {
         .iter()
         .map(|s| s["name"].as_str().unwrap().to_owned())
         .collect::<Vec<_>>();
-    assert!(names.contains(&"rg-0".to_owned()) && names.contains(&"rg-1".to_owned()), "{names:?}");
+    assert!(
+        names.contains(&"rg-0".to_owned()) && names.contains(&"rg-1".to_owned()),
+        "{names:?}"
+    );
 
     let grown = json!({ "parameters": { "nfv": { "desired": 3, "VDU": { "worker": { "flavor": "m1.tiny" } } } } });
     let patched = nfv
-        .ask(Method::PATCH, ("orchestration", &format!("/stacks/top/{id}")), Some(&grown))
+        .ask(
+            Method::PATCH,
+            ("orchestration", &format!("/stacks/top/{id}")),
+            Some(&grown),
+        )
         .await
         .unwrap();
     assert_eq!(patched.status, 202);
     let stack = nfv.settled("top", id).await;
-    assert_eq!(stack["stack_status"], "UPDATE_COMPLETE", "{}", stack["stack_status_reason"]);
-    assert_eq!(nfv.get("compute", "/servers").await.body["servers"].as_array().unwrap().len(), 5);
+    assert_eq!(
+        stack["stack_status"], "UPDATE_COMPLETE",
+        "{}",
+        stack["stack_status_reason"]
+    );
+    assert_eq!(
+        nfv.get("compute", "/servers").await.body["servers"]
+            .as_array()
+            .unwrap()
+            .len(),
+        5
+    );
     nfv.delete(&stack).await;
     assert_eq!(world.books().left_behind(), []);
 }
@@ -134,13 +213,22 @@ async fn refusals_have_heats_status_and_words_and_make_nothing() {
     let nfv = Client::login(&world, "nfv").await;
     let of = |kind: &str, properties: Value| json!({ "heat_template_version": "2018-08-31", "resources": { "s": { "type": kind, "properties": properties } } });
     let cases = [
-        (of("OS::No::Such", json!({})), "The Resource Type (OS::No::Such) could not be found."),
         (
-            of("OS::Nova::Server", json!({ "flavor": "no-such", "image": "nfv-image" })),
+            of("OS::No::Such", json!({})),
+            "The Resource Type (OS::No::Such) could not be found.",
+        ),
+        (
+            of(
+                "OS::Nova::Server",
+                json!({ "flavor": "no-such", "image": "nfv-image" }),
+            ),
             "No Flavor matching {'name': 'no-such'}. (HTTP 404)",
         ),
         (
-            of("OS::Nova::Server", json!({ "flavor": "m1.nano", "image": "no-such" })),
+            of(
+                "OS::Nova::Server",
+                json!({ "flavor": "m1.nano", "image": "no-such" }),
+            ),
             "No images matching",
         ),
         (
@@ -148,32 +236,57 @@ async fn refusals_have_heats_status_and_words_and_make_nothing() {
             "Unable to find network with name or id 'no-such'",
         ),
         (
-            of("OS::Nova::Server", json!({ "flavor": "m1.nano", "colour": "red" })),
+            of(
+                "OS::Nova::Server",
+                json!({ "flavor": "m1.nano", "colour": "red" }),
+            ),
             "Unknown Property colour",
         ),
-        (of("OS::Nova::Server", json!({ "image": "nfv-image" })), "Property flavor not assigned"),
+        (
+            of("OS::Nova::Server", json!({ "image": "nfv-image" })),
+            "Property flavor not assigned",
+        ),
     ];
     for (template, words) in cases {
         let refused = nfv.create("x", &template, json!({})).await;
-        assert!(refused.status == 400 && refused.message().contains(words), "{}", refused.body);
+        assert!(
+            refused.status == 400 && refused.message().contains(words),
+            "{}",
+            refused.body
+        );
     }
     let bad_name = nfv.create("x y", &three_servers(), json!({})).await;
     assert!(
         bad_name.status == 400
-            && bad_name.message().starts_with("Invalid stack name x y must contain only"),
+            && bad_name
+                .message()
+                .starts_with("Invalid stack name x y must contain only"),
         "{}",
         bad_name.body
     );
-    nfv.stack("dup", &json!({ "heat_template_version": "2018-08-31" }), json!({})).await;
+    nfv.stack(
+        "dup",
+        &json!({ "heat_template_version": "2018-08-31" }),
+        json!({}),
+    )
+    .await;
     let twice = nfv.create("dup", &three_servers(), json!({})).await;
-    assert_eq!((twice.status.as_u16(), twice.message()), (409, "The Stack (dup) already exists."));
+    assert_eq!(
+        (twice.status.as_u16(), twice.message()),
+        (409, "The Stack (dup) already exists.")
+    );
     let both = nfv.get("orchestration", "/stacks?name=dup&tags=a").await;
     assert_eq!(
         (both.status.as_u16(), both.body["error"]["type"].as_str()),
         (500, Some("RemoteError"))
     );
     assert_eq!(
-        world.books().left_behind().iter().map(|e| e.kind.as_str()).collect::<Vec<_>>(),
+        world
+            .books()
+            .left_behind()
+            .iter()
+            .map(|e| e.kind.as_str())
+            .collect::<Vec<_>>(),
         ["stack"]
     );
 }
@@ -192,7 +305,13 @@ async fn a_quota_fails_the_stack_later_and_rollback_leaves_its_record_alone() {
         "{reason}"
     );
     nfv.delete(&stack).await;
-    let stack = nfv.stack("rolled", &three_servers(), json!({ "disable_rollback": false })).await;
+    let stack = nfv
+        .stack(
+            "rolled",
+            &three_servers(),
+            json!({ "disable_rollback": false }),
+        )
+        .await;
     let stack = if stack["stack_status"] == "CREATE_FAILED" {
         nfv.settled("rolled", stack["id"].as_str().unwrap()).await
     } else {
@@ -200,7 +319,12 @@ async fn a_quota_fails_the_stack_later_and_rollback_leaves_its_record_alone() {
     };
     assert_eq!(stack["stack_status"], "ROLLBACK_COMPLETE");
     assert_eq!(
-        world.books().left_behind().iter().map(|e| e.name.as_str()).collect::<Vec<_>>(),
+        world
+            .books()
+            .left_behind()
+            .iter()
+            .map(|e| e.name.as_str())
+            .collect::<Vec<_>>(),
         ["rolled"]
     );
 }
@@ -208,18 +332,30 @@ async fn a_quota_fails_the_stack_later_and_rollback_leaves_its_record_alone() {
 #[tokio::test]
 async fn logins_are_refused_as_keystone_does_and_a_new_password_ends_tokens() {
     let world = world().await;
-    let wrong = Client::login_with(&world, &password_login("nfv", "wrong")).await.err().unwrap();
+    let wrong = Client::login_with(&world, &password_login("nfv", "wrong"))
+        .await
+        .err()
+        .unwrap();
     assert_eq!(
         (wrong.status.as_u16(), wrong.body["error"]["title"].as_str()),
         (401, Some("Unauthorized"))
     );
-    assert!(wrong.headers["www-authenticate"].to_str().unwrap().starts_with("Keystone uri="));
+    assert!(
+        wrong.headers["www-authenticate"]
+            .to_str()
+            .unwrap()
+            .starts_with("Keystone uri=")
+    );
     let nfv = Client::login(&world, "nfv").await;
     assert_eq!(nfv.get("orchestration", "/stacks").await.status, 200);
     assert!(world.cloud().set_password("nfv", "new"));
     assert_eq!(nfv.get("orchestration", "/stacks").await.status, 401);
     assert_eq!(nfv.get("compute", "/servers").await.status, 401);
-    assert!(Client::login_with(&world, &password_login("nfv", "new")).await.is_ok());
+    assert!(
+        Client::login_with(&world, &password_login("nfv", "new"))
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test]
@@ -238,7 +374,10 @@ async fn an_application_credential_reads_but_heat_refuses_it() {
     let made = nfv
         .ask(
             Method::POST,
-            ("identity", &format!("/users/{user}/application_credentials")),
+            (
+                "identity",
+                &format!("/users/{user}/application_credentials"),
+            ),
             Some(&json!({ "application_credential": { "name": "c" } })),
         )
         .await
@@ -250,13 +389,19 @@ async fn an_application_credential_reads_but_heat_refuses_it() {
     assert_eq!(by_credential.get("compute", "/servers").await.status, 200);
     let refused = by_credential.create("x", &three_servers(), json!({})).await;
     assert_eq!(
-        (refused.status.as_u16(), refused.body["error"]["type"].as_str()),
+        (
+            refused.status.as_u16(),
+            refused.body["error"]["type"].as_str()
+        ),
         (500, Some("RemoteError"))
     );
     let mut scoped = login.clone();
     scoped["auth"]["scope"] = json!({ "project": { "id": nfv.project } });
     let refused = Client::login_with(&world, &scoped).await.err().unwrap();
-    assert_eq!(refused.message(), "Application credentials cannot request a scope.");
+    assert_eq!(
+        refused.message(),
+        "Application credentials cannot request a scope."
+    );
 }
 
 #[tokio::test]
@@ -271,7 +416,10 @@ async fn an_image_is_made_uploaded_found_and_deleted() {
         )
         .await
         .unwrap();
-    assert_eq!((made.status.as_u16(), made.body["status"].as_str()), (201, Some("queued")));
+    assert_eq!(
+        (made.status.as_u16(), made.body["status"].as_str()),
+        (201, Some("queued"))
+    );
     let id = made.body["id"].as_str().unwrap();
     let upload = nfv
         .http
@@ -280,15 +428,27 @@ async fn an_image_is_made_uploaded_found_and_deleted() {
         .body("qcow");
     assert_eq!(read(upload).await.unwrap().status, 204);
     let found = nfv.get("image", "/v2/images?name=own").await.body["images"].clone();
-    assert_eq!((found[0]["status"].as_str(), found[0]["size"].as_u64()), (Some("active"), Some(4)));
     assert_eq!(
-        nfv.ask(Method::DELETE, ("image", &format!("/v2/images/{id}")), None).await.unwrap().status,
+        (found[0]["status"].as_str(), found[0]["size"].as_u64()),
+        (Some("active"), Some(4))
+    );
+    assert_eq!(
+        nfv.ask(Method::DELETE, ("image", &format!("/v2/images/{id}")), None)
+            .await
+            .unwrap()
+            .status,
         204
     );
-    assert_eq!(nfv.get("image", "/v2/images?name=own").await.body["images"], json!([]));
+    assert_eq!(
+        nfv.get("image", "/v2/images?name=own").await.body["images"],
+        json!([])
+    );
     let public = json!({ "name": "p", "visibility": "public" });
     assert_eq!(
-        nfv.ask(Method::POST, ("image", "/v2/images"), Some(&public)).await.unwrap().status,
+        nfv.ask(Method::POST, ("image", "/v2/images"), Some(&public))
+            .await
+            .unwrap()
+            .status,
         403
     );
 }
@@ -310,17 +470,33 @@ async fn a_vanished_server_is_found_by_check_and_comes_back_by_patch() {
     .unwrap();
     let checked = nfv.settled("vnf-1", id).await;
     assert_eq!(checked["stack_status"], "CHECK_FAILED");
-    assert!(checked["stack_status_reason"].as_str().unwrap().contains("could not be found"));
+    assert!(
+        checked["stack_status_reason"]
+            .as_str()
+            .unwrap()
+            .contains("could not be found")
+    );
     assert_eq!(
-        nfv.ask(Method::PATCH, ("orchestration", &path), Some(&json!({}))).await.unwrap().status,
+        nfv.ask(Method::PATCH, ("orchestration", &path), Some(&json!({})))
+            .await
+            .unwrap()
+            .status,
         202
     );
     let healed = nfv.settled("vnf-1", id).await;
     assert_eq!(healed["stack_status"], "UPDATE_COMPLETE");
     assert!(healed["tags"].is_null());
-    let names: Vec<String> =
-        world.books().stock().into_iter().filter(|e| e.kind == "server").map(|e| e.name).collect();
-    assert!(names.len() == 3 && names.contains(&"worker0".to_owned()), "{names:?}");
+    let names: Vec<String> = world
+        .books()
+        .stock()
+        .into_iter()
+        .filter(|e| e.kind == "server")
+        .map(|e| e.name)
+        .collect();
+    assert!(
+        names.len() == 3 && names.contains(&"worker0".to_owned()),
+        "{names:?}"
+    );
 }
 
 #[tokio::test]

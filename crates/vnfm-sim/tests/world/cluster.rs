@@ -20,7 +20,12 @@ use vnfm_sim::{Options, World};
 use crate::support::until;
 
 pub(crate) async fn world() -> World {
-    World::start(Options { cluster: Some("c1".into()), ..Options::default() }).await.unwrap()
+    World::start(Options {
+        cluster: Some("c1".into()),
+        ..Options::default()
+    })
+    .await
+    .unwrap()
 }
 
 pub(crate) async fn client(world: &World) -> Client {
@@ -30,7 +35,9 @@ pub(crate) async fn client(world: &World) -> Client {
 
 async fn client_of(config: Kubeconfig) -> Client {
     let options = KubeConfigOptions::default();
-    let mut config = Config::from_custom_kubeconfig(config, &options).await.unwrap();
+    let mut config = Config::from_custom_kubeconfig(config, &options)
+        .await
+        .unwrap();
     // A refusal is what these tests are about: no second try behind their back.
     config.default_retry = false;
     Client::try_from(config).unwrap()
@@ -55,7 +62,10 @@ fn vnfm() -> PatchParams {
 
 async fn namespace(client: &Client, name: &str) {
     let body = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-    Api::<Namespace>::all(client.clone()).patch(name, &vnfm(), &Patch::Apply(body)).await.unwrap();
+    Api::<Namespace>::all(client.clone())
+        .patch(name, &vnfm(), &Patch::Apply(body))
+        .await
+        .unwrap();
 }
 
 pub(crate) fn refused(error: kube::Error) -> (u16, String, String) {
@@ -71,21 +81,32 @@ async fn a_deployment_becomes_ready_pods_and_leaves_with_its_namespace() {
     let client = client(&world).await;
     namespace(&client, "vnf-b").await;
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), "vnf-b");
-    deployments.patch("web", &vnfm(), &Patch::Apply(web("web:1", 2))).await.unwrap();
+    deployments
+        .patch("web", &vnfm(), &Patch::Apply(web("web:1", 2)))
+        .await
+        .unwrap();
     let pods: Api<Pod> = Api::namespaced(client.clone(), "vnf-b");
     let ready = until("two replicas are ready", || async {
         let status = deployments.get("web").await.unwrap().status?;
         (status.ready_replicas == Some(2) && status.observed_generation == Some(1)).then_some(())
     });
     ready.await;
-    let listed = pods.list(&ListParams::default().labels("app=web")).await.unwrap();
+    let listed = pods
+        .list(&ListParams::default().labels("app=web"))
+        .await
+        .unwrap();
     assert!(
-        listed.iter().all(|pod| pod.status.as_ref().unwrap().pod_ip.is_some()
-            && pod.name_any().starts_with("web-"))
+        listed
+            .iter()
+            .all(|pod| pod.status.as_ref().unwrap().pod_ip.is_some()
+                && pod.name_any().starts_with("web-"))
     );
     assert_eq!(listed.items.len(), 2);
 
-    deployments.patch("web", &vnfm(), &Patch::Apply(web("web:1", 3))).await.unwrap();
+    deployments
+        .patch("web", &vnfm(), &Patch::Apply(web("web:1", 3)))
+        .await
+        .unwrap();
     until("three pods", || async {
         (pods.list(&ListParams::default()).await.unwrap().items.len() == 3).then_some(())
     })
@@ -96,12 +117,27 @@ async fn a_deployment_becomes_ready_pods_and_leaves_with_its_namespace() {
         .patch("web", &vnfm(), &Patch::Apply(service))
         .await
         .unwrap();
-    assert!(service.spec.unwrap().cluster_ip.unwrap().starts_with("10.96."));
+    assert!(
+        service
+            .spec
+            .unwrap()
+            .cluster_ip
+            .unwrap()
+            .starts_with("10.96.")
+    );
 
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    namespaces.delete("vnf-b", &DeleteParams::default()).await.unwrap();
+    namespaces
+        .delete("vnf-b", &DeleteParams::default())
+        .await
+        .unwrap();
     until("the namespace is gone", || async {
-        namespaces.get_opt("vnf-b").await.unwrap().is_none().then_some(())
+        namespaces
+            .get_opt("vnf-b")
+            .await
+            .unwrap()
+            .is_none()
+            .then_some(())
     })
     .await;
     assert_eq!(world.books().left_behind(), []);
@@ -114,19 +150,39 @@ async fn an_image_that_does_not_exist_never_starts_and_says_why() {
     let client = client(&world).await;
     let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
     deployments
-        .create(&PostParams::default(), &serde_json::from_value(web("no-such:1", 1)).unwrap())
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(web("no-such:1", 1)).unwrap(),
+        )
         .await
         .unwrap();
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
     let reason = until("the pod waits with a reason", || async {
-        let pod = pods.list(&ListParams::default()).await.unwrap().items.pop()?;
-        pod.status?.container_statuses?.pop()?.state?.waiting?.reason
+        let pod = pods
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .pop()?;
+        pod.status?
+            .container_statuses?
+            .pop()?
+            .state?
+            .waiting?
+            .reason
     });
     assert_eq!(reason.await, "ErrImagePull");
     let events: Api<k8s_openapi::api::core::v1::Event> = Api::default_namespaced(client);
-    let listed = events.list(&ListParams::default().fields("type=Warning")).await.unwrap();
+    let listed = events
+        .list(&ListParams::default().fields("type=Warning"))
+        .await
+        .unwrap();
     assert!(
-        listed.items[0].message.as_ref().unwrap().contains("Failed to pull image \"no-such:1\"")
+        listed.items[0]
+            .message
+            .as_ref()
+            .unwrap()
+            .contains("Failed to pull image \"no-such:1\"")
     );
 }
 
@@ -135,12 +191,23 @@ async fn a_watch_tells_each_change_and_an_old_version_is_gone() {
     let world = world().await;
     let client = client(&world).await;
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
-    let begin = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
-    let stream = maps.watch(&WatchParams::default().labels("mine=yes"), &begin).await.unwrap();
+    let begin = maps
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .metadata
+        .resource_version
+        .unwrap();
+    let stream = maps
+        .watch(&WatchParams::default().labels("mine=yes"), &begin)
+        .await
+        .unwrap();
     let mut stream = std::pin::pin!(stream);
     let body = |value: &str, mine: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "m", "labels": { "mine": mine } }, "data": { "k": value } });
     for (value, mine) in [("1", "yes"), ("2", "yes"), ("3", "no")] {
-        maps.patch("m", &vnfm(), &Patch::Apply(body(value, mine))).await.unwrap();
+        maps.patch("m", &vnfm(), &Patch::Apply(body(value, mine)))
+            .await
+            .unwrap();
     }
     let mut seen = Vec::new();
     while seen.len() < 3 {
@@ -165,16 +232,36 @@ async fn a_watch_tells_each_change_and_an_old_version_is_gone() {
 async fn both_kinds_of_watcher_follow() {
     let world = world().await;
     let client = client(&world).await;
-    for config in [watcher::Config::default(), watcher::Config::default().streaming_lists()] {
+    for config in [
+        watcher::Config::default(),
+        watcher::Config::default().streaming_lists(),
+    ] {
         let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
         let stream = watcher(maps.clone(), config).applied_objects();
         let mut stream = std::pin::pin!(stream);
         let name = format!("m-{}", uuid::Uuid::new_v4().simple());
         let body = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
-        assert_eq!(stream.next().await.unwrap().unwrap().metadata.namespace.unwrap(), "default");
-        maps.create(&PostParams::default(), &serde_json::from_value(body).unwrap()).await.unwrap();
+        assert_eq!(
+            stream
+                .next()
+                .await
+                .unwrap()
+                .unwrap()
+                .metadata
+                .namespace
+                .unwrap(),
+            "default"
+        );
+        maps.create(
+            &PostParams::default(),
+            &serde_json::from_value(body).unwrap(),
+        )
+        .await
+        .unwrap();
         let found = async { while stream.next().await.unwrap().unwrap().name_any() != name {} };
-        tokio::time::timeout(Duration::from_secs(10), found).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(10), found)
+            .await
+            .unwrap();
     }
 }
 
@@ -183,29 +270,50 @@ async fn apply_owns_fields_and_a_conflict_names_the_other() {
     let world = world().await;
     let client = client(&world).await;
     let deployments: Api<Deployment> = Api::default_namespaced(client);
-    deployments.patch("web", &vnfm(), &Patch::Apply(web("web:1", 1))).await.unwrap();
+    deployments
+        .patch("web", &vnfm(), &Patch::Apply(web("web:1", 1)))
+        .await
+        .unwrap();
     let scaled = json!({ "spec": { "replicas": 4 } });
     deployments
         .patch(
             "web",
-            &PatchParams { field_manager: Some("kubectl".into()), ..PatchParams::default() },
+            &PatchParams {
+                field_manager: Some("kubectl".into()),
+                ..PatchParams::default()
+            },
             &Patch::Merge(scaled),
         )
         .await
         .unwrap();
     let (code, reason, message) = refused(
-        deployments.patch("web", &vnfm(), &Patch::Apply(web("web:1", 2))).await.unwrap_err(),
+        deployments
+            .patch("web", &vnfm(), &Patch::Apply(web("web:1", 2)))
+            .await
+            .unwrap_err(),
     );
     assert_eq!((code, reason.as_str()), (409, "Conflict"));
     assert!(
         message.contains("conflict with \"kubectl\" using apps/v1: .spec.replicas"),
         "{message}"
     );
-    let forced =
-        deployments.patch("web", &vnfm().force(), &Patch::Apply(web("web:1", 2))).await.unwrap();
+    let forced = deployments
+        .patch("web", &vnfm().force(), &Patch::Apply(web("web:1", 2)))
+        .await
+        .unwrap();
     assert_eq!(forced.spec.replicas, Some(2));
-    let version = deployments.get("web").await.unwrap().metadata.managed_fields;
-    assert!(version.unwrap().iter().any(|m| m.manager.as_deref() == Some("vnfm")));
+    let version = deployments
+        .get("web")
+        .await
+        .unwrap()
+        .metadata
+        .managed_fields;
+    assert!(
+        version
+            .unwrap()
+            .iter()
+            .any(|m| m.manager.as_deref() == Some("vnfm"))
+    );
 }
 
 #[tokio::test]
@@ -221,19 +329,40 @@ async fn refusals_are_the_real_servers() {
     let elsewhere: Api<Deployment> = Api::namespaced(client.clone(), "none");
     let created: Deployment = serde_json::from_value(web("web:1", 1)).unwrap();
     assert_eq!(
-        refused(elsewhere.create(&PostParams::default(), &created).await.unwrap_err()).2,
+        refused(
+            elsewhere
+                .create(&PostParams::default(), &created)
+                .await
+                .unwrap_err()
+        )
+        .2,
         "namespaces \"none\" not found"
     );
-    deployments.create(&PostParams::default(), &created).await.unwrap();
+    deployments
+        .create(&PostParams::default(), &created)
+        .await
+        .unwrap();
     assert_eq!(
-        refused(deployments.create(&PostParams::default(), &created).await.unwrap_err()).1,
+        refused(
+            deployments
+                .create(&PostParams::default(), &created)
+                .await
+                .unwrap_err()
+        )
+        .1,
         "AlreadyExists"
     );
     let mut wrong = web("web:1", 1);
-    (wrong["metadata"]["name"], wrong["spec"]["selector"]["matchLabels"]["app"]) =
-        (json!("other"), json!("other"));
-    let (code, _, message) =
-        refused(deployments.patch("other", &vnfm(), &Patch::Apply(wrong)).await.unwrap_err());
+    (
+        wrong["metadata"]["name"],
+        wrong["spec"]["selector"]["matchLabels"]["app"],
+    ) = (json!("other"), json!("other"));
+    let (code, _, message) = refused(
+        deployments
+            .patch("other", &vnfm(), &Patch::Apply(wrong))
+            .await
+            .unwrap_err(),
+    );
     assert!(
         code == 422 && message.contains("`selector` does not match template `labels`"),
         "{message}"
@@ -258,12 +387,17 @@ async fn a_service_account_may_what_it_is_bound_to() {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "kube-system");
     let account =
         json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "vnfm" } });
-    accounts.patch("vnfm", &vnfm(), &Patch::Apply(account)).await.unwrap();
+    accounts
+        .patch("vnfm", &vnfm(), &Patch::Apply(account))
+        .await
+        .unwrap();
     let request =
         serde_json::from_value(json!({ "spec": { "audiences": [], "expirationSeconds": 3600 } }))
             .unwrap();
-    let issued =
-        accounts.create_token_request("vnfm", &PostParams::default(), &request).await.unwrap();
+    let issued = accounts
+        .create_token_request("vnfm", &PostParams::default(), &request)
+        .await
+        .unwrap();
     let token = issued.status.unwrap().token.unwrap();
     let own = client_with(&world, &token).await;
     let pods: Api<Pod> = Api::default_namespaced(own.clone());
@@ -284,13 +418,27 @@ async fn a_service_account_may_what_it_is_bound_to() {
     let secret = json!({ "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
         "metadata": { "name": "vnfm-token", "annotations": { "kubernetes.io/service-account.name": "vnfm" } } });
     let secrets: Api<Secret> = Api::namespaced(client, "kube-system");
-    secrets.patch("vnfm-token", &vnfm(), &Patch::Apply(secret)).await.unwrap();
+    secrets
+        .patch("vnfm-token", &vnfm(), &Patch::Apply(secret))
+        .await
+        .unwrap();
     until("the secret has its token", || async {
-        secrets.get("vnfm-token").await.unwrap().data?.remove("token")
+        secrets
+            .get("vnfm-token")
+            .await
+            .unwrap()
+            .data?
+            .remove("token")
     })
     .await;
-    accounts.delete("vnfm", &DeleteParams::default()).await.unwrap();
-    assert_eq!(refused(pods.list(&ListParams::default()).await.unwrap_err()).0, 401);
+    accounts
+        .delete("vnfm", &DeleteParams::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        refused(pods.list(&ListParams::default()).await.unwrap_err()).0,
+        401
+    );
 }
 
 #[tokio::test]
@@ -299,17 +447,34 @@ async fn any_kind_is_found_by_discovery_defined_ones_too() {
     let client = client(&world).await;
     let definition = json!({ "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": "cars.example.com" },
         "spec": { "group": "example.com", "scope": "Namespaced", "names": { "kind": "Car", "plural": "cars" }, "versions": [{ "name": "v1", "served": true, "storage": true }] } });
-    world.cluster().unwrap().apply(&definition.to_string()).unwrap();
+    world
+        .cluster()
+        .unwrap()
+        .apply(&definition.to_string())
+        .unwrap();
     for discovery in [
         Discovery::new(client.clone()).run().await.unwrap(),
-        Discovery::new(client.clone()).run_aggregated().await.unwrap(),
+        Discovery::new(client.clone())
+            .run_aggregated()
+            .await
+            .unwrap(),
     ] {
-        let (resource, _) = discovery.get("example.com").unwrap().recommended_kind("Car").unwrap();
+        let (resource, _) = discovery
+            .get("example.com")
+            .unwrap()
+            .recommended_kind("Car")
+            .unwrap();
         assert_eq!(
             (resource.plural.as_str(), resource.api_version.as_str()),
             ("cars", "example.com/v1")
         );
-        assert!(discovery.get("apps").unwrap().recommended_kind("StatefulSet").is_some());
+        assert!(
+            discovery
+                .get("apps")
+                .unwrap()
+                .recommended_kind("StatefulSet")
+                .is_some()
+        );
     }
     let gvk = kube::core::GroupVersionKind::gvk("example.com", "v1", "Car");
     let resource = kube::discovery::pinned_kind(&client, &gvk).await.unwrap().0;
@@ -328,7 +493,10 @@ async fn owners_take_along_what_they_own() {
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
     let count = || async { pods.list(&ListParams::default()).await.unwrap().items.len() };
     for parameters in [DeleteParams::background(), DeleteParams::foreground()] {
-        deployments.patch("web", &vnfm(), &Patch::Apply(web("web:1", 2))).await.unwrap();
+        deployments
+            .patch("web", &vnfm(), &Patch::Apply(web("web:1", 2)))
+            .await
+            .unwrap();
         until("two pods", || async { (count().await == 2).then_some(()) }).await;
         deployments.delete("web", &parameters).await.unwrap();
         until("all is gone", || async {
@@ -337,7 +505,10 @@ async fn owners_take_along_what_they_own() {
         })
         .await;
     }
-    deployments.patch("web", &vnfm(), &Patch::Apply(web("web:1", 1))).await.unwrap();
+    deployments
+        .patch("web", &vnfm(), &Patch::Apply(web("web:1", 1)))
+        .await
+        .unwrap();
     until("one pod", || async { (count().await == 1).then_some(()) }).await;
     deployments
         .delete(
@@ -362,23 +533,37 @@ async fn other_workloads_run_and_finish() {
     let workload = |kind: &str| json!({ "apiVersion": "apps/v1", "kind": kind, "metadata": { "name": kind.to_lowercase() }, "spec": { "replicas": 2, "selector": { "matchLabels": { "app": "x" } }, "template": template } });
     let claim = json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "claim" }, "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } } });
     let cluster = world.cluster().unwrap();
-    for body in [&job, &workload("StatefulSet"), &workload("DaemonSet"), &claim] {
+    for body in [
+        &job,
+        &workload("StatefulSet"),
+        &workload("DaemonSet"),
+        &claim,
+    ] {
         cluster.apply(&body.to_string()).unwrap();
     }
     let at = |path: &str, pointer: &str| {
-        cluster.get_json(path).and_then(|body| body.pointer(pointer).cloned()).unwrap_or_default()
+        cluster
+            .get_json(path)
+            .and_then(|body| body.pointer(pointer).cloned())
+            .unwrap_or_default()
     };
     until("all workloads are there", || async {
-        let done = at("/apis/batch/v1/namespaces/default/jobs/job", "/status/conditions/0/type")
-            == "Complete"
+        let done = at(
+            "/apis/batch/v1/namespaces/default/jobs/job",
+            "/status/conditions/0/type",
+        ) == "Complete"
             && at(
                 "/apis/apps/v1/namespaces/default/statefulsets/statefulset",
                 "/status/readyReplicas",
             ) == 2
-            && at("/apis/apps/v1/namespaces/default/daemonsets/daemonset", "/status/numberReady")
-                == 1
-            && at("/api/v1/namespaces/default/persistentvolumeclaims/claim", "/status/phase")
-                == "Bound";
+            && at(
+                "/apis/apps/v1/namespaces/default/daemonsets/daemonset",
+                "/status/numberReady",
+            ) == 1
+            && at(
+                "/api/v1/namespaces/default/persistentvolumeclaims/claim",
+                "/status/phase",
+            ) == "Bound";
         done.then_some(())
     })
     .await;
@@ -389,8 +574,17 @@ async fn other_workloads_run_and_finish() {
 #[tokio::test]
 async fn nodes_wait_for_a_network_and_tokens_come_and_go() {
     let world = world().await;
-    let address = world.endpoints().address_block.replace("0/24", "77").parse().unwrap();
-    let spec = vnfm_sim::kubernetes::ClusterSpec { name: "joined".into(), address, port: 0 };
+    let address = world
+        .endpoints()
+        .address_block
+        .replace("0/24", "77")
+        .parse()
+        .unwrap();
+    let spec = vnfm_sim::kubernetes::ClusterSpec {
+        name: "joined".into(),
+        address,
+        port: 0,
+    };
     let cluster = world.clusters().start(spec.clone()).await.unwrap();
     cluster.add_node("master", "127.1.1.1");
     cluster.add_node("worker", "127.1.1.2");
@@ -412,7 +606,11 @@ async fn nodes_wait_for_a_network_and_tokens_come_and_go() {
     .await;
     assert!(
         !cluster.uid().is_empty()
-            && cluster.token_for("kube-system", "default").split('.').count() == 3
+            && cluster
+                .token_for("kube-system", "default")
+                .split('.')
+                .count()
+                == 3
     );
     assert!(world.clusters().start(spec).await.is_err());
     world.clusters().stop("joined").await;
@@ -426,14 +624,30 @@ async fn faults_strike_the_api_server_too() {
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     let body = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "m" } });
     world.faults().arm(
-        Rule::new("kubernetes.apply", Fault::ErrorAfterEffect { error_after_effect: 500 })
-            .on("configmaps/default/m"),
+        Rule::new(
+            "kubernetes.apply",
+            Fault::ErrorAfterEffect {
+                error_after_effect: 500,
+            },
+        )
+        .on("configmaps/default/m"),
     );
-    assert_eq!(refused(maps.patch("m", &vnfm(), &Patch::Apply(&body)).await.unwrap_err()).0, 500);
+    assert_eq!(
+        refused(
+            maps.patch("m", &vnfm(), &Patch::Apply(&body))
+                .await
+                .unwrap_err()
+        )
+        .0,
+        500
+    );
     assert!(maps.get_opt("m").await.unwrap().is_some());
-    world
-        .faults()
-        .arm(Rule::new("kubernetes.delete", Fault::Drop { drop: vnfm_sim::faults::When::After }));
+    world.faults().arm(Rule::new(
+        "kubernetes.delete",
+        Fault::Drop {
+            drop: vnfm_sim::faults::When::After,
+        },
+    ));
     assert!(maps.delete("m", &DeleteParams::default()).await.is_err());
     assert!(maps.get_opt("m").await.unwrap().is_none());
 }

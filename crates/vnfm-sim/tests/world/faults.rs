@@ -9,18 +9,30 @@ use vnfm_sim::World;
 use crate::support::{Answer, Client, http, read, three_servers, world};
 
 async fn control(world: &World, method: Method, path: &str, body: Value) -> Answer {
-    read(http().request(method, format!("{}{path}", world.endpoints().control)).json(&body))
-        .await
-        .unwrap()
+    read(
+        http()
+            .request(method, format!("{}{path}", world.endpoints().control))
+            .json(&body),
+    )
+    .await
+    .unwrap()
 }
 
 async fn arm(world: &World, rule: Value) {
     let armed = control(world, Method::POST, "/faults", rule).await;
-    assert_eq!((armed.status.as_u16(), &armed.body["armed"]), (200, &json!(1)), "{}", armed.body);
+    assert_eq!(
+        (armed.status.as_u16(), &armed.body["armed"]),
+        (200, &json!(1)),
+        "{}",
+        armed.body
+    );
 }
 
 async fn stacks(nfv: &Client) -> usize {
-    nfv.get("orchestration", "/stacks").await.body["stacks"].as_array().unwrap().len()
+    nfv.get("orchestration", "/stacks").await.body["stacks"]
+        .as_array()
+        .unwrap()
+        .len()
 }
 
 fn empty() -> Value {
@@ -38,7 +50,11 @@ async fn a_status_has_no_effect() {
     .await;
     let refused = nfv.create("vnf-1", &empty(), json!({})).await;
     assert_eq!(
-        (refused.status.as_u16(), refused.body["title"].as_str(), stacks(&nfv).await),
+        (
+            refused.status.as_u16(),
+            refused.body["title"].as_str(),
+            stacks(&nfv).await
+        ),
         (503, Some("Service Unavailable"), 0)
     );
     assert_eq!(nfv.create("vnf-1", &empty(), json!({})).await.status, 201);
@@ -48,7 +64,11 @@ async fn a_status_has_no_effect() {
 async fn an_error_after_the_effect_leaves_the_effect() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
-    arm(&world, json!({ "call": "heat.stack_create", "fault": { "errorAfterEffect": 500 } })).await;
+    arm(
+        &world,
+        json!({ "call": "heat.stack_create", "fault": { "errorAfterEffect": 500 } }),
+    )
+    .await;
     let refused = nfv.create("vnf-1", &empty(), json!({})).await;
     assert_eq!((refused.status.as_u16(), stacks(&nfv).await), (500, 1));
 }
@@ -59,8 +79,14 @@ async fn a_cut_connection_is_cut_before_or_after_the_effect() {
     let nfv = Client::login(&world, "nfv").await;
     let body = json!({ "stack_name": "vnf-1", "template": empty() });
     for (when, left) in [("before", 0), ("after", 1)] {
-        arm(&world, json!({ "call": "heat.stack_create", "fault": { "drop": when } })).await;
-        let cut = nfv.ask(Method::POST, ("orchestration", "/stacks"), Some(&body)).await;
+        arm(
+            &world,
+            json!({ "call": "heat.stack_create", "fault": { "drop": when } }),
+        )
+        .await;
+        let cut = nfv
+            .ask(Method::POST, ("orchestration", "/stacks"), Some(&body))
+            .await;
         assert!(cut.is_err(), "{when}");
         assert_eq!(stacks(&nfv).await, left, "{when}");
     }
@@ -83,13 +109,25 @@ async fn a_cut_connection_is_cut_before_or_after_the_effect() {
 async fn a_delay_delays_and_a_hang_never_answers() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
-    arm(&world, json!({ "call": "heat.stack_list", "fault": { "delayMs": 60 } })).await;
+    arm(
+        &world,
+        json!({ "call": "heat.stack_list", "fault": { "delayMs": 60 } }),
+    )
+    .await;
     let begin = Instant::now();
     assert_eq!(stacks(&nfv).await, 0);
     assert!(begin.elapsed() >= Duration::from_millis(60));
-    arm(&world, json!({ "call": "heat.stack_list", "fault": { "hang": true } })).await;
+    arm(
+        &world,
+        json!({ "call": "heat.stack_list", "fault": { "hang": true } }),
+    )
+    .await;
     let asked = nfv.get("orchestration", "/stacks");
-    assert!(tokio::time::timeout(Duration::from_millis(100), asked).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_millis(100), asked)
+            .await
+            .is_err()
+    );
     assert_eq!(stacks(&nfv).await, 0);
 }
 
@@ -101,7 +139,10 @@ async fn a_resource_that_fails_fails_its_stack_and_one_that_hangs_keeps_it_in_pr
     let stack = nfv.stack("vnf-1", &three_servers(), json!({})).await;
     assert_eq!(stack["stack_status"], "CREATE_FAILED");
     assert!(
-        stack["stack_status_reason"].as_str().unwrap().contains("No valid host was found"),
+        stack["stack_status_reason"]
+            .as_str()
+            .unwrap()
+            .contains("No valid host was found"),
         "{}",
         stack["stack_status_reason"]
     );
@@ -109,8 +150,11 @@ async fn a_resource_that_fails_fails_its_stack_and_one_that_hangs_keeps_it_in_pr
     arm(&world, json!({ "call": "heat.resource_create", "subject": "vnf-2/master_port", "fault": { "hang": true } })).await;
     let made = nfv.create("vnf-2", &three_servers(), json!({})).await;
     let id = made.body["stack"]["id"].as_str().unwrap().to_owned();
-    let shown =
-        nfv.get("orchestration", &format!("/stacks/vnf-2/{id}")).await.body["stack"].clone();
+    let shown = nfv
+        .get("orchestration", &format!("/stacks/vnf-2/{id}"))
+        .await
+        .body["stack"]
+        .clone();
     assert_eq!(shown["stack_status"], "CREATE_IN_PROGRESS");
     nfv.delete(&shown).await;
     assert_eq!(world.books().left_behind(), []);
@@ -121,19 +165,51 @@ async fn the_control_api_reads_and_acts() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
     nfv.stack("vnf-1", &three_servers(), json!({})).await;
-    let seen = control(&world, Method::GET, "/world", Value::Null).await.body;
+    let seen = control(&world, Method::GET, "/world", Value::Null)
+        .await
+        .body;
     assert_eq!(seen["authUrl"], world.endpoints().auth_url.as_str());
-    let kinds =
-        |list: &Value| list.as_array().unwrap().iter().filter(|e| e["kind"] == "server").count();
-    assert_eq!(kinds(&control(&world, Method::GET, "/left-behind", Value::Null).await.body), 3);
-    let act =
-        async |body: Value| control(&world, Method::POST, "/actions", body).await.status.as_u16();
-    assert_eq!(act(json!({ "action": "delete-server", "server": "master" })).await, 200);
-    assert_eq!(act(json!({ "action": "break-server", "server": "worker0" })).await, 200);
-    assert_eq!(act(json!({ "action": "set-quota", "quota": "instances", "value": 1 })).await, 200);
-    assert_eq!(act(json!({ "action": "delete-server", "server": "none" })).await, 404);
+    let kinds = |list: &Value| {
+        list.as_array()
+            .unwrap()
+            .iter()
+            .filter(|e| e["kind"] == "server")
+            .count()
+    };
+    assert_eq!(
+        kinds(
+            &control(&world, Method::GET, "/left-behind", Value::Null)
+                .await
+                .body
+        ),
+        3
+    );
+    let act = async |body: Value| {
+        control(&world, Method::POST, "/actions", body)
+            .await
+            .status
+            .as_u16()
+    };
+    assert_eq!(
+        act(json!({ "action": "delete-server", "server": "master" })).await,
+        200
+    );
+    assert_eq!(
+        act(json!({ "action": "break-server", "server": "worker0" })).await,
+        200
+    );
+    assert_eq!(
+        act(json!({ "action": "set-quota", "quota": "instances", "value": 1 })).await,
+        200
+    );
+    assert_eq!(
+        act(json!({ "action": "delete-server", "server": "none" })).await,
+        404
+    );
     assert_eq!(act(json!({ "action": "nonsense" })).await, 400);
-    let books = control(&world, Method::GET, "/books", Value::Null).await.body;
+    let books = control(&world, Method::GET, "/books", Value::Null)
+        .await
+        .body;
     assert_eq!(kinds(&books["stock"]), 2);
     let statuses: Vec<&Value> = books["stock"]
         .as_array()
@@ -145,5 +221,10 @@ async fn the_control_api_reads_and_acts() {
     assert!(statuses.contains(&&json!("ERROR")));
     assert_eq!(act(json!({ "action": "revoke-tokens" })).await, 200);
     assert_eq!(nfv.get("compute", "/servers").await.status, 401);
-    assert_eq!(control(&world, Method::DELETE, "/faults", Value::Null).await.body, json!([]));
+    assert_eq!(
+        control(&world, Method::DELETE, "/faults", Value::Null)
+            .await
+            .body,
+        json!([])
+    );
 }

@@ -1,7 +1,13 @@
 //! The simulated world seen by strangers: reqwest and kube as clients, over the real protocols.
 
-#![expect(clippy::unwrap_used, reason = "tests fail where something is not as they say")]
-#![expect(clippy::panic, reason = "tests fail where something is not as they say")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests fail where something is not as they say"
+)]
+#![expect(
+    clippy::panic,
+    reason = "tests fail where something is not as they say"
+)]
 
 mod cloud;
 mod cluster;

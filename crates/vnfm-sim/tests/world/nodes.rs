@@ -14,7 +14,10 @@ use crate::support::until;
 async fn two_nodes(world: &World) -> (Api<Pod>, Api<Node>) {
     let cluster = world.cluster().unwrap();
     cluster.add_node("second", "127.0.0.77");
-    until("both nodes are ready", || async { cluster.node_ready("second").then_some(()) }).await;
+    until("both nodes are ready", || async {
+        cluster.node_ready("second").then_some(())
+    })
+    .await;
     let client = client(world).await;
     let mut web = web("web:1", 2);
     web["metadata"]["namespace"] = json!("default");
@@ -25,12 +28,21 @@ async fn two_nodes(world: &World) -> (Api<Pod>, Api<Node>) {
 }
 
 fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
-    conditions.into_iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True")
+    let conditions = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|c| c.type_ == "Ready" && c.status == "True")
 }
 
 fn node_of(pod: &Pod) -> &str {
-    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
+    pod.spec
+        .as_ref()
+        .and_then(|spec| spec.node_name.as_deref())
+        .unwrap_or_default()
 }
 
 /// Waits until as many pods are Ready and none is on its way out; which.
@@ -46,7 +58,9 @@ async fn ready(pods: &Api<Pod>, wanted: usize) -> Vec<Pod> {
 async fn taints(nodes: &Api<Node>, name: &str) -> BTreeSet<String> {
     let spec = nodes.get(name).await.unwrap().spec.unwrap_or_default();
     let taints = spec.taints.into_iter().flatten();
-    taints.map(|taint| format!("{}:{}", taint.key, taint.effect)).collect()
+    taints
+        .map(|taint| format!("{}:{}", taint.key, taint.effect))
+        .collect()
 }
 
 fn budget(least: &Value) -> String {
@@ -69,9 +83,19 @@ async fn an_eviction_keeps_to_the_budget() {
     .await;
     let all = ready(&pods, 2).await;
     let name = all[0].name_any();
-    let refusal = refused(pods.evict(&name, &EvictParams::default()).await.unwrap_err());
+    let refusal = refused(
+        pods.evict(&name, &EvictParams::default())
+            .await
+            .unwrap_err(),
+    );
     assert_eq!((refusal.0, refusal.1.as_str()), (429, "TooManyRequests"));
-    assert!(refusal.2.starts_with("Cannot evict pod as it would violate"), "{}", refusal.2);
+    assert!(
+        refusal
+            .2
+            .starts_with("Cannot evict pod as it would violate"),
+        "{}",
+        refusal.2
+    );
 
     cluster.apply(&budget(&json!(1))).unwrap();
     // Written out: kube's own parameters misspell `deleteOptions`.
@@ -82,9 +106,23 @@ async fn an_eviction_keeps_to_the_budget() {
     assert_eq!(refused(wrong.await.unwrap_err()).0, 409);
     pods.evict(&name, &EvictParams::default()).await.unwrap();
     let after = ready(&pods, 2).await;
-    assert!(after.iter().all(|pod| pod.name_any() != name), "it was replaced");
-    assert!(after.iter().any(|pod| pod.uid() == all[1].uid()), "the other one stays");
-    assert_eq!(refused(pods.evict("none", &EvictParams::default()).await.unwrap_err()).0, 404);
+    assert!(
+        after.iter().all(|pod| pod.name_any() != name),
+        "it was replaced"
+    );
+    assert!(
+        after.iter().any(|pod| pod.uid() == all[1].uid()),
+        "the other one stays"
+    );
+    assert_eq!(
+        refused(
+            pods.evict("none", &EvictParams::default())
+                .await
+                .unwrap_err()
+        )
+        .0,
+        404
+    );
     assert_eq!(cluster.evict("default", &after[0].name_any()), Ok(()));
     assert_eq!(world.books().violations(), Vec::<String>::new());
 }
@@ -103,7 +141,9 @@ async fn a_cordoned_node_keeps_its_pods_and_takes_no_new_ones() {
     .await;
     let all = ready(&pods, 2).await;
     let moved = all.iter().find(|pod| node_of(pod) == "second").unwrap();
-    pods.evict(&moved.name_any(), &EvictParams::default()).await.unwrap();
+    pods.evict(&moved.name_any(), &EvictParams::default())
+        .await
+        .unwrap();
     let after = ready(&pods, 2).await;
     assert!(after.iter().all(|pod| node_of(pod) != "second"));
     // It joins again under its name: the cordon stays until somebody takes it back.
@@ -121,7 +161,11 @@ async fn a_pod_on_a_silent_node_hangs_until_the_node_is_out_of_service_or_gone()
     let world = world().await;
     let (pods, nodes) = two_nodes(&world).await;
     let cluster = world.cluster().unwrap();
-    let lost = ready(&pods, 2).await.into_iter().find(|pod| node_of(pod) == "second").unwrap();
+    let lost = ready(&pods, 2)
+        .await
+        .into_iter()
+        .find(|pod| node_of(pod) == "second")
+        .unwrap();
     let name = lost.name_any();
     assert!(cluster.cut_node("second", true) && !cluster.cut_node("third", true));
     until("the node is silent and the pod lost", || async {
@@ -129,7 +173,11 @@ async fn a_pod_on_a_silent_node_hangs_until_the_node_is_out_of_service_or_gone()
         (!cluster.node_ready("second") && !is_ready(&pod)).then_some(())
     })
     .await;
-    assert!(taints(&nodes, "second").await.contains("node.kubernetes.io/unreachable:NoExecute"));
+    assert!(
+        taints(&nodes, "second")
+            .await
+            .contains("node.kubernetes.io/unreachable:NoExecute")
+    );
     pods.delete(&name, &DeleteParams::default()).await.unwrap();
     until("a successor is ready beside it", || async {
         let all = pods.list(&ListParams::default()).await.unwrap().items;
@@ -139,7 +187,10 @@ async fn a_pod_on_a_silent_node_hangs_until_the_node_is_out_of_service_or_gone()
     let hanging = pods.get(&name).await.unwrap();
     assert!(hanging.metadata.deletion_timestamp.is_some());
     let taint = json!({ "spec": { "taints": [{ "key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute" }] } });
-    nodes.patch("second", &PatchParams::default(), &Patch::Merge(&taint)).await.unwrap();
+    nodes
+        .patch("second", &PatchParams::default(), &Patch::Merge(&taint))
+        .await
+        .unwrap();
     ready(&pods, 2).await;
     assert!(pods.get_opt(&name).await.unwrap().is_none());
 
@@ -148,9 +199,14 @@ async fn a_pod_on_a_silent_node_hangs_until_the_node_is_out_of_service_or_gone()
     let body = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "alone", "namespace": "default" },
         "spec": { "nodeName": "second", "tolerations": [{ "operator": "Exists" }], "containers": [{ "name": "a", "image": "a" }] } });
     cluster.apply(&body.to_string()).unwrap();
-    nodes.delete("second", &DeleteParams::default()).await.unwrap();
-    until("the pod is collected", || async { cluster.get_json(alone).is_none().then_some(()) })
-        .await;
+    nodes
+        .delete("second", &DeleteParams::default())
+        .await
+        .unwrap();
+    until("the pod is collected", || async {
+        cluster.get_json(alone).is_none().then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -160,7 +216,10 @@ async fn a_node_that_comes_back_is_as_before() {
     let cluster = world.cluster().unwrap();
     let before: BTreeSet<_> = ready(&pods, 2).await.iter().map(ResourceExt::uid).collect();
     cluster.set_served("127.0.0.77", false);
-    until("the node is silent", || async { (!cluster.node_ready("second")).then_some(()) }).await;
+    until("the node is silent", || async {
+        (!cluster.node_ready("second")).then_some(())
+    })
+    .await;
     cluster.set_served("127.0.0.77", true);
     let after: BTreeSet<_> = ready(&pods, 2).await.iter().map(ResourceExt::uid).collect();
     assert_eq!(before, after);

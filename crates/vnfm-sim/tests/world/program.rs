@@ -16,8 +16,12 @@ async fn the_program_says_where_everything_is_and_serves() {
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let line =
-        BufReader::new(child.stdout.take().unwrap()).lines().next_line().await.unwrap().unwrap();
+    let line = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .next_line()
+        .await
+        .unwrap()
+        .unwrap();
     let world: Value = serde_json::from_str(&line).unwrap();
     let clouds = std::fs::read_to_string(world["cloudsYaml"].as_str().unwrap()).unwrap();
     assert!(clouds.contains(world["authUrl"].as_str().unwrap()));
@@ -28,7 +32,10 @@ async fn the_program_says_where_everything_is_and_serves() {
         .unwrap()
         .body;
     assert_eq!(
-        (clusters[0]["name"].as_str(), clusters[0]["nodes"][0].as_str()),
+        (
+            clusters[0]["name"].as_str(),
+            clusters[0]["nodes"][0].as_str()
+        ),
         (Some("standalone"), Some("worker"))
     );
     child.kill().await.unwrap();
@@ -36,7 +43,11 @@ async fn the_program_says_where_everything_is_and_serves() {
 
 #[tokio::test]
 async fn help_is_helpful() {
-    let output = Command::new(env!("CARGO_BIN_EXE_vnfm-sim")).arg("--help").output().await.unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_vnfm-sim"))
+        .arg("--help")
+        .output()
+        .await
+        .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
         output.status.success() && text.contains("--control-port") && text.contains("--data"),

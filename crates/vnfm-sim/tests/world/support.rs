@@ -51,25 +51,46 @@ pub(crate) fn password_login(user: &str, password: &str) -> Value {
 
 impl Client {
     pub(crate) async fn login(world: &World, user: &str) -> Self {
-        Self::login_with(world, &password_login(user, "nfvtest")).await.unwrap()
+        Self::login_with(world, &password_login(user, "nfvtest"))
+            .await
+            .unwrap()
     }
 
     pub(crate) async fn login_with(world: &World, body: &Value) -> Result<Self, Answer> {
         let http = http();
-        let answer =
-            read(http.post(format!("{}/auth/tokens", world.endpoints().auth_url)).json(body))
-                .await
-                .unwrap();
+        let answer = read(
+            http.post(format!("{}/auth/tokens", world.endpoints().auth_url))
+                .json(body),
+        )
+        .await
+        .unwrap();
         if answer.status != 201 {
             return Err(answer);
         }
-        let token = answer.headers["x-subject-token"].to_str().unwrap().to_owned();
-        let project = answer.body["token"]["project"]["id"].as_str().unwrap().to_owned();
-        Ok(Self { http, token, project, catalog: answer.body["token"]["catalog"].clone() })
+        let token = answer.headers["x-subject-token"]
+            .to_str()
+            .unwrap()
+            .to_owned();
+        let project = answer.body["token"]["project"]["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        Ok(Self {
+            http,
+            token,
+            project,
+            catalog: answer.body["token"]["catalog"].clone(),
+        })
     }
 
     pub(crate) fn url(&self, service: &str) -> &str {
-        let found = self.catalog.as_array().unwrap().iter().find(|s| s["type"] == service).unwrap();
+        let found = self
+            .catalog
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|s| s["type"] == service)
+            .unwrap();
         let public = found["endpoints"]
             .as_array()
             .unwrap()
@@ -102,15 +123,20 @@ impl Client {
 
     pub(crate) async fn create(&self, name: &str, template: &Value, more: Value) -> Answer {
         let mut body = json!({ "stack_name": name, "template": template });
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        self.ask(Method::POST, ("orchestration", "/stacks"), Some(&body)).await.unwrap()
+        body.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        self.ask(Method::POST, ("orchestration", "/stacks"), Some(&body))
+            .await
+            .unwrap()
     }
 
     /// Creates a stack and waits until it is done.
     pub(crate) async fn stack(&self, name: &str, template: &Value, more: Value) -> Value {
         let made = self.create(name, template, more).await;
         assert_eq!(made.status, 201, "{}", made.body);
-        self.settled(name, made.body["stack"]["id"].as_str().unwrap()).await
+        self.settled(name, made.body["stack"]["id"].as_str().unwrap())
+            .await
     }
 
     /// Waits until a stack is no longer `IN_PROGRESS`.
@@ -124,13 +150,23 @@ impl Client {
     }
 
     pub(crate) async fn delete(&self, stack: &Value) {
-        let (name, id) = (stack["stack_name"].as_str().unwrap(), stack["id"].as_str().unwrap());
+        let (name, id) = (
+            stack["stack_name"].as_str().unwrap(),
+            stack["id"].as_str().unwrap(),
+        );
         let gone = self
-            .ask(Method::DELETE, ("orchestration", &format!("/stacks/{name}/{id}")), None)
+            .ask(
+                Method::DELETE,
+                ("orchestration", &format!("/stacks/{name}/{id}")),
+                None,
+            )
             .await
             .unwrap();
         assert_eq!(gone.status, 204);
-        assert_eq!(self.settled(name, id).await["stack_status"], "DELETE_COMPLETE");
+        assert_eq!(
+            self.settled(name, id).await["stack_status"],
+            "DELETE_COMPLETE"
+        );
     }
 }
 
@@ -138,7 +174,11 @@ pub(crate) async fn read(request: reqwest::RequestBuilder) -> Result<Answer, req
     let response = request.send().await?;
     let (status, headers) = (response.status(), response.headers().clone());
     let text = response.text().await?;
-    Ok(Answer { status, headers, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) })
+    Ok(Answer {
+        status,
+        headers,
+        body: serde_json::from_str(&text).unwrap_or(Value::String(text)),
+    })
 }
 
 /// Asks until there is an answer; fails after ten seconds.
@@ -151,7 +191,10 @@ pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
         if let Some(answer) = ask().await {
             return answer;
         }
-        assert!(begin.elapsed() < Duration::from_secs(10), "waited too long until {what}");
+        assert!(
+            begin.elapsed() < Duration::from_secs(10),
+            "waited too long until {what}"
+        );
         tokio::task::yield_now().await;
     }
 }
@@ -167,8 +210,10 @@ pub(crate) fn three_servers() -> Value {
         );
         let networks = json!([{ "port": { "get_resource": format!("{name}_port") } }]);
         let properties = json!({ "name": name, "image": "nfv-image", "flavor": "m1.tiny", "networks": networks });
-        resources
-            .insert(name.into(), json!({ "type": "OS::Nova::Server", "properties": properties }));
+        resources.insert(
+            name.into(),
+            json!({ "type": "OS::Nova::Server", "properties": properties }),
+        );
         outputs.insert(format!("{name}_ip"), json!({ "value": { "get_attr": [format!("{name}_port"), "fixed_ips", 0, "ip_address"] } }));
     }
     json!({ "heat_template_version": "2018-08-31", "resources": resources, "outputs": outputs })

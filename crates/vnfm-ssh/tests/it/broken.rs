@@ -17,7 +17,10 @@ use vnfm_ssh::{RememberedHostKeys, Ssh};
 use vnfm_types::Secret;
 
 fn client() -> Ssh {
-    Ssh::new(Arc::new(RememberedHostKeys::default()), Destinations::anywhere())
+    Ssh::new(
+        Arc::new(RememberedHostKeys::default()),
+        Destinations::anywhere(),
+    )
 }
 
 fn target(port: u16) -> SshTarget {
@@ -34,7 +37,12 @@ fn target(port: u16) -> SshTarget {
 }
 
 fn command(line: &str, deadline_seconds: u32) -> SshCommand {
-    SshCommand { command: line.into(), stdin: Secret::default(), sudo: true, deadline_seconds }
+    SshCommand {
+        command: line.into(),
+        stdin: Secret::default(),
+        sudo: true,
+        deadline_seconds,
+    }
 }
 
 /// Named, about this server, for an operator who may act on it; and without the password.
@@ -42,7 +50,10 @@ fn says(error: &PortError, kind: ErrorKind, name: &str, words: &str) {
     assert_eq!((error.kind(), error.name()), (kind, name), "{error}");
     assert_eq!(error.resource(), Some("server-1"), "{error}");
     let shown = format!("{error} {error:?} {}", error.next());
-    assert!(shown.contains(words) && !shown.contains("planted-password"), "{shown}");
+    assert!(
+        shown.contains(words) && !shown.contains("planted-password"),
+        "{shown}"
+    );
 }
 
 /// A server that does this with each connection.
@@ -100,7 +111,10 @@ impl Handler for Asking {
 
 async fn converse(stream: TcpStream) {
     let key = PrivateKey::from(Ed25519Keypair::from_seed(&[7; 32]));
-    let config = Arc::new(Config { keys: vec![key], ..Config::default() });
+    let config = Arc::new(Config {
+        keys: vec![key],
+        ..Config::default()
+    });
     // A client that goes away in the middle is its own affair.
     if let Ok(session) = run_stream(config, stream, Asking).await {
         let _ = session.await;
@@ -112,8 +126,16 @@ async fn a_port_where_nobody_listens_is_said_at_once() {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
-    let error = client().run(&target(port), &command("true", 60)).await.unwrap_err();
-    says(&error, ErrorKind::Unavailable, "ssh.unreachable", "Connection refused");
+    let error = client()
+        .run(&target(port), &command("true", 60))
+        .await
+        .unwrap_err();
+    says(
+        &error,
+        ErrorKind::Unavailable,
+        "ssh.unreachable",
+        "Connection refused",
+    );
 }
 
 #[tokio::test]
@@ -128,9 +150,17 @@ async fn a_banner_that_comes_late_is_waited_for_until_the_deadline() {
     })
     .await;
     let (ssh, target) = (client(), target(port));
-    let plain = |seconds| SshCommand { sudo: false, ..command("true", seconds) };
+    let plain = |seconds| SshCommand {
+        sudo: false,
+        ..command("true", seconds)
+    };
     let error = ssh.run(&target, &plain(1)).await.unwrap_err();
-    says(&error, ErrorKind::Unavailable, "ssh.deadline", "not done after 1 s");
+    says(
+        &error,
+        ErrorKind::Unavailable,
+        "ssh.deadline",
+        "not done after 1 s",
+    );
     let waiting = tokio::spawn({
         let (ssh, target, patient) = (ssh.clone(), target.clone(), plain(60));
         async move { ssh.run(&target, &patient).await }
@@ -143,11 +173,21 @@ async fn a_banner_that_comes_late_is_waited_for_until_the_deadline() {
 async fn whoever_is_no_ssh_server_is_unreachable() {
     let port = serve(|mut stream| async move {
         // The client may have gone by then.
-        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n\xff\x00\xfe").await;
+        let _ = stream
+            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n\xff\x00\xfe")
+            .await;
     })
     .await;
-    let error = client().run(&target(port), &command("true", 60)).await.unwrap_err();
-    says(&error, ErrorKind::Unavailable, "ssh.unreachable", "log in to `127.0.0.1:");
+    let error = client()
+        .run(&target(port), &command("true", 60))
+        .await
+        .unwrap_err();
+    says(
+        &error,
+        ErrorKind::Unavailable,
+        "ssh.unreachable",
+        "log in to `127.0.0.1:",
+    );
 }
 
 #[tokio::test]
@@ -158,9 +198,15 @@ async fn an_endless_flood_in_place_of_a_banner_is_given_up() {
     })
     .await;
     let began = Instant::now();
-    let error = client().run(&target(port), &command("true", 3)).await.unwrap_err();
+    let error = client()
+        .run(&target(port), &command("true", 3))
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(["ssh.unreachable", "ssh.deadline"].contains(&error.name()), "{error}");
+    assert!(
+        ["ssh.unreachable", "ssh.deadline"].contains(&error.name()),
+        "{error}"
+    );
     assert!(began.elapsed() < Duration::from_secs(20));
 }
 
@@ -177,8 +223,17 @@ async fn a_sudo_that_asks_for_a_password_is_said_in_its_words() {
         content: b"x".to_vec(),
     };
     let error = ssh.put(&target, &file).await.unwrap_err();
-    says(&error, ErrorKind::Refused, "ssh.not-written", "a password is required");
-    assert!(error.next().contains("`sudo` without a password"), "{}", error.next());
+    says(
+        &error,
+        ErrorKind::Refused,
+        "ssh.not-written",
+        "a password is required",
+    );
+    assert!(
+        error.next().contains("`sudo` without a password"),
+        "{}",
+        error.next()
+    );
 }
 
 #[tokio::test]
@@ -190,7 +245,11 @@ async fn a_hundred_megabytes_of_garbage_are_cut_and_do_no_harm() {
     assert_eq!((output.exit_code, output.truncated), (4, true));
     assert!(output.stdout.ends_with("\nthe end\n") && output.stdout.contains("bytes left out]"));
     // What is no text is replaced, by three bytes at the most for each.
-    assert!(output.stdout.len() < 4 << 20, "{} bytes are kept", output.stdout.len());
+    assert!(
+        output.stdout.len() < 4 << 20,
+        "{} bytes are kept",
+        output.stdout.len()
+    );
     let after = ssh.run(&target, &command("echo fine", 20)).await.unwrap();
     assert_eq!(after.stdout, "fine\n");
 }
@@ -215,10 +274,19 @@ async fn an_upload_that_is_cut_leaves_no_half_file() {
     eventually("the upload begins", || count() == 1).await;
     sshd.cut();
     let error = upload.await.unwrap().unwrap_err();
-    assert_eq!((error.kind(), error.name()), (ErrorKind::Unavailable, "ssh.connection-lost"));
-    assert!(error.to_string().contains("put `") && error.to_string().contains("big"), "{error}");
+    assert_eq!(
+        (error.kind(), error.name()),
+        (ErrorKind::Unavailable, "ssh.connection-lost")
+    );
+    assert!(
+        error.to_string().contains("put `") && error.to_string().contains("big"),
+        "{error}"
+    );
     eventually("what was begun is gone", || count() == 0).await;
-    let again = RemoteFile { content: b"whole".to_vec(), ..file };
+    let again = RemoteFile {
+        content: b"whole".to_vec(),
+        ..file
+    };
     ssh.put(&target, &again).await.unwrap();
     assert_eq!(std::fs::read(place.join("big")).unwrap(), b"whole");
 }

@@ -121,18 +121,44 @@ async fn a_password_opens_both_doors_and_a_wrong_one_neither() {
     };
     for door in [Door::Password, Door::Questions] {
         let port = serve(door).await;
-        let ssh = Ssh::new(Arc::new(RememberedHostKeys::default()), Destinations::anywhere());
-        assert_eq!(ssh.run(&target(port, PASSWORD), &command).await.unwrap().exit_code, 0);
+        let ssh = Ssh::new(
+            Arc::new(RememberedHostKeys::default()),
+            Destinations::anywhere(),
+        );
+        assert_eq!(
+            ssh.run(&target(port, PASSWORD), &command)
+                .await
+                .unwrap()
+                .exit_code,
+            0
+        );
         let error = ssh.run(&target(port, "wrong"), &command).await.unwrap_err();
-        assert_eq!((error.kind(), error.name()), (ErrorKind::Refused, "ssh.login-refused"));
+        assert_eq!(
+            (error.kind(), error.name()),
+            (ErrorKind::Refused, "ssh.login-refused")
+        );
     }
 }
 
 #[tokio::test]
 async fn without_credentials_nothing_is_tried() {
     let port = serve(Door::Password).await;
-    let ssh = Ssh::new(Arc::new(RememberedHostKeys::default()), Destinations::anywhere());
-    let nobody = SshTarget { password: None, ..target(port, "") };
-    let error = ssh.check(&nobody, Duration::from_secs(10)).await.unwrap_err();
-    assert!(error.to_string().contains("neither a password nor a private key"), "{error}");
+    let ssh = Ssh::new(
+        Arc::new(RememberedHostKeys::default()),
+        Destinations::anywhere(),
+    );
+    let nobody = SshTarget {
+        password: None,
+        ..target(port, "")
+    };
+    let error = ssh
+        .check(&nobody, Duration::from_secs(10))
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("neither a password nor a private key"),
+        "{error}"
+    );
 }

@@ -12,11 +12,19 @@ use vnfm_ssh::{RememberedHostKeys, Ssh};
 use vnfm_types::Secret;
 
 fn client() -> Ssh {
-    Ssh::new(Arc::new(RememberedHostKeys::default()), Destinations::anywhere())
+    Ssh::new(
+        Arc::new(RememberedHostKeys::default()),
+        Destinations::anywhere(),
+    )
 }
 
 fn command(line: &str) -> SshCommand {
-    SshCommand { command: line.into(), stdin: Secret::default(), sudo: false, deadline_seconds: 20 }
+    SshCommand {
+        command: line.into(),
+        stdin: Secret::default(),
+        sudo: false,
+        deadline_seconds: 20,
+    }
 }
 
 async fn run(ssh: &Ssh, target: &SshTarget, line: &str) -> Result<CommandOutput, PortError> {
@@ -37,8 +45,13 @@ async fn eventually(what: &str, done: impl Fn() -> bool) {
 async fn output_is_kept_apart_and_the_exit_code_is_no_error() {
     let Some(sshd) = Sshd::start() else { return };
     let (ssh, target) = (client(), sshd.target());
-    let output = run(&ssh, &target, "echo out; echo err >&2; exit 3").await.unwrap();
-    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("out\n", "err\n"));
+    let output = run(&ssh, &target, "echo out; echo err >&2; exit 3")
+        .await
+        .unwrap();
+    assert_eq!(
+        (output.stdout.as_str(), output.stderr.as_str()),
+        ("out\n", "err\n")
+    );
     assert_eq!((output.exit_code, output.truncated), (3, false));
     let killed = run(&ssh, &target, "kill -9 $$").await.unwrap();
     assert_eq!(killed.exit_code, 137);
@@ -48,16 +61,27 @@ async fn output_is_kept_apart_and_the_exit_code_is_no_error() {
 async fn input_arrives_whole_and_may_be_left_unread() {
     let Some(sshd) = Sshd::start() else { return };
     let (ssh, target) = (client(), sshd.target());
-    let much = SshCommand { stdin: Secret::new("x".repeat(5_000_000)), ..command("wc -c") };
-    assert_eq!(ssh.run(&target, &much).await.unwrap().stdout.trim(), "5000000");
-    let unread = SshCommand { command: "echo done".into(), ..much };
+    let much = SshCommand {
+        stdin: Secret::new("x".repeat(5_000_000)),
+        ..command("wc -c")
+    };
+    assert_eq!(
+        ssh.run(&target, &much).await.unwrap().stdout.trim(),
+        "5000000"
+    );
+    let unread = SshCommand {
+        command: "echo done".into(),
+        ..much
+    };
     assert_eq!(ssh.run(&target, &unread).await.unwrap().stdout, "done\n");
 }
 
 #[tokio::test]
 async fn much_output_is_cut_in_the_middle() {
     let Some(sshd) = Sshd::start() else { return };
-    let output = run(&client(), &sshd.target(), "seq 1 600000").await.unwrap();
+    let output = run(&client(), &sshd.target(), "seq 1 600000")
+        .await
+        .unwrap();
     assert!(output.truncated);
     assert!(output.stdout.starts_with("1\n2\n") && output.stdout.ends_with("\n600000\n"));
 }
@@ -69,9 +93,15 @@ async fn a_command_past_its_deadline_is_told_to_end() {
     // OpenSSH hands signals on for ordinary users only; for root the broken output has to do.
     let end = format!("touch {}; exit", mark.display());
     let line = format!("trap '{end}' TERM; trap '' PIPE; while echo on; do sleep 0.1; done; {end}");
-    let slow = SshCommand { deadline_seconds: 1, ..command(&line) };
+    let slow = SshCommand {
+        deadline_seconds: 1,
+        ..command(&line)
+    };
     let error = client().run(&sshd.target(), &slow).await.unwrap_err();
-    assert_eq!((error.kind(), error.name()), (ErrorKind::Unavailable, "ssh.deadline"));
+    assert_eq!(
+        (error.kind(), error.name()),
+        (ErrorKind::Unavailable, "ssh.deadline")
+    );
     eventually("the command hears that it is over", || mark.exists()).await;
 }
 
@@ -89,7 +119,10 @@ async fn a_file_is_there_whole_with_its_mode() {
     };
     ssh.put(&target, &file).await.unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), content);
-    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
+    assert_eq!(
+        std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777,
+        0o640
+    );
     file.content = b"short".to_vec();
     ssh.put(&target, &file).await.unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"short");
@@ -116,7 +149,10 @@ async fn what_cannot_be_written_is_refused_with_the_hosts_words() {
             content: b"x".to_vec(),
         };
         let error = ssh.put(&target, &file).await.unwrap_err();
-        assert_eq!((error.kind(), error.name()), (ErrorKind::Refused, "ssh.not-written"));
+        assert_eq!(
+            (error.kind(), error.name()),
+            (ErrorKind::Refused, "ssh.not-written")
+        );
         assert!(error.to_string().contains(words), "{error}");
     }
 }
@@ -126,15 +162,35 @@ async fn another_host_key_is_refused_with_both_fingerprints() {
     let Some(sshd) = Sshd::start() else { return };
     let memory = Arc::new(RememberedHostKeys::default());
     let target = sshd.target();
-    run(&Ssh::new(memory.clone(), Destinations::anywhere()), &target, "true").await.unwrap();
+    run(
+        &Ssh::new(memory.clone(), Destinations::anywhere()),
+        &target,
+        "true",
+    )
+    .await
+    .unwrap();
     sshd.rebuild();
-    let error = run(&Ssh::new(memory.clone(), Destinations::anywhere()), &target, "true")
+    let error = run(
+        &Ssh::new(memory.clone(), Destinations::anywhere()),
+        &target,
+        "true",
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(
+        (error.kind(), error.name()),
+        (ErrorKind::Refused, "ssh.host-key-changed")
+    );
+    assert_eq!(error.to_string().matches("SHA256:").count(), 2, "{error}");
+    let waited = Ssh::new(memory, Destinations::anywhere())
+        .wait(&target, 20)
         .await
         .unwrap_err();
-    assert_eq!((error.kind(), error.name()), (ErrorKind::Refused, "ssh.host-key-changed"));
-    assert_eq!(error.to_string().matches("SHA256:").count(), 2, "{error}");
-    let waited = Ssh::new(memory, Destinations::anywhere()).wait(&target, 20).await.unwrap_err();
-    assert_eq!(waited.name(), "ssh.host-key-changed", "waiting does not help");
+    assert_eq!(
+        waited.name(),
+        "ssh.host-key-changed",
+        "waiting does not help"
+    );
 }
 
 #[tokio::test]
@@ -150,21 +206,37 @@ async fn keys_of_every_usual_kind_log_in() {
     ] {
         let target = sshd.target_with(sshd.login_key(name, kind));
         let output = run(&client(), &target, "echo in").await;
-        assert_eq!(output.unwrap_or_else(|e| panic!("{name}: {e}")).stdout, "in\n");
+        assert_eq!(
+            output.unwrap_or_else(|e| panic!("{name}: {e}")).stdout,
+            "in\n"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_refused_login_says_what_was_tried_and_no_secret() {
     let Some(sshd) = Sshd::start() else { return };
-    let stranger = Sshd::start().unwrap().login_key("login", &["-t", "ed25519"]);
-    let target =
-        SshTarget { password: Some(Secret::new("planted-password")), ..sshd.target_with(stranger) };
+    let stranger = Sshd::start()
+        .unwrap()
+        .login_key("login", &["-t", "ed25519"]);
+    let target = SshTarget {
+        password: Some(Secret::new("planted-password")),
+        ..sshd.target_with(stranger)
+    };
     let error = run(&client(), &target, "true").await.unwrap_err();
-    assert_eq!((error.kind(), error.name()), (ErrorKind::Refused, "ssh.login-refused"));
-    assert!(error.to_string().contains("refused publickey, password"), "{error}");
+    assert_eq!(
+        (error.kind(), error.name()),
+        (ErrorKind::Refused, "ssh.login-refused")
+    );
+    assert!(
+        error.to_string().contains("refused publickey, password"),
+        "{error}"
+    );
     let shown = format!("{error:?} {target:?}");
-    assert!(!shown.contains("planted-password") && !shown.contains("PRIVATE KEY"), "{shown}");
+    assert!(
+        !shown.contains("planted-password") && !shown.contains("PRIVATE KEY"),
+        "{shown}"
+    );
     let unreadable = sshd.target_with("-----BEGIN NONSENSE-----".into());
     let error = run(&client(), &unreadable, "true").await.unwrap_err();
     assert_eq!(error.name(), "ssh.bad-private-key");
@@ -187,8 +259,13 @@ async fn many_commands_share_one_login() {
 
 #[tokio::test]
 async fn a_jump_host_carries_the_connection() {
-    let (Some(jump), Some(inner)) = (Sshd::start(), Sshd::start()) else { return };
-    let target = SshTarget { jump: Some(Box::new(jump.target())), ..inner.target() };
+    let (Some(jump), Some(inner)) = (Sshd::start(), Sshd::start()) else {
+        return;
+    };
+    let target = SshTarget {
+        jump: Some(Box::new(jump.target())),
+        ..inner.target()
+    };
     let ssh = client();
     let output = run(&ssh, &target, "echo inside").await.unwrap();
     assert_eq!(output.stdout, "inside\n");
@@ -224,6 +301,12 @@ async fn a_lost_connection_is_said_and_then_replaced() {
     eventually("the command begins", || mark.exists()).await;
     sshd.cut();
     let error = lost.await.unwrap().unwrap_err();
-    assert_eq!((error.kind(), error.name()), (ErrorKind::Unavailable, "ssh.connection-lost"));
-    assert_eq!(run(&ssh, &target, "echo again").await.unwrap().stdout, "again\n");
+    assert_eq!(
+        (error.kind(), error.name()),
+        (ErrorKind::Unavailable, "ssh.connection-lost")
+    );
+    assert_eq!(
+        run(&ssh, &target, "echo again").await.unwrap().stdout,
+        "again\n"
+    );
 }

@@ -36,7 +36,10 @@ impl Sshd {
     pub(crate) fn start() -> Option<Self> {
         if !Path::new(SSHD).exists() {
             eprintln!("skipped: no `{SSHD}` (Debian: apt-get install openssh-server)");
-            assert!(std::env::var_os("VNFM_REQUIRE_LIVE").is_none(), "`{SSHD}` is required here");
+            assert!(
+                std::env::var_os("VNFM_REQUIRE_LIVE").is_none(),
+                "`{SSHD}` is required here"
+            );
             return None;
         }
         let folder = TempDir::new().unwrap();
@@ -107,7 +110,13 @@ impl Sshd {
         let id = self.children.lock().unwrap()[0].id().to_string();
         let line = "ps -o pid=,comm= --ppid $1 | while read -r c name; do \
                     case $name in sshd*) kill -9 $c;; esac; done; kill -9 $1";
-        assert!(Command::new("sh").args(["-c", line, "sh", &id]).status().unwrap().success());
+        assert!(
+            Command::new("sh")
+                .args(["-c", line, "sh", &id])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 
     /// Gives the server another host key.

@@ -91,5 +91,8 @@ pub(crate) async fn left_in_order(
 
 /// Which processes ran a step; a database of an older version does not say.
 fn lives(stored: Option<&str>) -> Done<Lives> {
-    Ok(stored.map(serde_json::from_str).transpose()?.unwrap_or_default())
+    Ok(stored
+        .map(serde_json::from_str)
+        .transpose()?
+        .unwrap_or_default())
 }

@@ -34,7 +34,12 @@ impl SubscriptionRow {
             root: self.root,
             sent: count(self.sent),
             lost: count(self.lost),
-            sight: self.sight.as_deref().map(serde_json::from_str).transpose()?.unwrap_or_default(),
+            sight: self
+                .sight
+                .as_deref()
+                .map(serde_json::from_str)
+                .transpose()?
+                .unwrap_or_default(),
         })
     }
 }
@@ -48,7 +53,11 @@ pub(crate) async fn subscription(
     const ONE: &str = "
         SELECT tenant, subscription, authentication, root, sent, lost, sight
         FROM subscriptions WHERE tenant = $1 AND id = $2";
-    let found = query_as(ONE).bind(tenant).bind(id).fetch_optional(connection).await?;
+    let found = query_as(ONE)
+        .bind(tenant)
+        .bind(id)
+        .fetch_optional(connection)
+        .await?;
     found.ok_or_else(|| absent("subscription", id).into())
 }
 

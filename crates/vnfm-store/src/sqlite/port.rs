@@ -25,7 +25,10 @@ impl Store for SqliteStore {
             Some(quotas) => quotas.on(changes),
             None => changes,
         };
-        let work = Work::Write { fence: fence.cloned(), changes };
+        let work = Work::Write {
+            fence: fence.cloned(),
+            changes,
+        };
         self.group.has(work).await?;
         self.kept.forget(&ended);
         Ok(())
@@ -38,7 +41,15 @@ impl Store for SqliteStore {
         op_id: Option<&str>,
     ) -> Result<Option<Claim>, StoreError> {
         let op_id = op_id.map(ToOwned::to_owned);
-        match self.group.has(Work::Claim { owner: owner.to_owned(), lease, op_id }).await? {
+        match self
+            .group
+            .has(Work::Claim {
+                owner: owner.to_owned(),
+                lease,
+                op_id,
+            })
+            .await?
+        {
             Answer::Claimed(claim) => Ok(claim),
             _ => Ok(None),
         }
@@ -49,14 +60,26 @@ impl Store for SqliteStore {
         fence: &Fence,
         lease: Duration,
     ) -> Result<Option<CancelMode>, StoreError> {
-        match self.group.has(Work::Renew { fence: fence.clone(), lease }).await? {
+        match self
+            .group
+            .has(Work::Renew {
+                fence: fence.clone(),
+                lease,
+            })
+            .await?
+        {
             Answer::Renewed(cancel) => Ok(cancel),
             _ => Ok(None),
         }
     }
 
     async fn release(&self, fence: &Fence) -> Result<(), StoreError> {
-        self.group.has(Work::Release { fence: fence.clone() }).await.map(drop)
+        self.group
+            .has(Work::Release {
+                fence: fence.clone(),
+            })
+            .await
+            .map(drop)
     }
 
     fn keeps_address(&self, tenant: &str, vim: Option<&str>, info: &VimConnectionInfo) -> bool {
@@ -65,7 +88,8 @@ impl Store for SqliteStore {
 
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
         let row = read::instance(&mut *self.reader().await, tenant, id).await;
-        row.and_then(|row| row.record(&self.keys())).map_err(|e| e.told("read an instance"))
+        row.and_then(|row| row.record(&self.keys()))
+            .map_err(|e| e.told("read an instance"))
     }
 
     async fn instances(
@@ -81,7 +105,8 @@ impl Store for SqliteStore {
 
     async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
         let row = read::op(&mut *self.reader().await, tenant, id).await;
-        row.and_then(|row| row.record(&self.keys())).map_err(|e| e.told("read an operation"))
+        row.and_then(|row| row.record(&self.keys()))
+            .map_err(|e| e.told("read an operation"))
     }
 
     async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
@@ -117,8 +142,11 @@ impl Store for SqliteStore {
     ) -> Result<Option<SecretJson>, StoreError> {
         let found = read::checkpoint(&mut *self.reader().await, op_id, step, key).await;
         let keys = self.keys();
-        let value =
-            found.and_then(|found| found.map(|sealed| keys.unseal(sealed.as_deref())).transpose());
+        let value = found.and_then(|found| {
+            found
+                .map(|sealed| keys.unseal(sealed.as_deref()))
+                .transpose()
+        });
         value.map_err(|e| e.told("read a checkpoint"))
     }
 
@@ -128,9 +156,12 @@ impl Store for SqliteStore {
             Err(changes) => changes,
         };
         let row = read::vim(&mut *self.reader().await, tenant, id_or_name).await;
-        let record =
-            row.and_then(|row| row.record(&self.keys())).map_err(|e| e.told("read a VIM"))?;
-        self.writer.vims.keep(changes, (tenant, id_or_name), &record);
+        let record = row
+            .and_then(|row| row.record(&self.keys()))
+            .map_err(|e| e.told("read a VIM"))?;
+        self.writer
+            .vims
+            .keep(changes, (tenant, id_or_name), &record);
         Ok(record)
     }
 
@@ -166,7 +197,13 @@ impl Store for SqliteStore {
         if lines.is_empty() {
             return Ok(());
         }
-        self.group.has(Work::Log { op_id: op_id.to_owned(), lines }).await.map(drop)
+        self.group
+            .has(Work::Log {
+                op_id: op_id.to_owned(),
+                lines,
+            })
+            .await
+            .map(drop)
     }
 
     async fn log(&self, op_id: &str, after: u64) -> Result<Vec<LogLine>, StoreError> {
@@ -191,7 +228,8 @@ impl Store for SqliteStore {
 
     async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
         let row = read::subscription(&mut *self.reader().await, tenant, id).await;
-        row.and_then(|row| row.record(&self.keys())).map_err(|e| e.told("read a subscription"))
+        row.and_then(|row| row.record(&self.keys()))
+            .map_err(|e| e.told("read a subscription"))
     }
 
     async fn subscriptions(
@@ -215,7 +253,9 @@ impl Store for SqliteStore {
     async fn news(&self, seen: News) -> News {
         let mut news = self.writer.news.subscribe();
         // The writer outlives whoever asks: there is always somebody to tell.
-        news.wait_for(|now| *now != seen).await.map_or(seen, |now| *now)
+        news.wait_for(|now| *now != seen)
+            .await
+            .map_or(seen, |now| *now)
     }
 
     async fn audit(

@@ -15,7 +15,13 @@ pub(super) fn audit(writing: &Writing<'_>, tenant: &str, entry: &AuditEntry) -> 
     let seq: i64 = writing.statement(NEXT).one()?;
     let text = serde_json::to_string(entry)?;
     writing.statement(SIZE).bind(tenant).bind(&text).run()?;
-    writing.statement(ADD).bind(seq).bind(tenant).bind(&entry.target).bind(text).run()
+    writing
+        .statement(ADD)
+        .bind(seq)
+        .bind(tenant)
+        .bind(&entry.target)
+        .bind(text)
+        .run()
 }
 
 /// Takes an operation from whoever drives it: every write of theirs is refused from now on. Where somebody holds its
@@ -29,14 +35,25 @@ pub(super) fn fence_off(
         UPDATE ops SET epoch = epoch + 1, owner = NULL, lease_until = 0
         WHERE id = $1 AND instance_id = $2 AND ended = 0
             AND ($3 = 1 OR driven = 0 OR lease_until <= (SELECT now_ms FROM clock))";
-    if writing.statement(FENCE).bind(op_id).bind(instance_id).bind(force).changed()? {
+    if writing
+        .statement(FENCE)
+        .bind(op_id)
+        .bind(instance_id)
+        .bind(force)
+        .changed()?
+    {
         return Ok(());
     }
-    let ended: Option<i64> =
-        writing.statement("SELECT ended FROM ops WHERE id = $1").bind(op_id).value()?;
+    let ended: Option<i64> = writing
+        .statement("SELECT ended FROM ops WHERE id = $1")
+        .bind(op_id)
+        .value()?;
     Err(match ended {
         Some(0) => instances::busy(instance_id, op_id.to_owned()),
-        Some(_) => StoreError::Changed { what: "operation", id: op_id.to_owned() },
+        Some(_) => StoreError::Changed {
+            what: "operation",
+            id: op_id.to_owned(),
+        },
         None => absent("operation", op_id),
     }
     .into())
@@ -65,7 +82,10 @@ pub(super) fn abandon(writing: &Writing<'_>, (tenant, id): (&str, &str), force: 
 pub(super) fn bury(writing: &Writing<'_>, tenant: &str, tombstone: &Tombstone) -> Done<()> {
     const BURY: &str =
         "INSERT INTO tombstones (tenant, instance_id, tombstone) VALUES ($1, $2, $3)";
-    let bury = writing.statement(BURY).bind(tenant).bind(&tombstone.vnf_instance_id);
+    let bury = writing
+        .statement(BURY)
+        .bind(tenant)
+        .bind(&tombstone.vnf_instance_id);
     bury.bind(serde_json::to_string(tombstone)?).run()
 }
 

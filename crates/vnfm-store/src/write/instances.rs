@@ -32,7 +32,9 @@ pub(super) fn add(writing: &Writing<'_>, record: &InstanceRecord) -> Done<()> {
     if added {
         return Ok(());
     }
-    let known = writing.statement("SELECT id FROM instances WHERE id = $1").bind(&record.vnf.id);
+    let known = writing
+        .statement("SELECT id FROM instances WHERE id = $1")
+        .bind(&record.vnf.id);
     Err(match known.value()? {
         Some(id) => StoreError::Exists { what: WHAT, id },
         None => absent("VNF package", &record.vnf_pkg_id),
@@ -63,7 +65,11 @@ pub(super) fn put(writing: &Writing<'_>, record: &InstanceRecord) -> Done<()> {
         return Ok(());
     }
     standing(writing, &record.tenant, &record.vnf.id)?;
-    Err(StoreError::Changed { what: WHAT, id: record.vnf.id.clone() }.into())
+    Err(StoreError::Changed {
+        what: WHAT,
+        id: record.vnf.id.clone(),
+    }
+    .into())
 }
 
 /// Removes one that has no resources and no operation, with what is kept for it.
@@ -75,7 +81,11 @@ pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> 
         let (state, active_op) = standing(writing, tenant, id)?;
         return Err(match active_op {
             Some(op_id) => busy(id, op_id),
-            None => StoreError::WrongState { what: WHAT, id: id.to_owned(), found: state },
+            None => StoreError::WrongState {
+                what: WHAT,
+                id: id.to_owned(),
+                found: state,
+            },
         }
         .into());
     }
@@ -101,11 +111,17 @@ pub(super) fn standing(
 ) -> Done<(String, Option<String>)> {
     const STANDING: &str = "SELECT state, active_op FROM instances WHERE tenant = $1 AND id = $2";
     let known = writing.statement(STANDING).bind(tenant).bind(id).rows()?;
-    known.into_iter().next().ok_or_else(|| absent(WHAT, id).into())
+    known
+        .into_iter()
+        .next()
+        .ok_or_else(|| absent(WHAT, id).into())
 }
 
 pub(super) fn busy(id: &str, op_id: String) -> StoreError {
-    StoreError::Busy { instance_id: id.to_owned(), op_id }
+    StoreError::Busy {
+        instance_id: id.to_owned(),
+        op_id,
+    }
 }
 
 fn state_text(record: &InstanceRecord) -> &'static str {

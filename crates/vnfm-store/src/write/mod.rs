@@ -48,15 +48,20 @@ pub(crate) fn apply(writing: &Writing<'_>, change: &Change) -> Done<()> {
         Change::LeftInOrder { process, op_id } => {
             ops::left_in_order(writing, process, op_id.as_deref().unwrap_or_default())
         }
-        Change::Checkpoint { op_id, step, key, value } => {
-            ops::checkpoint(writing, [op_id, step, key], value)
-        }
+        Change::Checkpoint {
+            op_id,
+            step,
+            key,
+            value,
+        } => ops::checkpoint(writing, [op_id, step, key], value),
         Change::ForgetCheckpoints { op_id, step } => ops::forget_checkpoints(writing, op_id, step),
         Change::AddUse(lives_on) => vims::add_use(writing, lives_on),
         Change::RemoveUses { instance_id } => vims::remove_uses(writing, instance_id),
-        Change::Retire { tenant, instance_id, op_id } => {
-            vims::retire(writing, tenant, instance_id, op_id)
-        }
+        Change::Retire {
+            tenant,
+            instance_id,
+            op_id,
+        } => vims::retire(writing, tenant, instance_id, op_id),
         Change::Unretire { op_id } => vims::unretire(writing, op_id),
         Change::AddVim(record) => vims::add(writing, record),
         Change::PutVim(record) => vims::put(writing, record),
@@ -67,16 +72,24 @@ pub(crate) fn apply(writing: &Writing<'_>, change: &Change) -> Done<()> {
         Change::Outbox(row) => outbox(writing, row),
         Change::AddSubscription(record) => subscriptions::add(writing, record),
         Change::RemoveSubscription { tenant, id } => subscriptions::remove(writing, tenant, id),
-        Change::Sent { tenant, id, seq, lost } => {
-            subscriptions::sent(writing, (tenant, id), (*seq, *lost))
-        }
+        Change::Sent {
+            tenant,
+            id,
+            seq,
+            lost,
+        } => subscriptions::sent(writing, (tenant, id), (*seq, *lost)),
         Change::Audit { tenant, entry } => acts::audit(writing, tenant, entry),
-        Change::FenceOff { instance_id, op_id, force } => {
-            acts::fence_off(writing, (instance_id, op_id), *force)
-        }
+        Change::FenceOff {
+            instance_id,
+            op_id,
+            force,
+        } => acts::fence_off(writing, (instance_id, op_id), *force),
         Change::Abandon { tenant, id, force } => acts::abandon(writing, (tenant, id), *force),
         Change::Bury { tenant, tombstone } => acts::bury(writing, tenant, tombstone),
-        Change::Forget { tenant, instance_id } => acts::forget(writing, tenant, instance_id),
+        Change::Forget {
+            tenant,
+            instance_id,
+        } => acts::forget(writing, tenant, instance_id),
         Change::PinHostKey { pin, key } => pins::pin(writing, pin, key),
         Change::ForgetHostKey(host) => pins::forget(writing, host),
         other => apply_to_quotas(writing, other),
@@ -86,16 +99,22 @@ pub(crate) fn apply(writing: &Writing<'_>, change: &Change) -> Done<()> {
 /// What is about quotas.
 fn apply_to_quotas(writing: &Writing<'_>, change: &Change) -> Done<()> {
     match change {
-        Change::Reserve { tenant, id, what, amount } => {
-            tally::reserve(writing, (tenant, id), *what, *amount)
-        }
+        Change::Reserve {
+            tenant,
+            id,
+            what,
+            amount,
+        } => tally::reserve(writing, (tenant, id), *what, *amount),
         Change::Release { id } => tally::release(writing, id),
         Change::PackageSize { tenant, id, bytes } => {
             tally::package_size(writing, (tenant, id), *bytes)
         }
-        Change::Within { tenant, what, most, adds } => {
-            tally::within(writing, tenant, *what, (*most, *adds))
-        }
+        Change::Within {
+            tenant,
+            what,
+            most,
+            adds,
+        } => tally::within(writing, tenant, *what, (*most, *adds)),
         other => {
             let name = doing(other);
             Err(StoreError::Broken(format!("this store does not know how to {name}")).into())
@@ -246,7 +265,10 @@ fn cut(text: &str) -> &str {
 }
 
 pub(crate) fn absent(what: &'static str, id: &str) -> StoreError {
-    StoreError::NotFound { what, id: id.to_owned() }
+    StoreError::NotFound {
+        what,
+        id: id.to_owned(),
+    }
 }
 
 /// A count as the database holds it.

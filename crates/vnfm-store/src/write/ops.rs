@@ -20,7 +20,11 @@ pub(super) fn add(writing: &Writing<'_>, record: &OpRecord) -> Done<()> {
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, $11, $12, $13, $14)
         ON CONFLICT (id) DO NOTHING";
     let op = &record.op;
-    let take = writing.statement(TAKE).bind(&record.tenant).bind(&op.vnf_instance_id).bind(&op.id);
+    let take = writing
+        .statement(TAKE)
+        .bind(&record.tenant)
+        .bind(&op.vnf_instance_id)
+        .bind(&op.id);
     if !take.changed()? {
         let (_, other) = standing(writing, &record.tenant, &op.vnf_instance_id)?;
         return Err(busy(&op.vnf_instance_id, other.unwrap_or_default()).into());
@@ -45,7 +49,11 @@ pub(super) fn add(writing: &Writing<'_>, record: &OpRecord) -> Done<()> {
         .bind(serde_json::to_string(&record.control)?)
         .changed()?;
     if !added {
-        return Err(StoreError::Exists { what: WHAT, id: op.id.clone() }.into());
+        return Err(StoreError::Exists {
+            what: WHAT,
+            id: op.id.clone(),
+        }
+        .into());
     }
     Ok(())
 }
@@ -83,7 +91,11 @@ pub(super) fn put(writing: &Writing<'_>, record: &OpRecord, from: LcmOperationSt
     }
     if state.is_final() {
         lived(writing, &op.vnf_instance_id)?;
-        writing.statement(FREE).bind(&op.vnf_instance_id).bind(&op.id).run()?;
+        writing
+            .statement(FREE)
+            .bind(&op.vnf_instance_id)
+            .bind(&op.id)
+            .run()?;
     }
     Ok(())
 }
@@ -175,10 +187,16 @@ pub(super) fn forget_checkpoints(writing: &Writing<'_>, op_id: &str, step: &str)
 /// Why an operation was not written: it is not there, or not in the state that was needed.
 fn not_as_needed(writing: &Writing<'_>, id: &str, tenant: Option<&str>) -> Done<StoreError> {
     const STATE: &str = "SELECT state FROM ops WHERE id = $1 AND tenant = COALESCE($2, tenant)";
-    Ok(match writing.statement(STATE).bind(id).bind(tenant).value()? {
-        Some(found) => StoreError::WrongState { what: WHAT, id: id.to_owned(), found },
-        None => absent(WHAT, id),
-    })
+    Ok(
+        match writing.statement(STATE).bind(id).bind(tenant).value()? {
+            Some(found) => StoreError::WrongState {
+                what: WHAT,
+                id: id.to_owned(),
+                found,
+            },
+            None => absent(WHAT, id),
+        },
+    )
 }
 
 /// A step's status as it is stored.

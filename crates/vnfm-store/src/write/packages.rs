@@ -25,7 +25,9 @@ pub(super) fn add(writing: &Writing<'_>, record: &PackageRecord) -> Done<()> {
     if added {
         return Ok(());
     }
-    let known = writing.statement("SELECT id FROM packages WHERE id = $1").bind(&record.info.id);
+    let known = writing
+        .statement("SELECT id FROM packages WHERE id = $1")
+        .bind(&record.info.id);
     Err(match known.value()? {
         Some(id) => StoreError::Exists { what: WHAT, id },
         None => same_vnfd(record),
@@ -65,10 +67,17 @@ pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> 
         return Ok(());
     }
     let users: Vec<User> = writing.statement(USERS).bind(tenant).bind(id).rows()?;
-    let error = if users.is_empty() { absent(WHAT, id) } else { in_use(WHAT, id, tenant, users) };
+    let error = if users.is_empty() {
+        absent(WHAT, id)
+    } else {
+        in_use(WHAT, id, tenant, users)
+    };
     Err(error.into())
 }
 
 fn same_vnfd(record: &PackageRecord) -> StoreError {
-    StoreError::Exists { what: WITH_VNFD, id: record.info.vnfd_id.clone().unwrap_or_default() }
+    StoreError::Exists {
+        what: WITH_VNFD,
+        id: record.info.vnfd_id.clone().unwrap_or_default(),
+    }
 }

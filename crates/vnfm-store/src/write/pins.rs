@@ -12,12 +12,20 @@ pub(super) fn pin(writing: &Writing<'_>, pin: &HostPin, key: &str) -> Done<()> {
         SET instance_id = excluded.instance_id, key = excluded.key
         WHERE pinned_hosts.key IN (excluded.key, '')";
     let at = &pin.at;
-    let statement = writing.statement(PIN).bind(&at.tenant).bind(&at.vim_id).bind(&at.host);
+    let statement = writing
+        .statement(PIN)
+        .bind(&at.tenant)
+        .bind(&at.vim_id)
+        .bind(&at.host);
     if statement.bind(&pin.instance_id).bind(key).changed()? {
         return Ok(());
     }
     let what = "pinned host key of host";
-    Err(StoreError::Exists { what, id: at.host.clone() }.into())
+    Err(StoreError::Exists {
+        what,
+        id: at.host.clone(),
+    }
+    .into())
 }
 
 /// That the next key of a host is trusted. The row stays, without a key: one that an older version pinned to the host must
@@ -26,11 +34,18 @@ pub(super) fn forget(writing: &Writing<'_>, host: &PinnedHost) -> Done<()> {
     const FORGET: &str = "
         UPDATE pinned_hosts SET key = ''
         WHERE tenant = $1 AND vim_id = $2 AND host = $3 AND key <> ''";
-    let statement = writing.statement(FORGET).bind(&host.tenant).bind(&host.vim_id);
+    let statement = writing
+        .statement(FORGET)
+        .bind(&host.tenant)
+        .bind(&host.vim_id);
     if statement.bind(&host.host).changed()? {
         return Ok(());
     }
-    Err(StoreError::NotFound { what: "pinned host key", id: host.id() }.into())
+    Err(StoreError::NotFound {
+        what: "pinned host key",
+        id: host.id(),
+    }
+    .into())
 }
 
 /// The keys that are pinned on a VIM go with it: of its tenant, of all where it is shared.

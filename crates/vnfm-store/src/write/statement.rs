@@ -22,7 +22,10 @@ impl<'t> Writing<'t> {
 impl<'w> Statement<'w> {
     /// A statement, in a transaction or one for itself.
     pub(crate) fn on(db: &'w Connection, sql: &'static str) -> Self {
-        Self { prepared: db.prepare_cached(sql), bound: 0 }
+        Self {
+            prepared: db.prepare_cached(sql),
+            bound: 0,
+        }
     }
 
     /// Binds the next value, wherever the statement names it.
@@ -58,12 +61,17 @@ impl<'w> Statement<'w> {
 
     /// Runs it; the first value of the first row that it found.
     pub(crate) fn value<T: FromSql>(self) -> Done<Option<T>> {
-        Ok(self.rows::<(T,)>()?.into_iter().next().map(|(value,)| value))
+        Ok(self
+            .rows::<(T,)>()?
+            .into_iter()
+            .next()
+            .map(|(value,)| value))
     }
 
     /// Runs it; the first value of a row that has to be there.
     pub(crate) fn one<T: FromSql>(self) -> Done<T> {
-        self.value()?.ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
+        self.value()?
+            .ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
     }
 
     /// Runs it; whether it found a row.

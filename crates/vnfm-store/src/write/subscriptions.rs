@@ -28,7 +28,11 @@ pub(super) fn add(writing: &Writing<'_>, record: &SubscriptionRecord) -> Done<()
     if added {
         return Ok(());
     }
-    Err(StoreError::Exists { what: WHAT, id: record.subscription.id.clone() }.into())
+    Err(StoreError::Exists {
+        what: WHAT,
+        id: record.subscription.id.clone(),
+    }
+    .into())
 }
 
 /// Removes one.

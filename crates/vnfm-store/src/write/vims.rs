@@ -34,8 +34,16 @@ pub(super) fn add(writing: &Writing<'_>, record: &VimRecord) -> Done<()> {
         return Ok(());
     }
     let same_id = is_known(writing, &record.tenant, &record.vim.id)?;
-    let taken = if same_id { &record.vim.id } else { &record.vim.name };
-    Err(StoreError::Exists { what: WHAT, id: taken.clone() }.into())
+    let taken = if same_id {
+        &record.vim.id
+    } else {
+        &record.vim.name
+    };
+    Err(StoreError::Exists {
+        what: WHAT,
+        id: taken.clone(),
+    }
+    .into())
 }
 
 /// A VIM as it is now, from the version that it was read in.
@@ -59,9 +67,11 @@ pub(super) fn put(writing: &Writing<'_>, record: &VimRecord) -> Done<()> {
         .bind(i64::from(record.vim.shared))
         .changed();
     match written {
-        Err(fault) if fault.is_duplicate() => {
-            Err(StoreError::Exists { what: WHAT, id: record.vim.name.clone() }.into())
+        Err(fault) if fault.is_duplicate() => Err(StoreError::Exists {
+            what: WHAT,
+            id: record.vim.name.clone(),
         }
+        .into()),
         Err(fault) => Err(fault),
         Ok(true) => kept::changed(writing, record),
         Ok(false) => Err(not_put(writing, record)?.into()),
@@ -71,11 +81,18 @@ pub(super) fn put(writing: &Writing<'_>, record: &VimRecord) -> Done<()> {
 /// Why a VIM cannot be written as it is wanted: others would lose it, somebody else wrote it, or it is gone.
 fn not_put(writing: &Writing<'_>, record: &VimRecord) -> Done<StoreError> {
     let (tenant, id) = (&record.tenant, &record.vim.id);
-    let users = if record.vim.shared { Vec::new() } else { others_on(writing, record)? };
+    let users = if record.vim.shared {
+        Vec::new()
+    } else {
+        others_on(writing, record)?
+    };
     Ok(if !users.is_empty() {
         in_use(WHAT, id, tenant, users)
     } else if is_known(writing, tenant, id)? {
-        StoreError::Changed { what: WHAT, id: id.clone() }
+        StoreError::Changed {
+            what: WHAT,
+            id: id.clone(),
+        }
     } else {
         absent(WHAT, id)
     })
@@ -90,7 +107,10 @@ fn others_on(writing: &Writing<'_>, record: &VimRecord) -> Done<Vec<User>> {
         LEFT JOIN instances i ON i.id = u.instance_id
         WHERE u.vim_id = $2 AND u.tenant <> $1
         ORDER BY u.instance_id";
-    let others = writing.statement(OTHERS).bind(&record.tenant).bind(&record.vim.id);
+    let others = writing
+        .statement(OTHERS)
+        .bind(&record.tenant)
+        .bind(&record.vim.id);
     others.bind(number(record.version)).rows()
 }
 
@@ -109,7 +129,11 @@ pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str, force: bool)
         WHERE u.vim_id = $2
         ORDER BY u.instance_id";
     pins::forget_vim(writing, tenant, id)?; // what is refused below is undone as a whole
-    let remove = writing.statement(REMOVE).bind(tenant).bind(id).bind(i64::from(force));
+    let remove = writing
+        .statement(REMOVE)
+        .bind(tenant)
+        .bind(id)
+        .bind(i64::from(force));
     if remove.changed()? || !is_known(writing, tenant, id)? {
         return kept::removed(writing, tenant, id);
     }
@@ -145,7 +169,10 @@ pub(super) fn add_use(writing: &Writing<'_>, lives_on: &Use) -> Done<()> {
     let vim_id = lives_on.vim_id.as_deref().unwrap_or_default();
     let with = |sql| {
         let statement = writing.statement(sql).bind(&lives_on.instance_id);
-        statement.bind(&lives_on.tenant).bind(vim_id).bind(&lives_on.identity)
+        statement
+            .bind(&lives_on.tenant)
+            .bind(vim_id)
+            .bind(&lives_on.identity)
     };
     if !with(ADD).bind(&lives_on.namespace).changed()? {
         return Err(not_added(writing, lives_on, vim_id)?.into());
@@ -166,16 +193,27 @@ fn not_added(writing: &Writing<'_>, lives_on: &Use, vim_id: &str) -> Done<StoreE
         Some(identity) => identity.clone(),
         None => identity_of(writing, lives_on)?,
     };
-    let op_id = writing.statement(RETIRING).bind(&lives_on.tenant).bind(vim_id).bind(&identity);
+    let op_id = writing
+        .statement(RETIRING)
+        .bind(&lives_on.tenant)
+        .bind(vim_id)
+        .bind(&identity);
     let op_id = op_id.one()?;
-    let vim = if vim_id.is_empty() { identity } else { vim_id.to_owned() };
+    let vim = if vim_id.is_empty() {
+        identity
+    } else {
+        vim_id.to_owned()
+    };
     Ok(StoreError::Retiring { vim, op_id })
 }
 
 /// That an instance lives on no VIM any more; its active operation keeps where it did.
 pub(super) fn remove_uses(writing: &Writing<'_>, instance_id: &str) -> Done<()> {
     lived(writing, instance_id)?;
-    writing.statement("DELETE FROM uses WHERE instance_id = $1").bind(instance_id).run()
+    writing
+        .statement("DELETE FROM uses WHERE instance_id = $1")
+        .bind(instance_id)
+        .run()
 }
 
 /// The active operation of an instance keeps where that lives now.
@@ -205,7 +243,12 @@ pub(super) fn retire(
     if !users.is_empty() {
         return Err(in_use("VNF instance", instance_id, tenant, users).into());
     }
-    writing.statement(RETIRE).bind(tenant).bind(instance_id).bind(op_id).run()
+    writing
+        .statement(RETIRE)
+        .bind(tenant)
+        .bind(instance_id)
+        .bind(op_id)
+        .run()
 }
 
 /// The other instances, of whichever tenant, that live on a VIM which an instance registered, or on the cluster behind.
@@ -224,12 +267,19 @@ pub(super) fn users_of_instance(
         LEFT JOIN instances i ON i.id = u.instance_id
         WHERE v.tenant = $1 AND v.registered_by = $2 AND u.instance_id <> $2
         ORDER BY u.instance_id";
-    writing.statement(USERS).bind(tenant).bind(instance_id).rows()
+    writing
+        .statement(USERS)
+        .bind(tenant)
+        .bind(instance_id)
+        .rows()
 }
 
 /// That it no longer does.
 pub(super) fn unretire(writing: &Writing<'_>, op_id: &str) -> Done<()> {
-    writing.statement("DELETE FROM retiring WHERE op_id = $1").bind(op_id).run()
+    writing
+        .statement("DELETE FROM retiring WHERE op_id = $1")
+        .bind(op_id)
+        .run()
 }
 
 /// Id, tenant and name of an instance that uses something.
@@ -245,15 +295,25 @@ pub(super) fn in_use(what: &'static str, id: &str, tenant: &str, users: Vec<User
             None => id,
         })
         .collect();
-    StoreError::InUse { what, id: id.to_owned(), by }
+    StoreError::InUse {
+        what,
+        id: id.to_owned(),
+        by,
+    }
 }
 
 fn identity_of(writing: &Writing<'_>, lives_on: &Use) -> Done<String> {
     const IDENTITY: &str = "
         SELECT identity FROM vims WHERE (tenant = $1 OR shared = 1) AND id = $2
         ORDER BY CASE WHEN tenant = $1 THEN 0 ELSE 1 END, tenant LIMIT 1";
-    let known = writing.statement(IDENTITY).bind(&lives_on.tenant).bind(&lives_on.vim_id);
-    Ok(known.value::<Option<String>>()?.flatten().unwrap_or_default())
+    let known = writing
+        .statement(IDENTITY)
+        .bind(&lives_on.tenant)
+        .bind(&lives_on.vim_id);
+    Ok(known
+        .value::<Option<String>>()?
+        .flatten()
+        .unwrap_or_default())
 }
 
 /// Whether a tenant may use it: it is its own, or shared.

@@ -28,7 +28,9 @@ async fn names(store: &SqliteStore) -> Vec<String> {
 fn all(folder: &Path) -> Vec<(PathBuf, u64)> {
     let sum = |path: &Path| {
         let bytes = std::fs::read(path).unwrap();
-        bytes.iter().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)))
+        bytes.iter().fold(0_u64, |sum, byte| {
+            sum.wrapping_mul(31).wrapping_add(u64::from(*byte))
+        })
     };
     let mut files: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
@@ -65,7 +67,10 @@ async fn a_backup_made_while_others_write_shows_one_moment() {
     let id = store.installation_id().to_owned();
     drop(store);
     let restored = restore(&file, home.folder.path(), at()).await.unwrap();
-    assert_eq!((restored.installation_id.as_str(), restored.packages), (id.as_str(), 1));
+    assert_eq!(
+        (restored.installation_id.as_str(), restored.packages),
+        (id.as_str(), 1)
+    );
     let store = home.open().await;
     let found = names(&store).await;
     let told = store.outbox(0, 1_000).await.unwrap();
@@ -84,7 +89,10 @@ async fn an_older_backup_comes_back_in_recovery_and_what_was_there_is_kept() {
     seed(&store, &["early"]).await;
     assert_eq!(store.recovery().await.unwrap(), None);
     let file = backed_up(&home, &store).await;
-    store.write(None, vec![Change::AddInstance(instance("late"))]).await.unwrap();
+    store
+        .write(None, vec![Change::AddInstance(instance("late"))])
+        .await
+        .unwrap();
     drop(store);
     std::fs::remove_file(home.folder.path().join("packages/package.csar")).unwrap();
     let restored = restore(&file, home.folder.path(), at()).await.unwrap();
@@ -98,7 +106,10 @@ async fn an_older_backup_comes_back_in_recovery_and_what_was_there_is_kept() {
     assert_eq!((recovery.backup_at, recovery.restored_at), (at(), at()));
     drop(store);
     let store = home.open().await;
-    assert!(store.recovery().await.unwrap().is_some(), "it stays until somebody confirms");
+    assert!(
+        store.recovery().await.unwrap().is_some(),
+        "it stays until somebody confirms"
+    );
     store.end_recovery().await.unwrap();
     drop(store);
     assert_eq!(home.open().await.recovery().await.unwrap(), None);
@@ -120,7 +131,9 @@ async fn a_backup_holds_no_key_and_no_secret() {
     let keys = std::fs::read_to_string(home.key_file()).unwrap();
     let key = keys.lines().find(|line| !line.starts_with('#')).unwrap();
     for secret in ["hunter2", key] {
-        let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+        let found = bytes
+            .windows(secret.len())
+            .any(|window| window == secret.as_bytes());
         assert!(!found, "a secret is in it");
     }
 }
@@ -147,7 +160,10 @@ async fn what_cannot_be_restored_is_told_and_changes_nothing() {
     for name in ["b.backup", "c.backup", "d.backup", "nothing.backup"] {
         let error = restore(&folder.join(name), folder, at()).await.unwrap_err();
         let named = error.to_string();
-        assert!(named.contains("no backup") || named.contains("nothing.backup"), "{name}: {error}");
+        assert!(
+            named.contains("no backup") || named.contains("nothing.backup"),
+            "{name}: {error}"
+        );
         assert_eq!(all(folder), before, "{name}");
     }
 }
@@ -160,12 +176,21 @@ async fn a_backup_needs_its_own_keys() {
     let file = backed_up(&home, &store).await;
     let other = Home::new();
     let error = restore(&file, other.folder.path(), at()).await.unwrap_err();
-    assert!(matches!(&error, StoreError::Broken(why) if why.contains("secrets.key")), "{error}");
+    assert!(
+        matches!(&error, StoreError::Broken(why) if why.contains("secrets.key")),
+        "{error}"
+    );
     other.open().await.close().await.unwrap();
     let before = std::fs::read(other.database()).unwrap();
     let error = restore(&file, other.folder.path(), at()).await.unwrap_err();
-    assert!(matches!(&error, StoreError::Broken(why) if why.contains("cannot restore")), "{error}");
-    assert!(std::fs::read(other.database()).unwrap() == before, "it was written to");
+    assert!(
+        matches!(&error, StoreError::Broken(why) if why.contains("cannot restore")),
+        "{error}"
+    );
+    assert!(
+        std::fs::read(other.database()).unwrap() == before,
+        "it was written to"
+    );
     std::fs::copy(home.key_file(), other.key_file()).unwrap();
     restore(&file, other.folder.path(), at()).await.unwrap();
     assert_eq!(names(&other.open().await).await, ["i"]);

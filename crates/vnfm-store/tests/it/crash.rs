@@ -45,8 +45,17 @@ async fn a_write_that_is_dropped_is_there_as_a_whole_or_not_at_all() {
         }
         // What the database was doing when the write was dropped ends before the next write begins.
         store.write(None, vec![]).await.unwrap();
-        let told = store.outbox(0, 100).await.unwrap().iter().any(|row| row.instance_id == id);
-        let active = store.instance(TENANT, &id).await.ok().map(|record| record.active_op);
+        let told = store
+            .outbox(0, 100)
+            .await
+            .unwrap()
+            .iter()
+            .any(|row| row.instance_id == id);
+        let active = store
+            .instance(TENANT, &id)
+            .await
+            .ok()
+            .map(|record| record.active_op);
         match (active, told) {
             (Some(Some(_)), true) => whole += 1,
             (None, false) => nothing += 1,
@@ -55,7 +64,10 @@ async fn a_write_that_is_dropped_is_there_as_a_whole_or_not_at_all() {
     }
     assert!(nothing > 0, "a write that was never looked at does nothing");
     println!("{whole} as a whole, {nothing} not at all");
-    store.write(None, vec![Change::AddPackage(package("after", None))]).await.unwrap();
+    store
+        .write(None, vec![Change::AddPackage(package("after", None))])
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,17 +76,44 @@ async fn operations_in_flight_are_free_when_the_database_is_opened_again() {
     let store = home.open().await;
     let id = store.installation_id().to_owned();
     seed(&store, &["i1"]).await;
-    store.write(None, vec![Change::AddOp(op("o1", "i1"))]).await.unwrap();
-    let before = store.claim("the dead", LONG, None).await.unwrap().unwrap().fence;
+    store
+        .write(None, vec![Change::AddOp(op("o1", "i1"))])
+        .await
+        .unwrap();
+    let before = store
+        .claim("the dead", LONG, None)
+        .await
+        .unwrap()
+        .unwrap()
+        .fence;
     let started = step("o1", "allocate", StepStatus::Started, Value::Null);
     store.write(Some(&before), vec![started]).await.unwrap();
     drop(store);
     let store = home.open().await;
     assert_eq!(store.installation_id(), id);
-    let after = store.claim("the living", LONG, None).await.unwrap().unwrap().fence;
-    assert_eq!((after.op_id.as_str(), after.epoch), ("o1", before.epoch + 1));
-    assert_eq!(store.journal("o1").await.unwrap()[0].status, StepStatus::Started);
-    assert_eq!(store.instance(TENANT, "i1").await.unwrap().active_op.as_deref(), Some("o1"));
+    let after = store
+        .claim("the living", LONG, None)
+        .await
+        .unwrap()
+        .unwrap()
+        .fence;
+    assert_eq!(
+        (after.op_id.as_str(), after.epoch),
+        ("o1", before.epoch + 1)
+    );
+    assert_eq!(
+        store.journal("o1").await.unwrap()[0].status,
+        StepStatus::Started
+    );
+    assert_eq!(
+        store
+            .instance(TENANT, "i1")
+            .await
+            .unwrap()
+            .active_op
+            .as_deref(),
+        Some("o1")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,9 +124,15 @@ async fn every_acknowledged_write_outlives_a_kill() {
     let home = Home::new();
     let mut acknowledged = 0;
     for _ in 0..3 {
-        let mut child = Killed(child("crash::every_acknowledged_write_outlives_a_kill", &home));
+        let mut child = Killed(child(
+            "crash::every_acknowledged_write_outlives_a_kill",
+            &home,
+        ));
         let said = BufReader::new(child.0.stdout.take().unwrap());
-        let acks = said.lines().map_while(Result::ok).filter_map(|line| number_in(&line));
+        let acks = said
+            .lines()
+            .map_while(Result::ok)
+            .filter_map(|line| number_in(&line));
         let last = acks.take(25).last().unwrap();
         child.0.kill().unwrap();
         child.0.wait().unwrap();
@@ -95,7 +140,11 @@ async fn every_acknowledged_write_outlives_a_kill() {
         acknowledged = last;
         let store = home.open().await;
         let rows = store.outbox(0, 10_000).await.unwrap();
-        assert!(rows.len() as u64 >= acknowledged, "{} of {acknowledged}", rows.len());
+        assert!(
+            rows.len() as u64 >= acknowledged,
+            "{} of {acknowledged}",
+            rows.len()
+        );
         for (index, row) in rows.iter().enumerate() {
             assert_eq!(row.seq, index as u64 + 1);
         }
@@ -105,12 +154,19 @@ async fn every_acknowledged_write_outlives_a_kill() {
 
 async fn write_until_killed(folder: &std::path::Path) {
     let keys = SecretKeys::open(&folder.join("secrets.key")).unwrap();
-    let store = SqliteStore::open(&folder.join("vnfm.db"), keys).await.unwrap();
+    let store = SqliteStore::open(&folder.join("vnfm.db"), keys)
+        .await
+        .unwrap();
     loop {
-        store.write(None, vec![told("i", json!("x".repeat(2_000)))]).await.unwrap();
+        store
+            .write(None, vec![told("i", json!("x".repeat(2_000)))])
+            .await
+            .unwrap();
         let after = store.outbox(0, usize::MAX).await.unwrap().len();
         let mut out = std::io::stdout().lock();
-        writeln!(out, "\nack {after}").and_then(|()| out.flush()).unwrap();
+        writeln!(out, "\nack {after}")
+            .and_then(|()| out.flush())
+            .unwrap();
     }
 }
 
@@ -123,11 +179,17 @@ async fn a_second_process_on_the_same_file_is_refused_by_name() {
     let name = "crash::a_second_process_on_the_same_file_is_refused_by_name";
     let mut child = Killed(child(name, &home));
     let said = BufReader::new(child.0.stdout.take().unwrap());
-    said.lines().map_while(Result::ok).find_map(|line| number_in(&line)).unwrap();
+    said.lines()
+        .map_while(Result::ok)
+        .find_map(|line| number_in(&line))
+        .unwrap();
     let Err(StoreError::Unavailable(text)) = home.try_open().await else {
         panic!("two processes have it open")
     };
-    assert!(text.contains(&format!("the process {} has it open", child.0.id())), "{text}");
+    assert!(
+        text.contains(&format!("the process {} has it open", child.0.id())),
+        "{text}"
+    );
     assert!(text.contains("vnfm.db"), "{text}");
     child.0.kill().unwrap();
     child.0.wait().unwrap();
@@ -138,7 +200,10 @@ async fn a_second_process_on_the_same_file_is_refused_by_name() {
 async fn a_second_store_in_the_same_process_is_refused_too() {
     let home = Home::new();
     let first = home.open().await;
-    assert!(matches!(home.try_open().await, Err(StoreError::Unavailable(_))));
+    assert!(matches!(
+        home.try_open().await,
+        Err(StoreError::Unavailable(_))
+    ));
     drop(first);
     home.open().await;
 }
@@ -153,7 +218,10 @@ async fn a_second_process_is_refused_without_the_file_of_the_lock_too() {
     let name = "crash::a_second_process_is_refused_without_the_file_of_the_lock_too";
     let mut child = Killed(child(name, &home));
     let said = BufReader::new(child.0.stdout.take().unwrap());
-    said.lines().map_while(Result::ok).find_map(|line| number_in(&line)).unwrap();
+    said.lines()
+        .map_while(Result::ok)
+        .find_map(|line| number_in(&line))
+        .unwrap();
     std::fs::remove_file(home.folder.path().join("vnfm.db.lock")).unwrap();
     let Err(StoreError::Unavailable(text)) = home.try_open().await else {
         panic!("two processes have it open")
@@ -166,7 +234,10 @@ async fn a_second_process_is_refused_without_the_file_of_the_lock_too() {
     let first = home.open().await;
     std::fs::remove_file(home.folder.path().join("vnfm.db.lock")).unwrap();
     let error = home.try_open().await.unwrap_err();
-    assert!(error.to_string().contains("this process has it open"), "{error}");
+    assert!(
+        error.to_string().contains("this process has it open"),
+        "{error}"
+    );
     first.write(None, vec![told("i", json!(1))]).await.unwrap();
 }
 
@@ -211,19 +282,28 @@ fn leftovers(home: &Home) -> Vec<String> {
     ];
     let names = home.folder.path().read_dir().unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.filter(|name| !known.contains(&name.as_str())).collect()
+    names
+        .filter(|name| !known.contains(&name.as_str()))
+        .collect()
 }
 
 async fn rotate_and_back_up(folder: &std::path::Path) {
     let keys = SecretKeys::open(&folder.join("secrets.key")).unwrap();
-    let store = SqliteStore::open(&folder.join("vnfm.db"), keys).await.unwrap();
+    let store = SqliteStore::open(&folder.join("vnfm.db"), keys)
+        .await
+        .unwrap();
     let packages = PackageDir::open(&folder.join("packages"), Limits::default()).unwrap();
     for round in 1.. {
         store.rotate().await.unwrap();
         let mut out = std::io::stdout().lock();
-        writeln!(out, "\nack {round}").and_then(|()| out.flush()).unwrap();
+        writeln!(out, "\nack {round}")
+            .and_then(|()| out.flush())
+            .unwrap();
         drop(out);
-        store.nameless_backup(&packages, folder, at()).await.unwrap();
+        store
+            .nameless_backup(&packages, folder, at())
+            .await
+            .unwrap();
     }
 }
 
@@ -244,7 +324,9 @@ async fn a_database_of_a_newer_binary_is_refused_before_anything_is_written() {
     let home = Home::new();
     home.open().await.close().await.unwrap();
     let url = format!("sqlite:{}", home.database().display());
-    let mut newer = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await.unwrap();
+    let mut newer = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url)
+        .await
+        .unwrap();
     let sql = "INSERT INTO schema_version (version, applied_at) VALUES (999, 'tomorrow')";
     sqlx::query(sql).execute(&mut newer).await.unwrap();
     sqlx::Connection::close(newer).await.unwrap();
@@ -254,7 +336,10 @@ async fn a_database_of_a_newer_binary_is_refused_before_anything_is_written() {
         matches!(&error, StoreError::Broken(why) if why.contains("schema 999") && why.contains("newer binary")),
         "{error}"
     );
-    assert!(std::fs::read(home.database()).unwrap() == before, "not one byte was written");
+    assert!(
+        std::fs::read(home.database()).unwrap() == before,
+        "not one byte was written"
+    );
 }
 
 #[tokio::test]
@@ -263,7 +348,10 @@ async fn a_file_that_is_no_database_is_told_and_stays_as_it_is() {
     let content = format!("not a database, {}", at()).repeat(100);
     std::fs::write(home.database(), &content).unwrap();
     let error = home.try_open().await.unwrap_err();
-    assert!(matches!(&error, StoreError::Broken(text) if text.contains("vnfm.db")), "{error}");
+    assert!(
+        matches!(&error, StoreError::Broken(text) if text.contains("vnfm.db")),
+        "{error}"
+    );
     assert_eq!(std::fs::read_to_string(home.database()).unwrap(), content);
 }
 

@@ -19,7 +19,10 @@ impl Disk {
             return Some(Self(folder));
         }
         let why = "cannot mount a small disk: this needs root";
-        assert!(std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"), "{why}");
+        assert!(
+            std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"),
+            "{why}"
+        );
         eprintln!("skipped: {why}");
         None
     }
@@ -52,7 +55,13 @@ fn mount(at: &Path, arguments: &[&str]) -> bool {
 }
 
 async fn numbers(store: &SqliteStore) -> Vec<u64> {
-    store.outbox(0, 10_000).await.unwrap().iter().map(|row| row.seq).collect()
+    store
+        .outbox(0, 10_000)
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.seq)
+        .collect()
 }
 
 /// Writes until one does not fit; how many did.
@@ -71,7 +80,10 @@ async fn write_until_full(store: &SqliteStore) -> (u64, StoreError) {
 async fn a_full_disk_loses_nothing_and_works_again_once_there_is_room() {
     let Some(disk) = Disk::mount() else { return };
     let store = disk.open().await.unwrap();
-    store.write(None, vec![told("i", json!("first"))]).await.unwrap();
+    store
+        .write(None, vec![told("i", json!("first"))])
+        .await
+        .unwrap();
     disk.fill();
     let (written, error) = write_until_full(&store).await;
     assert!(
@@ -81,13 +93,24 @@ async fn a_full_disk_loses_nothing_and_works_again_once_there_is_room() {
     let writes = (0..8).map(|_| store.write(None, vec![told("i", json!("x".repeat(30_000)))]));
     let all = join_all(writes).await;
     assert!(all.iter().all(Result::is_err), "each hears of it: {all:?}");
-    assert_eq!(numbers(&store).await.len() as u64, written + 1, "reads go on");
+    assert_eq!(
+        numbers(&store).await.len() as u64,
+        written + 1,
+        "reads go on"
+    );
     disk.make_room();
-    store.write(None, vec![told("i", json!("x".repeat(30_000)))]).await.unwrap();
+    store
+        .write(None, vec![told("i", json!("x".repeat(30_000)))])
+        .await
+        .unwrap();
     let expected: Vec<_> = (1..=written + 2).collect();
     assert_eq!(numbers(&store).await, expected);
     drop(store);
-    assert_eq!(numbers(&disk.open().await.unwrap()).await, expected, "after a restart");
+    assert_eq!(
+        numbers(&disk.open().await.unwrap()).await,
+        expected,
+        "after a restart"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,7 +130,10 @@ async fn a_process_that_ends_on_a_full_disk_is_started_again_with_all_of_it() {
     assert!(mount(disk.0.path(), &["-o", &grown]));
     let store = disk.open().await.unwrap();
     assert_eq!(numbers(&store).await, (1..=written).collect::<Vec<_>>());
-    store.write(None, vec![told("i", json!("after"))]).await.unwrap();
+    store
+        .write(None, vec![told("i", json!("after"))])
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

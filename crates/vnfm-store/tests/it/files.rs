@@ -21,7 +21,10 @@ async fn killed() -> Home {
     let (home, living) = (Home::new(), Home::new());
     let store = living.open().await;
     for round in 0..10 {
-        store.write(None, vec![told("i", json!(round))]).await.unwrap();
+        store
+            .write(None, vec![told("i", json!(round))])
+            .await
+            .unwrap();
     }
     let crashed = Crashed::now(living.folder.path());
     crashed.lay(home.folder.path(), &crashed.log);
@@ -46,7 +49,12 @@ async fn a_log_that_was_removed_or_emptied_is_missed_and_what_is_lost_can_be_giv
             fs::write(&log, "").unwrap();
         }
         let why = refused(home.try_open().await);
-        for word in ["vnfm.db-wal", "missing or empty", "frames were acknowledged", "accept-loss"] {
+        for word in [
+            "vnfm.db-wal",
+            "missing or empty",
+            "frames were acknowledged",
+            "accept-loss",
+        ] {
             assert!(why.contains(word), "{word}: {why}");
         }
         // Nothing was changed: with the log everything is back.
@@ -58,7 +66,11 @@ async fn a_log_that_was_removed_or_emptied_is_missed_and_what_is_lost_can_be_giv
         let home = killed().await;
         fs::remove_file(home.folder.path().join("vnfm.db-wal")).unwrap();
         let moved = accept_loss(home.folder.path(), at()).unwrap();
-        assert!(moved.iter().any(|(from, to)| from.ends_with("vnfm.db-acked") && to.exists()));
+        assert!(
+            moved
+                .iter()
+                .any(|(from, to)| from.ends_with("vnfm.db-acked") && to.exists())
+        );
         assert!(rows(&home.open().await).await < 10);
     }
 }
@@ -68,23 +80,39 @@ async fn a_log_that_was_folded_in_is_not_missed() {
     // By whoever reads the database after a kill.
     let home = killed().await;
     let url = format!("sqlite:{}", home.database().display());
-    let mut other = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await.unwrap();
-    sqlx::query("SELECT COUNT(*) FROM outbox").execute(&mut other).await.unwrap();
+    let mut other = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url)
+        .await
+        .unwrap();
+    sqlx::query("SELECT COUNT(*) FROM outbox")
+        .execute(&mut other)
+        .await
+        .unwrap();
     sqlx::Connection::close(other).await.unwrap();
     assert!(!home.folder.path().join("vnfm.db-wal").exists());
     let store = home.open().await;
     assert_eq!(rows(&store).await, 10);
     // By a stop: then the log is needed no more.
-    store.write(None, vec![told("i", json!("last"))]).await.unwrap();
+    store
+        .write(None, vec![told("i", json!("last"))])
+        .await
+        .unwrap();
     store.fold().await.unwrap();
-    assert_eq!(fs::metadata(home.folder.path().join("vnfm.db-wal")).unwrap().len(), 0);
+    assert_eq!(
+        fs::metadata(home.folder.path().join("vnfm.db-wal"))
+            .unwrap()
+            .len(),
+        0
+    );
     let copy = Home::new();
     for name in ["vnfm.db", "vnfm.db-acked", "secrets.key"] {
         fs::copy(home.folder.path().join(name), copy.folder.path().join(name)).unwrap();
     }
     assert_eq!(rows(&copy.open().await).await, 11);
     // A rotation empties it, too.
-    store.write(None, vec![told("i", json!("later"))]).await.unwrap();
+    store
+        .write(None, vec![told("i", json!("later"))])
+        .await
+        .unwrap();
     store.rotate().await.unwrap();
     drop(store);
     assert_eq!(rows(&home.open().await).await, 12);
@@ -110,16 +138,25 @@ async fn a_database_that_is_gone_is_missed_by_what_lies_beside_it() {
             fs::write(home.database(), "").unwrap();
         }
         let why = refused(home.try_open().await);
-        assert!(why.contains("vnfm.db-wal") && why.contains("accept-loss"), "{why}");
+        assert!(
+            why.contains("vnfm.db-wal") && why.contains("accept-loss"),
+            "{why}"
+        );
         let checked = check_files(home.folder.path()).unwrap_err();
         assert!(matches!(checked, StoreError::Broken(_)), "{checked}");
-        assert!(!gone || !home.database().exists(), "nothing is made in its place");
+        assert!(
+            !gone || !home.database().exists(),
+            "nothing is made in its place"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_key_or_a_package_without_a_database_is_refused_and_a_new_folder_is_not() {
-    for sign in ["secrets.key", "packages/0b6bc0ac-9d61-4d53-9d9c-f9b3a6ad4aa5.csar"] {
+    for sign in [
+        "secrets.key",
+        "packages/0b6bc0ac-9d61-4d53-9d9c-f9b3a6ad4aa5.csar",
+    ] {
         let home = Home::new();
         let file = home.folder.path().join(sign);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -127,7 +164,11 @@ async fn a_key_or_a_package_without_a_database_is_refused_and_a_new_folder_is_no
         let error = check_files(home.folder.path()).unwrap_err();
         assert!(error.to_string().contains(sign), "{error}");
         let moved = accept_loss(home.folder.path(), at()).unwrap();
-        assert_eq!(moved.len(), usize::from(sign.starts_with("packages")), "the key stays");
+        assert_eq!(
+            moved.len(),
+            usize::from(sign.starts_with("packages")),
+            "the key stays"
+        );
         check_files(home.folder.path()).unwrap();
     }
     let home = Home::new();
@@ -146,7 +187,10 @@ async fn a_database_that_is_damaged_in_its_middle_is_refused_with_the_way_out() 
     let home = Home::new();
     let store = home.open().await;
     for round in 0..40 {
-        store.write(None, vec![told("i", json!("x".repeat(3_000 + round)))]).await.unwrap();
+        store
+            .write(None, vec![told("i", json!("x".repeat(3_000 + round)))])
+            .await
+            .unwrap();
     }
     store.integrity().unwrap();
     store.close().await.unwrap();
@@ -158,29 +202,41 @@ async fn a_database_that_is_damaged_in_its_middle_is_refused_with_the_way_out() 
     for word in ["vnfm.db", "is damaged", "vnfm-server restore FILE"] {
         assert!(why.contains(word), "{word}: {why}");
     }
-    assert!(fs::read(home.database()).unwrap() == bytes, "not one byte was written");
+    assert!(
+        fs::read(home.database()).unwrap() == bytes,
+        "not one byte was written"
+    );
 }
 
 #[tokio::test]
 async fn what_is_removed_or_replaced_below_an_open_database_is_noticed() {
     type Act = fn(&Path);
     let acts: [(&str, Act); 4] = [
-        ("vnfm.db`, which this server has open, was removed", |data| {
-            fs::remove_file(data.join("vnfm.db")).unwrap();
+        (
+            "vnfm.db`, which this server has open, was removed",
+            |data| {
+                fs::remove_file(data.join("vnfm.db")).unwrap();
+            },
+        ),
+        ("vnfm.db-wal`", |data| {
+            fs::remove_file(data.join("vnfm.db-wal")).unwrap()
         }),
-        ("vnfm.db-wal`", |data| fs::remove_file(data.join("vnfm.db-wal")).unwrap()),
         ("was replaced", |data| {
             fs::copy(data.join("vnfm.db"), data.join("copy")).unwrap();
             fs::rename(data.join("copy"), data.join("vnfm.db")).unwrap();
         }),
-        ("was removed", |data| fs::rename(data, data.with_extension("away")).unwrap()),
+        ("was removed", |data| {
+            fs::rename(data, data.with_extension("away")).unwrap()
+        }),
     ];
     for (word, act) in acts {
         let home = Home::new();
         let data = home.folder.path().join("data");
         fs::create_dir(&data).unwrap();
         let keys = SecretKeys::open(&data.join("secrets.key")).unwrap();
-        let store = SqliteStore::open(&data.join("vnfm.db"), keys).await.unwrap();
+        let store = SqliteStore::open(&data.join("vnfm.db"), keys)
+            .await
+            .unwrap();
         assert_eq!(store.in_place(), Ok(()));
         act(&data);
         let why = store.in_place().unwrap_err();
@@ -220,9 +276,15 @@ async fn leftovers_of_crashes_go_at_the_next_start_and_nothing_else() {
     home.open().await;
     PackageDir::open(&packages, Limits::default()).unwrap();
     assert_eq!(sweep(Folder::Plugins, &plugins).unwrap(), 1);
-    let still: Vec<_> = left.iter().filter(|name| data.join(name).exists()).collect();
+    let still: Vec<_> = left
+        .iter()
+        .filter(|name| data.join(name).exists())
+        .collect();
     assert!(still.is_empty(), "{still:?}");
-    let gone: Vec<_> = stays.iter().filter(|name| !data.join(name).exists()).collect();
+    let gone: Vec<_> = stays
+        .iter()
+        .filter(|name| !data.join(name).exists())
+        .collect();
     assert!(gone.is_empty(), "{gone:?}");
     assert!(home.key_file().exists());
 }

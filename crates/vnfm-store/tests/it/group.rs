@@ -23,14 +23,27 @@ async fn many_writers_share_an_fsync() {
                 let id = format!("i{client}-{turn}");
                 let changes = vec![Change::AddInstance(instance(&id)), told(&id, json!(turn))];
                 store.write(None, changes).await.unwrap();
-                assert_eq!(store.instance(TENANT, &id).await.unwrap().vnf.id, id, "it is there");
+                assert_eq!(
+                    store.instance(TENANT, &id).await.unwrap().vnf.id,
+                    id,
+                    "it is there"
+                );
             }
         })
     });
     join_all(clients).await.into_iter().for_each(Result::unwrap);
     let transactions = Crashed::now(home.folder.path()).transactions() - before;
-    assert!(transactions <= 40, "{transactions} transactions for 160 writes");
-    let numbers: Vec<_> = store.outbox(0, 1_000).await.unwrap().iter().map(|row| row.seq).collect();
+    assert!(
+        transactions <= 40,
+        "{transactions} transactions for 160 writes"
+    );
+    let numbers: Vec<_> = store
+        .outbox(0, 1_000)
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.seq)
+        .collect();
     assert_eq!(numbers, (1..=160).collect::<Vec<_>>());
 }
 
@@ -41,10 +54,17 @@ async fn one_that_is_refused_undoes_itself_alone() {
     seed(&store, &["i0"]).await;
     // Those in the middle write a notification and an instance before they are refused.
     let lists = (0..30).map(|n| match n % 3 {
-        0 => vec![Change::AddInstance(instance(&format!("good{n}"))), told("good", json!(n))],
+        0 => vec![
+            Change::AddInstance(instance(&format!("good{n}"))),
+            told("good", json!(n)),
+        ],
         1 => {
             let new = Change::AddInstance(instance(&format!("bad{n}")));
-            vec![told("bad", json!(n)), new, Change::AddInstance(instance("i0"))]
+            vec![
+                told("bad", json!(n)),
+                new,
+                Change::AddInstance(instance("i0")),
+            ]
         }
         _ => vec![Change::AddOp(op(&format!("o{n}"), "i0"))],
     });
@@ -55,11 +75,17 @@ async fn one_that_is_refused_undoes_itself_alone() {
             _ if n % 3 == 1 => {
                 assert_eq!(
                     outcome,
-                    Err(StoreError::Exists { what: "VNF instance", id: "i0".into() })
+                    Err(StoreError::Exists {
+                        what: "VNF instance",
+                        id: "i0".into()
+                    })
                 );
             }
             2 => assert_eq!(outcome, Ok(()), "the first operation"),
-            _ => assert!(matches!(outcome, Err(StoreError::Busy { .. })), "{n}: {outcome:?}"),
+            _ => assert!(
+                matches!(outcome, Err(StoreError::Busy { .. })),
+                "{n}: {outcome:?}"
+            ),
         }
     }
     let ids: Vec<_> = store.instances(TENANT, &<_>::default()).await.unwrap();
@@ -78,17 +104,33 @@ async fn where_the_database_fails_in_the_middle_each_goes_again_alone() {
     // As on a full disk, SQLite itself ends the transaction in the middle of it.
     let fails = "CREATE TRIGGER fails BEFORE INSERT ON instances WHEN NEW.id LIKE 'bad%'
                  BEGIN SELECT RAISE(ROLLBACK, 'the disk is gone'); END";
-    rusqlite::Connection::open(home.database()).unwrap().execute_batch(fails).unwrap();
-    let name = |n: usize| if n.is_multiple_of(3) { format!("bad{n}") } else { format!("good{n}") };
-    let lists =
-        (0..30).map(|n| vec![told(&name(n), json!(n)), Change::AddInstance(instance(&name(n)))]);
+    rusqlite::Connection::open(home.database())
+        .unwrap()
+        .execute_batch(fails)
+        .unwrap();
+    let name = |n: usize| {
+        if n.is_multiple_of(3) {
+            format!("bad{n}")
+        } else {
+            format!("good{n}")
+        }
+    };
+    let lists = (0..30).map(|n| {
+        vec![
+            told(&name(n), json!(n)),
+            Change::AddInstance(instance(&name(n))),
+        ]
+    });
     let before = Crashed::now(home.folder.path()).transactions();
     let outcomes = join_all(lists.map(|changes| store.write(None, changes))).await;
     for (n, outcome) in outcomes.into_iter().enumerate() {
         match outcome {
             Ok(()) => assert!(!n.is_multiple_of(3), "{n}"),
             Err(StoreError::Broken(why)) => {
-                assert!(n.is_multiple_of(3) && why.contains("the disk is gone"), "{n}: {why}");
+                assert!(
+                    n.is_multiple_of(3) && why.contains("the disk is gone"),
+                    "{n}: {why}"
+                );
             }
             Err(other) => panic!("{n}: {other}"),
         }
@@ -98,9 +140,16 @@ async fn where_the_database_fails_in_the_middle_each_goes_again_alone() {
     let told = store.outbox(0, 100).await.unwrap();
     assert!(told.iter().all(|row| row.instance_id.starts_with("good")));
     let numbers: Vec<_> = told.iter().map(|row| row.seq).collect();
-    assert_eq!(numbers, (1..=20).collect::<Vec<_>>(), "no number is spent on what is not there");
+    assert_eq!(
+        numbers,
+        (1..=20).collect::<Vec<_>>(),
+        "no number is spent on what is not there"
+    );
     let transactions = Crashed::now(home.folder.path()).transactions() - before;
-    assert!(transactions > 10, "{transactions} transactions: they did not go alone");
+    assert!(
+        transactions > 10,
+        "{transactions} transactions: they did not go alone"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,18 +157,35 @@ async fn leases_and_logs_share_it_too() {
     let home = Home::new();
     let store = home.open().await;
     let names: Vec<_> = (0..12).map(|n| format!("i{n}")).collect();
-    seed(&store, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let added = names.iter().map(|id| Change::AddOp(op(&format!("o-{id}"), id))).collect();
+    seed(
+        &store,
+        &names.iter().map(String::as_str).collect::<Vec<_>>(),
+    )
+    .await;
+    let added = names
+        .iter()
+        .map(|id| Change::AddOp(op(&format!("o-{id}"), id)))
+        .collect();
     store.write(None, added).await.unwrap();
     let before = Crashed::now(home.folder.path()).transactions();
     let lease = Duration::from_mins(1);
     let claims = join_all((0..12).map(|_| store.claim("me", lease, None))).await;
-    let mut fences: Vec<_> =
-        claims.into_iter().map(|claim| claim.unwrap().unwrap().fence).collect();
-    let line =
-        LogLine { seq: 0, at: at(), level: "info".into(), source: "test".into(), text: "x".into() };
-    let logged =
-        join_all(fences.iter().map(|fence| store.append_log(&fence.op_id, vec![line.clone()])));
+    let mut fences: Vec<_> = claims
+        .into_iter()
+        .map(|claim| claim.unwrap().unwrap().fence)
+        .collect();
+    let line = LogLine {
+        seq: 0,
+        at: at(),
+        level: "info".into(),
+        source: "test".into(),
+        text: "x".into(),
+    };
+    let logged = join_all(
+        fences
+            .iter()
+            .map(|fence| store.append_log(&fence.op_id, vec![line.clone()])),
+    );
     assert!(logged.await.iter().all(Result::is_ok));
     assert!(
         join_all(fences.iter().map(|fence| store.renew(fence, lease)))
@@ -128,21 +194,32 @@ async fn leases_and_logs_share_it_too() {
             .all(Result::is_ok)
     );
     assert!(
-        join_all(fences.iter().map(|fence| store.release(fence))).await.iter().all(Result::is_ok)
+        join_all(fences.iter().map(|fence| store.release(fence)))
+            .await
+            .iter()
+            .all(Result::is_ok)
     );
     fences.sort_by(|a, b| a.op_id.cmp(&b.op_id));
     fences.dedup();
     assert_eq!(fences.len(), 12, "each was claimed once");
     let transactions = Crashed::now(home.folder.path()).transactions() - before;
-    assert!(transactions <= 12, "{transactions} transactions for 48 calls");
+    assert!(
+        transactions <= 12,
+        "{transactions} transactions for 48 calls"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn who_reads_a_vim_while_it_is_written_never_sees_less_than_was_acknowledged() {
     let home = Home::new();
     let store = Arc::new(home.open().await);
-    store.write(None, vec![Change::AddVim(vim("v1", "one"))]).await.unwrap();
-    let acknowledged = Arc::new(AtomicU64::new(store.vim(TENANT, "v1").await.unwrap().version));
+    store
+        .write(None, vec![Change::AddVim(vim("v1", "one"))])
+        .await
+        .unwrap();
+    let acknowledged = Arc::new(AtomicU64::new(
+        store.vim(TENANT, "v1").await.unwrap().version,
+    ));
     let readers = ["v1", "one", "v1"].map(|name| {
         let (store, acknowledged) = (store.clone(), acknowledged.clone());
         tokio::spawn(async move {
@@ -156,7 +233,10 @@ async fn who_reads_a_vim_while_it_is_written_never_sees_less_than_was_acknowledg
     });
     for _ in 0..100 {
         let now = store.vim(TENANT, "v1").await.unwrap();
-        store.write(None, vec![Change::PutVim(Box::new(now.clone()))]).await.unwrap();
+        store
+            .write(None, vec![Change::PutVim(Box::new(now.clone()))])
+            .await
+            .unwrap();
         acknowledged.store(now.version + 1, Ordering::SeqCst);
     }
     join_all(readers).await.into_iter().for_each(Result::unwrap);

@@ -35,7 +35,12 @@ impl Keeper {
     }
 
     fn texts(&self) -> Vec<String> {
-        self.keys.lock().unwrap().values().map(|(_, key)| key.clone()).collect()
+        self.keys
+            .lock()
+            .unwrap()
+            .values()
+            .map(|(_, key)| key.clone())
+            .collect()
     }
 }
 
@@ -62,7 +67,11 @@ impl SecretSealer for Keeper {
     async fn kept(&self, name: &str) -> Result<Vec<String>, PortError> {
         self.answers()?;
         let keys = self.keys.lock().unwrap();
-        Ok(keys.iter().filter(|(_, (its, _))| its == name).map(|(id, _)| id.clone()).collect())
+        Ok(keys
+            .iter()
+            .filter(|(_, (its, _))| its == name)
+            .map(|(id, _)| id.clone())
+            .collect())
     }
 }
 
@@ -102,10 +111,21 @@ async fn a_key_that_somebody_keeps_seals_a_new_database_and_no_file_holds_it() {
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
     assert_eq!(store.rotate().await.unwrap(), 8);
     let vim = store.vim(TENANT, "v1").await.unwrap().vim;
-    assert_eq!(vim.secret_uuid.as_deref(), Some("id-1"), "the record tells of the new key");
-    assert_eq!(store.unused_keys().await.unwrap(), ["id-0"], "it is not deleted, but named");
+    assert_eq!(
+        vim.secret_uuid.as_deref(),
+        Some("id-1"),
+        "the record tells of the new key"
+    );
+    assert_eq!(
+        store.unused_keys().await.unwrap(),
+        ["id-0"],
+        "it is not deleted, but named"
+    );
     store.close().await.unwrap();
-    assert_eq!(harvest(&open(&home, &keeper).await).await.unwrap(), all_planted());
+    assert_eq!(
+        harvest(&open(&home, &keeper).await).await.unwrap(),
+        all_planted()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,18 +135,28 @@ async fn a_migration_there_and_back_loses_nothing() {
     assert_eq!(store.key_place(), KeyPlace::File, "nothing moves by itself");
     assert_eq!(store.vim(TENANT, "v1").await.unwrap().vim.key_type, None);
     assert_eq!(store.migrate(KeyPlace::Sealer).await.unwrap(), 8);
-    assert_eq!(store.migrate(KeyPlace::Sealer).await.unwrap(), 0, "it is there already");
+    assert_eq!(
+        store.migrate(KeyPlace::Sealer).await.unwrap(),
+        0,
+        "it is there already"
+    );
     assert!(!home.key_file().exists());
     let sealed = store.sealed_by().await.unwrap();
-    let told: Vec<_> =
-        sealed.iter().map(|one| (one.key_type.as_str(), one.values, one.seals)).collect();
+    let told: Vec<_> = sealed
+        .iter()
+        .map(|one| (one.key_type.as_str(), one.values, one.seals))
+        .collect();
     assert_eq!(told, [("barbican_key", 8, true)]);
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
     let vim = store.vim(TENANT, "v1").await.unwrap().vim;
     assert_eq!(vim.key_type.as_deref(), Some("barbican_key"));
     store.close().await.unwrap();
     let without = home.try_open().await;
-    let Err(StoreError::Keys { kind: ErrorKind::Refused, detail }) = without else {
+    let Err(StoreError::Keys {
+        kind: ErrorKind::Refused,
+        detail,
+    }) = without
+    else {
         panic!("it was opened without the one who keeps its key")
     };
     assert!(detail.contains("secrets.barbican"), "{detail}");
@@ -155,7 +185,10 @@ async fn cut_after(times: usize, future: impl Future<Output = Result<u64, StoreE
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_migration_that_is_cut_short_anywhere_loses_nothing_and_goes_on() {
-    for (from, to) in [(KeyPlace::File, KeyPlace::Sealer), (KeyPlace::Sealer, KeyPlace::File)] {
+    for (from, to) in [
+        (KeyPlace::File, KeyPlace::Sealer),
+        (KeyPlace::Sealer, KeyPlace::File),
+    ] {
         let mut cuts = 0;
         loop {
             cuts += 1;
@@ -169,7 +202,11 @@ async fn a_migration_that_is_cut_short_anywhere_loses_nothing_and_goes_on() {
             assert_eq!(harvest(&store).await.unwrap(), all_planted(), "{what}");
             store.migrate(to).await.unwrap();
             assert_eq!(harvest(&store).await.unwrap(), all_planted(), "{what}");
-            assert_eq!(store.sealed_by().await.unwrap().len(), 1, "{what}: one key is left");
+            assert_eq!(
+                store.sealed_by().await.unwrap().len(),
+                1,
+                "{what}: one key is left"
+            );
             assert_eq!(store.key_place(), to, "{what}");
             assert_eq!(home.key_file().exists(), to == KeyPlace::File, "{what}");
             drop(store);
@@ -190,25 +227,41 @@ async fn a_migration_that_is_cut_short_anywhere_loses_nothing_and_goes_on() {
 async fn while_the_keeper_is_away_nothing_is_changed_and_what_is_open_goes_on() {
     let (home, keeper) = (of_file().await, Arc::new(Keeper::default()));
     let away = |outcome: Result<u64, StoreError>| match outcome {
-        Err(StoreError::Keys { kind: ErrorKind::Unavailable, detail }) => {
-            assert!(detail.contains("it is away") && detail.contains("wait for it"), "{detail}");
+        Err(StoreError::Keys {
+            kind: ErrorKind::Unavailable,
+            detail,
+        }) => {
+            assert!(
+                detail.contains("it is away") && detail.contains("wait for it"),
+                "{detail}"
+            );
         }
         other => panic!("{other:?}"),
     };
     let store = open(&home, &keeper).await;
     keeper.away.store(true, SeqCst);
     away(store.migrate(KeyPlace::Sealer).await);
-    assert_eq!((store.key_place(), home.key_file().exists()), (KeyPlace::File, true));
+    assert_eq!(
+        (store.key_place(), home.key_file().exists()),
+        (KeyPlace::File, true)
+    );
     keeper.away.store(false, SeqCst);
     store.migrate(KeyPlace::Sealer).await.unwrap();
     keeper.away.store(true, SeqCst);
     away(store.rotate().await);
     assert!(store.unused_keys().await.is_err());
-    assert_eq!(harvest(&store).await.unwrap(), all_planted(), "it has the key in memory");
+    assert_eq!(
+        harvest(&store).await.unwrap(),
+        all_planted(),
+        "it has the key in memory"
+    );
     store.close().await.unwrap();
     away(try_open(&home, &keeper).await.map(|_| 0));
     keeper.away.store(false, SeqCst);
-    assert_eq!(harvest(&open(&home, &keeper).await).await.unwrap(), all_planted());
+    assert_eq!(
+        harvest(&open(&home, &keeper).await).await.unwrap(),
+        all_planted()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -223,12 +276,18 @@ async fn another_key_in_the_place_of_ours_is_refused() {
         let old = keys["id-0"].clone();
         keys.insert("id-1".into(), old);
     }
-    let Err(StoreError::Keys { kind: ErrorKind::Refused, detail }) = try_open(&home, &keeper).await
+    let Err(StoreError::Keys {
+        kind: ErrorKind::Refused,
+        detail,
+    }) = try_open(&home, &keeper).await
     else {
         panic!("it was opened")
     };
     assert!(detail.contains("`id-1` is not the key"), "{detail}");
-    assert!(keeper.texts().iter().all(|key| !detail.contains(key)), "{detail}");
+    assert!(
+        keeper.texts().iter().all(|key| !detail.contains(key)),
+        "{detail}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -236,7 +295,10 @@ async fn a_backup_is_restored_with_the_key_that_is_kept() {
     let (home, keeper) = (Home::new(), Arc::new(Keeper::default()));
     let store = open(&home, &keeper).await;
     let planted = vim("v1", "one");
-    store.write(None, vec![Change::AddVim(planted.clone())]).await.unwrap();
+    store
+        .write(None, vec![Change::AddVim(planted.clone())])
+        .await
+        .unwrap();
     let limits = vnfm_descriptor::Limits::default();
     let packages = PackageDir::open(&home.folder.path().join("packages"), limits).unwrap();
     let file = home.folder.path().join("backup.zip");
@@ -246,10 +308,17 @@ async fn a_backup_is_restored_with_the_key_that_is_kept() {
     let new = tempfile::tempdir().unwrap();
     let without = restore(&file, new.path(), at).await;
     assert!(matches!(without, Err(StoreError::Broken(_))), "{without:?}");
-    restore_with(&file, new.path(), at, Some(keeper.clone())).await.unwrap();
+    restore_with(&file, new.path(), at, Some(keeper.clone()))
+        .await
+        .unwrap();
     let keys = SecretKeys::with(&new.path().join("secrets.key"), keeper).unwrap();
-    let restored = SqliteStore::open(&new.path().join("vnfm.db"), keys).await.unwrap();
-    assert_eq!(restored.vim(TENANT, "v1").await.unwrap().access_info, planted.access_info);
+    let restored = SqliteStore::open(&new.path().join("vnfm.db"), keys)
+        .await
+        .unwrap();
+    assert_eq!(
+        restored.vim(TENANT, "v1").await.unwrap().access_info,
+        planted.access_info
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

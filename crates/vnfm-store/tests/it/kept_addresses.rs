@@ -41,36 +41,65 @@ async fn an_old_database_is_marked_once_and_a_change_of_endpoint_takes_the_mark(
     let request = serde_json::from_value(request).unwrap();
     lives.deployment = Some(Arc::new(Deployment::requested("package", request)));
     seed(&store, &[]).await;
-    store.write(None, vec![Change::AddVim(record), Change::AddInstance(lives)]).await.unwrap();
-    assert!(!store.keeps_address(TENANT, Some(&id), &at("http://127.0.0.1:5000")), "it is new");
+    store
+        .write(
+            None,
+            vec![Change::AddVim(record), Change::AddInstance(lives)],
+        )
+        .await
+        .unwrap();
+    assert!(
+        !store.keeps_address(TENANT, Some(&id), &at("http://127.0.0.1:5000")),
+        "it is new"
+    );
     store.close().await.unwrap();
     as_before(&home);
     let seen: Vec<_> = kept_addresses_in(&home.database()).unwrap();
-    assert!(seen.iter().any(|one| one.vim_id == id), "it is told before the upgrade: {seen:?}");
+    assert!(
+        seen.iter().any(|one| one.vim_id == id),
+        "it is told before the upgrade: {seen:?}"
+    );
 
     let store = home.open().await;
     assert!(store.keeps_address(TENANT, Some(&id), &at("http://127.0.0.1:5000")));
-    assert!(store.keeps_address(TENANT, None, &at("http://127.0.0.1:6000")), "of a request");
+    assert!(
+        store.keeps_address(TENANT, None, &at("http://127.0.0.1:6000")),
+        "of a request"
+    );
     for (tenant, vim, endpoint) in [
         ("other", Some(id.as_str()), "http://127.0.0.1:5000"),
         (TENANT, None, "http://127.0.0.1:5000"),
         (TENANT, Some(id.as_str()), "http://127.0.0.1:5001"),
     ] {
-        assert!(!store.keeps_address(tenant, vim, &at(endpoint)), "{tenant} {vim:?} {endpoint}");
+        assert!(
+            !store.keeps_address(tenant, vim, &at(endpoint)),
+            "{tenant} {vim:?} {endpoint}"
+        );
     }
     let mut through = at("http://127.0.0.1:5000");
-    through.extra.insert("proxy".into(), json!("http://127.0.0.1:1"));
-    assert!(!store.keeps_address(TENANT, Some(&id), &through), "its proxy is another one");
+    through
+        .extra
+        .insert("proxy".into(), json!("http://127.0.0.1:1"));
+    assert!(
+        !store.keeps_address(TENANT, Some(&id), &through),
+        "its proxy is another one"
+    );
     // Another endpoint, and back again: it is checked from then on.
     for endpoint in ["http://192.0.2.1:5000", "http://127.0.0.1:5000"] {
         let mut record = store.vim(TENANT, &id).await.unwrap();
         record.vim.interface_info = at(endpoint).interface_info;
-        store.write(None, vec![Change::PutVim(Box::new(record))]).await.unwrap();
+        store
+            .write(None, vec![Change::PutVim(Box::new(record))])
+            .await
+            .unwrap();
     }
     assert!(!store.keeps_address(TENANT, Some(&id), &at("http://127.0.0.1:5000")));
     store.close().await.unwrap();
     let store = home.open().await;
-    assert!(!store.keeps_address(TENANT, Some(&id), &at("http://127.0.0.1:5000")), "nor later");
+    assert!(
+        !store.keeps_address(TENANT, Some(&id), &at("http://127.0.0.1:5000")),
+        "nor later"
+    );
     let left: Vec<KeptAddress> = store.kept_addresses();
     assert_eq!(left.len(), 1, "that of the request: {left:?}");
     assert_eq!(left[0].endpoint, "http://127.0.0.1:6000");

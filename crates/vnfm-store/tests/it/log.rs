@@ -19,7 +19,10 @@ impl Crashed {
         let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
         let others = ["vnfm.db", "secrets.key", "vnfm.db-acked"];
         let files = others.map(|name| (name.to_owned(), read(name))).into();
-        Self { log: read("vnfm.db-wal"), files }
+        Self {
+            log: read("vnfm.db-wal"),
+            files,
+        }
     }
 
     /// Without the note of what was acknowledged: what a machine that lost power may leave.

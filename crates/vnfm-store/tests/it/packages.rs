@@ -22,29 +22,45 @@ fn upload(packages: &PackageDir, content: &[u8]) -> PathBuf {
 }
 
 fn names(folder: &tempfile::TempDir) -> Vec<String> {
-    all_names(folder).into_iter().filter(|name| !is_kept(name)).collect()
+    all_names(folder)
+        .into_iter()
+        .filter(|name| !is_kept(name))
+        .collect()
 }
 
 /// Whether it is the name that an archive has by its hash.
 fn is_kept(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|extension| extension == "kept")
+    Path::new(name)
+        .extension()
+        .is_some_and(|extension| extension == "kept")
 }
 
 /// With the names that archives have by their hash.
 fn all_names(folder: &tempfile::TempDir) -> Vec<String> {
     let entries = folder.path().join("packages").read_dir().unwrap();
-    entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+    entries
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 #[tokio::test]
 async fn an_archive_is_found_by_its_hash_as_long_as_it_is_some_packages() {
     let folder = tempfile::tempdir().unwrap();
     let packages = open(&folder);
-    let hash =
-        packages.store("p1", upload(&packages, &sample())).await.unwrap().sha256().to_owned();
+    let hash = packages
+        .store("p1", upload(&packages, &sample()))
+        .await
+        .unwrap()
+        .sha256()
+        .to_owned();
     let copy = packages.copy_of(&hash.to_uppercase()).await.unwrap();
     packages.store("p2", copy).await.unwrap();
-    assert_eq!(all_names(&folder).len(), 3, "two packages, one hash: {:?}", all_names(&folder));
+    assert_eq!(
+        all_names(&folder).len(),
+        3,
+        "two packages, one hash: {:?}",
+        all_names(&folder)
+    );
     packages.remove("p1").await.unwrap();
     let copy = packages.copy_of(&hash).await.unwrap();
     assert_eq!(std::fs::read(&copy).unwrap(), sample());
@@ -56,7 +72,10 @@ async fn an_archive_is_found_by_its_hash_as_long_as_it_is_some_packages() {
     assert_eq!(all_names(&folder), [""; 0]);
     assert_eq!(packages.copy_of(&hash).await, None);
     // What somebody changed on the disk is not taken for it.
-    packages.store("p3", upload(&packages, &sample())).await.unwrap();
+    packages
+        .store("p3", upload(&packages, &sample()))
+        .await
+        .unwrap();
     std::fs::write(packages.path("p3").unwrap(), b"something else").unwrap();
     assert_eq!(packages.copy_of(&hash).await, None);
 }
@@ -71,7 +90,10 @@ async fn a_package_is_read_once_and_again_after_a_restart() {
     let read = packages.package("default", "p1").await.unwrap();
     assert!(Arc::ptr_eq(&stored, &read));
     let again = open(&folder);
-    let (one, two) = tokio::join!(again.package("default", "p1"), again.package("default", "p1"));
+    let (one, two) = tokio::join!(
+        again.package("default", "p1"),
+        again.package("default", "p1")
+    );
     assert!(Arc::ptr_eq(&one.unwrap(), two.as_ref().unwrap()));
     assert_eq!(two.unwrap().sha256(), stored.sha256());
     assert_eq!(std::fs::read(again.path("p1").unwrap()).unwrap(), sample());
@@ -81,14 +103,26 @@ async fn a_package_is_read_once_and_again_after_a_restart() {
 async fn a_hash_that_is_known_is_not_taken_again() {
     let folder = tempfile::tempdir().unwrap();
     let packages = open(&folder);
-    let hash =
-        packages.store("p1", upload(&packages, &sample())).await.unwrap().sha256().to_owned();
+    let hash = packages
+        .store("p1", upload(&packages, &sample()))
+        .await
+        .unwrap()
+        .sha256()
+        .to_owned();
     let known = packages.store_hashed("p2", upload(&packages, &sample()), hash.clone());
     assert_eq!(known.await.unwrap().sha256(), hash);
     let believed = packages.store_hashed("p3", upload(&packages, &sample()), "00".into());
-    assert_eq!(believed.await.unwrap().sha256(), "00", "it was read a second time");
-    let broken = packages.store_hashed("p4", upload(&packages, b"no archive"), hash).await;
-    let Err(PackageFailure::Refused(_)) = broken else { panic!("{broken:?}") };
+    assert_eq!(
+        believed.await.unwrap().sha256(),
+        "00",
+        "it was read a second time"
+    );
+    let broken = packages
+        .store_hashed("p4", upload(&packages, b"no archive"), hash)
+        .await;
+    let Err(PackageFailure::Refused(_)) = broken else {
+        panic!("{broken:?}")
+    };
 }
 
 #[tokio::test]
@@ -102,8 +136,12 @@ async fn a_folder_and_an_archive_are_taken_and_stay_where_they_are() {
     let two = packages.take("p2", &archive).await.unwrap();
     assert_eq!(one.sha256(), two.sha256());
     assert!(archive.exists() && sources.is_dir());
-    let none = packages.take("p3", &folder.path().join("absent.csar")).await;
-    let Err(PackageFailure::Kept(error)) = none else { panic!("{none:?}") };
+    let none = packages
+        .take("p3", &folder.path().join("absent.csar"))
+        .await;
+    let Err(PackageFailure::Kept(error)) = none else {
+        panic!("{none:?}")
+    };
     assert!(error.to_string().contains("absent.csar"), "{error}");
     let mut names = names(&folder);
     names.sort();
@@ -115,12 +153,20 @@ async fn what_is_no_package_is_refused_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let packages = open(&folder);
     let refused = packages.store("p1", upload(&packages, b"no archive")).await;
-    let Err(PackageFailure::Refused(findings)) = refused else { panic!("{refused:?}") };
+    let Err(PackageFailure::Refused(findings)) = refused else {
+        panic!("{refused:?}")
+    };
     assert!(findings.errors().count() > 0);
     assert_eq!(names(&folder), [""; 0]);
     let absent = packages.package("default", "p1").await.unwrap_err();
-    assert_eq!((absent.kind(), absent.name()), (ErrorKind::Refused, "package.absent"));
-    packages.store("p1", upload(&packages, &sample())).await.unwrap();
+    assert_eq!(
+        (absent.kind(), absent.name()),
+        (ErrorKind::Refused, "package.absent")
+    );
+    packages
+        .store("p1", upload(&packages, &sample()))
+        .await
+        .unwrap();
     packages.package("default", "p1").await.unwrap();
 }
 
@@ -130,8 +176,14 @@ async fn an_id_is_never_a_path() {
     let packages = open(&folder);
     std::fs::write(folder.path().join("outside.csar"), sample()).unwrap();
     for id in ["../outside", "/etc/passwd", "", ".", "a/b", "a\0b"] {
-        assert_eq!(packages.package("default", id).await.unwrap_err().kind(), ErrorKind::Refused);
-        assert_eq!(packages.remove(id).await.unwrap_err().kind(), ErrorKind::Refused);
+        assert_eq!(
+            packages.package("default", id).await.unwrap_err().kind(),
+            ErrorKind::Refused
+        );
+        assert_eq!(
+            packages.remove(id).await.unwrap_err().kind(),
+            ErrorKind::Refused
+        );
     }
     assert!(folder.path().join("outside.csar").exists());
 }
@@ -140,18 +192,27 @@ async fn an_id_is_never_a_path() {
 async fn a_removed_package_is_gone_and_may_be_removed_again() {
     let folder = tempfile::tempdir().unwrap();
     let packages = open(&folder);
-    packages.store("p1", upload(&packages, &sample())).await.unwrap();
+    packages
+        .store("p1", upload(&packages, &sample()))
+        .await
+        .unwrap();
     packages.remove("p1").await.unwrap();
     packages.remove("p1").await.unwrap();
     assert_eq!(names(&folder), [""; 0]);
-    assert_eq!(packages.package("default", "p1").await.unwrap_err().name(), "package.absent");
+    assert_eq!(
+        packages.package("default", "p1").await.unwrap_err().name(),
+        "package.absent"
+    );
 }
 
 #[tokio::test]
 async fn what_a_crash_left_of_an_upload_is_swept_away() {
     let folder = tempfile::tempdir().unwrap();
     let packages = open(&folder);
-    packages.store("p1", upload(&packages, &sample())).await.unwrap();
+    packages
+        .store("p1", upload(&packages, &sample()))
+        .await
+        .unwrap();
     upload(&packages, b"half");
     assert_eq!(names(&folder).len(), 2);
     open(&folder);
@@ -164,6 +225,9 @@ async fn a_damaged_file_is_told_apart_from_an_absent_one() {
     let packages = open(&folder);
     std::fs::write(packages.path("p1").unwrap(), b"no archive").unwrap();
     let error = packages.package("default", "p1").await.unwrap_err();
-    assert_eq!((error.kind(), error.name()), (ErrorKind::Broken, "package.damaged"));
+    assert_eq!(
+        (error.kind(), error.name()),
+        (ErrorKind::Broken, "package.damaged")
+    );
     assert_eq!(error.resource(), Some("p1"));
 }

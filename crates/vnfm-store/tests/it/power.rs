@@ -12,7 +12,13 @@ use vnfm_store::{SecretKeys, SqliteStore};
 async fn acknowledged(count: usize) -> (Crashed, Vec<usize>) {
     let home = Home::new();
     let store = home.open().await;
-    store.write(None, vec![Change::AddPackage(package("package", Some("vnfd")))]).await.unwrap();
+    store
+        .write(
+            None,
+            vec![Change::AddPackage(package("package", Some("vnfd")))],
+        )
+        .await
+        .unwrap();
     let mut ends = Vec::new();
     for n in 1..=count {
         let id = format!("i{n}");
@@ -23,7 +29,12 @@ async fn acknowledged(count: usize) -> (Crashed, Vec<usize>) {
         ];
         store.write(None, changes).await.unwrap();
         let crashed = Crashed::now(home.folder.path());
-        let last = crashed.frames().into_iter().rfind(|(_, ends)| *ends).unwrap().0;
+        let last = crashed
+            .frames()
+            .into_iter()
+            .rfind(|(_, ends)| *ends)
+            .unwrap()
+            .0;
         ends.push(last + crashed.frame());
     }
     (Crashed::now(home.folder.path()), ends)
@@ -47,7 +58,11 @@ async fn whole_transactions(store: &SqliteStore) -> usize {
     for (index, row) in rows.iter().enumerate() {
         assert_eq!(row.instance_id, format!("i{}", index + 1), "a prefix");
         let record = store.instance(TENANT, &row.instance_id).await.unwrap();
-        assert_eq!(record.active_op, Some(format!("o{}", index + 1)), "all of it");
+        assert_eq!(
+            record.active_op,
+            Some(format!("o{}", index + 1)),
+            "all of it"
+        );
     }
     let instances = store.instances(TENANT, &<_>::default()).await.unwrap();
     assert_eq!(instances.len(), rows.len(), "nothing beyond it");
@@ -56,7 +71,10 @@ async fn whole_transactions(store: &SqliteStore) -> usize {
 
 /// Every frame's beginning, and a place in the middle of each.
 fn cuts(crashed: &Crashed) -> Vec<usize> {
-    let places = crashed.frames().into_iter().flat_map(|(at, _)| [at, at + 10, at + 1_000]);
+    let places = crashed
+        .frames()
+        .into_iter()
+        .flat_map(|(at, _)| [at, at + 10, at + 1_000]);
     places.chain([0, HEADER - 1, crashed.log.len()]).collect()
 }
 
@@ -67,7 +85,11 @@ async fn a_log_cut_anywhere_holds_every_transaction_that_ended_before() {
     let mut counts = Vec::new();
     for cut in cuts(&crashed) {
         let expected = ends.iter().filter(|end| **end <= cut).count();
-        assert_eq!(reopened(&crashed, &crashed.log[..cut]).await, Ok(expected), "cut at {cut}");
+        assert_eq!(
+            reopened(&crashed, &crashed.log[..cut]).await,
+            Ok(expected),
+            "cut at {cut}"
+        );
         counts.push(expected);
     }
     assert_eq!(counts.iter().max(), Some(&6));
@@ -83,7 +105,10 @@ async fn a_log_that_lost_what_was_acknowledged_is_refused_by_name() {
             assert_eq!(outcome, Ok(4), "cut at {cut}");
         } else {
             let why = outcome.unwrap_err();
-            assert!(why.contains("vnfm.db-wal") && why.contains("were acknowledged"), "{why}");
+            assert!(
+                why.contains("vnfm.db-wal") && why.contains("were acknowledged"),
+                "{why}"
+            );
         }
     }
 }
@@ -97,20 +122,32 @@ async fn a_flipped_byte_hides_nothing_that_was_acknowledged() {
             let mut log = crashed.log.clone();
             log[place] ^= 0x5a;
             let why = reopened(&crashed, &log).await.unwrap_err();
-            assert!(why.contains("is not whole") && why.contains("truncate -s"), "{why}");
+            assert!(
+                why.contains("is not whole") && why.contains("truncate -s"),
+                "{why}"
+            );
             // Where the note is lost as well, only the last transaction can be taken for one that was never told.
             match reopened(&bare, &log).await {
                 Ok(held) => {
-                    assert!(held == 2 && at >= ends[1], "flipped at {place}: {held} are there");
+                    assert!(
+                        held == 2 && at >= ends[1],
+                        "flipped at {place}: {held} are there"
+                    );
                 }
-                Err(why) => assert!(why.contains("acknowledged transactions lie behind"), "{why}"),
+                Err(why) => assert!(
+                    why.contains("acknowledged transactions lie behind"),
+                    "{why}"
+                ),
             }
         }
     }
     for place in [0, 9, 17, 26] {
         let mut log = crashed.log.clone();
         log[place] ^= 0x5a;
-        assert!(reopened(&bare, &log).await.is_err(), "flipped in the header at {place}");
+        assert!(
+            reopened(&bare, &log).await.is_err(),
+            "flipped in the header at {place}"
+        );
     }
 }
 
@@ -123,7 +160,9 @@ async fn what_failed_commits_left_behind_the_end_is_no_damage() {
     let frames = (ends[1] - HEADER) / crashed.frame();
     let crashed = crashed.noting(frames);
     assert_eq!(reopened(&crashed, &log).await, Ok(2));
-    let why = reopened(&crashed.noting(frames + 1), &log).await.unwrap_err();
+    let why = reopened(&crashed.noting(frames + 1), &log)
+        .await
+        .unwrap_err();
     assert!(why.contains("were acknowledged"), "{why}");
 }
 
@@ -136,10 +175,14 @@ async fn what_the_refusal_says_to_do_works() {
     let path = crashed.lay(home.folder.path(), &log);
     let why = home.try_open().await.unwrap_err().to_string();
     assert_eq!(std::fs::read(&path).unwrap(), log, "nothing was changed");
-    for command in
-        why.split('`').filter(|part| part.starts_with("truncate") || part.starts_with("rm "))
+    for command in why
+        .split('`')
+        .filter(|part| part.starts_with("truncate") || part.starts_with("rm "))
     {
-        let ran = std::process::Command::new("sh").args(["-c", command]).status().unwrap();
+        let ran = std::process::Command::new("sh")
+            .args(["-c", command])
+            .status()
+            .unwrap();
         assert!(ran.success(), "{command}");
     }
     assert_eq!(whole_transactions(&home.open().await).await, 2);
@@ -153,12 +196,21 @@ async fn a_log_that_was_folded_and_begun_anew_is_no_damage() {
         let store = home.open().await;
         for _ in 0..150 {
             written += 1;
-            store.write(None, vec![told("i", json!("x".repeat(9_000)))]).await.unwrap();
+            store
+                .write(None, vec![told("i", json!("x".repeat(9_000)))])
+                .await
+                .unwrap();
         }
         let crashed = Crashed::now(home.folder.path());
-        assert!(crashed.log.len() > crashed.frames().len() * crashed.frame(), "it was begun anew");
+        assert!(
+            crashed.log.len() > crashed.frames().len() * crashed.frame(),
+            "it was begun anew"
+        );
         let copy = Home::new();
         crashed.lay(copy.folder.path(), &crashed.log);
-        assert_eq!(copy.open().await.outbox(0, 10_000).await.unwrap().len(), written);
+        assert_eq!(
+            copy.open().await.outbox(0, 10_000).await.unwrap().len(),
+            written
+        );
     }
 }

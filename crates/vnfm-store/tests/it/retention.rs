@@ -16,7 +16,9 @@ async fn operation(store: &SqliteStore, instance_id: &str, days: u32, end: LcmOp
     let mut record = op(&id, instance_id);
     record.op.start_time += days * DAY;
     let note = told(instance_id, json!(days));
-    let Change::Outbox(mut row) = note else { panic!("no row of the outbox") };
+    let Change::Outbox(mut row) = note else {
+        panic!("no row of the outbox")
+    };
     row.at += days * DAY;
     let remembered = Change::Checkpoint {
         op_id: id.clone(),
@@ -32,9 +34,17 @@ async fn operation(store: &SqliteStore, instance_id: &str, days: u32, end: LcmOp
         Change::Outbox(row),
     ];
     store.write(None, changes).await.unwrap();
-    let line =
-        LogLine { seq: 0, at: at(), level: "info".into(), source: "test".into(), text: "x".into() };
-    store.append_log(&id, vec![line.clone(), line]).await.unwrap();
+    let line = LogLine {
+        seq: 0,
+        at: at(),
+        level: "info".into(),
+        source: "test".into(),
+        text: "x".into(),
+    };
+    store
+        .append_log(&id, vec![line.clone(), line])
+        .await
+        .unwrap();
 }
 
 async fn ids(store: &SqliteStore) -> Vec<String> {
@@ -50,7 +60,15 @@ async fn ids(store: &SqliteStore) -> Vec<String> {
 async fn rows_of(store: &SqliteStore, op_id: &str) -> (usize, usize, bool) {
     let journal = store.journal(op_id).await.unwrap().len();
     let log = store.log(op_id, 0).await.unwrap().len();
-    (journal, log, store.checkpoint(op_id, "allocate", "k").await.unwrap().is_some())
+    (
+        journal,
+        log,
+        store
+            .checkpoint(op_id, "allocate", "k")
+            .await
+            .unwrap()
+            .is_some(),
+    )
 }
 
 /// Three instances: `a` with three ended operations, `b` with one, `c` with one that waits for a decision; and `d`,
@@ -63,7 +81,10 @@ async fn history(store: &SqliteStore) {
     operation(store, "b", 1, Completed).await;
     operation(store, "c", 2, FailedTemp).await;
     operation(store, "d", 3, Completed).await;
-    let gone = Change::RemoveInstance { tenant: TENANT.into(), id: "d".into() };
+    let gone = Change::RemoveInstance {
+        tenant: TENANT.into(),
+        id: "d".into(),
+    };
     store.write(None, vec![gone]).await.unwrap();
 }
 
@@ -73,17 +94,43 @@ async fn what_is_over_and_old_goes_and_nothing_else() {
     let store = home.open().await;
     history(&store).await;
     let now = at() + 400 * DAY;
-    let expected = Pruned { op_occs: 2, journal: 8, log_lines: 8, notifications: 5, audit: 0 };
+    let expected = Pruned {
+        op_occs: 2,
+        journal: 8,
+        log_lines: 8,
+        notifications: 5,
+        audit: 0,
+    };
     let kept = Retention::default();
-    assert_eq!(store.prune(&kept, now, true).await.unwrap(), expected, "dry");
+    assert_eq!(
+        store.prune(&kept, now, true).await.unwrap(),
+        expected,
+        "dry"
+    );
     assert_eq!(ids(&store).await.len(), 6, "a dry run removes nothing");
     assert_eq!(store.prune(&kept, now, false).await.unwrap(), expected);
     assert_eq!(ids(&store).await, ["a-100", "a-390", "b-001", "c-002"]);
     assert_eq!(rows_of(&store, "a-390").await, (1, 2, true), "it is young");
-    assert_eq!(rows_of(&store, "a-100").await, (0, 0, false), "its journal is old");
-    assert_eq!(rows_of(&store, "b-001").await, (0, 0, false), "the last one of its instance stays");
-    assert_eq!(rows_of(&store, "c-002").await, (1, 2, true), "it is not ended");
-    assert_eq!(store.prune(&kept, now, false).await.unwrap(), Pruned::default(), "again");
+    assert_eq!(
+        rows_of(&store, "a-100").await,
+        (0, 0, false),
+        "its journal is old"
+    );
+    assert_eq!(
+        rows_of(&store, "b-001").await,
+        (0, 0, false),
+        "the last one of its instance stays"
+    );
+    assert_eq!(
+        rows_of(&store, "c-002").await,
+        (1, 2, true),
+        "it is not ended"
+    );
+    assert_eq!(
+        store.prune(&kept, now, false).await.unwrap(),
+        Pruned::default(),
+        "again"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,14 +140,29 @@ async fn no_number_of_a_notification_is_given_twice() {
     for n in 0..1_200 {
         store.write(None, vec![told("i", json!(n))]).await.unwrap();
     }
-    let everything = Retention { outbox: Duration::ZERO, ..Retention::default() };
+    let everything = Retention {
+        outbox: Duration::ZERO,
+        ..Retention::default()
+    };
     let gone = store.prune(&everything, at() + DAY, false).await.unwrap();
     assert_eq!(gone.notifications, 1_200);
     assert_eq!(store.outbox(0, 10).await.unwrap(), []);
     drop(store);
     let store = home.open().await;
-    store.write(None, vec![told("i", json!("next")), told("i", json!("one more"))]).await.unwrap();
-    let numbers: Vec<_> = store.outbox(0, 10).await.unwrap().iter().map(|row| row.seq).collect();
+    store
+        .write(
+            None,
+            vec![told("i", json!("next")), told("i", json!("one more"))],
+        )
+        .await
+        .unwrap();
+    let numbers: Vec<_> = store
+        .outbox(0, 10)
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.seq)
+        .collect();
     assert_eq!(numbers, [1_201, 1_202]);
 }
 
@@ -111,18 +173,28 @@ async fn old_entries_of_the_audit_go_and_no_number_is_given_twice() {
     let noted = |days: u32| {
         let entry = json!({"seq": 0, "at": at() + days * DAY, "who": "w", "what": "POST /x", "target": "t"});
         let entry = serde_json::from_value(entry).unwrap();
-        Change::Audit { tenant: TENANT.into(), entry: Box::new(entry) }
+        Change::Audit {
+            tenant: TENANT.into(),
+            entry: Box::new(entry),
+        }
     };
     for day in 0..1_200 {
         store.write(None, vec![noted(day)]).await.unwrap();
     }
     let now = at() + 1_200 * DAY;
     let kept = Retention::default();
-    assert_eq!(store.prune(&kept, now, true).await.unwrap().audit, 835, "dry");
+    assert_eq!(
+        store.prune(&kept, now, true).await.unwrap().audit,
+        835,
+        "dry"
+    );
     assert_eq!(store.prune(&kept, now, false).await.unwrap().audit, 835);
     let left = store.audit(TENANT, 0, 1_000).await.unwrap();
     assert_eq!((left.len(), left[0].seq), (365, 836));
-    let all = Retention { audit: Duration::ZERO, ..kept };
+    let all = Retention {
+        audit: Duration::ZERO,
+        ..kept
+    };
     assert_eq!(store.prune(&all, now, false).await.unwrap().audit, 365);
     store.write(None, vec![noted(1_200)]).await.unwrap();
     assert_eq!(store.audit(TENANT, 0, 10).await.unwrap()[0].seq, 1_201);
@@ -142,12 +214,19 @@ async fn many_go_in_batches_while_others_write() {
     let writes = async {
         for n in 0..20 {
             store
-                .write(None, vec![Change::AddInstance(instance(&format!("new{n}")))])
+                .write(
+                    None,
+                    vec![Change::AddInstance(instance(&format!("new{n}")))],
+                )
                 .await
                 .unwrap();
         }
     };
     let (pruned, ()) = futures::join!(store.prune(&kept, at() + 400 * DAY, false), writes);
     assert_eq!(pruned.unwrap().op_occs, 1_099);
-    assert_eq!(ids(&store).await, ["o01099"], "the last by its id, where all began at once");
+    assert_eq!(
+        ids(&store).await,
+        ["o01099"],
+        "the last by its id, where all began at once"
+    );
 }

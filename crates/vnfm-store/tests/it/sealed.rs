@@ -65,7 +65,10 @@ pub(crate) async fn harvest(store: &dyn Store) -> Result<[SecretJson; 7], StoreE
         of(op.target),
         op.request,
         store.journal("o1").await?.swap_remove(0).output,
-        store.checkpoint("o1", "instantiate_end", "token").await?.unwrap_or_default(),
+        store
+            .checkpoint("o1", "instantiate_end", "token")
+            .await?
+            .unwrap_or_default(),
         store.vim(TENANT, "v1").await?.access_info,
     ])
 }
@@ -86,7 +89,10 @@ fn disguises(text: &str) -> Vec<Vec<u8>> {
     for offset in 0..3 {
         let mut bytes = vec![0_u8; offset];
         bytes.extend(text.as_bytes());
-        for encoded in [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)] {
+        for encoded in [
+            STANDARD_NO_PAD.encode(&bytes),
+            URL_SAFE_NO_PAD.encode(&bytes),
+        ] {
             // The ends depend on what surrounds the text.
             all.push(encoded.as_bytes()[4..encoded.len() - 4].to_vec());
         }
@@ -96,7 +102,9 @@ fn disguises(text: &str) -> Vec<Vec<u8>> {
 
 fn holds(file: &Path, text: &str) -> bool {
     let content = std::fs::read(file).unwrap();
-    disguises(text).iter().any(|form| content.windows(form.len()).any(|window| window == form))
+    disguises(text)
+        .iter()
+        .any(|form| content.windows(form.len()).any(|window| window == form))
 }
 
 pub(crate) fn files_with(folder: &Path, text: &str) -> Vec<String> {
@@ -144,12 +152,18 @@ async fn a_wrong_key_is_refused_with_the_file_named() {
     plant(&home.open().await).await;
     let other = home.folder.path().join("other.key");
     let opened = SqliteStore::open(&home.database(), SecretKeys::open(&other).unwrap()).await;
-    let Err(StoreError::Broken(text)) = opened else { panic!("it was opened") };
+    let Err(StoreError::Broken(text)) = opened else {
+        panic!("it was opened")
+    };
     assert!(
         text.contains("other.key") && text.contains("vnfm.db") && text.contains("hint"),
         "{text}"
     );
-    assert_eq!(harvest(&home.open().await).await.unwrap(), all_planted(), "nothing was changed");
+    assert_eq!(
+        harvest(&home.open().await).await.unwrap(),
+        all_planted(),
+        "nothing was changed"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -159,16 +173,26 @@ async fn a_rotation_seals_everything_anew_and_drops_the_old_key() {
     plant(&store).await;
     let old = home.folder.path().join("old.key");
     std::fs::copy(home.key_file(), &old).unwrap();
-    assert_eq!(store.rotate().await.unwrap(), 8, "seven secrets and the check of the key");
+    assert_eq!(
+        store.rotate().await.unwrap(),
+        8,
+        "seven secrets and the check of the key"
+    );
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
     let before = std::fs::read_to_string(&old).unwrap();
     let after = std::fs::read_to_string(home.key_file()).unwrap();
     let keys = |text: &str| {
-        text.lines().filter(|l| !l.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+        text.lines()
+            .filter(|l| !l.starts_with('#'))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     assert_eq!((keys(&before).len(), keys(&after).len()), (1, 1));
     assert_ne!(keys(&before), keys(&after));
-    assert_eq!(home.key_file().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        home.key_file().metadata().unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     store.close().await.unwrap();
     let opened = SqliteStore::open(&home.database(), SecretKeys::open(&old).unwrap()).await;
     assert!(matches!(opened, Err(StoreError::Broken(_))));
@@ -197,7 +221,10 @@ async fn a_rotation_that_was_cut_short_is_finished_by_the_next() {
     store.rotate().await.unwrap();
     store.close().await.unwrap();
     let left = std::fs::read_to_string(home.key_file()).unwrap();
-    assert_eq!(left.lines().filter(|line| !line.starts_with('#')).count(), 1);
+    assert_eq!(
+        left.lines().filter(|line| !line.starts_with('#')).count(),
+        1
+    );
     assert_eq!(harvest(&home.open().await).await.unwrap(), all_planted());
 }
 
@@ -216,7 +243,9 @@ async fn writes_go_on_during_a_rotation() {
                 value: planted(),
             };
             writer.write(None, vec![checkpoint]).await.unwrap();
-            let read = writer.checkpoint("o1", "instantiate_end", &n.to_string()).await;
+            let read = writer
+                .checkpoint("o1", "instantiate_end", &n.to_string())
+                .await;
             assert_eq!(read.unwrap(), Some(planted()));
         }
     });
@@ -227,7 +256,9 @@ async fn writes_go_on_during_a_rotation() {
     drop(store);
     let store = home.open().await;
     for n in 0..200 {
-        let read = store.checkpoint("o1", "instantiate_end", &n.to_string()).await;
+        let read = store
+            .checkpoint("o1", "instantiate_end", &n.to_string())
+            .await;
         assert_eq!(read.unwrap(), Some(planted()));
     }
 }

@@ -16,7 +16,10 @@ async fn a_crash_anywhere_leads_to_the_same_end() {
     let killed = join_all_limited(8, kills.map(crash)).await;
     let reached = killed.iter().filter(|killed| **killed).count();
     assert!(reached > 15, "the driver was killed {reached} times only");
-    assert!(reached < killed.len(), "the driver makes more calls than {CALLS}");
+    assert!(
+        reached < killed.len(),
+        "the driver makes more calls than {CALLS}"
+    );
 }
 
 /// Kills the VNFM at one place and starts it again; whether it got there.
@@ -27,7 +30,10 @@ async fn crash(kill: Kill) -> bool {
         lab.check(&result.unwrap());
         return false;
     }
-    let effects = lab.install().await.unwrap_or_else(|e| panic!("after {kill:?}: {e}"));
+    let effects = lab
+        .install()
+        .await
+        .unwrap_or_else(|e| panic!("after {kill:?}: {e}"));
     lab.check(&effects);
     let inits = lab.count("m1", "kubeadm init");
     let joins = ["w1", "w2"].map(|worker| lab.count(worker, "kubeadm join"));
@@ -40,12 +46,17 @@ async fn what_runs_on_a_host_is_found_and_awaited() {
     for (host, step) in [("m1", "init"), ("w1", "join")] {
         let lab = Lab::new().await;
         let slow = Fault::Delay { delay_ms: 3000 };
-        lab.faults.arm(Rule::new("host.exec", slow).on(format!("{host}: kubeadm {step}")));
+        lab.faults
+            .arm(Rule::new("host.exec", slow).on(format!("{host}: kubeadm {step}")));
         let killed = async {
             let begun =
                 format!("{host}: sudo -n -- sh -c 'sh /run/vnfm/vnfm-step start inst-1 {step}");
             let mut pace = tokio::time::interval(Duration::from_millis(5));
-            while !lab.books.calls_of("ssh.run").iter().any(|call| call.subject.starts_with(&begun))
+            while !lab
+                .books
+                .calls_of("ssh.run")
+                .iter()
+                .any(|call| call.subject.starts_with(&begun))
             {
                 pace.tick().await;
             }
@@ -55,22 +66,34 @@ async fn what_runs_on_a_host_is_found_and_awaited() {
             _ = lab.run(request, None) => panic!("`{step}` was not slow"),
             () = killed => {}
         }
-        assert_eq!(lab.count(host, &format!("kubeadm {step}")), 0, "it still runs");
+        assert_eq!(
+            lab.count(host, &format!("kubeadm {step}")),
+            0,
+            "it still runs"
+        );
         let effects = lab.install().await.unwrap();
         lab.check(&effects);
         assert_eq!(lab.count(host, &format!("kubeadm {step}")), 1);
         let told = lab.told.lock().unwrap().join("\n");
-        assert!(told.contains(&format!("`{step}` still runs on `{host}`")), "{told}");
+        assert!(
+            told.contains(&format!("`{step}` still runs on `{host}`")),
+            "{told}"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_whose_power_goes_in_the_middle_of_its_join_joins_when_told_again() {
     let lab = Lab::new().await;
-    lab.faults.arm(Rule::new("host.exec", Fault::Hang { hang: true }).on("w1: kubeadm join"));
+    lab.faults
+        .arm(Rule::new("host.exec", Fault::Hang { hang: true }).on("w1: kubeadm join"));
     // Strikes never, and counts: who waits for the step has the answer of its start.
     let waits = "w1: sudo -n -- sh -c 'sh /run/vnfm/vnfm-step wait join 20";
-    lab.faults.arm(Rule::new("ssh.run", Fault::Hang { hang: true }).on(waits).nth(1, 0));
+    lab.faults.arm(
+        Rule::new("ssh.run", Fault::Hang { hang: true })
+            .on(waits)
+            .nth(1, 0),
+    );
     let power = async {
         let mut pace = tokio::time::interval(Duration::from_millis(5));
         while lab.faults.script().iter().any(|(_, seen)| *seen == 0) {
@@ -81,9 +104,19 @@ async fn a_worker_whose_power_goes_in_the_middle_of_its_join_joins_when_told_aga
     };
     let (result, ()) = futures::future::join(lab.install(), power).await;
     let error = result.unwrap_err();
-    assert_eq!((error.name(), error.kind()), ("join-lost", ErrorKind::Unavailable), "{error}");
+    assert_eq!(
+        (error.name(), error.kind()),
+        ("join-lost", ErrorKind::Unavailable),
+        "{error}"
+    );
     assert!(error.to_string().contains("w1"), "{error}");
     assert!(lab.cluster().node_ready("w2"), "the other join is not lost");
     lab.check(&lab.install().await.unwrap());
-    assert_eq!([lab.count("w1", "kubeadm join"), lab.count("w2", "kubeadm join")], [1, 1]);
+    assert_eq!(
+        [
+            lab.count("w1", "kubeadm join"),
+            lab.count("w2", "kubeadm join")
+        ],
+        [1, 1]
+    );
 }

@@ -15,8 +15,17 @@ async fn three_servers_become_a_cluster() {
     for host in ["m1", "w1", "w2"] {
         assert_eq!(lab.count(host, "kubeadm reset"), 0);
     }
-    assert_eq!([lab.count("m1", "kubeadm init"), lab.count("w1", "kubeadm join")], [1, 1]);
-    let bearer = effects.register_vims[0].access_info["bearer_token"].as_str().unwrap().to_owned();
+    assert_eq!(
+        [
+            lab.count("m1", "kubeadm init"),
+            lab.count("w1", "kubeadm join")
+        ],
+        [1, 1]
+    );
+    let bearer = effects.register_vims[0].access_info["bearer_token"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let texts = lab.texts();
     for secret in [PASSWORD, &bearer] {
         assert!(!texts.contains(secret), "a secret can be read");
@@ -31,7 +40,10 @@ async fn doing_it_again_changes_nothing() {
     let effects = lab.install().await.unwrap();
     lab.check(&effects);
     let counts = ["init", "join", "reset"].map(|verb| {
-        ["m1", "w1", "w2"].iter().map(|h| lab.count(h, &format!("kubeadm {verb}"))).sum::<usize>()
+        ["m1", "w1", "w2"]
+            .iter()
+            .map(|h| lab.count(h, &format!("kubeadm {verb}")))
+            .sum::<usize>()
     });
     assert_eq!(counts, [1, 2, 0]);
 }
@@ -40,7 +52,9 @@ async fn doing_it_again_changes_nothing() {
 async fn workers_join_side_by_side() {
     let lab = Lab::new().await;
     lab.faults.arm(
-        Rule::new("host.exec", Fault::Delay { delay_ms: 1000 }).on(": kubeadm join").nth(1, 2),
+        Rule::new("host.exec", Fault::Delay { delay_ms: 1000 })
+            .on(": kubeadm join")
+            .nth(1, 2),
     );
     lab.install().await.unwrap();
     let calls = lab.books.calls();
@@ -48,23 +62,41 @@ async fn workers_join_side_by_side() {
         let fits = |c: &&vnfm_sim::books::Call| {
             c.call == call && c.subject.starts_with(host) && c.subject.contains(words)
         };
-        calls.iter().find(fits).unwrap_or_else(|| panic!("no {call} of {words} on {host}")).n
+        calls
+            .iter()
+            .find(fits)
+            .unwrap_or_else(|| panic!("no {call} of {words} on {host}"))
+            .n
     };
     let begun = ["w1", "w2"].map(|w| at("ssh.run", w, "start inst-1 join"));
     let ended = ["w1", "w2"].map(|w| at("host.exec", &format!("{w}: kubeadm join"), ""));
-    assert!(begun.iter().max() < ended.iter().min(), "{begun:?} {ended:?}");
+    assert!(
+        begun.iter().max() < ended.iter().min(),
+        "{begun:?} {ended:?}"
+    );
     let cni = at("host.exec", "m1: kubectl", "apply -f /run/vnfm/cni.yaml");
-    assert!(Some(&cni) < ended.iter().min(), "the network does not wait for the joins");
+    assert!(
+        Some(&cni) < ended.iter().min(),
+        "the network does not wait for the joins"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_join_that_fails_is_told_and_only_it_is_done_again() {
     let lab = Lab::new().await;
     let stderr = "error execution phase kubelet-start: token abcdef.0123456789abcdef timed out\n";
-    let fault = Fault::Exit { exit: 1, stderr: stderr.into() };
-    lab.faults.arm(Rule::new("host.exec", fault).on("w2: kubeadm join"));
+    let fault = Fault::Exit {
+        exit: 1,
+        stderr: stderr.into(),
+    };
+    lab.faults
+        .arm(Rule::new("host.exec", fault).on("w2: kubeadm join"));
     let error = lab.install().await.unwrap_err();
-    assert_eq!((error.name(), error.kind()), ("join-failed", ErrorKind::Unavailable), "{error}");
+    assert_eq!(
+        (error.name(), error.kind()),
+        ("join-failed", ErrorKind::Unavailable),
+        "{error}"
+    );
     let shown = format!("{error} {error:?}");
     for word in ["w2", "join", "exit code 1", "kubelet-start", "[hidden]"] {
         assert!(shown.contains(word), "{word} is missing in {shown}");
@@ -76,7 +108,11 @@ async fn a_join_that_fails_is_told_and_only_it_is_done_again() {
     lab.check(&effects);
     let joins = ["w1", "w2"].map(|worker| lab.count(worker, "kubeadm join"));
     let resets = ["m1", "w1", "w2"].map(|host| lab.count(host, "kubeadm reset"));
-    assert_eq!((joins, resets), ([1, 2], [0, 0, 1]), "a half join is reset before it is repeated");
+    assert_eq!(
+        (joins, resets),
+        ([1, 2], [0, 0, 1]),
+        "a half join is reset before it is repeated"
+    );
     assert_eq!(lab.count("m1", "kubeadm init"), 1);
 }
 
@@ -88,10 +124,17 @@ async fn workers_are_told_whom_to_trust_and_keep_no_token() {
         let known = lab.hosts.file(worker, "/run/vnfm/discovery.conf").unwrap();
         let known: Value = serde_json::from_slice(&known).unwrap();
         let cluster = &known["clusters"][0]["cluster"];
-        assert_eq!(cluster["server"], format!("https://{}:6443", lab.address(1)));
+        assert_eq!(
+            cluster["server"],
+            format!("https://{}:6443", lab.address(1))
+        );
         let ca = STANDARD.encode(lab.cluster().ca_pem());
         assert_eq!(cluster["certificate-authority-data"], ca);
-        assert_eq!(lab.hosts.file(worker, "/run/vnfm/join.yaml"), None, "it has the token");
+        assert_eq!(
+            lab.hosts.file(worker, "/run/vnfm/join.yaml"),
+            None,
+            "it has the token"
+        );
     }
 }
 
@@ -103,7 +146,13 @@ async fn a_host_that_restarts_later_stays_a_node() {
     lab.hosts.power_on("server-w1").await.unwrap();
     let effects = lab.install().await.unwrap();
     lab.check(&effects);
-    assert_eq!([lab.count("w1", "kubeadm join"), lab.count("w1", "kubeadm reset")], [1, 0]);
+    assert_eq!(
+        [
+            lab.count("w1", "kubeadm join"),
+            lab.count("w1", "kubeadm reset")
+        ],
+        [1, 0]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -113,11 +162,21 @@ async fn proxies_are_written_for_the_hosts() {
     params["k8s_cluster_installation_param"]["proxy"] = json!({
         "http_proxy": "http://user:proxy-secret@proxy:3128", "no_proxy": "example.com", "k8s_node_cidr": "10.1.0.0/16",
     });
-    let effects = lab.run(lab.request("instantiate_end", &params), None).await.unwrap().unwrap();
+    let effects = lab
+        .run(lab.request("instantiate_end", &params), None)
+        .await
+        .unwrap()
+        .unwrap();
     lab.check(&effects);
     let unit = "/etc/systemd/system/containerd.service.d/90-vnfm-proxy.conf";
     let unit = String::from_utf8(lab.hosts.file("server-w1", unit).unwrap()).unwrap();
-    for word in ["HTTP_PROXY=http://user", "10.244.0.0/16", "10.1.0.0/16", "example.com", ".svc"] {
+    for word in [
+        "HTTP_PROXY=http://user",
+        "10.244.0.0/16",
+        "10.1.0.0/16",
+        "example.com",
+        ".svc",
+    ] {
         assert!(unit.contains(word), "{word} is missing in {unit}");
     }
     assert!(!lab.texts().contains("proxy-secret"));
@@ -125,8 +184,16 @@ async fn proxies_are_written_for_the_hosts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_missing_comes_from_the_package_or_the_repository() {
-    let bare =
-        || Rule::new("host.packages", Fault::Exit { exit: 1, stderr: String::new() }).nth(1, 3);
+    let bare = || {
+        Rule::new(
+            "host.packages",
+            Fault::Exit {
+                exit: 1,
+                stderr: String::new(),
+            },
+        )
+        .nth(1, 3)
+    };
     let names = ["kubeadm", "kubelet", "kubectl", "containerd"];
 
     let mut lab = Lab::empty().await;
@@ -134,7 +201,10 @@ async fn what_is_missing_comes_from_the_package_or_the_repository() {
     lab.boot_all().await;
     let error = lab.install().await.unwrap_err();
     assert_eq!(error.name(), "packages-missing");
-    assert!(error.to_string().contains("m1") && error.to_string().contains("kubeadm"), "{error}");
+    assert!(
+        error.to_string().contains("m1") && error.to_string().contains("kubeadm"),
+        "{error}"
+    );
 
     for name in names {
         let path = format!("Files/kubernetes/packages/{name}_1.36.2_amd64.deb");
@@ -147,7 +217,14 @@ async fn what_is_missing_comes_from_the_package_or_the_repository() {
     lab.faults.arm(bare());
     // Programs come by apt where the image knows a repository.
     lab.faults.arm(
-        Rule::new("host.repository", Fault::Exit { exit: 0, stderr: String::new() }).nth(1, 3),
+        Rule::new(
+            "host.repository",
+            Fault::Exit {
+                exit: 0,
+                stderr: String::new(),
+            },
+        )
+        .nth(1, 3),
     );
     lab.boot_all().await;
     lab.check(&lab.install().await.unwrap());
@@ -170,28 +247,38 @@ async fn the_end_unregisters_what_this_instance_registered() {
 /// Every file on the hosts that holds `text`.
 fn files_with(lab: &Lab, text: &str) -> Vec<String> {
     let hosts = ["m1", "w1", "w2"].map(|name| format!("server-{name}"));
-    let all = hosts
-        .iter()
-        .flat_map(|host| lab.hosts.files(host).into_iter().map(move |path| (host.clone(), path)));
+    let all = hosts.iter().flat_map(|host| {
+        lab.hosts
+            .files(host)
+            .into_iter()
+            .map(move |path| (host.clone(), path))
+    });
     let holds = |host: &str, path: &str| {
         let content = lab.hosts.file(host, path).unwrap_or_default();
         String::from_utf8_lossy(&content).contains(text)
     };
-    all.filter(|(host, path)| holds(host, path)).map(|(host, path)| host + ":" + &path).collect()
+    all.filter(|(host, path)| holds(host, path))
+        .map(|(host, path)| host + ":" + &path)
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_control_plane_that_was_begun_twice_leaves_no_token_and_no_file_with_one() {
     let lab = Lab::new().await;
-    let fault =
-        Fault::Exit { exit: 1, stderr: "error execution phase wait-control-plane\n".into() };
-    lab.faults.arm(Rule::new("host.exec", fault).on("m1: kubeadm init"));
+    let fault = Fault::Exit {
+        exit: 1,
+        stderr: "error execution phase wait-control-plane\n".into(),
+    };
+    lab.faults
+        .arm(Rule::new("host.exec", fault).on("m1: kubeadm init"));
     let error = lab.install().await.unwrap_err();
     assert_eq!(error.name(), "init-failed", "{error}");
     assert_eq!(files_with(&lab, "\"token\""), [""; 0], "after a failure");
     let effects = lab.install().await.unwrap();
     lab.check(&effects);
     assert_eq!(files_with(&lab, "\"token\""), [""; 0]);
-    let token = effects.register_vims[0].access_info["bearer_token"].as_str().unwrap();
+    let token = effects.register_vims[0].access_info["bearer_token"]
+        .as_str()
+        .unwrap();
     assert_eq!(files_with(&lab, token), [""; 0]);
 }

@@ -32,9 +32,18 @@ pub(crate) const CNI: &str = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {n
 spec:\n  selector: {matchLabels: {app: cni}}\n  template:\n    metadata: {labels: {app: cni}}\n    spec:\n      \
 containers: [{name: cni, image: localhost/cni:1}]\n";
 
-const NO_ANSWER: Code =
-    Code { name: "lab.no-answer", kind: ErrorKind::Unavailable, means: "-", next: "-" };
-const REFUSED: Code = Code { name: "lab.refused", kind: ErrorKind::Refused, means: "-", next: "-" };
+const NO_ANSWER: Code = Code {
+    name: "lab.no-answer",
+    kind: ErrorKind::Unavailable,
+    means: "-",
+    next: "-",
+};
+const REFUSED: Code = Code {
+    name: "lab.refused",
+    kind: ErrorKind::Refused,
+    means: "-",
+    next: "-",
+};
 
 /// Where the VNFM is killed: at the nth service call, before or after its effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,10 +84,18 @@ impl Lab {
         loop {
             let random = *uuid::Uuid::new_v4().as_bytes();
             let net = [1 + random[0] % 254, 1 + random[1] % 254];
-            if TcpListener::bind((Ipv4Addr::new(127, net[0], net[1], 1), 6443)).await.is_err() {
+            if TcpListener::bind((Ipv4Addr::new(127, net[0], net[1], 1), 6443))
+                .await
+                .is_err()
+            {
                 continue;
             }
-            let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+            let port = TcpListener::bind("127.0.0.1:0")
+                .await
+                .unwrap()
+                .local_addr()
+                .unwrap()
+                .port();
             let (books, faults) = (Books::new(), Faults::new());
             let clusters = Arc::new(Clusters::new(books.clone(), faults.clone()));
             let hosts = Hosts::new(books.clone(), faults.clone(), clusters.clone(), port);
@@ -147,7 +164,9 @@ impl Lab {
 
     /// The cluster that the driver made.
     pub(crate) fn cluster(&self) -> Arc<Cluster> {
-        self.clusters.get(&format!("{}:6443", self.address(1))).unwrap()
+        self.clusters
+            .get(&format!("{}:6443", self.address(1)))
+            .unwrap()
     }
 
     pub(crate) fn params(&self) -> Value {
@@ -173,13 +192,21 @@ impl Lab {
     /// The request of a hook of a heal of these servers; `params` go over those of the instantiation.
     pub(crate) fn heal_request(&self, hook: &str, params: &Value, healed: &[&str]) -> HookRequest {
         let mut all = self.params();
-        all.as_object_mut().unwrap().extend(params.as_object().unwrap().clone());
-        let before = self.request_of(hook, &all, &[]).inventory.vnfc_resource_info;
+        all.as_object_mut()
+            .unwrap()
+            .extend(params.as_object().unwrap().clone());
+        let before = self
+            .request_of(hook, &all, &[])
+            .inventory
+            .vnfc_resource_info;
         let now = if hook == "heal_end" { healed } else { &[] };
         let mut request = self.request_of(hook, &all, now);
         let meant = |id: &str| healed.iter().any(|name| id == format!("vnfc-{name}"));
         let vnfcs = before.into_iter().filter(|vnfc| meant(&vnfc.id)).collect();
-        request.heal = Some(HookHeal { vnfcs, ..HookHeal::default() });
+        request.heal = Some(HookHeal {
+            vnfcs,
+            ..HookHeal::default()
+        });
         request
     }
 
@@ -228,7 +255,9 @@ impl Lab {
 
     /// Runs `instantiate_end` to its end.
     pub(crate) async fn install(&self) -> Result<Effects, PortError> {
-        self.run(self.request("instantiate_end", &self.params()), None).await.unwrap()
+        self.run(self.request("instantiate_end", &self.params()), None)
+            .await
+            .unwrap()
     }
 
     /// Runs a hook as a freshly started VNFM does; `None` where it was killed on the way.
@@ -238,10 +267,16 @@ impl Lab {
         kill: Option<Kill>,
     ) -> Option<Result<Effects, PortError>> {
         let plugins = PluginHost::new(Config::default(), Arc::new(RealClock));
-        plugins.register(static_driver::<KubernetesCluster>()).unwrap();
+        plugins
+            .register(static_driver::<KubernetesCluster>())
+            .unwrap();
         let driver = plugins.find("kubernetes-cluster", None).unwrap();
         let dead = Arc::new(Notify::new());
-        let host = Arc::new(EngineSide { kill, dead: dead.clone(), ..self.side(&request.hook) });
+        let host = Arc::new(EngineSide {
+            kill,
+            dead: dead.clone(),
+            ..self.side(&request.hook)
+        });
         tokio::select! {
             result = driver.call(request, host) => Some(result),
             () = dead.notified() => None,
@@ -270,7 +305,11 @@ impl Lab {
     /// How often a program was begun on the host, by its books.
     pub(crate) fn count(&self, host: &str, program: &str) -> usize {
         let start = format!("{host}: {program}");
-        self.books.calls_of("host.exec").iter().filter(|c| c.subject.starts_with(&start)).count()
+        self.books
+            .calls_of("host.exec")
+            .iter()
+            .filter(|c| c.subject.starts_with(&start))
+            .count()
     }
 
     /// The cluster is whole, and nothing happened that must not.
@@ -279,26 +318,47 @@ impl Lab {
         for node in ["m1", "w1", "w2"] {
             assert!(cluster.node_ready(node), "{node} is not ready");
         }
-        let [vim] = effects.register_vims.as_slice() else { panic!("{effects:?}") };
+        let [vim] = effects.register_vims.as_slice() else {
+            panic!("{effects:?}")
+        };
         assert_eq!(
             (vim.name.as_str(), vim.vim_type.as_str()),
             ("vim-of-a", "ETSINFV.KUBERNETES.V_1")
         );
         assert_eq!(vim.interface_info["endpoint"], cluster.server());
         assert_eq!(vim.interface_info["ssl_ca_cert"], cluster.ca_pem());
-        assert!(vim.extra["ssl_ca_cert_hash"].as_str().unwrap().starts_with("sha256:"));
+        assert!(
+            vim.extra["ssl_ca_cert_hash"]
+                .as_str()
+                .unwrap()
+                .starts_with("sha256:")
+        );
         assert!(vim.access_info["bearer_token"].as_str().unwrap().len() > 20);
-        assert!(self.books.violations().is_empty(), "{:?}", self.books.violations());
-        let secrets = cluster.get_json("/api/v1/namespaces/kube-system/secrets").unwrap();
-        assert!(!secrets.to_string().contains("bootstrap-token-"), "a bootstrap token is left");
+        assert!(
+            self.books.violations().is_empty(),
+            "{:?}",
+            self.books.violations()
+        );
+        let secrets = cluster
+            .get_json("/api/v1/namespaces/kube-system/secrets")
+            .unwrap();
+        assert!(
+            !secrets.to_string().contains("bootstrap-token-"),
+            "a bootstrap token is left"
+        );
     }
 
     /// Every text that others read: commands, logs, progress.
     pub(crate) fn texts(&self) -> String {
         // What a shell echoes itself is in no command line.
-        let calls = self.books.calls().into_iter().filter(|call| !call.subject.contains(": echo "));
-        let calls: Vec<_> =
-            calls.map(|call| format!("{} {} {}", call.call, call.subject, call.detail)).collect();
+        let calls = self
+            .books
+            .calls()
+            .into_iter()
+            .filter(|call| !call.subject.contains(": echo "));
+        let calls: Vec<_> = calls
+            .map(|call| format!("{} {} {}", call.call, call.subject, call.detail))
+            .collect();
         calls.join("\n") + &self.told.lock().unwrap().join("\n")
     }
 }
@@ -372,7 +432,11 @@ impl EngineSide {
     async fn serve(&self, service: &str, mut request: Value) -> Result<Value, PortError> {
         let host = request["host"].take();
         let target = || serde_json::from_value::<SshTarget>(host.clone()).unwrap();
-        let key = format!("{}: {}", self.hook, request["key"].as_str().unwrap_or_default());
+        let key = format!(
+            "{}: {}",
+            self.hook,
+            request["key"].as_str().unwrap_or_default()
+        );
         match service {
             "ssh.run" => {
                 request.as_object_mut().unwrap().remove("host");
@@ -400,21 +464,33 @@ impl EngineSide {
             "artifact.list" => Ok(json!({ "paths": self.package.keys().collect::<Vec<_>>() })),
             "checkpoint.get" => Ok(json!({ "value": self.checkpoints.lock().unwrap().get(&key) })),
             "checkpoint.put" => {
-                self.checkpoints.lock().unwrap().insert(key, request["value"].clone());
+                self.checkpoints
+                    .lock()
+                    .unwrap()
+                    .insert(key, request["value"].clone());
                 Ok(json!({}))
             }
             "sleep" => {
                 RealClock
-                    .sleep(Duration::from_secs_f64(request["seconds"].as_f64().unwrap()))
+                    .sleep(Duration::from_secs_f64(
+                        request["seconds"].as_f64().unwrap(),
+                    ))
                     .await;
                 Ok(json!({}))
             }
             "progress" | "waiting" => {
-                self.told.lock().unwrap().push(format!("{service}: {request}"));
+                self.told
+                    .lock()
+                    .unwrap()
+                    .push(format!("{service}: {request}"));
                 Ok(json!({}))
             }
             "cancelled" => Ok(json!({ "cancelled": false })),
-            other => Err(PortError::new(&REFUSED, "serve a hook", format!("`{other}` is unknown"))),
+            other => Err(PortError::new(
+                &REFUSED,
+                "serve a hook",
+                format!("`{other}` is unknown"),
+            )),
         }
     }
 
@@ -429,7 +505,10 @@ async fn http(request: &Value) -> Result<Value, PortError> {
     let ca = reqwest::Certificate::from_pem(text(&request["caPem"]).as_bytes()).unwrap();
     let seconds = request["deadlineSeconds"].as_u64().unwrap();
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([ca]);
-    let client = client.timeout(Duration::from_secs(seconds)).build().unwrap();
+    let client = client
+        .timeout(Duration::from_secs(seconds))
+        .build()
+        .unwrap();
     let method = text(&request["method"]).parse().unwrap();
     let mut sending = client.request(method, text(&request["url"]));
     for (name, value) in request["headers"].as_object().unwrap() {
@@ -447,5 +526,7 @@ async fn http(request: &Value) -> Result<Value, PortError> {
 
 fn decode(text: &str) -> Vec<u8> {
     use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.decode(text).unwrap()
+    base64::engine::general_purpose::STANDARD
+        .decode(text)
+        .unwrap()
 }

@@ -8,7 +8,10 @@ async fn refused(change: impl FnOnce(&mut Value)) -> String {
     let lab = Lab::empty().await;
     let mut params = lab.params();
     change(&mut params["k8s_cluster_installation_param"]);
-    let result = lab.run(lab.request("instantiate_end", &params), None).await.unwrap();
+    let result = lab
+        .run(lab.request("instantiate_end", &params), None)
+        .await
+        .unwrap();
     let error = result.unwrap_err();
     assert!(lab.books.calls().is_empty(), "a host was touched");
     let shown = format!("{error} {error:?}");
@@ -19,14 +22,20 @@ async fn refused(change: impl FnOnce(&mut Value)) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn parameters_that_do_not_fit_are_named() {
     let vdu = refused(|p| p["worker_node"]["vdu_id"] = json!("nobody")).await;
-    assert!(vdu.contains("`worker_node.vdu_id`") && vdu.contains("masterNode"), "{vdu}");
+    assert!(
+        vdu.contains("`worker_node.vdu_id`") && vdu.contains("masterNode"),
+        "{vdu}"
+    );
     let cp = refused(|p| p["master_node"]["cluster_cp_name"] = json!("noCP")).await;
     assert!(cp.contains("noCP") && cp.contains("masterCP"), "{cp}");
     let login = refused(|p| {
         p["worker_node"].as_object_mut().unwrap().remove("password");
     })
     .await;
-    assert!(login.contains("neither `password` nor `private_key`"), "{login}");
+    assert!(
+        login.contains("neither `password` nor `private_key`"),
+        "{login}"
+    );
     let two = refused(|p| p["master_node"]["vdu_id"] = json!("workerNode")).await;
     assert!(two.contains("2 servers for the control plane"), "{two}");
     let cni = refused(|p| p["cni_manifest"] = json!("Files/no.yaml")).await;
@@ -40,19 +49,37 @@ fn the_schema_says_what_is_secret_and_what_must_be() {
         std::sync::Arc::new(crate::lab::RealClock),
     );
     driver
-        .register(vnfm_plugin_sdk::static_driver::<kubernetes_cluster::KubernetesCluster>())
+        .register(vnfm_plugin_sdk::static_driver::<
+            kubernetes_cluster::KubernetesCluster,
+        >())
         .unwrap();
-    let declaration = driver.find("kubernetes-cluster", None).unwrap().declaration().clone();
+    let declaration = driver
+        .find("kubernetes-cluster", None)
+        .unwrap()
+        .declaration()
+        .clone();
     let names: Vec<_> = declaration.hooks.keys().collect();
-    assert_eq!(names, ["heal_end", "heal_start", "instantiate_end", "terminate_end"]);
-    let schema = declaration.hooks["instantiate_end"].parameters.clone().unwrap();
-    assert_eq!(schema["required"], json!(["k8s_cluster_installation_param"]));
+    assert_eq!(
+        names,
+        ["heal_end", "heal_start", "instantiate_end", "terminate_end"]
+    );
+    let schema = declaration.hooks["instantiate_end"]
+        .parameters
+        .clone()
+        .unwrap();
+    assert_eq!(
+        schema["required"],
+        json!(["k8s_cluster_installation_param"])
+    );
     let master = &schema["$defs"]["MasterNode"];
     for secret in ["password", "private_key"] {
         assert_eq!(master["properties"][secret]["writeOnly"], true, "{master}");
     }
     assert!(master["anyOf"].is_array());
-    assert_eq!(schema["$defs"]["Proxy"]["properties"]["http_proxy"]["writeOnly"], true);
+    assert_eq!(
+        schema["$defs"]["Proxy"]["properties"]["http_proxy"]["writeOnly"],
+        true
+    );
     for hook in ["heal_start", "heal_end"] {
         let schema = declaration.hooks[hook].parameters.clone().unwrap();
         let of = |name: &str| schema["properties"][name].clone();
@@ -60,6 +87,9 @@ fn the_schema_says_what_is_secret_and_what_must_be() {
         assert_eq!(of("on_drain_timeout")["default"], "fail", "{schema}");
         assert_eq!(of("accept_cluster_loss")["default"], false, "{schema}");
         assert_eq!(of("delete_bare_pods")["default"], false, "{schema}");
-        assert_eq!(schema["$defs"]["MasterNode"]["properties"]["password"]["writeOnly"], true);
+        assert_eq!(
+            schema["$defs"]["MasterNode"]["properties"]["password"]["writeOnly"],
+            true
+        );
     }
 }

@@ -23,8 +23,16 @@ impl Folder {
     }
 
     fn step(&self, words: &[&str]) -> String {
-        let output = Command::new("sh").arg(self.0.join("vnfm-step")).args(words).output().unwrap();
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let output = Command::new("sh")
+            .arg(self.0.join("vnfm-step"))
+            .args(words)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{words:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -48,7 +56,10 @@ fn a_step_is_begun_once_and_its_end_is_seen() {
     std::fs::write(&go, "go\n").unwrap();
     let asked = Instant::now();
     assert_eq!(folder.step(&["wait", "join", "60"]), "done 3\n");
-    assert!(asked.elapsed() < Duration::from_secs(30), "its end is seen at once");
+    assert!(
+        asked.elapsed() < Duration::from_secs(30),
+        "its end is seen at once"
+    );
     assert_eq!(folder.step(&["out", "join"]), "out\n");
     assert_eq!(folder.step(&["log", "join"]), "out\nlast words\n");
     assert_eq!(folder.begin("join", "exit 0"), "started\n");
@@ -65,11 +76,17 @@ fn a_file_with_a_secret_is_gone_when_its_step_has_ended_however_it_ended() {
     for (code, name) in [("0", "well"), ("3", "badly")] {
         let file = folder.0.join(format!("{name}.yaml"));
         std::fs::write(&file, "token: planted").unwrap();
-        let (path, script) =
-            (file.to_str().unwrap(), format!("cat {}; exit {code}", file.display()));
+        let (path, script) = (
+            file.to_str().unwrap(),
+            format!("cat {}; exit {code}", file.display()),
+        );
         folder.step(&["start", "inst-1", name, path, "--", "sh", "-c", &script]);
         assert_eq!(folder.step(&["wait", name, "60"]), format!("done {code}\n"));
-        assert_eq!(folder.step(&["out", name]), "token: planted", "it was there for the command");
+        assert_eq!(
+            folder.step(&["out", name]),
+            "token: planted",
+            "it was there for the command"
+        );
         assert!(!file.exists(), "{name}");
     }
 }
@@ -78,21 +95,37 @@ fn a_file_with_a_secret_is_gone_when_its_step_has_ended_however_it_ended() {
 fn a_daemon_that_a_step_leaves_behind_holds_nothing() {
     let folder = Folder::new();
     let pid = folder.0.join("pid");
-    let script = format!("setsid sleep 60 >/dev/null 2>&1 & echo $! >{}", pid.display());
+    let script = format!(
+        "setsid sleep 60 >/dev/null 2>&1 & echo $! >{}",
+        pid.display()
+    );
     folder.begin("init", &script);
     let asked = Instant::now();
     assert_eq!(folder.step(&["wait", "init", "50"]), "done 0\n");
     assert_eq!(folder.begin("next", "true"), "started\n");
     assert_eq!(folder.step(&["wait", "next", "50"]), "done 0\n");
-    assert!(asked.elapsed() < Duration::from_secs(30), "nobody waits for the daemon");
+    assert!(
+        asked.elapsed() < Duration::from_secs(30),
+        "nobody waits for the daemon"
+    );
     let pid = std::fs::read_to_string(pid).unwrap();
-    assert!(Command::new("kill").arg(pid.trim()).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .arg(pid.trim())
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 fn until_there(path: &Path) {
     let asked = Instant::now();
     while !path.exists() {
-        assert!(asked.elapsed() < Duration::from_secs(30), "never: {}", path.display());
+        assert!(
+            asked.elapsed() < Duration::from_secs(30),
+            "never: {}",
+            path.display()
+        );
         std::thread::yield_now();
     }
 }
@@ -132,7 +165,13 @@ fn steps_of_one_instance_take_turns_and_a_killed_one_is_lost() {
     );
     until_there(&pid);
     let id = std::fs::read_to_string(&pid).unwrap();
-    assert!(Command::new("kill").args(["-9", id.trim()]).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .args(["-9", id.trim()])
+            .status()
+            .unwrap()
+            .success()
+    );
     assert_eq!(folder.step(&["wait", "killed", "60"]), "lost\n");
     std::fs::write(&go, "go\n").unwrap();
 }
@@ -140,7 +179,10 @@ fn steps_of_one_instance_take_turns_and_a_killed_one_is_lost() {
 #[test]
 fn it_tells_what_the_machine_is_like() {
     let facts = Folder::new().step(&["facts"]);
-    let names: Vec<_> = facts.lines().map(|line| line.split_once('=').unwrap().0).collect();
+    let names: Vec<_> = facts
+        .lines()
+        .map(|line| line.split_once('=').unwrap().0)
+        .collect();
     let all = [
         "hostname",
         "missing",

@@ -22,8 +22,15 @@ async fn it_runs_on_every_host_and_its_answer_counts() {
     assert_eq!(vim.extra["ssl_ca_cert_hash"], "sha256:00");
     let seen = |host| String::from_utf8(lab.hosts.file(host, "/root/seen").unwrap()).unwrap();
     let master = seen("server-m1");
-    for line in ["ROLE='master'", "POD_CIDR='10.244.0.0/16'", "CNI_MANIFEST='/run/vnfm/cni.yaml'"] {
-        assert!(master.lines().any(|seen| seen == line), "no {line} in {master}");
+    for line in [
+        "ROLE='master'",
+        "POD_CIDR='10.244.0.0/16'",
+        "CNI_MANIFEST='/run/vnfm/cni.yaml'",
+    ] {
+        assert!(
+            master.lines().any(|seen| seen == line),
+            "no {line} in {master}"
+        );
     }
     for worker in ["server-w1", "server-w2"] {
         let told = seen(worker);
@@ -57,10 +64,17 @@ echo '{"server": "https://10.0.0.5:6443", "bearer_token": "vendor-token", "certi
 async fn what_lets_others_join_ends_with_the_hook() {
     let mut lab = Lab::new().await;
     let script = KUBEADM.replace("KEY", &"0123456789abcdef".repeat(4));
-    lab.package.insert("Scripts/install.sh".into(), script.into());
+    lab.package
+        .insert("Scripts/install.sh".into(), script.into());
     lab.faults.arm(
-        Rule::new("host.exec", Fault::Exit { exit: 7, stderr: "not yet".into() })
-            .on("w2: /var/lib/vnfm/vendor.sh"),
+        Rule::new(
+            "host.exec",
+            Fault::Exit {
+                exit: 7,
+                stderr: "not yet".into(),
+            },
+        )
+        .on("w2: /var/lib/vnfm/vendor.sh"),
     );
     assert_eq!(lab.install().await.unwrap_err().name(), "script-failed");
     let cluster = lab.cluster();
@@ -68,11 +82,22 @@ async fn what_lets_others_join_ends_with_the_hook() {
     let kept = r#"{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "kubeadm-certs", "namespace": "kube-system"}}"#;
     cluster.apply(kept).unwrap();
     lab.install().await.unwrap();
-    assert_eq!(lab.count("m1", "/var/lib/vnfm/vendor.sh"), 1, "its answer was kept");
+    assert_eq!(
+        lab.count("m1", "/var/lib/vnfm/vendor.sh"),
+        1,
+        "its answer was kept"
+    );
     assert!(!cluster.bootstrap_token_valid("abcdef.0123456789abcdef"));
-    assert!(cluster.get_json("/api/v1/namespaces/kube-system/secrets/kubeadm-certs").is_none());
+    assert!(
+        cluster
+            .get_json("/api/v1/namespaces/kube-system/secrets/kubeadm-certs")
+            .is_none()
+    );
     for host in ["server-m1", "server-w1", "server-w2"] {
-        assert!(lab.hosts.file(host, "/run/vnfm/vendor.env").is_none(), "{host}");
+        assert!(
+            lab.hosts.file(host, "/run/vnfm/vendor.env").is_none(),
+            "{host}"
+        );
     }
 }
 
@@ -80,9 +105,18 @@ async fn what_lets_others_join_ends_with_the_hook() {
 async fn an_answer_that_makes_no_sense_is_refused_by_what_is_wrong() {
     let cases = [
         ("echo nonsense", "it is no JSON"),
-        ("echo '{\"server\": \"https://x:6443\"'", "it ends too early"),
-        ("echo '{\"bearer_token\": \"planted-token\"}'", "a member is missing"),
-        ("echo '{\"server\": \"x\", \"bearer_token\": \"planted-token\"}'", "is no URL"),
+        (
+            "echo '{\"server\": \"https://x:6443\"'",
+            "it ends too early",
+        ),
+        (
+            "echo '{\"bearer_token\": \"planted-token\"}'",
+            "a member is missing",
+        ),
+        (
+            "echo '{\"server\": \"x\", \"bearer_token\": \"planted-token\"}'",
+            "is no URL",
+        ),
         (
             "echo '{\"server\": \"https://x\", \"username\": \"u\", \"password\": \"p\"}'",
             "takes no password",
@@ -90,7 +124,8 @@ async fn an_answer_that_makes_no_sense_is_refused_by_what_is_wrong() {
     ];
     for (script, words) in cases {
         let mut lab = Lab::new().await;
-        lab.package.insert("Scripts/install.sh".into(), script.into());
+        lab.package
+            .insert("Scripts/install.sh".into(), script.into());
         let error = lab.install().await.unwrap_err();
         assert_eq!(error.name(), "script-answer", "{error}");
         let shown = format!("{error} {error:?}");
@@ -102,9 +137,15 @@ async fn an_answer_that_makes_no_sense_is_refused_by_what_is_wrong() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_that_fails_says_its_last_words() {
     let mut lab = Lab::new().await;
-    lab.package.insert("Scripts/install.sh".into(), "echo 'no space left' >&2; exit 7".into());
+    lab.package.insert(
+        "Scripts/install.sh".into(),
+        "echo 'no space left' >&2; exit 7".into(),
+    );
     let error = lab.install().await.unwrap_err();
     assert_eq!(error.name(), "script-failed");
     let shown = format!("{error} {error:?}");
-    assert!(shown.contains("exit code 7") && shown.contains("no space left"), "{shown}");
+    assert!(
+        shown.contains("exit code 7") && shown.contains("no space left"),
+        "{shown}"
+    );
 }

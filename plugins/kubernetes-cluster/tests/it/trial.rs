@@ -23,9 +23,12 @@ fn stage(labs: &Labs) -> (TestHost, TestRequest) {
 
 fn staged(labs: &Labs, lab: Lab, request: &HookRequest) -> (TestHost, TestRequest) {
     let lab = Arc::new(lab);
-    let host = lab.package.iter().fold(TestHost::over(lab.neighbours()), |host, (path, bytes)| {
-        host.file(path, bytes.clone())
-    });
+    let host = lab
+        .package
+        .iter()
+        .fold(TestHost::over(lab.neighbours()), |host, (path, bytes)| {
+            host.file(path, bytes.clone())
+        });
     labs.lock().unwrap().push(lab);
     (host, TestRequest::recorded(json!(request)))
 }
@@ -34,7 +37,10 @@ fn staged(labs: &Labs, lab: Lab, request: &HookRequest) -> (TestHost, TestReques
 fn state(labs: &Labs, effects: &Effects) -> Value {
     let vim = &effects.register_vims[0];
     let is_it = |lab: &&Arc<Lab>| {
-        vim.interface_info["endpoint"].as_str().unwrap().contains(&lab.address(1).to_string())
+        vim.interface_info["endpoint"]
+            .as_str()
+            .unwrap()
+            .contains(&lab.address(1).to_string())
     };
     let lab = labs.lock().unwrap().iter().find(is_it).cloned().unwrap();
     lab.check(&serde_json::from_value(json!(effects)).unwrap());
@@ -78,7 +84,9 @@ fn lab_of(labs: &Labs, host: &TestHost) -> Arc<Lab> {
     let labs = labs.lock().unwrap();
     let asked = |lab: &&Arc<Lab>| {
         let address = lab.address(1).to_string();
-        calls.iter().any(|(_, request)| request.to_string().contains(&address))
+        calls
+            .iter()
+            .any(|(_, request)| request.to_string().contains(&address))
     };
     // One that was asked for nothing yet was made last.
     labs.iter().find(asked).or(labs.last()).cloned().unwrap()

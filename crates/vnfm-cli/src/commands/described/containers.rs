@@ -8,7 +8,11 @@ use vnfm_descriptor::{Container, Flavour, Package};
 
 /// The containers and Mciops of a flavour.
 pub(super) fn of(output: Output, package: &Package, flavour: &Flavour) -> Outcome<()> {
-    let rows: Vec<Value> = flavour.containers.values().map(|one| container(one, flavour)).collect();
+    let rows: Vec<Value> = flavour
+        .containers
+        .values()
+        .map(|one| container(one, flavour))
+        .collect();
     let columns = [
         ("container", "/name"),
         ("image", "/image"),
@@ -28,17 +32,29 @@ pub(super) fn of(output: Output, package: &Package, flavour: &Flavour) -> Outcom
             json!({"name": mciop.name, "vdus": mciop.vdus, "chart": chart(package, file), "file": file})
         })
         .collect();
-    let columns = [("mciop", "/name"), ("vdus", "/vdus"), ("chart", "/chart"), ("file", "/file")];
+    let columns = [
+        ("mciop", "/name"),
+        ("vdus", "/vdus"),
+        ("chart", "/chart"),
+        ("file", "/file"),
+    ];
     section(output, "Mciops", &rows, &columns)
 }
 
 fn container(container: &Container, flavour: &Flavour) -> Value {
     let runs = |vdu: &&vnfm_descriptor::Vdu| vdu.containers.contains(&container.name);
-    let of: Vec<&str> = flavour.vdus.values().filter(runs).map(|vdu| vdu.name.as_str()).collect();
+    let of: Vec<&str> = flavour
+        .vdus
+        .values()
+        .filter(runs)
+        .map(|vdu| vdu.name.as_str())
+        .collect();
     let milli = |cpu: Option<u32>| cpu.map(|cpu| format!("{cpu} m"));
     let mib = |bytes: Option<u64>| bytes.map(|bytes| format!("{} MiB", bytes >> 20));
-    let extended =
-        container.extended_resources.iter().map(|(name, count)| format!("{name} {count}"));
+    let extended = container
+        .extended_resources
+        .iter()
+        .map(|(name, count)| format!("{name} {count}"));
     json!({
         "name": container.name, "of": of,
         "image": container.image.as_ref().map(|image| image.file.as_ref().unwrap_or(&image.name)),
@@ -60,13 +76,19 @@ fn between(least: Option<String>, most: Option<String>) -> Option<String> {
 /// A chart with its version, and that of what it deploys.
 fn chart(package: &Package, file: &str) -> Option<String> {
     let chart = package.chart(file).ok()?;
-    let app = chart.app_version.map(|app| format!(", application {app}")).unwrap_or_default();
+    let app = chart
+        .app_version
+        .map(|app| format!(", application {app}"))
+        .unwrap_or_default();
     Some(format!("{} {}{app}", chart.name, chart.version))
 }
 
 /// The deployment items of an ASD.
 pub(super) fn items(output: Output, package: &Package) -> Outcome<()> {
-    let items = package.asd().into_iter().flat_map(|asd| &asd.deployment_items);
+    let items = package
+        .asd()
+        .into_iter()
+        .flat_map(|asd| &asd.deployment_items);
     let rows: Vec<Value> = items
         .map(|item| {
             let chart = (item.artifact_type == "helm_chart").then(|| chart(package, &item.file));

@@ -21,16 +21,31 @@ const VM: &[File] = &[
     ("Definitions/@NAME@.yaml", include_str!("vm/vnfd.yaml")),
     ("@NAME@.mf", include_str!("vm/manifest.mf")),
     ("README.md", include_str!("vm/README.md")),
-    ("requests/instantiate.json", include_str!("vm/instantiate.json")),
+    (
+        "requests/instantiate.json",
+        include_str!("vm/instantiate.json"),
+    ),
 ];
 const CNF: &[File] = &[
     ("Definitions/@NAME@.yaml", include_str!("cnf/vnfd.yaml")),
-    ("Files/kubernetes/order.yaml", include_str!("cnf/order.yaml")),
-    ("Files/kubernetes/workload.yaml", include_str!("cnf/workload.yaml")),
-    ("Files/kubernetes/service.yaml", include_str!("cnf/service.yaml")),
+    (
+        "Files/kubernetes/order.yaml",
+        include_str!("cnf/order.yaml"),
+    ),
+    (
+        "Files/kubernetes/workload.yaml",
+        include_str!("cnf/workload.yaml"),
+    ),
+    (
+        "Files/kubernetes/service.yaml",
+        include_str!("cnf/service.yaml"),
+    ),
     ("@NAME@.mf", include_str!("cnf/manifest.mf")),
     ("README.md", include_str!("cnf/README.md")),
-    ("requests/instantiate.json", include_str!("cnf/instantiate.json")),
+    (
+        "requests/instantiate.json",
+        include_str!("cnf/instantiate.json"),
+    ),
 ];
 
 pub(super) fn run(output: Output, wanted: &New) -> Outcome<()> {

@@ -14,7 +14,10 @@ const FILES: &[File] = &[
     ("request.json", include_str!("plugin/request.json")),
     ("hosts.yaml", include_str!("plugin/hosts.yaml")),
     (".gitignore", "/target\n"),
-    (".github/workflows/ci.yml", include_str!("plugin/workflows/ci.yml")),
+    (
+        ".github/workflows/ci.yml",
+        include_str!("plugin/workflows/ci.yml"),
+    ),
 ];
 
 pub(in crate::commands) fn plugin(output: Output, wanted: &NewPlugin) -> Outcome<()> {
@@ -39,8 +42,10 @@ pub(in crate::commands) fn plugin(output: Output, wanted: &NewPlugin) -> Outcome
 /// The folder of the SDK, from wherever the crate will be built.
 fn sdk(path: &Path) -> Outcome<PathBuf> {
     let manifest = path.join("Cargo.toml");
-    let is_it = std::fs::read_to_string(&manifest)
-        .is_ok_and(|text| text.lines().any(|line| line.trim() == "name = \"vnfm-plugin-sdk\""));
+    let is_it = std::fs::read_to_string(&manifest).is_ok_and(|text| {
+        text.lines()
+            .any(|line| line.trim() == "name = \"vnfm-plugin-sdk\"")
+    });
     match path.canonicalize() {
         Ok(path) if is_it => Ok(path),
         _ => Err(Failure::Hinted {

@@ -91,12 +91,16 @@ impl HookHost for Host {
         let call = HookCall::parse(service, request)
             .inspect_err(|error| self.tell(&format!("#{number:<3} {service}  -> {error}")))?;
         let shown = self.shown(&call);
-        self.running().insert(number, self.secrets.clean(&format!("#{number} {shown}")));
+        self.running()
+            .insert(number, self.secrets.clean(&format!("#{number} {shown}")));
         let begun = Instant::now();
         let answer = self.faulty(number, call).await;
         self.running().remove(&number);
         let seconds = begun.elapsed().as_secs_f64();
-        self.tell(&format!("#{number:<3} {seconds:>8.3} s  {shown}{}", outcome(&answer)));
+        self.tell(&format!(
+            "#{number:<3} {seconds:>8.3} s  {shown}{}",
+            outcome(&answer)
+        ));
         for line in last_lines(&answer) {
             self.tell(&format!("          | {line}"));
         }
@@ -113,7 +117,11 @@ impl Host {
     async fn faulty(&self, number: usize, call: HookCall) -> Result<Value, PortError> {
         let asked_for = |option: &str| {
             let doing = format!("serve `{}`", call.service());
-            PortError::new(&FAULT, doing, format!("`{option} {number}` asked for this fault"))
+            PortError::new(
+                &FAULT,
+                doing,
+                format!("`{option} {number}` asked for this fault"),
+            )
         };
         if self.fault.before == Some(number) {
             return Err(asked_for("--fail-at"));
@@ -129,14 +137,17 @@ impl Host {
             HookCall::Put(target, file) => self.put(&target, file).await,
             HookCall::Wait(target, seconds) => {
                 if !self.is_simulated(&target) {
-                    self.hosts.ssh_wait(&self.inventory.reached(&target), seconds).await?;
+                    self.hosts
+                        .ssh_wait(&self.inventory.reached(&target), seconds)
+                        .await?;
                 }
                 Ok(json!({}))
             }
             HookCall::Http(request) => Ok(json!(self.hosts.http(&request).await?)),
-            HookCall::Artifacts => {
-                Ok(self.package.as_ref().map_or_else(|| json!({"paths": []}), files_of))
-            }
+            HookCall::Artifacts => Ok(self
+                .package
+                .as_ref()
+                .map_or_else(|| json!({"paths": []}), files_of)),
             HookCall::Artifact(path) => {
                 Ok(json!({"contentBase64": BASE64.encode(self.artifact(&path)?)}))
             }
@@ -153,7 +164,9 @@ impl Host {
     }
 
     fn is_simulated(&self, target: &SshTarget) -> bool {
-        self.inventory.at(&target.address).is_some_and(Machine::is_simulated)
+        self.inventory
+            .at(&target.address)
+            .is_some_and(Machine::is_simulated)
     }
 
     async fn run(
@@ -161,31 +174,55 @@ impl Host {
         target: &SshTarget,
         command: &SshCommand,
     ) -> Result<CommandOutput, PortError> {
-        let host = self.inventory.at(&target.address).filter(|host| host.is_simulated());
+        let host = self
+            .inventory
+            .at(&target.address)
+            .filter(|host| host.is_simulated());
         let Some(host) = host else {
-            return self.hosts.ssh_run(&self.inventory.reached(target), command).await;
+            return self
+                .hosts
+                .ssh_run(&self.inventory.reached(target), command)
+                .await;
         };
         let line = command.command.as_str();
         let file = || {
-            let content = self.kept.file(&host.name, line.strip_prefix("cat ")?.trim())?;
+            let content = self
+                .kept
+                .file(&host.name, line.strip_prefix("cat ")?.trim())?;
             let stdout = String::from_utf8_lossy(&BASE64.decode(content).ok()?).into_owned();
-            Some(CommandOutput { stdout, ..CommandOutput::default() })
+            Some(CommandOutput {
+                stdout,
+                ..CommandOutput::default()
+            })
         };
-        Ok(host.answer(line).or_else(file).unwrap_or_else(|| CommandOutput {
-            exit_code: 127,
-            stderr: format!(
-                "`{}` is simulated, and the inventory has no answer to this",
-                host.name
-            ),
-            ..CommandOutput::default()
-        }))
+        Ok(host
+            .answer(line)
+            .or_else(file)
+            .unwrap_or_else(|| CommandOutput {
+                exit_code: 127,
+                stderr: format!(
+                    "`{}` is simulated, and the inventory has no answer to this",
+                    host.name
+                ),
+                ..CommandOutput::default()
+            }))
     }
 
     async fn put(&self, target: &SshTarget, file: HookFile) -> Result<Value, PortError> {
         let file = file.with(|path| self.artifact(path))?;
-        match self.inventory.at(&target.address).filter(|host| host.is_simulated()) {
-            Some(host) => self.kept.put(&host.name, file.path, BASE64.encode(file.content))?,
-            None => self.hosts.ssh_put(&self.inventory.reached(target), &file).await?,
+        match self
+            .inventory
+            .at(&target.address)
+            .filter(|host| host.is_simulated())
+        {
+            Some(host) => self
+                .kept
+                .put(&host.name, file.path, BASE64.encode(file.content))?,
+            None => {
+                self.hosts
+                    .ssh_put(&self.inventory.reached(target), &file)
+                    .await?
+            }
         }
         Ok(json!({}))
     }
@@ -193,7 +230,10 @@ impl Host {
     fn artifact(&self, path: &str) -> Result<Vec<u8>, PortError> {
         let wrong =
             |what: String| PortError::new(&NO_FILE, format!("read `{path}` of the package"), what);
-        let package = self.package.as_ref().ok_or_else(|| wrong("there is no package".into()))?;
+        let package = self
+            .package
+            .as_ref()
+            .ok_or_else(|| wrong("there is no package".into()))?;
         package.read(path).map_err(|error| wrong(error.to_string()))
     }
 }
@@ -206,7 +246,10 @@ impl Host {
     /// A call in a line.
     fn shown(&self, call: &HookCall) -> String {
         let on = |target: &SshTarget| {
-            let known = self.inventory.at(&target.address).map(|host| host.name.as_str());
+            let known = self
+                .inventory
+                .at(&target.address)
+                .map(|host| host.name.as_str());
             known.unwrap_or(&target.address).to_owned()
         };
         let what = match call {
@@ -232,7 +275,9 @@ impl Host {
             HookCall::Sleep(seconds) => format!("{seconds} s"),
             _ => String::new(),
         };
-        format!("{:<14}  {what}", call.service()).trim_end().to_owned()
+        format!("{:<14}  {what}", call.service())
+            .trim_end()
+            .to_owned()
     }
 }
 
@@ -245,7 +290,11 @@ fn outcome(answer: &Result<Value, PortError>) -> String {
         }
         Ok(answer) if answer["status"].is_u64() => format!("  -> {}", answer["status"]),
         Ok(answer) if answer.get("value").is_some() => {
-            let found = if answer["value"].is_null() { "nothing" } else { "found" };
+            let found = if answer["value"].is_null() {
+                "nothing"
+            } else {
+                "found"
+            };
             format!("  -> {found}")
         }
         Ok(_) => String::new(),
@@ -254,11 +303,22 @@ fn outcome(answer: &Result<Value, PortError>) -> String {
 
 /// The last words of a command that failed.
 fn last_lines(answer: &Result<Value, PortError>) -> Vec<String> {
-    let failed = answer.as_ref().ok().filter(|a| a["exitCode"].as_i64().is_some_and(|c| c != 0));
-    let texts = failed.into_iter().flat_map(|answer| [&answer["stdout"], &answer["stderr"]]);
-    let lines: Vec<_> = texts.filter_map(Value::as_str).flat_map(str::lines).collect();
+    let failed = answer
+        .as_ref()
+        .ok()
+        .filter(|a| a["exitCode"].as_i64().is_some_and(|c| c != 0));
+    let texts = failed
+        .into_iter()
+        .flat_map(|answer| [&answer["stdout"], &answer["stderr"]]);
+    let lines: Vec<_> = texts
+        .filter_map(Value::as_str)
+        .flat_map(str::lines)
+        .collect();
     let from = lines.len().saturating_sub(LAST_LINES);
-    lines[from..].iter().map(|line| (*line).to_owned()).collect()
+    lines[from..]
+        .iter()
+        .map(|line| (*line).to_owned())
+        .collect()
 }
 
 /// A fault that the command line asked for.

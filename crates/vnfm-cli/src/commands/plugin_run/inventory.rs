@@ -97,7 +97,9 @@ impl Inventory {
                 return Err(wrong(format!("two hosts are called `{name}`")));
             }
             if host.addresses.is_empty() {
-                return Err(wrong(format!("`{name}` has no address on any connection point")));
+                return Err(wrong(format!(
+                    "`{name}` has no address on any connection point"
+                )));
             }
             if host.ssh.is_some() && host.simulated.is_some() {
                 return Err(wrong(format!("`{name}` has both `ssh` and `simulated`")));
@@ -139,33 +141,42 @@ impl Inventory {
 
     fn secret(&self, place: &str, origin: &Origin) -> Outcome<String> {
         match (&origin.file, &origin.env) {
-            (Some(path), None) => {
-                Ok(text(&self.folder.join(path))?.trim_end_matches(['\r', '\n']).to_owned())
-            }
+            (Some(path), None) => Ok(text(&self.folder.join(path))?
+                .trim_end_matches(['\r', '\n'])
+                .to_owned()),
             (None, Some(name)) => std::env::var(name).map_err(|_| Failure::Hinted {
                 what: format!("secret `{place}`: the environment has no `{name}`"),
                 hint: format!("`export {name}=…` first"),
             }),
-            _ => Err(local(format!("secret `{place}` needs one of `file` and `env`"))),
+            _ => Err(local(format!(
+                "secret `{place}` needs one of `file` and `env`"
+            ))),
         }
     }
 
     /// The host that has this address.
     pub(super) fn at(&self, address: &str) -> Option<&Machine> {
         let address: IpAddr = address.parse().ok()?;
-        self.hosts.iter().find(|host| host.addresses.values().any(|known| *known == address))
+        self.hosts
+            .iter()
+            .find(|host| host.addresses.values().any(|known| *known == address))
     }
 
     /// The target as it is reached: a host with `ssh` directly there, also as a jump host.
     pub(super) fn reached(&self, target: &SshTarget) -> SshTarget {
         let mut reached = target.clone();
-        let known = self.at(&target.address).and_then(|host| host.ssh.as_deref());
+        let known = self
+            .at(&target.address)
+            .and_then(|host| host.ssh.as_deref());
         match known.and_then(parted) {
             Some((address, port)) => {
                 (reached.address, reached.port, reached.jump) = (address, port, None);
             }
             None => {
-                reached.jump = target.jump.as_ref().map(|jump| Box::new(self.reached(jump)));
+                reached.jump = target
+                    .jump
+                    .as_ref()
+                    .map(|jump| Box::new(self.reached(jump)));
             }
         }
         reached
@@ -182,9 +193,15 @@ fn parted(text: &str) -> Option<(String, u16)> {
 impl Machine {
     fn vnfc(&self) -> Value {
         let name = &self.name;
-        let server_id = self.server_id.clone().unwrap_or_else(|| format!("server-{name}"));
-        let cps: Vec<_> =
-            self.addresses.iter().map(|(cp, address)| self.cp(cp, *address)).collect();
+        let server_id = self
+            .server_id
+            .clone()
+            .unwrap_or_else(|| format!("server-{name}"));
+        let cps: Vec<_> = self
+            .addresses
+            .iter()
+            .map(|(cp, address)| self.cp(cp, *address))
+            .collect();
         json!({
             "id": format!("vnfc-{name}"),
             "vduId": self.vdu,
@@ -263,7 +280,10 @@ mod tests {
             ("hosts: [{name: a, addresses: {}}]", "`a` has no address"),
             ("hosts: [{name: a, adresses: {}}]", "adresses"),
             ("hosts: [{name: a, addresses: {C: web-1}}]", "IP address"),
-            ("hosts: [{name: a, addresses: {C: 10.0.0.1}, ssh: here}]", "not ADDRESS:PORT"),
+            (
+                "hosts: [{name: a, addresses: {C: 10.0.0.1}, ssh: here}]",
+                "not ADDRESS:PORT",
+            ),
             (
                 "hosts: [{name: a, addresses: {C: 10.0.0.1}}, {name: a, addresses: {C: 10.0.0.2}}]",
                 "two hosts are called `a`",
@@ -284,12 +304,23 @@ mod tests {
         let (mut params, mut known) = (json!({"login": {"user": "u"}}), Redactor::default());
         let inventory = Inventory::read(&path).unwrap();
         inventory.fill(&mut params, &mut known).unwrap();
-        assert_eq!(params, json!({"login": {"user": "u", "key": "planted-key"}}));
+        assert_eq!(
+            params,
+            json!({"login": {"user": "u", "key": "planted-key"}})
+        );
         assert_eq!(known.clean("a planted-key"), "a [hidden]");
-        let error = inventory.fill(&mut json!({"login": "me"}), &mut known).unwrap_err();
+        let error = inventory
+            .fill(&mut json!({"login": "me"}), &mut known)
+            .unwrap_err();
         assert!(error.to_string().contains("login.key"), "{error}");
         std::fs::write(&path, "{hosts: [], secrets: {k: {}}}").unwrap();
-        let neither = Inventory::read(&path).unwrap().fill(&mut params, &mut known).unwrap_err();
-        assert!(neither.to_string().contains("one of `file` and `env`"), "{neither}");
+        let neither = Inventory::read(&path)
+            .unwrap()
+            .fill(&mut params, &mut known)
+            .unwrap_err();
+        assert!(
+            neither.to_string().contains("one of `file` and `env`"),
+            "{neither}"
+        );
     }
 }

@@ -65,7 +65,11 @@ impl Kept {
             }
         }
         let folder = folder.map(Path::to_owned);
-        Ok(Self { folder, hook: hook.to_owned(), state: Mutex::new(state) })
+        Ok(Self {
+            folder,
+            hook: hook.to_owned(),
+            state: Mutex::new(state),
+        })
     }
 
     /// Begins another attempt, and says which it is.
@@ -85,7 +89,12 @@ impl Kept {
 
     /// A checkpoint of the hook.
     pub(super) fn checkpoint(&self, key: &str) -> Option<Value> {
-        self.state().hooks.get(&self.hook)?.checkpoints.get(key).cloned()
+        self.state()
+            .hooks
+            .get(&self.hook)?
+            .checkpoints
+            .get(key)
+            .cloned()
     }
 
     /// Keeps a checkpoint of the hook.
@@ -112,7 +121,11 @@ impl Kept {
     /// As [`Kept::keep`].
     pub(super) fn put(&self, host: &str, path: String, content: String) -> Result<(), PortError> {
         self.change(|state| {
-            state.files.entry(host.to_owned()).or_default().insert(path, content);
+            state
+                .files
+                .entry(host.to_owned())
+                .or_default()
+                .insert(path, content);
         })
     }
 
@@ -124,7 +137,9 @@ impl Kept {
     fn change(&self, change: impl FnOnce(&mut State)) -> Result<(), PortError> {
         let mut state = self.state();
         change(&mut state);
-        let Some(folder) = &self.folder else { return Ok(()) };
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
         let write = || -> std::io::Result<()> {
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             serde_json::to_writer_pretty(&mut file, &*state)?;
@@ -146,7 +161,9 @@ impl HostKeys for Kept {
 
     async fn learn(&self, host: &SshTarget, key: &str) -> Result<(), PortError> {
         self.change(|state| {
-            state.host_keys.insert(host.server_id.clone(), key.to_owned());
+            state
+                .host_keys
+                .insert(host.server_id.clone(), key.to_owned());
         })
     }
 }

@@ -35,27 +35,53 @@ use vnfm_plugin_host::{Config, PluginConfig, PluginHost, ProcessConfig, Runner};
 
 pub(super) async fn run(output: Output, wanted: &Run) -> Outcome<()> {
     let inventory = Inventory::read(&wanted.hosts)?;
-    let opened = wanted.package.as_deref().map(super::package::opened).transpose()?;
+    let opened = wanted
+        .package
+        .as_deref()
+        .map(super::package::opened)
+        .transpose()?;
     let (package, _file) = opened.map(|opened| (opened.package, opened.local)).unzip();
     let plugin = load(wanted)?;
     let kept = Arc::new(Kept::open(wanted.checkpoints.as_deref(), &wanted.hook)?);
     let mut secrets = Redactor::default();
     let attempt = kept.begin()?;
-    let request = request::build(wanted, (&inventory, package.as_ref()), attempt, &mut secrets)?;
+    let request = request::build(
+        wanted,
+        (&inventory, package.as_ref()),
+        attempt,
+        &mut secrets,
+    )?;
     check(&*plugin.driver, &request, &mut secrets)?;
-    let fault = Fault { before: wanted.fail_at, after: wanted.fail_after };
-    let host = Arc::new(Host::new((inventory, package), kept, fault, secrets.clone()));
+    let fault = Fault {
+        before: wanted.fail_at,
+        after: wanted.fail_after,
+    };
+    let host = Arc::new(Host::new(
+        (inventory, package),
+        kept,
+        fault,
+        secrets.clone(),
+    ));
     let (name, begun) = (plugin.driver.id(), Instant::now());
-    tell(&format!("hook `{}` of {name}, attempt {}", wanted.hook, request.attempt));
+    tell(&format!(
+        "hook `{}` of {name}, attempt {}",
+        wanted.hook, request.attempt
+    ));
     let outcome = until_it_ends(&*plugin.driver, request, &host).await?;
-    let told = format!("{} calls in {:.3} s", host.calls(), begun.elapsed().as_secs_f64());
+    let told = format!(
+        "{} calls in {:.3} s",
+        host.calls(),
+        begun.elapsed().as_secs_f64()
+    );
     match outcome {
         Ok(effects) => {
             tell(&format!("done, {told}; its effects:"));
             output.value(&shown(&effects, &secrets)?)
         }
         Err(error) => {
-            host.unanswered().iter().for_each(|call| tell(&format!("not answered: {call}")));
+            host.unanswered()
+                .iter()
+                .for_each(|call| tell(&format!("not answered: {call}")));
             Err(failure(&error, &told, &secrets))
         }
     }
@@ -72,38 +98,82 @@ struct Loaded {
 fn load(wanted: &Run) -> Outcome<Loaded> {
     let failed =
         |error: std::io::Error| local(format!("cannot load `{}`: {error}", wanted.file.display()));
-    let folder = tempfile::Builder::new().prefix("vnfmctl-plugin-").tempdir().map_err(failed)?;
-    let file = wanted.file.file_name().and_then(|name| name.to_str()).unwrap_or("plugin.so");
+    let folder = tempfile::Builder::new()
+        .prefix("vnfmctl-plugin-")
+        .tempdir()
+        .map_err(failed)?;
+    let file = wanted
+        .file
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or("plugin.so");
     let copy = folder.path().join(file);
     std::fs::copy(&wanted.file, &copy).map_err(failed)?;
     std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o644)).map_err(failed)?;
-    let process = if wanted.in_process { None } else { Some(runner().map_err(failed)?) };
-    let runner = if wanted.in_process { Runner::InProcess } else { Runner::Process };
-    let mut config = Config { dir: folder.path().to_owned(), process, ..Config::default() };
+    let process = if wanted.in_process {
+        None
+    } else {
+        Some(runner().map_err(failed)?)
+    };
+    let runner = if wanted.in_process {
+        Runner::InProcess
+    } else {
+        Runner::Process
+    };
+    let mut config = Config {
+        dir: folder.path().to_owned(),
+        process,
+        ..Config::default()
+    };
     let pin = PluginHost::new(config.clone(), Arc::new(SystemClock)).allow(file)?;
-    let own = wanted.config.as_deref().map(request::read).transpose()?.unwrap_or_default();
+    let own = wanted
+        .config
+        .as_deref()
+        .map(request::read)
+        .transpose()?
+        .unwrap_or_default();
     // A debugger is worth more there than a script without a network.
     config.scripts.network = wanted.in_process;
-    config.plugins = BTreeMap::from([(pin.name.clone(), PluginConfig { config: own, runner })]);
+    config.plugins = BTreeMap::from([(
+        pin.name.clone(),
+        PluginConfig {
+            config: own,
+            runner,
+        },
+    )]);
     let plugins = PluginHost::new(config, Arc::new(SystemClock));
     let driver = plugins.find(&pin.name, None)?;
-    Ok(Loaded { driver, _plugins: plugins, _folder: folder })
+    Ok(Loaded {
+        driver,
+        _plugins: plugins,
+        _folder: folder,
+    })
 }
 
 /// This program, in the mode in which it is the process of a hook.
 fn runner() -> std::io::Result<ProcessConfig> {
     let program = std::env::current_exe()?;
-    Ok(ProcessConfig { arguments: vec![RUNNER_MODE.to_owned()], ..ProcessConfig::by(program) })
+    Ok(ProcessConfig {
+        arguments: vec![RUNNER_MODE.to_owned()],
+        ..ProcessConfig::by(program)
+    })
 }
 
 /// Checks what the server checks before it accepts the operation, and learns which parameters are secrets.
 fn check(driver: &dyn MgmtDriver, request: &HookRequest, secrets: &mut Redactor) -> Outcome<()> {
-    let Some(hook) = driver.declaration().hooks.get(&request.hook) else { return Ok(()) };
+    let Some(hook) = driver.declaration().hooks.get(&request.hook) else {
+        return Ok(());
+    };
     if request.undo && !hook.undo {
-        return Err(local(format!("hook `{}` declares no opposite", request.hook)));
+        return Err(local(format!(
+            "hook `{}` declares no opposite",
+            request.hook
+        )));
     }
     let params = Value::Object(request.additional_params.clone());
-    let Some(schema) = &hook.parameters else { return Ok(()) };
+    let Some(schema) = &hook.parameters else {
+        return Ok(());
+    };
     redact(&params, Some(schema), secrets);
     let places = misfits(schema, &params, "additionalParams")
         .map_err(|error| local(format!("the schema of the hook is no JSON Schema: {error}")))?;
@@ -151,7 +221,11 @@ fn failure(error: &PortError, told: &str, secrets: &Redactor) -> Failure {
         _ => 1,
     };
     let what = format!("{} ({told}): {error}", error.name());
-    Failure::Hook { what: secrets.clean(&what), hint: error.next().to_owned(), code }
+    Failure::Hook {
+        what: secrets.clean(&what),
+        hint: error.next().to_owned(),
+        code,
+    }
 }
 
 /// Reads a text file of the command line.

@@ -70,20 +70,30 @@ pub(super) fn build(
     }
     inventory.fill(&mut request["additionalParams"], secrets)?;
     serde_json::from_value(request).map_err(|error| Failure::Hinted {
-        what: format!("the request of hook `{}` does not fit: {error}", wanted.hook),
+        what: format!(
+            "the request of hook `{}` does not fit: {error}",
+            wanted.hook
+        ),
         hint: "schemas/plugin/hook-request.schema.json says what it holds".into(),
     })
 }
 
 /// The hook as the package's VNFD has it, in the first flavour that has it.
 fn of_package<'a>(package: &'a Package, hook: &str) -> Option<&'a Hook> {
-    package.vnfd().flavours.values().find_map(|flavour| flavour.hook(hook))
+    package
+        .vnfd()
+        .flavours
+        .values()
+        .find_map(|flavour| flavour.hook(hook))
 }
 
 /// A request in which everything has a value that makes sense.
 fn usual(wanted: &Run, inventory: &Inventory) -> Value {
     // The same instance whenever the same hosts are meant: hooks name things on them by it.
-    let hosts = wanted.hosts.canonicalize().unwrap_or_else(|_| wanted.hosts.clone());
+    let hosts = wanted
+        .hosts
+        .canonicalize()
+        .unwrap_or_else(|_| wanted.hosts.clone());
     let id = Uuid::new_v5(&Uuid::NAMESPACE_URL, hosts.display().to_string().as_bytes());
     json!({
         "schemaVersion": 1,
@@ -102,8 +112,13 @@ fn usual(wanted: &Run, inventory: &Inventory) -> Value {
 
 /// The operation that a hook belongs to, by its name.
 fn operation(hook: &str) -> String {
-    let of = hook.rsplit_once('_').map_or(hook, |(of, _)| of).to_uppercase();
-    let other = SPELT_OTHERWISE.iter().find(|(interface, _)| *interface == of);
+    let of = hook
+        .rsplit_once('_')
+        .map_or(hook, |(of, _)| of)
+        .to_uppercase();
+    let other = SPELT_OTHERWISE
+        .iter()
+        .find(|(interface, _)| *interface == of);
     other.map_or(of, |(_, operation)| (*operation).to_owned())
 }
 
@@ -115,7 +130,10 @@ fn over(request: &mut Value, file: Value, path: &Path) -> Outcome<()> {
     for (name, member) in members {
         if !MEMBERS.contains(&name.as_str()) {
             return Err(Failure::Hinted {
-                what: format!("`{}`: a hook's request has no member `{name}`", path.display()),
+                what: format!(
+                    "`{}`: a hook's request has no member `{name}`",
+                    path.display()
+                ),
                 hint: format!(
                     "parameters of the hook lie in `additionalParams`; members are {MEMBERS:?}"
                 ),
@@ -141,7 +159,12 @@ pub(super) fn read(path: &Path) -> Outcome<Value> {
     let text = text(path)?;
     serde_json::from_str(&text)
         .or_else(|_| serde_yaml::from_str(&text))
-        .map_err(|error| local(format!("`{}` is neither JSON nor YAML: {error}", path.display())))
+        .map_err(|error| {
+            local(format!(
+                "`{}` is neither JSON nor YAML: {error}",
+                path.display()
+            ))
+        })
 }
 
 #[cfg(test)]
@@ -152,6 +175,9 @@ mod tests {
     fn a_hook_tells_its_operation() {
         assert_eq!(operation("instantiate_end"), "INSTANTIATE");
         assert_eq!(operation("scale_to_level_start"), "SCALE_TO_LEVEL");
-        assert_eq!(operation("change_external_connectivity_end"), "CHANGE_EXT_CONN");
+        assert_eq!(
+            operation("change_external_connectivity_end"),
+            "CHANGE_EXT_CONN"
+        );
     }
 }

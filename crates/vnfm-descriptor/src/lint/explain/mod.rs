@@ -52,7 +52,13 @@ const fn why(
     right: &'static str,
     clause: &'static str,
 ) -> Explanation {
-    Explanation { code, expected, wrong, right, clause }
+    Explanation {
+        code,
+        expected,
+        wrong,
+        right,
+        clause,
+    }
 }
 
 #[cfg(test)]
@@ -85,7 +91,10 @@ mod tests {
             let code = explanation.code;
             assert!(explanation.expected.ends_with('.'), "{code}");
             assert_ne!(explanation.wrong, explanation.right, "{code}");
-            assert!(!explanation.clause.is_empty() && !explanation.clause.ends_with('.'), "{code}");
+            assert!(
+                !explanation.clause.is_empty() && !explanation.clause.ends_with('.'),
+                "{code}"
+            );
         }
     }
 }

@@ -39,14 +39,19 @@ impl Rules<'_, '_> {
                 .and_then(|profile| profile.get("virtual_link_protocol_data"))
                 .map(Node::items)
                 .unwrap_or_default();
-            for l3 in protocols.iter().filter_map(|protocol| protocol.get("l3_protocol_data")) {
+            for l3 in protocols
+                .iter()
+                .filter_map(|protocol| protocol.get("l3_protocol_data"))
+            {
                 self.subnet(&link.name, l3);
             }
         }
         for cp in self.of("Cp") {
             let protocols = cp.property("protocol").map(Node::items).unwrap_or_default();
-            let data =
-                protocols.iter().filter_map(|one| one.get("address_data")).flat_map(Node::items);
+            let data = protocols
+                .iter()
+                .filter_map(|one| one.get("address_data"))
+                .flat_map(Node::items);
             let fixed = data.filter_map(|data| data.at(&["l3_address_data", "fixed_ip_address"]));
             for address in fixed.flat_map(Node::items) {
                 self.address(address, &format!("a fixed address of `{}`", cp.name));
@@ -61,14 +66,28 @@ impl Rules<'_, '_> {
             let message = format!("`{text}` is not the subnet of a link such as `10.0.0.0/24`");
             return self.say(codes::ADDRESS, cidr, message);
         };
-        let version = if subnet.address.is_ipv4() { "ipv4" } else { "ipv6" };
-        if let Some(stated) = l3.get("ip_version").filter(|stated| stated.as_str() != Some(version))
+        let version = if subnet.address.is_ipv4() {
+            "ipv4"
+        } else {
+            "ipv6"
+        };
+        if let Some(stated) = l3
+            .get("ip_version")
+            .filter(|stated| stated.as_str() != Some(version))
         {
             let message = format!("`{text}` of link `{link}` is {version}");
             self.say(codes::ADDRESS, stated, message);
         }
-        self.within(subnet, l3.get("gateway_ip"), &format!("the gateway of link `{link}`"));
-        for pool in l3.get("ip_allocation_pools").map(Node::items).unwrap_or_default() {
+        self.within(
+            subnet,
+            l3.get("gateway_ip"),
+            &format!("the gateway of link `{link}`"),
+        );
+        for pool in l3
+            .get("ip_allocation_pools")
+            .map(Node::items)
+            .unwrap_or_default()
+        {
             let what = format!("the range of link `{link}`");
             let first = self.within(subnet, pool.get("start_ip_address"), &what);
             let last = self.within(subnet, pool.get("end_ip_address"), &what);
@@ -84,8 +103,10 @@ impl Rules<'_, '_> {
         let node = node?;
         let address = self.address(node, what)?;
         if !subnet.holds(address) {
-            let message =
-                format!("{what} is `{address}`, outside of {}/{}", subnet.address, subnet.length);
+            let message = format!(
+                "{what} is `{address}`, outside of {}/{}",
+                subnet.address, subnet.length
+            );
             self.say(codes::ADDRESS, node, message);
         }
         Some(address)
@@ -95,7 +116,11 @@ impl Rules<'_, '_> {
         let text = node.as_str()?;
         let parsed = text.parse().ok();
         if parsed.is_none() {
-            self.say(codes::ADDRESS, node, format!("{what} is `{text}`, which is no address"));
+            self.say(
+                codes::ADDRESS,
+                node,
+                format!("{what} is `{text}`, which is no address"),
+            );
         }
         parsed
     }

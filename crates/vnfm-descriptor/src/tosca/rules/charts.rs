@@ -20,7 +20,8 @@ impl<'a> Rules<'a, '_> {
             if files.is_empty() {
                 let message = format!("Mciop `{}` names no chart", mciop.name);
                 let finding = Finding::new(codes::MCIOP, mciop.span.clone(), message);
-                self.sink.add(finding.hint(format!("an artifact of type `{HELM_CHART}` names it")));
+                self.sink
+                    .add(finding.hint(format!("an artifact of type `{HELM_CHART}` names it")));
             }
             for file in files {
                 self.chart_file(file);
@@ -31,7 +32,11 @@ impl<'a> Rules<'a, '_> {
 
     /// The files of a Mciop that are charts by their type or name.
     fn chart_files(&self, mciop: &'a Template<'a>) -> Vec<&'a Node> {
-        let artifacts = mciop.node.get("artifacts").into_iter().flat_map(Node::named);
+        let artifacts = mciop
+            .node
+            .get("artifacts")
+            .into_iter()
+            .flat_map(Node::named);
         let file = |node: &'a Node| node.get("file").or_else(|| node.as_str().map(|_| node));
         let chart = |node: &'a Node| {
             let kind = node.get("type").and_then(Node::as_str).unwrap_or_default();
@@ -51,7 +56,9 @@ impl<'a> Rules<'a, '_> {
         let Some(path) = self.path_of(file) else {
             let message = format!("the chart `{text}` is not in the package");
             let finding = Finding::new(codes::CHART_FILE, file.span.clone(), message);
-            return self.sink.add(finding.did_you_mean(text, self.archive.paths()));
+            return self
+                .sink
+                .add(finding.did_you_mean(text, self.archive.paths()));
         };
         if let Some(why) = self.looked.no_chart(self.archive, self.limits, &path) {
             let message = format!("`{text}` is no Helm chart: {why}");
@@ -70,17 +77,27 @@ impl<'a> Rules<'a, '_> {
                 let mut units = mciop.targets("associatedVdu").filter_map(Node::as_str);
                 units.any(|unit| unit == vdu.name)
             };
-            let by: Vec<&str> =
-                mciops.iter().filter(brings).map(|mciop| mciop.name.as_str()).collect();
+            let by: Vec<&str> = mciops
+                .iter()
+                .filter(brings)
+                .map(|mciop| mciop.name.as_str())
+                .collect();
             let (message, hint) = match by[..] {
                 [_] => continue,
                 [] if self.archive.has(ORDER_FILE) => continue,
                 [] => (
                     format!("no Mciop brings VDU `{}`", vdu.name),
-                    format!("write `- associatedVdu: {}` below its `requirements`", vdu.name),
+                    format!(
+                        "write `- associatedVdu: {}` below its `requirements`",
+                        vdu.name
+                    ),
                 ),
                 _ => (
-                    format!("VDU `{}` is brought by Mciops `{}`", vdu.name, by.join("` and `")),
+                    format!(
+                        "VDU `{}` is brought by Mciops `{}`",
+                        vdu.name,
+                        by.join("` and `")
+                    ),
                     "one chart makes a workload".to_owned(),
                 ),
             };
@@ -99,9 +116,16 @@ impl Looked {
         path: &str,
     ) -> Option<&str> {
         let look = || {
-            let bytes = archive.read(path, limits.file_bytes).map_err(|error| error.to_string());
-            bytes.and_then(|bytes| crate::chart::read(&bytes, limits)).err()
+            let bytes = archive
+                .read(path, limits.file_bytes)
+                .map_err(|error| error.to_string());
+            bytes
+                .and_then(|bytes| crate::chart::read(&bytes, limits))
+                .err()
         };
-        self.charts.entry(path.to_owned()).or_insert_with(look).as_deref()
+        self.charts
+            .entry(path.to_owned())
+            .or_insert_with(look)
+            .as_deref()
     }
 }

@@ -29,7 +29,11 @@ impl<'a> Rules<'a, '_> {
             for operation in interfaces.flat_map(|(_, interface)| operations_in(interface)) {
                 self.operation(operation, &mut named);
             }
-            for (key, artifact) in vnf.node.get("artifacts").map(Node::entries).unwrap_or_default()
+            for (key, artifact) in vnf
+                .node
+                .get("artifacts")
+                .map(Node::entries)
+                .unwrap_or_default()
             {
                 self.artifact(vnf, (key, artifact), &named);
             }
@@ -52,13 +56,16 @@ impl<'a> Rules<'a, '_> {
                 .iter()
                 .filter_map(Node::as_str),
         );
-        let Some(timeout) = implementation.get("timeout") else { return };
+        let Some(timeout) = implementation.get("timeout") else {
+            return;
+        };
         let text = timeout.as_str().unwrap_or("~");
         let seconds = units::seconds(text).or_else(|| float(text));
         if seconds.is_none_or(|seconds| seconds <= 0.0) {
             let message = format!("`{text}`, the time limit of `{operation}`, is not a time");
             let finding = Finding::new(codes::TIMEOUT, timeout.span.clone(), message);
-            self.sink.add(finding.hint("write seconds, `600`, or a time with its unit, `10 m`"));
+            self.sink
+                .add(finding.hint("write seconds, `600`, or a time with its unit, `10 m`"));
         }
     }
 
@@ -68,21 +75,31 @@ impl<'a> Rules<'a, '_> {
         (key, artifact): (&Node, &Node),
         named: &BTreeSet<&str>,
     ) {
-        let Some(kind) = artifact.get("type") else { return };
-        let (name, text) = (key.as_str().unwrap_or("~"), kind.as_str().unwrap_or_default());
+        let Some(kind) = artifact.get("type") else {
+            return;
+        };
+        let (name, text) = (
+            key.as_str().unwrap_or("~"),
+            kind.as_str().unwrap_or_default(),
+        );
         let is = |other: &str| self.types.is_a(Kind::Artifact, text, other);
         let served = SERVED.iter().any(|known| is(known));
         if named.contains(name) && !served && self.types.get(Kind::Artifact, text).is_some() {
             let message = format!("no runner serves a `{text}`");
             let finding = Finding::new(codes::ARTIFACT_RUNNER, kind.span.clone(), message);
-            self.sink.add(finding.hint(format!("runners serve {}", SERVED.join(", "))));
+            self.sink
+                .add(finding.hint(format!("runners serve {}", SERVED.join(", "))));
         }
         if is(BASH) {
             self.script(artifact);
         }
         if !named.contains(name) && is(IMPLEMENTATION) {
             let message = format!("`{name}` of `{}` is named by no operation", vnf.name);
-            self.sink.add(Finding::new(codes::ARTIFACT_UNUSED, key.span.clone(), message));
+            self.sink.add(Finding::new(
+                codes::ARTIFACT_UNUSED,
+                key.span.clone(),
+                message,
+            ));
         }
     }
 }
@@ -90,8 +107,12 @@ impl<'a> Rules<'a, '_> {
 impl Rules<'_, '_> {
     /// A shell takes a carriage return for a part of the command.
     fn script(&mut self, artifact: &Node) {
-        let Some(file) = artifact.get("file") else { return };
-        let Some(path) = self.path_of(file) else { return };
+        let Some(file) = artifact.get("file") else {
+            return;
+        };
+        let Some(path) = self.path_of(file) else {
+            return;
+        };
         if let Some(line) = self.looked.windows_line(self.archive, self.limits, &path) {
             let message = format!("line {line} of the script `{path}` ends as on Windows");
             let finding = Finding::new(codes::SCRIPT_LINES, file.span.clone(), message);
@@ -120,23 +141,42 @@ impl Looked {
 /// What SOL001 wants of every VNF, wherever the descriptor gives it.
 pub(super) fn required(topologies: &[Topology<'_>], types: &Types<'_>, sink: &mut Sink) {
     let is_vnf = |template: &&Template| types.is_a(Kind::Node, &template.kind, VNF);
-    let vnfs: Vec<&Template> =
-        topologies.iter().flat_map(|topology| &topology.templates).filter(is_vnf).collect();
+    let vnfs: Vec<&Template> = topologies
+        .iter()
+        .flat_map(|topology| &topology.templates)
+        .filter(is_vnf)
+        .collect();
     let Some(first) = vnfs.first() else { return };
     for name in ["vnfm_info", "flavour_description"] {
         let given = vnfs.iter().any(|vnf| vnf.property(name).is_some());
-        let default = || vnfs.iter().any(|vnf| default_of(types, vnf, name).is_some());
+        let default = || {
+            vnfs.iter()
+                .any(|vnf| default_of(types, vnf, name).is_some())
+        };
         if !given && !default() {
             let message = format!("the VNF's `{name}` is nowhere given");
-            sink.add(Finding::new(codes::VNF_REQUIRED, first.span.clone(), message));
+            sink.add(Finding::new(
+                codes::VNF_REQUIRED,
+                first.span.clone(),
+                message,
+            ));
         }
     }
     let mut seen: BTreeSet<Span> = BTreeSet::new();
     for vnf in &vnfs {
-        let info = vnf.property("vnfm_info").or_else(|| default_of(types, vnf, "vnfm_info"));
+        let info = vnf
+            .property("vnfm_info")
+            .or_else(|| default_of(types, vnf, "vnfm_info"));
         let Some(info) = info else { continue };
-        let items = if info.is_sequence() { info.items() } else { std::slice::from_ref(info) };
-        for item in items.iter().filter(|item| item.as_str().is_some_and(|text| !is_vnfm(text))) {
+        let items = if info.is_sequence() {
+            info.items()
+        } else {
+            std::slice::from_ref(info)
+        };
+        for item in items
+            .iter()
+            .filter(|item| item.as_str().is_some_and(|text| !is_vnfm(text)))
+        {
             if seen.insert(item.span.clone()) {
                 let text = item.as_str().unwrap_or_default();
                 let message = format!("`{text}` is not how SOL001 names a VNFM");
@@ -148,7 +188,11 @@ pub(super) fn required(topologies: &[Topology<'_>], types: &Types<'_>, sink: &mu
 }
 
 fn default_of<'a>(types: &Types<'a>, vnf: &Template, name: &str) -> Option<&'a Node> {
-    types.properties(Kind::Node, &vnf.kind).remove(name)?.default.filter(|node| !node.is_null())
+    types
+        .properties(Kind::Node, &vnf.kind)
+        .remove(name)?
+        .default
+        .filter(|node| !node.is_null())
 }
 
 /// `etsivnfm:v3.3.1` or `<IANA enterprise number>:<name>`.

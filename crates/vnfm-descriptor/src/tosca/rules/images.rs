@@ -12,8 +12,12 @@ use crate::yaml::Node;
 const SW_IMAGE: &str = "tosca.artifacts.nfv.SwImage";
 
 /// Hexadecimal digits of each algorithm's hash.
-const LENGTHS: &[(&str, usize)] =
-    &[("sha-224", 56), ("sha-256", 64), ("sha-384", 96), ("sha-512", 128)];
+const LENGTHS: &[(&str, usize)] = &[
+    ("sha-224", 56),
+    ("sha-256", 64),
+    ("sha-384", 96),
+    ("sha-512", 128),
+];
 
 impl<'a> Rules<'a, '_> {
     pub(super) fn images(&mut self) {
@@ -22,11 +26,19 @@ impl<'a> Rules<'a, '_> {
             if !base_hot {
                 self.needs(vdu);
             }
-            self.format(vdu, |format| format == "docker", "a virtual machine boots no container");
+            self.format(
+                vdu,
+                |format| format == "docker",
+                "a virtual machine boots no container",
+            );
         }
         for container in self.of("Vdu.OsContainer") {
             let no_container = |format: &str| format != "docker";
-            self.format(container, no_container, "a container starts from `docker` images");
+            self.format(
+                container,
+                no_container,
+                "a container starts from `docker` images",
+            );
         }
         for template in &self.topology.templates {
             self.checksum(template);
@@ -37,24 +49,39 @@ impl<'a> Rules<'a, '_> {
     /// A machine has the disk and memory that its image needs, and a storage the size.
     fn fits(&mut self) {
         for vdu in self.of("Vdu.Compute") {
-            let compute = vdu.node.at(&["capabilities", "virtual_compute", "properties"]);
+            let compute = vdu
+                .node
+                .at(&["capabilities", "virtual_compute", "properties"]);
             let memory = compute.and_then(|node| node.at(&["virtual_memory", "virtual_mem_size"]));
-            let disks = compute.and_then(|node| node.get("virtual_local_storage")).map(Node::items);
+            let disks = compute
+                .and_then(|node| node.get("virtual_local_storage"))
+                .map(Node::items);
             let disk = disks.and_then(|disks| disks.first()?.get("size_of_storage"));
             self.fit(vdu, ("min_ram", memory));
             self.fit(vdu, ("min_disk", disk));
         }
         for storage in self.of("Vdu.VirtualBlockStorage") {
             let data = storage.property("virtual_block_storage_data");
-            self.fit(storage, ("min_disk", data.and_then(|data| data.get("size_of_storage"))));
+            self.fit(
+                storage,
+                (
+                    "min_disk",
+                    data.and_then(|data| data.get("size_of_storage")),
+                ),
+            );
         }
     }
 
     fn fit(&mut self, template: &'a Template<'a>, (key, has): (&str, Option<&'a Node>)) {
         let Some(has) = has else { return };
-        let needs: Vec<&Node> = self.data(template).filter_map(|data| data.get(key)).collect();
+        let needs: Vec<&Node> = self
+            .data(template)
+            .filter_map(|data| data.get(key))
+            .collect();
         for need in needs {
-            let (Some(needed), Some(there)) = (size_of(need), size_of(has)) else { continue };
+            let (Some(needed), Some(there)) = (size_of(need), size_of(has)) else {
+                continue;
+            };
             if needed > there {
                 let text = |node: &'a Node| node.as_str().unwrap_or("~");
                 let message = format!(
@@ -77,36 +104,51 @@ impl<'a> Rules<'a, '_> {
         if self.data(vdu).next().is_none() && !booted {
             let message = format!("nothing says which image `{}` starts from", vdu.name);
             let finding = Finding::new(codes::VDU_IMAGE, vdu.span.clone(), message);
-            self.sink.add(finding.hint("an artifact `tosca.artifacts.nfv.SwImage` names it"));
+            self.sink
+                .add(finding.hint("an artifact `tosca.artifacts.nfv.SwImage` names it"));
         }
-        let compute = vdu.node.at(&["capabilities", "virtual_compute", "properties"]);
+        let compute = vdu
+            .node
+            .at(&["capabilities", "virtual_compute", "properties"]);
         let flavor = vdu.node.at(&["metadata", "flavor"]);
         if compute.is_none() && flavor.is_none() {
             let message = format!("nothing says what CPUs and memory `{}` needs", vdu.name);
             let finding = Finding::new(codes::VDU_COMPUTE, vdu.span.clone(), message);
-            self.sink.add(finding.hint("the capability `virtual_compute` says so"));
+            self.sink
+                .add(finding.hint("the capability `virtual_compute` says so"));
         }
     }
 
     /// The artifacts that are images.
     fn artifacts(&self, template: &'a Template<'a>) -> impl Iterator<Item = (&'a Node, &'a Node)> {
-        let artifacts = template.node.get("artifacts").map(Node::entries).unwrap_or_default();
+        let artifacts = template
+            .node
+            .get("artifacts")
+            .map(Node::entries)
+            .unwrap_or_default();
         let types = self.types;
         artifacts.iter().filter_map(move |(key, node)| {
             let kind = node.get("type")?.as_str()?;
-            types.is_a(Kind::Artifact, kind, SW_IMAGE).then_some((key, node))
+            types
+                .is_a(Kind::Artifact, kind, SW_IMAGE)
+                .then_some((key, node))
         })
     }
 
     /// What describes the images of a template: `sw_image_data`, or an artifact's properties.
     fn data(&self, template: &'a Template<'a>) -> impl Iterator<Item = &'a Node> {
         let own = template.property("sw_image_data").into_iter();
-        own.chain(self.artifacts(template).map(|(_, node)| node.get("properties").unwrap_or(node)))
+        own.chain(
+            self.artifacts(template)
+                .map(|(_, node)| node.get("properties").unwrap_or(node)),
+        )
     }
 
     fn format(&mut self, template: &'a Template<'a>, wrong: impl Fn(&str) -> bool, why: &str) {
-        let formats: Vec<&Node> =
-            self.data(template).filter_map(|data| data.get("container_format")).collect();
+        let formats: Vec<&Node> = self
+            .data(template)
+            .filter_map(|data| data.get("container_format"))
+            .collect();
         for format in formats {
             let text = format.as_str().unwrap_or_default();
             if wrong(text) {
@@ -119,9 +161,14 @@ impl<'a> Rules<'a, '_> {
     fn checksum(&mut self, template: &'a Template<'a>) {
         let data: Vec<&Node> = self.data(template).collect();
         for checksum in data.iter().filter_map(|data| data.get("checksum")) {
-            let algorithm = checksum.get("algorithm").and_then(Node::as_str).unwrap_or_default();
+            let algorithm = checksum
+                .get("algorithm")
+                .and_then(Node::as_str)
+                .unwrap_or_default();
             let wanted = LENGTHS.iter().find(|(known, _)| *known == algorithm);
-            let (Some(hash), Some((_, length))) = (checksum.get("hash"), wanted) else { continue };
+            let (Some(hash), Some((_, length))) = (checksum.get("hash"), wanted) else {
+                continue;
+            };
             let text = hash.as_str().unwrap_or_default();
             if text.len() != *length || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
                 let message = format!(
@@ -131,10 +178,16 @@ impl<'a> Rules<'a, '_> {
                 self.say(codes::IMAGE_HASH, hash, message);
             }
         }
-        let stated: Vec<&Node> = data.iter().filter_map(|data| data.get("checksum")).collect();
-        let files = self.artifacts(template).filter_map(|(_, node)| node.get("file"));
-        let brought: Vec<(&Node, String)> =
-            files.filter_map(|file| Some((file, self.path_of(file)?))).collect();
+        let stated: Vec<&Node> = data
+            .iter()
+            .filter_map(|data| data.get("checksum"))
+            .collect();
+        let files = self
+            .artifacts(template)
+            .filter_map(|(_, node)| node.get("file"));
+        let brought: Vec<(&Node, String)> = files
+            .filter_map(|file| Some((file, self.path_of(file)?)))
+            .collect();
         if let ([checksum], [(_, path)]) = (&stated[..], &brought[..]) {
             self.differs(template, checksum, path);
         }
@@ -142,7 +195,8 @@ impl<'a> Rules<'a, '_> {
             let name = file.as_str().unwrap_or("~");
             let message = format!("the package brings `{name}` and states no checksum of it");
             let finding = Finding::new(codes::IMAGE_CHECKSUM, file.span.clone(), message);
-            self.sink.add(finding.hint("`checksum: {algorithm: sha-256, hash: …}`"));
+            self.sink
+                .add(finding.hint("`checksum: {algorithm: sha-256, hash: …}`"));
         }
     }
 
@@ -150,9 +204,13 @@ impl<'a> Rules<'a, '_> {
     fn differs(&mut self, template: &Template<'_>, checksum: &Node, path: &str) {
         let text = |key: &str| checksum.get(key).and_then(Node::as_str);
         let algorithm = text("algorithm").and_then(Algorithm::named);
-        let (Some(algorithm), Some(hash)) = (algorithm, checksum.get("hash")) else { return };
+        let (Some(algorithm), Some(hash)) = (algorithm, checksum.get("hash")) else {
+            return;
+        };
         // Whether it can be read was asked already.
-        let Some(real) = self.looked.hash(self.archive, path, algorithm) else { return };
+        let Some(real) = self.looked.hash(self.archive, path, algorithm) else {
+            return;
+        };
         let stated = hash.as_str().unwrap_or_default();
         if stated.len() == real.len() && !stated.eq_ignore_ascii_case(real) {
             let message = format!(
@@ -168,7 +226,10 @@ impl<'a> Rules<'a, '_> {
     pub(super) fn path_of(&self, file: &Node) -> Option<String> {
         let text = file.as_str()?;
         let places = [resolve(folder(self.topology.path), text), resolve("", text)];
-        places.into_iter().flatten().find(|path| self.archive.has(path))
+        places
+            .into_iter()
+            .flatten()
+            .find(|path| self.archive.has(path))
     }
 }
 

@@ -59,7 +59,14 @@ pub(crate) fn rules(
     let mut looked = Looked::default();
     for topology in &topologies {
         let looked = &mut looked;
-        let mut rules = Rules { topology, types: &types, archive, limits, looked, sink };
+        let mut rules = Rules {
+            topology,
+            types: &types,
+            archive,
+            limits,
+            looked,
+            sink,
+        };
         rules.wiring();
         rules.addresses();
         rules.scaling();
@@ -117,7 +124,9 @@ impl<'a> Rules<'a, '_> {
 
     /// Whether the package brings Heat templates, which say more than the descriptor.
     fn has_base_hot(&self) -> bool {
-        self.archive.paths().any(|path| path.starts_with("BaseHOT/"))
+        self.archive
+            .paths()
+            .any(|path| path.starts_with("BaseHOT/"))
     }
 
     fn say(&mut self, code: &'static str, at: &Node, message: String) {
@@ -126,13 +135,19 @@ impl<'a> Rules<'a, '_> {
 
     /// The node templates that the VNF's requirements are mapped to, with the requirement there.
     fn mapped(&self) -> Vec<(&'a str, &'a str)> {
-        let requirements =
-            self.topology.substitution.as_ref().and_then(|mappings| mappings.get("requirements"));
+        let requirements = self
+            .topology
+            .substitution
+            .as_ref()
+            .and_then(|mappings| mappings.get("requirements"));
         let pair = |target: &'a Node| match target.items() {
             [node, requirement, ..] => Some((node.as_str()?, requirement.as_str()?)),
             _ => target.as_str().map(|node| (node, "")),
         };
-        topology::listed(requirements).into_iter().filter_map(|(_, target)| pair(target)).collect()
+        topology::listed(requirements)
+            .into_iter()
+            .filter_map(|(_, target)| pair(target))
+            .collect()
     }
 }
 
@@ -159,10 +174,16 @@ mod tests {
     #[test]
     fn a_file_is_read_for_the_first_that_names_it() {
         let limits = Limits::default();
-        let first = archive(&[("web.tgz", "text"), ("web.img", "test"), ("a.sh", "a\nb\r\n")]);
+        let first = archive(&[
+            ("web.tgz", "text"),
+            ("web.img", "test"),
+            ("a.sh", "a\nb\r\n"),
+        ]);
         let other = archive(&[("else", "")]);
         let mut looked = Looked::default();
-        let why = looked.no_chart(&first, &limits, "web.tgz").map(str::to_owned);
+        let why = looked
+            .no_chart(&first, &limits, "web.tgz")
+            .map(str::to_owned);
         assert!(why.is_some());
         assert_eq!(looked.no_chart(&other, &limits, "web.tgz"), why.as_deref());
         for (algorithm, digits) in [(Algorithm::Sha256, 64), (Algorithm::Sha512, 128)] {
@@ -193,7 +214,10 @@ topology_template:
         let mut sink = Sink::default();
         rules(&archive, "vnfd.yaml", None, &Limits::default(), &mut sink);
         let found = sink.all();
-        let told = found.iter().filter(|finding| finding.code == codes::CHART_FILE).count();
+        let told = found
+            .iter()
+            .filter(|finding| finding.code == codes::CHART_FILE)
+            .count();
         assert_eq!(told, 2, "{found:?}");
     }
 }

@@ -12,18 +12,44 @@ const COMMON: &[&str] = &["derived_from", "version", "metadata", "description"];
 const TYPES: &[(&str, &[&str])] = &[
     (
         "node_types",
-        &["properties", "attributes", "requirements", "capabilities", "interfaces", "artifacts"],
+        &[
+            "properties",
+            "attributes",
+            "requirements",
+            "capabilities",
+            "interfaces",
+            "artifacts",
+        ],
     ),
-    ("data_types", &["constraints", "properties", "key_schema", "entry_schema"]),
-    ("capability_types", &["properties", "attributes", "valid_source_types"]),
+    (
+        "data_types",
+        &["constraints", "properties", "key_schema", "entry_schema"],
+    ),
+    (
+        "capability_types",
+        &["properties", "attributes", "valid_source_types"],
+    ),
     (
         "relationship_types",
-        &["properties", "attributes", "interfaces", "valid_target_types", "valid_source_types"],
+        &[
+            "properties",
+            "attributes",
+            "interfaces",
+            "valid_target_types",
+            "valid_source_types",
+        ],
     ),
     ("policy_types", &["properties", "targets", "triggers"]),
     (
         "group_types",
-        &["properties", "attributes", "members", "capabilities", "requirements", "interfaces"],
+        &[
+            "properties",
+            "attributes",
+            "members",
+            "capabilities",
+            "requirements",
+            "interfaces",
+        ],
     ),
     ("artifact_types", &["mime_type", "file_ext", "properties"]),
 ];
@@ -41,9 +67,23 @@ const PROPERTY: &[&str] = &[
     "metadata",
     "value",
 ];
-const POLICY: &[&str] = &["type", "description", "metadata", "properties", "targets", "triggers"];
-const GROUP: &[&str] =
-    &["type", "description", "metadata", "properties", "attributes", "members", "interfaces"];
+const POLICY: &[&str] = &[
+    "type",
+    "description",
+    "metadata",
+    "properties",
+    "targets",
+    "triggers",
+];
+const GROUP: &[&str] = &[
+    "type",
+    "description",
+    "metadata",
+    "properties",
+    "attributes",
+    "members",
+    "interfaces",
+];
 const SUBSTITUTION: &[&str] = &[
     "node_type",
     "substitution_filter",
@@ -82,17 +122,29 @@ const KEYWORDS: &[&str] = &["SELF", "HOST", "SOURCE", "TARGET", "R_SOURCE", "R_T
 pub(super) fn check<'a>(document: &'a Document, types: &'a Types<'a>, sink: &mut Sink) {
     for (section, keys) in TYPES {
         let known: Vec<&str> = COMMON.iter().chain(*keys).copied().collect();
-        for (key, declared) in document.root.get(section).map(Node::entries).unwrap_or_default() {
+        for (key, declared) in document
+            .root
+            .get(section)
+            .map(Node::entries)
+            .unwrap_or_default()
+        {
             let Some(name) = key.as_str() else { continue };
             unknown(declared, &known, &format!("`{name}`"), sink);
             for (property, node) in declared.get("properties").into_iter().flat_map(Node::named) {
-                unknown(node, PROPERTY, &format!("property `{property}` of `{name}`"), sink);
+                unknown(
+                    node,
+                    PROPERTY,
+                    &format!("property `{property}` of `{name}`"),
+                    sink,
+                );
                 constraints(node, sink);
             }
             constraints(declared, sink);
         }
     }
-    let Some(topology) = document.root.get("topology_template") else { return };
+    let Some(topology) = document.root.get("topology_template") else {
+        return;
+    };
     assignments(topology, sink);
     inputs(topology, &document.root, types, sink);
     references(topology, topology, sink);
@@ -116,7 +168,12 @@ fn assignments(topology: &Node, sink: &mut Sink) {
         constraints(input, sink);
     }
     for (key, policy) in super::topology::listed(topology.get("policies")) {
-        unknown(policy, POLICY, &format!("policy `{}`", key.as_str().unwrap_or("~")), sink);
+        unknown(
+            policy,
+            POLICY,
+            &format!("policy `{}`", key.as_str().unwrap_or("~")),
+            sink,
+        );
     }
     for (name, group) in topology.get("groups").into_iter().flat_map(Node::named) {
         unknown(group, GROUP, &format!("group `{name}`"), sink);
@@ -124,20 +181,41 @@ fn assignments(topology: &Node, sink: &mut Sink) {
     if let Some(mappings) = topology.get("substitution_mappings") {
         unknown(mappings, SUBSTITUTION, "`substitution_mappings`", sink);
     }
-    for (name, template) in topology.get("node_templates").into_iter().flat_map(Node::named) {
+    for (name, template) in topology
+        .get("node_templates")
+        .into_iter()
+        .flat_map(Node::named)
+    {
         for (artifact, node) in template.get("artifacts").into_iter().flat_map(Node::named) {
-            unknown(node, ARTIFACT, &format!("artifact `{artifact}` of `{name}`"), sink);
+            unknown(
+                node,
+                ARTIFACT,
+                &format!("artifact `{artifact}` of `{name}`"),
+                sink,
+            );
         }
-        let requirements = template.get("requirements").map(Node::items).unwrap_or_default();
+        let requirements = template
+            .get("requirements")
+            .map(Node::items)
+            .unwrap_or_default();
         for (requirement, node) in requirements.iter().flat_map(Node::named) {
-            unknown(node, REQUIREMENT, &format!("requirement `{requirement}` of `{name}`"), sink);
+            unknown(
+                node,
+                REQUIREMENT,
+                &format!("requirement `{requirement}` of `{name}`"),
+                sink,
+            );
         }
     }
 }
 
 /// The constraints of a declaration, and of its entries.
 fn constraints(declared: &Node, sink: &mut Sink) {
-    for constraint in declared.get("constraints").map(Node::items).unwrap_or_default() {
+    for constraint in declared
+        .get("constraints")
+        .map(Node::items)
+        .unwrap_or_default()
+    {
         for (key, bound) in constraint.entries() {
             let name = key.as_str().unwrap_or("~");
             let number = |node: &Node| node.as_str().and_then(float);
@@ -173,7 +251,11 @@ fn inputs(topology: &Node, root: &Node, types: &Types<'_>, sink: &mut Sink) {
     calls(root, "get_input", &mut |argument| {
         used.extend(argument.as_str().map(str::to_owned));
     });
-    for (key, _) in topology.get("inputs").map(Node::entries).unwrap_or_default() {
+    for (key, _) in topology
+        .get("inputs")
+        .map(Node::entries)
+        .unwrap_or_default()
+    {
         let name = key.as_str().unwrap_or("~");
         if !used.contains(name) {
             let message = format!("input `{name}` is used by nothing");
@@ -200,7 +282,9 @@ fn references(topology: &Node, node: &Node, sink: &mut Sink) {
     let known = templates(topology);
     for function in ["get_property", "get_attribute", "get_artifact"] {
         calls(node, function, &mut |argument| {
-            let Some(text) = argument.as_str() else { return };
+            let Some(text) = argument.as_str() else {
+                return;
+            };
             if !known.contains(&text) && !KEYWORDS.contains(&text) {
                 let message = format!("`{function}` names `{text}`, which is no node template");
                 let finding = Finding::new(codes::REFERENCE, argument.span.clone(), message);
@@ -211,5 +295,10 @@ fn references(topology: &Node, node: &Node, sink: &mut Sink) {
 }
 
 fn templates(topology: &Node) -> Vec<&str> {
-    topology.get("node_templates").into_iter().flat_map(Node::named).map(|(name, _)| name).collect()
+    topology
+        .get("node_templates")
+        .into_iter()
+        .flat_map(Node::named)
+        .map(|(name, _)| name)
+        .collect()
 }

@@ -15,13 +15,19 @@ impl Rules<'_, '_> {
             for policy in self.policies(kind) {
                 let members = self.members(policy);
                 self.lonely(policy, &members);
-                let scope = policy.property("scope").and_then(Node::as_str).unwrap_or_default();
+                let scope = policy
+                    .property("scope")
+                    .and_then(Node::as_str)
+                    .unwrap_or_default();
                 let other = seen.insert((scope.to_owned(), members), anti);
                 if other.is_some_and(|other| other != anti) {
-                    let message =
-                        format!("`{}` keeps apart what another rule keeps together", policy.name);
+                    let message = format!(
+                        "`{}` keeps apart what another rule keeps together",
+                        policy.name
+                    );
                     let finding = Finding::new(codes::AFFINITY_BOTH, policy.span.clone(), message);
-                    self.sink.add(finding.hint(format!("both have the scope `{scope}`")));
+                    self.sink
+                        .add(finding.hint(format!("both have the scope `{scope}`")));
                 }
             }
         }
@@ -35,38 +41,60 @@ impl Rules<'_, '_> {
         names
             .flat_map(|name| {
                 let group = self.topology.groups.iter().find(|group| group.name == name);
-                group.map_or_else(|| vec![name.to_owned()], super::super::topology::Group::members)
+                group.map_or_else(
+                    || vec![name.to_owned()],
+                    super::super::topology::Group::members,
+                )
             })
             .collect()
     }
 
     /// One alone is neither together with others nor apart from them.
     fn lonely(&mut self, policy: &Policy, members: &BTreeSet<String>) {
-        let [only] = members.iter().collect::<Vec<_>>()[..] else { return };
-        let Some(template) = self.topology.template(only) else { return };
+        let [only] = members.iter().collect::<Vec<_>>()[..] else {
+            return;
+        };
+        let Some(template) = self.topology.template(only) else {
+            return;
+        };
         if self.most(template) > 1 {
             return;
         }
-        let message =
-            format!("rule `{}` has one member, `{only}`, of which there is one", policy.name);
-        self.sink.add(Finding::new(codes::AFFINITY_ONE, policy.span.clone(), message));
+        let message = format!(
+            "rule `{}` has one member, `{only}`, of which there is one",
+            policy.name
+        );
+        self.sink.add(Finding::new(
+            codes::AFFINITY_ONE,
+            policy.span.clone(),
+            message,
+        ));
     }
 
     fn most(&self, template: &Template) -> u32 {
         let vdu = self.vdus().iter().any(|vdu| vdu.name == template.name);
-        if vdu { profile(template, "max_number_of_instances").unwrap_or(u32::MAX) } else { 1 }
+        if vdu {
+            profile(template, "max_number_of_instances").unwrap_or(u32::MAX)
+        } else {
+            1
+        }
     }
 
     fn targets(&mut self) {
         for policy in &self.topology.policies {
-            let wanted =
-                self.types.ancestry(Kind::Policy, &policy.kind).into_iter().any(|node| {
-                    node.get("targets").is_some_and(|targets| !targets.items().is_empty())
+            let wanted = self
+                .types
+                .ancestry(Kind::Policy, &policy.kind)
+                .into_iter()
+                .any(|node| {
+                    node.get("targets")
+                        .is_some_and(|targets| !targets.items().is_empty())
                 });
             if wanted && policy.targets().is_empty() {
                 let message = format!("policy `{}` has no `targets`", policy.name);
                 let finding = Finding::new(codes::POLICY_TARGETS, policy.span.clone(), message);
-                self.sink.add(finding.hint("without them it holds for nothing"));
+                self.sink
+                    .add(finding.hint("without them it holds for nothing"));
             }
         }
     }

@@ -19,7 +19,11 @@ struct Aspect<'a> {
 impl Aspect<'_> {
     /// The delta of a step, from 1; one entry repeats.
     fn step(&self, step: u32) -> Option<&str> {
-        let index = if self.steps.len() == 1 { 0 } else { step as usize - 1 };
+        let index = if self.steps.len() == 1 {
+            0
+        } else {
+            step as usize - 1
+        };
         self.steps.get(index).map(String::as_str)
     }
 }
@@ -43,13 +47,22 @@ impl<'a> Rules<'a, '_> {
         let entries = self
             .policies("ScalingAspects")
             .into_iter()
-            .flat_map(|policy| policy.property("aspects").map(Node::entries).unwrap_or_default());
+            .flat_map(|policy| {
+                policy
+                    .property("aspects")
+                    .map(Node::entries)
+                    .unwrap_or_default()
+            });
         entries
             .filter_map(|(key, node)| {
                 Some(Aspect {
                     name: key.as_str()?,
                     key,
-                    max: node.get("max_scale_level").and_then(whole).unwrap_or(0).min(MOST),
+                    max: node
+                        .get("max_scale_level")
+                        .and_then(whole)
+                        .unwrap_or(0)
+                        .min(MOST),
                     steps: node.get("step_deltas").map(texts).unwrap_or_default(),
                 })
             })
@@ -65,12 +78,16 @@ impl<'a> Rules<'a, '_> {
             _ => format!("`{name}` goes up to level {max} and has {steps} `step_deltas`"),
         };
         let finding = Finding::new(codes::ASPECT_STEPS, aspect.key.span.clone(), message);
-        self.sink.add(finding.hint("write one delta, which repeats, or one for each level"));
+        self.sink
+            .add(finding.hint("write one delta, which repeats, or one for each level"));
     }
 
     fn deltas(&mut self, aspect: &Aspect<'_>) {
         let mut scaled = false;
-        let others = ["VirtualLinkBitrateScalingAspectDeltas", "VipCpScalingAspectDeltas"];
+        let others = [
+            "VirtualLinkBitrateScalingAspectDeltas",
+            "VipCpScalingAspectDeltas",
+        ];
         for policy in others.iter().flat_map(|kind| self.policies(kind)) {
             scaled |= policy.property("aspect").and_then(Node::as_str) == Some(aspect.name);
         }
@@ -79,7 +96,11 @@ impl<'a> Rules<'a, '_> {
                 continue;
             }
             scaled |= !policy.targets().is_empty();
-            for (key, delta) in policy.property("deltas").map(Node::entries).unwrap_or_default() {
+            for (key, delta) in policy
+                .property("deltas")
+                .map(Node::entries)
+                .unwrap_or_default()
+            {
                 let name = key.as_str().unwrap_or("~");
                 if !aspect.steps.iter().any(|step| step == name) {
                     let message = format!("no step of aspect `{}` is `{name}`", aspect.name);
@@ -95,15 +116,20 @@ impl<'a> Rules<'a, '_> {
         if !scaled {
             let message = format!("`{}` scales no VDU", aspect.name);
             let finding = Finding::new(codes::ASPECT_DELTAS, aspect.key.span.clone(), message);
-            self.sink.add(finding.hint("a policy `VduScalingAspectDeltas` says what a step adds"));
+            self.sink
+                .add(finding.hint("a policy `VduScalingAspectDeltas` says what a step adds"));
         }
     }
 
     /// At the highest level of an aspect, each VDU stays in its profile.
     fn ranges(&mut self, aspects: &[Aspect<'_>]) {
         for vdu in self.vdus() {
-            let Some(most) = profile(vdu, "max_number_of_instances") else { continue };
-            let initial = self.initial_of(vdu).or(profile(vdu, "min_number_of_instances"));
+            let Some(most) = profile(vdu, "max_number_of_instances") else {
+                continue;
+            };
+            let initial = self
+                .initial_of(vdu)
+                .or(profile(vdu, "min_number_of_instances"));
             for aspect in aspects {
                 let added: u32 = self.added(aspect, vdu);
                 let count = initial.unwrap_or(1).saturating_add(added);
@@ -123,14 +149,21 @@ impl<'a> Rules<'a, '_> {
         let mut added = 0_u32;
         for policy in self.policies("VduScalingAspectDeltas") {
             let ours = policy.property("aspect").and_then(Node::as_str) == Some(aspect.name);
-            if !ours || !policy.targets().iter().any(|target| target.as_str() == Some(&vdu.name)) {
+            if !ours
+                || !policy
+                    .targets()
+                    .iter()
+                    .any(|target| target.as_str() == Some(&vdu.name))
+            {
                 continue;
             }
             for step in 1..=aspect.max {
-                let delta =
-                    aspect.step(step).and_then(|delta| policy.property("deltas")?.get(delta));
-                let count =
-                    delta.and_then(|delta| delta.get("number_of_instances")).and_then(whole);
+                let delta = aspect
+                    .step(step)
+                    .and_then(|delta| policy.property("deltas")?.get(delta));
+                let count = delta
+                    .and_then(|delta| delta.get("number_of_instances"))
+                    .and_then(whole);
                 added = added.saturating_add(count.unwrap_or(0));
             }
         }
@@ -140,19 +173,30 @@ impl<'a> Rules<'a, '_> {
     fn initial_of(&self, vdu: &Template) -> Option<u32> {
         let policies = self.policies("VduInitialDelta");
         let ours = policies.into_iter().find(|policy| {
-            policy.targets().iter().any(|target| target.as_str() == Some(&vdu.name))
+            policy
+                .targets()
+                .iter()
+                .any(|target| target.as_str() == Some(&vdu.name))
         })?;
-        ours.property("initial_delta")?.get("number_of_instances").and_then(whole)
+        ours.property("initial_delta")?
+            .get("number_of_instances")
+            .and_then(whole)
     }
 
     /// Every level is counted, and one is the default.
     fn levels(&mut self) {
         let mut declared: BTreeSet<&str> = BTreeSet::new();
         for policy in self.policies("InstantiationLevels") {
-            let levels = policy.property("levels").map(Node::entries).unwrap_or_default();
+            let levels = policy
+                .property("levels")
+                .map(Node::entries)
+                .unwrap_or_default();
             if levels.len() > 1 && policy.property("default_level").is_none() {
-                let message =
-                    format!("policy `{}` has {} levels and no default", policy.name, levels.len());
+                let message = format!(
+                    "policy `{}` has {} levels and no default",
+                    policy.name,
+                    levels.len()
+                );
                 let finding = Finding::new(codes::LEVEL_DEFAULT, policy.span.clone(), message);
                 self.sink.add(
                     finding.hint("`default_level` names the one that requests get that name none"),
@@ -162,7 +206,9 @@ impl<'a> Rules<'a, '_> {
         }
         for vdu in self.vdus() {
             let counted = self.counted(vdu);
-            let Some(first) = counted.first().map(|(policy, _)| *policy) else { continue };
+            let Some(first) = counted.first().map(|(policy, _)| *policy) else {
+                continue;
+            };
             let missing: Vec<&str> = declared
                 .iter()
                 .filter(|level| !counted.iter().any(|(_, counted)| counted == *level))
@@ -174,16 +220,26 @@ impl<'a> Rules<'a, '_> {
                     vdu.name,
                     missing.join("`, `")
                 );
-                self.sink.add(Finding::new(codes::LEVEL_COUNT, first.span.clone(), message));
+                self.sink.add(Finding::new(
+                    codes::LEVEL_COUNT,
+                    first.span.clone(),
+                    message,
+                ));
             }
         }
     }
 
     /// The levels at which a VDU is counted, each with the policy that does.
     fn counted(&self, vdu: &Template) -> Vec<(&'a super::Policy<'a>, &'a str)> {
-        let of_vdu = self.policies("VduInstantiationLevels").into_iter().filter(|policy| {
-            policy.targets().iter().any(|target| target.as_str() == Some(&vdu.name))
-        });
+        let of_vdu = self
+            .policies("VduInstantiationLevels")
+            .into_iter()
+            .filter(|policy| {
+                policy
+                    .targets()
+                    .iter()
+                    .any(|target| target.as_str() == Some(&vdu.name))
+            });
         of_vdu
             .flat_map(|policy| {
                 let levels = policy.property("levels").into_iter().flat_map(Node::named);
@@ -194,8 +250,10 @@ impl<'a> Rules<'a, '_> {
 
     fn initial(&mut self) {
         for vdu in self.vdus() {
-            let (least, most) =
-                (profile(vdu, "min_number_of_instances"), profile(vdu, "max_number_of_instances"));
+            let (least, most) = (
+                profile(vdu, "min_number_of_instances"),
+                profile(vdu, "max_number_of_instances"),
+            );
             if self.initial_of(vdu).is_none() && self.counted(vdu).is_empty() && least != most {
                 let count = least.unwrap_or(1);
                 let message = format!("VDU `{}` has no initial delta; {count} is taken", vdu.name);

@@ -8,17 +8,33 @@ use crate::yaml::Node;
 use std::collections::BTreeMap;
 
 /// Requirements with a rule of their own.
-const OWN_RULE: &[&str] =
-    &["virtual_link", "virtual_binding", "external_virtual_link", "container"];
+const OWN_RULE: &[&str] = &[
+    "virtual_link",
+    "virtual_binding",
+    "external_virtual_link",
+    "container",
+];
 
 impl Rules<'_, '_> {
     pub(super) fn wiring(&mut self) {
         self.occurrences();
         self.connection_points();
         self.orders();
-        self.unused("VnfVirtualLink", codes::LINK_UNUSED, "no connection point is on link");
-        for kind in ["VirtualBlockStorage", "VirtualObjectStorage", "VirtualFileStorage"] {
-            self.unused(&format!("Vdu.{kind}"), codes::STORAGE_UNUSED, "no VDU uses storage");
+        self.unused(
+            "VnfVirtualLink",
+            codes::LINK_UNUSED,
+            "no connection point is on link",
+        );
+        for kind in [
+            "VirtualBlockStorage",
+            "VirtualObjectStorage",
+            "VirtualFileStorage",
+        ] {
+            self.unused(
+                &format!("Vdu.{kind}"),
+                codes::STORAGE_UNUSED,
+                "no VDU uses storage",
+            );
         }
         self.unused(
             "Vdu.OsContainer",
@@ -74,7 +90,8 @@ impl Rules<'_, '_> {
             if cp.targets("virtual_binding").next().is_none() && !trunk {
                 let message = format!("`{}` is bound to no VDU", cp.name);
                 let finding = Finding::new(codes::CP_BINDING, cp.span.clone(), message);
-                self.sink.add(finding.hint("write `- virtual_binding: …` below `requirements`"));
+                self.sink
+                    .add(finding.hint("write `- virtual_binding: …` below `requirements`"));
             }
         }
         for cp in self.of("VduCp").into_iter().chain(self.of("VipCp")) {
@@ -93,9 +110,13 @@ impl Rules<'_, '_> {
     fn orders(&mut self) {
         let mut seen: BTreeMap<(&str, &str), &str> = BTreeMap::new();
         for cp in self.of("VduCp") {
-            let Some(order) = cp.property("order") else { continue };
+            let Some(order) = cp.property("order") else {
+                continue;
+            };
             let bound = cp.targets("virtual_binding").find_map(Node::as_str);
-            let (Some(vdu), Some(text)) = (bound, order.as_str()) else { continue };
+            let (Some(vdu), Some(text)) = (bound, order.as_str()) else {
+                continue;
+            };
             if let Some(other) = seen.insert((vdu, text), &cp.name) {
                 let message = format!(
                     "`{}` and `{other}` of VDU `{vdu}` both have the order {text}",
@@ -111,11 +132,14 @@ impl Rules<'_, '_> {
         let mapped = self.mapped();
         for template in self.of(kind) {
             let named = self.topology.templates.iter().any(|other| {
-                other.requirements().any(|(_, target)| target.as_str() == Some(&template.name))
+                other
+                    .requirements()
+                    .any(|(_, target)| target.as_str() == Some(&template.name))
             });
             if !named && !mapped.iter().any(|(name, _)| *name == template.name) {
                 let message = format!("{what} `{}`", template.name);
-                self.sink.add(Finding::new(code, template.span.clone(), message));
+                self.sink
+                    .add(Finding::new(code, template.span.clone(), message));
             }
         }
     }

@@ -13,7 +13,13 @@ fn without_root_a_script_leaves_the_network_by_a_namespace_of_users() {
     }
     let as_nobody = |program: &Path, words: &[&str]| {
         let mut command = std::process::Command::new(program);
-        command.args(words).uid(NOBODY).gid(NOBODY).current_dir("/").env("TMPDIR", "/tmp").output()
+        command
+            .args(words)
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .current_dir("/")
+            .env("TMPDIR", "/tmp")
+            .output()
     };
     let skip = |why: String| {
         assert!(
@@ -24,12 +30,19 @@ fn without_root_a_script_leaves_the_network_by_a_namespace_of_users() {
     };
     let apart = as_nobody(Path::new("/usr/bin/unshare"), &["--user", "--net", "true"]);
     if !apart.as_ref().is_ok_and(|output| output.status.success()) {
-        return skip(format!("this kernel lets no user make namespaces: {apart:?}"));
+        return skip(format!(
+            "this kernel lets no user make namespaces: {apart:?}"
+        ));
     }
     let own = "scripts::a_shell_script_finds_nothing_secret_outside_of_its_request_and_no_network";
-    let again = as_nobody(&std::env::current_exe().unwrap(), &["--exact", own, "--nocapture"]);
+    let again = as_nobody(
+        &std::env::current_exe().unwrap(),
+        &["--exact", own, "--nocapture"],
+    );
     match again {
-        Err(error) => skip(format!("user {NOBODY} cannot run what cargo built: {error}")),
+        Err(error) => skip(format!(
+            "user {NOBODY} cannot run what cargo built: {error}"
+        )),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stdout);
             let words = String::from_utf8_lossy(&output.stderr);

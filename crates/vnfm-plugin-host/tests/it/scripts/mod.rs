@@ -49,7 +49,10 @@ const NO_FILE: Code = Code {
 #[async_trait]
 impl HookHost for Side {
     async fn call(&self, service: &str, request: Value) -> Result<Value, PortError> {
-        self.calls.lock().unwrap().push((service.to_owned(), request.clone()));
+        self.calls
+            .lock()
+            .unwrap()
+            .push((service.to_owned(), request.clone()));
         match service {
             "artifact.list" => Ok(json!({ "paths": self.files.keys().collect::<Vec<_>>() })),
             "artifact.read" => {
@@ -85,7 +88,10 @@ impl Side {
 
     fn with<const N: usize>(files: [(&str, &str); N]) -> Arc<Self> {
         let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
-        Arc::new(Self { files: files.into(), ..Self::default() })
+        Arc::new(Self {
+            files: files.into(),
+            ..Self::default()
+        })
     }
 
     fn logs(&self) -> Vec<String> {
@@ -94,7 +100,11 @@ impl Side {
 
     fn asked(&self, service: &str) -> Vec<Value> {
         let calls = self.calls.lock().unwrap();
-        calls.iter().filter(|(name, _)| name == service).map(|(_, asked)| asked.clone()).collect()
+        calls
+            .iter()
+            .filter(|(name, _)| name == service)
+            .map(|(_, asked)| asked.clone())
+            .collect()
     }
 }
 
@@ -109,7 +119,10 @@ struct World {
 const WANTED: Wanted<'_> = Wanted {
     implementation: "configure",
     plugin: None,
-    script: Some(WantedScript { path: "Scripts/hook", package: "5ca1e" }),
+    script: Some(WantedScript {
+        path: "Scripts/hook",
+        package: "5ca1e",
+    }),
 };
 
 impl World {
@@ -125,13 +138,21 @@ impl World {
         dir.put(&built("mgmt-script"), "script.so");
         let mut all = dir.config();
         all.process = Some(ProcessConfig::by(runner()));
-        let own = PluginConfig { config: config.clone(), ..PluginConfig::default() };
+        let own = PluginConfig {
+            config: config.clone(),
+            ..PluginConfig::default()
+        };
         all.plugins.insert("mgmt-script".into(), own);
         folders.path().clone_into(&mut all.scripts.folder);
         scripts(&mut all.scripts);
         let plugins = PluginHost::new(all.clone(), Arc::new(RealClock));
         plugins.allow("script.so").unwrap();
-        Self { plugins, config: all, folders, _dir: dir }
+        Self {
+            plugins,
+            config: all,
+            folders,
+            _dir: dir,
+        }
     }
 
     fn plugins_config(&self) -> vnfm_plugin_host::Config {
@@ -187,14 +208,23 @@ async fn a_python_script_reads_the_request_uses_hosts_and_answers_effects() {
         (&run["host"]["address"], &run["host"]["username"]),
         (&json!("10.0.0.7"), &json!("ubuntu"))
     );
-    assert_eq!(run["host"]["password"], PASSWORD, "the VNFM logs in, not the script");
-    assert_eq!((&run["stdin"], &run["sudo"]), (&json!("input"), &json!(true)));
+    assert_eq!(
+        run["host"]["password"], PASSWORD,
+        "the VNFM logs in, not the script"
+    );
+    assert_eq!(
+        (&run["stdin"], &run["sudo"]),
+        (&json!("input"), &json!(true))
+    );
     let progress = side.asked("progress");
     assert_eq!(progress[0], json!({"percent": 40, "message": "half of it"}));
     assert_eq!(progress[1]["percent"], 90);
     let logs = side.logs();
     for line in ["warn: little memory", "info: a plain line"] {
-        assert!(logs.iter().any(|said| said == line), "no `{line}` in {logs:?}");
+        assert!(
+            logs.iter().any(|said| said == line),
+            "no `{line}` in {logs:?}"
+        );
     }
     is_gone(&world).await;
 }
@@ -216,7 +246,11 @@ async fn a_shell_script_finds_nothing_secret_outside_of_its_request_and_no_netwo
     let side = Side::of(BASH_HOOK);
     let effects = world.run(&side, hook(BASH, AMPLE)).await.unwrap();
     let said = |key: &str| effects.metadata[key].as_str().unwrap().to_owned();
-    assert_eq!(said("request"), "1", "the request is on standard input, with its secrets");
+    assert_eq!(
+        said("request"),
+        "1",
+        "the request is on standard input, with its secrets"
+    );
     assert_eq!(said("elsewhere"), "", "nowhere else is the password");
     assert_eq!(said("interfaces"), "lo");
     assert_eq!(said("host"), "web-1");
@@ -225,7 +259,11 @@ async fn a_shell_script_finds_nothing_secret_outside_of_its_request_and_no_netwo
     assert_eq!(said("environment"), names);
     let uid: u32 = said("uid").parse().unwrap();
     let me = rustix::process::geteuid();
-    assert_eq!(me.is_root(), uid >= 2_000_000_000, "root never runs a script: {uid}");
+    assert_eq!(
+        me.is_root(),
+        uid >= 2_000_000_000,
+        "root never runs a script: {uid}"
+    );
     is_gone(&world).await;
 }
 
@@ -256,11 +294,20 @@ print(json.dumps({"schemaVersion": 1, "metadata": {"said": said}}))
 
 #[tokio::test]
 async fn a_script_sends_no_http_through_the_server_unless_the_operator_allows_it() {
-    let asked = |side: &Side| side.calls.lock().unwrap().iter().any(|(name, _)| name == "http");
+    let asked = |side: &Side| {
+        side.calls
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|(name, _)| name == "http")
+    };
     let side = Side::of(HTTP_HOOK);
     let effects = World::new().run(&side, hook(PYTHON, AMPLE)).await.unwrap();
     let said = effects.metadata["said"].as_str().unwrap();
-    assert!(said.contains("REFUSED") && said.contains("http: true"), "{said}");
+    assert!(
+        said.contains("REFUSED") && said.contains("http: true"),
+        "{said}"
+    );
     assert!(!asked(&side), "the server was asked");
     let allowed = json!({"http": true});
     let world = World::with(&allowed, |scripts| scripts.allow = AllowedScripts::All);
@@ -276,7 +323,10 @@ async fn with_a_network_it_has_the_servers_own() {
         scripts.network = true;
     });
     let script = r#"cat >/dev/null; echo "{\"schemaVersion\": 1, \"message\": \"$(readlink /proc/self/ns/net)\"}""#;
-    let effects = world.run(&Side::of(script), hook(BASH, AMPLE)).await.unwrap();
+    let effects = world
+        .run(&Side::of(script), hook(BASH, AMPLE))
+        .await
+        .unwrap();
     let own = std::fs::read_link("/proc/self/ns/net").unwrap();
     assert_eq!(effects.message.as_deref(), own.to_str());
 }
@@ -296,8 +346,20 @@ async fn each_mistake_of_an_author_ends_the_hook_with_words_that_lead_on() {
             Refused,
             &["Scripts/hook", "exit code 3", "the last words"],
         ),
-        ("exit 75", BASH, "script-failed", Unavailable, &["may work later"]),
-        ("no-such-command", BASH, "script-failed", Refused, &["127", "command was not found"]),
+        (
+            "exit 75",
+            BASH,
+            "script-failed",
+            Unavailable,
+            &["may work later"],
+        ),
+        (
+            "no-such-command",
+            BASH,
+            "script-failed",
+            Refused,
+            &["127", "command was not found"],
+        ),
         ("kill -9 $$", BASH, "script-killed", Refused, &["signal: 9"]),
         (
             "raise ValueError('of mine')",
@@ -306,7 +368,13 @@ async fn each_mistake_of_an_author_ends_the_hook_with_words_that_lead_on() {
             Refused,
             &["ValueError: of mine", "exit code 1"],
         ),
-        ("import nowhere", PYTHON, "script-failed", Refused, &["No module named 'nowhere'"]),
+        (
+            "import nowhere",
+            PYTHON,
+            "script-failed",
+            Refused,
+            &["No module named 'nowhere'"],
+        ),
         (
             "echo installed",
             BASH,
@@ -314,7 +382,13 @@ async fn each_mistake_of_an_author_ends_the_hook_with_words_that_lead_on() {
             Refused,
             &["not JSON", "standard error", "installed"],
         ),
-        ("echo '{}'", BASH, "bad-effects", Refused, &["schemaVersion"]),
+        (
+            "echo '{}'",
+            BASH,
+            "bad-effects",
+            Refused,
+            &["schemaVersion"],
+        ),
         (
             r#"echo '{"schemaVersion": 1, "metadata": []}'"#,
             BASH,
@@ -329,18 +403,34 @@ async fn each_mistake_of_an_author_ends_the_hook_with_words_that_lead_on() {
             Refused,
             &["no host `web-9`", "web-1"],
         ),
-        ("vnfm run web-9 true", BASH, "script-failed", Refused, &["no host `web-9`", "web-1"]),
+        (
+            "vnfm run web-9 true",
+            BASH,
+            "script-failed",
+            Refused,
+            &["no host `web-9`", "web-1"],
+        ),
     ];
     for (script, kind, code, error_kind, words) in rows {
-        let error = world.run(&Side::of(script), hook(kind, AMPLE)).await.unwrap_err();
-        assert_eq!((error.name(), error.kind()), (*code, *error_kind), "{script}: {error}");
+        let error = world
+            .run(&Side::of(script), hook(kind, AMPLE))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.name(), error.kind()),
+            (*code, *error_kind),
+            "{script}: {error}"
+        );
         let as_a_hook = match error_kind {
             Unavailable => "plugin.hook-unavailable",
             _ => "plugin.hook-failed",
         };
         assert_eq!(error.code().name, as_a_hook);
         for word in *words {
-            assert!(error.to_string().contains(word), "{script}: no `{word}` in {error}");
+            assert!(
+                error.to_string().contains(word),
+                "{script}: no `{word}` in {error}"
+            );
         }
     }
     is_gone(&world).await;
@@ -355,12 +445,18 @@ async fn a_hook_without_a_script_and_one_whose_script_is_not_there_are_told_apar
     let error = world.run(&side, nothing).await.unwrap_err();
     assert_eq!(error.name(), "no-script");
     assert!(error.to_string().contains("Implementation.Perl"), "{error}");
-    assert!(error.to_string().contains("Implementation.Ansible"), "{error}");
+    assert!(
+        error.to_string().contains("Implementation.Ansible"),
+        "{error}"
+    );
     let mut absent = hook(BASH, AMPLE);
     absent.artifacts[0]["path"] = json!("Scripts/gone");
     let error = world.run(&side, absent).await.unwrap_err();
     assert_eq!(error.name(), "no-script");
-    assert!(error.to_string().contains("no file `Scripts/gone`"), "{error}");
+    assert!(
+        error.to_string().contains("no file `Scripts/gone`"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -368,9 +464,10 @@ async fn an_interpreter_that_is_not_there_is_named_with_what_brings_it() {
     let config = json!({"bash": "/usr/bin/no-bash", "python": "/proc"});
     let world = World::with(&config, |scripts| scripts.allow = AllowedScripts::All);
     let side = Side::of("true");
-    for (kind, words) in
-        [(BASH, ["/usr/bin/no-bash", "Debian: bash"]), (PYTHON, ["/proc", "Permission denied"])]
-    {
+    for (kind, words) in [
+        (BASH, ["/usr/bin/no-bash", "Debian: bash"]),
+        (PYTHON, ["/proc", "Permission denied"]),
+    ] {
         let error = world.run(&side, hook(kind, AMPLE)).await.unwrap_err();
         assert_eq!(error.name(), "no-interpreter", "{error}");
         for word in words {
@@ -387,14 +484,20 @@ async fn a_wrong_login_is_named_before_anything_runs() {
     let error = world.run(&Side::of("exit 1"), request).await.unwrap_err();
     assert_eq!(error.name(), "bad-login");
     let text = error.to_string();
-    assert!(text.contains("privatKey") && !text.contains(PASSWORD), "{text}");
+    assert!(
+        text.contains("privatKey") && !text.contains(PASSWORD),
+        "{text}"
+    );
 }
 
 #[tokio::test]
 async fn the_deadline_ends_the_script_with_all_that_it_started() {
     let world = World::new();
     let script = "sleep 1000 & setsid sleep 1000 & echo begun >&2; sleep 1000";
-    let error = world.run(&Side::of(script), hook(BASH, Duration::from_secs(3))).await.unwrap_err();
+    let error = world
+        .run(&Side::of(script), hook(BASH, Duration::from_secs(3)))
+        .await
+        .unwrap_err();
     assert_eq!(error.name(), "plugin.deadline", "{error}");
     is_gone(&world).await;
     let path = world.folders.path().display().to_string();
@@ -404,14 +507,20 @@ async fn the_deadline_ends_the_script_with_all_that_it_started() {
     };
     let began = Instant::now();
     let sleeping = || {
-        let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        let all = std::fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.path());
         all.filter(|process| {
             std::fs::read_to_string(process.join("comm")).is_ok_and(|name| name == "sleep\n")
         })
         .any(|process| mine(&process))
     };
     while sleeping() {
-        assert!(began.elapsed() < AMPLE, "something that the script started is still there");
+        assert!(
+            began.elapsed() < AMPLE,
+            "something that the script started is still there"
+        );
         tokio::task::yield_now().await;
     }
 }
@@ -421,7 +530,11 @@ async fn a_process_that_somebody_kills_is_told_from_one_that_crashed() {
     let world = World::new();
     let side = Side::of("kill -9 $PPID; read -t 60 <> <(:)");
     let error = world.run(&side, hook(BASH, AMPLE)).await.unwrap_err();
-    assert_eq!((error.name(), error.kind()), ("plugin.killed", ErrorKind::Unavailable), "{error}");
+    assert_eq!(
+        (error.name(), error.kind()),
+        ("plugin.killed", ErrorKind::Unavailable),
+        "{error}"
+    );
     assert!(error.to_string().contains("SIGKILL"), "{error}");
     is_gone(&world).await;
 }
@@ -441,7 +554,11 @@ async fn a_cancelled_operation_tells_the_script_which_may_tidy_up() {
     let (outcome, ()) = tokio::join!(world.run(&side, hook(BASH, AMPLE)), cancelling);
     let error = outcome.unwrap_err();
     assert_eq!(error.name(), "cancelled");
-    assert!(side.logs().iter().any(|line| line == "info: tidied"), "{:?}", side.logs());
+    assert!(
+        side.logs().iter().any(|line| line == "info: tidied"),
+        "{:?}",
+        side.logs()
+    );
 }
 
 #[tokio::test]
@@ -478,7 +595,11 @@ async fn scripts_run_only_where_somebody_allowed_their_package() {
     assert_eq!(again.name(), "plugin.script-not-allowed");
     let kept = format!("{}@{}", began.name, began.version);
     let kept = world.plugins.for_hook_kept(&kept, &WANTED).err().unwrap();
-    assert_eq!(kept.name(), "plugin.script-not-allowed", "also where that version made it");
+    assert_eq!(
+        kept.name(),
+        "plugin.script-not-allowed",
+        "also where that version made it"
+    );
     let never = World::with(&Value::Null, |scripts| scripts.allow = AllowedScripts::None);
     assert!(never.plugins.for_hook(&WANTED).is_err());
 }
@@ -486,7 +607,10 @@ async fn scripts_run_only_where_somebody_allowed_their_package() {
 #[tokio::test]
 async fn a_plugin_that_is_named_or_mapped_serves_a_hook_although_its_file_is_a_script() {
     let world = World::new();
-    let named = Wanted { plugin: Some("gone"), ..WANTED };
+    let named = Wanted {
+        plugin: Some("gone"),
+        ..WANTED
+    };
     let error = world.plugins.for_hook(&named).err().unwrap();
     assert!(error.to_string().contains("no plugin `gone`"), "{error}");
 }

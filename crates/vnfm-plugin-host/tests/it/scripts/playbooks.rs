@@ -41,15 +41,22 @@ async fn a_playbook_becomes_root_where_no_password_is_asked_and_says_so_where_on
     let effects = world.run(&side, hook(ANSIBLE, AMPLE)).await.unwrap();
     assert_eq!(effects.metadata["restarted"], true);
     let asked = side.asked("ssh.run");
-    let restart = asked.iter().find(|run| run["command"].as_str().unwrap().contains("restart app"));
-    let restart = restart.unwrap_or_else(|| panic!("{asked:?}"))["command"].as_str().unwrap();
+    let restart = asked
+        .iter()
+        .find(|run| run["command"].as_str().unwrap().contains("restart app"));
+    let restart = restart.unwrap_or_else(|| panic!("{asked:?}"))["command"]
+        .as_str()
+        .unwrap();
     assert!(restart.starts_with("sudo "), "{restart}");
 
     let guarded = Side::of(PLAYBOOK);
     guarded.guarded.store(true, Ordering::Relaxed);
     let error = world.run(&guarded, hook(ANSIBLE, AMPLE)).await.unwrap_err();
     assert_eq!(error.name(), "script-failed");
-    assert!(error.to_string().contains("password is required"), "{error}");
+    assert!(
+        error.to_string().contains("password is required"),
+        "{error}"
+    );
     is_gone(&world).await;
 }
 
@@ -64,12 +71,22 @@ async fn a_password_for_become_is_refused_before_any_command_and_told_to_nobody(
     let error = world.run(&side, hook(ANSIBLE, AMPLE)).await.unwrap_err();
     assert_eq!(error.name(), "script-failed");
     let text = error.to_string();
-    assert!(text.contains("let the login user become root without one"), "{text}");
+    assert!(
+        text.contains("let the login user become root without one"),
+        "{text}"
+    );
     let run = side.asked("ssh.run");
-    assert!(run.iter().all(|run| !run["command"].to_string().contains("restart")), "{run:?}");
+    assert!(
+        run.iter()
+            .all(|run| !run["command"].to_string().contains("restart")),
+        "{run:?}"
+    );
     let mut told = side.logs();
     told.push(text);
-    told.extend(run.iter().map(|run| format!("{} {}", run["command"], run["stdin"])));
+    told.extend(
+        run.iter()
+            .map(|run| format!("{} {}", run["command"], run["stdin"])),
+    );
     assert!(told.iter().all(|line| !line.contains(PASSWORD)), "{told:?}");
     is_gone(&world).await;
 }

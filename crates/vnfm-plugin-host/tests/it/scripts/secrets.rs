@@ -38,8 +38,12 @@ impl Server {
 
     /// Its files, its folder, and its process.
     fn paths(&self) -> Vec<PathBuf> {
-        let files = std::fs::read_dir(self.0.path()).unwrap().map(|file| file.unwrap().path());
-        let own = ["environ", "mem", "maps", "fd", "cmdline", "root/etc", "cwd/src"];
+        let files = std::fs::read_dir(self.0.path())
+            .unwrap()
+            .map(|file| file.unwrap().path());
+        let own = [
+            "environ", "mem", "maps", "fd", "cmdline", "root/etc", "cwd/src",
+        ];
         let process = PathBuf::from(format!("/proc/{}", std::process::id()));
         let own = own.map(|name| process.join(name));
         files.chain([self.0.path().to_owned()]).chain(own).collect()
@@ -65,7 +69,11 @@ fn as_expected(plugins: &PluginHost) {
 async fn a_script_reaches_nothing_of_the_server() {
     let (world, server) = (World::new(), Server::new());
     as_expected(&world.plugins);
-    let paths: Vec<_> = server.paths().iter().map(|path| path.display().to_string()).collect();
+    let paths: Vec<_> = server
+        .paths()
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let script = SCRIPT
@@ -112,8 +120,14 @@ async fn a_plugin_in_a_process_reaches_nothing_of_the_server() {
     let driver = plugins.find("fixture-misbehaving", None).unwrap();
     let mut asked = request("instantiate_start", AMPLE);
     asked.additional_params.insert("how".into(), json!("steal"));
-    let paths: Vec<_> = server.paths().iter().map(|path| path.display().to_string()).collect();
-    asked.additional_params.insert("path".into(), json!(paths.join("\n")));
+    let paths: Vec<_> = server
+        .paths()
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    asked
+        .additional_params
+        .insert("path".into(), json!(paths.join("\n")));
     let host = Arc::new(Remembering::default());
     let got = driver.call(asked, host).await.unwrap().message.unwrap();
     assert_eq!(got, "");
@@ -128,7 +142,9 @@ async fn a_data_folder_where_hooks_may_read_is_named_and_no_hook_is_run() {
     let process = config.process.as_mut().unwrap();
     process.hidden = vec![server.0.path().join("secrets.key")];
     process.readable = vec![server.0.path().to_owned()];
-    let error = PluginHost::new(config, Arc::new(RealClock)).allow("m.so").unwrap_err();
+    let error = PluginHost::new(config, Arc::new(RealClock))
+        .allow("m.so")
+        .unwrap_err();
     assert_eq!(error.name(), "plugin.not-apart");
     assert!(
         error.to_string().contains("secrets.key") && error.to_string().contains("move it"),
@@ -159,7 +175,10 @@ fn no_hook_is_run() {
     let folder = Folder::new();
     folder.put(&built("fixture-misbehaving"), "m.so");
     let plugins = folder.host_of(Runner::Process);
-    for error in [plugins.isolation().unwrap_err(), plugins.allow("m.so").unwrap_err()] {
+    for error in [
+        plugins.isolation().unwrap_err(),
+        plugins.allow("m.so").unwrap_err(),
+    ] {
         assert_eq!(error.name(), "plugin.not-apart", "{error}");
         for word in ["Landlock", "namespaces"] {
             assert!(error.to_string().contains(word), "no `{word}` in {error}");
@@ -173,18 +192,31 @@ const BOTH: [&str; 2] = [
     "scripts::secrets::a_plugin_in_a_process_reaches_nothing_of_the_server",
 ];
 const NO_NAMESPACES: &[libc::c_long] = &[libc::SYS_unshare];
-const NO_MOUNTS: &[libc::c_long] =
-    &[libc::SYS_mount, libc::SYS_pivot_root, libc::SYS_mount_setattr];
+const NO_MOUNTS: &[libc::c_long] = &[
+    libc::SYS_mount,
+    libc::SYS_pivot_root,
+    libc::SYS_mount_setattr,
+];
 const NOTHING: &[libc::c_long] = &[libc::SYS_unshare, libc::SYS_landlock_create_ruleset];
 
 #[test]
 fn another_user_than_root_keeps_hooks_from_it_by_namespaces() {
-    again(Some(NOBODY), &[], "a mount namespace+a PID namespace+a network namespace", &BOTH);
+    again(
+        Some(NOBODY),
+        &[],
+        "a mount namespace+a PID namespace+a network namespace",
+        &BOTH,
+    );
 }
 
 #[test]
 fn where_a_service_manager_allows_no_mounts_landlock_keeps_hooks_from_files() {
-    again(Some(NOBODY), NO_MOUNTS, "files by Landlock+a PID namespace+a network namespace", &BOTH);
+    again(
+        Some(NOBODY),
+        NO_MOUNTS,
+        "files by Landlock+a PID namespace+a network namespace",
+        &BOTH,
+    );
 }
 
 #[test]
@@ -211,7 +243,14 @@ fn where_nothing_keeps_hooks_apart_none_is_run_and_what_is_missing_is_named() {
 
 fn landlock() -> i64 {
     // SAFETY: asks for a number.
-    unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0, 1) }
+    unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<u8>(),
+            0,
+            1,
+        )
+    }
 }
 
 fn skip(why: &str) {
@@ -228,8 +267,17 @@ fn again(user: Option<u32>, forbidden: &'static [libc::c_long], expected: &str, 
     let copies = Copies::new();
     for test in tests {
         let mut command = Command::new(&copies.test);
-        command.args(["--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"]);
-        command.current_dir("/").env("TMPDIR", "/tmp").env(EXPECTED, expected);
+        command.args([
+            "--exact",
+            test,
+            "--include-ignored",
+            "--nocapture",
+            "--test-threads=1",
+        ]);
+        command
+            .current_dir("/")
+            .env("TMPDIR", "/tmp")
+            .env(EXPECTED, expected);
         if let Some(user) = user {
             command.uid(user).gid(user);
         }
@@ -238,7 +286,10 @@ fn again(user: Option<u32>, forbidden: &'static [libc::c_long], expected: &str, 
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         let words = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.contains("1 passed"), "{test}: {said}\n{words}");
+        assert!(
+            output.status.success() && said.contains("1 passed"),
+            "{test}: {said}\n{words}"
+        );
     }
 }
 
@@ -260,7 +311,10 @@ impl Copies {
             std::fs::set_permissions(to, PermissionsExt::from_mode(0o755)).unwrap();
         }
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
-        Self { test: dir.path().join(test.file_name().unwrap()), _dir: dir }
+        Self {
+            test: dir.path().join(test.file_name().unwrap()),
+            _dir: dir,
+        }
     }
 }
 
@@ -271,7 +325,12 @@ fn forbid(calls: &[libc::c_long]) -> std::io::Result<()> {
     }
     let plain = |code: u32, k: u32| {
         let code = u16::try_from(code).unwrap_or(u16::MAX);
-        libc::sock_filter { code, jt: 0, jf: 0, k }
+        libc::sock_filter {
+            code,
+            jt: 0,
+            jf: 0,
+            k,
+        }
     };
     let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
     let mut filter = vec![plain(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0)];
@@ -283,11 +342,22 @@ fn forbid(calls: &[libc::c_long]) -> std::io::Result<()> {
     }
     filter.push(plain(libc::BPF_RET, libc::SECCOMP_RET_ALLOW));
     let len = u16::try_from(filter.len()).unwrap_or(u16::MAX);
-    let program = libc::sock_fprog { len, filter: filter.as_mut_ptr() };
+    let program = libc::sock_fprog {
+        len,
+        filter: filter.as_mut_ptr(),
+    };
     // SAFETY: the program lives until the call returns.
     let done = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
+            && libc::prctl(
+                libc::PR_SET_SECCOMP,
+                libc::SECCOMP_MODE_FILTER,
+                &raw const program,
+            ) == 0
     };
-    if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    if done {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error())
+    }
 }
