@@ -21,3 +21,4 @@ mod policies;
 mod shape;
 mod story;
 mod style;
+mod vocabulary;
