@@ -158,7 +158,10 @@ mod tests {
         let later = Linked::default().with(Plugin::version("2.0.0"));
         let error = later.again(&began, "mine", None).err().unwrap();
         assert_eq!(error.name(), "plugin.replaced");
-        assert!(error.to_string().contains("`mine@2.0.0` now"), "{error}");
+        assert!(
+            error.to_string().contains("now available: `mine@2.0.0`"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -264,16 +264,9 @@ mod tests {
     }
 
     #[test]
-    fn every_attribute_of_a_filter_selects() {
+    fn a_filter_selects_by_type_operation_and_state() {
         let op = "VnfLcmOperationOccurrenceNotification";
         let made = "VnfIdentifierCreationNotification";
-        let of = |filter: Value| json!({"vnfInstanceSubscriptionFilter": filter});
-        let product = |versions: Value| {
-            of(
-                json!({"vnfProductsFromProviders": [{"vnfProvider": "p", "vnfProducts": [
-                {"vnfProductName": "n", "versions": versions}]}]}),
-            )
-        };
         for (filter, kind, is_wanted) in [
             (Value::Null, op, true),
             (json!({}), made, true),
@@ -304,6 +297,23 @@ mod tests {
                 op,
                 false,
             ),
+        ] {
+            assert_eq!(wanted(&filter, kind), is_wanted, "{filter} {kind}");
+        }
+    }
+
+    #[test]
+    fn a_filter_selects_by_instance_and_product() {
+        let op = "VnfLcmOperationOccurrenceNotification";
+        let made = "VnfIdentifierCreationNotification";
+        let of = |filter: Value| json!({"vnfInstanceSubscriptionFilter": filter});
+        let product = |versions: Value| {
+            of(
+                json!({"vnfProductsFromProviders": [{"vnfProvider": "p", "vnfProducts": [
+                {"vnfProductName": "n", "versions": versions}]}]}),
+            )
+        };
+        for (filter, kind, is_wanted) in [
             (of(json!({"vnfdIds": ["x", "d"]})), op, true),
             (of(json!({"vnfdIds": ["x"]})), made, false),
             (of(json!({"vnfInstanceIds": ["i"]})), op, true),

@@ -1,6 +1,7 @@
 //! Rules of instances, of the packages that they are made from, and of what is kept for them.
 
 use super::records::{TENANT, becomes, instance, instantiated, op, package, seed, step, told, vim};
+use super::{exists, not_found, write};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
@@ -185,7 +186,7 @@ pub(super) async fn an_instance_with_resources_or_an_operation_is_not_removed(st
     );
 }
 
-pub(super) async fn a_list_of_changes_is_written_as_a_whole_or_not_at_all(store: Shared) {
+pub(super) async fn a_list_of_changes_is_written_completely_or_not_at_all(store: Shared) {
     seed(&*store, &["i1"]).await;
     let before = store.instance(TENANT, "i1").await.unwrap();
     let mut changed = before.clone();
@@ -216,10 +217,7 @@ pub(super) async fn a_vnfd_belongs_to_one_package(store: Shared) {
         Change::PutPackage(package("p1", Some("vnfd"))),
     ];
     store.write(None, changes).await.unwrap();
-    let error = StoreError::Exists {
-        what: "VNF package with VNFD",
-        id: "vnfd".into(),
-    };
+    let error = exists("VNF package with VNFD", "vnfd");
     let put = store
         .write(None, vec![Change::PutPackage(package("p2", Some("vnfd")))])
         .await;
@@ -231,19 +229,10 @@ pub(super) async fn a_vnfd_belongs_to_one_package(store: Shared) {
     let add = store
         .write(None, vec![Change::AddPackage(package("p1", None))])
         .await;
-    assert_eq!(
-        add,
-        Err(StoreError::Exists {
-            what: "VNF package",
-            id: "p1".into()
-        })
-    );
+    assert_eq!(add, Err(exists("VNF package", "p1")));
     let mut theirs = package("p4", Some("vnfd"));
     theirs.tenant = "other".into();
-    store
-        .write(None, vec![Change::AddPackage(theirs)])
-        .await
-        .unwrap();
+    write(&*store, vec![Change::AddPackage(theirs)]).await;
     let records = store
         .package_records(TENANT, &Query::default())
         .await
@@ -254,10 +243,7 @@ pub(super) async fn a_vnfd_belongs_to_one_package(store: Shared) {
     );
     let mut fetched = package("p2", None);
     fetched.fetching = SecretJson::from(json!({"password": "planted"}));
-    store
-        .write(None, vec![Change::PutPackage(fetched.clone())])
-        .await
-        .unwrap();
+    write(&*store, vec![Change::PutPackage(fetched.clone())]).await;
     assert_eq!(store.package_record(TENANT, "p2").await, Ok(*fetched));
     let records = store
         .package_records(TENANT, &Query::default())
@@ -271,16 +257,10 @@ pub(super) async fn a_vnfd_belongs_to_one_package(store: Shared) {
     let absent = store
         .write(None, vec![Change::PutPackage(package("p9", None))])
         .await;
-    assert_eq!(
-        absent,
-        Err(StoreError::NotFound {
-            what: "VNF package",
-            id: "p9".into()
-        })
-    );
+    assert_eq!(absent, Err(not_found("VNF package", "p9")));
 }
 
-pub(super) async fn a_package_that_is_used_is_not_removed(store: Shared) {
+pub(super) async fn a_package_in_use_is_not_removed(store: Shared) {
     seed(&*store, &["i1"]).await;
     let remove = || {
         vec![Change::RemovePackage {

@@ -269,6 +269,11 @@ pub(super) async fn a_filter_finds_what_is_computed(store: Shared) {
         let ids: Vec<_> = ops.into_iter().map(|record| record.op.id).collect();
         assert_eq!(ids.join(" "), wanted, "{filter}");
     }
+    a_filter_finds_usage_state(&store).await;
+}
+
+/// `usageState` of packages is computed, too.
+async fn a_filter_finds_usage_state(store: &Shared) {
     store
         .write(
             None,
@@ -295,7 +300,7 @@ pub(super) async fn a_filter_finds_what_is_computed(store: Shared) {
     }
 }
 
-pub(super) async fn what_is_filtered_comes_in_pages_that_changes_do_not_shift(store: Shared) {
+pub(super) async fn concurrent_changes_do_not_shift_pages(store: Shared) {
     seed(&*store, &["i1", "i3", "i5", "i7", "i9"]).await;
     let page = |after: Option<&str>| Query {
         after: after.map(Into::into),
@@ -426,7 +431,7 @@ fn made_up() -> Vec<Term> {
     terms
 }
 
-pub(super) async fn what_is_found_is_what_the_filter_says(store: Shared) {
+pub(super) async fn results_match_the_filter(store: Shared) {
     seeded(&store).await;
     let all = store.instances(TENANT, &Query::default()).await.unwrap();
     let documents: Vec<_> = all

@@ -1,6 +1,7 @@
 //! Rules of the VIM registry, and of who lives on which VIM.
 
 use super::records::{TENANT, lives, retire, seed, vim, vim_of};
+use super::write;
 use serde_json::json;
 use std::sync::Arc;
 use vnfm_core::ports::{Change, SecretJson, Store, StoreError, Use};
@@ -24,7 +25,7 @@ fn in_use(by: &[&str]) -> StoreError {
     }
 }
 
-pub(super) async fn a_cluster_that_is_used_is_not_retired(store: Shared) {
+pub(super) async fn a_cluster_in_use_is_not_retired(store: Shared) {
     with_cluster(&*store, None).await;
     let changes = vec![
         lives("a", Some("cluster"), None),
@@ -43,7 +44,7 @@ pub(super) async fn a_cluster_that_is_used_is_not_retired(store: Shared) {
     store.write(None, vec![retire("a", "o1")]).await.unwrap();
 }
 
-pub(super) async fn a_cluster_that_is_retired_is_not_used(store: Shared) {
+pub(super) async fn a_retired_cluster_gets_no_instances(store: Shared) {
     with_cluster(&*store, Some("uid")).await;
     store
         .write(None, vec![retire("a", "o1"), retire("a", "o1")])
@@ -137,7 +138,7 @@ pub(super) async fn a_user_of_another_tenant_counts_and_is_not_named(store: Shar
     assert_eq!(store.uses(TENANT, "cluster").await, Ok(vec![]));
 }
 
-pub(super) async fn of_use_and_retirement_that_race_one_is_accepted(store: Shared) {
+pub(super) async fn of_concurrent_use_and_retirement_one_is_accepted(store: Shared) {
     with_cluster(&*store, Some("uid")).await;
     let mut used = 0;
     for round in 0..100 {
@@ -300,7 +301,7 @@ pub(super) async fn a_vim_written_from_an_old_version_is_refused(store: Shared) 
     );
 }
 
-pub(super) async fn a_vim_that_is_used_is_removed_by_force_alone(store: Shared) {
+pub(super) async fn a_vim_in_use_is_removed_only_by_force(store: Shared) {
     with_cluster(&*store, None).await;
     store
         .write(None, vec![lives("b", Some("cluster"), None)])
@@ -328,10 +329,7 @@ pub(super) async fn a_vim_that_is_used_is_removed_by_force_alone(store: Shared) 
 pub(super) async fn a_shared_vim_is_seen_by_all(store: Shared) {
     let mut shared = vim("v1", "one");
     shared.vim.shared = true;
-    store
-        .write(None, vec![Change::AddVim(shared.clone())])
-        .await
-        .unwrap();
+    write(&*store, vec![Change::AddVim(shared.clone())]).await;
     assert_eq!(store.vim("other", "one").await, Ok(*shared.clone()));
     let theirs = Use {
         tenant: "other".into(),
@@ -340,10 +338,7 @@ pub(super) async fn a_shared_vim_is_seen_by_all(store: Shared) {
         identity: None,
         namespace: Some("web".into()),
     };
-    store
-        .write(None, vec![Change::AddUse(theirs.clone())])
-        .await
-        .unwrap();
+    write(&*store, vec![Change::AddUse(theirs.clone())]).await;
     assert_eq!(
         store.uses(TENANT, "v1").await,
         Ok(vec![theirs]),
@@ -386,10 +381,7 @@ pub(super) async fn a_shared_vim_is_seen_by_all(store: Shared) {
     let gone = Change::RemoveUses {
         instance_id: "x".into(),
     };
-    store
-        .write(None, vec![gone, Change::PutVim(alone)])
-        .await
-        .unwrap();
+    write(&*store, vec![gone, Change::PutVim(alone)]).await;
     assert!(matches!(
         store.vim("other", "v1").await,
         Err(StoreError::NotFound { .. })

@@ -173,7 +173,31 @@ impl Reading<'_> {
                     .insert(info.resource_definition_id.clone(), zone.to_owned());
             }
         }
-        let assets = grant.vim_assets.clone().unwrap_or_default();
+        self.add_assets(key, &mut granted)?;
+        for link in grant
+            .ext_managed_virtual_links
+            .iter()
+            .filter(|l| of_vim(&l.vim_connection_id))
+        {
+            let id = &link.vnf_virtual_link_desc_id;
+            if !flavour.virtual_links.contains_key(id) {
+                let what =
+                    format!("vnfVirtualLinkDescId `{id}` is not an internal link of the VNFD");
+                return Err(invalid_grant(what));
+            }
+            granted
+                .managed_links
+                .insert(id.clone(), link.resource_id.clone());
+            granted.managed_link_ids.insert(id.clone(), link.id.clone());
+        }
+        Ok(granted)
+    }
+
+    /// Adds the flavors and images that the grant prescribes.
+    fn add_assets(&self, key: &str, granted: &mut Granted) -> Result<(), PortError> {
+        let of_vim = |id: &Option<String>| id.as_deref().is_none_or(|id| id == key);
+        let flavour = self.op.flavour()?;
+        let assets = self.grant.vim_assets.clone().unwrap_or_default();
         for one in assets
             .compute_resource_flavours
             .iter()
@@ -208,23 +232,7 @@ impl Reading<'_> {
                     .insert(owner.to_owned(), one.vim_software_image_id.clone());
             }
         }
-        for link in grant
-            .ext_managed_virtual_links
-            .iter()
-            .filter(|l| of_vim(&l.vim_connection_id))
-        {
-            let id = &link.vnf_virtual_link_desc_id;
-            if !flavour.virtual_links.contains_key(id) {
-                let what =
-                    format!("vnfVirtualLinkDescId `{id}` is not an internal link of the VNFD");
-                return Err(invalid_grant(what));
-            }
-            granted
-                .managed_links
-                .insert(id.clone(), link.resource_id.clone());
-            granted.managed_link_ids.insert(id.clone(), link.id.clone());
-        }
-        Ok(granted)
+        Ok(())
     }
 
     /// The zone's name on the VIM.

@@ -37,42 +37,8 @@ pub(crate) async fn begin(
     let now = engine.parts.clock.now();
     let mut beginning = beginning;
     let skip = beginning.skip.take().filter(|skip| !skip.hooks.is_empty());
-    let warning = |hook: &String| format!("hook `{hook}` was skipped");
-    let op = VnfLcmOpOcc {
-        id: uuid::Uuid::new_v4().to_string(),
-        operation_state: beginning.kind.initial_state(),
-        state_entered_time: now,
-        start_time: now,
-        vnf_instance_id: instance.vnf.id.clone(),
-        grant_id: None,
-        operation: beginning.kind,
-        is_automatic_invocation: false,
-        operation_params: Some(beginning.shown),
-        is_cancel_pending: false,
-        cancel_mode: None,
-        error: None,
-        resource_changes: None,
-        changed_info: None,
-        warnings: skip
-            .iter()
-            .flat_map(|skip| skip.hooks.iter().map(warning))
-            .collect(),
-        links: None,
-    };
-    let id = op.id.clone();
-    let record = OpRecord {
-        tenant: instance.tenant.clone(),
-        op,
-        request: SecretJson::from(beginning.request),
-        before: instance.deployment.clone(),
-        target: beginning.target,
-        control: OpControl {
-            skip_hooks: skip.iter().flat_map(|skip| skip.hooks.clone()).collect(),
-            api_version: engine.edition,
-        },
-        point_of_no_return: None,
-        epoch: 0,
-    };
+    let record = new_record(engine, &instance, &mut beginning, skip.as_ref());
+    let id = record.op.id.clone();
     let first = notification(&record, &instance, (Status::Start, now));
     if let Some(SkipHooks { hooks, act }) = skip {
         let kind = beginning.kind.as_str().to_lowercase();
@@ -105,6 +71,49 @@ pub(crate) async fn begin(
         .observer
         .entered(beginning.kind, beginning.kind.initial_state());
     Ok(id)
+}
+
+/// The record of a new operation in its initial state.
+fn new_record(
+    engine: &Engine,
+    instance: &InstanceRecord,
+    beginning: &mut Beginning,
+    skip: Option<&SkipHooks>,
+) -> OpRecord {
+    let now = engine.parts.clock.now();
+    let skipped = skip.map(|skip| skip.hooks.clone()).unwrap_or_default();
+    let warning = |hook: &String| format!("hook `{hook}` was skipped");
+    let op = VnfLcmOpOcc {
+        id: uuid::Uuid::new_v4().to_string(),
+        operation_state: beginning.kind.initial_state(),
+        state_entered_time: now,
+        start_time: now,
+        vnf_instance_id: instance.vnf.id.clone(),
+        grant_id: None,
+        operation: beginning.kind,
+        is_automatic_invocation: false,
+        operation_params: Some(std::mem::take(&mut beginning.shown)),
+        is_cancel_pending: false,
+        cancel_mode: None,
+        error: None,
+        resource_changes: None,
+        changed_info: None,
+        warnings: skipped.iter().map(warning).collect(),
+        links: None,
+    };
+    OpRecord {
+        tenant: instance.tenant.clone(),
+        op,
+        request: SecretJson::from(std::mem::take(&mut beginning.request)),
+        before: instance.deployment.clone(),
+        target: beginning.target.take(),
+        control: OpControl {
+            skip_hooks: skipped,
+            api_version: engine.edition,
+        },
+        point_of_no_return: None,
+        epoch: 0,
+    }
 }
 
 /// Checks whether `changes` could be written: a last change that always fails undoes all of them.

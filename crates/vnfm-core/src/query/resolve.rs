@@ -84,9 +84,14 @@ fn path(of: &'static Type, names: &[Name]) -> Result<(Vec<Hop>, Leaf), IllFormed
         };
     }
     let column = names.last().map_or(1, |name| name.text.column);
+    Ok((hops, leaf(&node, column)?))
+}
+
+/// The type of the value where a path ends.
+fn leaf(node: &Node, column: usize) -> Result<Leaf, IllFormed> {
     match node {
-        Node::Value(leaf) => Ok((hops, leaf)),
-        Node::Free { root: false } => Ok((hops, Leaf::Any)),
+        Node::Value(leaf) => Ok(*leaf),
+        Node::Free { root: false } => Ok(Leaf::Any),
         Node::Free { root: true } => Err(IllFormed::at(
             column,
             "this is an object: continue with `/` and one of its members, or `/@key`",
@@ -358,6 +363,10 @@ mod tests {
                 "{text}: {error}"
             );
         }
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_reported_with_its_column() {
         for (text, column, why) in [
             ("(gt,startTime,yesterday)", 15, "not a time of RFC 3339"),
             ("(eq,isCancelPending,yes)", 21, "not a `true` or `false`"),

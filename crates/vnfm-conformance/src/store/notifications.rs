@@ -1,6 +1,7 @@
 //! Rules of what is told: notifications, subscriptions, the audit, what is left of abandoned instances.
 
 use super::records::{TENANT, at, becomes, instance, lives, op, package, seed, told};
+use super::{exists, not_found, write};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -60,7 +61,7 @@ pub(super) async fn notifications_are_numbered_in_the_order_of_their_transaction
     assert_eq!(rows[0].at, at());
 }
 
-pub(super) async fn who_waits_for_news_hears_of_it(store: Shared) {
+pub(super) async fn waiting_for_news_is_woken(store: Shared) {
     seed(&*store, &["i1"]).await;
     store.write(None, vec![told("i1", json!(0))]).await.unwrap();
     let now = store.news(News::default()).await;
@@ -80,7 +81,7 @@ pub(super) async fn who_waits_for_news_hears_of_it(store: Shared) {
     assert_ne!(last.subscriptions, next.subscriptions);
 }
 
-pub(super) async fn a_tenant_is_shown_numbers_of_its_own_notifications(store: Shared) {
+pub(super) async fn a_tenant_sees_numbers_of_its_own_notifications(store: Shared) {
     seed(&*store, &["i1"]).await;
     let of = |tenant: &str, n: u64| match told("i1", json!(n)) {
         Change::Outbox(mut row) => {
@@ -111,7 +112,7 @@ pub(super) async fn a_tenant_is_shown_numbers_of_its_own_notifications(store: Sh
     assert_eq!(shown(store.events("nobody", 0, 10).await.unwrap()), []);
 }
 
-pub(super) async fn a_quota_holds_for_what_there_is_and_what_is_set_aside(store: Shared) {
+pub(super) async fn a_quota_covers_usage_and_reservations(store: Shared) {
     seed(&*store, &["i1"]).await;
     let what = Counted::PackageBytes;
     let reserve = |id: &str, amount| {
@@ -180,15 +181,9 @@ fn subscription(id: &str) -> Box<SubscriptionRecord> {
     })
 }
 
-pub(super) async fn a_subscription_begins_with_what_comes_next(store: Shared) {
-    store
-        .write(None, vec![told("i1", json!(1)), told("i1", json!(2))])
-        .await
-        .unwrap();
-    store
-        .write(None, vec![Change::AddSubscription(subscription("s1"))])
-        .await
-        .unwrap();
+pub(super) async fn a_subscription_gets_only_later_notifications(store: Shared) {
+    write(&*store, vec![told("i1", json!(1)), told("i1", json!(2))]).await;
+    write(&*store, vec![Change::AddSubscription(subscription("s1"))]).await;
     let read = store.subscription(TENANT, "s1").await.unwrap();
     assert_eq!(
         read,
@@ -200,13 +195,7 @@ pub(super) async fn a_subscription_begins_with_what_comes_next(store: Shared) {
     let again = store
         .write(None, vec![Change::AddSubscription(subscription("s1"))])
         .await;
-    assert_eq!(
-        again,
-        Err(StoreError::Exists {
-            what: "subscription",
-            id: "s1".into()
-        })
-    );
+    assert_eq!(again, Err(exists("subscription", "s1")));
     let sent = |seq, lost| {
         let (tenant, id) = (TENANT.to_owned(), "s1".to_owned());
         vec![Change::Sent {
@@ -241,14 +230,11 @@ pub(super) async fn a_subscription_begins_with_what_comes_next(store: Shared) {
     };
     store.write(None, gone()).await.unwrap();
     store.write(None, sent(9, 0)).await.unwrap();
-    let absent = StoreError::NotFound {
-        what: "subscription",
-        id: "s1".into(),
-    };
+    let absent = not_found("subscription", "s1");
     assert_eq!(store.write(None, gone()).await, Err(absent));
 }
 
-pub(super) async fn what_is_abandoned_leaves_a_tombstone(store: Shared) {
+pub(super) async fn an_abandoned_instance_leaves_a_tombstone(store: Shared) {
     seed(&*store, &["i1"]).await;
     let record = op("o1", "i1");
     let changes = vec![
@@ -337,7 +323,7 @@ pub(super) async fn the_audit_is_numbered(store: Shared) {
     assert_eq!(page, own[1..2]);
 }
 
-pub(super) async fn what_tenants_have_is_counted(store: Shared) {
+pub(super) async fn usage_is_counted_per_tenant(store: Shared) {
     seed(&*store, &["i1", "i2"]).await;
     let (one, two) = (op("o1", "i1"), op("o2", "i2"));
     let changes = vec![

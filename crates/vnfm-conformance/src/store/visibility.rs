@@ -117,6 +117,11 @@ pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_na
         let is_seen = if seen.contains('2') { "i2" } else { "" };
         assert_eq!(instances(&store, second).await, is_seen, "{sight:?}");
     }
+    pages_follow_visibility(&store).await;
+}
+
+/// Pages contain only visible instances, and those that live nowhere any more.
+async fn pages_follow_visibility(store: &Shared) {
     let narrow = sight(&["v1"], &[], &[]);
     let page = Query {
         after: Some("i1".into()),
@@ -125,7 +130,7 @@ pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_na
         ..Query::default()
     };
     assert_eq!(
-        instances(&store, page).await,
+        instances(store, page).await,
         "i3",
         "pages are of what is seen"
     );
@@ -141,7 +146,7 @@ pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_na
         .unwrap();
     assert_eq!(
         instances(
-            &store,
+            store,
             Query {
                 sight: narrow,
                 ..Query::default()
@@ -194,7 +199,7 @@ pub(super) async fn operations_that_ran_elsewhere_stay_out_of_sight(store: Share
     }
 }
 
-pub(super) async fn packages_and_subscriptions_are_seen_by_those_who_may(store: Shared) {
+pub(super) async fn packages_and_subscriptions_are_scoped(store: Shared) {
     inhabited(&store).await;
     let packages = async |sight: &Sight| {
         let query = Query {
