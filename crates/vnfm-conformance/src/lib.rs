@@ -1,4 +1,4 @@
-//! The contracts of the engine's ports: rules for stores, infrastructure drivers, MgmtDrivers and NFVOs. Each rule has a
+//! The contracts of the engine's ports: rules for stores, infrastructure drivers, `MgmtDriver`s and NFVOs. Each rule has a
 //! name, a sentence and a test.
 //!
 //! | contract | what is tested |

@@ -4,7 +4,7 @@ use crate::ports::{Code, ErrorKind, InfraDriver, PortError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// VIM drivers by vimType.
+/// VIM drivers by the vimTypes they serve.
 #[derive(Clone, Default)]
 pub struct Drivers(BTreeMap<&'static str, Arc<dyn InfraDriver>>);
 

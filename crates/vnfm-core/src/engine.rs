@@ -23,7 +23,7 @@ pub struct EngineParts {
     pub store: Arc<dyn Store>,
     /// Onboarded VNF packages.
     pub packages: Arc<dyn Packages>,
-    /// VIM drivers by vimType.
+    /// VIM drivers by the vimTypes they serve.
     pub drivers: Drivers,
     /// Drivers of the vendors' hooks.
     pub mgmt: Arc<dyn MgmtDrivers>,

@@ -67,7 +67,7 @@ struct State {
 /// Permission to run a step; released when dropped.
 pub(crate) struct Pass<'s> {
     exclusion: &'s Exclusion,
-    place: Option<u64>,
+    number: Option<u64>,
     is_alone: bool,
     is_running: bool,
 }
@@ -108,7 +108,7 @@ impl Exclusion {
         state.running += 1;
         Some(Pass {
             exclusion: self,
-            place: None,
+            number: None,
             is_alone: false,
             is_running: true,
         })
@@ -129,7 +129,7 @@ impl Exclusion {
         });
         Pass {
             exclusion: self,
-            place: Some(number),
+            number: Some(number),
             is_alone: false,
             is_running: false,
         }
@@ -157,7 +157,7 @@ impl State {
     fn is_requested(&self, now: Timestamp) -> bool {
         let is_expected = self.expected_until.is_some_and(|until| now < until);
         (is_expected && !self.expected.is_empty())
-            || self.queue.iter().any(|place| place.requests_at <= now)
+            || self.queue.iter().any(|suspect| suspect.requests_at <= now)
     }
 
     /// Pauses or continues other steps; once nothing runs, selects the next suspect.
@@ -180,19 +180,19 @@ impl State {
             .queue
             .iter()
             .enumerate()
-            .filter(|(_, place)| place.requests_at <= now);
-        let order = |place: &Suspect| {
+            .filter(|(_, suspect)| suspect.requests_at <= now);
+        let order = |suspect: &Suspect| {
             (
-                self.turns.get(&place.tenant).copied(),
-                place.outlived,
-                place.number,
+                self.turns.get(&suspect.tenant).copied(),
+                suspect.outlived,
+                suspect.number,
             )
         };
-        if let Some((at, _)) = ready.min_by_key(|(_, place)| order(place)) {
-            let place = self.queue.remove(at);
-            self.alone = Some(place.number);
+        if let Some((at, _)) = ready.min_by_key(|(_, suspect)| order(suspect)) {
+            let suspect = self.queue.remove(at);
+            self.alone = Some(suspect.number);
             self.next += 1;
-            self.turns.insert(place.tenant, self.next);
+            self.turns.insert(suspect.tenant, self.next);
         }
     }
 
@@ -215,14 +215,16 @@ impl Pass<'_> {
     pub(crate) fn take_turn(&mut self, now: Timestamp) -> bool {
         let mut state = self.exclusion.state();
         state.update(now);
-        self.is_alone = self.place.is_some() && state.alone == self.place;
+        self.is_alone = self.number.is_some() && state.alone == self.number;
         self.is_alone
     }
 
     /// Stops waiting: the suspect runs concurrently with others.
     pub(crate) fn run_concurrently(&mut self) {
         let mut state = self.exclusion.state();
-        state.queue.retain(|place| Some(place.number) != self.place);
+        state
+            .queue
+            .retain(|suspect| Some(suspect.number) != self.number);
         state.running += 1;
         self.is_running = true;
     }
@@ -237,7 +239,7 @@ impl Pass<'_> {
         let is_over = state
             .paused_since
             .is_none_or(|since| passed(since, now) >= MAX_PAUSE);
-        let others_wait = state.queue.iter().any(|place| place.requests_at <= now);
+        let others_wait = state.queue.iter().any(|suspect| suspect.requests_at <= now);
         if is_over || !others_wait {
             state.resume(now);
         }
@@ -250,14 +252,16 @@ impl Pass<'_> {
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         let mut state = self.exclusion.state();
-        state.queue.retain(|place| Some(place.number) != self.place);
-        if self.place.is_some() && state.alone == self.place {
+        state
+            .queue
+            .retain(|suspect| Some(suspect.number) != self.number);
+        if self.number.is_some() && state.alone == self.number {
             state.alone = None;
         }
         if self.is_running {
             state.running = state.running.saturating_sub(1);
         }
-        let is_heard = state.paused_since.is_some() || self.place.is_some();
+        let is_heard = state.paused_since.is_some() || self.number.is_some();
         drop(state);
         if is_heard {
             self.exclusion.changed.notify(usize::MAX);

@@ -51,10 +51,10 @@ pub(crate) fn check_parameters(
     check: &ParameterCheck<'_>,
     body: &Value,
 ) -> Result<Value, Refusal> {
-    let mut shown = redact(body, None, &mut Redactor::default());
+    let mut redacted = redact(body, None, &mut Redactor::default());
     let flavour = check.package.vnfd().flavours.get(check.flavour);
     let Some(flavour) = flavour else {
-        return Ok(shown);
+        return Ok(redacted);
     };
     let params = Value::Object(check.params.clone());
     if let Some(schema) = flavour.additional_params_schema(check.operation) {
@@ -77,17 +77,17 @@ pub(crate) fn check_parameters(
                 driver.declaration().name
             );
             check_schema(engine, schema, &params, &name)?;
-            let redacted = redact(
-                &shown["additionalParams"],
+            let params = redact(
+                &redacted["additionalParams"],
                 Some(schema),
                 &mut Redactor::default(),
             );
-            if !redacted.is_null() {
-                shown["additionalParams"] = redacted;
+            if !params.is_null() {
+                redacted["additionalParams"] = params;
             }
         }
     }
-    Ok(shown)
+    Ok(redacted)
 }
 
 /// The operation that a hook belongs to: `change_flavour` for `change_flavour_start`.
@@ -145,20 +145,20 @@ pub(crate) fn driver_of(
     (package, hook): (&Package, &Hook),
 ) -> Result<Arc<dyn MgmtDriver>, PortError> {
     let (mgmt, wanted) = (&engine.parts.mgmt, Wanted::of(hook, package));
-    let kept = deployed.and_then(|deployment| deployment.plugins.get(&hook.implementation));
-    let Some(kept) = kept else {
+    let own_version = deployed.and_then(|deployment| deployment.plugins.get(&hook.implementation));
+    let Some(own_version) = own_version else {
         return check_implements(mgmt.for_hook(&wanted)?, hook);
     };
     // The instance's own version first: an instance that does not use the newest one must not depend on it.
-    let own = mgmt.for_hook_kept(kept, &wanted);
+    let own = mgmt.for_hook_kept(own_version, &wanted);
     if let Ok(own) = &own
-        && versioned_name(&own.id()) == *kept
+        && versioned_name(&own.id()) == *own_version
     {
         return check_implements(own.clone(), hook);
     }
     let newest = mgmt.for_hook(&wanted).map_err(|error| match own {
         Err(own) if own.name() != error.name() => error.also(&format!(
-            "`{kept}`, which instantiated it, does not serve it either: {own}"
+            "`{own_version}`, which instantiated it, does not serve it either: {own}"
         )),
         _ => error,
     })?;
@@ -191,11 +191,11 @@ fn driver_for(op: &Op, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
 fn warn_if_replaced(op: &Op, hook: &Hook, driver: &dyn MgmtDriver) {
     let now = versioned_name(&driver.id());
     let deployed = op.record.before.as_ref();
-    if let Some(kept) = deployed.and_then(|before| before.plugins.get(&hook.implementation))
-        && *kept != now
+    if let Some(own_version) = deployed.and_then(|before| before.plugins.get(&hook.implementation))
+        && *own_version != now
     {
         let line = format!(
-            "this instance was instantiated with `{kept}`, which is no longer installed; continuing with `{now}`"
+            "this instance was instantiated with `{own_version}`, which is no longer installed; continuing with `{now}`"
         );
         op.watcher().log("warn", &hook.operation, &line);
     }

@@ -84,7 +84,7 @@ pub struct Notifier {
 enum Event {
     /// The current subscriptions, as of these counters.
     Subscriptions(News, Vec<SubscriptionRecord>),
-    /// The subscription was deleted.
+    /// The subscription was deleted meanwhile.
     Deleted,
 }
 
@@ -93,7 +93,7 @@ enum Event {
 enum Outcome {
     Sent,
     Lost,
-    /// The subscription was deleted.
+    /// The subscription was deleted meanwhile.
     Unsubscribed,
 }
 

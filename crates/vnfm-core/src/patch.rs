@@ -41,7 +41,7 @@ pub fn merge_patch(values: &mut KeyValuePairs, patch: Option<&KeyValuePairs>) {
 pub(crate) struct Connections {
     instantiated: bool,
     deployment: Option<Deployment>,
-    shown: BTreeMap<String, Box<VimConnectionInfo>>,
+    visible: BTreeMap<String, Box<VimConnectionInfo>>,
     /// Keys that the patch contains.
     patched_keys: BTreeSet<String>,
 }
@@ -51,7 +51,7 @@ impl Connections {
         Self {
             instantiated: instance.vnf.instantiation_state == InstantiationState::Instantiated,
             deployment: instance.deployment.as_deref().cloned(),
-            shown: instance.vnf.vim_connection_info.clone(),
+            visible: instance.vnf.vim_connection_info.clone(),
             patched_keys: BTreeSet::new(),
         }
     }
@@ -63,7 +63,7 @@ impl Connections {
     /// What cannot be changed, and why.
     pub(crate) fn patched(mut self, patch: Option<&KeyValuePairs>) -> Result<Self, String> {
         let everything = || {
-            self.shown
+            self.visible
                 .keys()
                 .map(|key| (key.clone(), Value::Null))
                 .collect()
@@ -82,7 +82,7 @@ impl Connections {
         let Some(patch) = patch.as_object() else {
             return match (patch, deployed) {
                 (Value::Null, None) => {
-                    self.shown.remove(key);
+                    self.visible.remove(key);
                     Ok(())
                 }
                 (Value::Null, Some(_)) => {
@@ -93,7 +93,7 @@ impl Connections {
         };
         let old = deployed
             .as_ref()
-            .or_else(|| self.shown.get(key).map(|shown| &**shown));
+            .or_else(|| self.visible.get(key).map(|visible| &**visible));
         let new = Box::new(merge_connection(old, patch)?);
         let is_inline = deployed.as_ref().is_some_and(is_inline);
         if let Some(old) = &deployed
@@ -116,9 +116,9 @@ impl Connections {
             let given = patch.get("accessInfo").and_then(Value::as_object);
             check_login_bound(old, &new, &given.cloned().unwrap_or_default())?;
         }
-        let mut shown = new.clone();
-        shown.access_info.clear();
-        self.shown.insert(key.to_owned(), shown);
+        let mut visible = new.clone();
+        visible.access_info.clear();
+        self.visible.insert(key.to_owned(), visible);
         if let (Some(deployment), Some(_)) = (&mut self.deployment, deployed) {
             deployment.vim_connection_info.insert(key.to_owned(), new);
         }
@@ -145,7 +145,7 @@ impl Connections {
                 .map(|driver| driver.vim_types()[0])
         };
         for key in &self.patched_keys {
-            let Some(vim) = self.shown.get(key) else {
+            let Some(vim) = self.visible.get(key) else {
                 continue;
             };
             let Some(id) = &vim.vim_id else { continue };
@@ -197,7 +197,7 @@ impl Connections {
 
     /// Stores the shown and the sealed connections in the instance record.
     pub(crate) fn store_into(self, record: &mut InstanceRecord) {
-        record.vnf.vim_connection_info = without_access_info(&self.shown);
+        record.vnf.vim_connection_info = without_access_info(&self.visible);
         if self.instantiated {
             record.deployment = self.deployment.map(Arc::new);
         }
@@ -375,13 +375,13 @@ mod tests {
         let request = serde_json::from_value(request).unwrap();
         record.deployment = Some(Arc::new(Deployment::requested("p", request)));
         record.vnf.instantiation_state = InstantiationState::Instantiated;
-        let mut shown: vnfm_types::VimConnectionInfo =
+        let mut visible: vnfm_types::VimConnectionInfo =
             serde_json::from_value(connection.clone()).unwrap();
-        shown.access_info.clear();
+        visible.access_info.clear();
         record
             .vnf
             .vim_connection_info
-            .insert("vim1".into(), Box::new(shown));
+            .insert("vim1".into(), Box::new(visible));
         record
     }
 
@@ -403,9 +403,9 @@ mod tests {
         let sealed = Value::Object(deployment.vim_connection_info["vim1"].access_info.clone());
         assert_eq!(sealed, json!({"user": "u", "password": "q"}));
         assert_eq!(deployment.additional_params["own"], 1);
-        let shown = &after.vnf.vim_connection_info["vim1"];
-        assert!(shown.access_info.is_empty());
-        assert_eq!(shown.interface_info["endpoint"], "f");
+        let visible = &after.vnf.vim_connection_info["vim1"];
+        assert!(visible.access_info.is_empty());
+        assert_eq!(visible.interface_info["endpoint"], "f");
         let changed = Connections::of(&record)
             .patched(Some(&object(&patch)))
             .unwrap();

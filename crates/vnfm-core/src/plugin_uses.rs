@@ -18,7 +18,7 @@ pub struct PluginUse {
     /// The driver that serves new operations.
     #[serde(skip)]
     pub driver: DriverId,
-    /// Id of the package.
+    /// `id` of the VNF package.
     pub vnf_pkg_id: String,
     /// `vnfdId` of the package.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -29,11 +29,11 @@ impl Engine {
             .await;
         let package = package.map_err(Refusal::unprocessable)?;
         let (_, driver) = vims::of_connections(self, tenant, &request.vim_connection_info).await?;
-        let asked = Allocation::requested(&instance.vnf_pkg_id, package, request);
+        let requested = Allocation::requested(&instance.vnf_pkg_id, package, request);
         let allocation = Allocation {
             instance_name: instance.vnf.vnf_instance_name,
             budget: self.limits().plan,
-            ..asked.map_err(Refusal::unprocessable)?
+            ..requested.map_err(Refusal::unprocessable)?
         };
         check_budget(&allocation).map_err(Refusal::unprocessable)?;
         driver

@@ -133,21 +133,21 @@ pub enum Leaf {
 /// How values are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
-    /// `eq`.
+    /// `eq`: equal to the operand.
     Eq,
-    /// `neq`.
+    /// `neq`: not equal to the operand.
     Neq,
     /// `in`: equal to one of several.
     In,
     /// `nin`: equal to none of several.
     Nin,
-    /// `gt`.
+    /// `gt`: greater than the operand.
     Gt,
-    /// `gte`.
+    /// `gte`: greater than or equal to it.
     Gte,
-    /// `lt`.
+    /// `lt`: less than the operand.
     Lt,
-    /// `lte`.
+    /// `lte`: less than or equal to it.
     Lte,
     /// `cont`: contains one of several.
     Cont,

@@ -15,7 +15,7 @@ use vnfm_types::{
 struct Seen {
     of_instances: BTreeSet<String>,
     unreachable: BTreeMap<String, NotAsked>,
-    asked: BTreeSet<String>,
+    reached: BTreeSet<String>,
     /// VIMs that an instance registered: if they do not respond, that says nothing about where the instance lives.
     made_by: BTreeMap<String, String>,
     orphans: Vec<Orphan>,
@@ -74,7 +74,7 @@ impl Engine {
         let mut seen = Seen {
             of_instances: BTreeSet::new(),
             unreachable: BTreeMap::new(),
-            asked: BTreeSet::new(),
+            reached: BTreeSet::new(),
             made_by: BTreeMap::new(),
             orphans: Vec::new(),
         };
@@ -84,7 +84,7 @@ impl Engine {
             }
             match self.resources_on(&vim).await {
                 Ok(found) => {
-                    seen.asked.insert(vim.vim.id);
+                    seen.reached.insert(vim.vim.id);
                     let of_instances = found
                         .iter()
                         .filter_map(|found| found.vnf_instance_id.clone());
@@ -143,7 +143,7 @@ fn compared(record: &InstanceRecord, seen: &Seen) -> ComparedInstance {
     let vnf = &record.vnf;
     let exists = seen.of_instances.contains(&vnf.id);
     let instantiated = vnf.instantiation_state == InstantiationState::Instantiated;
-    let answers = |id: &str| seen.asked.contains(id) || seen.made_by.get(id) == Some(&vnf.id);
+    let answers = |id: &str| seen.reached.contains(id) || seen.made_by.get(id) == Some(&vnf.id);
     let mut vims = vnf.vim_connection_info.values();
     let all_asked = vims.all(|vim| vim.vim_id.as_deref().is_some_and(answers));
     let found = match (instantiated, exists) {

@@ -52,26 +52,26 @@ fn walk(
             members
                 .iter()
                 .map(|(name, member)| {
-                    let place = schema
+                    let member_schema = schema
                         .and_then(|s| s.get("properties"))
                         .and_then(|p| p.get(name));
-                    let hidden = is_secret_name(name) || place.is_some_and(is_write_only);
-                    let shown = if hidden && !member.is_null() {
+                    let hidden = is_secret_name(name) || member_schema.is_some_and(is_write_only);
+                    let redacted = if hidden && !member.is_null() {
                         found.add(member);
                         Value::String(HIDDEN.into())
                     } else {
-                        walk(member, place, root, found)
+                        walk(member, member_schema, root, found)
                     };
-                    (name.clone(), shown)
+                    (name.clone(), redacted)
                 })
                 .collect(),
         ),
         Value::Array(items) => {
-            let place = schema.and_then(|s| s.get("items"));
+            let member_schema = schema.and_then(|s| s.get("items"));
             Value::Array(
                 items
                     .iter()
-                    .map(|item| walk(item, place, root, found))
+                    .map(|item| walk(item, member_schema, root, found))
                     .collect(),
             )
         }
@@ -133,9 +133,9 @@ impl Redactor {
             Value::Array(items) => items.iter().for_each(|item| self.add_well_known(item)),
             Value::Object(members) => members.iter().for_each(|(name, member)| {
                 if is_secret_name(name) {
-                    self.add(member)
+                    self.add(member);
                 } else {
-                    self.add_well_known(member)
+                    self.add_well_known(member);
                 }
             }),
             _ => {}
@@ -216,9 +216,9 @@ mod tests {
         let value =
             json!({"a": {"pin": "12345", "name": "n"}, "list": [{"ssh_password": "hunter2"}]});
         let mut found = Redactor::default();
-        let shown = redact(&value, Some(&schema), &mut found);
+        let redacted = redact(&value, Some(&schema), &mut found);
         assert_eq!(
-            shown,
+            redacted,
             json!({"a": {"pin": "[hidden]", "name": "n"}, "list": [{"ssh_password": "[hidden]"}]})
         );
         assert_eq!(
@@ -231,11 +231,11 @@ mod tests {
     fn tokens_are_hidden_without_being_registered() {
         let text =
             "kubeadm join --token abcdef.0123456789abcdef; Bearer eyJhbGci.eyJpc3M.c2ln, v1.36.2";
-        let shown = "kubeadm join --token [hidden]; Bearer [hidden], v1.36.2";
-        assert_eq!(Redactor::default().clean(text), shown);
+        let redacted = "kubeadm join --token [hidden]; Bearer [hidden], v1.36.2";
+        assert_eq!(Redactor::default().clean(text), redacted);
         let text = "--token=abcdef.0123456789abcdef, or token abcdef.0123456789abcdef. --jwt=eyJhbGci.eyJpc3M.c2ln.";
-        let shown = "--token=[hidden], or token [hidden]. --jwt=[hidden].";
-        assert_eq!(Redactor::default().clean(text), shown);
+        let redacted = "--token=[hidden], or token [hidden]. --jwt=[hidden].";
+        assert_eq!(Redactor::default().clean(text), redacted);
     }
 
     #[test]

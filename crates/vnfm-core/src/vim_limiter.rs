@@ -119,7 +119,7 @@ impl Ticket {
             .map(|position| position + 1)
     }
 
-    /// Waits for the slot. Meanwhile `told` gets the position repeatedly, and may end the wait by returning false.
+    /// Waits for the slot. Meanwhile `report` gets the position repeatedly, and may end the wait by returning false.
     pub(crate) async fn wait_for_slot(&self, clock: &dyn Clock, report: impl Fn(usize) -> bool) {
         loop {
             let listener = self.waiter.assigned.listen();

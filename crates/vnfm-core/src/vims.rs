@@ -70,11 +70,11 @@ impl Engine {
             .await?;
         record.vim.shared = new.shared.unwrap_or_default();
         record.vim.policy = policy.flatten();
-        let shown = record.vim.clone();
+        let visible = record.vim.clone();
         self.store()
             .write(None, vec![Change::AddVim(Box::new(record))])
             .await?;
-        Ok(shown)
+        Ok(visible)
     }
 
     /// Updates a VIM after a successful login; running operations use it from their next call on. Omitted members stay, except
@@ -123,11 +123,11 @@ impl Engine {
         record.version = old.version;
         record.vim.shared = change.shared.unwrap_or(old.vim.shared);
         record.vim.policy = policy.unwrap_or(old.vim.policy);
-        let shown = record.vim.clone();
+        let visible = record.vim.clone();
         self.store()
             .write(None, vec![Change::PutVim(Box::new(record))])
             .await?;
-        Ok(shown)
+        Ok(visible)
     }
 
     /// Logs in to a registered VIM and identifies it.
@@ -480,7 +480,7 @@ pub(crate) async fn register_for(
         .await
         .map_err(as_port_error)?;
     record.vim.registered_by = Some(instance_id.clone());
-    let shown = Box::new(VimConnectionInfo {
+    let visible = Box::new(VimConnectionInfo {
         vim_id: Some(id.clone()),
         vim_type: record.vim.vim_type.clone(),
         interface_info: record.vim.interface_info.clone(),
@@ -499,7 +499,7 @@ pub(crate) async fn register_for(
         Err(error) => return Err(error.into()),
     };
     store.write(Some(&op.fence), vec![change]).await?;
-    Ok(shown)
+    Ok(visible)
 }
 
 /// The id of the VIM `name` that a hook of an instance registers.

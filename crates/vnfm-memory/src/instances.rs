@@ -22,7 +22,7 @@ pub(crate) fn of<'s>(
 }
 
 /// The record with version, active operation and times.
-pub(crate) fn shown(row: &InstanceRow) -> InstanceRecord {
+pub(crate) fn record_of(row: &InstanceRow) -> InstanceRecord {
     InstanceRecord {
         active_op: row.active_op.clone(),
         changed_at: row.changed_at,

@@ -22,7 +22,7 @@ pub(crate) fn of(state: &State, tenant: &str, id: &str) -> Result<Arc<OpRow>, St
 }
 
 /// The record with epoch and state of cancellation.
-pub(crate) fn shown(row: &OpRow) -> OpRecord {
+pub(crate) fn record_of(row: &OpRow) -> OpRecord {
     let mut record = OpRecord {
         epoch: row.epoch,
         ..OpRecord::clone(&row.record)

@@ -129,7 +129,7 @@ impl Store for MemoryStore {
 
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
         let row = instances::of(&self.state(), tenant, id)?.clone();
-        Ok(instances::shown(&row))
+        Ok(instances::record_of(&row))
     }
 
     async fn instances(
@@ -143,7 +143,7 @@ impl Store for MemoryStore {
         let own = own.filter(|(id, row)| row.record.tenant == tenant && is_seen(id));
         let unsealed = |row: &InstanceRow| InstanceRecord {
             deployment: None,
-            ..instances::shown(row)
+            ..instances::record_of(row)
         };
         Ok(page(
             query,
@@ -154,7 +154,7 @@ impl Store for MemoryStore {
 
     async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
         let row = ops::of(&self.state(), tenant, id)?;
-        Ok(ops::shown(&row))
+        Ok(ops::record_of(&row))
     }
 
     async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
@@ -162,7 +162,7 @@ impl Store for MemoryStore {
         let is_seen = |row: &OpRow| vims::is_op_seen(&state, &query.sight, row);
         let own = state.ops.iter();
         let own = own.filter(|(_, row)| row.record.tenant == tenant && is_seen(row));
-        let unsealed = own.map(|(id, row)| (id, without_secrets(ops::shown(row))));
+        let unsealed = own.map(|(id, row)| (id, without_secrets(ops::record_of(row))));
         Ok(page(query, unsealed, |record| &record.op))
     }
 
@@ -231,9 +231,9 @@ impl Store for MemoryStore {
         };
         let own = state.packages.iter();
         let own = own.filter(|(_, record)| record.tenant == tenant && is_seen(record));
-        let shown =
+        let records =
             own.map(|(id, record)| (id, packages_and_outbox::listed_package(&state, record)));
-        Ok(page(query, shown, |record| &record.info))
+        Ok(page(query, records, |record| &record.info))
     }
 
     async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError> {
@@ -407,7 +407,8 @@ fn page<'s, R, D: Serialize + 's>(
     let is_after = |id: &String| query.after.as_ref().is_none_or(|after| id > after);
     let fits = |record: &R| {
         query.filter.0.is_empty()
-            || serde_json::to_value(document(record)).is_ok_and(|shown| query.filter.holds(&shown))
+            || serde_json::to_value(document(record))
+                .is_ok_and(|records| query.filter.holds(&records))
     };
     let found = records.filter(|(id, record)| is_after(id) && fits(record));
     found

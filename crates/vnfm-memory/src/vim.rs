@@ -62,8 +62,9 @@ impl MemoryVim {
 
     /// Ids of all existing VNFCs.
     pub fn vnfcs(&self) -> Vec<String> {
-        let made = self.instances();
-        made.values()
+        let instances = self.instances();
+        instances
+            .values()
             .flat_map(|made| &made.vnfcs)
             .map(|(id, _)| id.clone())
             .collect()
@@ -100,8 +101,8 @@ impl MemoryVim {
     }
 
     fn inventory_of(&self, vim: &dyn Vim, ownership: &Ownership) -> Allocated {
-        let made = self.instances();
-        let its = made.get(&ownership.instance_id);
+        let instances = self.instances();
+        let its = instances.get(&ownership.instance_id);
         let its = its.filter(|made| made.installation_id == ownership.installation_id);
         let info = |(id, vdu): &(String, String)| VnfcResourceInfo {
             id: id.clone(),
@@ -202,9 +203,9 @@ impl InfraDriver for MemoryVim {
         self.called(cx.vim).await?;
         let whose = cx.ownership;
         let is_its = |made: &Made| made.installation_id == whose.installation_id;
-        let mut made = self.instances();
-        if made.get(&whose.instance_id).is_some_and(is_its) {
-            made.remove(&whose.instance_id);
+        let mut instances = self.instances();
+        if instances.get(&whose.instance_id).is_some_and(is_its) {
+            instances.remove(&whose.instance_id);
         }
         Ok(())
     }
@@ -243,8 +244,8 @@ impl InfraDriver for MemoryVim {
         installation_id: &str,
     ) -> Result<Vec<OwnedResource>, PortError> {
         self.called(vim).await?;
-        let made = self.instances();
-        let ours = made
+        let instances = self.instances();
+        let ours = instances
             .iter()
             .filter(|(_, made)| made.installation_id == installation_id);
         let each = ours.flat_map(|(instance_id, made)| {

@@ -115,10 +115,10 @@ pub(crate) fn named(
     {
         return Ok(own);
     }
-    let meant = state.vims.iter().filter(|((of, id), record)| {
+    let candidates = state.vims.iter().filter(|((of, id), record)| {
         (of == tenant || record.vim.shared) && (id == id_or_name || record.vim.name == id_or_name)
     });
-    let first = meant.min_by_key(|((of, id), _)| (of != tenant, id != id_or_name, of));
+    let first = candidates.min_by_key(|((of, id), _)| (of != tenant, id != id_or_name, of));
     first
         .and_then(|(key, _)| state.vims.share(key))
         .ok_or_else(|| absent(WHAT, id_or_name))

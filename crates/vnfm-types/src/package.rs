@@ -229,10 +229,10 @@ pub struct UploadVnfPackageFromUriRequest {
     /// Login method; absent: implied by the parameters.
     #[serde(default)]
     pub auth_type: Option<UploadAuthType>,
-    /// Parameters of the BASIC method.
+    /// Parameters of the `BASIC` login method.
     #[serde(default)]
     pub params_basic: Option<UploadBasic>,
-    /// Parameters of the OAUTH2_CLIENT_CREDENTIALS method.
+    /// Parameters of the `OAUTH2_CLIENT_CREDENTIALS` method.
     #[serde(default)]
     pub params_oauth2_client_credentials: Option<UploadClientCredentials>,
     /// User name as in V2.4.1.

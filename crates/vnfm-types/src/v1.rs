@@ -142,7 +142,7 @@ pub fn vnf_instance(shown: &mut Value, vnf_pkg_id: &str) {
     without(info, "maxScaleLevels");
     each(info, "extCpInfo", |cp| without(cp, "cpConfigId"));
     each(info, "extVirtualLinkInfo", |link| {
-        without(link, "currentVnfExtCpData")
+        without(link, "currentVnfExtCpData");
     });
 }
 
@@ -155,7 +155,7 @@ pub fn vnf_lcm_op_occ(shown: &mut Value) {
     };
     connections(request);
     each(request, "extVirtualLinks", |link| {
-        each(link, "extCps", cp_configs)
+        each(link, "extCps", cp_configs);
     });
 }
 
@@ -178,7 +178,7 @@ fn changes(shown: &mut Value) {
         connections(changed);
     }
     each(shown, "changedExtConnectivity", |link| {
-        without(link, "currentVnfExtCpData")
+        without(link, "currentVnfExtCpData");
     });
 }
 

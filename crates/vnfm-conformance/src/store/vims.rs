@@ -382,8 +382,6 @@ pub(super) async fn a_shared_vim_is_seen_by_all(store: Shared) {
         instance_id: "x".into(),
     };
     write(&*store, vec![gone, Change::PutVim(alone)]).await;
-    assert!(matches!(
-        store.vim("other", "v1").await,
-        Err(StoreError::NotFound { .. })
-    ));
+    let absent = store.vim("other", "v1").await;
+    assert!(matches!(absent, Err(StoreError::NotFound { .. })));
 }

@@ -321,7 +321,7 @@ fn check_exact_approval(
     let missing: Vec<_> = wanted.difference(&found).collect();
     if !missing.is_empty() {
         return Err(invalid_grant(format!(
-            "{name} does not grant_check {}",
+            "{name} does not approve {}",
             list(missing)
         )));
     }
@@ -404,9 +404,9 @@ mod tests {
         };
         check_exact_approval("addResources", &wanted(&["a", "b"]), &found(&["b", "a"])).unwrap();
         for (requested, granted, text) in [
-            (&["a", "b"][..], &["a"][..], "does not grant_check `b`"),
+            (&["a", "b"][..], &["a"][..], "does not approve `b`"),
             (&["a"], &["a", "c"], "not requested: `c`"),
-            (&["a"], &[], "does not grant_check `a`"),
+            (&["a"], &[], "does not approve `a`"),
         ] {
             let error = check_exact_approval("addResources", &wanted(requested), &found(granted))
                 .unwrap_err();

@@ -103,7 +103,7 @@ pub async fn accept(
         .unwrap_or_default();
     let beginning = operation_control::Beginning {
         kind: LcmOperationType::Heal,
-        shown: validated(engine, &instance, (&request, &body), skipped).await?,
+        redacted: validated(engine, &instance, (&request, &body), skipped).await?,
         request: body,
         changes: Vec::new(),
         target: instance.deployment.clone(),
@@ -200,7 +200,7 @@ pub(super) fn with_storage(request: &HealVnfRequest) -> bool {
         .unwrap_or(false)
 }
 
-/// Effects that `heal_start` returned.
+/// Effects returned by the `heal_start` hook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StartEffects(pub Effects);
@@ -254,7 +254,7 @@ async fn observe(op: &Op) -> Output<Repaired> {
         .map(Repaired)
 }
 
-/// Effects that `heal_end` returned.
+/// Effects returned by the `heal_end` hook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EndEffects(pub Effects);
@@ -279,10 +279,10 @@ async fn register_vims(op: &Op) -> Output<Registered> {
     let mut registered = Registered::default();
     for effects in effects(op)? {
         for new in effects.register_vims {
-            let shown = Box::pin(vims::register_for(op, new)).await?;
+            let redacted = Box::pin(vims::register_for(op, new)).await?;
             registered
                 .0
-                .insert(shown.vim_id.clone().unwrap_or_default(), shown);
+                .insert(redacted.vim_id.clone().unwrap_or_default(), redacted);
         }
         vims::unregister_of(op, &effects.unregister_vims).await?;
     }

@@ -86,10 +86,7 @@ pub async fn accept(
     request: InstantiateVnfRequest,
 ) -> Result<String, Refusal> {
     let instance = engine.store().instance(tenant, instance_id).await?;
-    if instance.vnf.instantiation_state == InstantiationState::Instantiated {
-        let what = format!("VNF instance `{instance_id}` is already INSTANTIATED");
-        return Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what));
-    }
+    check_not_instantiated(&instance)?;
     enabled(engine, tenant, &instance.vnf_pkg_id).await?;
     let package = engine
         .parts
@@ -135,16 +132,24 @@ pub async fn accept(
         skipped: &[],
         deployed: None,
     };
-    let shown = hooks::check_parameters(engine, &check, &request)?;
+    let redacted = hooks::check_parameters(engine, &check, &request)?;
     let beginning = operation_control::Beginning {
         kind: LcmOperationType::Instantiate,
         request,
-        shown,
+        redacted,
         changes: vec![Change::AddUse(vim_use)],
         target: Some(allocation.deployment),
         skip: None,
     };
     operation_control::begin(engine, instance, beginning).await
+}
+
+fn check_not_instantiated(instance: &InstanceRecord) -> Result<(), Refusal> {
+    if instance.vnf.instantiation_state == InstantiationState::Instantiated {
+        let what = format!("VNF instance `{}` is already INSTANTIATED", instance.vnf.id);
+        return Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what));
+    }
+    Ok(())
 }
 
 /// Refuses a package that was disabled after the instance was created: nothing more is instantiated from it (SOL005
@@ -271,7 +276,7 @@ async fn prepare(op: &Op) -> Output<Prepared> {
         .map(Prepared)
 }
 
-/// Effects that `instantiate_start` returned.
+/// Effects returned by the `instantiate_start` hook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StartEffects(pub Effects);
@@ -328,7 +333,7 @@ async fn release(op: &Op) -> Output<()> {
         .await
 }
 
-/// Effects that `instantiate_end` returned.
+/// Effects returned by the `instantiate_end` hook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EndEffects(pub Effects);
@@ -365,10 +370,10 @@ async fn register_vims(op: &Op) -> Output<Registered> {
     let end = op.output::<EndEffects>()?.map(|e| e.0).unwrap_or_default();
     let mut registered = Registered::default();
     for new in start.register_vims.into_iter().chain(end.register_vims) {
-        let shown = Box::pin(vims::register_for(op, new)).await?;
+        let redacted = Box::pin(vims::register_for(op, new)).await?;
         registered
             .0
-            .insert(shown.vim_id.clone().unwrap_or_default(), shown);
+            .insert(redacted.vim_id.clone().unwrap_or_default(), redacted);
     }
     Ok(registered)
 }

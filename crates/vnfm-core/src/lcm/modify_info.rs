@@ -95,7 +95,7 @@ pub async fn accept(
     let body = serde_json::to_value(&request).unwrap_or_default();
     let beginning = operation_control::Beginning {
         kind: LcmOperationType::ModifyInfo,
-        shown: redact(&body, None, &mut Redactor::default()),
+        redacted: redact(&body, None, &mut Redactor::default()),
         request: body,
         changes: Vec::new(),
         target,

@@ -20,7 +20,7 @@ pub(crate) struct Beginning {
     /// The request with its secrets.
     pub(crate) request: Value,
     /// The request as shown to clients, redacted.
-    pub(crate) shown: Value,
+    pub(crate) redacted: Value,
     /// Other changes in the same transaction.
     pub(crate) changes: Vec<Change>,
     /// The instance's deployment once the operation is COMPLETED.
@@ -60,11 +60,11 @@ pub(crate) async fn begin(
         beginning
             .changes
             .into_iter()
-            .map(|change| of_op(change, &id)),
+            .map(|change| with_op_id(change, &id)),
     );
     changes.push(Change::Outbox(Box::new(first)));
     if engine.is_trial {
-        return tried(engine, changes, &id).await.map(|()| id);
+        return check_writable(engine, changes, &id).await.map(|()| id);
     }
     engine.store().write(None, changes).await?;
     engine
@@ -92,7 +92,7 @@ fn new_record(
         grant_id: None,
         operation: beginning.kind,
         is_automatic_invocation: false,
-        operation_params: Some(std::mem::take(&mut beginning.shown)),
+        operation_params: Some(std::mem::take(&mut beginning.redacted)),
         is_cancel_pending: false,
         cancel_mode: None,
         error: None,
@@ -117,21 +117,25 @@ fn new_record(
 }
 
 /// Checks whether `changes` could be written: a last change that always fails undoes all of them.
-async fn tried(engine: &Engine, mut changes: Vec<Change>, id: &str) -> Result<(), Refusal> {
-    let nobody = format!("{id} (trial)");
+async fn check_writable(
+    engine: &Engine,
+    mut changes: Vec<Change>,
+    id: &str,
+) -> Result<(), Refusal> {
+    let trial_id = format!("{id} (trial)");
     changes.push(Change::Cancel {
-        op_id: nobody.clone(),
+        op_id: trial_id.clone(),
         mode: CancelMode::Graceful,
     });
     match engine.store().write(None, changes).await {
-        Err(StoreError::NotFound { id, .. }) if id == nobody => Ok(()),
+        Err(StoreError::NotFound { id, .. }) if id == trial_id => Ok(()),
         Err(error) => Err(error.into()),
         Ok(()) => Err(StoreError::Broken("a trial was written".to_owned()).into()),
     }
 }
 
 /// Adds the operation's id to a change that belongs to it.
-fn of_op(change: Change, id: &str) -> Change {
+fn with_op_id(change: Change, id: &str) -> Change {
     match change {
         Change::Retire {
             tenant,

@@ -472,12 +472,12 @@ fn finish(op: &Op, next: LcmOperationState) -> Result<super::Completion, StoreEr
 pub(crate) fn without_access_info(
     connections: &BTreeMap<String, Box<VimConnectionInfo>>,
 ) -> BTreeMap<String, Box<VimConnectionInfo>> {
-    let shown = connections.iter().map(|(key, connection)| {
-        let mut shown = connection.clone();
-        shown.access_info.clear();
-        (key.clone(), shown)
+    let redacted = connections.iter().map(|(key, connection)| {
+        let mut redacted = connection.clone();
+        redacted.access_info.clear();
+        (key.clone(), redacted)
     });
-    shown.collect()
+    redacted.collect()
 }
 
 /// Cancelled by a caller.

@@ -145,7 +145,7 @@ impl Operation {
     }
 }
 
-/// VimLimiter typed work into a [`StepFn`]'s future.
+/// The future of a [`StepFn`] for typed work.
 pub(crate) fn journaled<'a, T: StepOutput>(
     work: impl Future<Output = Output<T>> + Send + 'a,
 ) -> BoxFuture<'a, Result<Value, PortError>> {
@@ -155,7 +155,7 @@ pub(crate) fn journaled<'a, T: StepOutput>(
     })
 }
 
-/// VimLimiter work without output into a [`StepFn`]'s future.
+/// The future of a [`StepFn`] for work without output.
 pub(crate) fn silent<'a>(
     work: impl Future<Output = Output<()>> + Send + 'a,
 ) -> BoxFuture<'a, Result<Value, PortError>> {

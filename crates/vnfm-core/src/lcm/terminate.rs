@@ -97,7 +97,7 @@ pub async fn accept(
     };
     let beginning = operation_control::Beginning {
         kind: LcmOperationType::Terminate,
-        shown: redact(&body, None, &mut Redactor::default()),
+        redacted: redact(&body, None, &mut Redactor::default()),
         request: body,
         changes: vec![retire],
         target: None,
@@ -124,7 +124,7 @@ async fn reach_vim(op: &Op) -> Output<()> {
     driver.check(&vim).await.map(|_| ())
 }
 
-/// Effects that `terminate_start` returned.
+/// Effects returned by the `terminate_start` hook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StartEffects(pub Effects);
@@ -158,7 +158,7 @@ async fn release(op: &Op) -> Output<()> {
         .await
 }
 
-/// Effects that `terminate_end` returned.
+/// Effects returned by the `terminate_end` hook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EndEffects(pub Effects);

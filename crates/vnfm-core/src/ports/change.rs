@@ -17,9 +17,9 @@ pub enum Change {
     PutInstance(Box<InstanceRecord>),
     /// Removes an instance; refused while it is `INSTANTIATED` or has an active operation.
     RemoveInstance {
-        /// Owner of the instance.
+        /// Tenant that owns the instance.
         tenant: String,
-        /// Id of the instance.
+        /// `id` of the VNF instance.
         id: String,
     },
     /// A new operation that becomes the instance's active one; refused while there is another.
@@ -51,7 +51,7 @@ pub enum Change {
     },
     /// Data that a hook saves to survive a crash; sealed.
     Checkpoint {
-        /// The operation.
+        /// `id` of the operation occurrence.
         op_id: String,
         /// The step that the hook runs in.
         step: String,
@@ -62,7 +62,7 @@ pub enum Change {
     },
     /// Deletes the checkpoints of a step that was undone.
     ForgetCheckpoints {
-        /// The operation.
+        /// `id` of the operation occurrence.
         op_id: String,
         /// The step that the hook runs in.
         step: String,
@@ -71,12 +71,12 @@ pub enum Change {
     AddUse(Use),
     /// Removes all uses of an instance; its active operation retains where it lived, which decides who may see it.
     RemoveUses {
-        /// The instance.
+        /// `id` of the VNF instance.
         instance_id: String,
     },
     /// Marks the VIMs that `instance_id` registered as leaving; refused while live instances use them.
     Retire {
-        /// Owner of the instance.
+        /// Tenant that owns the instance.
         tenant: String,
         /// The instance whose registered VIMs leave.
         instance_id: String,
@@ -94,7 +94,7 @@ pub enum Change {
     PutVim(Box<VimRecord>),
     /// Removes a VIM; refused while instances use it. Succeeds if it does not exist.
     RemoveVim {
-        /// Owner of the VIM.
+        /// Tenant that registered the VIM.
         tenant: String,
         /// Id of the VIM.
         id: String,
@@ -107,9 +107,9 @@ pub enum Change {
     PutPackage(Box<PackageRecord>),
     /// Removes a package; refused while instances created from it exist.
     RemovePackage {
-        /// Owner of the package.
+        /// Tenant that onboarded the package.
         tenant: String,
-        /// Id of the package.
+        /// `id` of the VNF package.
         id: String,
     },
     /// Adds a notification; the store assigns `seq`.
@@ -118,16 +118,16 @@ pub enum Change {
     AddSubscription(Box<SubscriptionRecord>),
     /// Removes a subscription; its pending notifications are not sent.
     RemoveSubscription {
-        /// Owner of the subscription.
+        /// Tenant that owns the subscription.
         tenant: String,
-        /// Id of the subscription.
+        /// `id` of the subscription, a UUID.
         id: String,
     },
     /// Advances a subscription to a notification; succeeds if the subscription does not exist.
     Sent {
-        /// Owner of the subscription.
+        /// Tenant that owns the subscription.
         tenant: String,
-        /// Id of the subscription.
+        /// `id` of the subscription, a UUID.
         id: String,
         /// Number of the last notification that needs no further delivery.
         seq: u64,
@@ -145,7 +145,7 @@ pub enum Change {
     FenceOff {
         /// The instance whose active operation it is.
         instance_id: String,
-        /// Id of the operation.
+        /// `id` of the operation occurrence.
         op_id: String,
         /// Revokes it even if the lease is valid.
         force: bool,
@@ -153,25 +153,25 @@ pub enum Change {
     /// Removes an instance in any state, and its uses of VIMs; refused while it has an active operation or other instances
     /// live on a VIM that it registered.
     Abandon {
-        /// Owner of the instance.
+        /// Tenant that owns the instance.
         tenant: String,
-        /// Id of the instance.
+        /// `id` of the VNF instance.
         id: String,
         /// Removes it even if others live on a VIM that it registered.
         force: bool,
     },
     /// Adds the tombstone of an abandoned instance.
     Bury {
-        /// Owner of the instance.
+        /// Tenant that owns the instance.
         tenant: String,
         /// What may be left of it, and where.
         tombstone: Box<Tombstone>,
     },
     /// Deletes the tombstone of an abandoned instance: nothing of it is left.
     Forget {
-        /// Owner of the instance.
+        /// Tenant that owns the instance.
         tenant: String,
-        /// Id of the instance.
+        /// `id` of the VNF instance.
         instance_id: String,
     },
     /// Pins the key of a host until its instance or its VIM is deleted.
@@ -213,7 +213,7 @@ pub enum Change {
         tenant: String,
         /// The kind of resource that is counted.
         what: Counted,
-        /// Upper bound, inclusive.
+        /// Upper bound of the usage, inclusive.
         most: u64,
         /// The amount that these changes add, for the error message.
         adds: u64,

@@ -120,7 +120,7 @@ pub trait Watcher: Send + Sync {
 pub struct Ownership {
     /// Created with the database.
     pub installation_id: String,
-    /// Owner of the instance.
+    /// Tenant that owns the instance.
     pub tenant: String,
     /// `VnfInstance.id`.
     pub instance_id: String,

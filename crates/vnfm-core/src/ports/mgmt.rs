@@ -86,9 +86,9 @@ pub struct HookInstance {
     /// Name for people, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_name: Option<String>,
-    /// `vnfdId` of the instance.
+    /// `vnfdId` of the VNF instance.
     pub vnfd_id: String,
-    /// Vendor of the VNF.
+    /// `vnfProvider`, the vendor of the VNF.
     pub vnf_provider: String,
     /// `vnfProductName` of the VNFD.
     pub vnf_product_name: String,
@@ -106,7 +106,7 @@ pub struct HookInstance {
 pub struct HookVim {
     /// Its id in the registry.
     pub id: String,
-    /// Unique per tenant.
+    /// Name, unique within the tenant.
     pub name: String,
     /// Such as `openstack` or `kubernetes`.
     pub vim_type: String,
@@ -174,7 +174,7 @@ impl std::fmt::Debug for Effects {
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NewVim {
-    /// Unique per tenant.
+    /// Name, unique within the tenant.
     pub name: String,
     /// Such as `kubernetes`.
     pub vim_type: String,

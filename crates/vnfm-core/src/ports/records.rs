@@ -58,7 +58,7 @@ impl std::fmt::Debug for SecretJson {
 /// A VNF instance with what SOL003 does not show of it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InstanceRecord {
-    /// Owner of the instance.
+    /// Tenant that owns the instance.
     pub tenant: String,
     /// Raised by each write; the `ETag`. A write with another version than the stored one is refused.
     pub version: u64,
@@ -81,7 +81,7 @@ pub struct InstanceRecord {
 /// An operation occurrence with what SOL003 does not show of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpRecord {
-    /// Owner of the instance.
+    /// Tenant that owns the instance.
     pub tenant: String,
     /// The SOL003 resource, without secrets.
     pub op: VnfLcmOpOcc,
@@ -144,7 +144,7 @@ pub enum StepStatus {
 /// A row of the journal: one step of one operation, by name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JournalRow {
-    /// Id of the operation.
+    /// `id` of the operation occurrence.
     pub op_id: String,
     /// The step's name; never an index.
     pub step: String,
@@ -183,9 +183,9 @@ pub struct Lives {
 /// A step without an end, of an operation that has to be driven; or a step that killed a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenStep {
-    /// Owner of the operation.
+    /// Tenant that owns the operation.
     pub tenant: String,
-    /// Id of the operation.
+    /// `id` of the operation occurrence.
     pub op_id: String,
     /// `None` unless it killed a process.
     pub ended_at: Option<Timestamp>,
@@ -196,7 +196,7 @@ pub struct OpenStep {
 /// A VIM in the registry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VimRecord {
-    /// Owner of the VIM.
+    /// Tenant that registered the VIM.
     pub tenant: String,
     /// Raised by each write.
     pub version: u64,
@@ -209,7 +209,7 @@ pub struct VimRecord {
 /// A VNF package.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PackageRecord {
-    /// Owner of the package.
+    /// Tenant that onboarded the package.
     pub tenant: String,
     /// The SOL005 resource.
     pub info: VnfPkgInfo,
@@ -253,9 +253,9 @@ impl PackageRecord {
 /// Records that an instance lives on a VIM, and on the cluster behind it if that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Use {
-    /// Owner of the instance.
+    /// Tenant that owns the instance.
     pub tenant: String,
-    /// Id of the instance.
+    /// `id` of the VNF instance.
     pub instance_id: String,
     /// Id of the registered VIM; `None` for an inline connection.
     pub vim_id: Option<String>,
@@ -288,7 +288,7 @@ const NAMESPACE: &str = "namespace";
 /// A subscription to lifecycle changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubscriptionRecord {
-    /// Owner of the subscription.
+    /// Tenant that owns the subscription.
     pub tenant: String,
     /// The SOL003 resource.
     pub subscription: LccnSubscription,
@@ -328,11 +328,11 @@ impl SubscriptionRecord {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct About {
-    /// `vnfdId` of the instance.
+    /// `vnfdId` of the VNF instance.
     pub vnfd_id: String,
     /// `vnfInstanceName`, if it has one.
     pub vnf_instance_name: Option<String>,
-    /// Vendor of the VNF.
+    /// `vnfProvider`, the vendor of the VNF.
     pub vnf_provider: String,
     /// `vnfProductName` of the VNFD.
     pub vnf_product_name: String,
@@ -411,7 +411,7 @@ impl From<&VnfInstance> for About {
 pub struct OutboxRow {
     /// Assigned by the store; rising.
     pub seq: u64,
-    /// Owner of the instance.
+    /// Tenant that owns the instance.
     pub tenant: String,
     /// The instance concerned.
     pub instance_id: String,

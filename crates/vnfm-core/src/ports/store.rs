@@ -14,7 +14,7 @@ use vnfm_types::{AuditEntry, LogLine, Tombstone, VimConnectionInfo};
 /// Proof that this process drives an operation: writes with it fail once another process does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fence {
-    /// Id of the operation.
+    /// `id` of the operation occurrence.
     pub op_id: String,
     /// Number of the claim.
     pub epoch: u64,
@@ -23,7 +23,7 @@ pub struct Fence {
 /// The result of claiming an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// Owner of the operation.
+    /// Tenant that owns the operation.
     pub tenant: String,
     /// For writes and renewals.
     pub fence: Fence,
@@ -79,7 +79,7 @@ pub enum StoreError {
     /// The row does not exist, or belongs to another tenant.
     #[error("{what} `{id}` does not exist")]
     NotFound {
-        /// Kind of row.
+        /// Kind of row, for messages only.
         what: &'static str,
         /// Its id.
         id: String,
@@ -87,7 +87,7 @@ pub enum StoreError {
     /// The id or name is taken.
     #[error("{what} `{id}` already exists")]
     Exists {
-        /// Kind of row.
+        /// Kind of row, for messages only.
         what: &'static str,
         /// Its id or name.
         id: String,
@@ -95,7 +95,7 @@ pub enum StoreError {
     /// The instance has an operation that has not ended.
     #[error("VNF instance `{instance_id}` has the operation `{op_id}`, which has not ended")]
     Busy {
-        /// The instance.
+        /// `id` of the VNF instance.
         instance_id: String,
         /// Its active operation.
         op_id: String,
@@ -103,7 +103,7 @@ pub enum StoreError {
     /// The row is not in the state that the change requires.
     #[error("{what} `{id}` is {found}")]
     WrongState {
-        /// Kind of row.
+        /// Kind of row, for messages only.
         what: &'static str,
         /// Its id.
         id: String,
@@ -113,7 +113,7 @@ pub enum StoreError {
     /// The row was changed concurrently.
     #[error("{what} `{id}` was changed concurrently")]
     Changed {
-        /// Kind of row.
+        /// Kind of row, for messages only.
         what: &'static str,
         /// Its id.
         id: String,
@@ -121,7 +121,7 @@ pub enum StoreError {
     /// Instances use the row.
     #[error("{what} `{id}` is used by {}", by.join(", "))]
     InUse {
-        /// Kind of row.
+        /// Kind of row, for messages only.
         what: &'static str,
         /// Its id.
         id: String,
@@ -139,7 +139,7 @@ pub enum StoreError {
         what: Counted,
         /// Current usage.
         used: u64,
-        /// Upper bound, inclusive.
+        /// Upper bound of the usage, inclusive.
         most: u64,
     },
     /// Operation `op_id` is deleting the cluster behind the VIM.
@@ -147,13 +147,13 @@ pub enum StoreError {
     Retiring {
         /// The VIM.
         vim: String,
-        /// The operation.
+        /// `id` of the operation occurrence.
         op_id: String,
     },
     /// Another process drives the operation now: this one must stop.
     #[error("operation `{op_id}` is driven by another process now")]
     LeaseLost {
-        /// The operation.
+        /// `id` of the operation occurrence.
         op_id: String,
     },
     /// The database does not respond; a retry may help.
