@@ -159,10 +159,10 @@ mod tests {
         check(RULES, || async { 4 }).await.unwrap();
         let broken = check(RULES, || async { 9 }).await.unwrap_err();
         assert_eq!(broken.names(), ["small", "even"]);
-        let told = format!("{broken:?}");
+        let report = format!("{broken:?}");
         assert!(
-            told.contains("`small`: It is small.") && told.contains("odd"),
-            "{told}"
+            report.contains("`small`: It is small.") && report.contains("odd"),
+            "{report}"
         );
     }
 }

@@ -68,7 +68,7 @@ const CUT: Code = Code {
 struct Host {
     stand: Arc<dyn Stand>,
     remembered: Mutex<BTreeMap<String, Value>>,
-    told: Mutex<Vec<String>>,
+    revealed: Mutex<Vec<String>>,
     calls: Mutex<usize>,
     fails_at: Mutex<Option<usize>>,
     hangs_at: Mutex<Option<(usize, Option<tokio::sync::oneshot::Sender<()>>)>>,
@@ -79,7 +79,7 @@ impl Host {
         Arc::new(Self {
             stand: stand.clone(),
             remembered: Mutex::default(),
-            told: Mutex::default(),
+            revealed: Mutex::default(),
             calls: Mutex::default(),
             fails_at: Mutex::default(),
             hangs_at: Mutex::default(),
@@ -117,8 +117,8 @@ impl Host {
         Ok(())
     }
 
-    fn tell(&self, text: String) {
-        self.told.lock().unwrap().push(text);
+    fn record(&self, text: String) {
+        self.revealed.lock().unwrap().push(text);
     }
 }
 
@@ -135,11 +135,11 @@ impl HookHost for Host {
                 json!({})
             }
             HookCall::Progress(_, message) => {
-                self.tell(message);
+                self.record(message);
                 json!({})
             }
             HookCall::Waiting(what) => {
-                self.tell(what);
+                self.record(what);
                 json!({})
             }
             HookCall::Sleep(_) => json!({}),
@@ -152,18 +152,18 @@ impl HookHost for Host {
     }
 
     fn log(&self, _: &str, text: &str) {
-        self.tell(text.to_owned());
+        self.record(text.to_owned());
     }
 }
 
 /// A driver under test, with its own host.
-struct Try {
+struct Trial {
     driver: Arc<dyn MgmtDriver>,
     request: HookRequest,
     host: Arc<Host>,
 }
 
-impl Try {
+impl Trial {
     fn of(stand: &Arc<dyn Stand>) -> Self {
         Self {
             driver: found(stand),
@@ -178,12 +178,12 @@ impl Try {
             .call(self.request.clone(), self.host.clone())
             .await;
         if let Err(error) = &outcome {
-            self.host.tell(format!("{error} {}", error.next()));
+            self.host.record(format!("{error} {}", error.next()));
         }
         outcome
     }
 
-    fn opposite(&self) -> Self {
+    fn for_undo(&self) -> Self {
         let request = HookRequest {
             undo: true,
             ..self.request.clone()
@@ -206,7 +206,7 @@ fn found(stand: &Arc<dyn Stand>) -> Arc<dyn MgmtDriver> {
 
 /// The effects of an undisturbed hook, and its number of host calls.
 async fn undisturbed(stand: &Arc<dyn Stand>) -> (Effects, usize) {
-    let once = Try::of(stand);
+    let once = Trial::of(stand);
     let effects = once.run().await.unwrap();
     let calls = *once.host.calls.lock().unwrap();
     (effects, calls)
@@ -214,7 +214,7 @@ async fn undisturbed(stand: &Arc<dyn Stand>) -> (Effects, usize) {
 
 mod tried {
     use super::{
-        Arc, Declaration, Either, HookRequest, Stand, Try, found, pin, select, undisturbed,
+        Arc, Declaration, Either, HookRequest, Stand, Trial, found, pin, select, undisturbed,
     };
     use serde_json::json;
     use vnfm_core::ports::ErrorKind;
@@ -224,11 +224,11 @@ mod tried {
 
     pub(super) async fn a_named_driver_is_found_and_listed(stand: Shared) {
         let driver = found(&stand);
-        let says: &Declaration = driver.declaration();
+        let declaration: &Declaration = driver.declaration();
         assert!(
-            stand.drivers().list().contains(says),
+            stand.drivers().list().contains(declaration),
             "`{}` is not listed with this declaration",
-            says.name
+            declaration.name
         );
         let (implementation, plugin) = stand.named();
         let again = stand
@@ -255,10 +255,13 @@ mod tried {
 
     pub(super) async fn a_declaration_is_complete(stand: Shared) {
         let driver = found(&stand);
-        let says = driver.declaration();
-        assert!(!says.name.is_empty() && !says.hooks.is_empty(), "{says:?}");
+        let declaration = driver.declaration();
+        assert!(
+            !declaration.name.is_empty() && !declaration.hooks.is_empty(),
+            "{declaration:?}"
+        );
         let number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        let numbers: Vec<_> = says
+        let numbers: Vec<_> = declaration
             .version
             .split(['-', '+'])
             .next()
@@ -268,23 +271,23 @@ mod tried {
         assert!(
             numbers.len() == 3 && numbers.iter().all(|n| number(n)),
             "`{}`",
-            says.version
+            declaration.version
         );
         assert!(
-            says.hooks.contains_key(&stand.request().hook),
+            declaration.hooks.contains_key(&stand.request().hook),
             "the hook under test is not declared"
         );
-        let schemas = says
+        let schemas = declaration
             .hooks
             .values()
             .filter_map(|hook| hook.parameters.as_ref());
-        for schema in schemas.chain(&says.config_schema) {
+        for schema in schemas.chain(&declaration.config_schema) {
             misfits(schema, &json!({}), "parameters").unwrap();
         }
     }
 
     pub(super) async fn an_undeclared_hook_is_refused(stand: Shared) {
-        let mut tried = Try::of(&stand);
+        let mut tried = Trial::of(&stand);
         tried.request = HookRequest {
             hook: "no_such_hook".into(),
             ..tried.request
@@ -294,7 +297,7 @@ mod tried {
     }
 
     pub(super) async fn a_repeated_hook_has_the_same_effects(stand: Shared) {
-        let tried = Try::of(&stand);
+        let tried = Trial::of(&stand);
         let once = tried.run().await.unwrap();
         assert!(
             tried.run().await.unwrap() == once,
@@ -305,7 +308,7 @@ mod tried {
     pub(super) async fn a_hook_recovers_from_a_failed_call(stand: Shared) {
         let (effects, calls) = undisturbed(&stand).await;
         for number in 1..=calls {
-            let tried = Try::of(&stand);
+            let tried = Trial::of(&stand);
             *tried.host.fails_at.lock().unwrap() = Some(number);
             // The hook may recover by itself.
             let _ = tried.run().await;
@@ -321,7 +324,7 @@ mod tried {
     pub(super) async fn a_hook_recovers_from_being_dropped(stand: Shared) {
         let (effects, calls) = undisturbed(&stand).await;
         for number in 1..=calls {
-            let tried = Try::of(&stand);
+            let tried = Trial::of(&stand);
             let (hung, hangs) = tokio::sync::oneshot::channel();
             *tried.host.hangs_at.lock().unwrap() = Some((number, Some(hung)));
             let is_cut = {
@@ -339,14 +342,14 @@ mod tried {
     }
 
     pub(super) async fn a_hook_with_undo_can_be_undone(stand: Shared) {
-        let tried = Try::of(&stand);
+        let tried = Trial::of(&stand);
         let hook = &tried.driver.declaration().hooks[&tried.request.hook];
         if !hook.undo {
             return;
         }
         let done = tried.run().await.unwrap();
         for _ in 0..2 {
-            tried.opposite().run().await.unwrap();
+            tried.for_undo().run().await.unwrap();
         }
         // As in the engine, where a retry after a rollback starts from scratch.
         tried.host.remembered.lock().unwrap().clear();
@@ -359,12 +362,12 @@ mod tried {
     pub(super) async fn no_secret_is_revealed(stand: Shared) {
         let (_, calls) = undisturbed(&stand).await;
         for number in 0..=calls {
-            let tried = Try::of(&stand);
+            let tried = Trial::of(&stand);
             *tried.host.fails_at.lock().unwrap() = Some(number);
             let _ = tried.run().await; // only what it reveals matters, not how it ends
             for secret in stand.secrets() {
-                let told = tried.host.told.lock().unwrap().clone();
-                let leak = told.into_iter().find(|text| text.contains(&secret));
+                let texts = tried.host.revealed.lock().unwrap().clone();
+                let leak = texts.into_iter().find(|text| text.contains(&secret));
                 assert_eq!(
                     leak.map(|text| text.replace(&secret, "[it]")),
                     None,

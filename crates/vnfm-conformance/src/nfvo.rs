@@ -76,22 +76,25 @@ mod tried {
         let grant = decided(&stand, &request).await;
         assert_eq!(grant.vnf_lcm_op_occ_id, request.vnf_lcm_op_occ_id);
         assert_eq!(grant.vnf_instance_id, request.vnf_instance_id);
-        let asked = |all: &[ResourceDefinition]| -> BTreeSet<_> {
+        let requested_ids = |all: &[ResourceDefinition]| -> BTreeSet<_> {
             all.iter().map(|one| one.id.clone()).collect()
         };
-        let told = |all: &[GrantInfo]| -> BTreeSet<_> {
+        let granted_ids = |all: &[GrantInfo]| -> BTreeSet<_> {
             all.iter()
                 .map(|one| one.resource_definition_id.clone())
                 .collect()
         };
-        assert_eq!(told(&grant.add_resources), asked(&request.add_resources));
         assert_eq!(
-            told(&grant.remove_resources),
-            asked(&request.remove_resources)
+            granted_ids(&grant.add_resources),
+            requested_ids(&request.add_resources)
         );
         assert_eq!(
-            told(&grant.update_resources),
-            asked(&request.update_resources)
+            granted_ids(&grant.remove_resources),
+            requested_ids(&request.remove_resources)
+        );
+        assert_eq!(
+            granted_ids(&grant.update_resources),
+            requested_ids(&request.update_resources)
         );
     }
 

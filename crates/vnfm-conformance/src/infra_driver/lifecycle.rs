@@ -243,7 +243,7 @@ pub(super) async fn no_secret_is_revealed(stand: Shared) {
     let record = |error: PortError| {
         instance
             .recorder
-            .hear(format!("{error} {:?} {}", error, error.next()))
+            .hear(format!("{error} {:?} {}", error, error.next()));
     };
     let allocation = instance.allocated().await.unwrap();
     let wrong = stand.wrong_login();

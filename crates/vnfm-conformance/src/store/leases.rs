@@ -1,4 +1,4 @@
-//! Rules of leases: who drives an operation, and who no longer does.
+//! Rules about leases: which process drives an operation.
 
 use super::records::{TENANT, becomes, op, seed, told};
 use super::{not_found, write};
@@ -38,7 +38,7 @@ pub(super) async fn a_cancel_request_reaches_the_driving_process(store: Shared) 
     );
     write(&*store, cancel(CancelMode::Forceful)).await;
     write(&*store, cancel(CancelMode::Graceful)).await;
-    // The process that drives it wrote the operation before it heard of the wish.
+    // The driving process writes the operation before it learns of the cancel request.
     store
         .write(Some(&fence), vec![becomes(&record, Processing)])
         .await
@@ -47,9 +47,9 @@ pub(super) async fn a_cancel_request_reaches_the_driving_process(store: Shared) 
         store.renew(&fence, LONG).await,
         Ok(Some(CancelMode::Forceful))
     );
-    let shown = store.op(TENANT, "o1").await.unwrap().op;
+    let observed = store.op(TENANT, "o1").await.unwrap().op;
     assert_eq!(
-        (shown.is_cancel_pending, shown.cancel_mode),
+        (observed.is_cancel_pending, observed.cancel_mode),
         (true, Some(CancelMode::Forceful))
     );
     record.op.operation_state = Processing;
@@ -57,8 +57,11 @@ pub(super) async fn a_cancel_request_reaches_the_driving_process(store: Shared) 
         .write(Some(&fence), vec![becomes(&record, FailedTemp)])
         .await
         .unwrap();
-    let shown = store.op(TENANT, "o1").await.unwrap().op;
-    assert_eq!((shown.is_cancel_pending, shown.cancel_mode), (false, None));
+    let observed = store.op(TENANT, "o1").await.unwrap().op;
+    assert_eq!(
+        (observed.is_cancel_pending, observed.cancel_mode),
+        (false, None)
+    );
     let found = "FAILED_TEMP".into();
     let error = StoreError::WrongState {
         what: "operation",
@@ -101,7 +104,7 @@ pub(super) async fn a_held_operation_is_not_claimed(store: Shared) {
     assert_eq!(
         store.claim("me", LONG, Some("o2")).await,
         Ok(None),
-        "an old release frees nothing"
+        "a stale release has no effect"
     );
 }
 
@@ -210,7 +213,7 @@ pub(super) async fn an_operation_that_waits_for_a_decision_is_not_claimed(store:
     assert_eq!(
         again.epoch,
         fence.epoch + 1,
-        "without waiting for the lease of who had it"
+        "without waiting for the former lease to expire"
     );
     record.op.operation_state = Processing;
     store
@@ -261,7 +264,7 @@ pub(super) async fn a_revoked_lease_allows_no_writes(store: Shared) {
         .fence;
     assert!(
         new.epoch > old.epoch + 1,
-        "each fence raises it: {}",
+        "each revocation raises the epoch: {}",
         new.epoch
     );
     store

@@ -1,4 +1,4 @@
-//! Rules of what is told: notifications, subscriptions, the audit, what is left of abandoned instances.
+//! Rules about notifications, subscriptions, audit entries, tombstones and quotas.
 
 use super::records::{TENANT, at, becomes, instance, lives, op, package, seed, told};
 use super::{exists, not_found, write};
@@ -99,17 +99,20 @@ pub(super) async fn a_tenant_sees_numbers_of_its_own_notifications(store: Shared
     ] {
         store.write(None, vec![of(tenant, n)]).await.unwrap();
     }
-    let shown = |rows: Vec<vnfm_core::ports::OutboxRow>| -> Vec<_> {
+    let observed = |rows: Vec<vnfm_core::ports::OutboxRow>| -> Vec<_> {
         rows.into_iter().map(|row| (row.seq, row.body)).collect()
     };
-    let own = shown(store.events(TENANT, 0, 10).await.unwrap());
+    let own = observed(store.events(TENANT, 0, 10).await.unwrap());
     assert_eq!(own, [(1, json!(1)), (2, json!(4))]);
-    assert_eq!(shown(store.events(TENANT, 1, 10).await.unwrap()), own[1..]);
     assert_eq!(
-        shown(store.events("other", 1, 1).await.unwrap()),
+        observed(store.events(TENANT, 1, 10).await.unwrap()),
+        own[1..]
+    );
+    assert_eq!(
+        observed(store.events("other", 1, 1).await.unwrap()),
         [(2, json!(2))]
     );
-    assert_eq!(shown(store.events("nobody", 0, 10).await.unwrap()), []);
+    assert_eq!(observed(store.events("nobody", 0, 10).await.unwrap()), []);
 }
 
 pub(super) async fn a_quota_covers_usage_and_reservations(store: Shared) {
@@ -162,7 +165,7 @@ pub(super) async fn a_quota_covers_usage_and_reservations(store: Shared) {
     assert_eq!(
         store.usage(TENANT).await.unwrap().instances,
         1,
-        "nothing of it was kept"
+        "nothing of it was stored"
     );
     store.write(None, two(2)).await.unwrap();
 }
@@ -208,7 +211,7 @@ pub(super) async fn a_subscription_gets_only_later_notifications(store: Shared) 
     store.write(None, sent(5, 1)).await.unwrap();
     store.write(None, sent(4, 7)).await.unwrap();
     let read = store.subscription(TENANT, "s1").await.unwrap();
-    assert_eq!((read.sent, read.lost), (5, 1), "it never goes back");
+    assert_eq!((read.sent, read.lost), (5, 1), "progress never goes back");
     let listed = store
         .subscriptions(TENANT, &Query::default())
         .await
@@ -222,16 +225,16 @@ pub(super) async fn a_subscription_gets_only_later_notifications(store: Shared) 
         store.subscription("other", "s1").await,
         Err(StoreError::NotFound { .. })
     ));
-    let gone = || {
+    let remove = || {
         vec![Change::RemoveSubscription {
             tenant: TENANT.into(),
             id: "s1".into(),
         }]
     };
-    store.write(None, gone()).await.unwrap();
+    store.write(None, remove()).await.unwrap();
     store.write(None, sent(9, 0)).await.unwrap();
     let absent = not_found("subscription", "s1");
-    assert_eq!(store.write(None, gone()).await, Err(absent));
+    assert_eq!(store.write(None, remove()).await, Err(absent));
 }
 
 pub(super) async fn an_abandoned_instance_leaves_a_tombstone(store: Shared) {
@@ -287,14 +290,9 @@ pub(super) async fn an_abandoned_instance_leaves_a_tombstone(store: Shared) {
         store.write(None, forget()).await,
         Err(StoreError::NotFound { .. })
     ));
-    let fence = Fence {
-        op_id: "o1".into(),
-        epoch: 9,
-    };
-    assert!(matches!(
-        store.write(Some(&fence), vec![]).await,
-        Err(StoreError::LeaseLost { .. })
-    ));
+    let (op_id, epoch) = ("o1".to_owned(), 9);
+    let late = store.write(Some(&Fence { op_id, epoch }), vec![]).await;
+    assert!(matches!(late, Err(StoreError::LeaseLost { .. })));
 }
 
 pub(super) async fn the_audit_is_numbered(store: Shared) {
@@ -316,8 +314,8 @@ pub(super) async fn the_audit_is_numbered(store: Shared) {
             .unwrap();
     }
     let own = store.audit(TENANT, 0, 10).await.unwrap();
-    let shown: Vec<_> = own.iter().map(|entry| entry.what.as_str()).collect();
-    assert_eq!(shown, ["a", "c", "d"]);
+    let observed: Vec<_> = own.iter().map(|entry| entry.what.as_str()).collect();
+    assert_eq!(observed, ["a", "c", "d"]);
     assert!(own.is_sorted_by(|a, b| a.seq < b.seq), "{own:?}");
     let page = store.audit(TENANT, own[0].seq, 1).await.unwrap();
     assert_eq!(page, own[1..2]);

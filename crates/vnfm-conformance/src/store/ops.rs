@@ -1,4 +1,4 @@
-//! Rules of operation occurrences: one active one for an instance, their states, journals, checkpoints and logs.
+//! Rules about operation occurrences: one active one per instance, states, journals, checkpoints and logs.
 
 use super::records::{TENANT, at, becomes, instance, op, seed, step};
 use futures_util::future::join_all;
@@ -172,12 +172,12 @@ pub(super) async fn the_journal_keeps_its_order_and_its_outputs(store: Shared) {
     ];
     store.write(None, changes).await.unwrap();
     let rows = store.journal("o1").await.unwrap();
-    let shown: Vec<_> = rows
+    let observed: Vec<_> = rows
         .iter()
         .map(|row| (row.step.as_str(), row.status))
         .collect();
     assert_eq!(
-        shown,
+        observed,
         [
             ("grant", StepStatus::Done),
             ("allocate", StepStatus::Started)
@@ -258,9 +258,9 @@ pub(super) async fn a_log_keeps_its_newest_lines(store: Shared) {
     let lines = |from: usize, to: usize| (from..to).map(|n| line(n.to_string())).collect();
     store.append_log("o1", lines(0, 1_500)).await.unwrap();
     store.append_log("o1", lines(1_500, 2_500)).await.unwrap();
-    let kept = store.log("o1", 0).await.unwrap();
-    assert_eq!(kept.len(), 2_000);
-    assert_eq!((kept[0].seq, kept[0].text.as_str()), (501, "500"));
+    let retained = store.log("o1", 0).await.unwrap();
+    assert_eq!(retained.len(), 2_000);
+    assert_eq!((retained[0].seq, retained[0].text.as_str()), (501, "500"));
     let newest = store.log("o1", 2_499).await.unwrap();
     assert_eq!(
         newest,
@@ -363,7 +363,7 @@ pub(super) async fn a_step_keeps_which_processes_ran_it(store: Shared) {
     assert_eq!(
         store.open_steps().await,
         Ok(vec![]),
-        "an operation that stopped is not driven"
+        "a stopped operation is not driven"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Rules of the VIM registry, and of who lives on which VIM.
+//! Rules about the VIM registry, and which instance lives on which VIM.
 
 use super::records::{TENANT, lives, retire, seed, vim, vim_of};
 use super::write;
@@ -36,10 +36,10 @@ pub(super) async fn a_cluster_in_use_is_not_retired(store: Shared) {
     let retired = store.write(None, vec![retire("a", "o1")]).await;
     assert_eq!(retired, Err(in_use(&["name of b (b)", "name of c (c)"])));
     for instance_id in ["b", "c"] {
-        let gone = Change::RemoveUses {
+        let remove = Change::RemoveUses {
             instance_id: instance_id.into(),
         };
-        store.write(None, vec![gone]).await.unwrap();
+        store.write(None, vec![remove]).await.unwrap();
     }
     store.write(None, vec![retire("a", "o1")]).await.unwrap();
 }
@@ -99,22 +99,22 @@ pub(super) async fn the_same_cluster_under_another_name_counts(store: Shared) {
         store.write(None, vec![retire("a", "o1")]).await,
         Err(in_use(&["name of b (b)"]))
     );
-    let gone = Change::RemoveUses {
+    let remove = Change::RemoveUses {
         instance_id: "b".into(),
     };
     store
-        .write(None, vec![gone, lives("b", None, Some("uid"))])
+        .write(None, vec![remove, lives("b", None, Some("uid"))])
         .await
         .unwrap();
     assert_eq!(
         store.write(None, vec![retire("a", "o1")]).await,
         Err(in_use(&["name of b (b)"]))
     );
-    let gone = Change::RemoveUses {
+    let remove = Change::RemoveUses {
         instance_id: "b".into(),
     };
     store
-        .write(None, vec![gone, retire("a", "o1")])
+        .write(None, vec![remove, retire("a", "o1")])
         .await
         .unwrap();
     let used = store
@@ -149,7 +149,7 @@ pub(super) async fn of_concurrent_use_and_retirement_one_is_accepted(store: Shar
         let retirement = retire("a", &op_id);
         let use_ = async move { one.write(None, vec![lives_on]).await };
         let retirement = async move { two.write(None, vec![retirement]).await };
-        // Whoever sets out first has a better chance: they take turns.
+        // The first one to start is more likely to win, so they alternate.
         let (use_, retirement) = if round % 4 < 2 {
             let (first, second) = (tokio::spawn(use_), tokio::spawn(retirement));
             (first.await.unwrap(), second.await.unwrap())
@@ -342,7 +342,7 @@ pub(super) async fn a_shared_vim_is_seen_by_all(store: Shared) {
     assert_eq!(
         store.uses(TENANT, "v1").await,
         Ok(vec![theirs]),
-        "its owner sees who is on it"
+        "its owner sees which instances use it"
     );
     let by = vec!["an instance of another tenant".to_owned()];
     let used = Err(StoreError::InUse {
@@ -368,7 +368,7 @@ pub(super) async fn a_shared_vim_is_seen_by_all(store: Shared) {
     assert_eq!(
         store.vim("other", "one").await.unwrap().vim.id,
         "v9",
-        "an own one wins"
+        "the tenant's own VIM takes precedence"
     );
     let names: Vec<_> = store
         .vims("other")
@@ -378,10 +378,10 @@ pub(super) async fn a_shared_vim_is_seen_by_all(store: Shared) {
         .map(|v| v.vim.id)
         .collect();
     assert_eq!(names, ["v1", "v9"]);
-    let gone = Change::RemoveUses {
+    let remove = Change::RemoveUses {
         instance_id: "x".into(),
     };
-    write(&*store, vec![gone, Change::PutVim(alone)]).await;
+    write(&*store, vec![remove, Change::PutVim(alone)]).await;
     let absent = store.vim("other", "v1").await;
     assert!(matches!(absent, Err(StoreError::NotFound { .. })));
 }
