@@ -25,17 +25,17 @@ use vnfm_types::OPENSTACK;
 const PLACES: usize = 2;
 /// What makes more than one instance, or replaces what it has made.
 const LONG: &[&str] = &[
-    "an_allocation_that_was_interrupted_is_adopted",
-    "what_was_half_made_is_released_without_a_handle",
-    "a_release_that_was_interrupted_goes_on",
-    "a_heal_replaces_what_it_names_alone",
-    "a_heal_that_is_repeated_replaces_nothing_more",
-    "a_heal_that_was_interrupted_goes_on",
+    "an_interrupted_allocation_is_adopted",
+    "a_partial_allocation_is_released_without_a_handle",
+    "an_interrupted_release_is_completed",
+    "a_heal_replaces_only_the_named_vnfcs",
+    "a_repeated_heal_replaces_nothing_more",
+    "an_interrupted_heal_is_completed",
     "a_call_ends_at_its_deadline",
     "an_observation_changes_nothing",
-    "each_call_is_made_during_a_turn",
-    "no_secret_is_told",
-    "what_another_installation_made_is_not_touched",
+    "each_call_holds_a_slot",
+    "no_secret_is_revealed",
+    "resources_of_another_installation_are_not_touched",
 ];
 
 /// Tries these rules, each with a word on how long it took.

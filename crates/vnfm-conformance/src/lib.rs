@@ -1,11 +1,11 @@
-//! The contracts of the engine's ports: what a store, an infrastructure driver, a MgmtDriver and an NFVO have to keep to,
-//! as rules with a name and a sentence, each of which is tried.
+//! The contracts of the engine's ports: rules for stores, infrastructure drivers, `MgmtDriver`s and NFVOs. Each rule has a
+//! name, a sentence and a test.
 //!
-//! | contract | what is tried |
+//! | contract | what is tested |
 //! |---|---|
-//! | [`store::RULES`] | a [`Store`](vnfm_core::ports::Store), a fresh one for each rule |
-//! | [`infra_driver::RULES`] | an [`InfraDriver`](vnfm_core::ports::InfraDriver) on a VIM that can be looked at past it |
-//! | [`mgmt_driver::RULES`] | [`MgmtDrivers`](vnfm_core::ports::MgmtDrivers), and one hook of one of them |
+//! | [`store::RULES`] | a [`Store`](vnfm_core::ports::Store), an empty one for each rule |
+//! | [`infra_driver::RULES`] | an [`InfraDriver`](vnfm_core::ports::InfraDriver) on a VIM that the test can also inspect directly |
+//! | [`mgmt_driver::RULES`] | [`MgmtDrivers`](vnfm_core::ports::MgmtDrivers), and one hook of one driver |
 //! | [`nfvo::RULES`] | an [`Nfvo`](vnfm_core::ports::Nfvo) |
 //!
 //! ```
@@ -15,18 +15,18 @@
 //! # struct Own;
 //! # fn own() -> Arc<dyn Store> { unreachable!("the example is compiled, not run") }
 //! # #[allow(dead_code)]
-//! // In a test of yours, on a tokio runtime with several threads:
+//! // In a test of yours, on a multi-threaded tokio runtime:
 //! async fn my_store_keeps_the_contract() {
 //!     check(store::RULES, || async { own() }).await.unwrap();
 //! }
 //! ```
 //!
-//! Behaviour that is no rule here may change. `docs/contracts` is generated from these.
+//! Behaviour that no rule describes may change. `docs/contracts` is generated from these rules.
 
 #![expect(
     clippy::expect_used,
     clippy::unwrap_used,
-    reason = "a rule that does not hold panics, and is caught by `check`"
+    reason = "a violated rule panics, and `check` catches that"
 )]
 
 pub mod infra_driver;
@@ -39,16 +39,16 @@ use futures_util::future::BoxFuture;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 
-/// A rule of a contract; `S` is what it is tried with.
+/// A rule of a contract; `S` is the subject of its test.
 pub struct Rule<S> {
-    /// Its name, for ever.
+    /// Permanent name of the rule.
     pub name: &'static str,
     says: &'static [&'static str],
     tried: fn(S) -> BoxFuture<'static, ()>,
 }
 
 impl<S> Rule<S> {
-    /// What it says.
+    /// The rule as a sentence.
     pub fn says(&self) -> String {
         self.says
             .iter()
@@ -57,28 +57,28 @@ impl<S> Rule<S> {
             .join(" ")
     }
 
-    /// Tries it.
+    /// Tests the rule.
     ///
     /// # Errors
     ///
-    /// What was found instead.
+    /// What was observed instead.
     pub async fn holds(&self, with: S) -> Result<(), String> {
         let tried = AssertUnwindSafe((self.tried)(with)).catch_unwind().await;
         tried.map_err(|panic| match panic.downcast::<String>() {
             Ok(text) => *text,
             Err(panic) => match panic.downcast::<&str>() {
                 Ok(text) => (*text).to_owned(),
-                Err(_) => "it panicked without a word".to_owned(),
+                Err(_) => "it panicked without a message".to_owned(),
             },
         })
     }
 }
 
-/// The rules that do not hold, with their sentences and what was found instead.
+/// The violated rules, with their sentences and what was observed instead.
 pub struct Broken(Vec<(&'static str, String, String)>);
 
 impl Broken {
-    /// Their names.
+    /// Names of the violated rules.
     pub fn names(&self) -> Vec<&'static str> {
         self.0.iter().map(|(name, ..)| *name).collect()
     }
@@ -86,9 +86,9 @@ impl Broken {
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} rule(s) do not hold", self.0.len())?;
+        writeln!(f, "{} rule(s) violated", self.0.len())?;
         for (name, says, why) in &self.0 {
-            writeln!(f, "\n`{name}`: {says}\n  found instead: {why}")?;
+            writeln!(f, "\n`{name}`: {says}\n  observed instead: {why}")?;
         }
         Ok(())
     }
@@ -102,11 +102,11 @@ impl fmt::Debug for Broken {
 
 impl std::error::Error for Broken {}
 
-/// Tries every rule, one after the other, each with what `fresh` gives.
+/// Tests every rule in order, each with a new subject from `fresh`.
 ///
 /// # Errors
 ///
-/// All rules that do not hold.
+/// All violated rules.
 pub async fn check<S, F>(rules: &[Rule<S>], fresh: impl Fn() -> F) -> Result<(), Broken>
 where
     F: Future<Output = S>,
@@ -124,10 +124,10 @@ where
     }
 }
 
-/// The table of a contract: the sentence of each rule, and the function of its name.
+/// The rules of a contract: a sentence for each, and the test function with its name.
 macro_rules! rules {
     ($with:ty: $($(#[doc = $says:literal])+ $module:ident::$name:ident;)+) => {
-        /// Every rule.
+        /// All rules of this contract.
         pub const RULES: &[crate::Rule<$with>] = &[$(crate::Rule {
             name: stringify!($name),
             says: &[$($says),+],
@@ -155,14 +155,14 @@ mod tests {
     ];
 
     #[tokio::test]
-    async fn what_does_not_hold_is_told_with_its_sentence() {
+    async fn a_violated_rule_is_reported_with_its_sentence() {
         check(RULES, || async { 4 }).await.unwrap();
         let broken = check(RULES, || async { 9 }).await.unwrap_err();
         assert_eq!(broken.names(), ["small", "even"]);
-        let told = format!("{broken:?}");
+        let report = format!("{broken:?}");
         assert!(
-            told.contains("`small`: It is small.") && told.contains("odd"),
-            "{told}"
+            report.contains("`small`: It is small.") && report.contains("odd"),
+            "{report}"
         );
     }
 }

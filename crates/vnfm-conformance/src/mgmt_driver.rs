@@ -1,5 +1,5 @@
-//! What `MgmtDriver`s have to keep to, whatever they are made of: libraries, processes, plain Rust objects. One hook of one
-//! of them is run again and again, in a world that the stand gives, with every call to its host failing once.
+//! The contract of `MgmtDriver`s, however they are implemented: libraries, processes, plain Rust objects. One hook of one
+//! driver is run repeatedly, on hosts that the stand simulates, with every host call failing once.
 
 use async_trait::async_trait;
 use futures_util::future::{self, Either, select};
@@ -12,56 +12,55 @@ use vnfm_core::ports::{
     MgmtDrivers, PortError,
 };
 
-/// `MgmtDriver`s, a hook of one of them, and the hosts that it finds.
+/// `MgmtDriver`s, a hook of one of them, and its hosts.
 #[async_trait]
 pub trait Stand: Send + Sync {
-    /// The drivers.
+    /// The drivers under test.
     fn drivers(&self) -> &dyn MgmtDrivers;
 
-    /// How a VNFD names the one that is tried: `implementation`, and the plugin of its artifact.
+    /// How a VNFD names the driver to test: `implementation`, and the plugin of its artifact.
     fn named(&self) -> (String, Option<String>);
 
-    /// What its hook is asked, with time until the deadline. The same each time.
+    /// The request for its hook, with enough time until the deadline. The same each time.
     fn request(&self) -> HookRequest;
 
-    /// Answers a call to a host, such as `ssh.run`, or for a file of the package. What the engine itself serves
-    /// (checkpoints, progress, sleep) is not asked here.
+    /// Serves a call to a host, such as `ssh.run`, or for a file of the package. Calls that the engine serves itself
+    /// (checkpoints, progress, sleep) do not get here.
     ///
     /// # Errors
     ///
-    /// As the host says.
+    /// The error of the host.
     async fn answer(&self, service: &str, request: Value) -> Result<Value, PortError>;
 
-    /// What must not be told: secrets among the request's parameters, and what hosts answer.
+    /// Secrets that must not be revealed: in the request's parameters, and in responses of hosts.
     fn secrets(&self) -> Vec<String>;
 }
 
 crate::rules! { Arc<dyn Stand>:
-    /// A driver that a VNFD names is found, and listed with the same declaration.
-    tried::what_is_named_is_found_and_listed;
-    /// A driver that is not there is refused by its name.
-    tried::what_is_not_there_is_refused_by_name;
-    /// A declaration has a name, a version of three numbers, a hook at least, and JSON Schemas that are some.
-    tried::a_declaration_is_whole;
+    /// A driver that a VNFD names is found, and is listed with the same declaration.
+    tried::a_named_driver_is_found_and_listed;
+    /// An unknown driver is refused, naming it.
+    tried::an_unknown_driver_is_refused_by_name;
+    /// A declaration has a name, a version of three numbers, at least one hook, and valid JSON Schemas.
+    tried::a_declaration_is_complete;
     /// A hook that is not declared is refused, and nothing is done.
-    tried::what_is_not_declared_is_refused;
-    /// A hook that is run twice ends as if it was run once, with the same effects.
-    tried::a_hook_that_is_repeated_says_the_same;
-    /// A hook whose call to a host fails, wherever on its way, ends; run again, it ends well with the same effects.
-    tried::a_hook_whose_call_fails_is_made_up_for;
-    /// A hook that is dropped, wherever on its way, stops; run again, it ends well with the same effects.
-    tried::a_hook_that_is_dropped_is_made_up_for;
-    /// What declares an opposite can be undone, again and again, and done again after that.
-    tried::what_has_an_opposite_is_undone;
-    /// No secret is in an error, in a line of the log, in progress or in what is waited for.
-    tried::no_secret_is_told;
+    tried::an_undeclared_hook_is_refused;
+    /// A hook is idempotent: a second run has the same effects.
+    tried::a_repeated_hook_has_the_same_effects;
+    /// A hook with a failing host call, at any point, ends; run again, it succeeds with the same effects.
+    tried::a_hook_recovers_from_a_failed_call;
+    /// A hook that is dropped, at any point, stops; run again, it succeeds with the same effects.
+    tried::a_hook_recovers_from_being_dropped;
+    /// A hook that declares `undo` can be undone, repeatedly, and run again after that.
+    tried::a_hook_with_undo_can_be_undone;
+    /// No secret appears in an error, log line, progress message or reason for waiting.
+    tried::no_secret_is_revealed;
 }
 
-/// Nobody serves this call any more.
 const CUT: Code = Code {
     name: "contract.cut",
     kind: ErrorKind::Unavailable,
-    means: "the contract's host does not answer this call",
+    means: "the host of the contract does not serve this call",
     next: "run the hook again",
 };
 
@@ -69,7 +68,7 @@ const CUT: Code = Code {
 struct Host {
     stand: Arc<dyn Stand>,
     remembered: Mutex<BTreeMap<String, Value>>,
-    told: Mutex<Vec<String>>,
+    revealed: Mutex<Vec<String>>,
     calls: Mutex<usize>,
     fails_at: Mutex<Option<usize>>,
     hangs_at: Mutex<Option<(usize, Option<tokio::sync::oneshot::Sender<()>>)>>,
@@ -80,14 +79,14 @@ impl Host {
         Arc::new(Self {
             stand: stand.clone(),
             remembered: Mutex::default(),
-            told: Mutex::default(),
+            revealed: Mutex::default(),
             calls: Mutex::default(),
             fails_at: Mutex::default(),
             hangs_at: Mutex::default(),
         })
     }
 
-    /// Counts a call to a host, which may be the one that fails, or never ends.
+    /// Counts a call to a host, and fails or hangs if it is the chosen one.
     async fn counted(&self) -> Result<(), PortError> {
         let number = {
             let mut calls = self.calls.lock().unwrap();
@@ -104,7 +103,7 @@ impl Host {
             return Err(PortError::new(
                 &CUT,
                 format!("serve call {number}"),
-                "told to fail",
+                "failed on purpose",
             ));
         }
         let hung = match &mut *self.hangs_at.lock().unwrap() {
@@ -112,14 +111,14 @@ impl Host {
             _ => None,
         };
         if let Some(hung) = hung {
-            let _ = hung.send(()); // whoever waits for it may have ended
+            let _ = hung.send(()); // the receiver may have ended
             future::pending::<()>().await;
         }
         Ok(())
     }
 
-    fn tell(&self, text: String) {
-        self.told.lock().unwrap().push(text);
+    fn record(&self, text: String) {
+        self.revealed.lock().unwrap().push(text);
     }
 }
 
@@ -136,11 +135,11 @@ impl HookHost for Host {
                 json!({})
             }
             HookCall::Progress(_, message) => {
-                self.tell(message);
+                self.record(message);
                 json!({})
             }
             HookCall::Waiting(what) => {
-                self.tell(what);
+                self.record(what);
                 json!({})
             }
             HookCall::Sleep(_) => json!({}),
@@ -153,18 +152,18 @@ impl HookHost for Host {
     }
 
     fn log(&self, _: &str, text: &str) {
-        self.tell(text.to_owned());
+        self.record(text.to_owned());
     }
 }
 
-/// What is tried, on a host of its own.
-struct Try {
+/// A driver under test, with its own host.
+struct Trial {
     driver: Arc<dyn MgmtDriver>,
     request: HookRequest,
     host: Arc<Host>,
 }
 
-impl Try {
+impl Trial {
     fn of(stand: &Arc<dyn Stand>) -> Self {
         Self {
             driver: found(stand),
@@ -179,12 +178,12 @@ impl Try {
             .call(self.request.clone(), self.host.clone())
             .await;
         if let Err(error) = &outcome {
-            self.host.tell(format!("{error} {}", error.next()));
+            self.host.record(format!("{error} {}", error.next()));
         }
         outcome
     }
 
-    fn opposite(&self) -> Self {
+    fn for_undo(&self) -> Self {
         let request = HookRequest {
             undo: true,
             ..self.request.clone()
@@ -205,18 +204,17 @@ fn found(stand: &Arc<dyn Stand>) -> Arc<dyn MgmtDriver> {
         .unwrap()
 }
 
-/// The effects of a hook that nobody disturbs, and how many calls it makes.
+/// The effects of an undisturbed hook, and its number of host calls.
 async fn undisturbed(stand: &Arc<dyn Stand>) -> (Effects, usize) {
-    let once = Try::of(stand);
+    let once = Trial::of(stand);
     let effects = once.run().await.unwrap();
     let calls = *once.host.calls.lock().unwrap();
     (effects, calls)
 }
 
-/// The rules.
 mod tried {
     use super::{
-        Arc, Declaration, Either, HookRequest, Stand, Try, found, pin, select, undisturbed,
+        Arc, Declaration, Either, HookRequest, Stand, Trial, found, pin, select, undisturbed,
     };
     use serde_json::json;
     use vnfm_core::ports::ErrorKind;
@@ -224,13 +222,13 @@ mod tried {
 
     type Shared = Arc<dyn Stand>;
 
-    pub(super) async fn what_is_named_is_found_and_listed(stand: Shared) {
+    pub(super) async fn a_named_driver_is_found_and_listed(stand: Shared) {
         let driver = found(&stand);
-        let says: &Declaration = driver.declaration();
+        let declaration: &Declaration = driver.declaration();
         assert!(
-            stand.drivers().list().contains(says),
-            "`{}` is not listed so",
-            says.name
+            stand.drivers().list().contains(declaration),
+            "`{}` is not listed with this declaration",
+            declaration.name
         );
         let (implementation, plugin) = stand.named();
         let again = stand
@@ -239,14 +237,14 @@ mod tried {
         assert_eq!(
             again.unwrap().id(),
             driver.id(),
-            "an operation goes on with what it began"
+            "an operation must continue with the driver it began with"
         );
     }
 
-    pub(super) async fn what_is_not_there_is_refused_by_name(stand: Shared) {
+    pub(super) async fn an_unknown_driver_is_refused_by_name(stand: Shared) {
         let nowhere = stand.drivers().find("no-such-driver-anywhere", None);
         let Err(error) = nowhere else {
-            panic!("any name is served by something")
+            panic!("an unknown driver was found")
         };
         assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
         assert!(
@@ -255,12 +253,15 @@ mod tried {
         );
     }
 
-    pub(super) async fn a_declaration_is_whole(stand: Shared) {
+    pub(super) async fn a_declaration_is_complete(stand: Shared) {
         let driver = found(&stand);
-        let says = driver.declaration();
-        assert!(!says.name.is_empty() && !says.hooks.is_empty(), "{says:?}");
+        let declaration = driver.declaration();
+        assert!(
+            !declaration.name.is_empty() && !declaration.hooks.is_empty(),
+            "{declaration:?}"
+        );
         let number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        let numbers: Vec<_> = says
+        let numbers: Vec<_> = declaration
             .version
             .split(['-', '+'])
             .next()
@@ -270,103 +271,103 @@ mod tried {
         assert!(
             numbers.len() == 3 && numbers.iter().all(|n| number(n)),
             "`{}`",
-            says.version
+            declaration.version
         );
         assert!(
-            says.hooks.contains_key(&stand.request().hook),
-            "not the hook that is tried"
+            declaration.hooks.contains_key(&stand.request().hook),
+            "the hook under test is not declared"
         );
-        let schemas = says
+        let schemas = declaration
             .hooks
             .values()
             .filter_map(|hook| hook.parameters.as_ref());
-        for schema in schemas.chain(&says.config_schema) {
+        for schema in schemas.chain(&declaration.config_schema) {
             misfits(schema, &json!({}), "parameters").unwrap();
         }
     }
 
-    pub(super) async fn what_is_not_declared_is_refused(stand: Shared) {
-        let mut tried = Try::of(&stand);
+    pub(super) async fn an_undeclared_hook_is_refused(stand: Shared) {
+        let mut tried = Trial::of(&stand);
         tried.request = HookRequest {
             hook: "no_such_hook".into(),
             ..tried.request
         };
-        tried
-            .run()
-            .await
-            .expect_err("a hook that it does not declare was run");
+        tried.run().await.expect_err("an undeclared hook was run");
         assert_eq!(*tried.host.calls.lock().unwrap(), 0, "it called a host");
     }
 
-    pub(super) async fn a_hook_that_is_repeated_says_the_same(stand: Shared) {
-        let tried = Try::of(&stand);
+    pub(super) async fn a_repeated_hook_has_the_same_effects(stand: Shared) {
+        let tried = Trial::of(&stand);
         let once = tried.run().await.unwrap();
         assert!(
             tried.run().await.unwrap() == once,
-            "other effects the second time"
+            "different effects the second time"
         );
     }
 
-    pub(super) async fn a_hook_whose_call_fails_is_made_up_for(stand: Shared) {
+    pub(super) async fn a_hook_recovers_from_a_failed_call(stand: Shared) {
         let (effects, calls) = undisturbed(&stand).await;
         for number in 1..=calls {
-            let tried = Try::of(&stand);
+            let tried = Trial::of(&stand);
             *tried.host.fails_at.lock().unwrap() = Some(number);
-            // It may make up for it by itself.
+            // The hook may recover by itself.
             let _ = tried.run().await;
             let again = tried.run().await;
             let again = again.unwrap_or_else(|error| panic!("after call {number} failed: {error}"));
-            assert!(again == effects, "other effects after call {number} failed");
+            assert!(
+                again == effects,
+                "different effects after call {number} failed"
+            );
         }
     }
 
-    pub(super) async fn a_hook_that_is_dropped_is_made_up_for(stand: Shared) {
+    pub(super) async fn a_hook_recovers_from_being_dropped(stand: Shared) {
         let (effects, calls) = undisturbed(&stand).await;
         for number in 1..=calls {
-            let tried = Try::of(&stand);
+            let tried = Trial::of(&stand);
             let (hung, hangs) = tokio::sync::oneshot::channel();
             *tried.host.hangs_at.lock().unwrap() = Some((number, Some(hung)));
             let is_cut = {
                 let running = pin!(tried.run());
                 matches!(select(running, hangs).await, Either::Right(_))
             };
-            assert!(is_cut, "it did not come to call {number}");
+            assert!(is_cut, "it did not reach call {number}");
             let again = tried.run().await;
             let again = again.unwrap_or_else(|error| panic!("dropped at call {number}: {error}"));
             assert!(
                 again == effects,
-                "other effects after it was dropped at call {number}"
+                "different effects after it was dropped at call {number}"
             );
         }
     }
 
-    pub(super) async fn what_has_an_opposite_is_undone(stand: Shared) {
-        let tried = Try::of(&stand);
+    pub(super) async fn a_hook_with_undo_can_be_undone(stand: Shared) {
+        let tried = Trial::of(&stand);
         let hook = &tried.driver.declaration().hooks[&tried.request.hook];
         if !hook.undo {
             return;
         }
         let done = tried.run().await.unwrap();
         for _ in 0..2 {
-            tried.opposite().run().await.unwrap();
+            tried.for_undo().run().await.unwrap();
         }
-        // As the engine does, for whom a retry after a rollback begins anew.
+        // As in the engine, where a retry after a rollback starts from scratch.
         tried.host.remembered.lock().unwrap().clear();
         assert!(
             tried.run().await.unwrap() == done,
-            "other effects after it was undone"
+            "different effects after it was undone"
         );
     }
 
-    pub(super) async fn no_secret_is_told(stand: Shared) {
+    pub(super) async fn no_secret_is_revealed(stand: Shared) {
         let (_, calls) = undisturbed(&stand).await;
         for number in 0..=calls {
-            let tried = Try::of(&stand);
+            let tried = Trial::of(&stand);
             *tried.host.fails_at.lock().unwrap() = Some(number);
-            let _ = tried.run().await; // what it says is looked at, not how it ends
+            let _ = tried.run().await; // only what it reveals matters, not how it ends
             for secret in stand.secrets() {
-                let told = tried.host.told.lock().unwrap().clone();
-                let leak = told.into_iter().find(|text| text.contains(&secret));
+                let texts = tried.host.revealed.lock().unwrap().clone();
+                let leak = texts.into_iter().find(|text| text.contains(&secret));
                 assert_eq!(
                     leak.map(|text| text.replace(&secret, "[it]")),
                     None,

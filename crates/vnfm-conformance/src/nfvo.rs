@@ -1,51 +1,51 @@
-//! What an NFVO that grants has to keep to, behind the port: over SOL003, or in the same process.
+//! The contract of an NFVO that grants operations, behind the port: over SOL003, or in the same process.
 
 use async_trait::async_trait;
 use std::sync::Arc;
 use vnfm_core::ports::{GrantAnswer, Nfvo};
 use vnfm_types::{Grant, GrantRequest};
 
-/// An NFVO, and what it is asked.
+/// An NFVO, and requests for it.
 #[async_trait]
 pub trait Stand: Send + Sync {
-    /// The NFVO.
+    /// The NFVO under test.
     fn nfvo(&self) -> &dyn Nfvo;
 
     /// A request that it grants, for another operation each time.
     fn request(&self) -> GrantRequest;
 
-    /// One that it does not grant; `None` where it grants everything.
+    /// A request that it rejects; `None` if it grants everything.
     fn unwelcome(&self) -> Option<GrantRequest>;
 
-    /// Where a decision could be, that nobody has promised.
+    /// A plausible location of a decision that does not exist.
     fn nowhere(&self) -> String;
 
-    /// Returns once it is worth looking for a decision again.
+    /// Waits until polling again makes sense.
     async fn meanwhile(&self);
 }
 
 crate::rules! { Arc<dyn Stand>:
-    /// A request is decided, at once or where it says; within a hundred looks.
+    /// A request is decided at once, or at the location it returns, within a hundred polls.
     tried::a_request_is_decided;
-    /// A grant is for the operation and the instance that it was asked for, and names each resource that it was asked for.
-    tried::a_grant_is_for_what_was_asked;
-    /// Asked again for the same operation, it answers again, with the same decision.
-    tried::who_asks_again_is_answered_again;
-    /// A call that is dropped leaves nothing behind that would keep the next from being answered.
-    tried::who_went_away_is_answered_when_they_come_again;
-    /// What it does not grant is `Refused`, with the NFVO's own words.
-    tried::what_is_not_granted_is_refused_with_its_words;
-    /// Where nothing was promised there is nothing: `Forgotten`, and the request is made anew.
-    tried::where_nothing_was_promised_there_is_nothing;
+    /// A grant is for the requested operation and instance, and lists each requested resource.
+    tried::a_grant_matches_its_request;
+    /// A repeated request for the same operation gets the same decision.
+    tried::a_repeated_request_gets_the_same_decision;
+    /// A call that is dropped leaves nothing behind that would block the next one.
+    tried::a_dropped_call_does_not_block_the_next;
+    /// A rejection is `Refused`, with the NFVO's own message.
+    tried::a_rejection_is_refused_with_its_message;
+    /// An unknown location is `Forgotten`; the request is then repeated.
+    tried::an_unknown_location_is_forgotten;
 }
 
-/// Asks until there is a decision.
+/// Polls until there is a decision.
 async fn decided(stand: &Arc<dyn Stand>, request: &GrantRequest) -> Grant {
     let mut answer = stand.nfvo().ask(request).await.unwrap();
     for _ in 0..100 {
         answer = match answer {
             GrantAnswer::Granted(grant) => return *grant,
-            GrantAnswer::Forgotten => panic!("what it promised is forgotten"),
+            GrantAnswer::Forgotten => panic!("it lost a pending request"),
             GrantAnswer::Later(place, _) => {
                 stand.meanwhile().await;
                 stand.nfvo().look(&place).await.unwrap()
@@ -55,7 +55,6 @@ async fn decided(stand: &Arc<dyn Stand>, request: &GrantRequest) -> Grant {
     panic!("it does not decide")
 }
 
-/// The rules.
 mod tried {
     use super::{Arc, GrantAnswer, GrantRequest, Stand, decided};
     use futures_util::FutureExt as _;
@@ -72,31 +71,34 @@ mod tried {
         );
     }
 
-    pub(super) async fn a_grant_is_for_what_was_asked(stand: Shared) {
+    pub(super) async fn a_grant_matches_its_request(stand: Shared) {
         let request: GrantRequest = stand.request();
         let grant = decided(&stand, &request).await;
         assert_eq!(grant.vnf_lcm_op_occ_id, request.vnf_lcm_op_occ_id);
         assert_eq!(grant.vnf_instance_id, request.vnf_instance_id);
-        let asked = |all: &[ResourceDefinition]| -> BTreeSet<_> {
+        let requested_ids = |all: &[ResourceDefinition]| -> BTreeSet<_> {
             all.iter().map(|one| one.id.clone()).collect()
         };
-        let told = |all: &[GrantInfo]| -> BTreeSet<_> {
+        let granted_ids = |all: &[GrantInfo]| -> BTreeSet<_> {
             all.iter()
                 .map(|one| one.resource_definition_id.clone())
                 .collect()
         };
-        assert_eq!(told(&grant.add_resources), asked(&request.add_resources));
         assert_eq!(
-            told(&grant.remove_resources),
-            asked(&request.remove_resources)
+            granted_ids(&grant.add_resources),
+            requested_ids(&request.add_resources)
         );
         assert_eq!(
-            told(&grant.update_resources),
-            asked(&request.update_resources)
+            granted_ids(&grant.remove_resources),
+            requested_ids(&request.remove_resources)
+        );
+        assert_eq!(
+            granted_ids(&grant.update_resources),
+            requested_ids(&request.update_resources)
         );
     }
 
-    pub(super) async fn who_asks_again_is_answered_again(stand: Shared) {
+    pub(super) async fn a_repeated_request_gets_the_same_decision(stand: Shared) {
         let request = stand.request();
         let (first, second) = (
             decided(&stand, &request).await,
@@ -106,14 +108,14 @@ mod tried {
         assert_eq!(second.add_resources, first.add_resources);
     }
 
-    pub(super) async fn who_went_away_is_answered_when_they_come_again(stand: Shared) {
+    pub(super) async fn a_dropped_call_does_not_block_the_next(stand: Shared) {
         let request = stand.request();
-        // Polled once and dropped, wherever it was.
+        // Polled once and dropped, wherever it is.
         let _ = stand.nfvo().ask(&request).now_or_never();
         decided(&stand, &request).await;
     }
 
-    pub(super) async fn what_is_not_granted_is_refused_with_its_words(stand: Shared) {
+    pub(super) async fn a_rejection_is_refused_with_its_message(stand: Shared) {
         let Some(request) = stand.unwelcome() else {
             return;
         };
@@ -125,12 +127,12 @@ mod tried {
             stand.meanwhile().await;
             answer = stand.nfvo().look(place).await;
         }
-        let error = answer.expect_err("it granted what it was not to grant");
+        let error = answer.expect_err("it granted a request that it should reject");
         assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
         assert!(!error.detail().is_empty(), "it does not say why");
     }
 
-    pub(super) async fn where_nothing_was_promised_there_is_nothing(stand: Shared) {
+    pub(super) async fn an_unknown_location_is_forgotten(stand: Shared) {
         let found = stand.nfvo().look(&stand.nowhere()).await.unwrap();
         assert_eq!(found, GrantAnswer::Forgotten);
     }

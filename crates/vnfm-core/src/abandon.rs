@@ -1,14 +1,13 @@
-//! Abandon: forgets an instance whose VIM is gone, in whatever state it is. The last way out, for where no terminate can
-//! come to its end.
+//! Abandon: forgets an instance whose VIM is lost, in any state. The last resort when no terminate can complete.
 //!
-//! One transaction ends its operation, if one is active, by the moves of the one table; takes the instance and the VIMs
-//! that it registered out of the records; and keeps a tombstone and an entry of the audit. Nothing on a VIM is touched:
-//! what is left there is an orphan from then on, and the tombstone says of whom.
+//! One transaction ends the active operation, if there is one, by the usual state transitions; deletes the instance and
+//! the VIMs that it registered; and adds a tombstone and an audit entry. Nothing on a VIM is touched: what is left there
+//! is an orphan from then on, and the tombstone tells whose.
 
-use crate::acts::Act;
 use crate::engine::Engine;
 use crate::instances::identifier_row;
 use crate::lcm::{Status, notification};
+use crate::overrides::Act;
 use crate::ports::{Change, Code, ErrorKind, InstanceRecord, OpRecord, StoreError};
 use crate::refusal::{Refusal, Why};
 use serde_json::Value;
@@ -19,12 +18,12 @@ use vnfm_types::LcmOperationState::{
 use vnfm_types::{CancelMode, LeftVim, ProblemDetails, Tombstone};
 
 impl Engine {
-    /// Forgets an instance; see the top of the file. With `force` also where a process drives its operation, which is
-    /// fenced off, and where others live on a VIM that it registered, which stays in the registry as nobody's then.
+    /// Forgets an instance; see the top of the file. With `force` also if a process drives its operation, whose lease is
+    /// revoked, and if other instances live on a VIM that it registered, which then stays registered without an owner.
     ///
     /// # Errors
     ///
-    /// `NotFound`; `Unprocessable` without a reason; `Conflict` where it needs `force`. Nothing was changed then.
+    /// `NotFound`; `Unprocessable` without a reason; `Conflict` if it needs `force`. Nothing is changed then.
     pub async fn abandon(
         &self,
         tenant: &str,
@@ -54,7 +53,7 @@ impl Engine {
             id: id.to_owned(),
             force,
         });
-        changes.extend(self.without_its_vims(tenant, id).await?);
+        changes.extend(self.unregister_vims_of(tenant, id).await?);
         let tombstone = self.tombstone(&instance, op.as_ref(), &act).await?;
         changes.push(Change::Bury {
             tenant: tenant.to_owned(),
@@ -67,24 +66,24 @@ impl Engine {
             "vnf abandon"
         };
         changes.push(act.audit(self, tenant, what, (id, name)));
-        let told = identifier_row(
+        let deleted_event = identifier_row(
             &instance,
             "VnfIdentifierDeletionNotification",
             self.parts.clock.now(),
         );
-        changes.push(Change::Outbox(Box::new(told)));
+        changes.push(Change::Outbox(Box::new(deleted_event)));
         store
             .write(None, changes)
             .await
-            .map_err(|error| needs_force(error, op.as_ref()))?;
-        // A step that hangs in this process need not hang on: whatever it writes is refused.
-        if let Some(live) = op.and_then(|op| self.live.of(&op.op.id)) {
+            .map_err(|error| with_force_hint(error, op.as_ref()))?;
+        // A step that hangs in this process need not continue: its writes would be refused.
+        if let Some(live) = op.and_then(|op| self.live.get(&op.op.id)) {
             live.cancel(CancelMode::Forceful);
         }
         Ok(())
     }
 
-    /// Forgets the tombstone of an instance that was abandoned: nothing of it is left anywhere.
+    /// Deletes the tombstone of an abandoned instance, once nothing of it is left anywhere.
     ///
     /// # Errors
     ///
@@ -104,7 +103,7 @@ impl Engine {
         Ok(self.store().write(None, vec![forget, audit]).await?)
     }
 
-    /// The moves that end an operation from the state that it is in.
+    /// The transitions that end an operation from its current state.
     fn ended(&self, op: &OpRecord, instance: &InstanceRecord, act: &Act) -> Vec<Change> {
         let moves: &[LcmOperationState] = match op.op.operation_state {
             Starting => &[RolledBack],
@@ -134,8 +133,8 @@ impl Engine {
         changes
     }
 
-    /// The VIMs that the instance registered leave the registry; one that others live on stays, as nobody's.
-    async fn without_its_vims(&self, tenant: &str, id: &str) -> Result<Vec<Change>, StoreError> {
+    /// Unregisters the VIMs that the instance registered; one that others live on stays, without an owner.
+    async fn unregister_vims_of(&self, tenant: &str, id: &str) -> Result<Vec<Change>, StoreError> {
         let mut changes = Vec::new();
         let mut registered = self.store().vims(tenant).await?;
         registered.retain(|record| record.vim.registered_by.as_deref() == Some(id));
@@ -208,7 +207,7 @@ fn endpoint(interface: &vnfm_types::KeyValuePairs) -> Option<String> {
         .map(ToOwned::to_owned)
 }
 
-/// Why the operation of an abandoned instance ended.
+/// The error of an operation whose instance was abandoned.
 fn abandoned(op: &OpRecord, act: &Act) -> ProblemDetails {
     let before = op
         .op
@@ -228,14 +227,14 @@ fn abandoned(op: &OpRecord, act: &Act) -> ProblemDetails {
     problem
 }
 
-/// A refusal that says what `--force` would do.
-fn needs_force(error: StoreError, op: Option<&OpRecord>) -> Refusal {
+/// Adds a hint on what `--force` would do.
+fn with_force_hint(error: StoreError, op: Option<&OpRecord>) -> Refusal {
     let hint = match (&error, op) {
         (StoreError::Busy { op_id, .. }, Some(_)) => Some(format!(
-            "`vnfmctl op cancel {op_id} --forceful` stops it; `--force` takes it from the process that drives it"
+            "`vnfmctl op cancel {op_id} --forceful` stops it; `--force` revokes the lease of the process that drives it"
         )),
         (StoreError::InUse { .. }, _) => Some(
-            "terminate or abandon those first; with `--force` the VIMs that they live on stay registered".to_owned(),
+            "terminate or abandon those first; with `--force` the VIMs that they use stay registered".to_owned(),
         ),
         _ => None,
     };
@@ -246,12 +245,11 @@ fn needs_force(error: StoreError, op: Option<&OpRecord>) -> Refusal {
     }
 }
 
-/// The operation's instance was abandoned.
 const ABANDONED: Code = Code {
     name: "op.abandoned",
     kind: ErrorKind::Refused,
-    means: "somebody abandoned the VNF instance in the middle of the operation",
-    next: "`vnfmctl orphans` names what it left on its VIM; `vnfmctl audit` says who abandoned it and why",
+    means: "the VNF instance was abandoned during the operation",
+    next: "`vnfmctl orphans` lists what it left on its VIM; `vnfmctl audit` says who abandoned it and why",
 };
 
 pub(crate) const CODES: &[&Code] = &[&ABANDONED];

@@ -1,14 +1,13 @@
-//! What an instance should be.
+//! The desired state of an instance.
 //!
 //! ```text
 //! InstantiateVnfRequest ── Deployment::requested ──┐
 //! VNFD's flavour ── set_levels ────────────────────┼──► target of the operation ── COMPLETED ──► of the instance
 //! Grant ── Approved::apply ────────────────────────┘
 //! ```
-//! Each operation that changes an instance has a `before` (what the instance should be so far; none before it is
-//! instantiated) and a `target` (what it should be from then on; none once it is terminated). A driver gets the
-//! target; a rollback leads back to `before`. The store seals a deployment: its parameters and its VIM connections may
-//! hold secrets.
+//! Each operation that changes an instance has a `before` (the deployment so far; none before instantiation) and a `target`
+//! (the deployment from then on; none after termination). Drivers get the target; a rollback returns to `before`. The
+//! store seals a deployment: its parameters and VIM connections may hold secrets.
 
 use crate::engine::Engine;
 use crate::ports::{Change, Granted, StoreError};
@@ -22,45 +21,45 @@ use vnfm_types::{
     KeyValuePairs, PackageId, ScaleInfo, VduId, VimConnectionInfo, VnfOperationalState,
 };
 
-/// What an instance should be. Holds secrets: `Debug` hides them.
+/// The desired state of an instance. Holds secrets, which `Debug` hides.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Deployment {
-    /// The VNF package.
+    /// Id of the onboarded package.
     pub vnf_pkg_id: PackageId,
-    /// The flavour of its VNFD.
+    /// A flavour of its VNFD.
     pub flavour_id: FlavourId,
-    /// The instantiation level that was requested; the flavour's default one if `None`.
+    /// Requested instantiation level; `None`: the flavour's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instantiation_level_id: Option<String>,
     /// Scale level of each aspect, from 0.
     pub scale_levels: BTreeMap<AspectId, u32>,
     /// Number of VNFCs of each VDU.
     pub vdu_instances: BTreeMap<VduId, u32>,
-    /// External virtual links, with the connection points on them.
+    /// External virtual links with the connection points on them.
     pub ext_virtual_links: Vec<ExtVirtualLinkData>,
-    /// Internal virtual links that others manage.
+    /// Internal virtual links that the NFVO or the tenant manages.
     pub ext_managed_virtual_links: Vec<ExtManagedVirtualLinkData>,
-    /// The VIM, by its key in the instance's `vimConnectionInfo`; holds a login if it is not registered.
+    /// The VIM, by its key in the instance's `vimConnectionInfo`; with a login unless the VIM is registered.
     pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
     /// `additionalParams` of the instantiation, with those of the grant.
     pub additional_params: KeyValuePairs,
-    /// Language of the VNF.
+    /// `localizationLanguage` of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub localization_language: Option<String>,
-    /// What the NFVO decided about resources; empty if a local policy grants.
+    /// The NFVO's decisions about resources; empty if the local policy grants.
     pub placement: Granted,
-    /// What `prepare` found on the VIM (flavors, images, networks); the driver's own format.
+    /// What `prepare` found on the VIM (flavors, images, networks), in the driver's own format.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub resolved: Value,
-    /// The plugin that serves each hook, as `name@version` by the `implementation` in the VNFD.
+    /// The plugin that serves each hook: `name@version` by `implementation` of the VNFD.
     pub plugins: BTreeMap<String, String>,
-    /// Whether its VNFCs should run.
+    /// Whether the VNFCs should run.
     pub vnf_state: VnfOperationalState,
 }
 
 impl Deployment {
-    /// What `request` asks for, of the package `vnf_pkg_id`. Its levels are still to be [set](Self::set_levels).
+    /// The deployment that `request` asks for. Call [`Self::set_levels`] afterwards.
     pub fn requested(vnf_pkg_id: &str, request: InstantiateVnfRequest) -> Self {
         Self {
             vnf_pkg_id: vnf_pkg_id.into(),
@@ -76,11 +75,11 @@ impl Deployment {
         }
     }
 
-    /// Sets scale levels and numbers of VNFCs to those of the instantiation level.
+    /// Sets scale levels and VNFC counts to those of the instantiation level.
     ///
     /// # Errors
     ///
-    /// If the flavour has no such level, or an aspect does not say what a step adds.
+    /// If the flavour has no such level, or an aspect does not define its step size.
     pub fn set_levels(&mut self, flavour: &Flavour) -> Result<(), LevelError> {
         let level = self.instantiation_level_id.as_deref();
         let counted = |vdu: &String| Ok((vdu.as_str().into(), flavour.instances_of(vdu, level)?));
@@ -97,7 +96,7 @@ impl Deployment {
         Ok(())
     }
 
-    /// How many VNFCs a VDU should have.
+    /// Desired number of VNFCs of a VDU; 0 for an unknown VDU.
     pub fn instances_of(&self, vdu: &str) -> u32 {
         self.vdu_instances.get(vdu).copied().unwrap_or_default()
     }
@@ -113,12 +112,12 @@ impl Deployment {
 }
 
 impl Engine {
-    /// Records the scale levels of `instances`, each with its tenant, which a version before scale levels wrote. One
-    /// whose package cannot be read, or that is changed meanwhile, is left as it is.
+    /// Records the scale levels of `instances`, (tenant, id) each, written by versions without scale levels. Instances whose
+    /// package cannot be read, or that change meanwhile, are skipped.
     ///
     /// # Errors
     ///
-    /// If the database does not answer.
+    /// If the database does not respond.
     pub async fn record_levels(&self, instances: Vec<(String, String)>) -> Result<(), StoreError> {
         for (tenant, id) in instances {
             let mut record = self.store().instance(&tenant, &id).await?;
@@ -130,7 +129,7 @@ impl Engine {
             let (Ok(package), Some(deployment)) = (package, &mut record.deployment) else {
                 tracing::warn!(
                     instance_id = id,
-                    "its scale levels are not known: its package cannot be read"
+                    "scale levels unknown: cannot read the package"
                 );
                 continue;
             };
@@ -138,7 +137,7 @@ impl Engine {
                 continue;
             };
             if let Err(error) = Arc::make_mut(deployment).set_levels(flavour) {
-                tracing::warn!(instance_id = id, %error, "its scale levels are not known");
+                tracing::warn!(instance_id = id, %error, "scale levels unknown");
                 continue;
             }
             if let Some(info) = &mut record.vnf.instantiated_vnf_info {
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_and_numbers_of_vnfcs_are_those_of_the_instantiation_level() {
+    fn scale_levels_and_vnfc_counts_follow_the_instantiation_level() {
         let what =
             requested(json!({"flavourId": "simple", "instantiationLevelId": "town"})).unwrap();
         let deployment = &what.deployment;

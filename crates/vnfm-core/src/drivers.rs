@@ -1,15 +1,15 @@
-//! The drivers of VIMs by vimType: the only place where a vimType decides anything.
+//! VIM drivers by vimType: the only place where a vimType decides anything.
 
 use crate::ports::{Code, ErrorKind, InfraDriver, PortError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Drivers by vimType.
+/// VIM drivers by the vimTypes they serve.
 #[derive(Clone, Default)]
 pub struct Drivers(BTreeMap<&'static str, Arc<dyn InfraDriver>>);
 
 impl Drivers {
-    /// The same with `driver` for all types that it serves.
+    /// Adds `driver` for all types that it serves.
     #[must_use]
     pub fn with(mut self, driver: impl InfraDriver + 'static) -> Self {
         let driver: Arc<dyn InfraDriver> = Arc::new(driver);
@@ -19,7 +19,6 @@ impl Drivers {
         self
     }
 
-    /// The driver of a vimType.
     pub(crate) fn driver(&self, vim_type: &str) -> Result<Arc<dyn InfraDriver>, PortError> {
         self.of(vim_type).map(|(driver, _)| driver.clone())
     }
@@ -32,21 +31,20 @@ impl Drivers {
         let known = || self.0.keys().copied().collect::<Vec<_>>().join(", ");
         let driver = self.0.get(vim_type).ok_or_else(|| {
             let what = format!(
-                "no driver serves vimType `{vim_type}`; there are: {}",
+                "no driver serves vimType `{vim_type}`; known types: {}",
                 known()
             );
-            PortError::new(&UNKNOWN_TYPE, "choose a driver", what)
+            PortError::new(&UNKNOWN_TYPE, "select a driver", what)
         })?;
         Ok((driver, driver.vim_types()[0]))
     }
 }
 
-/// No driver serves the vimType.
 const UNKNOWN_TYPE: Code = Code {
     name: "vim.unknown-type",
     kind: ErrorKind::Refused,
     means: "no driver serves this vimType",
-    next: "use one of the types in the message, or build the server with the driver",
+    next: "use a type that the message lists, or build the server with a driver for this type",
 };
 
 pub(crate) const CODES: &[&Code] = &[&UNKNOWN_TYPE];

@@ -1,15 +1,15 @@
-//! The engine as an embedder sees it: built from its ports, asked to accept requests, awaited to drive them.
+//! The engine as an embedder sees it: built from its ports, it accepts requests, and is awaited to drive operations.
 
 use crate::drivers::Drivers;
+use crate::exclusive::Exclusion;
 use crate::lcm;
-use crate::linked::{Linked, NoHosts};
-use crate::live::Live;
 use crate::ports::{
-    Budget, Change, Clock, HostServices, MgmtDrivers, Nfvo, NoSchemas, Nobody, Observer, Packages,
-    Schemas, Store, StoreError,
+    Budget, Change, Clock, HostServices, MgmtDrivers, Nfvo, NoSchemas, NoopObserver, Observer,
+    Packages, Schemas, Store, StoreError,
 };
-use crate::solitude::Solitude;
-use crate::turns::Turns;
+use crate::running_ops::RunningOps;
+use crate::static_plugins::{Linked, NoHosts};
+use crate::vim_limiter::VimLimiter;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,31 +17,31 @@ use std::time::Duration;
 use vnfm_types::v1::Edition;
 use vnfm_types::{LogLine, Progress};
 
-/// What an engine is made of.
+/// The ports and limits of an engine.
 pub struct EngineParts {
-    /// The database.
+    /// Records, journal and outbox.
     pub store: Arc<dyn Store>,
-    /// Onboarded packages.
+    /// Onboarded VNF packages.
     pub packages: Arc<dyn Packages>,
-    /// Drivers by vimType.
+    /// VIM drivers by the vimTypes they serve.
     pub drivers: Drivers,
-    /// The vendors' hooks.
+    /// Drivers of the vendors' hooks.
     pub mgmt: Arc<dyn MgmtDrivers>,
     /// SSH and HTTP for hooks.
     pub host: Arc<dyn HostServices>,
-    /// Whoever grants operations; `None`: a local policy approves all of them.
+    /// Grants operations; `None`: a local policy approves all of them.
     pub nfvo: Option<Arc<dyn Nfvo>>,
-    /// JSON Schema: what checks parameters.
+    /// Validates parameters by JSON Schema.
     pub schemas: Arc<dyn Schemas>,
-    /// Time.
+    /// Source of time; simulated in tests.
     pub clock: Arc<dyn Clock>,
-    /// Limits, as they are at first.
+    /// Initial limits; see [`Engine::set_limits`].
     pub limits: Limits,
 }
 
 impl EngineParts {
-    /// The three that every engine needs; without drivers, hooks, a way to hosts, an NFVO and JSON Schema. What of it
-    /// is wanted is put over it: `EngineParts { drivers, ..EngineParts::new(store, packages, clock) }`.
+    /// The three mandatory ports; no drivers, hooks, hosts, NFVO or JSON Schema. Override what you need:
+    /// `EngineParts { drivers, ..EngineParts::new(store, packages, clock) }`.
     pub fn new(store: Arc<dyn Store>, packages: Arc<dyn Packages>, clock: Arc<dyn Clock>) -> Self {
         Self {
             store,
@@ -57,24 +57,24 @@ impl EngineParts {
     }
 }
 
-/// Limits: how long something may take before it is given up, and how much a VIM gets at a time.
+/// Timeouts and concurrency limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// A step that works on a VIM. Default 30 minutes.
+    /// Timeout of a step that works on a VIM. Default 30 minutes.
     pub step: Duration,
-    /// A hook. Default 60 minutes.
+    /// Timeout of a hook. Default 60 minutes.
     pub hook: Duration,
-    /// A grant, from the first request for it to the NFVO's decision. Default 10 minutes.
+    /// Timeout of a grant, from the first request to the NFVO's decision. Default 10 minutes.
     pub grant: Duration,
-    /// One call to the NFVO. Default 30 s.
+    /// Timeout of one call to the NFVO. Default 30 s.
     pub grant_call: Duration,
-    /// How long a process keeps an operation without saying so again; a crash is noticed after that. Default 10 s.
+    /// How long a process holds an operation without renewing; a crash is noticed after that. Default 10 s.
     pub lease: Duration,
-    /// Calls that one VIM gets at a time, all operations together; 0: any number, which is the default.
+    /// Maximum concurrent calls per VIM, over all operations; 0: unlimited (default).
     pub vim_calls: usize,
-    /// Operations that work on one VIM at a time; 0: any number, which is the default.
+    /// Maximum concurrent operations per VIM; 0: unlimited (default).
     pub vim_operations: usize,
-    /// How much the plan of one instance may come to.
+    /// Maximum size of the plan of one instance.
     pub plan: Budget,
 }
 
@@ -93,42 +93,40 @@ impl Default for Limits {
     }
 }
 
-/// The engine. Cloning it is cheap; two engines in one process do not meet.
+/// The engine. Clones are cheap and share state; two separate engines in one process share nothing.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) parts: Arc<EngineParts>,
-    pub(crate) live: Arc<Live>,
+    pub(crate) live: Arc<RunningOps>,
     pub(crate) owner: Arc<str>,
     pub(crate) observer: Arc<dyn Observer>,
     limits: Arc<RwLock<Limits>>,
-    /// Calls to VIMs.
-    pub(crate) calls: Arc<Turns>,
-    /// Operations on VIMs.
-    pub(crate) operations: Arc<Turns>,
-    /// Which steps run, and which run alone.
-    pub(crate) solitude: Arc<Solitude>,
-    /// Whether it knows which steps are suspects of earlier processes.
-    pub(crate) learned: Arc<futures_util::lock::Mutex<bool>>,
-    /// What it accepts is undone as soon as it was.
+    pub(crate) calls: Arc<VimLimiter>,
+    pub(crate) operations: Arc<VimLimiter>,
+    /// Steps that run, and the one that runs exclusively.
+    pub(crate) exclusion: Arc<Exclusion>,
+    /// Whether the suspects of earlier processes are known.
+    pub(crate) suspects_loaded: Arc<futures_util::lock::Mutex<bool>>,
+    /// True if what is accepted is rolled back at once.
     pub(crate) is_trial: bool,
-    /// The version of the interface in which operations begin.
+    /// The API version in which operations begin.
     pub(crate) edition: Edition,
 }
 
 impl Engine {
-    /// An engine over `parts`.
+    /// An engine with these ports.
     pub fn new(parts: EngineParts) -> Self {
         let limits = parts.limits.clone();
         let engine = Self {
             parts: Arc::new(parts),
             live: Arc::default(),
             owner: uuid::Uuid::new_v4().to_string().into(),
-            observer: Arc::new(Nobody),
+            observer: Arc::new(NoopObserver),
             limits: Arc::default(),
             calls: Arc::default(),
             operations: Arc::default(),
-            solitude: Arc::default(),
-            learned: Arc::default(),
+            exclusion: Arc::default(),
+            suspects_loaded: Arc::default(),
             is_trial: false,
             edition: Edition::default(),
         };
@@ -136,15 +134,15 @@ impl Engine {
         engine
     }
 
-    /// The same engine, with somebody who counts what it does from now on.
+    /// Reports metrics to `observer` from now on.
     #[must_use]
     pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = observer;
         self
     }
 
-    /// The same engine, for a client that speaks this version of VNF LCM: what begins here links into that version when
-    /// the NFVO is asked for a grant, however the operation goes on.
+    /// For a client of this VNF LCM version: operations begun here link to resources of that version in their grant
+    /// request.
     #[must_use]
     pub fn in_edition(&self, edition: Edition) -> Self {
         Self {
@@ -153,7 +151,7 @@ impl Engine {
         }
     }
 
-    /// The same engine, which accepts and writes nothing.
+    /// An engine that accepts requests but writes nothing.
     pub(crate) fn for_trial(&self) -> Self {
         Self {
             is_trial: true,
@@ -161,7 +159,7 @@ impl Engine {
         }
     }
 
-    /// The limits as they are now.
+    /// The current limits.
     pub fn limits(&self) -> Limits {
         self.limits
             .read()
@@ -169,34 +167,34 @@ impl Engine {
             .clone()
     }
 
-    /// Other limits from now on, for whatever begins: a step that runs keeps its time.
+    /// Sets limits for everything that starts from now on: a running step keeps its deadline.
     pub fn set_limits(&self, limits: Limits) {
-        self.calls.limit(limits.vim_calls);
-        self.operations.limit(limits.vim_operations);
+        self.calls.set_max(limits.vim_calls);
+        self.operations.set_max(limits.vim_operations);
         *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
-    /// The database that it works on.
+    /// The store given to [`Engine::new`].
     pub fn store(&self) -> &dyn Store {
         &*self.parts.store
     }
 
-    /// The time as its clock has it.
+    /// The current time of its clock.
     pub fn now(&self) -> jiff::Timestamp {
         self.parts.clock.now()
     }
 
-    /// The hooks' drivers that it finds.
+    /// The hook drivers given to [`Engine::new`].
     pub fn mgmt_drivers(&self) -> &dyn MgmtDrivers {
         &*self.parts.mgmt
     }
 
-    /// Drives an operation until it ends, stops, or another process has it. Await it where you like; dropping
-    /// the future means what a crash means.
+    /// Drives an operation until it ends, stops, or another process takes it over. Await it wherever you like; dropping the
+    /// future is equivalent to a crash.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer: the operation stays as it is until somebody drives it again.
+    /// If the database does not respond: the operation stays as it is until it is driven again.
     pub async fn drive(&self, op_id: &str) -> Result<(), StoreError> {
         match self
             .store()
@@ -208,11 +206,11 @@ impl Engine {
         }
     }
 
-    /// Takes one operation that nobody drives, if there is one, and gives the future that drives it.
+    /// Claims an operation that no process drives, if there is one, and returns the future that drives it.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     pub async fn take_over(
         &self,
     ) -> Result<Option<impl Future<Output = Result<(), StoreError>> + Send + 'static>, StoreError>
@@ -225,17 +223,17 @@ impl Engine {
         Ok(claim.map(|claim| async move { lcm::runner::drive(&engine, claim).await }))
     }
 
-    /// Stops driving: running steps are dropped and nothing new is begun here. What is driven ends soon, each
-    /// operation where its journal has it, and whoever takes it over goes on at once.
+    /// Stops driving: running steps are dropped and nothing new starts here. Each operation soon ends where its journal has
+    /// it, and the process that takes it over continues at once.
     pub fn leave(&self) {
-        self.live.leave();
+        self.live.shut_down();
     }
 
-    /// Drives everything that nobody drives, side by side, until it has ended or stopped.
+    /// Drives, concurrently, all operations that no process drives, until they end or stop.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     pub async fn resume_all(&self) -> Result<(), StoreError> {
         let mut driven = FuturesUnordered::new();
         while let Some(operation) = self.take_over().await? {
@@ -247,36 +245,36 @@ impl Engine {
         Ok(())
     }
 
-    /// Begins no further step: each operation that is driven stops once its running step is in the journal, and is
-    /// given back, for whoever drives it next. For a process that is about to end.
+    /// Starts no further step: each driven operation stops once its running step is journaled, and is released for the next
+    /// process. For a process that is about to shut down.
     pub fn rest(&self) {
-        self.live.rest();
+        self.live.pause();
     }
 
-    /// Notes in the database that this process stops in order, as soon as it begins to: a step that it leaves without an
-    /// end, because it takes too long or is killed meanwhile, is not held to have killed it.
+    /// Records at the start of a shutdown that this process stops in order: a step that it leaves open, because the step takes
+    /// too long or is killed meanwhile, is not held to have killed the process.
     pub async fn begin_to_stop(&self) {
         self.left_in_order(None).await;
     }
 
-    /// Notes that this process leaves an operation, or all of them, in order. Where that cannot be written, a step may
-    /// run alone once without need.
+    /// Records that this process leaves an operation, or all of them, in order. If that fails, a step may needlessly run
+    /// exclusively once.
     pub(crate) async fn left_in_order(&self, op_id: Option<String>) {
         let change = Change::LeftInOrder {
             process: self.owner.to_string(),
             op_id,
         };
         if let Err(error) = self.store().write(None, vec![change]).await {
-            tracing::warn!(%error, "that this process stops in order was not noted");
+            tracing::warn!(%error, "the orderly shutdown of this process was not recorded");
         }
     }
 
-    /// How many operations this process drives.
+    /// Number of operations that this process drives.
     pub fn driven(&self) -> usize {
         self.live.count()
     }
 
-    /// What an operation does, why it waits, and what each way on would do.
+    /// What an operation is doing, why it waits, and what each possible action would do.
     ///
     /// # Errors
     ///
@@ -285,19 +283,19 @@ impl Engine {
         lcm::explain::progress(self, tenant, op_id).await
     }
 
-    /// Completes at the next change of what [`Engine::progress`] says, as far as this process knows; where
-    /// another one drives the operation, after a second.
+    /// Completes when [`Engine::progress`] changes, as far as this process knows; after a second if another process drives
+    /// the operation.
     pub async fn changed(&self, op_id: &str) {
         let clock = self.parts.clock.clone();
         let tick = clock.sleep(Duration::from_secs(1));
-        let change = match self.live.of(op_id) {
+        let change = match self.live.get(op_id) {
             Some(live) => live.listen(),
             None => self.live.listen(),
         };
         futures_util::future::select(change, tick).await;
     }
 
-    /// Lines of an operation's log after number `after`.
+    /// Log lines of an operation with a number above `after`.
     ///
     /// # Errors
     ///
@@ -309,7 +307,7 @@ impl Engine {
         after: u64,
     ) -> Result<Vec<LogLine>, StoreError> {
         self.store().op(tenant, op_id).await?;
-        if let Some(live) = self.live.of(op_id) {
+        if let Some(live) = self.live.get(op_id) {
             live.store_log(self.store(), op_id).await;
         }
         self.store().log(op_id, after).await

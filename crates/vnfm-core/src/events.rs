@@ -1,5 +1,5 @@
-//! What happens, as a stream: the outbox, from a number on. Whoever remembers the number of the last event that they
-//! have dealt with goes on there after a crash, and misses nothing.
+//! Events as a stream: the outbox from a given number on. A consumer that remembers the number of the last event it
+//! processed continues there after a crash, and misses nothing.
 
 use crate::engine::Engine;
 use crate::ports::{News, OutboxRow, StoreError};
@@ -7,23 +7,23 @@ use futures_util::Stream;
 use futures_util::stream;
 use std::collections::VecDeque;
 
-/// How many events are read at once.
-const HANDFUL: usize = 100;
+/// Number of events read at once.
+const BATCH_SIZE: usize = 100;
 
-struct Reading {
+struct EventCursor {
     engine: Engine,
     after: u64,
     seen: News,
-    ahead: VecDeque<OutboxRow>,
+    buffered: VecDeque<OutboxRow>,
 }
 
 impl Engine {
-    /// Everything that subscribers are told, of all tenants, in order, with a number (`seq`) above `after`; 0: from the
-    /// beginning, as far as it is kept. It waits for what is new and never ends by itself. After an error the next
-    /// item tries again at the same place; what pause is right there is the caller's to say.
+    /// All notifications of all tenants, in order, with a number (`seq`) above `after`; 0: from the oldest that is retained.
+    /// Waits for new ones and never ends by itself. After an error the next item retries at the same position; the caller
+    /// decides how long to pause.
     ///
     /// ```
-    /// # async fn told(engine: vnfm_core::Engine, last: u64) {
+    /// # async fn print_events(engine: vnfm_core::Engine, last: u64) {
     /// use futures_util::StreamExt as _;
     /// let mut events = std::pin::pin!(engine.events(last));
     /// while let Some(Ok(event)) = events.next().await {
@@ -35,33 +35,33 @@ impl Engine {
         &self,
         after: u64,
     ) -> impl Stream<Item = Result<OutboxRow, StoreError>> + Send + use<> {
-        let (engine, seen, ahead) = (self.clone(), News::default(), VecDeque::new());
+        let (engine, seen, buffered) = (self.clone(), News::default(), VecDeque::new());
         stream::unfold(
-            Reading {
+            EventCursor {
                 engine,
                 after,
                 seen,
-                ahead,
+                buffered,
             },
-            |mut reading| async move {
-                let next = reading.next().await;
-                Some((next, reading))
+            |mut cursor| async move {
+                let next = cursor.next().await;
+                Some((next, cursor))
             },
         )
     }
 }
 
-impl Reading {
+impl EventCursor {
     async fn next(&mut self) -> Result<OutboxRow, StoreError> {
         loop {
-            if let Some(row) = self.ahead.pop_front() {
+            if let Some(row) = self.buffered.pop_front() {
                 self.after = row.seq;
                 return Ok(row);
             }
-            // What is written between the look and the wait is news, too: the count was taken before.
+            // The counters are taken before the read, so what is written between read and wait is not missed.
             let store = self.engine.store();
-            self.ahead = store.outbox(self.after, HANDFUL).await?.into();
-            if self.ahead.is_empty() {
+            self.buffered = store.outbox(self.after, BATCH_SIZE).await?.into();
+            if self.buffered.is_empty() {
                 self.seen = store.news(self.seen).await;
             }
         }

@@ -1,21 +1,21 @@
-//! Hooks: from the VNFD's `Vnflcm` interface to a MgmtDriver's call, and the host services that it may ask for.
+//! Hooks: from the VNFD's `Vnflcm` interface to a call of a MgmtDriver, and the host services available to it.
 //!
-//! A hook is an ordinary journaled step. What it wants changed it returns as [`Effects`]; the engine applies them. A
-//! hook that declares an opposite is undone on the way back, by a second call that says so.
+//! A hook is an ordinary journaled step. It returns the changes it wants as [`Effects`]; the engine applies them. A hook
+//! that declares `undo` is undone on rollback, by a second call with that flag.
 
 mod bounds;
 mod host;
 
 use crate::deployment::Deployment;
 use crate::engine::Engine;
-use crate::lcm::{self, Op, hook_journal, suspicion};
+use crate::lcm::{self, Op, crash_suspects, hook_journal};
 use crate::ports::{
     Code, DriverId, Effects, ErrorKind, HookDependent, HookInstance, HookRequest, HookState,
     HookVim, Inventory, MgmtDriver, PortError, VimRecord, Wanted,
 };
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
-use bounds::Remembered;
+use bounds::CheckpointSizes;
 use host::{Host, Pending};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -24,48 +24,48 @@ use std::time::Duration;
 use vnfm_descriptor::{Hook, Package};
 use vnfm_types::KeyValuePairs;
 
-/// What a request asks of the hooks.
-pub(crate) struct Asked<'a> {
-    /// Whose hooks.
+/// Parameters of a request, to be checked against the hooks.
+pub(crate) struct ParameterCheck<'a> {
+    /// The package that names the hooks.
     pub(crate) package: &'a Package,
-    /// Of which flavour.
+    /// `flavourId` of the instance.
     pub(crate) flavour: &'a str,
     /// Such as `instantiate`.
     pub(crate) operation: &'static str,
-    /// What the hooks will be given.
+    /// Parameters for the hooks, merged.
     pub(crate) params: &'a KeyValuePairs,
-    /// Hooks that will not be called.
+    /// Names of hooks that will be skipped.
     pub(crate) skipped: &'a [String],
-    /// What the instance is, if it is INSTANTIATED: it keeps the plugins that serve it.
+    /// Current deployment of an INSTANTIATED instance: it keeps its plugins.
     pub(crate) deployed: Option<&'a Deployment>,
 }
 
-/// Finds the MgmtDriver of every hook that the operation may call (of an instantiation, that the flavour names), checks
-/// the parameters by the schemas of the operation's hooks, and returns the request's `body` as it may be shown.
+/// Finds the MgmtDriver of every hook that the operation may call (for an instantiation, of all hooks of the flavour),
+/// validates the parameters against the schemas of the operation's hooks, and returns the request's `body` redacted.
 ///
 /// # Errors
 ///
 /// `Unprocessable`, naming the hook or the member.
 pub(crate) fn check_parameters(
     engine: &Engine,
-    asked: &Asked<'_>,
+    check: &ParameterCheck<'_>,
     body: &Value,
 ) -> Result<Value, Refusal> {
-    let mut shown = redact(body, None, &mut Redactor::default());
-    let flavour = asked.package.vnfd().flavours.get(asked.flavour);
+    let mut redacted = redact(body, None, &mut Redactor::default());
+    let flavour = check.package.vnfd().flavours.get(check.flavour);
     let Some(flavour) = flavour else {
-        return Ok(shown);
+        return Ok(redacted);
     };
-    let params = Value::Object(asked.params.clone());
-    if let Some(schema) = flavour.additional_params_schema(asked.operation) {
-        fits(engine, schema, &params, "the VNFD's interface")?;
+    let params = Value::Object(check.params.clone());
+    if let Some(schema) = flavour.additional_params_schema(check.operation) {
+        check_schema(engine, schema, &params, "the VNFD's interface")?;
     }
     for hook in flavour.hooks() {
-        let own = operation_of(&hook.operation) == asked.operation;
-        if asked.skipped.contains(&hook.operation) || !(own || asked.operation == "instantiate") {
+        let own = operation_of(&hook.operation) == check.operation;
+        if check.skipped.contains(&hook.operation) || !(own || check.operation == "instantiate") {
             continue;
         }
-        let driver = driver_of(engine, asked.deployed, (asked.package, hook)).map_err(no_driver)?;
+        let driver = driver_of(engine, check.deployed, (check.package, hook)).map_err(no_driver)?;
         let declared = driver.declaration().hooks.get(&hook.operation);
         let Some(schema) = declared.and_then(|hook| hook.parameters.as_ref()) else {
             continue;
@@ -76,18 +76,18 @@ pub(crate) fn check_parameters(
                 hook.operation,
                 driver.declaration().name
             );
-            fits(engine, schema, &params, &name)?;
-            let redacted = redact(
-                &shown["additionalParams"],
+            check_schema(engine, schema, &params, &name)?;
+            let params = redact(
+                &redacted["additionalParams"],
                 Some(schema),
                 &mut Redactor::default(),
             );
-            if !redacted.is_null() {
-                shown["additionalParams"] = redacted;
+            if !params.is_null() {
+                redacted["additionalParams"] = params;
             }
         }
     }
-    Ok(shown)
+    Ok(redacted)
 }
 
 /// The operation that a hook belongs to: `change_flavour` for `change_flavour_start`.
@@ -105,19 +105,27 @@ fn no_driver(error: PortError) -> Refusal {
     }
 }
 
-/// All places where `params` do not fit `schema`, at once.
-fn fits(engine: &Engine, schema: &Value, params: &Value, whose: &str) -> Result<(), Refusal> {
+/// Reports all schema violations at once.
+fn check_schema(
+    engine: &Engine,
+    schema: &Value,
+    params: &Value,
+    owner: &str,
+) -> Result<(), Refusal> {
     let schemas = &engine.parts.schemas;
-    let places = schemas
+    let violations = schemas
         .misfits(schema, params, "additionalParams")
         .map_err(|error| {
-            let what = format!("the schema of {whose} cannot be used: {error}");
+            let what = format!("the schema of {owner} cannot be used: {error}");
             Refusal::new(Why::Broken, &SCHEMA, what)
         })?;
-    if places.is_empty() {
+    if violations.is_empty() {
         return Ok(());
     }
-    let what = format!("additionalParams do not fit {whose}: {}", places.join("; "));
+    let what = format!(
+        "additionalParams violate the schema of {owner}: {}",
+        violations.join("; ")
+    );
     Err(Refusal::new(
         Why::Unprocessable,
         &refusal::BAD_PARAMETERS,
@@ -125,52 +133,52 @@ fn fits(engine: &Engine, schema: &Value, params: &Value, whose: &str) -> Result<
     ))
 }
 
-/// The driver that serves `hook` in operations that begin now: for an instance that is `deployed`, the version that
-/// instantiated it, as long as it is installed.
+/// The driver that serves `hook` in new operations. For a deployed instance: the version that instantiated it, as long as
+/// it is installed.
 ///
 /// # Errors
 ///
-/// `Refused` where there is none, or it does not implement the hook.
+/// `Refused` if there is none, or it does not implement the hook.
 pub(crate) fn driver_of(
     engine: &Engine,
     deployed: Option<&Deployment>,
     (package, hook): (&Package, &Hook),
 ) -> Result<Arc<dyn MgmtDriver>, PortError> {
     let (mgmt, wanted) = (&engine.parts.mgmt, Wanted::of(hook, package));
-    let kept = deployed.and_then(|deployment| deployment.plugins.get(&hook.implementation));
-    let Some(kept) = kept else {
-        return declares(mgmt.for_hook(&wanted)?, hook);
+    let own_version = deployed.and_then(|deployment| deployment.plugins.get(&hook.implementation));
+    let Some(own_version) = own_version else {
+        return check_implements(mgmt.for_hook(&wanted)?, hook);
     };
-    // Its own first: that the newest cannot be loaded is nothing to an instance that does not use it.
-    let own = mgmt.for_hook_kept(kept, &wanted);
+    // The instance's own version first: an instance that does not use the newest one must not depend on it.
+    let own = mgmt.for_hook_kept(own_version, &wanted);
     if let Ok(own) = &own
-        && versioned(&own.id()) == *kept
+        && versioned_name(&own.id()) == *own_version
     {
-        return declares(own.clone(), hook);
+        return check_implements(own.clone(), hook);
     }
     let newest = mgmt.for_hook(&wanted).map_err(|error| match own {
         Err(own) if own.name() != error.name() => error.also(&format!(
-            "`{kept}`, which instantiated it, does not serve it either: {own}"
+            "`{own_version}`, which instantiated it, does not serve it either: {own}"
         )),
         _ => error,
     })?;
-    declares(newest, hook)
+    check_implements(newest, hook)
 }
 
-/// Where `instantiatedVnfInfo.metadata` shows [`Deployment::plugins`].
-pub(crate) const DRIVERS: &str = "mgmtDrivers";
+/// Metadata member in which `instantiatedVnfInfo` shows [`Deployment::plugins`].
+pub(crate) const PLUGINS_MEMBER: &str = "mgmtDrivers";
 
-pub(crate) fn versioned(driver: &DriverId) -> String {
+pub(crate) fn versioned_name(driver: &DriverId) -> String {
     format!("{}@{}", driver.name, driver.version)
 }
 
-/// The driver with which `op` began, else the one that serves operations of its instance.
+/// The driver with which `op` began, or else the one that serves its instance.
 fn driver_for(op: &Op, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
     let Some(began) = hook_journal::driver(op, hook) else {
         let deployed = op.record.before.as_deref();
         return driver_of(&op.engine, deployed, (op.package()?, hook));
     };
-    declares(
+    check_implements(
         op.engine
             .parts
             .mgmt
@@ -179,21 +187,21 @@ fn driver_for(op: &Op, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
     )
 }
 
-/// Tells the operator where another version serves the instance than the one that instantiated it.
-fn tell_if_replaced(op: &Op, hook: &Hook, driver: &dyn MgmtDriver) {
-    let now = versioned(&driver.id());
+/// Warns the operator if another version serves the instance than the one that instantiated it.
+fn warn_if_replaced(op: &Op, hook: &Hook, driver: &dyn MgmtDriver) {
+    let now = versioned_name(&driver.id());
     let deployed = op.record.before.as_ref();
-    if let Some(kept) = deployed.and_then(|before| before.plugins.get(&hook.implementation))
-        && *kept != now
+    if let Some(own_version) = deployed.and_then(|before| before.plugins.get(&hook.implementation))
+        && *own_version != now
     {
         let line = format!(
-            "this instance was instantiated with `{kept}`, which is not there any more: `{now}` goes on"
+            "this instance was instantiated with `{own_version}`, which is no longer installed; continuing with `{now}`"
         );
         op.watcher().log("warn", &hook.operation, &line);
     }
 }
 
-/// The state of the hook `name` of `op` as it is called now; `None` if no driver serves it.
+/// The state of hook `name` for its next call; `None` if no driver serves it.
 pub(crate) fn state(op: &Op, name: &str) -> Option<HookState> {
     let hook = op.flavour().ok()?.hook(name)?;
     let driver = driver_for(op, hook).ok()?;
@@ -205,19 +213,25 @@ pub(crate) fn state(op: &Op, name: &str) -> Option<HookState> {
     })
 }
 
-/// The plugin that the artifact of a hook names.
+/// The plugin that the hook's artifact names.
 pub(crate) fn plugin_of(hook: &Hook) -> Option<&str> {
     hook.artifact
         .as_ref()
         .and_then(|artifact| artifact.plugin())
 }
 
-fn declares(driver: Arc<dyn MgmtDriver>, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
+fn check_implements(
+    driver: Arc<dyn MgmtDriver>,
+    hook: &Hook,
+) -> Result<Arc<dyn MgmtDriver>, PortError> {
     if driver.declaration().hooks.contains_key(&hook.operation) {
         return Ok(driver);
     }
-    let says = driver.declaration();
-    let what = format!("`{}` {} does not implement it", says.name, says.version);
+    let declaration = driver.declaration();
+    let what = format!(
+        "`{}` {} does not implement it",
+        declaration.name, declaration.version
+    );
     Err(PortError::new(
         &UNDECLARED,
         format!("run hook `{}`", hook.operation),
@@ -225,31 +239,31 @@ fn declares(driver: Arc<dyn MgmtDriver>, hook: &Hook) -> Result<Arc<dyn MgmtDriv
     ))
 }
 
-/// Runs the hook `name` of `op`.
+/// Calls hook `name` of `op`.
 ///
 /// # Errors
 ///
-/// What the hook says, or what kept it from running.
+/// The hook's error, or what kept it from running.
 pub(crate) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Effects, PortError> {
     let Some(hook) = op.flavour()?.hook(name) else {
         return Ok(Effects::default());
     };
     let driver = driver_for(op, hook)?;
-    tell_if_replaced(op, hook, &*driver);
+    warn_if_replaced(op, hook, &*driver);
     let effects = call(op, hook, &*driver, request(op, hook, inventory).await?).await?;
     for vim in &effects.register_vims {
         let mut found = Redactor::default();
         found.add(&Value::Object(vim.access_info.clone()));
-        op.live.hide(&found);
+        op.live.add_secrets(&found);
     }
     Ok(effects)
 }
 
-/// Undoes what the hook `name` of `op` began; a hook that has no opposite is left as it is.
+/// Undoes hook `name` of `op`; does nothing if the hook has no undo.
 ///
 /// # Errors
 ///
-/// What the hook says, or that its MgmtDriver, which declared an opposite when it began, is not there.
+/// The hook's error; or that its MgmtDriver, which declared an undo when the hook began, is no longer available.
 pub(crate) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(), PortError> {
     let row = op.rows.get(name);
     if !row
@@ -263,10 +277,10 @@ pub(crate) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(
     };
     let driver = driver_for(op, hook)?;
     if !can_undo(&*driver, name) {
-        let says = driver.declaration();
+        let declaration = driver.declaration();
         let what = format!(
-            "`{}` {} does not declare its opposite",
-            says.name, says.version
+            "`{}` {} does not declare an undo",
+            declaration.name, declaration.version
         );
         return Err(PortError::new(
             &UNDECLARED,
@@ -279,8 +293,8 @@ pub(crate) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(
         ..request(op, hook, inventory).await?
     };
     let effects = call(op, hook, &*driver, request).await?;
-    if let Some(said) = effects.message {
-        op.watcher().log("info", name, &said);
+    if let Some(message) = effects.message {
+        op.watcher().log("info", name, &message);
     }
     Ok(())
 }
@@ -312,7 +326,7 @@ async fn call(
             Some(schema),
             &mut found,
         );
-        op.live.hide(&found);
+        op.live.add_secrets(&found);
     }
     let (vim, infra) = op.vim().await?;
     let pending = Pending::default();
@@ -327,17 +341,17 @@ async fn call(
         vim,
         infra,
         pending: pending.clone(),
-        remembered: Remembered::default(),
+        checkpoints: CheckpointSizes::default(),
         span: tracing::Span::current(),
     };
     let effects = driver
         .call(request, Arc::new(host))
         .await
-        .map_err(|error| match pending.told() {
-            Some(calls) => error.also(&op.live.clean(&calls)),
+        .map_err(|error| match pending.describe() {
+            Some(calls) => error.also(&op.live.redact(&calls)),
             None => error,
         })?;
-    bounds::allowed(effects)
+    bounds::check_effects(effects)
 }
 
 async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequest, PortError> {
@@ -345,7 +359,7 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
     let mut params = op.deployment()?.additional_params.clone();
     let own: Value = op.request()?;
     if let Some(own) = own.get("additionalParams").and_then(Value::as_object) {
-        override_with(&mut params, own);
+        merge_params(&mut params, own);
     }
     let mut vims = op.engine.store().vims(op.tenant()).await?;
     vims.retain(|record| record.vim.registered_by.as_deref() == Some(vnf.id.as_str()));
@@ -380,27 +394,26 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
                 vim_type: r.vim.vim_type,
             })
             .collect(),
-        heal: lcm::heal::told(op)?,
+        heal: lcm::heal::hook_heal(op)?,
         artifacts: hook.artifact.iter().filter_map(in_package).collect(),
-        deadline: op.deadline - before_its_step(op.engine.limits().hook),
+        deadline: op.deadline - hook_margin(op.engine.limits().hook),
         attempt: op.rows.get(&hook.operation).map_or(1, |row| row.attempt),
     })
 }
 
-/// How much sooner a hook ends than its step does, so that its error says what was not answered: also on a machine that
-/// is busy.
-fn before_its_step(limit: Duration) -> Duration {
+/// Margin by which a hook ends before its step, so that its error can name unanswered calls even on a busy machine.
+fn hook_margin(limit: Duration) -> Duration {
     (limit / 10).min(Duration::from_secs(1))
 }
 
-/// The live VNF instances on `vims`, which `op`'s instance registered.
+/// The live VNF instances on `vims`, which the instance of `op` registered.
 async fn dependents(op: &Op, vims: &[VimRecord]) -> Result<Vec<HookDependent>, PortError> {
     let store = op.engine.store();
     let mut found = BTreeMap::new();
     for record in vims {
         for lives in store.uses(op.tenant(), &record.vim.id).await? {
             if lives.tenant != op.tenant() {
-                // Of another tenant's nothing is told but that they are there.
+                // Other tenants' instances are not identified, only their existence is.
                 found.insert("of another tenant".to_owned(), None);
             } else if lives.instance_id != op.instance.vnf.id
                 && !found.contains_key(&lives.instance_id)
@@ -417,36 +430,34 @@ async fn dependents(op: &Op, vims: &[VimRecord]) -> Result<Vec<HookDependent>, P
     Ok(found.into_iter().map(dependent).collect())
 }
 
-/// Puts `own` over `params`: objects member by member, all else whole; a null takes away (RFC 7396).
-pub(crate) fn override_with(params: &mut KeyValuePairs, own: &KeyValuePairs) {
+/// Merges `own` into `params`: objects member by member, other values replaced; a null deletes (RFC 7396).
+pub(crate) fn merge_params(params: &mut KeyValuePairs, own: &KeyValuePairs) {
     for (name, value) in own {
         match (params.get_mut(name), value) {
             (_, Value::Null) => drop(params.remove(name)),
-            (Some(Value::Object(old)), Value::Object(new)) => override_with(old, new),
+            (Some(Value::Object(old)), Value::Object(new)) => merge_params(old, new),
             _ => drop(params.insert(name.clone(), value.clone())),
         }
     }
 }
 
-/// An artifact that the package brings; one that names an installed plugin brings no file.
+/// Describes an artifact file of the package; `None` if the artifact names an installed plugin.
 fn in_package(artifact: &vnfm_descriptor::Artifact) -> Option<Value> {
     let path = artifact.file.as_ref()?;
     Some(json!({"name": artifact.name, "path": path, "type": artifact.kind}))
 }
 
-/// A driver's schema is no JSON Schema.
 const SCHEMA: Code = Code {
     name: "hook.schema",
     kind: ErrorKind::Broken,
-    means: "a MgmtDriver or the VNFD declares a parameter schema that is no JSON Schema",
-    next: "report it to whoever wrote the plugin or the VNFD",
+    means: "a MgmtDriver or the VNFD declares a parameter schema that is not valid JSON Schema",
+    next: "report it to the author of the plugin or the VNFD",
 };
-/// The driver does not implement the hook.
 const UNDECLARED: Code = Code {
     name: "hook.undeclared",
     kind: ErrorKind::Refused,
     means: "the VNFD names a hook that its MgmtDriver does not implement",
-    next: "use a version of the plugin that does, or take the hook out of the VNFD",
+    next: "use a version of the plugin that does, or remove the hook from the VNFD",
 };
 pub(crate) const CODES: &[&Code] = &[
     &SCHEMA,
@@ -455,7 +466,7 @@ pub(crate) const CODES: &[&Code] = &[
     &host::ARTIFACT,
     &bounds::TOO_MUCH,
     &crate::ports::REPLACED,
-    &suspicion::HOOK_DIED,
+    &crash_suspects::HOOK_DIED,
 ];
 
 #[cfg(test)]
@@ -463,7 +474,7 @@ mod tests {
     use super::operation_of;
 
     #[test]
-    fn a_hook_belongs_to_the_operation_of_its_whole_name() {
+    fn a_hook_belongs_to_the_operation_in_its_name() {
         for (hook, operation) in [
             ("instantiate_end", "instantiate"),
             ("change_flavour_start", "change_flavour"),

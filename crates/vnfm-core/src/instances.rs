@@ -1,8 +1,8 @@
-//! Creation and deletion of the instance's identifier (SOL003 5.4.2, 5.4.3): the record alone, no resources.
+//! Creates and deletes instance identifiers (SOL003 5.4.2, 5.4.3): records only, no resources.
 
-use crate::acts::SkipHooks;
 use crate::engine::Engine;
 use crate::lcm;
+use crate::overrides::SkipHooks;
 use crate::ports::{About, Change, InstanceRecord, OutboxRow};
 use crate::query::{Query, Sight};
 use crate::refusal::{self, Refusal, Why};
@@ -14,11 +14,11 @@ use vnfm_types::{
 };
 
 impl Engine {
-    /// Makes an instance of the VNFD in `request`, `NOT_INSTANTIATED`.
+    /// Creates an instance of the VNFD in `request`, `NOT_INSTANTIATED`.
     ///
     /// # Errors
     ///
-    /// `Unprocessable` where no package with that VNFD is onboarded and enabled.
+    /// `Unprocessable` if no onboarded and enabled package has that VNFD.
     pub async fn create(
         &self,
         tenant: &str,
@@ -27,7 +27,7 @@ impl Engine {
         self.create_seen(tenant, &Sight::default(), request).await
     }
 
-    /// The same for somebody who sees only some packages: the others are not there.
+    /// As [`Engine::create`], for a caller who sees only some of the packages.
     ///
     /// # Errors
     ///
@@ -63,10 +63,10 @@ impl Engine {
             created_at: Some(now),
             ..InstanceRecord::default()
         };
-        let told = identifier_row(&record, "VnfIdentifierCreationNotification", now);
+        let event = identifier_row(&record, "VnfIdentifierCreationNotification", now);
         let changes = vec![
             Change::AddInstance(Box::new(record.clone())),
-            Change::Outbox(Box::new(told)),
+            Change::Outbox(Box::new(event)),
         ];
         self.store().write(None, changes).await?;
         Ok(record)
@@ -76,16 +76,16 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `NotFound`; `Conflict` where it is INSTANTIATED or busy.
+    /// `NotFound`; `Conflict` if it is INSTANTIATED or busy.
     pub async fn delete(&self, tenant: &str, id: &str) -> Result<(), Refusal> {
         self.delete_if(tenant, id, &|_| true).await
     }
 
-    /// The same, only where the instance is as `expected`.
+    /// As [`Engine::delete`], only if the instance is as `expected`.
     ///
     /// # Errors
     ///
-    /// As [`Engine::delete`]; `Stale` where it is not.
+    /// As [`Engine::delete`]; `Stale` if it changed.
     pub async fn delete_if(
         &self,
         tenant: &str,
@@ -93,26 +93,29 @@ impl Engine {
         expected: lcm::modify_info::Expected<'_>,
     ) -> Result<(), Refusal> {
         let record = self.store().instance(tenant, id).await?;
-        lcm::modify_info::as_expected(&record, expected)?;
+        lcm::modify_info::check_unchanged(&record, expected)?;
         let now = self.parts.clock.now();
-        let told = identifier_row(&record, "VnfIdentifierDeletionNotification", now);
-        let gone = Change::RemoveInstance {
+        let event = identifier_row(&record, "VnfIdentifierDeletionNotification", now);
+        let remove = Change::RemoveInstance {
             tenant: tenant.to_owned(),
             id: id.to_owned(),
         };
-        // It is written, unchanged, so that it goes in the version that was looked at.
-        let same = Change::PutInstance(Box::new(record));
+        // Written unchanged, so that exactly the version that was read is deleted.
+        let unchanged = Change::PutInstance(Box::new(record));
         Ok(self
             .store()
-            .write(None, vec![same, gone, Change::Outbox(Box::new(told))])
+            .write(
+                None,
+                vec![unchanged, remove, Change::Outbox(Box::new(event))],
+            )
             .await?)
     }
 
-    /// Accepts an operation of whichever kind, as the others here, from the JSON of its request.
+    /// Accepts an operation of any kind, from the JSON of its request.
     ///
     /// # Errors
     ///
-    /// As they; `Unprocessable` where there is no such operation, or `request` has not its shape.
+    /// As the operation's own method; `Unprocessable` if the operation does not exist or `request` is malformed.
     pub async fn begin(
         &self,
         kind: LcmOperationType,
@@ -134,7 +137,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`lcm::instantiate::accept`].
     pub async fn instantiate(
         &self,
         tenant: &str,
@@ -148,7 +151,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`lcm::heal::accept`].
     pub async fn heal(
         &self,
         tenant: &str,
@@ -158,11 +161,11 @@ impl Engine {
         lcm::heal::accept(self, tenant, id, request, None).await
     }
 
-    /// The same without some of its hooks.
+    /// As [`Engine::heal`], skipping some of its hooks.
     ///
     /// # Errors
     ///
-    /// As there; `Unprocessable` without a reason, and for a hook that a heal does not have.
+    /// As [`Engine::heal`]; `Unprocessable` without a reason, or if heal has no such hook.
     pub async fn heal_without(
         &self,
         tenant: &str,
@@ -177,7 +180,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`lcm::modify_info::accept`].
     pub async fn modify(
         &self,
         tenant: &str,
@@ -192,7 +195,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`lcm::terminate::accept`].
     pub async fn terminate(
         &self,
         tenant: &str,
@@ -202,11 +205,11 @@ impl Engine {
         lcm::terminate::accept(self, tenant, id, request, None).await
     }
 
-    /// The same without some of its hooks.
+    /// As [`Engine::terminate`], skipping some of its hooks.
     ///
     /// # Errors
     ///
-    /// As there; `Unprocessable` without a reason, and for a hook that a termination does not have.
+    /// As [`Engine::terminate`]; `Unprocessable` without a reason, or if terminate has no such hook.
     pub async fn terminate_without(
         &self,
         tenant: &str,

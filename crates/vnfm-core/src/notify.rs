@@ -1,20 +1,20 @@
-//! Notifications leave from the outbox.
+//! Delivers notifications from the outbox.
 //!
 //! ```text
-//!                       ┌─ subscription a ── 7 8 9 ──► callback     each in the order of the outbox, one after the other,
-//!  outbox ─ one reader ─┼─ subscription b ── 7 8   ──X               again with growing pauses until it is taken
-//!  (7, 8, 9)            └─ subscription c ── 7 8 9 ──► callback     nobody waits for another one
+//!                       ┌─ subscription a ── 7 8 9 ──► callback   in outbox order, one after the other,
+//!  outbox ─ one reader ─┼─ subscription b ── 7 8   ──X            retried with growing pauses until accepted;
+//!  (7, 8, 9)            └─ subscription c ── 7 8 9 ──► callback   none waits for another
 //! ```
-//! Each row is read once and handed to the subscriptions of its tenant that want it: those of others cost nothing. One
-//! that is slow has a handful handed to it; what comes after that it reads for itself, once it gets there.
+//! Each row is read once and queued for the matching subscriptions of its tenant; other subscriptions cost nothing. A slow
+//! subscription has one batch queued; what follows it reads from the outbox itself when it gets there.
 //!
-//! How far a subscription is, is stored behind each handful, so after a crash the last few are sent again: at least
-//! once, with the same `id`. What is not taken for [`Patience`] is given up, said loudly, and counted: a subscriber that
-//! cannot be reached gets hours, a notification that it refuses gets minutes and then makes room for the next one.
+//! Progress is stored after each batch, so after a crash the last few notifications are sent again: at least once, with
+//! the same `id`. A notification not accepted within [`Patience`] is given up, logged as an error, and counted: an
+//! unreachable subscriber gets hours; a notification that is refused gets minutes, and then makes way for the next one.
 
-mod fan;
+mod fan_out;
 
-use self::fan::{Fan, Feed, Key, Next};
+use self::fan_out::{FanOut, Feed, Key, Next};
 use crate::ports::{
     Callback, Change, Clock, ErrorKind, News, OutboxRow, PortError, Store, StoreError, Subscribers,
     SubscriptionRecord,
@@ -31,14 +31,13 @@ use uuid::Uuid;
 use vnfm_types::v1::{self, Edition};
 use vnfm_types::{LcmOpOccNotificationVerbosity, SubscriptionAuthentication};
 
-/// How many notifications are read at once.
-const HANDFUL: usize = 50;
-/// The first pause after a notification was not taken; it doubles from there.
+/// Notifications read at once.
+const BATCH_SIZE: usize = 50;
+/// The pause after the first failed delivery; it doubles from there.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// Members that say what was changed.
-const CHANGES: &[&str] = &[
+const MAX_PAUSE: Duration = Duration::from_mins(1);
+/// Members omitted from SHORT notifications: what was changed.
+const CHANGE_MEMBERS: &[&str] = &[
     "affectedVnfcs",
     "affectedVirtualLinks",
     "affectedExtLinkPorts",
@@ -49,14 +48,14 @@ const CHANGES: &[&str] = &[
     "modificationsTriggeredByVnfPkgChange",
 ];
 
-/// How long a notification is offered.
+/// How long delivery of a notification is attempted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// Whatever stands in the way, counted from when it was written. Default one day.
+    /// In any case, from when it was written. Default one day.
     pub unanswered: Duration,
-    /// To a subscriber that refuses it, counted from when it was refused first. Default ten minutes: what is wrong with
-    /// one notification does not hold the next one back for long, and a callback that is wrong as a whole costs a
-    /// notification each ten minutes until it is mended, not all of them at once.
+    /// By a subscriber that refuses it, from the first refusal. Default ten minutes: a single bad notification does not delay
+    /// the next ones for long, and a wrong callback loses one notification every ten minutes until it is fixed, not all of
+    /// them at once.
     pub refused: Duration,
 }
 
@@ -69,145 +68,150 @@ impl Default for Patience {
     }
 }
 
-/// Sends what subscriptions want.
+/// Delivers notifications to subscribers.
 pub struct Notifier {
-    /// The database.
+    /// Outbox and subscriptions.
     pub store: Arc<dyn Store>,
-    /// Time.
+    /// For pauses and timeouts.
     pub clock: Arc<dyn Clock>,
-    /// Those who are told.
+    /// Calls the callbacks.
     pub subscribers: Arc<dyn Subscribers>,
-    /// For how long.
+    /// When to give up.
     pub patience: Patience,
 }
 
-/// What a notifier hears of itself.
+/// Completion of a task of the notifier.
 enum Event {
-    /// Who is told, as of this news.
-    Known(News, Vec<SubscriptionRecord>),
-    /// A subscription that is gone.
-    Gone,
+    /// The current subscriptions, as of these counters.
+    Subscriptions(News, Vec<SubscriptionRecord>),
+    /// The subscription was deleted meanwhile.
+    Deleted,
 }
 
-/// What became of a notification.
+/// Result of a delivery.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Sent,
     Lost,
-    /// The subscription is gone.
-    Unwanted,
+    /// The subscription was deleted meanwhile.
+    Unsubscribed,
 }
 
 impl Notifier {
-    /// Sends for ever. Dropped, it has sent what it has sent; the next one goes on from there.
+    /// Runs forever. When dropped, the next notifier continues from the stored progress.
     pub async fn run(&self) {
-        let fan = &Fan::default();
-        // Everything that waits is in here, and so always goes on: one that stood still could hold what another needs.
-        let mut going = FuturesUnordered::new();
-        going.push(self.look(None).boxed());
-        going.push(self.hand_out(fan).boxed());
-        while let Some(event) = going.next().await {
-            if let Event::Known(seen, all) = event {
-                for (record, feed) in fan.are_told(all) {
-                    going.push(self.serve(record, fan, feed).boxed());
+        let fan_out = &FanOut::default();
+        // All tasks are polled together: one that is not polled could hold what another one needs.
+        let mut tasks = FuturesUnordered::new();
+        tasks.push(self.watch_subscriptions(None).boxed());
+        tasks.push(self.distribute(fan_out).boxed());
+        while let Some(event) = tasks.next().await {
+            if let Event::Subscriptions(seen, all) = event {
+                for (record, feed) in fan_out.set_subscriptions(all) {
+                    tasks.push(self.serve(record, fan_out, feed).boxed());
                 }
-                going.push(self.look(Some(seen)).boxed());
+                tasks.push(self.watch_subscriptions(Some(seen)).boxed());
             }
         }
     }
 
-    /// Reads the outbox, once for all subscriptions.
-    async fn hand_out(&self, fan: &Fan) -> Event {
+    /// Reads the outbox once for all subscriptions.
+    async fn distribute(&self, fan_out: &FanOut) -> Event {
         let mut seen = News::default();
         loop {
-            let after = fan.is_read().await;
-            match self.store.outbox(after, HANDFUL).await {
+            let after = fan_out.position().await;
+            match self.store.outbox(after, BATCH_SIZE).await {
                 Ok(rows) if rows.is_empty() => {
                     let outbox = seen.outbox;
                     while seen.outbox == outbox {
                         seen = self.store.news(seen).await;
                     }
                 }
-                Ok(rows) => fan.hand_out(after, rows),
+                Ok(rows) => fan_out.distribute(after, rows),
                 Err(error) => {
-                    tracing::warn!(%error, "cannot read what subscribers are to be told");
+                    tracing::warn!(%error, "cannot read the outbox");
                     self.clock.sleep(FIRST_PAUSE).await;
                 }
             }
         }
     }
 
-    /// Who is told, once that is another list than the one that was `seen`.
-    async fn look(&self, seen: Option<News>) -> Event {
+    /// Waits until the subscriber list differs from `seen`, then returns it.
+    async fn watch_subscriptions(&self, seen: Option<News>) -> Event {
         let mut now = seen.unwrap_or_default();
         while seen.is_some_and(|seen| seen.subscriptions == now.subscriptions) {
             now = self.store.news(now).await;
         }
         loop {
             match self.store.subscribers().await {
-                Ok(all) => return Event::Known(now, all),
+                Ok(all) => return Event::Subscriptions(now, all),
                 Err(error) => {
-                    tracing::warn!(%error, "cannot read who is told of lifecycle changes");
+                    tracing::warn!(%error, "cannot read the subscriptions");
                     self.clock.sleep(FIRST_PAUSE).await;
                 }
             }
         }
     }
 
-    /// Sends what one subscription wants, until it is gone.
-    async fn serve(&self, mut record: SubscriptionRecord, fan: &Fan, feed: Arc<Feed>) -> Event {
+    /// Delivers to one subscription until it is deleted.
+    async fn serve(
+        &self,
+        mut record: SubscriptionRecord,
+        fan_out: &FanOut,
+        feed: Arc<Feed>,
+    ) -> Event {
         let login = SubscriptionAuthentication::deserialize(&*record.authentication).ok();
         loop {
-            let sent = match fan.next(&feed, record.sent).await {
-                Next::Gone => return Event::Gone,
+            let sent = match fan_out.next(&feed, record.sent).await {
+                Next::Deleted => return Event::Deleted,
                 Next::Rows(rows) => self.send(&mut record, (&rows, true), login.as_ref()).await,
                 Next::Behind => {
-                    self.catch_up(&mut record, (fan, &feed), login.as_ref())
+                    self.catch_up(&mut record, (fan_out, &feed), login.as_ref())
                         .await
                 }
             };
             match sent {
                 Ok(true) => {}
                 Ok(false) => {
-                    fan.forget(&key(&record));
-                    return Event::Gone;
+                    fan_out.remove(&key(&record));
+                    return Event::Deleted;
                 }
                 Err(error) => {
                     let id = &record.subscription.id;
-                    tracing::warn!(subscription = id, %error, "cannot send notifications for now");
+                    tracing::warn!(subscription = id, %error, "cannot deliver notifications for now");
                     self.clock.sleep(FIRST_PAUSE).await;
                 }
             }
         }
     }
 
-    /// Reads for a subscription alone what it has not been handed, a handful at a time. False: it is gone.
+    /// Reads one batch from the outbox for a subscription that is behind. False if it was deleted.
     async fn catch_up(
         &self,
         record: &mut SubscriptionRecord,
-        (fan, feed): (&Fan, &Feed),
+        (fan_out, feed): (&FanOut, &Feed),
         login: Option<&SubscriptionAuthentication>,
     ) -> Result<bool, StoreError> {
         let rows: Vec<_> = self
             .store
-            .outbox(record.sent, HANDFUL)
+            .outbox(record.sent, BATCH_SIZE)
             .await?
             .into_iter()
             .map(Arc::new)
             .collect();
-        let is_whole = rows.len() == HANDFUL;
-        if !rows.is_empty() && !self.send(record, (&rows, is_whole), login).await? {
+        let is_full = rows.len() == BATCH_SIZE;
+        if !rows.is_empty() && !self.send(record, (&rows, is_full), login).await? {
             return Ok(false);
         }
-        record.sent = fan.caught_up(feed, record.sent, rows.is_empty());
+        record.sent = fan_out.caught_up(feed, record.sent, rows.is_empty());
         Ok(true)
     }
 
-    /// Sends what of these is wanted, and notes how far it is. False: the subscription is gone.
+    /// Delivers the matching rows and stores the progress. False if the subscription was deleted.
     async fn send(
         &self,
         record: &mut SubscriptionRecord,
-        (rows, mut to_note): (&[Arc<OutboxRow>], bool),
+        (rows, mut must_store): (&[Arc<OutboxRow>], bool),
         login: Option<&SubscriptionAuthentication>,
     ) -> Result<bool, StoreError> {
         let mut lost = 0;
@@ -215,21 +219,21 @@ impl Notifier {
             if !is_wanted(record, row) {
                 continue;
             }
-            if self.is_gone(&key(record)).await {
+            if self.is_deleted(&key(record)).await {
                 return Ok(false);
             }
             match self.deliver(record, row, login).await {
                 Outcome::Sent => {}
                 Outcome::Lost => lost += 1,
-                Outcome::Unwanted => return Ok(false),
+                Outcome::Unsubscribed => return Ok(false),
             }
-            to_note = true;
+            must_store = true;
         }
         let Some(last) = rows.last().map(|row| row.seq) else {
             return Ok(true);
         };
         record.sent = record.sent.max(last);
-        if to_note {
+        if must_store {
             let (tenant, id) = key(record);
             let sent = Change::Sent {
                 tenant,
@@ -242,7 +246,7 @@ impl Notifier {
         Ok(true)
     }
 
-    /// Offers one notification until it is taken, and lets whoever measures know that it waits.
+    /// Delivers one notification, and reports while it waits.
     async fn deliver(
         &self,
         record: &SubscriptionRecord,
@@ -268,29 +272,29 @@ impl Notifier {
             login,
             edition: record.edition(),
         };
-        let told = told(record, row, self.store.installation_id());
+        let body = body_for(record, row, self.store.installation_id());
         let (mut pause, mut refused_since) = (FIRST_PAUSE, None);
         loop {
-            let Err(error) = self.subscribers.tell(&callback, &told).await else {
+            let Err(error) = self.subscribers.tell(&callback, &body).await else {
                 return Outcome::Sent;
             };
-            if self.is_enough(row, &error, &mut refused_since) {
+            if self.should_give_up(row, &error, &mut refused_since) {
                 let (id, kind, of) = (&record.subscription.id, &row.kind, &row.instance_id);
-                tracing::error!(subscription = id, callback = uri, kind, vnf_instance = of, %error, "a notification was given up");
+                tracing::error!(subscription = id, callback = uri, kind, vnf_instance = of, %error, "notification given up");
                 return Outcome::Lost;
             }
             let id = &record.subscription.id;
-            tracing::warn!(subscription = id, callback = uri, %error, "a notification was not taken; it is sent again");
+            tracing::warn!(subscription = id, callback = uri, %error, "notification not accepted; it will be sent again");
             self.clock.sleep(pause).await;
-            if self.is_gone(&key(record)).await {
-                return Outcome::Unwanted;
+            if self.is_deleted(&key(record)).await {
+                return Outcome::Unsubscribed;
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 
-    /// Whether a notification that was not taken is given up.
-    fn is_enough(
+    /// Whether to give up a notification.
+    fn should_give_up(
         &self,
         row: &OutboxRow,
         error: &PortError,
@@ -303,7 +307,7 @@ impl Notifier {
         refused || passed(row.at) >= self.patience.unanswered
     }
 
-    async fn is_gone(&self, (tenant, id): &Key) -> bool {
+    async fn is_deleted(&self, (tenant, id): &Key) -> bool {
         matches!(
             self.store.subscription(tenant, id).await,
             Err(StoreError::NotFound { .. })
@@ -311,7 +315,7 @@ impl Notifier {
     }
 }
 
-/// Whether a subscription is to be told of it.
+/// Whether a notification is visible to a subscription and matches its filter.
 fn is_wanted(record: &SubscriptionRecord, row: &OutboxRow) -> bool {
     let is_seen = row.tenant == record.tenant && record.sight.sees(&row.about);
     is_seen && wants(&record.subscription, row)
@@ -321,8 +325,8 @@ fn key(record: &SubscriptionRecord) -> Key {
     (record.tenant.clone(), record.subscription.id.clone())
 }
 
-/// A notification as this subscription is told it. Its `id` is the same for all of them, and each time that it is sent.
-fn told(record: &SubscriptionRecord, row: &OutboxRow, installation_id: &str) -> Value {
+/// The notification for one subscription. Its `id` is the same for all subscriptions and all attempts.
+fn body_for(record: &SubscriptionRecord, row: &OutboxRow, installation_id: &str) -> Value {
     let subscription = &record.subscription;
     let edition = record.edition();
     let link = |path: String| json!({"href": format!("{}/{path}", record.api())});
@@ -343,7 +347,7 @@ fn told(record: &SubscriptionRecord, row: &OutboxRow, installation_id: &str) -> 
         if subscription.verbosity == LcmOpOccNotificationVerbosity::Short
             && let Some(members) = body.as_object_mut()
         {
-            members.retain(|name, _| !CHANGES.contains(&name.as_str()));
+            members.retain(|name, _| !CHANGE_MEMBERS.contains(&name.as_str()));
         }
     }
     body["_links"] = links;

@@ -1,32 +1,32 @@
-//! Orphans: what carries our installation id on a VIM, and no instance explains; and where an abandoned instance may
-//! have left something on a VIM that cannot be asked any more.
+//! Orphans: resources on a VIM with our installation id that no instance accounts for; and VIMs that cannot be queried
+//! any more, on which an abandoned instance may have left something.
 
 use crate::engine::Engine;
 use crate::ports::{StoreError, VimRecord};
 use crate::query::Query;
-use crate::recovery::is_explained;
+use crate::recovery::may_have_resources;
 use crate::refusal::Refusal;
-use crate::vims::AnyVim;
+use crate::vims::VimHandle;
 use std::collections::BTreeSet;
 use vnfm_types::{Orphan, Tombstone};
 
 impl Engine {
-    /// Asks every VIM of the registry for what is ours, and returns what no instance explains, with the VIMs that
-    /// could not be asked and why.
+    /// Queries every registered VIM for our resources. Returns those that no instance accounts for, and the VIMs that could
+    /// not be queried, as (name, reason).
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     pub async fn orphans(
         &self,
         tenant: &str,
     ) -> Result<(Vec<Orphan>, Vec<(String, String)>), Refusal> {
         let instances = self.store().instances(tenant, &Query::default()).await?;
-        let (mut living, others) = self.of_others(tenant).await?;
+        let (mut living, others) = self.other_tenants(tenant).await?;
         living.extend(
             instances
                 .into_iter()
-                .filter(is_explained)
+                .filter(may_have_resources)
                 .map(|record| record.vnf.id),
         );
         let tombstones = self.store().tombstones(tenant).await?;
@@ -40,23 +40,25 @@ impl Engine {
             others,
         };
         let registered = self.store().vims(tenant).await?;
-        let (mut orphans, mut silent) = (Vec::new(), not_asked(&tombstones, &registered));
+        let (mut orphans, mut unreachable) =
+            (Vec::new(), unreachable_vims(&tombstones, &registered));
         for record in registered {
             let own = record.tenant == tenant;
-            match self.ours_on(&record).await {
+            match self.resources_on(&record).await {
                 Ok(found) => orphans.extend(owners.orphans(found, own)),
-                Err(why) => silent.push((record.vim.name.clone(), why.to_string())),
+                Err(why) => unreachable.push((record.vim.name.clone(), why.to_string())),
             }
         }
         for orphan in &mut orphans {
-            let of = |t: &&Tombstone| Some(&t.vnf_instance_id) == orphan.vnf_instance_id.as_ref();
-            orphan.abandoned_at = tombstones.iter().find(of).map(|tombstone| tombstone.at);
+            let is_its =
+                |t: &&Tombstone| Some(&t.vnf_instance_id) == orphan.vnf_instance_id.as_ref();
+            orphan.abandoned_at = tombstones.iter().find(is_its).map(|tombstone| tombstone.at);
         }
-        Ok((orphans, silent))
+        Ok((orphans, unreachable))
     }
 
-    /// The instances of other tenants: those that explain what is on a VIM, and those that they abandoned.
-    pub(crate) async fn of_others(
+    /// The instances of other tenants: those that account for resources, and those that were abandoned.
+    pub(crate) async fn other_tenants(
         &self,
         tenant: &str,
     ) -> Result<(BTreeSet<String>, BTreeSet<String>), StoreError> {
@@ -72,7 +74,7 @@ impl Engine {
             living.extend(
                 instances
                     .into_iter()
-                    .filter(is_explained)
+                    .filter(may_have_resources)
                     .map(|record| record.vnf.id),
             );
             let tombstones = self.store().tombstones(&other).await?;
@@ -85,13 +87,13 @@ impl Engine {
         Ok((living, abandoned))
     }
 
-    /// What is ours on a VIM, explained or not.
-    pub(crate) async fn ours_on(
+    /// Our resources on a VIM, orphans or not.
+    pub(crate) async fn resources_on(
         &self,
         record: &VimRecord,
     ) -> Result<Vec<Orphan>, crate::ports::PortError> {
         let driver = self.parts.drivers.driver(&record.vim.vim_type)?;
-        let vim = AnyVim::registered(self, record, (&record.tenant, &record.vim.id));
+        let vim = VimHandle::registered(self, record, (&record.tenant, &record.vim.id));
         let owned = driver.owned(&vim, self.store().installation_id()).await?;
         let orphan = |resource: crate::ports::OwnedResource| Orphan {
             vim_id: record.vim.id.clone(),
@@ -105,49 +107,48 @@ impl Engine {
     }
 }
 
-/// The instances that things on a VIM may belong to, as one tenant sees them.
+/// The instances that may own resources on a VIM, as one tenant sees them.
 struct Owners {
-    /// Those that live, whosever they are: what is theirs is no orphan.
+    /// Live instances of all tenants: their resources are not orphans.
     living: BTreeSet<String>,
-    /// Those that the tenant abandoned.
+    /// Instances that this tenant abandoned.
     ours: BTreeSet<String>,
-    /// Those that other tenants abandoned. They explain nothing: else what two tenants used and both abandoned would
-    /// be nobody's.
+    /// Instances that other tenants abandoned. They do not account for anything: otherwise a resource shared by two tenants
+    /// that both abandoned it would belong to nobody.
     others: BTreeSet<String>,
 }
 
 impl Owners {
-    /// What of this the tenant is told, on a VIM that is its `own` or only shared with it.
+    /// The orphans that the tenant may see, on a VIM that is its `own` or only shared with it.
     fn orphans(&self, found: Vec<Orphan>, own: bool) -> Vec<Orphan> {
-        // What nobody explains on a VIM that is only shared with us is its owner's to see; what others
-        // abandoned is theirs.
-        let told = |orphan: &Orphan| {
+        // On a shared VIM, unowned resources are shown to the VIM's owner only; what other tenants abandoned is shown to them.
+        let is_visible = |orphan: &Orphan| {
             let id = orphan.vnf_instance_id.as_ref();
             let is_of = |instances: &BTreeSet<String>| id.is_some_and(|id| instances.contains(id));
             is_of(&self.ours) || (own && !is_of(&self.others))
         };
-        unexplained(found, |id| self.living.contains(id))
+        orphaned(found, |id| self.living.contains(id))
             .into_iter()
-            .filter(told)
+            .filter(is_visible)
             .collect()
     }
 }
 
-/// What of this no instance explains. What several use, such as an image, is there once for each: who is known among them
-/// explains it.
-pub(crate) fn unexplained(found: Vec<Orphan>, known: impl Fn(&String) -> bool) -> Vec<Orphan> {
-    let thing = |orphan: &Orphan| (orphan.kind.clone(), orphan.id.clone());
+/// Resources that no known instance accounts for. A shared resource (an image) is listed once per user; one known user
+/// suffices to account for it.
+pub(crate) fn orphaned(found: Vec<Orphan>, known: impl Fn(&String) -> bool) -> Vec<Orphan> {
+    let resource_key = |orphan: &Orphan| (orphan.kind.clone(), orphan.id.clone());
     let explains = |orphan: &&Orphan| orphan.vnf_instance_id.as_ref().is_some_and(&known);
-    let explained: BTreeSet<_> = found.iter().filter(explains).map(thing).collect();
+    let explained: BTreeSet<_> = found.iter().filter(explains).map(resource_key).collect();
     found
         .into_iter()
-        .filter(|orphan| !explained.contains(&thing(orphan)))
+        .filter(|orphan| !explained.contains(&resource_key(orphan)))
         .collect()
 }
 
-/// The VIMs of abandoned instances that are not in the registry, with what may be there.
-fn not_asked(tombstones: &[Tombstone], registered: &[VimRecord]) -> Vec<(String, String)> {
-    let mut silent = Vec::new();
+/// VIMs of abandoned instances that are not registered, with what may be left there.
+fn unreachable_vims(tombstones: &[Tombstone], registered: &[VimRecord]) -> Vec<(String, String)> {
+    let mut unreachable = Vec::new();
     for tombstone in tombstones {
         let known = |id: &String| registered.iter().any(|record| &record.vim.id == id);
         for vim in tombstone
@@ -166,26 +167,26 @@ fn not_asked(tombstones: &[Tombstone], registered: &[VimRecord]) -> Vec<(String,
                 .as_deref()
                 .unwrap_or("without a name");
             let why = format!(
-                "the VIM{at} (id {id}) is not in the registry; VNF instance {name} ({}) was abandoned on it on {}: {}; \
+                "the VIM{at} (id {id}) is not in the registry; VNF instance {name} ({}) was abandoned on it at {}: {}; \
                  once nothing of it is left: `vnfmctl orphans --forget {} --reason TEXT`",
                 tombstone.vnf_instance_id,
                 tombstone.at,
                 tombstone.reason,
                 tombstone.vnf_instance_id
             );
-            silent.push((vim.name.clone(), why));
+            unreachable.push((vim.name.clone(), why));
         }
     }
-    silent
+    unreachable
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Owners, unexplained};
+    use super::{Owners, orphaned};
     use std::collections::BTreeSet;
     use vnfm_types::Orphan;
 
-    fn of(id: &str, instance: &str) -> Orphan {
+    fn orphan(id: &str, instance: &str) -> Orphan {
         Orphan {
             vim_id: "v".into(),
             kind: "image".into(),
@@ -197,21 +198,21 @@ mod tests {
     }
 
     #[test]
-    fn what_several_use_is_explained_by_one_of_them() {
+    fn a_shared_resource_is_accounted_for_by_any_of_its_users() {
         let found = vec![
-            of("1", "gone"),
-            of("1", "here"),
-            of("2", "gone"),
-            of("2", "lost"),
+            orphan("1", "gone"),
+            orphan("1", "here"),
+            orphan("2", "gone"),
+            orphan("2", "lost"),
         ];
-        let left = unexplained(found, |id| id == "here");
-        assert_eq!(left, [of("2", "gone"), of("2", "lost")]);
+        let left = orphaned(found, |id| id == "here");
+        assert_eq!(left, [orphan("2", "gone"), orphan("2", "lost")]);
     }
 
     #[test]
-    fn what_two_tenants_abandoned_is_an_orphan_of_each() {
+    fn a_resource_that_two_tenants_abandoned_is_an_orphan_of_each() {
         let one = |id: &str| BTreeSet::from([id.to_owned()]);
-        let seen_by = |ours: &str, others: &str, own: bool| {
+        let visible_orphans = |ours: &str, others: &str, own: bool| {
             let owners = Owners {
                 living: one("here"),
                 ours: one(ours),
@@ -228,11 +229,17 @@ mod tests {
             let found = found
                 .into_iter()
                 .chain(more)
-                .map(|(id, instance)| of(id, instance));
+                .map(|(id, instance)| orphan(id, instance));
             owners.orphans(found.collect(), own)
         };
-        // The VIM belongs to X, and Y lives on it, too.
-        assert_eq!(seen_by("x", "y", true), [of("1", "x"), of("4", "lost")]);
-        assert_eq!(seen_by("y", "x", false), [of("1", "y"), of("3", "y")]);
+        // The VIM belongs to X, and Y also lives on it.
+        assert_eq!(
+            visible_orphans("x", "y", true),
+            [orphan("1", "x"), orphan("4", "lost")]
+        );
+        assert_eq!(
+            visible_orphans("y", "x", false),
+            [orphan("1", "y"), orphan("3", "y")]
+        );
     }
 }

@@ -1,14 +1,14 @@
-//! What a modification may change, and how it merges (RFC 7396): VIM connections, extensions, configurable properties.
+//! What a modification may change, and how it is merged (RFC 7396): VIM connections, extensions, configurable properties.
 //!
-//! How a VIM of the registry is reached is the registry's (`vim update` reaches every instance); what came inline with
-//! the instantiation lies sealed with its request and is changed there. An instance with resources stays on its VIM.
+//! The login of a registered VIM is changed in the registry (`vim update` affects every instance). An inline connection is
+//! sealed with the deployment and is changed there. An instance with resources stays on its VIM.
 
 use crate::deployment::Deployment;
 use crate::engine::Engine;
 use crate::lcm::without_access_info;
 use crate::ports::{InstanceRecord, Schemas, StoreError};
 use crate::refusal::{self, Refusal, Why};
-use crate::vims::{self, stays_where_it_belongs};
+use crate::vims::{self, check_login_bound};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use vnfm_types::{
     InstantiationState, KeyValuePairs, VimConnectionInfo, VnfInfoModificationRequest,
 };
 
-/// Merges a patch into values; `None` is the patch `null`, which takes all of them away.
+/// Merges a patch (RFC 7396); `None` is the patch `null`, which removes all values.
 pub fn merge_patch(values: &mut KeyValuePairs, patch: Option<&KeyValuePairs>) {
     let Some(patch) = patch else {
         return values.clear();
@@ -37,13 +37,13 @@ pub fn merge_patch(values: &mut KeyValuePairs, patch: Option<&KeyValuePairs>) {
     }
 }
 
-/// The VIM connections of an instance: those that its instantiation brought, with their secrets, and all as shown.
+/// The VIM connections of an instance: those of its deployment, with secrets, and all as shown.
 pub(crate) struct Connections {
     instantiated: bool,
     deployment: Option<Deployment>,
-    shown: BTreeMap<String, Box<VimConnectionInfo>>,
-    /// Keys that were patched.
-    touched: BTreeSet<String>,
+    visible: BTreeMap<String, Box<VimConnectionInfo>>,
+    /// Keys that the patch contains.
+    patched_keys: BTreeSet<String>,
 }
 
 impl Connections {
@@ -51,52 +51,52 @@ impl Connections {
         Self {
             instantiated: instance.vnf.instantiation_state == InstantiationState::Instantiated,
             deployment: instance.deployment.as_deref().cloned(),
-            shown: instance.vnf.vim_connection_info.clone(),
-            touched: BTreeSet::new(),
+            visible: instance.vnf.vim_connection_info.clone(),
+            patched_keys: BTreeSet::new(),
         }
     }
 
-    /// The same after a patch, key by key.
+    /// Applies a patch, key by key.
     ///
     /// # Errors
     ///
-    /// What cannot be so, and why.
+    /// What cannot be changed, and why.
     pub(crate) fn patched(mut self, patch: Option<&KeyValuePairs>) -> Result<Self, String> {
         let everything = || {
-            self.shown
+            self.visible
                 .keys()
                 .map(|key| (key.clone(), Value::Null))
                 .collect()
         };
         let patch = patch.cloned().unwrap_or_else(everything);
         for (key, patch) in patch {
-            self.one(&key, &patch)
+            self.patch_one(&key, &patch)
                 .map_err(|why| format!("vimConnectionInfo.{key}: {why}"))?;
-            self.touched.insert(key);
+            self.patched_keys.insert(key);
         }
         Ok(self)
     }
 
-    fn one(&mut self, key: &str, patch: &Value) -> Result<(), String> {
-        let brought = self.brought(key).cloned();
+    fn patch_one(&mut self, key: &str, patch: &Value) -> Result<(), String> {
+        let deployed = self.deployed(key).cloned();
         let Some(patch) = patch.as_object() else {
-            return match (patch, brought) {
+            return match (patch, deployed) {
                 (Value::Null, None) => {
-                    self.shown.remove(key);
+                    self.visible.remove(key);
                     Ok(())
                 }
                 (Value::Null, Some(_)) => {
                     Err("resources of the instance are on that VIM".to_owned())
                 }
-                _ => Err("it is an object, or null to take it away".to_owned()),
+                _ => Err("it must be an object, or null to remove it".to_owned()),
             };
         };
-        let old = brought
+        let old = deployed
             .as_ref()
-            .or_else(|| self.shown.get(key).map(|shown| &**shown));
-        let new = Box::new(merged(old, patch)?);
-        let is_inline = brought.as_ref().is_some_and(is_inline);
-        if let Some(old) = &brought
+            .or_else(|| self.visible.get(key).map(|visible| &**visible));
+        let new = Box::new(merge_connection(old, patch)?);
+        let is_inline = deployed.as_ref().is_some_and(is_inline);
+        if let Some(old) = &deployed
             && (old.vim_id != new.vim_id || old.vim_type != new.vim_type)
         {
             let why =
@@ -105,32 +105,33 @@ impl Connections {
         }
         let is_of_registry = |member: &&str| patch.get(*member).is_some_and(|new| !new.is_null());
         if !is_inline && ["accessInfo", "interfaceInfo"].iter().any(is_of_registry) {
-            let why = "a login is kept in the registry: `vnfmctl vim register`, `vnfmctl vim update`; name the VIM by \
+            let why = "logins are stored in the registry: `vnfmctl vim register`, `vnfmctl vim update`; name the VIM by \
                        its vimId here";
             return Err(why.to_owned());
         }
-        if brought.is_none() && new.vim_id.is_none() {
+        if deployed.is_none() && new.vim_id.is_none() {
             return Err("name a VIM of the registry by its vimId".to_owned());
         }
-        if let Some(old) = brought.as_ref().filter(|_| is_inline) {
+        if let Some(old) = deployed.as_ref().filter(|_| is_inline) {
             let given = patch.get("accessInfo").and_then(Value::as_object);
-            stays_where_it_belongs(old, &new, &given.cloned().unwrap_or_default())?;
+            check_login_bound(old, &new, &given.cloned().unwrap_or_default())?;
         }
-        let mut shown = new.clone();
-        shown.access_info.clear();
-        self.shown.insert(key.to_owned(), shown);
-        if let (Some(deployment), Some(_)) = (&mut self.deployment, brought) {
+        let mut visible = new.clone();
+        visible.access_info.clear();
+        self.visible.insert(key.to_owned(), visible);
+        if let (Some(deployment), Some(_)) = (&mut self.deployment, deployed) {
             deployment.vim_connection_info.insert(key.to_owned(), new);
         }
         Ok(())
     }
 
-    /// The VIMs that the patch names are in the registry; from here on it names them as the registry does.
+    /// Checks that the VIMs named in the patch are registered, and replaces names and types in the patch by those of the
+    /// registry.
     ///
     /// # Errors
     ///
-    /// `Unprocessable` for one that is not, or is of another type.
-    pub(crate) async fn known(
+    /// `Unprocessable` for a VIM that is not registered, or is of another type.
+    pub(crate) async fn check_registered(
         &self,
         engine: &Engine,
         tenant: &str,
@@ -143,8 +144,8 @@ impl Connections {
                 .ok()
                 .map(|driver| driver.vim_types()[0])
         };
-        for key in &self.touched {
-            let Some(vim) = self.shown.get(key) else {
+        for key in &self.patched_keys {
+            let Some(vim) = self.visible.get(key) else {
                 continue;
             };
             let Some(id) = &vim.vim_id else { continue };
@@ -160,14 +161,14 @@ impl Connections {
                 }
                 found => found?.vim,
             };
-            let (said, is) = (&vim.vim_type, &record.vim_type);
-            if !said.is_empty() && spelling(said) != spelling(is) {
+            let (requested, registered) = (&vim.vim_type, &record.vim_type);
+            if !requested.is_empty() && spelling(requested) != spelling(registered) {
                 let what = format!(
-                    "vimConnectionInfo.{key}.vimType is `{said}`, but VIM `{id}` is of type `{is}`"
+                    "vimConnectionInfo.{key}.vimType is `{requested}`, but VIM `{id}` is of type `{registered}`"
                 );
                 return Err(Refusal::new(Why::Unprocessable, &refusal::BAD_VIM, what));
             }
-            if let (Some(Value::Object(patch)), None) = (patch.get_mut(key), self.brought(key)) {
+            if let (Some(Value::Object(patch)), None) = (patch.get_mut(key), self.deployed(key)) {
                 patch.insert("vimId".to_owned(), record.id.into());
                 patch.insert("vimType".to_owned(), record.vim_type.into());
             }
@@ -175,8 +176,8 @@ impl Connections {
         Ok(())
     }
 
-    /// The connection of this key that the instantiation brought, while resources are behind it.
-    fn brought(&self, key: &str) -> Option<&VimConnectionInfo> {
+    /// The connection with this key in the deployment, while the instance has resources on it.
+    fn deployed(&self, key: &str) -> Option<&VimConnectionInfo> {
         let deployment = self.deployment.as_ref().filter(|_| self.instantiated)?;
         deployment
             .vim_connection_info
@@ -184,31 +185,31 @@ impl Connections {
             .map(|connection| &**connection)
     }
 
-    /// The VIM connections of the deployment, if the patch changes how its VIM is reached; `None` if it does not, or if
-    /// the registry says how.
-    pub(crate) fn reached_otherwise(&self) -> Option<&vims::Connections> {
+    /// The VIM connections of the deployment, if the patch changes how its VIM is reached; `None` if not, or if the VIM is
+    /// registered.
+    pub(crate) fn changed_connections(&self) -> Option<&vims::Connections> {
         let deployment = self.deployment.as_ref().filter(|_| self.instantiated)?;
         let mut connections = deployment.vim_connection_info.iter();
-        let is_touched = connections.any(|(key, vim)| self.touched.contains(key) && is_inline(vim));
-        is_touched.then_some(&deployment.vim_connection_info)
+        let is_changed =
+            connections.any(|(key, vim)| self.patched_keys.contains(key) && is_inline(vim));
+        is_changed.then_some(&deployment.vim_connection_info)
     }
 
-    /// Into the instance's record: what is shown, and what is sealed.
-    pub(crate) fn put_into(self, record: &mut InstanceRecord) {
-        record.vnf.vim_connection_info = without_access_info(&self.shown);
+    /// Stores the shown and the sealed connections in the instance record.
+    pub(crate) fn store_into(self, record: &mut InstanceRecord) {
+        record.vnf.vim_connection_info = without_access_info(&self.visible);
         if self.instantiated {
             record.deployment = self.deployment.map(Arc::new);
         }
     }
 }
 
-/// Whether a connection is reached as it says, and not as the registry does.
+/// Whether a connection is used as given, not looked up in the registry.
 fn is_inline(connection: &VimConnectionInfo) -> bool {
     connection.vim_id.is_none() || !connection.access_info.is_empty()
 }
 
-/// A connection with a patch merged into it.
-fn merged(
+fn merge_connection(
     old: Option<&VimConnectionInfo>,
     patch: &KeyValuePairs,
 ) -> Result<VimConnectionInfo, String> {
@@ -223,19 +224,18 @@ fn merged(
     serde_json::from_value(Value::Object(values)).map_err(|error| error.to_string())
 }
 
-/// What is changed of extensions and configurable properties is declared in the VNFD, and of the declared type; so is
-/// metadata where it is declared.
+/// Checks that modified extensions, configurable properties and (if declared) metadata have the type declared in the VNFD.
 ///
 /// # Errors
 ///
-/// `Unprocessable` with the name of what is not.
-pub(crate) async fn declared(
+/// `Unprocessable`, naming the undeclared or mistyped attribute.
+pub(crate) async fn check_declared(
     engine: &Engine,
     instance: &InstanceRecord,
     request: &VnfInfoModificationRequest,
 ) -> Result<(), Refusal> {
     let vnf = &instance.vnf;
-    let asked = [
+    let requested_changes = [
         ("extensions", &vnf.extensions, &request.extensions),
         (
             "vnfConfigurableProperties",
@@ -244,10 +244,10 @@ pub(crate) async fn declared(
         ),
         ("metadata", &vnf.metadata, &request.metadata),
     ];
-    let asked = asked
+    let requested_changes = requested_changes
         .into_iter()
         .filter_map(|(name, old, patch)| Some((name, old, patch.as_ref()?.as_ref()?)));
-    for (name, old, patch) in asked.filter(|(_, _, patch)| !patch.is_empty()) {
+    for (name, old, patch) in requested_changes.filter(|(_, _, patch)| !patch.is_empty()) {
         let packages = &engine.parts.packages;
         let package = packages
             .package(&instance.tenant, &instance.vnf_pkg_id)
@@ -268,9 +268,9 @@ pub(crate) async fn declared(
         let declared = flavours.map(|(_, flavour)| flavour.modifiable_types.get(name));
         let is_free = name == "metadata";
         let outcomes: Vec<_> = declared
-            .map(|schema| fits(schemas, schema, &after, is_free))
+            .map(|schema| check_types(schemas, schema, &after, is_free))
             .collect();
-        // Before the instantiation it is enough that one flavour has it so.
+        // Before instantiation it suffices that one flavour accepts it.
         if let Some(Err(why)) = outcomes.first()
             && outcomes.iter().all(Result::is_err)
         {
@@ -281,8 +281,8 @@ pub(crate) async fn declared(
     Ok(())
 }
 
-/// Values are of the types that are declared; where they are not free, all of them are declared.
-fn fits(
+/// Checks values against the declared types; unless free, every value must be declared.
+fn check_types(
     schemas: &dyn Schemas,
     schema: Option<&Value>,
     values: &KeyValuePairs,
@@ -297,11 +297,13 @@ fn fits(
                 continue;
             }
             if properties.is_empty() {
-                return Err(format!("the VNFD declares no `{name}`, nor any other"));
+                return Err(format!(
+                    "the VNFD does not declare `{name}`; it declares none"
+                ));
             }
             let known: Vec<_> = properties.keys().map(String::as_str).collect();
             return Err(format!(
-                "the VNFD declares no `{name}`; it declares {}",
+                "the VNFD does not declare `{name}`; it declares {}",
                 known.join(", ")
             ));
         };
@@ -314,7 +316,7 @@ fn fits(
 
 #[cfg(test)]
 mod tests {
-    use super::{Connections, fits, merge_patch};
+    use super::{Connections, check_types, merge_patch};
     use crate::deployment::Deployment;
     use crate::ports::InstanceRecord;
     use serde_json::{Value, json};
@@ -327,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_merges_as_rfc_7396_says() {
+    fn a_patch_is_merged_according_to_rfc_7396() {
         for (values, patch, wanted) in [
             (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
             (
@@ -373,25 +375,25 @@ mod tests {
         let request = serde_json::from_value(request).unwrap();
         record.deployment = Some(Arc::new(Deployment::requested("p", request)));
         record.vnf.instantiation_state = InstantiationState::Instantiated;
-        let mut shown: vnfm_types::VimConnectionInfo =
+        let mut visible: vnfm_types::VimConnectionInfo =
             serde_json::from_value(connection.clone()).unwrap();
-        shown.access_info.clear();
+        visible.access_info.clear();
         record
             .vnf
             .vim_connection_info
-            .insert("vim1".into(), Box::new(shown));
+            .insert("vim1".into(), Box::new(visible));
         record
     }
 
     fn patched(record: &InstanceRecord, patch: &Value) -> Result<InstanceRecord, String> {
         let connections = Connections::of(record).patched(Some(&object(patch)))?;
         let mut record = record.clone();
-        connections.put_into(&mut record);
+        connections.store_into(&mut record);
         Ok(record)
     }
 
     #[test]
-    fn a_login_that_came_inline_is_changed_where_it_is_sealed() {
+    fn an_inline_login_is_changed_in_the_sealed_deployment() {
         let inline = json!({"vimType": "t", "interfaceInfo": {"endpoint": "e"}, "accessInfo": {"user": "u", "password": "p"}});
         let record = instance(&inline);
         let patch =
@@ -401,13 +403,13 @@ mod tests {
         let sealed = Value::Object(deployment.vim_connection_info["vim1"].access_info.clone());
         assert_eq!(sealed, json!({"user": "u", "password": "q"}));
         assert_eq!(deployment.additional_params["own"], 1);
-        let shown = &after.vnf.vim_connection_info["vim1"];
-        assert!(shown.access_info.is_empty());
-        assert_eq!(shown.interface_info["endpoint"], "f");
+        let visible = &after.vnf.vim_connection_info["vim1"];
+        assert!(visible.access_info.is_empty());
+        assert_eq!(visible.interface_info["endpoint"], "f");
         let changed = Connections::of(&record)
             .patched(Some(&object(&patch)))
             .unwrap();
-        assert!(changed.reached_otherwise().is_some());
+        assert!(changed.changed_connections().is_some());
     }
 
     #[test]
@@ -428,24 +430,24 @@ mod tests {
             ),
             (
                 json!({"vim1": {"accessInfo": {"password": "p"}}}),
-                "kept in the registry",
+                "stored in the registry",
             ),
             (
                 json!({"vim1": {"interfaceInfo": {"endpoint": "e"}}}),
-                "kept in the registry",
+                "stored in the registry",
             ),
-            (json!({"vim1": 7}), "it is an object, or null"),
+            (json!({"vim1": 7}), "it must be an object, or null"),
             (
                 json!({"vim2": {"vimType": "t"}}),
                 "name a VIM of the registry",
             ),
             (
                 json!({"vim2": {"vimId": "w", "accessInfo": {"a": 1}}}),
-                "kept in the registry",
+                "stored in the registry",
             ),
         ] {
-            let told = patched(&registered, &patch).unwrap_err();
-            assert!(told.contains(why), "{patch}: {told}");
+            let error = patched(&registered, &patch).unwrap_err();
+            assert!(error.contains(why), "{patch}: {error}");
         }
         let more = patched(
             &registered,
@@ -457,10 +459,11 @@ mod tests {
             Some("w")
         );
         assert_eq!(more.vnf.vim_connection_info["vim1"].extra["a"], 1);
-        let same_way = Connections::of(&registered);
-        let same_way = same_way.patched(Some(&object(&json!({"vim1": {"extra": {"a": 1}}}))));
+        let same_connection = Connections::of(&registered);
+        let same_connection =
+            same_connection.patched(Some(&object(&json!({"vim1": {"extra": {"a": 1}}}))));
         assert!(
-            same_way.unwrap().reached_otherwise().is_none(),
+            same_connection.unwrap().changed_connections().is_none(),
             "the registry's"
         );
         let fewer = patched(&more, &json!({"vim2": null})).unwrap();
@@ -468,23 +471,25 @@ mod tests {
     }
 
     #[test]
-    fn values_fit_what_the_vnfd_declares() {
+    fn values_must_match_their_declaration_in_the_vnfd() {
         let schema = json!({"properties": {"n": {"type": "integer"}}});
         assert_eq!(
-            fits(&misfits, Some(&schema), &object(&json!({"n": 1})), false),
+            check_types(&misfits, Some(&schema), &object(&json!({"n": 1})), false),
             Ok(())
         );
-        let told = fits(&misfits, Some(&schema), &object(&json!({"n": "x"})), false).unwrap_err();
-        assert!(told.starts_with("n: the value is not"), "{told}");
-        let told = fits(&misfits, Some(&schema), &object(&json!({"m": 1})), false).unwrap_err();
-        assert_eq!(told, "the VNFD declares no `m`; it declares n");
+        let error =
+            check_types(&misfits, Some(&schema), &object(&json!({"n": "x"})), false).unwrap_err();
+        assert!(error.starts_with("n: the value is not"), "{error}");
+        let error =
+            check_types(&misfits, Some(&schema), &object(&json!({"m": 1})), false).unwrap_err();
+        assert_eq!(error, "the VNFD does not declare `m`; it declares n");
         assert!(
-            fits(&misfits, None, &object(&json!({"m": 1})), false)
+            check_types(&misfits, None, &object(&json!({"m": 1})), false)
                 .unwrap_err()
-                .contains("nor any other")
+                .contains("it declares none")
         );
         assert_eq!(
-            fits(
+            check_types(
                 &misfits,
                 Some(&schema),
                 &object(&json!({"m": 1, "n": 2})),
@@ -492,13 +497,13 @@ mod tests {
             ),
             Ok(())
         );
-        let told = fits(
+        let error = check_types(
             &misfits,
             Some(&schema),
             &object(&json!({"m": 1, "n": "x"})),
             true,
         )
         .unwrap_err();
-        assert!(told.starts_with("n: the value is not"), "{told}");
+        assert!(error.starts_with("n: the value is not"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the engine would do: an operation is accepted as far as its last condition, then nothing is written.
+//! Dry run: an operation is accepted up to its last condition, then nothing is written.
 
 use crate::deployment::Deployment;
 use crate::engine::Engine;
@@ -10,14 +10,14 @@ use serde_json::Value;
 use vnfm_descriptor::{Flavour, Package};
 use vnfm_types::{LcmOperationState, LcmOperationType};
 
-/// What an operation would do, in order.
+/// The steps of an operation, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Plan {
-    /// Which operation.
+    /// The planned operation.
     pub operation: LcmOperationType,
-    /// Its steps.
+    /// In the order in which they would run.
     pub steps: Vec<PlannedStep>,
 }
 
@@ -30,17 +30,17 @@ pub struct PlannedStep {
     pub name: &'static str,
     /// State of the operation while it runs.
     pub state: LcmOperationState,
-    /// The MgmtDriver that would be called, as `name@version`; `None` where the step is no hook.
+    /// The MgmtDriver that would be called, as `name@version`; `None` if the step is not a hook.
     pub driver: Option<String>,
-    /// True where a rollback makes it not so.
+    /// True if a rollback undoes it.
     pub undone: bool,
-    /// True where no rollback is offered once it has begun.
+    /// True if no rollback is possible once it has begun.
     pub irreversible: bool,
 }
 
 impl Engine {
-    /// What an operation would do if it were begun now, with the request as [`Engine::begin`] takes it. All that is
-    /// looked at when it is accepted is looked at; nothing is written, and no VIM is called.
+    /// What an operation would do if it began now, with a request as [`Engine::begin`] takes it. Makes all checks that
+    /// accepting the operation makes; writes nothing and calls no VIM.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl Engine {
         })
     }
 
-    /// A step as it would run; `None` where it would be passed over.
+    /// The planned step; `None` if it would be omitted.
     fn planned(
         &self,
         step: &Step,

@@ -1,4 +1,4 @@
-//! Which packages name which MgmtDriver for their hooks: what an operator asks before a library is taken away.
+//! Which packages and instances use which MgmtDriver: what an operator needs to know before removing a library.
 
 use crate::engine::Engine;
 use crate::hooks;
@@ -15,18 +15,18 @@ use vnfm_types::{PackageOnboardingState, PackageUsageState};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PluginUse {
-    /// Which driver serves new operations.
+    /// The driver that serves new operations.
     #[serde(skip)]
     pub driver: DriverId,
-    /// Our id of the package.
+    /// `id` of the VNF package.
     pub vnf_pkg_id: String,
-    /// Its VNFD.
+    /// `vnfdId` of the package.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vnfd_id: Option<String>,
-    /// Its product, for people.
+    /// Product name, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vnf_product_name: Option<String>,
-    /// Whether an instance was made from it.
+    /// Whether instances of the package exist.
     pub usage_state: PackageUsageState,
 }
 
@@ -37,18 +37,18 @@ pub struct PluginUse {
 pub struct ServedInstance {
     /// `VnfInstance.id`.
     pub id: String,
-    /// Name for people.
+    /// Name for people, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vnf_instance_name: Option<String>,
 }
 
 impl Engine {
-    /// The onboarded packages of `tenant` that are seen, with each MgmtDriver that serves one of their hooks. A hook whose driver is not
-    /// there, or a package whose file cannot be read, is left out: lists say elsewhere what is wrong with it.
+    /// The onboarded packages of `tenant` within `sight`, with each MgmtDriver that serves one of their hooks. Omits hooks
+    /// without a driver and packages whose file cannot be read: other lists report those.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     pub async fn plugin_uses(
         &self,
         tenant: &str,
@@ -67,12 +67,12 @@ impl Engine {
         Ok(uses)
     }
 
-    /// The instances of `tenant` that are seen and that a MgmtDriver has instantiated, by its `name@version`: it serves them until they are
-    /// terminated.
+    /// The instances of `tenant` within `sight`, by the `name@version` of the MgmtDriver that instantiated them and serves them
+    /// until they are terminated.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     pub async fn plugin_instances(
         &self,
         tenant: &str,
@@ -86,7 +86,8 @@ impl Engine {
         for record in self.store().instances(tenant, &seen).await? {
             let vnf = record.vnf;
             let info = vnf.instantiated_vnf_info.as_ref();
-            let drivers = info.and_then(|info| info.metadata.get(hooks::DRIVERS)?.as_object());
+            let drivers =
+                info.and_then(|info| info.metadata.get(hooks::PLUGINS_MEMBER)?.as_object());
             let drivers: BTreeSet<_> = drivers
                 .into_iter()
                 .flatten()
@@ -112,7 +113,7 @@ impl Engine {
         };
         let hooks = package.vnfd().flavours.values().flat_map(Flavour::hooks);
         let drivers = hooks.filter_map(|hook| hooks::driver_of(self, None, (&package, hook)).ok());
-        // One of each, whatever number of hooks it serves.
+        // One entry per driver, however many hooks it serves.
         let named: BTreeMap<_, _> = drivers
             .map(|driver| driver.id())
             .map(|id| ((id.name.clone(), id.version.clone()), id))

@@ -1,41 +1,41 @@
-//! What a list is asked for (SOL013 5.2 to 5.4): which entries, from where on, how many, and which attributes of them.
+//! Parameters of a list request (SOL013 5.2 to 5.4): which entries, from which id, how many, and which attributes.
 //!
 //! ```text
 //!  filter=(eq,a/b,c);(in,d,e,f)   grammar: text to names and values, each with its column
-//!                                 resolve: names to attributes, values to what the attribute holds   ─► Filter ─► store
-//!  fields=a,b/c  all_fields …     selector: which attributes an answer keeps                         ─► server
+//!                                 resolve: names to attributes, values to the attribute's type   ─► Filter ─► store
+//!  fields=a,b/c  all_fields …     selector: which attributes an entry retains                    ─► server
 //! ```
 //!
-//! A [`Filter`] knows neither SQL nor HTTP: a store spells it in its own language, and it can only be made of
-//! attributes that the resource has, so nothing of a request's text gets into a statement. [`Filter::holds`] reads one
-//! plainly: for a store in memory, and to try the others with.
+//! A [`Filter`] knows neither SQL nor HTTP: a store compiles it to its own language. It consists only of attributes that
+//! the resource has, so no text of a request gets into a statement. [`Filter::holds`] evaluates it directly: for a store
+//! in memory, and as a reference for testing others.
 
+mod evaluate;
 mod grammar;
-mod holds;
 mod resolve;
 mod selector;
-mod sight;
+mod visibility;
 
 pub use selector::Selector;
-pub use sight::Sight;
+pub use visibility::Sight;
 
 use vnfm_types::shape::Resource;
 
-/// Which entries a list is to hold, in order of id.
+/// Which entries to list, ordered by id.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Query {
-    /// Only those for which all of this holds.
+    /// Only entries that match.
     pub filter: Filter,
-    /// Only those after this id.
+    /// Only entries after this id.
     pub after: Option<String>,
-    /// At most so many; 0: all.
+    /// Maximum number of entries; 0: unlimited.
     pub limit: usize,
-    /// Only those that are seen so.
+    /// Only entries visible in this scope.
     pub sight: Sight,
 }
 
 impl Query {
-    /// Those in which `attribute` is `value`.
+    /// Entries whose `attribute` equals `value`.
     pub fn only(attribute: &'static str, value: impl Into<String>) -> Self {
         let term = Term {
             hops: vec![Hop::Member(attribute)],
@@ -49,22 +49,22 @@ impl Query {
         }
     }
 
-    /// The operations of an instance.
+    /// Operations of an instance.
     pub fn of_instance(id: impl Into<String>) -> Self {
         Self::only("vnfInstanceId", id)
     }
 }
 
-/// What has to hold of an entry: all of its terms.
+/// A conjunction of terms; empty matches everything.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filter(pub Vec<Term>);
 
 impl Filter {
-    /// Reads a filter of `resource` as SOL013 5.2.2 spells it.
+    /// Parses a filter on `resource` in the syntax of SOL013 5.2.2.
     ///
     /// # Errors
     ///
-    /// Where it is not of that form, or says what the resource does not have; with the column.
+    /// On a syntax error, or an attribute that the resource lacks; with the column.
     pub fn parse(resource: &Resource, text: &str) -> Result<Self, IllFormed> {
         let expressions = grammar::parse(text)?;
         expressions
@@ -74,7 +74,7 @@ impl Filter {
             .map(Self)
     }
 
-    /// What a store can tell, and what only the resource as it is served can: its links.
+    /// Splits it into what a store can evaluate, and what needs the resource as served: its links.
     pub fn parted(self) -> (Self, Self) {
         let is_of_links = |term: &Term| term.hops.first() == Some(&Hop::Member(LINKS));
         let (served, stored) = self.0.into_iter().partition(is_of_links);
@@ -82,100 +82,99 @@ impl Filter {
     }
 }
 
-/// The attribute that is made when a resource is served.
+/// The attribute added when a resource is served.
 const LINKS: &str = "_links";
 
-/// One comparison: true where any of the values that `hops` lead to compares so.
+/// One comparison: true if any value reached by `hops` compares so.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Term {
-    /// The way to the values.
+    /// Path to the values.
     pub hops: Vec<Hop>,
-    /// What lies at its end.
+    /// Type of the values.
     pub leaf: Leaf,
-    /// How they are compared.
+    /// Relation between value and operands.
     pub comparison: Comparison,
-    /// With what; one where the comparison takes one.
+    /// One, unless the comparison takes several.
     pub operands: Vec<Operand>,
 }
 
-/// A step on the way to a value.
+/// One element of a path to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hop {
-    /// The attribute of this name.
+    /// The attribute with this name.
     Member(&'static str),
-    /// Each entry of the list that is reached, or each value of the map. Terms with the same way up to here speak of the
-    /// same entry.
+    /// Each entry of a list, or each value of a map. Terms with the same path up to here refer to the same entry.
     Each,
-    /// The entry of the map that is reached, by its key.
+    /// The map entry with this key.
     Entry(String),
-    /// A member of free JSON; where that is a list, of each of its entries.
+    /// A member of free JSON; in a list, of each of its entries.
     Free(String),
 }
 
-/// What lies at the end of the way.
+/// The type of the value at the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaf {
-    /// Text.
+    /// A string.
     Text,
-    /// A number.
+    /// A JSON number.
     Number,
-    /// True or false.
+    /// A boolean.
     Truth,
-    /// A point in time, in UTC.
+    /// A timestamp, in UTC.
     Time,
-    /// Whatever free JSON holds there.
+    /// Any value of free JSON.
     Any,
-    /// The keys of the map or of the object.
+    /// The keys of a map or object.
     Key,
-    /// Nothing that is ever shown: no entry has it.
+    /// A secret: no entry matches.
     Hidden,
 }
 
 /// How values are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
-    /// Equal.
+    /// `eq`: equal to the operand.
     Eq,
-    /// Not equal.
+    /// `neq`: not equal to the operand.
     Neq,
-    /// One of several.
+    /// `in`: equal to one of several.
     In,
-    /// None of several.
+    /// `nin`: equal to none of several.
     Nin,
-    /// Greater.
+    /// `gt`: greater than the operand.
     Gt,
-    /// Greater or equal.
+    /// `gte`: greater than or equal to it.
     Gte,
-    /// Less.
+    /// `lt`: less than the operand.
     Lt,
-    /// Less or equal.
+    /// `lte`: less than or equal to it.
     Lte,
-    /// Contains one of several.
+    /// `cont`: contains one of several.
     Cont,
-    /// Contains none of several.
+    /// `ncont`: contains none of several.
     Ncont,
 }
 
-/// What a value is compared with.
+/// The right-hand side of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operand {
-    /// Text; a point in time as it is stored.
+    /// A string, or a timestamp in its stored format.
     Text(String),
-    /// A whole number.
+    /// An integer.
     Whole(i64),
     /// A number with a fraction.
     Real(f64),
-    /// True or false.
+    /// A boolean.
     Truth(bool),
 }
 
-/// Why something that was asked cannot be read.
+/// A syntax error in a list parameter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("column {column}: {why}")]
 pub struct IllFormed {
-    /// Where, in characters, from 1.
+    /// Position in characters, from 1.
     pub column: usize,
-    /// Why, and what would be right.
+    /// The cause, and what would be valid.
     pub why: String,
 }
 

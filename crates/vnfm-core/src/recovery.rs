@@ -1,8 +1,8 @@
-//! Recovery: the database is older than the world, so each instance is compared with what its VIMs hold in our name
-//! before anything is done. Nothing is changed here: what is missing and what is too much is told.
+//! Recovery after restoring an older database: compares each instance with the resources that its VIMs hold in our name,
+//! before anything is done. Nothing is changed: missing and surplus resources are reported.
 
 use crate::engine::Engine;
-use crate::orphans::unexplained;
+use crate::orphans::orphaned;
 use crate::ports::{InstanceRecord, StoreError};
 use crate::query::Query;
 use crate::refusal::Refusal;
@@ -11,31 +11,31 @@ use vnfm_types::{
     ComparedInstance, Comparison, Found, InstantiationState, NotAsked, OpInFlight, Orphan,
 };
 
-/// What the VIMs hold in our name, and which of them did not say.
+/// What the VIMs hold in our name, and which VIMs did not respond.
 struct Seen {
     of_instances: BTreeSet<String>,
-    silent: BTreeMap<String, NotAsked>,
-    asked: BTreeSet<String>,
-    /// VIMs that an instance is itself: that they do not answer says nothing about where it lives.
+    unreachable: BTreeMap<String, NotAsked>,
+    reached: BTreeSet<String>,
+    /// VIMs that an instance registered: if they do not respond, that says nothing about where the instance lives.
     made_by: BTreeMap<String, String>,
     orphans: Vec<Orphan>,
 }
 
 impl Engine {
-    /// Compares every instance with its VIMs.
+    /// Compares every instance of a tenant with its VIMs.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer. A VIM that does not answer is named in the comparison.
+    /// If the database does not respond. A VIM that does not respond is named in the comparison.
     pub async fn compare(&self, tenant: &str) -> Result<Comparison, Refusal> {
         let records = self.store().instances(tenant, &Query::default()).await?;
-        let seen = self.look_around(tenant, &records).await?;
+        let seen = self.observe_vims(tenant, &records).await?;
         let in_flight = self.in_flight(tenant, &records).await?;
         let instances = records
             .iter()
             .map(|record| compared(record, &seen))
             .collect();
-        let not_asked = seen.silent.into_values().collect();
+        let not_asked = seen.unreachable.into_values().collect();
         Ok(Comparison {
             instances,
             orphans: seen.orphans,
@@ -44,7 +44,7 @@ impl Engine {
         })
     }
 
-    /// The same for all tenants.
+    /// As [`Engine::compare`], for all tenants.
     ///
     /// # Errors
     ///
@@ -55,26 +55,26 @@ impl Engine {
             let one = self.compare(&tenant).await?;
             all.instances.extend(one.instances);
             all.in_flight.extend(one.in_flight);
-            // A VIM that is shared was asked for each of them.
-            add_new(&mut all.orphans, one.orphans);
-            add_new(&mut all.not_asked, one.not_asked);
+            // A shared VIM is queried for each tenant.
+            append_new(&mut all.orphans, one.orphans);
+            append_new(&mut all.not_asked, one.not_asked);
         }
         Ok(all)
     }
 
-    async fn look_around(
+    async fn observe_vims(
         &self,
         tenant: &str,
         records: &[InstanceRecord],
     ) -> Result<Seen, StoreError> {
-        let (mut explained, abandoned) = self.of_others(tenant).await?;
+        let (mut explained, abandoned) = self.other_tenants(tenant).await?;
         explained.extend(abandoned);
-        let ours = records.iter().filter(|record| is_explained(record));
+        let ours = records.iter().filter(|record| may_have_resources(record));
         explained.extend(ours.map(|record| record.vnf.id.clone()));
         let mut seen = Seen {
             of_instances: BTreeSet::new(),
-            silent: BTreeMap::new(),
-            asked: BTreeSet::new(),
+            unreachable: BTreeMap::new(),
+            reached: BTreeSet::new(),
             made_by: BTreeMap::new(),
             orphans: Vec::new(),
         };
@@ -82,22 +82,22 @@ impl Engine {
             if let Some(maker) = &vim.vim.registered_by {
                 seen.made_by.insert(vim.vim.id.clone(), maker.clone());
             }
-            match self.ours_on(&vim).await {
+            match self.resources_on(&vim).await {
                 Ok(found) => {
-                    seen.asked.insert(vim.vim.id);
+                    seen.reached.insert(vim.vim.id);
                     let of_instances = found
                         .iter()
                         .filter_map(|found| found.vnf_instance_id.clone());
                     seen.of_instances.extend(of_instances);
                     seen.orphans
-                        .extend(unexplained(found, |id| explained.contains(id)));
+                        .extend(orphaned(found, |id| explained.contains(id)));
                 }
                 Err(why) => {
-                    let silent = NotAsked {
+                    let unreachable = NotAsked {
                         vim: vim.vim.name,
                         why: why.to_string(),
                     };
-                    seen.silent.insert(vim.vim.id, silent);
+                    seen.unreachable.insert(vim.vim.id, unreachable);
                 }
             }
         }
@@ -126,7 +126,7 @@ impl Engine {
     }
 }
 
-fn add_new<T: PartialEq>(all: &mut Vec<T>, more: Vec<T>) {
+fn append_new<T: PartialEq>(all: &mut Vec<T>, more: Vec<T>) {
     for one in more {
         if !all.contains(&one) {
             all.push(one);
@@ -134,22 +134,22 @@ fn add_new<T: PartialEq>(all: &mut Vec<T>, more: Vec<T>) {
     }
 }
 
-/// True where resources of an instance are no surprise.
-pub(crate) fn is_explained(record: &InstanceRecord) -> bool {
+/// True if resources of this instance are expected.
+pub(crate) fn may_have_resources(record: &InstanceRecord) -> bool {
     record.active_op.is_some() || record.vnf.instantiation_state == InstantiationState::Instantiated
 }
 
 fn compared(record: &InstanceRecord, seen: &Seen) -> ComparedInstance {
     let vnf = &record.vnf;
-    let is_there = seen.of_instances.contains(&vnf.id);
+    let exists = seen.of_instances.contains(&vnf.id);
     let instantiated = vnf.instantiation_state == InstantiationState::Instantiated;
-    let answers = |id: &str| seen.asked.contains(id) || seen.made_by.get(id) == Some(&vnf.id);
+    let answers = |id: &str| seen.reached.contains(id) || seen.made_by.get(id) == Some(&vnf.id);
     let mut vims = vnf.vim_connection_info.values();
     let all_asked = vims.all(|vim| vim.vim_id.as_deref().is_some_and(answers));
-    let found = match (instantiated, is_there) {
+    let found = match (instantiated, exists) {
         (true, true) => Found::AsRecorded,
         (true, false) if !all_asked => Found::NotAsked,
-        // What an operation in flight has made, or not yet, is for that operation to find out.
+        // For an operation in flight, it is up to that operation to find out what exists.
         (_, _) if record.active_op.is_some() => Found::AsRecorded,
         (true, false) => Found::Missing,
         (false, true) => Found::Unexpected,

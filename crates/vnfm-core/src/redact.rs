@@ -1,11 +1,10 @@
-//! Keeps secrets out of what is shown: in JSON by place, in text by value.
+//! Keeps secrets out of what is shown: in JSON by member, in text by value.
 //!
-//! A member is a secret where its schema marks it `writeOnly`, or, without a schema, where its name is one
-//! of the well-known ones.
+//! A member is secret if its schema marks it `writeOnly`, or if its name is a well-known one.
 
 use serde_json::Value;
 
-/// Shown instead of a secret.
+/// Replaces a secret.
 pub const HIDDEN: &str = "[hidden]";
 
 const WELL_KNOWN: &[&str] = &[
@@ -23,8 +22,7 @@ const WELL_KNOWN: &[&str] = &[
     "application_credential_secret",
 ];
 
-/// True where a member of this name is a secret without anybody saying so: `password`, `root_password`,
-/// `bearer_token`, …
+/// True if a member of this name is secret without being declared so: `password`, `root_password`, `bearer_token`, …
 pub fn is_secret_name(name: &str) -> bool {
     let ends_with = |known: &&str| {
         let end = name
@@ -36,7 +34,7 @@ pub fn is_secret_name(name: &str) -> bool {
     name.eq_ignore_ascii_case("accessinfo") || WELL_KNOWN.iter().any(ends_with)
 }
 
-/// `value` with every secret replaced by [`HIDDEN`]; what was replaced is added to `found`.
+/// `value` with every secret replaced by [`HIDDEN`]; the secrets are added to `found`.
 pub fn redact(value: &Value, schema: Option<&Value>, found: &mut Redactor) -> Value {
     let root = schema;
     walk(value, schema, root, found)
@@ -54,26 +52,26 @@ fn walk(
             members
                 .iter()
                 .map(|(name, member)| {
-                    let place = schema
+                    let member_schema = schema
                         .and_then(|s| s.get("properties"))
                         .and_then(|p| p.get(name));
-                    let hidden = is_secret_name(name) || place.is_some_and(is_write_only);
-                    let shown = if hidden && !member.is_null() {
+                    let hidden = is_secret_name(name) || member_schema.is_some_and(is_write_only);
+                    let redacted = if hidden && !member.is_null() {
                         found.add(member);
                         Value::String(HIDDEN.into())
                     } else {
-                        walk(member, place, root, found)
+                        walk(member, member_schema, root, found)
                     };
-                    (name.clone(), shown)
+                    (name.clone(), redacted)
                 })
                 .collect(),
         ),
         Value::Array(items) => {
-            let place = schema.and_then(|s| s.get("items"));
+            let member_schema = schema.and_then(|s| s.get("items"));
             Value::Array(
                 items
                     .iter()
-                    .map(|item| walk(item, place, root, found))
+                    .map(|item| walk(item, member_schema, root, found))
                     .collect(),
             )
         }
@@ -116,10 +114,10 @@ impl std::fmt::Debug for Redactor {
     }
 }
 
-const SHORTEST: usize = 4;
+const MIN_SECRET_LEN: usize = 4;
 
 impl Redactor {
-    /// Everything in `value` that is text is a secret from now on.
+    /// Registers every string in `value` as a secret.
     pub fn add(&mut self, value: &Value) {
         match value {
             Value::String(text) => self.add_text(text),
@@ -129,15 +127,15 @@ impl Redactor {
         }
     }
 
-    /// Every member of `value` that is a secret by its name is one from now on.
+    /// Registers every member of `value` with a secret name.
     pub fn add_well_known(&mut self, value: &Value) {
         match value {
             Value::Array(items) => items.iter().for_each(|item| self.add_well_known(item)),
             Value::Object(members) => members.iter().for_each(|(name, member)| {
                 if is_secret_name(name) {
-                    self.add(member)
+                    self.add(member);
                 } else {
-                    self.add_well_known(member)
+                    self.add_well_known(member);
                 }
             }),
             _ => {}
@@ -145,7 +143,7 @@ impl Redactor {
     }
 
     fn add_text(&mut self, text: &str) {
-        for part in text.lines().filter(|line| line.len() >= SHORTEST) {
+        for part in text.lines().filter(|line| line.len() >= MIN_SECRET_LEN) {
             if !self.secrets.iter().any(|known| known == part) {
                 self.secrets.push(part.to_owned());
             }
@@ -154,7 +152,7 @@ impl Redactor {
             .sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     }
 
-    /// What `other` knows as well.
+    /// Registers the secrets of `other`, too.
     pub fn extend(&mut self, other: &Self) {
         other
             .secrets
@@ -162,8 +160,8 @@ impl Redactor {
             .for_each(|secret| self.add_text(secret));
     }
 
-    /// `text` with every known secret replaced by [`HIDDEN`], and whatever looks like a token: a JWT, or a bootstrap
-    /// token of kubeadm.
+    /// `text` with every known secret replaced by [`HIDDEN`], and everything that looks like a token: a JWT, or a kubeadm
+    /// bootstrap token.
     pub fn clean(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in &self.secrets {
@@ -188,7 +186,7 @@ fn hide(text: &mut String, secret: &str) {
     }
 }
 
-/// `eyJ….….…`, or six and sixteen letters and digits with a dot between them.
+/// A JWT (`eyJ….….…`), or 6 and 16 letters and digits separated by a dot.
 fn is_token(word: &str) -> bool {
     let mut parts = word.split('.');
     let plain = |part: &str| {
@@ -218,9 +216,9 @@ mod tests {
         let value =
             json!({"a": {"pin": "12345", "name": "n"}, "list": [{"ssh_password": "hunter2"}]});
         let mut found = Redactor::default();
-        let shown = redact(&value, Some(&schema), &mut found);
+        let redacted = redact(&value, Some(&schema), &mut found);
         assert_eq!(
-            shown,
+            redacted,
             json!({"a": {"pin": "[hidden]", "name": "n"}, "list": [{"ssh_password": "[hidden]"}]})
         );
         assert_eq!(
@@ -230,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_token_is_hidden_although_nobody_told_us() {
+    fn tokens_are_hidden_without_being_registered() {
         let text =
             "kubeadm join --token abcdef.0123456789abcdef; Bearer eyJhbGci.eyJpc3M.c2ln, v1.36.2";
-        let shown = "kubeadm join --token [hidden]; Bearer [hidden], v1.36.2";
-        assert_eq!(Redactor::default().clean(text), shown);
+        let redacted = "kubeadm join --token [hidden]; Bearer [hidden], v1.36.2";
+        assert_eq!(Redactor::default().clean(text), redacted);
         let text = "--token=abcdef.0123456789abcdef, or token abcdef.0123456789abcdef. --jwt=eyJhbGci.eyJpc3M.c2ln.";
-        let shown = "--token=[hidden], or token [hidden]. --jwt=[hidden].";
-        assert_eq!(Redactor::default().clean(text), shown);
+        let redacted = "--token=[hidden], or token [hidden]. --jwt=[hidden].";
+        assert_eq!(Redactor::default().clean(text), redacted);
     }
 
     #[test]
@@ -248,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_many_lines_is_found_line_by_line() {
+    fn a_multi_line_key_is_hidden_line_by_line() {
         let mut found = Redactor::default();
         found.add(&json!("-----BEGIN KEY-----\nAAAABBBB\n-----END KEY-----"));
         assert_eq!(found.clean("x AAAABBBB y"), "x [hidden] y");

@@ -1,49 +1,49 @@
-//! Why a request is not accepted, in terms that HTTP does not know: the facade maps [`Why`] to a status.
+//! Why a request is not accepted, independent of HTTP: the API layer maps [`Why`] to a status.
 
 use crate::ports::{
     BROKEN, CONFLICT, Code, ErrorKind, KEYS_AWAY, KEYS_REFUSED, PortError, StoreError, UNAVAILABLE,
 };
 use std::fmt;
 
-/// What is wrong with a request.
+/// The category of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Why {
-    /// There is no such resource, or it is another tenant's.
+    /// The resource does not exist, or belongs to another tenant.
     NotFound,
-    /// The resource is not in the state that the request needs.
+    /// The resource is not in the state that the request requires.
     Conflict,
-    /// The resource is not as whoever asks has seen it.
+    /// The resource changed since the caller read it.
     Stale,
-    /// The request is well-formed and cannot be served as it is.
+    /// The request is well-formed but cannot be served.
     Unprocessable,
-    /// The tenant has as much as it may have.
+    /// A quota of the tenant is exhausted.
     UsedUp,
-    /// A neighbour that is needed to answer does not answer.
+    /// A neighbour that is needed does not respond.
     Unavailable,
-    /// A bug, here or there.
+    /// A bug in the VNFM or in a neighbour.
     Broken,
 }
 
 /// A request that is not accepted; nothing was changed.
 #[derive(Debug, Clone)]
 pub struct Refusal {
-    /// Which kind.
+    /// Decides the HTTP status.
     pub why: Why,
     /// The row of `docs/errors.md`.
     pub code: &'static Code,
-    /// What and where.
+    /// What is wrong, and where.
     pub detail: String,
-    /// What to do next; the code's where empty.
+    /// What to do next; `None`: the code's.
     pub hint: Option<String>,
-    /// What stands in the way, by name.
+    /// The ids of what blocks the request.
     pub blocked_by: Vec<String>,
-    /// The port error behind it.
+    /// The underlying port error.
     pub source: Option<Box<PortError>>,
 }
 
 impl Refusal {
-    /// A refusal with a sentence.
+    /// A refusal with the code's hint.
     pub fn new(why: Why, code: &'static Code, detail: impl Into<String>) -> Self {
         Self {
             why,
@@ -55,21 +55,21 @@ impl Refusal {
         }
     }
 
-    /// Says what to do next, more exactly than the code does.
+    /// Sets a hint that is more specific than the code's.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Names what stands in the way.
+    /// Names what blocks the request.
     #[must_use]
     pub fn blocked_by(mut self, names: Vec<String>) -> Self {
         self.blocked_by = names;
         self
     }
 
-    /// A request that the descriptor or the registry refuses (422).
+    /// A request that the descriptor, the registry or a driver refuses (422).
     pub fn unprocessable(error: PortError) -> Self {
         let why = match error.kind() {
             ErrorKind::Unavailable => Why::Unavailable,
@@ -82,7 +82,7 @@ impl Refusal {
         refusal
     }
 
-    /// What to do next.
+    /// The hint, or else the code's.
     pub fn next(&self) -> &str {
         self.hint.as_deref().unwrap_or(self.code.next)
     }
@@ -129,7 +129,6 @@ impl From<StoreError> for Refusal {
     }
 }
 
-/// One row of the table below.
 const fn refused(name: &'static str, means: &'static str, next: &'static str) -> Code {
     Code {
         name,
@@ -139,139 +138,117 @@ const fn refused(name: &'static str, means: &'static str, next: &'static str) ->
     }
 }
 
-/// `404`.
 pub(crate) const NOT_FOUND: Code = refused(
     "request.not-found",
-    "there is no such resource, or it belongs to another tenant",
-    "look at the list; an id is needed where a name is not unique",
+    "the resource does not exist, or belongs to another tenant",
+    "check the list; use the id if the name is not unique",
 );
-/// An operation is not ended.
 pub(crate) const BUSY: Code = refused(
     "request.busy",
-    "the VNF instance has an operation that is not ended",
+    "the VNF instance has an operation that has not ended",
     "wait for it, or retry, roll back or fail it: `vnfmctl op explain ID`",
 );
-/// A name or id is taken.
 pub(crate) const EXISTS: Code = refused(
     "request.exists",
     "the name or the id is taken",
     "choose another name, or delete the other first",
 );
-/// Others use it.
 pub(crate) const IN_USE: Code = refused(
     "request.in-use",
     "live VNF instances need it",
     "terminate the VNF instances in the list first",
 );
-/// A quota.
 pub(crate) const QUOTA: Code = refused(
     "access.quota",
-    "the tenant has as much as it may have",
-    "give something up, or ask whoever looks after the server for more",
+    "the tenant has used up this quota",
+    "delete something, or ask the operator of the server for a larger quota",
 );
-/// The cluster is being taken away.
 pub(crate) const RETIRING: Code = refused(
     "request.retiring",
-    "the cluster behind the VIM is being taken away by another operation",
+    "another operation is deleting the cluster behind the VIM",
     "use another VIM, or wait for that operation to be rolled back",
 );
-/// Not in the state that is needed.
 pub(crate) const WRONG_STATE: Code = refused(
     "request.wrong-state",
-    "the resource is not in the state that the request needs",
+    "the resource is not in the state that the request requires",
     "read it again; its `_links` name what is possible now",
 );
-/// Changed since it was read.
 pub(crate) const STALE: Code = refused(
     "request.stale",
-    "the resource is not as `If-Match` or `If-Unmodified-Since` say: somebody changed it",
-    "read it again and decide anew",
+    "the resource has changed: `If-Match` or `If-Unmodified-Since` does not hold",
+    "read it again, then decide whether to repeat the request",
 );
-/// The callback of a subscription.
 pub(crate) const CALLBACK: Code = refused(
     "request.callback",
-    "the callback of a subscription does not answer as it should, or must not be called",
-    "let it answer GET with 204, then subscribe again",
+    "the callback of a subscription responds incorrectly, or must not be called",
+    "make it respond to GET with 204, then subscribe again",
 );
-/// A subscription that cannot be served.
 pub(crate) const BAD_SUBSCRIPTION: Code = refused(
     "request.bad-subscription",
-    "the subscription contradicts itself, or wants what is not supported",
-    "leave out what the message names",
+    "the subscription contradicts itself, or requests something unsupported",
+    "omit what the message names",
 );
-/// The VNFD does not declare it.
 pub(crate) const UNDECLARED: Code = refused(
     "request.undeclared",
-    "the VNFD does not declare what is to be changed, or not of that type",
-    "use what the message names; metadata is free",
+    "the VNFD does not declare the attribute to be changed, or declares another type",
+    "use an attribute that the message names; metadata need not be declared",
 );
-/// Rollback after the point of no return.
-pub(crate) const NO_WAY_BACK: Code = refused(
+pub(crate) const IRREVERSIBLE: Code = refused(
     "request.no-way-back",
     "a step that cannot be undone has begun",
-    "retry, which goes forward, or fail the operation",
+    "retry, which continues forward, or fail the operation",
 );
-/// The request names a VIM that is not there.
 pub(crate) const UNKNOWN_VIM: Code = refused(
     "request.unknown-vim",
     "the request names a VIM that is not in the registry",
-    "`vnfmctl vim list` shows those that are; register it first",
+    "`vnfmctl vim list` lists those that are; register the VIM first",
 );
-/// The VIM in the request cannot be used.
 pub(crate) const BAD_VIM: Code = refused(
     "request.bad-vim",
     "the VIM connection of the request cannot be used",
-    "name exactly one registered VIM, of a type that the VNF can live on",
+    "name exactly one registered VIM, of a type that the VNF supports",
 );
-/// The request names a flavour or level that the VNFD has not.
 pub(crate) const UNKNOWN_FLAVOUR: Code = refused(
     "request.unknown-flavour",
     "the VNFD has no such deployment flavour or instantiation level",
-    "use one of the list in the message",
+    "use one that the message lists",
 );
-/// The package of the VNFD is not there.
 pub(crate) const NO_PACKAGE: Code = refused(
     "request.no-package",
     "no onboarded and enabled VNF package has this VNFD",
     "onboard it: `vnfmctl package onboard PATH`",
 );
-/// The package was disabled.
 pub(crate) const DISABLED: Code = refused(
     "request.package-disabled",
-    "the VNF package is DISABLED: nothing more is instantiated from it",
-    "enable it: `vnfmctl package enable ID`; one that an NFVO disabled is enabled there",
+    "the VNF package is DISABLED, so it cannot be instantiated",
+    "enable it: `vnfmctl package enable ID`; if an NFVO disabled it, enable it there",
 );
-/// The parameters do not fit the schema.
 pub(crate) const BAD_PARAMETERS: Code = refused(
     "request.bad-parameters",
-    "`additionalParams` do not fit the schema that the hook or the VNFD declares",
+    "`additionalParams` violate the schema that the hook or the VNFD declares",
     "correct the member that the message names",
 );
-/// The request names a VNFC that the instance has not.
 pub(crate) const UNKNOWN_VNFC: Code = refused(
     "request.unknown-vnfc",
     "the request names a VNFC that the instance does not have",
     "use an `id` of the instance's `vnfcResourceInfo`; a healed VNFC has a new one",
 );
-/// The hook's driver is not there.
 pub(crate) const NO_DRIVER: Code = refused(
     "request.no-mgmt-driver",
     "no loaded MgmtDriver serves a hook that the VNFD names",
     "install and allow the plugin: `vnfmctl plugin allow FILE`, or map its name in `plugins.implementations`",
 );
-/// An act without a reason.
 pub(crate) const NO_REASON: Code = refused(
     "request.no-reason",
-    "the request overrides what the VNFM would do and does not say why",
-    "say why: `--reason TEXT`, or the header `X-Vnfm-Reason`",
+    "the request overrides what the VNFM would do, without a reason",
+    "give a reason: `--reason TEXT`, or the header `X-Vnfm-Reason`",
 );
-/// A hook that is to be skipped is none.
 pub(crate) const UNKNOWN_HOOK: Code = refused(
     "request.unknown-hook",
-    "the operation has no hook of the name that is to be skipped",
-    "use a name of the list in the message",
+    "the operation has no hook with the name to be skipped",
+    "use a name that the message lists",
 );
-/// All codes of this file, for `docs/errors.md`.
+/// For `docs/errors.md`.
 pub(crate) const CODES: &[&Code] = &[
     &NOT_FOUND,
     &BUSY,
@@ -284,7 +261,7 @@ pub(crate) const CODES: &[&Code] = &[
     &UNDECLARED,
     &CALLBACK,
     &BAD_SUBSCRIPTION,
-    &NO_WAY_BACK,
+    &IRREVERSIBLE,
     &UNKNOWN_VIM,
     &BAD_VIM,
     &UNKNOWN_FLAVOUR,

@@ -1,7 +1,7 @@
-//! Subscriptions to lifecycle changes (SOL003 5.4.18, 5.4.19): who is told, and of what.
+//! Subscriptions to lifecycle changes (SOL003 5.4.18, 5.4.19): creation, deletion and filters.
 //!
 //! ```text
-//!  subscribe ── what cannot be served is refused ── the callback is asked ── the same one again? that one ── stored
+//! subscribe ── filter and login checked ── callback tested ── identical one exists? return its id ── stored
 //! ```
 
 use crate::engine::Engine;
@@ -19,24 +19,23 @@ use vnfm_types::{
     VnfProductsFromProvider,
 };
 
-/// What became of a request for a subscription.
+/// Result of a subscription request.
 #[derive(Debug)]
 pub enum Subscribed {
-    /// It is there now.
+    /// The subscription was created.
     New(Box<SubscriptionRecord>),
-    /// One that says the same was there; this is its id.
+    /// An identical one existed; its id.
     Known(String),
 }
 
 impl Engine {
-    /// Subscribes a callback, once it was asked whether it takes notifications. `root` is where this server is for
-    /// the subscriber, with `/vnflcm/v1` behind it for one that wants to be told in the form of that version; `sight`
-    /// is what of the tenant's whoever subscribes sees.
+    /// Creates a subscription after a test of its callback. `root` is this server's base URL for the subscriber, with
+    /// `/vnflcm/v1` appended if it subscribed to that version; `sight` is the caller's visibility scope.
     ///
     /// # Errors
     ///
-    /// `Unprocessable` where the filter contradicts itself, the login is one that we cannot do, or the callback does
-    /// not answer as it should.
+    /// `Unprocessable` if the filter contradicts itself, the login method is not supported, or the callback responds
+    /// incorrectly.
     pub async fn subscribe(
         &self,
         tenant: &str,
@@ -45,10 +44,10 @@ impl Engine {
         subscribers: &dyn Subscribers,
     ) -> Result<Subscribed, Refusal> {
         if let Some(filter) = &request.filter {
-            consistent(filter)?;
+            check_filter(filter)?;
         }
         if let Some(login) = &request.authentication {
-            possible(login, subscribers.has_certificate())?;
+            check_login(login, subscribers.has_certificate())?;
         }
         let login = request.authentication.as_ref();
         let record = SubscriptionRecord {
@@ -83,7 +82,7 @@ impl Engine {
         Ok(Subscribed::New(Box::new(record)))
     }
 
-    /// The one that says the same already, to the same callback in the same version.
+    /// The id of an identical subscription: same callback, filter, version and scope.
     async fn known(&self, new: &SubscriptionRecord) -> Result<Option<String>, Refusal> {
         let wanted = &new.subscription;
         let same = Query::only("callbackUri", wanted.callback_uri.clone());
@@ -92,7 +91,7 @@ impl Engine {
             ..same
         };
         let known = self.store().subscriptions(&new.tenant, &same).await?;
-        let says_the_same = |known: &SubscriptionRecord| {
+        let is_identical = |known: &SubscriptionRecord| {
             let (is, edition) = (&known.subscription, known.edition());
             is.filter == wanted.filter
                 && is.verbosity == wanted.verbosity
@@ -101,26 +100,26 @@ impl Engine {
         };
         Ok(known
             .into_iter()
-            .find(says_the_same)
+            .find(is_identical)
             .map(|known| known.subscription.id))
     }
 
-    /// Ends a subscription; what was not sent yet is not sent any more.
+    /// Deletes a subscription; its pending notifications are not sent.
     ///
     /// # Errors
     ///
     /// `NotFound`.
     pub async fn unsubscribe(&self, tenant: &str, id: &str) -> Result<(), Refusal> {
-        let gone = Change::RemoveSubscription {
+        let remove = Change::RemoveSubscription {
             tenant: tenant.to_owned(),
             id: id.to_owned(),
         };
-        Ok(self.store().write(None, vec![gone]).await?)
+        Ok(self.store().write(None, vec![remove]).await?)
     }
 }
 
-/// A filter by operations is one of notifications of operations.
-fn consistent(filter: &LifecycleChangeNotificationsFilter) -> Result<(), Refusal> {
+/// A filter by operation requires notifications about operations.
+fn check_filter(filter: &LifecycleChangeNotificationsFilter) -> Result<(), Refusal> {
     let by_operation = !filter.operation_types.is_empty() || !filter.operation_states.is_empty();
     if !by_operation
         || filter
@@ -129,8 +128,8 @@ fn consistent(filter: &LifecycleChangeNotificationsFilter) -> Result<(), Refusal
     {
         return Ok(());
     }
-    let what = "filter.operationTypes and filter.operationStates choose among notifications of type \
-                `VnfLcmOperationOccurrenceNotification`, which filter.notificationTypes does not name";
+    let what = "filter.operationTypes and filter.operationStates select among notifications of type \
+                `VnfLcmOperationOccurrenceNotification`, which filter.notificationTypes does not include";
     Err(Refusal::new(
         Why::Unprocessable,
         &refusal::BAD_SUBSCRIPTION,
@@ -138,11 +137,11 @@ fn consistent(filter: &LifecycleChangeNotificationsFilter) -> Result<(), Refusal
     ))
 }
 
-/// One of the ways that a subscriber takes is one that we can go, with what is needed for it.
-fn possible(login: &SubscriptionAuthentication, certificate: bool) -> Result<(), Refusal> {
-    let mut wanting = Vec::new();
-    for way in &login.auth_type {
-        let wants = match way {
+/// At least one of the offered login methods must be supported and complete.
+fn check_login(login: &SubscriptionAuthentication, certificate: bool) -> Result<(), Refusal> {
+    let mut problems = Vec::new();
+    for method in &login.auth_type {
+        let wants = match method {
             AuthType::Basic if login.params_basic.is_none() => "BASIC needs paramsBasic",
             AuthType::Oauth2ClientCredentials
                 if login.params_oauth2_client_credentials.is_none() =>
@@ -150,18 +149,18 @@ fn possible(login: &SubscriptionAuthentication, certificate: bool) -> Result<(),
                 "OAUTH2_CLIENT_CREDENTIALS needs paramsOauth2ClientCredentials"
             }
             AuthType::TlsCert if !certificate => {
-                "TLS_CERT needs a certificate of ours, `notifications.certificate` of the configuration"
+                "TLS_CERT needs a client certificate: `notifications.certificate` in the configuration"
             }
             _ => return Ok(()),
         };
-        wanting.push(wants);
+        problems.push(wants);
     }
-    let what = if wanting.is_empty() {
-        "it names no way".to_owned()
+    let what = if problems.is_empty() {
+        "the list is empty".to_owned()
     } else {
-        wanting.join("; ")
+        problems.join("; ")
     };
-    let what = format!("authentication.authType names no way that we can go: {what}");
+    let what = format!("authentication.authType has no supported method: {what}");
     Err(Refusal::new(
         Why::Unprocessable,
         &refusal::BAD_SUBSCRIPTION,
@@ -169,7 +168,7 @@ fn possible(login: &SubscriptionAuthentication, certificate: bool) -> Result<(),
     ))
 }
 
-/// Whether a subscription wants a notification.
+/// Whether a notification matches a subscription's filter.
 pub(crate) fn wants(subscription: &LccnSubscription, row: &OutboxRow) -> bool {
     let Some(filter) = &subscription.filter else {
         return true;
@@ -184,7 +183,7 @@ pub(crate) fn wants(subscription: &LccnSubscription, row: &OutboxRow) -> bool {
             .is_none_or(|filter| of_instance(filter, row))
 }
 
-/// Whether `one` is among those that are wanted; where none is named, all are.
+/// An empty list matches everything.
 fn is_among<T: PartialEq>(wanted: &[T], one: &T) -> bool {
     wanted.is_empty() || wanted.contains(one)
 }
@@ -232,7 +231,7 @@ fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{consistent, possible, wants};
+    use super::{check_filter, check_login, wants};
     use crate::ports::{About, OutboxRow};
     use serde_json::{Value, json};
     use vnfm_types::LccnSubscription;
@@ -265,16 +264,9 @@ mod tests {
     }
 
     #[test]
-    fn every_attribute_of_a_filter_chooses() {
+    fn a_filter_selects_by_type_operation_and_state() {
         let op = "VnfLcmOperationOccurrenceNotification";
         let made = "VnfIdentifierCreationNotification";
-        let of = |filter: Value| json!({"vnfInstanceSubscriptionFilter": filter});
-        let product = |versions: Value| {
-            of(
-                json!({"vnfProductsFromProviders": [{"vnfProvider": "p", "vnfProducts": [
-                {"vnfProductName": "n", "versions": versions}]}]}),
-            )
-        };
         for (filter, kind, is_wanted) in [
             (Value::Null, op, true),
             (json!({}), made, true),
@@ -305,6 +297,23 @@ mod tests {
                 op,
                 false,
             ),
+        ] {
+            assert_eq!(wanted(&filter, kind), is_wanted, "{filter} {kind}");
+        }
+    }
+
+    #[test]
+    fn a_filter_selects_by_instance_and_product() {
+        let op = "VnfLcmOperationOccurrenceNotification";
+        let made = "VnfIdentifierCreationNotification";
+        let of = |filter: Value| json!({"vnfInstanceSubscriptionFilter": filter});
+        let product = |versions: Value| {
+            of(
+                json!({"vnfProductsFromProviders": [{"vnfProvider": "p", "vnfProducts": [
+                {"vnfProductName": "n", "versions": versions}]}]}),
+            )
+        };
+        for (filter, kind, is_wanted) in [
             (of(json!({"vnfdIds": ["x", "d"]})), op, true),
             (of(json!({"vnfdIds": ["x"]})), made, false),
             (of(json!({"vnfInstanceIds": ["i"]})), op, true),
@@ -345,15 +354,15 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_served_is_refused() {
+    fn unsupported_subscriptions_are_refused() {
         let filter = json!({"notificationTypes": ["VnfIdentifierCreationNotification"], "operationTypes": ["HEAL"]});
-        let refusal = consistent(&serde_json::from_value(filter).unwrap()).unwrap_err();
+        let refusal = check_filter(&serde_json::from_value(filter).unwrap()).unwrap_err();
         assert!(refusal.detail.contains("operationTypes"), "{refusal}");
         let basic = json!({"userName": "u", "password": "p"});
         let oauth2 = json!({"clientId": "c", "clientPassword": "p", "tokenEndpoint": "t"});
         let read = |login: serde_json::Value| serde_json::from_value(login).unwrap();
         for (login, word) in [
-            (json!({"authType": []}), "names no way"),
+            (json!({"authType": []}), "no supported method"),
             (
                 json!({"authType": ["TLS_CERT"]}),
                 "notifications.certificate",
@@ -367,13 +376,13 @@ mod tests {
                 "paramsOauth2ClientCredentials",
             ),
         ] {
-            let refusal = possible(&read(login), false).unwrap_err();
+            let refusal = check_login(&read(login), false).unwrap_err();
             assert!(refusal.detail.contains(word), "{refusal}");
         }
         let one = json!({"authType": ["TLS_CERT", "BASIC"], "paramsBasic": basic});
-        assert!(possible(&read(one), false).is_ok());
+        assert!(check_login(&read(one), false).is_ok());
         let token = json!({"authType": ["OAUTH2_CLIENT_CREDENTIALS"], "paramsOauth2ClientCredentials": oauth2});
-        assert!(possible(&read(token), false).is_ok());
-        assert!(possible(&read(json!({"authType": ["TLS_CERT"]})), true).is_ok());
+        assert!(check_login(&read(token), false).is_ok());
+        assert!(check_login(&read(json!({"authType": ["TLS_CERT"]})), true).is_ok());
     }
 }

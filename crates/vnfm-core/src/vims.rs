@@ -1,15 +1,15 @@
-//! The VIM registry: logins are checked before they are kept, instances hold an id and never a credential, and a
-//! cluster that a hook made appears here as an effect of the operation.
+//! The VIM registry: logins are tested before they are stored, instances hold an id and never a credential, and a cluster
+//! that a hook created is registered here as an effect of the operation.
 
-mod any;
-mod login;
+mod bound_login;
+mod handle;
 
-pub(crate) use any::AnyVim;
-pub(crate) use login::stays_where_it_belongs;
+pub(crate) use bound_login::check_login_bound;
+pub(crate) use handle::VimHandle;
 
-use crate::acts::Act;
 use crate::engine::Engine;
 use crate::lcm::Op;
+use crate::overrides::Act;
 use crate::ports::{
     Change, Code, ErrorKind, InfraDriver, InstanceRecord, NewVim, PortError, SecretConnection,
     SecretJson, StoreError, VimRecord, VimReport,
@@ -21,25 +21,25 @@ use std::sync::Arc;
 use uuid::Uuid;
 use vnfm_types::{KeyValuePairs, Secret, Vim, VimConnectionInfo, VimPolicy};
 
-/// What a VIM is registered or updated with.
+/// Data for registering or updating a VIM.
 #[derive(Debug, Clone, Default)]
 pub struct VimChange {
-    /// The id that it gets, where an instance points to one that is gone: a UUID. Only for a registration.
+    /// Id for a registration (a UUID), to restore a VIM that an instance still refers to.
     pub id: Option<String>,
-    /// Name, unique per tenant.
+    /// Unique per tenant; default: the id.
     pub name: Option<String>,
-    /// Where and who.
+    /// Endpoint and login.
     pub connection: SecretConnection,
-    /// A new password alone; the rest of `accessInfo` stays.
+    /// Replaces only the password; the rest of `accessInfo` stays.
     pub password: Option<Secret>,
-    /// Whether every tenant may use it; as it was where absent.
+    /// Whether all tenants may use it; `None`: unchanged.
     pub shared: Option<bool>,
-    /// What instances on it may be made of; as it was where absent.
+    /// Limits on what instances on it may use; `None`: unchanged.
     pub policy: Option<VimPolicy>,
 }
 
 impl VimChange {
-    /// A registration of the VIM that this leads to.
+    /// Registers the VIM at this connection.
     pub fn to(connection: VimConnectionInfo) -> Self {
         Self {
             connection: SecretConnection(connection),
@@ -49,41 +49,41 @@ impl VimChange {
 }
 
 impl Engine {
-    /// Registers a VIM after a login worked.
+    /// Registers a VIM after a successful login.
     ///
     /// # Errors
     ///
-    /// Where the connection is incomplete, the login is refused, nobody answers, or the name is taken.
+    /// If the connection is incomplete, the login is refused, the VIM does not respond, or the name is taken.
     pub async fn register_vim(&self, tenant: &str, new: VimChange) -> Result<Vim, Refusal> {
         let id = match new.id {
             Some(id) if Uuid::parse_str(&id).is_err() => {
-                let what = format!("the id `{id}` that the VIM is to get is no UUID");
+                let what = format!("the id `{id}` for the VIM is not a UUID");
                 return Err(Refusal::new(Why::Unprocessable, &refusal::BAD_VIM, what));
             }
             Some(id) => id,
             None => Uuid::new_v4().to_string(),
         };
         let name = new.name.unwrap_or_else(|| id.clone());
-        let policy = new.policy.map(sound).transpose()?;
+        let policy = new.policy.map(checked_policy).transpose()?;
         let mut record = self
-            .checked(tenant, (id, name), new.connection.0, None)
+            .tested_record(tenant, (id, name), new.connection.0, None)
             .await?;
         record.vim.shared = new.shared.unwrap_or_default();
         record.vim.policy = policy.flatten();
-        let shown = record.vim.clone();
+        let visible = record.vim.clone();
         self.store()
             .write(None, vec![Change::AddVim(Box::new(record))])
             .await?;
-        Ok(shown)
+        Ok(visible)
     }
 
-    /// Changes a VIM after a login worked; operations in flight use it from their next call on. Members that
-    /// `change` leaves out stay; but how the server is trusted is said anew with every `interfaceInfo`, so that a
-    /// certificate that is brought is looked at, and a login goes nowhere but where it was given for.
+    /// Updates a VIM after a successful login; running operations use it from their next call on. Omitted members stay, except
+    /// that every `interfaceInfo` must repeat how the server is trusted, so that a certificate is always checked and a login
+    /// is only sent to where it was given for.
     ///
     /// # Errors
     ///
-    /// As [`Engine::register_vim`]; and where endpoint, trust or proxy change without the login's secrets anew.
+    /// As [`Engine::register_vim`]; also if endpoint, trust or proxy change and the login's secrets are not sent again.
     pub async fn update_vim(
         &self,
         tenant: &str,
@@ -91,7 +91,7 @@ impl Engine {
         change: VimChange,
     ) -> Result<Vim, Refusal> {
         let old = self.own_vim(tenant, id_or_name).await?;
-        let policy = change.policy.map(sound).transpose()?;
+        let policy = change.policy.map(checked_policy).transpose()?;
         let mut connection = connection_of(&old);
         let new = change.connection.0;
         let mut given = new.access_info.clone();
@@ -111,28 +111,30 @@ impl Engine {
                 .access_info
                 .insert("password".to_owned(), password.reveal().into());
         }
-        stays_where_it_belongs(&connection_of(&old), &connection, &given)
-            .map_err(|why| Refusal::new(Why::Unprocessable, &LOGIN_ELSEWHERE, why))?;
+        check_login_bound(&connection_of(&old), &connection, &given)
+            .map_err(|why| Refusal::new(Why::Unprocessable, &LOGIN_NOT_SENT, why))?;
         let key = (
             old.vim.id.clone(),
             change.name.unwrap_or_else(|| old.vim.name.clone()),
         );
-        let mut record = self.checked(tenant, key, connection, Some(&old)).await?;
+        let mut record = self
+            .tested_record(tenant, key, connection, Some(&old))
+            .await?;
         record.version = old.version;
         record.vim.shared = change.shared.unwrap_or(old.vim.shared);
         record.vim.policy = policy.unwrap_or(old.vim.policy);
-        let shown = record.vim.clone();
+        let visible = record.vim.clone();
         self.store()
             .write(None, vec![Change::PutVim(Box::new(record))])
             .await?;
-        Ok(shown)
+        Ok(visible)
     }
 
-    /// Logs in to a registered VIM and says what was found.
+    /// Logs in to a registered VIM and identifies it.
     ///
     /// # Errors
     ///
-    /// Where the login is refused or nobody answers.
+    /// If the login is refused or the VIM does not respond.
     pub async fn check_vim(&self, tenant: &str, id_or_name: &str) -> Result<VimReport, Refusal> {
         let record = self.store().vim(tenant, id_or_name).await?;
         let (driver, _) = self
@@ -140,53 +142,53 @@ impl Engine {
             .drivers
             .of(&record.vim.vim_type)
             .map_err(Refusal::unprocessable)?;
-        let vim = AnyVim::registered(self, &record, (tenant, &record.vim.id));
+        let vim = VimHandle::registered(self, &record, (tenant, &record.vim.id));
         let report = driver.check(&vim).await.map_err(Refusal::unprocessable)?;
-        remember(self, tenant, &vim, &report).await?;
+        store_report(self, tenant, &vim, &report).await?;
         Ok(report)
     }
 
-    /// All VIMs: those of the tenant, and those that others share.
+    /// The tenant's own VIMs, and those that others share.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     pub async fn vims(&self, tenant: &str) -> Result<Vec<Vim>, Refusal> {
         let all = self.store().vims(tenant).await?;
         Ok(all
             .into_iter()
-            .map(|record| seen_by(tenant, record))
+            .map(|record| visible_to(tenant, record))
             .collect())
     }
 
-    /// One VIM, by id or name.
+    /// One VIM by id or name.
     ///
     /// # Errors
     ///
     /// `NotFound`.
     pub async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<Vim, Refusal> {
-        Ok(seen_by(tenant, self.store().vim(tenant, id_or_name).await?))
+        Ok(visible_to(
+            tenant,
+            self.store().vim(tenant, id_or_name).await?,
+        ))
     }
 
-    /// A VIM that the tenant may change.
+    /// A VIM that the tenant owns.
     async fn own_vim(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, Refusal> {
         let record = self.store().vim(tenant, id_or_name).await?;
         if record.tenant == tenant {
             return Ok(record);
         }
-        let what = format!(
-            "VIM `{}` is another tenant's, which shares it",
-            record.vim.name
-        );
+        let what = format!("VIM `{}` is shared by another tenant", record.vim.name);
         Err(Refusal::new(Why::Conflict, &SHARED, what))
     }
 
-    /// Takes a VIM out of the registry; with an act that has a reason also where instances live on it. They go on
-    /// pointing to its id: registering a VIM under that id again, or abandoning them, are their ways on.
+    /// Removes a VIM from the registry; with an override that has a reason, even if instances live on it. They still refer to
+    /// its id: either register a VIM with that id again, or abandon them.
     ///
     /// # Errors
     ///
-    /// `Conflict` with their names where instances live on it; `Unprocessable` where the act has no reason.
+    /// `Conflict`, naming the instances that live on it; `Unprocessable` if the override has no reason.
     pub async fn delete_vim(
         &self,
         tenant: &str,
@@ -209,11 +211,11 @@ impl Engine {
             .await?)
     }
 
-    /// Registers, under another name, the cluster that an instance's hook made; its secret does not leave the server.
+    /// Registers the cluster that an instance's hook created under another name; its secret does not leave the server.
     ///
     /// # Errors
     ///
-    /// Where the instance registered none, or several and `vim` names none of them.
+    /// If the instance registered none.
     pub async fn register_vim_of(
         &self,
         tenant: &str,
@@ -238,8 +240,8 @@ impl Engine {
         self.register_vim(tenant, new).await
     }
 
-    /// The record of a connection, once its login worked.
-    async fn checked(
+    /// The record for a connection, after a successful login.
+    async fn tested_record(
         &self,
         tenant: &str,
         (id, name): (String, String),
@@ -255,7 +257,7 @@ impl Engine {
             .validate(&connection)
             .map_err(Refusal::unprocessable)?;
         let before = old.map(|old| old.vim.id.as_str());
-        let vim = AnyVim::inline(self, (tenant, before), &name, connection.clone());
+        let vim = VimHandle::inline(self, (tenant, before), &name, connection.clone());
         let report = driver.check(&vim).await.map_err(Refusal::unprocessable)?;
         let now = self.parts.clock.now();
         Ok(VimRecord {
@@ -282,15 +284,15 @@ impl Engine {
     }
 }
 
-/// A policy that can be kept; none where it says nothing.
-fn sound(policy: VimPolicy) -> Result<Option<Box<VimPolicy>>, Refusal> {
+/// Checks a policy; `None` if it sets no limit.
+fn checked_policy(policy: VimPolicy) -> Result<Option<Box<VimPolicy>>, Refusal> {
     let bad = |what: String| Refusal::new(Why::Unprocessable, &BAD_POLICY, what);
     policy.checked().map_err(bad)?;
     Ok((!policy.is_open()).then(|| Box::new(policy)))
 }
 
-/// A VIM as a tenant sees it: of one that another tenant shares, not which instance registered it.
-fn seen_by(tenant: &str, record: VimRecord) -> Vim {
+/// A VIM as a tenant sees it: if another tenant shares it, without the instance that registered it.
+fn visible_to(tenant: &str, record: VimRecord) -> Vim {
     let registered_by = record.vim.registered_by.filter(|_| record.tenant == tenant);
     Vim {
         registered_by,
@@ -315,20 +317,20 @@ pub(crate) type Connections = BTreeMap<String, Box<VimConnectionInfo>>;
 ///
 /// # Errors
 ///
-/// If they name none, several, an unknown one, or one of another type than they say.
+/// If they name none, several, or an unknown one, or another type than the registry.
 pub(crate) async fn of_connections(
     engine: &Engine,
     tenant: &str,
     connections: &Connections,
-) -> Result<(AnyVim, Arc<dyn InfraDriver>), Refusal> {
+) -> Result<(VimHandle, Arc<dyn InfraDriver>), Refusal> {
     let bad = |what: String| Refusal::new(Why::Unprocessable, &refusal::BAD_VIM, what);
     let mut named = connections.iter();
     let (Some((key, given)), None) = (named.next(), named.next()) else {
-        let what = "vimConnectionInfo has to name exactly one VIM, and names";
+        let what = "vimConnectionInfo must name exactly one VIM, but names";
         return Err(bad(format!("{what} {}", connections.len())));
     };
     let drivers = &engine.parts.drivers;
-    let place = format!("vimConnectionInfo.{key}");
+    let path = format!("vimConnectionInfo.{key}");
     let Some(id) = given
         .vim_id
         .as_deref()
@@ -343,13 +345,13 @@ pub(crate) async fn of_connections(
             .validate(&connection)
             .map_err(Refusal::unprocessable)?;
         return Ok((
-            AnyVim::inline(engine, (tenant, None), key, connection),
+            VimHandle::inline(engine, (tenant, None), key, connection),
             driver.clone(),
         ));
     };
     let record = match engine.store().vim(tenant, id).await {
         Err(StoreError::NotFound { .. }) => {
-            let what = format!("{place}.vimId `{id}` is not in the registry");
+            let what = format!("{path}.vimId `{id}` is not in the registry");
             return Err(Refusal::new(
                 Why::Unprocessable,
                 &refusal::UNKNOWN_VIM,
@@ -367,20 +369,20 @@ pub(crate) async fn of_connections(
             .ok()
             .is_none_or(|d| d.1 != spelling)
     {
-        let (said, is) = (&given.vim_type, &record.vim.vim_type);
+        let (requested, is) = (&given.vim_type, &record.vim.vim_type);
         return Err(bad(format!(
-            "{place}.vimType is `{said}`, but VIM `{id}` is of type `{is}`"
+            "{path}.vimType is `{requested}`, but VIM `{id}` is of type `{is}`"
         )));
     }
     Ok((
-        AnyVim::registered(engine, &record, (tenant, key)),
+        VimHandle::registered(engine, &record, (tenant, key)),
         driver.clone(),
     ))
 }
 
-/// Makes `connections` name `vim` by its id and its type: a name can change, and a client that reads the instance need
-/// not know our registry.
-pub(crate) fn by_id(connections: &mut Connections, vim: &AnyVim) {
+/// Replaces a name in `connections` by id and type of `vim`: a name can change, and a client that reads the instance does
+/// not need access to our registry.
+pub(crate) fn name_by_id(connections: &mut Connections, vim: &VimHandle) {
     let Some(id) = vim.registered_id() else {
         return;
     };
@@ -392,12 +394,12 @@ pub(crate) fn by_id(connections: &mut Connections, vim: &AnyVim) {
     }
 }
 
-/// The VIM that an instance lives on is still in the registry.
+/// Checks that the VIM of an instance is still registered.
 ///
 /// # Errors
 ///
-/// `Unprocessable`, with the two ways on, where it was taken out.
-pub(crate) async fn still_registered(
+/// `Unprocessable`, with a hint on what to do, if it was removed.
+pub(crate) async fn check_registered(
     engine: &Engine,
     instance: &InstanceRecord,
 ) -> Result<(), Refusal> {
@@ -405,30 +407,34 @@ pub(crate) async fn still_registered(
         return Ok(());
     };
     match of_connections(engine, &instance.tenant, &deployment.vim_connection_info).await {
-        Err(refusal) if refusal.code == &refusal::UNKNOWN_VIM => Err(refusal.hint(WAYS_BACK)),
+        Err(refusal) if refusal.code == &refusal::UNKNOWN_VIM => Err(refusal.hint(REREGISTER_HINT)),
         _ => Ok(()),
     }
 }
 
-/// What to do where an instance points to a VIM that is gone.
-const WAYS_BACK: &str = "register the VIM under that id again: `vnfmctl vim register --id ID …`; if it is gone for good: \
+/// What to do if an instance refers to a removed VIM.
+const REREGISTER_HINT: &str = "register the VIM under that id again: `vnfmctl vim register --id ID …`; if it is lost for good: \
                          `vnfmctl vnf abandon VNF --reason TEXT`";
 
-/// A refusal, met in the middle of an operation.
+/// A refusal in the middle of an operation, as a port error.
 pub(crate) fn as_port_error(refusal: Refusal) -> PortError {
     if let Some(source) = refusal.source {
         return *source;
     }
-    let gone = refusal.code == &refusal::UNKNOWN_VIM;
+    let removed = refusal.code == &refusal::UNKNOWN_VIM;
     let error = PortError::new(refusal.code, "find the VIM of the instance", refusal.detail);
-    if gone { error.hint(WAYS_BACK) } else { error }
+    if removed {
+        error.hint(REREGISTER_HINT)
+    } else {
+        error
+    }
 }
 
-/// Writes what a check found into the registry.
-pub(crate) async fn remember(
+/// Stores what a check found in the registry.
+pub(crate) async fn store_report(
     engine: &Engine,
     tenant: &str,
-    vim: &AnyVim,
+    vim: &VimHandle,
     report: &VimReport,
 ) -> Result<(), StoreError> {
     let Some(id) = vim.registered_id() else {
@@ -446,14 +452,14 @@ pub(crate) async fn remember(
         .write(None, vec![Change::PutVim(Box::new(record))])
         .await
     {
-        // Somebody else wrote it; the next check remembers.
+        // Written concurrently; the next check stores it.
         Err(StoreError::Changed { .. }) => Ok(()),
         outcome => outcome,
     }
 }
 
-/// Registers a VIM that a hook of `op` made, or brings it up to date where an interrupted attempt did. Its id
-/// is UUIDv5(instance id, its name). Returns it as the instance shows it.
+/// Registers a VIM that a hook of `op` created, or updates it if an interrupted attempt already did. Its id is
+/// UUIDv5(instance id, name). Returns it as the instance shows it.
 pub(crate) async fn register_for(
     op: &Op,
     new: NewVim,
@@ -470,11 +476,11 @@ pub(crate) async fn register_for(
     let key = (id.clone(), new.name);
     let mut record = op
         .engine
-        .checked(op.tenant(), key, connection, None)
+        .tested_record(op.tenant(), key, connection, None)
         .await
         .map_err(as_port_error)?;
     record.vim.registered_by = Some(instance_id.clone());
-    let shown = Box::new(VimConnectionInfo {
+    let visible = Box::new(VimConnectionInfo {
         vim_id: Some(id.clone()),
         vim_type: record.vim.vim_type.clone(),
         interface_info: record.vim.interface_info.clone(),
@@ -493,7 +499,7 @@ pub(crate) async fn register_for(
         Err(error) => return Err(error.into()),
     };
     store.write(Some(&op.fence), vec![change]).await?;
-    Ok(shown)
+    Ok(visible)
 }
 
 /// The id of the VIM `name` that a hook of an instance registers.
@@ -502,22 +508,23 @@ pub(crate) fn vim_id(instance_id: &str, name: &str) -> String {
     Uuid::new_v5(&namespace, name.as_bytes()).to_string()
 }
 
-/// Takes every VIM that the instance of `op` registered out of the registry.
+/// Unregisters all VIMs that the instance of `op` registered.
 pub(crate) async fn unregister_all_of(op: &Op) -> Result<(), PortError> {
     unregister(op, |_| true).await
 }
 
-/// Takes the VIMs of these names that the instance of `op` registered out of the registry.
+/// Unregisters the VIMs with these names that the instance of `op` registered.
 pub(crate) async fn unregister_of(op: &Op, names: &[String]) -> Result<(), PortError> {
-    unregister(op, |name| names.iter().any(|gone| gone == name)).await
+    unregister(op, |name| names.iter().any(|removed| removed == name)).await
 }
 
-async fn unregister(op: &Op, goes: impl Fn(&str) -> bool) -> Result<(), PortError> {
+async fn unregister(op: &Op, matches: impl Fn(&str) -> bool) -> Result<(), PortError> {
     let store = op.engine.store();
     let owner = Some(op.instance.vnf.id.as_str());
-    let mut gone = store.vims(op.tenant()).await?;
-    gone.retain(|record| record.vim.registered_by.as_deref() == owner && goes(&record.vim.name));
-    let changes: Vec<_> = gone
+    let mut removed = store.vims(op.tenant()).await?;
+    removed
+        .retain(|record| record.vim.registered_by.as_deref() == owner && matches(&record.vim.name));
+    let changes: Vec<_> = removed
         .into_iter()
         .map(|record| Change::RemoveVim {
             tenant: op.tenant().to_owned(),
@@ -531,28 +538,25 @@ async fn unregister(op: &Op, goes: impl Fn(&str) -> bool) -> Result<(), PortErro
     Ok(store.write(Some(&op.fence), changes).await?)
 }
 
-/// The VIM belongs to another tenant.
 const SHARED: Code = Code {
     name: "vim.shared",
     kind: ErrorKind::Refused,
-    means: "the VIM is another tenant's, which shares it: only its owner changes it",
+    means: "the VIM is shared by another tenant; only its owner can change it",
     next: "ask its owner, or register it for your tenant under another name",
 };
 
-/// A policy that says what cannot be.
 const BAD_POLICY: Code = Code {
     name: "vim.policy-invalid",
     kind: ErrorKind::Refused,
-    means: "the policy of the VIM has a member that cannot be meant",
-    next: "correct the member that is named; `docs/how-to/limit-a-vim.md` has all of them",
+    means: "the policy of the VIM has an invalid member",
+    next: "correct the member that the message names; `docs/how-to/limit-a-vim.md` lists all of them",
 };
 
-/// A stored login would be sent elsewhere.
-const LOGIN_ELSEWHERE: Code = Code {
+const LOGIN_NOT_SENT: Code = Code {
     name: "vim.login-elsewhere",
     kind: ErrorKind::Refused,
-    means: "endpoint, trust or proxy of the VIM change, and the stored login was given for the old ones",
-    next: "send `accessInfo` with the whole login in the same request",
+    means: "endpoint, trust or proxy of the VIM change, but the stored login was given for the old ones",
+    next: "send `accessInfo` with the complete login in the same request",
 };
 
-pub(crate) const CODES: &[&Code] = &[&SHARED, &BAD_POLICY, &LOGIN_ELSEWHERE];
+pub(crate) const CODES: &[&Code] = &[&SHARED, &BAD_POLICY, &LOGIN_NOT_SENT];

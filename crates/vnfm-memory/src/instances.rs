@@ -9,7 +9,6 @@ use vnfm_types::InstantiationState;
 
 const WHAT: &str = "VNF instance";
 
-/// One of a tenant.
 pub(crate) fn of<'s>(
     state: &'s State,
     tenant: &str,
@@ -22,8 +21,8 @@ pub(crate) fn of<'s>(
     found.ok_or_else(|| absent(WHAT, id))
 }
 
-/// A record with what is known beside it.
-pub(crate) fn shown(row: &InstanceRow) -> InstanceRecord {
+/// The record with version, active operation and times.
+pub(crate) fn record_of(row: &InstanceRow) -> InstanceRecord {
     InstanceRecord {
         active_op: row.active_op.clone(),
         changed_at: row.changed_at,
@@ -31,7 +30,7 @@ pub(crate) fn shown(row: &InstanceRow) -> InstanceRecord {
     }
 }
 
-/// A new one, of a package that is there.
+/// Adds an instance of an existing package.
 pub(crate) fn add(
     state: &mut State,
     record: InstanceRecord,
@@ -54,7 +53,7 @@ pub(crate) fn add(
     Ok(())
 }
 
-/// One as it is now, from the version that it was read in.
+/// Replaces an instance; its version must be the one that was read.
 pub(crate) fn put(
     state: &mut State,
     record: InstanceRecord,
@@ -87,7 +86,7 @@ pub(crate) fn put(
     Ok(())
 }
 
-/// Removes one that has no resources and no operation, with what is kept for it.
+/// Removes an instance without resources and operation, with all its data.
 pub(crate) fn remove(state: &mut State, tenant: &str, id: &str) -> Result<(), StoreError> {
     let known = of(state, tenant, id)?;
     if let Some(op_id) = &known.active_op {
@@ -105,7 +104,7 @@ pub(crate) fn remove(state: &mut State, tenant: &str, id: &str) -> Result<(), St
     Ok(())
 }
 
-/// Removes one in whatever state, once its operation has ended; with `force` also where others live on what it
+/// Removes an instance in any state, once its operation has ended; with `force` even if others live on a VIM that it
 /// registered.
 pub(crate) fn abandon(
     state: &mut State,
@@ -132,14 +131,13 @@ pub(crate) fn abandon(
     Ok(())
 }
 
-/// An instance goes, and with it what is kept for it.
+/// Removes an instance with all its data.
 fn forget(state: &mut State, id: &str) {
     state.instances.remove(&id.to_owned());
     state.host_keys.remove_if(|_, (instance, _)| instance == id);
     vims::remove_uses(state, id);
 }
 
-/// That an instance has an operation that is not ended.
 pub(crate) fn busy(id: &str, op_id: &str) -> StoreError {
     StoreError::Busy {
         instance_id: id.to_owned(),

@@ -1,22 +1,22 @@
-//! The ports `Store` and `Packages` in memory, and a VIM for tests: nothing outlives the process, and nothing but Rust is linked.
+//! The ports `Store` and `Packages` in memory, and a VIM for tests: nothing outlives the process, and only Rust is linked.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `store` | [`MemoryStore`]: the port, one lock over everything |
-//! | `state` | what there is, and how a list of changes becomes all or none |
-//! | `table` | rows by key that remember what they were until they are kept |
-//! | `instances`, `ops`, `vims`, `others` | one function per [`Change`](vnfm_core::ports::Change), with its condition |
-//! | `packages` | [`MemoryPackages`]: packages that somebody hands over |
-//! | `vim` | [`MemoryVim`]: a driver and its VIM, which does everything at once |
+//! | `state` | all tables, and how a list of changes is applied completely or not at all |
+//! | `table` | rows by key, with rollback of uncommitted changes |
+//! | `instances`, `ops`, `vims`, `packages_and_outbox` | one function per [`Change`](vnfm_core::ports::Change), with its condition |
+//! | `packages` | [`MemoryPackages`]: packages onboarded by the program |
+//! | `vim` | [`MemoryVim`]: a driver and its VIM, in which everything succeeds at once |
 //!
-//! It keeps the same contract as a database (`docs/contracts/store.md`), so a test may use it in the place of one. It
-//! is for tests, for tools that end with their work, and for embedders that journal elsewhere: a crash forgets what was
-//! going on, and resources stay on the VIM. Secrets lie in the process's memory as they are.
+//! It satisfies the same contract as a database (`docs/contracts/store.md`), so tests can use it instead of one. It is for
+//! tests, for short-lived tools, and for embedders that journal elsewhere: a crash loses running operations, and their
+//! resources stay on the VIM. Secrets are unsealed in the process's memory.
 
 mod instances;
 mod ops;
-mod others;
 mod packages;
+mod packages_and_outbox;
 mod quotas;
 mod state;
 mod store;

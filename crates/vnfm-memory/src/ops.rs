@@ -1,4 +1,4 @@
-//! Operation occurrences: their journals and checkpoints, and who drives them.
+//! Operation occurrences, with journals, checkpoints and leases.
 
 use crate::instances::{self, busy};
 use crate::state::{OpRow, State, Three, absent};
@@ -13,7 +13,6 @@ use vnfm_types::{CancelMode, LcmOperationState};
 
 const WHAT: &str = "operation";
 
-/// One of a tenant.
 pub(crate) fn of(state: &State, tenant: &str, id: &str) -> Result<Arc<OpRow>, StoreError> {
     let row = state
         .ops
@@ -22,8 +21,8 @@ pub(crate) fn of(state: &State, tenant: &str, id: &str) -> Result<Arc<OpRow>, St
     row.ok_or_else(|| absent(WHAT, id))
 }
 
-/// A record with what is known beside it.
-pub(crate) fn shown(row: &OpRow) -> OpRecord {
+/// The record with epoch and state of cancellation.
+pub(crate) fn record_of(row: &OpRow) -> OpRecord {
     let mut record = OpRecord {
         epoch: row.epoch,
         ..OpRecord::clone(&row.record)
@@ -33,7 +32,7 @@ pub(crate) fn shown(row: &OpRow) -> OpRecord {
     record
 }
 
-/// A new one, that becomes the active one of its instance.
+/// Adds an operation as the active one of its instance.
 pub(crate) fn add(state: &mut State, record: OpRecord, now: Timestamp) -> Result<(), StoreError> {
     let (id, instance_id) = (record.op.id.clone(), record.op.vnf_instance_id.clone());
     let instance = instances::of(state, &record.tenant, &instance_id)?;
@@ -62,8 +61,8 @@ pub(crate) fn add(state: &mut State, record: OpRecord, now: Timestamp) -> Result
     Ok(())
 }
 
-/// One as it is now, from the state that it was in. Where it is driven no more, its lease and a wish to cancel it end;
-/// where it is final, its instance is free, and it keeps where that lives now.
+/// Replaces an operation; its state must be the expected one. When it is no longer driven, its lease and cancel request
+/// end; when it is final, its instance is free, and it retains where that lives.
 pub(crate) fn put(
     state: &mut State,
     record: Arc<OpRecord>,
@@ -113,7 +112,7 @@ pub(crate) fn put(
     Ok(())
 }
 
-/// A wish to cancel; a forceful one is not taken back by a graceful one.
+/// Requests a cancel; a graceful request does not downgrade a forceful one.
 pub(crate) fn cancel(state: &mut State, id: &str, mode: CancelMode) -> Result<(), StoreError> {
     let known = state
         .ops
@@ -139,7 +138,7 @@ fn in_state(known: &OpRow, id: &str) -> StoreError {
     }
 }
 
-/// Takes one that is not ended from whoever drives it; where somebody holds its lease, only with `force`.
+/// Revokes the lease of an operation that has not ended; if the lease is valid, only with `force`.
 pub(crate) fn fence_off(
     state: &mut State,
     (instance_id, op_id): (&str, &str),
@@ -168,7 +167,7 @@ pub(crate) fn fence_off(
     Ok(())
 }
 
-/// What is known of a step; a row keeps the place in which it was first written.
+/// Inserts or replaces the row of a step; the order of first writes is retained.
 pub(crate) fn journal(state: &mut State, row: Arc<JournalRow>) -> Result<(), StoreError> {
     if state.ops.get(&row.op_id).is_none() {
         return Err(absent(WHAT, &row.op_id));
@@ -183,7 +182,7 @@ pub(crate) fn journal(state: &mut State, row: Arc<JournalRow>) -> Result<(), Sto
     Ok(())
 }
 
-/// Every step that has not ended of operations that are to be driven, and every one that killed a process.
+/// Open steps of operations that have to be driven, and steps that killed a process.
 pub(crate) fn open_steps(state: &State) -> Vec<OpenStep> {
     let mut open = Vec::new();
     for (op_id, rows) in state.journal.iter() {
@@ -205,7 +204,7 @@ pub(crate) fn open_steps(state: &State) -> Vec<OpenStep> {
     open
 }
 
-/// What a hook remembers, at operation, step and key.
+/// Stores a checkpoint by operation, step and key.
 pub(crate) fn checkpoint(
     state: &mut State,
     key: Three,
@@ -218,7 +217,7 @@ pub(crate) fn checkpoint(
     Ok(())
 }
 
-/// Whether the lease of a fence is still its.
+/// Checks that the lease of a fence is still held.
 pub(crate) fn is_held(state: &State, fence: &Fence) -> Result<(), StoreError> {
     let row = state.ops.get(&fence.op_id);
     if row.is_some_and(|row| row.epoch == fence.epoch) {
@@ -234,7 +233,7 @@ fn lost(fence: &Fence) -> StoreError {
     }
 }
 
-/// Takes `op_id`, or the oldest operation, if it has to be driven and nobody drives it.
+/// Claims `op_id`, or the oldest operation, if it has to be driven and has no valid lease.
 pub(crate) fn claim(
     state: &mut State,
     owner: &str,
@@ -260,7 +259,7 @@ pub(crate) fn claim(
         row.epoch += 1;
         (row.owner, row.lease_until) = (Some(owner.to_owned()), until(now, lease));
     });
-    state.ops.keep();
+    state.ops.commit();
     let row = state.ops.get(&id)?;
     let tenant = row.record.tenant.clone();
     Some(Claim {
@@ -272,7 +271,7 @@ pub(crate) fn claim(
     })
 }
 
-/// Keeps the lease, and says how the operation is to be cancelled.
+/// Renews the lease, and returns the requested cancel mode.
 pub(crate) fn renew(
     state: &mut State,
     fence: &Fence,
@@ -288,17 +287,17 @@ pub(crate) fn renew(
     state
         .ops
         .change(&fence.op_id, |row| row.lease_until = until(now, lease));
-    state.ops.keep();
+    state.ops.commit();
     Ok(cancel)
 }
 
-/// Gives the lease back, if it is still held.
+/// Releases the lease if it is still held.
 pub(crate) fn release(state: &mut State, fence: &Fence) {
     if is_held(state, fence).is_ok() {
         state.ops.change(&fence.op_id, |row| {
             (row.owner, row.lease_until) = (None, Timestamp::MIN);
         });
-        state.ops.keep();
+        state.ops.commit();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Packages that somebody hands over: read once, kept as long as the process.
+//! Packages onboarded by the program, retained as long as the process.
 
 use async_trait::async_trait;
 use std::collections::BTreeMap;
@@ -6,25 +6,24 @@ use std::sync::{Arc, PoisonError, RwLock};
 use vnfm_core::ports::{Change, Code, ErrorKind, PackageRecord, Packages, PortError, Store};
 use vnfm_descriptor::Package;
 
-/// The package was not handed over.
 pub(crate) const ABSENT: Code = Code {
     name: "package.not-in-memory",
     kind: ErrorKind::Refused,
-    means: "the VNF package was not handed to the engine's packages in memory",
-    next: "hand it over with `MemoryPackages::onboard`; nothing of it outlives the process",
+    means: "the VNF package was not onboarded in memory",
+    next: "onboard it with `MemoryPackages::onboard`; it is lost when the process ends",
 };
 
-/// Packages by tenant and id.
+/// VNF packages by tenant and id.
 #[derive(Default)]
 pub struct MemoryPackages(RwLock<BTreeMap<(String, String), Arc<Package>>>);
 
 impl MemoryPackages {
-    /// Keeps a package, under our id `vnf_pkg_id`, and writes its record into `store`: onboarded and enabled.
-    /// [`Package::from_bytes`] and [`Package::open`] read one.
+    /// Onboards a package with the id `vnf_pkg_id`, and adds its record to `store`: onboarded and enabled. Read a package with
+    /// [`Package::from_bytes`] or [`Package::open`].
     ///
     /// # Errors
     ///
-    /// What the store says: the id, or the VNFD, belongs to another package.
+    /// The store's error: id or VNFD belong to another package.
     pub async fn onboard(
         &self,
         store: &dyn Store,
@@ -56,7 +55,7 @@ impl Packages for MemoryPackages {
         let key = (tenant.to_owned(), vnf_pkg_id.to_owned());
         known.get(&key).cloned().ok_or_else(|| {
             let doing = format!("find the VNF package `{vnf_pkg_id}`");
-            PortError::new(&ABSENT, doing, "nobody handed it over").on(vnf_pkg_id)
+            PortError::new(&ABSENT, doing, "it was not onboarded").on(vnf_pkg_id)
         })
     }
 }

@@ -1,9 +1,8 @@
-//! What tenants have, counted.
+//! Usage of quotas by tenant.
 
 use crate::state::State;
 use vnfm_core::ports::{Counted, StoreError, Usage};
 
-/// How much a tenant has.
 pub(crate) fn usage(state: &State, tenant: &str) -> Usage {
     let own = state
         .instances
@@ -48,7 +47,7 @@ pub(crate) fn usage(state: &State, tenant: &str) -> Usage {
     }
 }
 
-/// Refuses the list of changes where the tenant has too much with them.
+/// Refuses the list of changes if the tenant exceeds the limit with them.
 pub(crate) fn within(
     state: &State,
     tenant: String,

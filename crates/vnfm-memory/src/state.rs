@@ -1,7 +1,7 @@
-//! What there is, and how a list of changes becomes all or none.
+//! All tables, and how a list of changes is applied completely or not at all.
 
 use crate::table::Table;
-use crate::{instances, ops, others, quotas, vims};
+use crate::{instances, ops, packages_and_outbox, quotas, vims};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use vnfm_core::ports::{
 };
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
-/// A tenant, and an id of theirs.
+/// (tenant, id)
 pub(crate) type Owned = (String, String);
-/// Three names.
+/// (operation, step, key)
 pub(crate) type Three = (String, String, String);
-/// Whose instance lives somewhere, and in which namespace.
+/// Tenant and namespace of a use.
 pub(crate) type Whose = (String, Option<String>);
 
-/// An instance, with what is written of it alone.
+/// An instance with the columns that its record does not contain.
 #[derive(Clone)]
 pub(crate) struct InstanceRow {
     pub(crate) record: Arc<InstanceRecord>,
@@ -26,60 +26,60 @@ pub(crate) struct InstanceRow {
     pub(crate) changed_at: Option<Timestamp>,
 }
 
-/// An operation, and who drives it until when.
+/// An operation with its lease.
 #[derive(Clone)]
 pub(crate) struct OpRow {
     pub(crate) record: Arc<OpRecord>,
-    /// That of the record is not kept.
+    /// Always 0 in the record itself.
     pub(crate) epoch: u64,
     pub(crate) cancel: Option<CancelMode>,
     pub(crate) owner: Option<String>,
     pub(crate) lease_until: Timestamp,
-    /// Where its instance lived while it ran; known once it ends.
+    /// Where its instance lived; set when the operation ends.
     pub(crate) lived: Vec<Home>,
 }
 
-/// Everything.
+/// All tables.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) packages: Table<String, PackageRecord>,
     pub(crate) instances: Table<String, InstanceRow>,
     pub(crate) ops: Table<String, OpRow>,
-    /// Operations that have to be driven, the oldest first.
+    /// Operations that have to be driven, oldest first.
     pub(crate) driven: Table<(Timestamp, String), ()>,
-    /// By operation: its steps as they were first written.
+    /// By operation: its steps in the order of their first write.
     pub(crate) journal: Table<String, Vec<Arc<JournalRow>>>,
-    /// The processes that left an operation in order; all of theirs where that is empty.
+    /// The processes that left an operation in order; an empty id means all of theirs.
     pub(crate) left: Table<Owned, ()>,
-    /// By operation, step and key.
+    /// Values by operation, step and key.
     pub(crate) checkpoints: Table<Three, SecretJson>,
     pub(crate) vims: Table<Owned, VimRecord>,
-    /// The tenant by instance, VIM and identity; an empty text where that is not known.
+    /// Tenant by instance, VIM and identity; empty if unknown.
     pub(crate) uses: Table<Three, Whose>,
-    /// The identity by operation, tenant and VIM.
+    /// Identity by operation, tenant and VIM.
     pub(crate) retiring: Table<Three, String>,
     pub(crate) outbox: Table<u64, OutboxRow>,
-    /// The number in the outbox by tenant and its own number.
+    /// Number in the outbox, by tenant and its own number.
     pub(crate) events: Table<(String, u64), u64>,
-    /// By tenant, its own number that was given last.
+    /// Last own number, by tenant.
     pub(crate) event_numbers: Table<String, u64>,
-    /// What is set aside, by id: whose, of what, how much.
+    /// Reservations by id: tenant, resource, amount.
     pub(crate) reservations: Table<String, (String, Counted, u64)>,
-    /// Bytes of packages.
+    /// Size in bytes by package.
     pub(crate) package_sizes: Table<String, u64>,
     pub(crate) subscriptions: Table<Owned, SubscriptionRecord>,
     pub(crate) audit: Table<u64, (String, AuditEntry)>,
     pub(crate) tombstones: Table<Owned, Tombstone>,
-    /// The instance and the key by host; an empty key is one that was forgotten.
+    /// Instance and key by host; an empty key is a deleted one.
     pub(crate) host_keys: Table<PinnedHost, (String, String)>,
-    /// Numbers that were given last, under names.
+    /// Last numbers of the counters.
     pub(crate) counters: Table<&'static str, u64>,
-    /// Written line by line, for people: no part of a list of changes.
+    /// Logs are appended outside of change lists.
     pub(crate) logs: BTreeMap<String, VecDeque<LogLine>>,
     pub(crate) news: News,
 }
 
-/// What `$does` gives for each table.
+/// Calls `$does` on every table.
 macro_rules! each_table {
     ($state:ident, $does:ident) => {
         each_table!($state, $does, packages instances ops driven journal left checkpoints vims uses retiring
@@ -91,43 +91,43 @@ macro_rules! each_table {
 }
 
 impl State {
-    /// Writes all of `changes`, or none; what is no more is for the caller to drop, once the lock is gone.
+    /// Writes all of `changes`, or none. The caller drops the returned old rows after releasing the lock.
     pub(crate) fn write(
         &mut self,
         fence: Option<&Fence>,
         changes: Vec<Change>,
         now: Timestamp,
     ) -> Result<impl Sized + use<>, StoreError> {
-        // What a panic left half is not kept.
-        self.put_back();
+        // Discard what a panic left half-written.
+        self.roll_back();
         let news = self.news;
         let held = fence.map_or(Ok(()), |fence| ops::is_held(self, fence));
         let mut changes = changes.into_iter();
         let written = held.and_then(|()| changes.try_for_each(|change| self.apply(change, now)));
         if let Err(error) = written {
             self.news = news;
-            self.put_back();
+            self.roll_back();
             return Err(error);
         }
-        Ok(self.keep())
+        Ok(self.commit())
     }
 
-    fn put_back(&mut self) {
-        each_table!(self, put_back);
+    fn roll_back(&mut self) {
+        each_table!(self, roll_back);
     }
 
-    fn keep(&mut self) -> impl Sized + use<> {
-        each_table!(self, keep)
+    fn commit(&mut self) -> impl Sized + use<> {
+        each_table!(self, commit)
     }
 
-    /// The next number under a name.
+    /// The next number of a counter.
     pub(crate) fn next(&mut self, counter: &'static str) -> u64 {
         let next = self.last(counter) + 1;
         self.counters.put(counter, next);
         next
     }
 
-    /// The number that was given last under a name.
+    /// The last number of a counter.
     pub(crate) fn last(&self, counter: &'static str) -> u64 {
         self.counters.get(&counter).copied().unwrap_or_default()
     }
@@ -163,11 +163,11 @@ impl State {
                     .remove_from(first, |(op, of, _)| *op == op_id && *of == step);
                 Ok(())
             }
-            other => self.apply_to_others(other),
+            other => self.apply_vims(other),
         }
     }
 
-    fn apply_to_others(&mut self, change: Change) -> Result<(), StoreError> {
+    fn apply_vims(&mut self, change: Change) -> Result<(), StoreError> {
         match change {
             Change::AddVim(record) => vims::add(self, *record),
             Change::PutVim(record) => vims::put(self, *record),
@@ -187,38 +187,54 @@ impl State {
                 self.retiring.remove_from(first, |(op, ..)| *op == op_id);
                 Ok(())
             }
-            Change::AddPackage(record) => others::add_package(self, *record),
-            Change::PutPackage(record) => others::put_package(self, *record),
-            Change::RemovePackage { tenant, id } => others::remove_package(self, &tenant, &id),
+            other => self.apply_packages_and_outbox(other),
+        }
+    }
+
+    fn apply_packages_and_outbox(&mut self, change: Change) -> Result<(), StoreError> {
+        match change {
+            Change::AddPackage(record) => packages_and_outbox::add_package(self, *record),
+            Change::PutPackage(record) => packages_and_outbox::put_package(self, *record),
+            Change::RemovePackage { tenant, id } => {
+                packages_and_outbox::remove_package(self, &tenant, &id)
+            }
             Change::Outbox(row) => {
-                others::tell(self, *row);
+                packages_and_outbox::add_notification(self, *row);
                 Ok(())
             }
-            Change::AddSubscription(record) => others::subscribe(self, *record),
-            Change::RemoveSubscription { tenant, id } => others::unsubscribe(self, &tenant, &id),
+            Change::AddSubscription(record) => packages_and_outbox::subscribe(self, *record),
+            Change::RemoveSubscription { tenant, id } => {
+                packages_and_outbox::unsubscribe(self, &tenant, &id)
+            }
             Change::Sent {
                 tenant,
                 id,
                 seq,
                 lost,
             } => {
-                others::sent(self, &(tenant, id), seq, lost);
+                packages_and_outbox::sent(self, &(tenant, id), seq, lost);
                 Ok(())
             }
             Change::Audit { tenant, entry } => {
-                others::audit(self, tenant, *entry);
+                packages_and_outbox::audit(self, tenant, *entry);
                 Ok(())
             }
             Change::Bury { tenant, tombstone } => {
-                others::bury(self, tenant, *tombstone);
+                packages_and_outbox::add_tombstone(self, tenant, *tombstone);
                 Ok(())
             }
             Change::Forget {
                 tenant,
                 instance_id,
-            } => others::forget(self, &tenant, &instance_id),
-            Change::PinHostKey { pin, key } => others::pin(self, *pin, key),
-            Change::ForgetHostKey(host) => others::unpin(self, host),
+            } => packages_and_outbox::remove_tombstone(self, &tenant, &instance_id),
+            Change::PinHostKey { pin, key } => packages_and_outbox::pin(self, *pin, key),
+            Change::ForgetHostKey(host) => packages_and_outbox::unpin(self, host),
+            other => self.apply_quotas(other),
+        }
+    }
+
+    fn apply_quotas(&mut self, change: Change) -> Result<(), StoreError> {
+        match change {
             Change::Reserve {
                 tenant,
                 id,
@@ -233,7 +249,7 @@ impl State {
                 Ok(())
             }
             Change::PackageSize { tenant, id, bytes } => {
-                others::package(self, &tenant, &id)?;
+                packages_and_outbox::package(self, &tenant, &id)?;
                 self.package_sizes.put(id, bytes);
                 Ok(())
             }
@@ -244,13 +260,12 @@ impl State {
                 adds,
             } => quotas::within(self, tenant, what, (most, adds)),
             other => Err(StoreError::Broken(format!(
-                "this store does not know {other:?}"
+                "this store does not support {other:?}"
             ))),
         }
     }
 }
 
-/// That there is no such row.
 pub(crate) fn absent(what: &'static str, id: &str) -> StoreError {
     StoreError::NotFound {
         what,
@@ -258,13 +273,13 @@ pub(crate) fn absent(what: &'static str, id: &str) -> StoreError {
     }
 }
 
-/// That something is used by instances, which are told as `name (id)`; of another tenant's nothing is told.
+/// The error for a resource that instances use, listed as `name (id)`; another tenant's are not identified.
 pub(crate) fn in_use(
     what: &'static str,
     (tenant, id): (&str, &str),
     users: &BTreeMap<String, (String, Option<String>)>,
 ) -> StoreError {
-    let told = users.iter().map(|(id, (whose, name))| match name {
+    let labels = users.iter().map(|(id, (whose, name))| match name {
         _ if whose != tenant => "an instance of another tenant".to_owned(),
         Some(name) => format!("{name} ({id})"),
         None => id.clone(),
@@ -272,6 +287,6 @@ pub(crate) fn in_use(
     StoreError::InUse {
         what,
         id: id.to_owned(),
-        by: told.collect(),
+        by: labels.collect(),
     }
 }

@@ -1,7 +1,7 @@
-//! The port: one lock over everything, held for no longer than a call.
+//! The port: one lock over everything, held only during a call.
 
 use crate::state::{InstanceRow, OpRow, State};
-use crate::{instances, ops, others, quotas, vims};
+use crate::{instances, ops, packages_and_outbox, quotas, vims};
 use async_trait::async_trait;
 use event_listener::Event;
 use serde::Serialize;
@@ -16,31 +16,31 @@ use vnfm_core::ports::{
 use vnfm_core::query::{Query, Sight};
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
-/// Lines that an operation's log keeps, and bytes that a line does.
+/// Retained log lines per operation, and bytes per line.
 const LOG_LINES: usize = 2_000;
 const LOG_LINE_BYTES: usize = 4_096;
 
-/// Everything in memory; see the crate for what that means.
+/// A store in memory; see the crate documentation for its limits.
 pub struct MemoryStore {
     installation_id: String,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
-    told: Event,
+    changed: Event,
 }
 
 impl MemoryStore {
-    /// An empty one. Leases run by `clock`.
+    /// An empty store. Leases expire by `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             installation_id: uuid::Uuid::new_v4().to_string(),
             clock,
             state: Mutex::default(),
-            told: Event::new(),
+            changed: Event::new(),
         }
     }
 
-    /// Forgets operations that are ended, and began before `time`, with all that is kept of them, and notifications
-    /// that were written before it; how many operations and notifications went. Nothing goes by itself.
+    /// Deletes operations that have ended and began before `time`, with all their data, and notifications written before it;
+    /// returns the numbers of deleted operations and notifications. Nothing is deleted automatically.
     pub fn forget_before(&self, time: jiff::Timestamp) -> (usize, usize) {
         let mut state = self.state();
         let before = (state.ops.len(), state.outbox.len());
@@ -61,21 +61,21 @@ impl MemoryStore {
         journal.remove_if(|op_id, _| ops.get(op_id).is_none());
         checkpoints.remove_if(|(op_id, ..), _| ops.get(op_id).is_none());
         logs.retain(|op_id, _| ops.get(op_id).is_some());
-        let gone = (before.0 - ops.len(), before.1 - outbox.len());
+        let removed = (before.0 - ops.len(), before.1 - outbox.len());
         let no_more = (
-            ops.keep(),
-            journal.keep(),
-            checkpoints.keep(),
-            outbox.keep(),
-            events.keep(),
+            ops.commit(),
+            journal.commit(),
+            checkpoints.commit(),
+            outbox.commit(),
+            events.commit(),
         );
         drop(state);
         drop(no_more);
-        gone
+        removed
     }
 
-    /// What a panic elsewhere left is whole: a list of changes that did not come to its end was not kept, and is put
-    /// back by the next.
+    /// A panic elsewhere leaves consistent data: an incomplete list of changes was not committed, and the next write rolls it
+    /// back.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,7 +95,7 @@ impl Store for MemoryStore {
             (before, state.news, no_more)
         };
         if before != after {
-            self.told.notify(usize::MAX);
+            self.changed.notify(usize::MAX);
         }
         Ok(())
     }
@@ -129,7 +129,7 @@ impl Store for MemoryStore {
 
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
         let row = instances::of(&self.state(), tenant, id)?.clone();
-        Ok(instances::shown(&row))
+        Ok(instances::record_of(&row))
     }
 
     async fn instances(
@@ -143,7 +143,7 @@ impl Store for MemoryStore {
         let own = own.filter(|(id, row)| row.record.tenant == tenant && is_seen(id));
         let unsealed = |row: &InstanceRow| InstanceRecord {
             deployment: None,
-            ..instances::shown(row)
+            ..instances::record_of(row)
         };
         Ok(page(
             query,
@@ -154,7 +154,7 @@ impl Store for MemoryStore {
 
     async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
         let row = ops::of(&self.state(), tenant, id)?;
-        Ok(ops::shown(&row))
+        Ok(ops::record_of(&row))
     }
 
     async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
@@ -162,7 +162,7 @@ impl Store for MemoryStore {
         let is_seen = |row: &OpRow| vims::is_op_seen(&state, &query.sight, row);
         let own = state.ops.iter();
         let own = own.filter(|(_, row)| row.record.tenant == tenant && is_seen(row));
-        let unsealed = own.map(|(id, row)| (id, without_secrets(ops::shown(row))));
+        let unsealed = own.map(|(id, row)| (id, without_secrets(ops::record_of(row))));
         Ok(page(query, unsealed, |record| &record.op))
     }
 
@@ -215,7 +215,8 @@ impl Store for MemoryStore {
 
     async fn package_record(&self, tenant: &str, id: &str) -> Result<PackageRecord, StoreError> {
         let state = self.state();
-        others::package(&state, tenant, id).map(|record| others::shown_package(&state, record))
+        packages_and_outbox::package(&state, tenant, id)
+            .map(|record| packages_and_outbox::shown_package(&state, record))
     }
 
     async fn package_records(
@@ -230,8 +231,9 @@ impl Store for MemoryStore {
         };
         let own = state.packages.iter();
         let own = own.filter(|(_, record)| record.tenant == tenant && is_seen(record));
-        let shown = own.map(|(id, record)| (id, others::listed_package(&state, record)));
-        Ok(page(query, shown, |record| &record.info))
+        let records =
+            own.map(|(id, record)| (id, packages_and_outbox::listed_package(&state, record)));
+        Ok(page(query, records, |record| &record.info))
     }
 
     async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError> {
@@ -245,7 +247,10 @@ impl Store for MemoryStore {
         let log = state.logs.entry(op_id.to_owned()).or_default();
         for line in lines {
             let seq = log.back().map_or(0, |last| last.seq) + 1;
-            log.push_back(LogLine { seq, ..cut(line) });
+            log.push_back(LogLine {
+                seq,
+                ..truncate_line(line)
+            });
             if log.len() > LOG_LINES {
                 log.pop_front();
             }
@@ -286,7 +291,7 @@ impl Store for MemoryStore {
     }
 
     async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
-        others::subscription(&self.state(), tenant, id)
+        packages_and_outbox::subscription(&self.state(), tenant, id)
     }
 
     async fn subscriptions(
@@ -321,7 +326,7 @@ impl Store for MemoryStore {
 
     async fn news(&self, seen: News) -> News {
         loop {
-            let listener = self.told.listen();
+            let listener = self.changed.listen();
             let now = self.state().news;
             if now != seen {
                 return now;
@@ -344,7 +349,7 @@ impl Store for MemoryStore {
         let own = entries
             .filter(|(of, _)| of == tenant)
             .map(|(_, entry)| entry.clone());
-        Ok(own.take(most(limit)).collect())
+        Ok(own.take(max_count(limit)).collect())
     }
 
     async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError> {
@@ -393,7 +398,7 @@ impl Store for MemoryStore {
     }
 }
 
-/// Of records in order of id those that a list asks for.
+/// The page of records that a list asks for, in order of id.
 fn page<'s, R, D: Serialize + 's>(
     query: &Query,
     records: impl Iterator<Item = (&'s String, R)>,
@@ -402,29 +407,30 @@ fn page<'s, R, D: Serialize + 's>(
     let is_after = |id: &String| query.after.as_ref().is_none_or(|after| id > after);
     let fits = |record: &R| {
         query.filter.0.is_empty()
-            || serde_json::to_value(document(record)).is_ok_and(|shown| query.filter.holds(&shown))
+            || serde_json::to_value(document(record))
+                .is_ok_and(|records| query.filter.holds(&records))
     };
     let found = records.filter(|(id, record)| is_after(id) && fits(record));
     found
         .map(|(_, record)| record)
-        .take(most(query.limit))
+        .take(max_count(query.limit))
         .collect()
 }
 
-/// A limit; 0 is none.
-fn most(limit: usize) -> usize {
+/// A limit as a maximum count; 0: unlimited.
+fn max_count(limit: usize) -> usize {
     if limit == 0 { usize::MAX } else { limit }
 }
 
-/// A line without what is beyond its bound.
-fn cut(mut line: LogLine) -> LogLine {
+/// Truncates a line to its maximum length.
+fn truncate_line(mut line: LogLine) -> LogLine {
     for text in [&mut line.level, &mut line.source, &mut line.text] {
         text.truncate(text.floor_char_boundary(LOG_LINE_BYTES));
     }
     line
 }
 
-/// An operation as lists hold it.
+/// An operation as it appears in lists.
 fn without_secrets(record: OpRecord) -> OpRecord {
     OpRecord {
         request: SecretJson::default(),

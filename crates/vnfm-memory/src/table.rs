@@ -1,12 +1,12 @@
-//! Rows by key. What a transaction changes is remembered until it is kept, or put back.
+//! Rows by key. Old values are recorded until a transaction commits or rolls back.
 //!
-//! A row is shared: it can be read once the lock is gone, and what is no more is freed then.
+//! Rows are shared: a reader can use one after the lock is released, and removed ones are freed then.
 
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-/// What stood at each key that was changed, in order.
+/// The old value of each changed key, in order.
 pub(crate) type Before<K, V> = Vec<(K, Option<Arc<V>>)>;
 
 /// Rows by key.
@@ -29,7 +29,7 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         self.rows.get(key).map(|row| &**row)
     }
 
-    /// A row for whoever reads it once the lock is gone.
+    /// A row for use after the lock is released.
     pub(crate) fn share(&self, key: &K) -> Option<Arc<V>> {
         self.rows.get(key).cloned()
     }
@@ -46,7 +46,7 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         self.rows.range(range).map(|(key, row)| (key, &**row))
     }
 
-    /// Writes a row, whether or not there is one.
+    /// Inserts or replaces a row.
     pub(crate) fn put(&mut self, key: K, row: V) {
         let row = Arc::new(row);
         let before = match self.rows.get_mut(&key) {
@@ -56,7 +56,7 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         self.before.push((key, before));
     }
 
-    /// Changes a row; false where there is none.
+    /// Changes a row; false if it does not exist.
     pub(crate) fn change(&mut self, key: &K, change: impl FnOnce(&mut V)) -> bool {
         let Some(known) = self.rows.get_mut(key) else {
             return false;
@@ -66,7 +66,7 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         true
     }
 
-    /// Removes a row; false where there is none.
+    /// Removes a row; false if it does not exist.
     pub(crate) fn remove(&mut self, key: &K) -> bool {
         let Some((key, before)) = self.rows.remove_entry(key) else {
             return false;
@@ -75,13 +75,14 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         true
     }
 
-    /// Removes all rows that are so.
+    /// Removes all matching rows.
     pub(crate) fn remove_if(&mut self, is_so: impl Fn(&K, &V) -> bool) {
-        let gone = self.rows.extract_if(.., |key, row| is_so(key, row));
-        self.before.extend(gone.map(|(key, row)| (key, Some(row))));
+        let removed = self.rows.extract_if(.., |key, row| is_so(key, row));
+        self.before
+            .extend(removed.map(|(key, row)| (key, Some(row))));
     }
 
-    /// Removes the rows from a key on as long as their keys are so.
+    /// Removes rows from a key on, as long as their keys match.
     pub(crate) fn remove_from(&mut self, first: K, is_so: impl Fn(&K) -> bool) {
         let so = self
             .rows
@@ -94,13 +95,13 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         }
     }
 
-    /// From now on this is how it is; what is no more is for the caller to drop, once the lock is gone.
-    pub(crate) fn keep(&mut self) -> Before<K, V> {
+    /// Commits. The caller drops the returned old values after releasing the lock.
+    pub(crate) fn commit(&mut self) -> Before<K, V> {
         std::mem::take(&mut self.before)
     }
 
-    /// Everything is as it was when it was last kept.
-    pub(crate) fn put_back(&mut self) {
+    /// Rolls back to the last commit.
+    pub(crate) fn roll_back(&mut self) {
         while let Some((key, before)) = self.before.pop() {
             match before {
                 Some(row) => drop(self.rows.insert(key, row)),
@@ -115,11 +116,11 @@ mod tests {
     use super::Table;
 
     #[test]
-    fn what_is_not_kept_is_put_back() {
+    fn uncommitted_changes_are_rolled_back() {
         let mut table = Table::default();
         table.put(1, "one");
         table.put(2, "two");
-        assert_eq!(table.keep().len(), 2);
+        assert_eq!(table.commit().len(), 2);
         table.put(1, "uno");
         table.put(1, "eins");
         table.remove(&2);
@@ -128,7 +129,7 @@ mod tests {
         table.remove_if(|key, _| *key == 1);
         table.remove_from(2, |key| *key < 4);
         assert_eq!(table.iter().count(), 0);
-        table.put_back();
+        table.roll_back();
         assert_eq!(
             table.iter().collect::<Vec<_>>(),
             [(&1, &"one"), (&2, &"two")]

@@ -1,4 +1,4 @@
-//! A VIM in memory: VNFCs are rows, made and gone at once. For tests, examples, and to see what the engine itself costs.
+//! A VIM in memory: VNFCs are rows, created and deleted at once. For tests, examples, and measuring the engine itself.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -11,40 +11,38 @@ use vnfm_core::ports::{
 };
 use vnfm_types::{ResourceHandle, VimConnectionInfo, VimPolicy, VnfcResourceInfo};
 
-/// The vimType of a [`MemoryVim`].
+/// The `vimType` of a [`MemoryVim`].
 pub const MEMORY_VIM: &str = "VNFM.MEMORY";
 
-/// What is said to a login that does not know the word.
 pub(crate) const LOGIN: Code = Code {
     name: "memory.login",
     kind: ErrorKind::Refused,
-    means: "the VIM in memory does not take the login",
-    next: "give `accessInfo.password` as `MemoryVim::with_password` has it",
+    means: "the VIM in memory refuses the login",
+    next: "set `accessInfo.password` to the one given to `MemoryVim::with_password`",
 };
-/// Something of the VNFD is not there.
 pub(crate) const LACKS: Code = Code {
     name: "memory.lacks",
     kind: ErrorKind::Refused,
-    means: "the VNFD has no such flavour, or no such level of it",
+    means: "the VNFD has no such flavour or instantiation level",
     next: "use a flavour and a level that the VNFD has",
 };
 
-/// Whose VNFCs these are, and each with its id and its VDU.
+/// The VNFCs of one instance, by id and VDU.
 struct Made {
     installation_id: String,
     vnfcs: Vec<(String, String)>,
 }
 
-/// The driver, and the VIM that it is for. Clones are the same VIM.
+/// The driver and its VIM. Clones share the VIM.
 #[derive(Clone, Default)]
 pub struct MemoryVim {
-    made: Arc<Mutex<BTreeMap<String, Made>>>,
+    instances: Arc<Mutex<BTreeMap<String, Made>>>,
     password: Option<String>,
     takes: Option<(Arc<dyn Clock>, Duration)>,
 }
 
 impl MemoryVim {
-    /// The same, where a login needs this as `accessInfo.password`.
+    /// Requires logins with this `accessInfo.password`.
     #[must_use]
     pub fn with_password(self, password: &str) -> Self {
         Self {
@@ -53,7 +51,7 @@ impl MemoryVim {
         }
     }
 
-    /// The same, where each call takes so long.
+    /// Lets each call take this time.
     #[must_use]
     pub fn taking(self, time: Duration, clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -62,32 +60,35 @@ impl MemoryVim {
         }
     }
 
-    /// What there is: the ids of all VNFCs.
+    /// Ids of all existing VNFCs.
     pub fn vnfcs(&self) -> Vec<String> {
-        let made = self.made();
-        made.values()
+        let instances = self.instances();
+        instances
+            .values()
             .flat_map(|made| &made.vnfcs)
             .map(|(id, _)| id.clone())
             .collect()
     }
 
-    fn made(&self) -> MutexGuard<'_, BTreeMap<String, Made>> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    fn instances(&self) -> MutexGuard<'_, BTreeMap<String, Made>> {
+        self.instances
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A turn, and a login in it, as each call of a VIM needs.
+    /// Takes a slot and logs in, as each call of a VIM does.
     async fn called(&self, vim: &dyn Vim) -> Result<(), PortError> {
         let turn = vim.turn("answer", None).await;
         if let Some((clock, time)) = &self.takes {
             clock.sleep(*time).await;
         }
         let login = vim.connection().await?;
-        let said = login
+        let given = login
             .info
             .access_info
             .get("password")
             .and_then(Value::as_str);
-        let is_known = self.password.is_none() || said == self.password.as_deref();
+        let is_known = self.password.is_none() || given == self.password.as_deref();
         turn.ended(is_known);
         if is_known {
             return Ok(());
@@ -95,13 +96,13 @@ impl MemoryVim {
         Err(PortError::new(
             &LOGIN,
             format!("log in at `{}`", vim.name()),
-            "it is another password",
+            "the password is wrong",
         ))
     }
 
-    fn told(&self, vim: &dyn Vim, ownership: &Ownership) -> Allocated {
-        let made = self.made();
-        let its = made.get(&ownership.instance_id);
+    fn inventory_of(&self, vim: &dyn Vim, ownership: &Ownership) -> Allocated {
+        let instances = self.instances();
+        let its = instances.get(&ownership.instance_id);
         let its = its.filter(|made| made.installation_id == ownership.installation_id);
         let info = |(id, vdu): &(String, String)| VnfcResourceInfo {
             id: id.clone(),
@@ -131,8 +132,8 @@ impl MemoryVim {
 }
 
 /// The VDUs of the flavour, each as often as its level says.
-fn wanted(what: &Allocation) -> Result<Vec<String>, PortError> {
-    let lacks = |what: String| PortError::new(&LACKS, "read what is to be made", what);
+fn vdus_to_create(what: &Allocation) -> Result<Vec<String>, PortError> {
+    let lacks = |what: String| PortError::new(&LACKS, "plan the instance", what);
     let id = &what.deployment.flavour_id;
     let flavour = what.package.vnfd().flavours.get(id.as_str());
     let flavour = flavour.ok_or_else(|| lacks(format!("the VNFD has no flavour `{id}`")))?;
@@ -159,10 +160,10 @@ impl InfraDriver for MemoryVim {
     }
 
     fn validate_request(&self, what: &Allocation) -> Result<(), PortError> {
-        wanted(what).map(drop)
+        vdus_to_create(what).map(drop)
     }
 
-    /// What it makes has no objects that a policy could be about.
+    /// Its resources have no properties that a policy could restrict.
     fn permit(&self, _: &Allocation, _: &VimPolicy) -> Result<(), PortError> {
         Ok(())
     }
@@ -173,7 +174,7 @@ impl InfraDriver for MemoryVim {
 
     async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
         self.called(cx.vim).await?;
-        wanted(what).map(|_| Value::Null)
+        vdus_to_create(what).map(|_| Value::Null)
     }
 
     async fn allocate(
@@ -183,14 +184,14 @@ impl InfraDriver for MemoryVim {
         _: &Value,
     ) -> Result<Allocated, PortError> {
         self.called(cx.vim).await?;
-        let (wanted, whose) = (wanted(what)?, cx.ownership);
-        self.made()
+        let (vdus_to_create, whose) = (vdus_to_create(what)?, cx.ownership);
+        self.instances()
             .entry(whose.instance_id.clone())
             .or_insert_with(|| Made {
                 installation_id: whose.installation_id.clone(),
-                vnfcs: wanted.into_iter().map(vnfc).collect(),
+                vnfcs: vdus_to_create.into_iter().map(vnfc).collect(),
             });
-        Ok(self.told(cx.vim, whose))
+        Ok(self.inventory_of(cx.vim, whose))
     }
 
     async fn release(
@@ -202,9 +203,9 @@ impl InfraDriver for MemoryVim {
         self.called(cx.vim).await?;
         let whose = cx.ownership;
         let is_its = |made: &Made| made.installation_id == whose.installation_id;
-        let mut made = self.made();
-        if made.get(&whose.instance_id).is_some_and(is_its) {
-            made.remove(&whose.instance_id);
+        let mut instances = self.instances();
+        if instances.get(&whose.instance_id).is_some_and(is_its) {
+            instances.remove(&whose.instance_id);
         }
         Ok(())
     }
@@ -216,15 +217,15 @@ impl InfraDriver for MemoryVim {
         repair: &Repair,
     ) -> Result<Allocated, PortError> {
         self.called(cx.vim).await?;
-        if let Some(made) = self.made().get_mut(&cx.ownership.instance_id) {
+        if let Some(made) = self.instances().get_mut(&cx.ownership.instance_id) {
             for one in &mut made.vnfcs {
-                // What is no longer there under its old id was replaced by an earlier call.
+                // A VNFC without its old id was replaced by an earlier call.
                 if repair.vnfcs.contains(&one.0) {
                     *one = vnfc(one.1.clone());
                 }
             }
         }
-        Ok(self.told(cx.vim, cx.ownership))
+        Ok(self.inventory_of(cx.vim, cx.ownership))
     }
 
     async fn observe(
@@ -234,7 +235,7 @@ impl InfraDriver for MemoryVim {
         _: &Value,
     ) -> Result<Allocated, PortError> {
         self.called(cx.vim).await?;
-        Ok(self.told(cx.vim, cx.ownership))
+        Ok(self.inventory_of(cx.vim, cx.ownership))
     }
 
     async fn owned(
@@ -243,8 +244,8 @@ impl InfraDriver for MemoryVim {
         installation_id: &str,
     ) -> Result<Vec<OwnedResource>, PortError> {
         self.called(vim).await?;
-        let made = self.made();
-        let ours = made
+        let instances = self.instances();
+        let ours = instances
             .iter()
             .filter(|(_, made)| made.installation_id == installation_id);
         let each = ours.flat_map(|(instance_id, made)| {

@@ -1,5 +1,5 @@
-//! The VIM registry, and who lives on which VIM. A cluster is the same under every registration of it: `identity` says
-//! so, where it is known.
+//! The VIM registry, and which instance lives on which VIM. A cluster is the same under every registration, if its
+//! `identity` is known.
 
 use crate::state::{OpRow, State, absent, in_use};
 use std::collections::BTreeMap;
@@ -9,10 +9,9 @@ use vnfm_core::query::Sight;
 
 const WHAT: &str = "VIM";
 
-/// Tenant and name of instances, by id.
+/// Tenant and name of instances by id.
 type Users = BTreeMap<String, (String, Option<String>)>;
 
-/// A new VIM.
 pub(crate) fn add(state: &mut State, record: VimRecord) -> Result<(), StoreError> {
     let key = (record.tenant.clone(), record.vim.id.clone());
     if state.vims.get(&key).is_some() {
@@ -31,14 +30,14 @@ pub(crate) fn add(state: &mut State, record: VimRecord) -> Result<(), StoreError
     Ok(())
 }
 
-/// Whether another one of the tenant has the name.
+/// Whether another VIM of the tenant has this name.
 fn is_named(state: &State, record: &VimRecord) -> bool {
     state.vims.iter().any(|((tenant, id), other)| {
         *tenant == record.tenant && *id != record.vim.id && other.vim.name == record.vim.name
     })
 }
 
-/// A VIM as it is now, from the version that it was read in; one that others use stays shared.
+/// Replaces a VIM; its version must be the one that was read. One that other tenants use stays shared.
 pub(crate) fn put(state: &mut State, record: VimRecord) -> Result<(), StoreError> {
     let key = (record.tenant.clone(), record.vim.id.clone());
     let known = state.vims.get(&key).ok_or_else(|| absent(WHAT, &key.1))?;
@@ -49,9 +48,9 @@ pub(crate) fn put(state: &mut State, record: VimRecord) -> Result<(), StoreError
         });
     }
     if known.vim.shared && !record.vim.shared {
-        let others = users(state, |use_| use_.vim_id == key.1 && use_.tenant != key.0);
-        if !others.is_empty() {
-            return Err(in_use(WHAT, (&key.0, &key.1), &others));
+        let packages_and_outbox = users(state, |use_| use_.vim_id == key.1 && use_.tenant != key.0);
+        if !packages_and_outbox.is_empty() {
+            return Err(in_use(WHAT, (&key.0, &key.1), &packages_and_outbox));
         }
     }
     if is_named(state, &record) {
@@ -70,7 +69,7 @@ pub(crate) fn put(state: &mut State, record: VimRecord) -> Result<(), StoreError
     Ok(())
 }
 
-/// Removes a VIM that nobody uses, or, with `force`, any; an absent one is a success.
+/// Removes a VIM without users, or with `force` any; succeeds if it does not exist.
 pub(crate) fn remove(
     state: &mut State,
     tenant: &str,
@@ -94,7 +93,7 @@ pub(crate) fn remove(
     Ok(())
 }
 
-/// The VIM that a tenant means by an id: its own, else one that is shared.
+/// The VIM with this id that a tenant sees: its own, otherwise a shared one.
 fn visible<'s>(state: &'s State, tenant: &str, id: &str) -> Option<&'s VimRecord> {
     let own = state.vims.get(&(tenant.to_owned(), id.to_owned()));
     own.or_else(|| {
@@ -104,7 +103,7 @@ fn visible<'s>(state: &'s State, tenant: &str, id: &str) -> Option<&'s VimRecord
     })
 }
 
-/// The VIM that a tenant means by an id or a name; its own wins over a shared one, an id over another one's name.
+/// The VIM with this id or name that a tenant sees: its own before a shared one, an id before a name.
 pub(crate) fn named(
     state: &State,
     tenant: &str,
@@ -116,17 +115,16 @@ pub(crate) fn named(
     {
         return Ok(own);
     }
-    let meant = state.vims.iter().filter(|((of, id), record)| {
+    let candidates = state.vims.iter().filter(|((of, id), record)| {
         (of == tenant || record.vim.shared) && (id == id_or_name || record.vim.name == id_or_name)
     });
-    let first = meant.min_by_key(|((of, id), _)| (of != tenant, id != id_or_name, of));
+    let first = candidates.min_by_key(|((of, id), _)| (of != tenant, id != id_or_name, of));
     first
         .and_then(|(key, _)| state.vims.share(key))
         .ok_or_else(|| absent(WHAT, id_or_name))
 }
 
-/// That an instance lives on a VIM, unless the cluster behind it is being taken away. Where nobody says which cluster
-/// that is, the registry does.
+/// Adds a use of a VIM, unless the cluster behind it is leaving. If the identity is not given, the registry's is used.
 pub(crate) fn add_use(state: &mut State, lives_on: Use) -> Result<(), StoreError> {
     let Use {
         tenant,
@@ -157,7 +155,7 @@ pub(crate) fn add_use(state: &mut State, lives_on: Use) -> Result<(), StoreError
     Ok(())
 }
 
-/// That an instance lives nowhere any more; its active operation keeps where it did.
+/// Removes all uses of an instance; its active operation retains where it lived.
 pub(crate) fn remove_uses(state: &mut State, instance_id: &str) {
     let instance = state.instances.get(&instance_id.to_owned());
     if let Some(op_id) = instance.and_then(|row| row.active_op.clone()) {
@@ -170,7 +168,7 @@ pub(crate) fn remove_uses(state: &mut State, instance_id: &str) {
         .remove_from(first, |(instance, ..)| instance == instance_id);
 }
 
-/// The operation that takes away a VIM, or the cluster behind it; of several one of the tenant.
+/// The operation that deletes a VIM or the cluster behind it; the tenant's own first.
 fn retired_by(state: &State, tenant: &str, (vim, cluster): (&str, &str)) -> Option<String> {
     let is_shared = |whose: &String, id: &String| {
         let record = state.vims.get(&(whose.clone(), id.clone()));
@@ -184,7 +182,7 @@ fn retired_by(state: &State, tenant: &str, (vim, cluster): (&str, &str)) -> Opti
     first.map(|((op_id, ..), _)| op_id.clone())
 }
 
-/// That an operation takes away the VIMs that an instance registered, unless another instance lives on one of them.
+/// Marks the VIMs that an instance registered as leaving, unless another instance lives on one of them.
 pub(crate) fn retire(
     state: &mut State,
     tenant: &str,
@@ -205,7 +203,6 @@ pub(crate) fn retire(
     Ok(())
 }
 
-/// The VIMs that an instance registered.
 fn registered<'s>(
     state: &'s State,
     tenant: &str,
@@ -223,7 +220,7 @@ fn registered<'s>(
     all.into_iter()
 }
 
-/// The other instances, of whichever tenant, that live on a VIM which an instance registered, or on the cluster behind.
+/// Other instances of any tenant that live on a VIM registered by an instance, or on the cluster behind it.
 pub(crate) fn users_of_instance(state: &State, tenant: &str, instance_id: &str) -> Users {
     let its: Vec<_> = registered(state, tenant, instance_id).collect();
     if its.is_empty() {
@@ -247,7 +244,7 @@ pub(crate) fn users_of_instance(state: &State, tenant: &str, instance_id: &str) 
     })
 }
 
-/// That an instance lives somewhere.
+/// A use of a VIM with its tenant.
 struct Lives<'s> {
     tenant: &'s str,
     instance_id: &'s str,
@@ -268,13 +265,13 @@ fn lives(state: &State) -> impl Iterator<Item = Lives<'_>> {
     )
 }
 
-/// Whether an operation is seen: its instance is, and so is where that lived while it ran.
+/// Whether an operation is visible: its instance is, and so is where that lived while it ran.
 pub(crate) fn is_op_seen(state: &State, sight: &Sight, row: &OpRow) -> bool {
     let instance_id = &row.record.op.vnf_instance_id;
     is_seen(state, sight, instance_id) && sight.sees_all(&row.lived)
 }
 
-/// Whether an instance is seen, by its id.
+/// Whether the instance with this id is visible.
 pub(crate) fn is_seen(state: &State, sight: &Sight, instance_id: &str) -> bool {
     if sight.is_whole() {
         return true;
@@ -289,7 +286,7 @@ pub(crate) fn is_seen(state: &State, sight: &Sight, instance_id: &str) -> bool {
     sight.sees(&about)
 }
 
-/// Where an instance lives.
+/// The locations of an instance.
 pub(crate) fn homes(state: &State, instance_id: &str) -> Vec<Home> {
     let first = (instance_id.to_owned(), String::new(), String::new());
     let own = state
@@ -312,7 +309,7 @@ fn users(state: &State, is_so: impl Fn(&Lives<'_>) -> bool) -> Users {
     found.collect()
 }
 
-/// Which instances of a tenant live on a VIM, or on the cluster behind it; those of all tenants where it is shared.
+/// Uses of a VIM, or of the cluster behind it, by a tenant; by all tenants if it is shared.
 pub(crate) fn uses(state: &State, tenant: &str, vim_id: &str) -> Vec<Use> {
     let own = state.vims.get(&(tenant.to_owned(), vim_id.to_owned()));
     let is_shared = own.is_some_and(|record| record.vim.shared);

@@ -1,68 +1,67 @@
-//! Our own API: what somebody did on their own authority, and what was left behind by it.
+//! Our own API: audit entries, and what abandoned instances may have left behind.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// One entry of the audit: an act that overrode what the engine would have done, or gave something up. It outlives
-/// what it was done to.
+/// An audit entry: a manual override, or an audited request. It outlives its target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEntry {
-    /// Number, rising; given by the store.
+    /// Sequence number, rising; assigned by the store.
     pub seq: u64,
-    /// When.
+    /// When it happened, UTC.
     pub at: Timestamp,
-    /// Who, as the client says.
+    /// Who did it, as the client claims.
     pub who: String,
-    /// What was done, such as `vnf abandon`.
+    /// The action, such as `vnf abandon`.
     pub what: String,
-    /// Id of what it was done to.
+    /// Id of the resource concerned.
     pub target: String,
-    /// Its name, where it had one.
+    /// Name of that resource, if it had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Why; empty where nobody had to say.
+    /// Reason given by the caller; empty if none was required.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The address that the request came from; only for a request that was noted as such.
+    /// Source address; only for an audited request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// The status that it was answered with; only for such a request.
+    /// HTTP status of the response; only for an audited request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
 }
 
-/// What is kept of an instance that was abandoned: where its resources may still be.
+/// The record of an abandoned instance: where its resources may still be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tombstone {
-    /// The instance.
+    /// `id` of the abandoned instance.
     pub vnf_instance_id: String,
-    /// Its name.
+    /// Name of the instance, if it had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_name: Option<String>,
-    /// The VIMs that it was on.
+    /// The VIMs that it lived on.
     pub vims: Vec<LeftVim>,
-    /// When it was abandoned.
+    /// When it was abandoned, UTC.
     pub at: Timestamp,
-    /// By whom.
+    /// Who abandoned it, as the client claims.
     pub who: String,
-    /// Why.
+    /// Reason given for abandoning it.
     pub reason: String,
 }
 
-/// A VIM on which something may have been left.
+/// A VIM that may still hold resources of an abandoned instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftVim {
-    /// Its id in the registry; absent where the connection came with the request.
+    /// Its id in the registry; absent for an inline connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vim_id: Option<String>,
     /// Its name in the registry, or its key in the request.
     pub name: String,
-    /// Its type.
+    /// Its `vimType` in the registered spelling.
     pub vim_type: String,
-    /// Where it is.
+    /// Its endpoint, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
 }

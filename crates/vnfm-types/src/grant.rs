@@ -1,6 +1,6 @@
-//! `GrantRequest` and `Grant` (SOL003 9.5.2): what an operation needs, and what of it the NFVO approves.
+//! `GrantRequest` and `Grant` (SOL003 9.5.2): the resources that an operation needs, and what the NFVO approves.
 //!
-//! Of a request the members that we fill, of a grant those that we use; others are tolerated when one is read.
+//! Only the request members that we fill in and the grant members that we use; others are ignored when read.
 
 use crate::{
     ExtVirtualLinkData, KeyValuePairs, LcmOperationType, Link, ResourceHandle, VimConnectionInfo,
@@ -12,35 +12,35 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrantRequest {
-    /// The instance.
+    /// `id` of the VNF instance.
     pub vnf_instance_id: String,
-    /// The operation; the same in every request for it.
+    /// `id` of the occurrence; the same in every request for it.
     pub vnf_lcm_op_occ_id: String,
-    /// The VNFD.
+    /// `vnfdId` of the VNF instance.
     pub vnfd_id: String,
-    /// The flavour that the instance is of, or will be.
+    /// Current or future flavour of the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flavour_id: Option<String>,
-    /// Which operation.
+    /// The operation to be granted.
     pub operation: LcmOperationType,
-    /// True where we began it ourselves.
+    /// True if the VNFM began the operation by itself.
     pub is_automatic_invocation: bool,
-    /// Of an instantiation: its level.
+    /// Level of an instantiation; absent in other operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instantiation_level_id: Option<String>,
-    /// What will be made.
+    /// Resources to be created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub add_resources: Vec<ResourceDefinition>,
-    /// What will be taken away.
+    /// Resources to be deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove_resources: Vec<ResourceDefinition>,
-    /// What will be changed.
+    /// Resources to be modified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub update_resources: Vec<ResourceDefinition>,
-    /// What is to lie together, or apart.
+    /// Affinity and anti-affinity rules among the resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placement_constraints: Vec<PlacementConstraint>,
-    /// Links; made when it is sent.
+    /// Filled in when the request is sent.
     #[serde(rename = "_links", default, skip_serializing_if = "Option::is_none")]
     pub links: Option<GrantRequestLinks>,
 }
@@ -49,9 +49,9 @@ pub struct GrantRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrantRequestLinks {
-    /// The operation occurrence.
+    /// URI of the operation occurrence.
     pub vnf_lcm_op_occ: Link,
-    /// The instance.
+    /// URI of the VNF instance.
     pub vnf_instance: Link,
 }
 
@@ -75,15 +75,15 @@ pub enum ResourceType {
 pub struct ResourceDefinition {
     /// Identifier within the request.
     pub id: String,
-    /// What it is.
+    /// The kind of resource.
     #[serde(rename = "type")]
     pub type_: ResourceType,
-    /// The VDU that it belongs to.
+    /// The VDU that it belongs to, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vdu_id: Option<String>,
-    /// The node of the VNFD that describes it.
+    /// The VNFD node that describes it.
     pub resource_template_id: String,
-    /// The resource, where it exists.
+    /// The resource on the VIM, if it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<ResourceHandle>,
 }
@@ -92,9 +92,9 @@ pub struct ResourceDefinition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum AffinityKind {
-    /// Together.
+    /// The resources share a location.
     Affinity,
-    /// Apart.
+    /// The resources are on different locations.
     AntiAffinity,
 }
 
@@ -102,11 +102,11 @@ pub enum AffinityKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementConstraint {
-    /// Together or apart.
+    /// Whether the resources are placed together or apart.
     pub affinity_or_anti_affinity: AffinityKind,
     /// `NFVI_POP`, `ZONE`, `ZONE_GROUP` or `NFVI_NODE`.
     pub scope: String,
-    /// What: two at least.
+    /// At least two resources.
     pub resource: Vec<ConstraintResourceRef>,
 }
 
@@ -114,11 +114,11 @@ pub struct PlacementConstraint {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConstraintResourceRef {
-    /// `RES_MGMT`: one that exists; `GRANT`: one of the same request.
+    /// `RES_MGMT` for an existing resource; `GRANT` for one of the same request.
     pub id_type: ConstraintIdType,
     /// Identifier on the VIM, or of the [`ResourceDefinition`].
     pub resource_id: String,
-    /// The VIM of one that exists.
+    /// Key of the VIM of an existing resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vim_connection_id: Option<String>,
 }
@@ -127,53 +127,53 @@ pub struct ConstraintResourceRef {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ConstraintIdType {
-    /// It exists.
+    /// An existing resource on the VIM.
     ResMgmt,
-    /// It is in the same request.
+    /// A resource of the same request.
     Grant,
 }
 
-/// `Grant` (9.5.2.3). It may hold secrets in `vimConnectionInfo`: sealed when it is kept.
+/// `Grant` (9.5.2.3). `vimConnectionInfo` may hold secrets: seal it before storing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Grant {
-    /// Identifier.
+    /// Assigned by the NFVO.
     pub id: String,
-    /// The instance.
+    /// `id` of the VNF instance.
     pub vnf_instance_id: String,
-    /// The operation.
+    /// `id` of the operation occurrence.
     pub vnf_lcm_op_occ_id: String,
-    /// VIMs that may be used, by key.
+    /// VIMs to use, by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
     /// Zones that the resources refer to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<ZoneInfo>,
-    /// Zones that may stand for each other.
+    /// Groups of interchangeable zones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zone_groups: Vec<ZoneGroupInfo>,
-    /// What may be made.
+    /// Resources that may be created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub add_resources: Vec<GrantInfo>,
-    /// What may be taken away.
+    /// Resources that may be deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove_resources: Vec<GrantInfo>,
-    /// What may be changed.
+    /// Resources that may be modified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub update_resources: Vec<GrantInfo>,
-    /// Flavors and images on the VIM.
+    /// Flavors and images to use on the VIM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vim_assets: Option<VimAssets>,
-    /// External links; over those of the request.
+    /// External links, overriding those of the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ext_virtual_links: Vec<ExtVirtualLinkData>,
-    /// Internal links that others have made.
+    /// Internal links that the NFVO has created and manages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ext_managed_virtual_links: Vec<ExtManagedVirtualLinkData>,
-    /// Parameters; over those of the request.
+    /// Parameters, overriding those of the request.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub additional_params: KeyValuePairs,
-    /// Links.
+    /// Links of the grant resource.
     #[serde(rename = "_links", default, skip_serializing_if = "Option::is_none")]
     pub links: Option<GrantLinks>,
 }
@@ -182,7 +182,7 @@ pub struct Grant {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrantLinks {
-    /// The grant.
+    /// URI of the grant.
     #[serde(rename = "self")]
     pub this: Link,
 }
@@ -193,16 +193,16 @@ pub struct GrantLinks {
 pub struct GrantInfo {
     /// The [`ResourceDefinition`] that it approves.
     pub resource_definition_id: String,
-    /// A reservation to be used.
+    /// Reservation to use; we support none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation_id: Option<String>,
-    /// Key of the VIM.
+    /// Key of the VIM in `vimConnectionInfo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vim_connection_id: Option<String>,
-    /// Who manages it.
+    /// The resource provider; we support only the VIM itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_provider_id: Option<String>,
-    /// The [`ZoneInfo`] where it is to lie.
+    /// The [`ZoneInfo`] to place it in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone_id: Option<String>,
     /// The project on the VIM.
@@ -214,11 +214,11 @@ pub struct GrantInfo {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneInfo {
-    /// Identifier within the grant.
+    /// Unique within the grant.
     pub id: String,
     /// Name of the zone on the VIM.
     pub zone_id: String,
-    /// Key of the VIM.
+    /// Key of the VIM in `vimConnectionInfo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vim_connection_id: Option<String>,
 }
@@ -227,7 +227,7 @@ pub struct ZoneInfo {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneGroupInfo {
-    /// The [`ZoneInfo`]s.
+    /// Ids of interchangeable [`ZoneInfo`]s.
     #[serde(default)]
     pub zone_id: Vec<String>,
 }
@@ -236,10 +236,10 @@ pub struct ZoneGroupInfo {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VimAssets {
-    /// Flavors.
+    /// Flavor on the VIM by VDU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compute_resource_flavours: Vec<VimComputeResourceFlavour>,
-    /// Images.
+    /// Image on the VIM by VDU or storage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub software_images: Vec<VimSoftwareImage>,
 }
@@ -248,12 +248,12 @@ pub struct VimAssets {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VimComputeResourceFlavour {
-    /// Key of the VIM.
+    /// Key of the VIM in `vimConnectionInfo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vim_connection_id: Option<String>,
-    /// The VDU.
+    /// Name of the VDU in the VNFD.
     pub vnfd_virtual_compute_desc_id: String,
-    /// The flavor on the VIM.
+    /// Id of the flavor on the VIM.
     pub vim_flavour_id: String,
 }
 
@@ -261,12 +261,12 @@ pub struct VimComputeResourceFlavour {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VimSoftwareImage {
-    /// Key of the VIM.
+    /// Key of the VIM in `vimConnectionInfo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vim_connection_id: Option<String>,
-    /// The VDU or storage.
+    /// Name of the VDU or storage in the VNFD.
     pub vnfd_software_image_id: String,
-    /// The image on the VIM.
+    /// Id of the image on the VIM.
     pub vim_software_image_id: String,
 }
 
@@ -274,14 +274,14 @@ pub struct VimSoftwareImage {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtManagedVirtualLinkData {
-    /// Identifier, given by the NFVO.
+    /// Assigned by the NFVO or the client.
     pub id: String,
-    /// The `VnfVirtualLink` node; `virtualLinkDescId` in V2.6.1.
+    /// Name of the `VnfVirtualLink` node; `virtualLinkDescId` in V2.6.1.
     #[serde(alias = "virtualLinkDescId")]
     pub vnf_virtual_link_desc_id: String,
-    /// Key of the VIM.
+    /// Key of the VIM in `vimConnectionInfo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vim_connection_id: Option<String>,
-    /// The network on the VIM.
+    /// Id of the network on the VIM.
     pub resource_id: String,
 }

@@ -1,4 +1,4 @@
-//! Identifiers: one type each, so that an id of one kind is never taken for another. In JSON each is a plain string.
+//! Identifiers: one type each, so that ids of different kinds cannot be confused. In JSON each is a plain string.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Borrow;
@@ -13,7 +13,7 @@ macro_rules! id {
         pub struct $name(String);
 
         impl $name {
-            /// The identifier as text.
+            /// The identifier as a string slice.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -54,12 +54,12 @@ macro_rules! id {
 }
 
 id! {
-    /// `VnfPkgInfo.id`: a VNF package, as this VNFM numbers it.
+    /// `VnfPkgInfo.id`: assigned by this VNFM to a VNF package.
     PackageId;
-    /// A deployment flavour of a VNFD.
+    /// `flavourId` of a deployment flavour in the VNFD.
     FlavourId;
-    /// A VDU of a VNFD.
+    /// Name of a VDU in the VNFD.
     VduId;
-    /// A scaling aspect of a VNFD.
+    /// Name of a scaling aspect in the VNFD.
     AspectId;
 }

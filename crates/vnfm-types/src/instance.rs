@@ -1,4 +1,4 @@
-//! `VnfInstance` (SOL003 5.5.2.2) and what is inside it.
+//! `VnfInstance` (SOL003 5.5.2.2) and its nested types.
 
 use crate::{KeyValuePairs, Link, VimConnectionInfo};
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum InstantiationState {
-    /// Only the record exists.
+    /// Only the record exists; no resources.
     #[default]
     NotInstantiated,
-    /// Resources exist.
+    /// Resources exist on a VIM.
     Instantiated,
 }
 
@@ -19,10 +19,10 @@ pub enum InstantiationState {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum VnfOperationalState {
-    /// Running.
+    /// The VNFCs run (or should).
     #[default]
     Started,
-    /// Stopped.
+    /// The VNFCs are shut down.
     Stopped,
 }
 
@@ -30,15 +30,15 @@ pub enum VnfOperationalState {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfInstance {
-    /// Identifier.
+    /// Unique within this VNFM; a UUID.
     pub id: String,
-    /// Name for people.
+    /// Instance name, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_name: Option<String>,
-    /// Description for people.
+    /// Free description, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_description: Option<String>,
-    /// The VNFD that it was made from.
+    /// `descriptor_id` of the VNFD.
     pub vnfd_id: String,
     /// Provider, copied from the VNFD.
     pub vnf_provider: String,
@@ -54,36 +54,36 @@ pub struct VnfInstance {
     /// VIMs by key; without `accessInfo` when served.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
-    /// Whether resources exist.
+    /// Whether the instance has resources.
     pub instantiation_state: InstantiationState,
-    /// Resources; present exactly while `INSTANTIATED`.
+    /// Resources; present only while `INSTANTIATED`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instantiated_vnf_info: Option<InstantiatedVnfInfo>,
-    /// Free metadata.
+    /// Metadata of clients and hooks, in free form.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub metadata: KeyValuePairs,
     /// Values of modifiable extensions.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub extensions: KeyValuePairs,
-    /// Related resources and the tasks that are possible now; filled when served.
+    /// Related resources and the tasks that are possible now; filled in when served.
     #[serde(rename = "_links", default, skip_serializing_if = "Option::is_none")]
     pub links: Option<VnfInstanceLinks>,
 }
 
-/// `_links` of [`VnfInstance`]: a task's link is there only while the task is possible.
+/// `_links` of [`VnfInstance`]: a task is linked only while it is possible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfInstanceLinks {
-    /// This resource.
+    /// URI of this instance.
     #[serde(rename = "self")]
     pub this: Link,
-    /// The instantiate task.
+    /// Present while it can be instantiated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instantiate: Option<Link>,
-    /// The terminate task.
+    /// Present while it can be terminated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminate: Option<Link>,
-    /// The heal task.
+    /// Present while it can be healed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heal: Option<Link>,
 }
@@ -92,11 +92,11 @@ pub struct VnfInstanceLinks {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InstantiatedVnfInfo {
-    /// Deployment flavour.
+    /// Current deployment flavour of the instance.
     pub flavour_id: String,
-    /// Running or stopped.
+    /// Whether the VNFCs run.
     pub vnf_state: VnfOperationalState,
-    /// Scale level of each aspect; present where the VNF scales.
+    /// Scale level of each aspect; present if the VNF can be scaled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scale_status: Vec<ScaleInfo>,
     /// Highest scale level of each aspect.
@@ -105,25 +105,25 @@ pub struct InstantiatedVnfInfo {
     /// External connection points (mandatory).
     #[serde(default)]
     pub ext_cp_info: Vec<VnfExtCpInfo>,
-    /// External virtual links.
+    /// External virtual links with our ports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ext_virtual_link_info: Vec<ExtVirtualLinkInfo>,
-    /// Internal virtual links that others manage.
+    /// Internal virtual links that the NFVO or the tenant manages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ext_managed_virtual_link_info: Vec<ExtManagedVirtualLinkInfo>,
-    /// Language of the VNF.
+    /// Language of the VNF, if it was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub localization_language: Option<String>,
     /// VNFCs: one per server or pod.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vnfc_resource_info: Vec<VnfcResourceInfo>,
-    /// Internal virtual links.
+    /// Internal virtual links that we manage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vnf_virtual_link_resource_info: Vec<VnfVirtualLinkResourceInfo>,
-    /// Volumes.
+    /// Volumes of the VNFCs; ephemeral disks are not listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub virtual_storage_resource_info: Vec<VirtualStorageResourceInfo>,
-    /// What the driver remembers, such as the stack's id; our addition.
+    /// Information from the driver, such as the stack id; our addition.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub metadata: KeyValuePairs,
 }
@@ -132,9 +132,9 @@ pub struct InstantiatedVnfInfo {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScaleInfo {
-    /// The scaling aspect.
+    /// Name of the aspect in the VNFD.
     pub aspect_id: String,
-    /// Its level, from 0.
+    /// Current level, from 0.
     pub scale_level: u32,
 }
 
@@ -145,10 +145,10 @@ pub struct ResourceHandle {
     /// Key of the VIM in `vimConnectionInfo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vim_connection_id: Option<String>,
-    /// Who manages it, where it is not the VIM.
+    /// Who manages it, if not the VIM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_provider_id: Option<String>,
-    /// Its identifier on the VIM.
+    /// Its id on the VIM.
     pub resource_id: String,
     /// Its type on the VIM, such as `OS::Nova::Server` or `Pod`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,20 +161,20 @@ pub struct ResourceHandle {
 pub struct VnfcResourceInfo {
     /// Identifier within the instance; a healed VNFC gets a new one.
     pub id: String,
-    /// The VDU that it is an instance of.
+    /// Name of the VDU in the VNFD.
     pub vdu_id: String,
-    /// Server or pod.
+    /// Handle of the server or pod.
     pub compute_resource: ResourceHandle,
-    /// Resource zone.
+    /// `id` of its resource zone, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone_id: Option<String>,
-    /// Volumes, by their `virtualStorageResourceInfo.id`.
+    /// Its volumes, by their `virtualStorageResourceInfo.id`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub storage_resource_ids: Vec<String>,
-    /// Its connection points.
+    /// Connection points of this VNFC.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vnfc_cp_info: Vec<VnfcCpInfo>,
-    /// `name`, and what else the driver knows.
+    /// `name`, and additional information from the driver.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub metadata: KeyValuePairs,
 }
@@ -185,18 +185,18 @@ pub struct VnfcResourceInfo {
 pub struct VnfcCpInfo {
     /// Identifier within the instance.
     pub id: String,
-    /// The CPD, the name of the `VduCp` node.
+    /// Name of the `VduCp` node in the VNFD.
     pub cpd_id: String,
-    /// The external CP that it is.
+    /// The external CP that exposes it, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_ext_cp_id: Option<String>,
-    /// Addresses.
+    /// Addresses, if the VIM reports any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cp_protocol_info: Vec<CpProtocolInfo>,
-    /// The link port that it is on.
+    /// `id` of the link port it is attached to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_link_port_id: Option<String>,
-    /// What else the driver knows.
+    /// Additional information from the driver.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub metadata: KeyValuePairs,
 }
@@ -207,7 +207,7 @@ pub struct VnfcCpInfo {
 pub struct CpProtocolInfo {
     /// Always `IP_OVER_ETHERNET`.
     pub layer_protocol: String,
-    /// Addresses.
+    /// MAC and IP addresses, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip_over_ethernet: Option<IpOverEthernetAddressInfo>,
 }
@@ -216,13 +216,13 @@ pub struct CpProtocolInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IpOverEthernetAddressInfo {
-    /// MAC address.
+    /// MAC address of the port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac_address: Option<String>,
-    /// VLAN or other segment.
+    /// VLAN or other segment, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segmentation_id: Option<String>,
-    /// IP addresses by type.
+    /// IP addresses, grouped by type and subnet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ip_addresses: Vec<IpAddressesInfo>,
 }
@@ -234,13 +234,13 @@ pub struct IpAddressesInfo {
     /// `IPV4` or `IPV6`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// The addresses.
+    /// The IP addresses themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
-    /// Whether they were given out dynamically.
+    /// Whether the VIM chose the addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_dynamic: Option<bool>,
-    /// Subnet on the VIM.
+    /// Id of the subnet on the VIM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet_id: Option<String>,
 }
@@ -251,20 +251,20 @@ pub struct IpAddressesInfo {
 pub struct VnfExtCpInfo {
     /// Identifier within the instance.
     pub id: String,
-    /// The CPD.
+    /// Name of the CPD in the VNFD.
     pub cpd_id: String,
-    /// Key of the configuration in the request.
+    /// Key of its configuration in the request.
     pub cp_config_id: String,
     /// Addresses (mandatory).
     #[serde(default)]
     pub cp_protocol_info: Vec<CpProtocolInfo>,
-    /// The port of the external link that it is on.
+    /// `id` of the external link port it is attached to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ext_link_port_id: Option<String>,
-    /// What else the driver knows.
+    /// Additional information from the driver.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub metadata: KeyValuePairs,
-    /// The VNFC CP that it exposes.
+    /// `id` of the VNFC CP that it exposes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub associated_vnfc_cp_id: Option<String>,
 }
@@ -273,29 +273,29 @@ pub struct VnfExtCpInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtVirtualLinkInfo {
-    /// Identifier, given by the request.
+    /// Assigned by the client in the request.
     pub id: String,
-    /// The network.
+    /// Handle of the network on the VIM.
     pub resource_handle: ResourceHandle,
-    /// Ports on it.
+    /// Ports of the VNF on this link.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ext_link_ports: Vec<ExtLinkPortInfo>,
-    /// The CPs as configured (mandatory).
+    /// Current configuration of the CPs (mandatory).
     #[serde(default)]
     pub current_vnf_ext_cp_data: Vec<VnfExtCpData>,
 }
 
-/// `ExtManagedVirtualLinkInfo` (5.5.3.3): an internal virtual link whose network others made, and keep.
+/// `ExtManagedVirtualLinkInfo` (5.5.3.3): an internal virtual link whose network the NFVO or the tenant manages.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtManagedVirtualLinkInfo {
-    /// Identifier, given by the request or the grant.
+    /// Assigned by the client in the request, or by the grant.
     pub id: String,
-    /// The `VnfVirtualLink` node.
+    /// Name of the `VnfVirtualLink` node.
     pub vnf_virtual_link_desc_id: String,
-    /// The network.
+    /// Handle of the network on the VIM.
     pub network_resource: ResourceHandle,
-    /// Ports on it.
+    /// Ports of the VNF on this link.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vnf_link_ports: Vec<VnfLinkPortInfo>,
 }
@@ -304,11 +304,11 @@ pub struct ExtManagedVirtualLinkInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtLinkPortInfo {
-    /// Identifier.
+    /// Unique within the VNF instance.
     pub id: String,
-    /// The port.
+    /// Handle of the port on the VIM.
     pub resource_handle: ResourceHandle,
-    /// The external CP on it.
+    /// `id` of the external CP on the port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cp_instance_id: Option<String>,
 }
@@ -319,17 +319,17 @@ pub struct ExtLinkPortInfo {
 pub struct VnfVirtualLinkResourceInfo {
     /// Identifier within the instance.
     pub id: String,
-    /// The `VnfVirtualLink` node.
+    /// Name of the `VnfVirtualLink` node.
     pub vnf_virtual_link_desc_id: String,
-    /// The network.
+    /// Handle of the network on the VIM.
     pub network_resource: ResourceHandle,
-    /// Resource zone.
+    /// `id` of its resource zone, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone_id: Option<String>,
-    /// Ports on it.
+    /// Ports of the VNF on this link.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vnf_link_ports: Vec<VnfLinkPortInfo>,
-    /// What else the driver knows.
+    /// Additional information from the driver.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub metadata: KeyValuePairs,
 }
@@ -340,9 +340,9 @@ pub struct VnfVirtualLinkResourceInfo {
 pub struct VnfLinkPortInfo {
     /// Identifier within the instance.
     pub id: String,
-    /// The port.
+    /// Handle of the port on the VIM.
     pub resource_handle: ResourceHandle,
-    /// The CP on it.
+    /// `id` of the CP on the port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cp_instance_id: Option<String>,
     /// `VNFC_CP` or `EXT_CP`.
@@ -356,14 +356,14 @@ pub struct VnfLinkPortInfo {
 pub struct VirtualStorageResourceInfo {
     /// Identifier within the instance.
     pub id: String,
-    /// The storage node.
+    /// Name of the storage node in the VNFD.
     pub virtual_storage_desc_id: String,
-    /// The volume.
+    /// Handle of the volume on the VIM.
     pub storage_resource: ResourceHandle,
-    /// Resource zone.
+    /// `id` of its resource zone, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone_id: Option<String>,
-    /// What else the driver knows.
+    /// Additional information from the driver.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub metadata: KeyValuePairs,
 }
@@ -372,20 +372,20 @@ pub struct VirtualStorageResourceInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtVirtualLinkData {
-    /// Identifier, given by whoever asks.
+    /// Assigned by the client.
     pub id: String,
-    /// Key of the VIM.
+    /// Key of the VIM in `vimConnectionInfo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vim_connection_id: Option<String>,
-    /// Who manages it.
+    /// Who manages it, if not the VIM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_provider_id: Option<String>,
     /// The network on the VIM, by id or name.
     pub resource_id: String,
-    /// CPs to connect (mandatory).
+    /// CPs to connect to it (mandatory).
     #[serde(default)]
     pub ext_cps: Vec<VnfExtCpData>,
-    /// Ports that exist already.
+    /// Existing ports to use for the CPs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ext_link_ports: Vec<ExtLinkPortData>,
 }
@@ -394,9 +394,9 @@ pub struct ExtVirtualLinkData {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtLinkPortData {
-    /// Identifier.
+    /// Assigned by the client in the request.
     pub id: String,
-    /// The port.
+    /// Handle of the port on the VIM.
     pub resource_handle: ResourceHandle,
 }
 
@@ -404,7 +404,7 @@ pub struct ExtLinkPortData {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfExtCpData {
-    /// The external CPD.
+    /// Name of the external CPD in the VNFD.
     pub cpd_id: String,
     /// Configurations by key, one per CP instance; null removes one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -415,16 +415,16 @@ pub struct VnfExtCpData {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfExtCpConfig {
-    /// Parent of a subport.
+    /// Key of the parent configuration, for a subport.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_cp_config_id: Option<String>,
-    /// The port to use; made by us where absent.
+    /// `id` of an existing port; absent: we create one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_port_id: Option<String>,
-    /// Whether to make a port.
+    /// Whether to create a port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create_ext_link_port: Option<bool>,
-    /// Addresses to give it.
+    /// Addresses to assign to the port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cp_protocol_data: Vec<CpProtocolData>,
 }
@@ -435,7 +435,7 @@ pub struct VnfExtCpConfig {
 pub struct CpProtocolData {
     /// Always `IP_OVER_ETHERNET`.
     pub layer_protocol: String,
-    /// Addresses.
+    /// MAC and IP addresses to use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip_over_ethernet: Option<IpOverEthernetAddressData>,
 }
@@ -444,10 +444,10 @@ pub struct CpProtocolData {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IpOverEthernetAddressData {
-    /// MAC address.
+    /// MAC address to use, if a fixed one is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac_address: Option<String>,
-    /// IP addresses by type.
+    /// IP addresses, grouped by type and subnet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ip_addresses: Vec<IpAddressesData>,
 }
@@ -459,16 +459,16 @@ pub struct IpAddressesData {
     /// `IPV4` or `IPV6`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Addresses to use.
+    /// Fixed addresses to use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fixed_addresses: Vec<String>,
-    /// How many to let the VIM choose.
+    /// Number of addresses for the VIM to choose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub num_dynamic_addresses: Option<u32>,
     /// `{minAddress, maxAddress}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_range: Option<serde_json::Value>,
-    /// Subnet on the VIM.
+    /// Id of the subnet on the VIM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet_id: Option<String>,
 }

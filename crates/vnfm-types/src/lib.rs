@@ -1,9 +1,9 @@
-//! SOL data model: what crosses the SOL003 and SOL005 interfaces, spelt as the standard spells it.
+//! SOL data model: the types of the SOL003 and SOL005 interfaces, spelt as in the standard.
 //!
-//! | module | clause of SOL003 V3.7.1 | what |
+//! | module | clause of SOL003 V3.7.1 | content |
 //! |---|---|---|
-//! | [`state`] | 5.5.4.3, 5.6.2.2 | states of an operation occurrence and the one table of legal moves |
-//! | [`instance`] | 5.5.2.2, 5.5.3 | `VnfInstance` and what is inside `instantiatedVnfInfo` |
+//! | [`state`] | 5.5.4.3, 5.6.2.2 | states of an operation occurrence and the table of legal transitions |
+//! | [`instance`] | 5.5.2.2, 5.5.3 | `VnfInstance` and the contents of `instantiatedVnfInfo` |
 //! | [`op_occ`] | 5.5.2.13 | `VnfLcmOpOcc` with `resourceChanges` |
 //! | [`request`] | 5.5.2.3 … | request bodies of the tasks |
 //! | [`subscription`] | 5.5.2.15, 5.5.3.12 | subscriptions to lifecycle changes |
@@ -12,10 +12,10 @@
 //! | [`package`] | 10.5.2.2 / SOL005 9.5.2.5 | `VnfPkgInfo` |
 //! | [`problem`] | SOL013 6.3 | `ProblemDetails` with our extension members |
 //! | [`shape`] | SOL013 5.2, 5.3 | which attributes each resource of a list has |
-//! | [`v1`] | – | what SOL003 V2.6.1 spells otherwise, and the way between the two |
-//! | [`progress`] | – | our own API: what an operation does, and why it waits |
+//! | [`v1`] | – | differences between SOL003 V2.6.1 and V3.7.1, and conversion in both directions |
+//! | [`progress`] | – | our own API: what an operation is doing, and why it waits |
 //! | [`ids`] | – | identifiers, one type each |
-//! | [`acts`] | – | our own API: what somebody did on their own authority, and what that left behind |
+//! | [`acts`] | – | our own API: audit entries and tombstones |
 //!
 //! There is no I/O here, and no logic beyond the state table.
 
@@ -54,12 +54,12 @@ pub use state::*;
 pub use subscription::*;
 pub use vim::*;
 
-/// `KeyValuePairs`: a free JSON object. It holds no nulls (a null means "delete" in a merge patch).
+/// `KeyValuePairs`: a free-form JSON object. It contains no nulls (a null means "delete" in a merge patch).
 pub type KeyValuePairs = serde_json::Map<String, serde_json::Value>;
 
-/// `Link` (SOL013 5.4.1): where another resource is.
+/// `Link` (SOL013 5.4.1): the location of another resource.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Link {
-    /// The absolute URI.
+    /// Absolute URI of the resource.
     pub href: String,
 }

@@ -12,27 +12,27 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ChangeType {
-    /// Made.
+    /// Created by the operation.
     Added,
-    /// Gone.
+    /// Deleted by the operation.
     Removed,
-    /// Changed, or replaced.
+    /// Changed or replaced by the operation.
     Modified,
-    /// Made and removed by the same operation.
+    /// Created and deleted by the same operation.
     Temporary,
-    /// Of a virtual link: ports came to it.
+    /// Of a virtual link: ports were added to it.
     LinkPortAdded,
-    /// Of a virtual link: ports on it went.
+    /// Of a virtual link: ports were removed from it.
     LinkPortRemoved,
 }
 
-/// `VnfLcmOpOcc`.
+/// `VnfLcmOpOcc`: one operation on one instance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfLcmOpOcc {
-    /// Identifier.
+    /// Unique within this VNFM; a UUID.
     pub id: String,
-    /// State.
+    /// Current state, see [`LcmOperationState`].
     pub operation_state: LcmOperationState,
     /// When it entered that state.
     #[serde(serialize_with = "crate::time::micros")]
@@ -40,86 +40,86 @@ pub struct VnfLcmOpOcc {
     /// When it was accepted.
     #[serde(serialize_with = "crate::time::micros")]
     pub start_time: Timestamp,
-    /// The instance.
+    /// `id` of the VNF instance.
     pub vnf_instance_id: String,
-    /// The grant; absent where a local policy granted.
+    /// `id` of the grant; absent if the local policy granted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant_id: Option<String>,
-    /// Which operation.
+    /// Which lifecycle operation it is.
     pub operation: LcmOperationType,
-    /// True where we began it ourselves.
+    /// True if the VNFM began it by itself.
     pub is_automatic_invocation: bool,
     /// The request, without secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_params: Option<serde_json::Value>,
     /// True from the acceptance of a cancel to its effect.
     pub is_cancel_pending: bool,
-    /// How it is being cancelled.
+    /// Present while a cancel is pending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_mode: Option<CancelMode>,
-    /// Why it stopped.
+    /// Why it stopped; kept until it completes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ProblemDetails>,
-    /// What it changed so far.
+    /// Resources that it changed so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_changes: Option<ResourceChanges>,
-    /// What a modification changed, as it is now.
+    /// Attributes that a modification changed, with their new values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_info: Option<VnfInfoModifications>,
-    /// What an operator should know although it went on.
+    /// Warnings for operators about an operation that continued nevertheless; our addition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Related resources and the tasks that are allowed now; filled when served.
+    /// Related resources and the tasks that are allowed now; filled in when served.
     #[serde(rename = "_links", default, skip_serializing_if = "Option::is_none")]
     pub links: Option<VnfLcmOpOccLinks>,
 }
 
-/// `_links` of [`VnfLcmOpOcc`]: a task's link is there only while the task is allowed.
+/// `_links` of [`VnfLcmOpOcc`]: a task is linked only while it is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfLcmOpOccLinks {
-    /// This resource.
+    /// URI of this occurrence.
     #[serde(rename = "self")]
     pub this: Link,
-    /// The instance.
+    /// URI of the VNF instance.
     pub vnf_instance: Link,
-    /// The grant.
+    /// URI of the grant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<Link>,
-    /// The cancel task.
+    /// Present while it can be cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<Link>,
-    /// The retry task.
+    /// Present while it can be retried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Link>,
-    /// The rollback task.
+    /// Present while it can be rolled back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Link>,
-    /// The fail task.
+    /// Present while it can be failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fail: Option<Link>,
 }
 
-/// `VnfInfoModifications` (5.5.2.12a): the attributes that a modification changed, with what they hold now.
+/// `VnfInfoModifications` (5.5.2.12a): the attributes that a modification changed, with their new values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfInfoModifications {
-    /// The name; empty where it was taken away.
+    /// New name; empty if it was removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_name: Option<String>,
-    /// The description; empty where it was taken away.
+    /// New description; empty if it was removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_description: Option<String>,
-    /// Values of configurable properties that are new or other ones.
+    /// New or changed configurable properties.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub vnf_configurable_properties: KeyValuePairs,
-    /// Metadata that is new or another one.
+    /// New or changed metadata members.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub metadata: KeyValuePairs,
-    /// Extensions that are new or other ones.
+    /// New or changed extensions.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub extensions: KeyValuePairs,
-    /// VIM connections that are new or other ones; without `accessInfo`.
+    /// New or changed VIM connections, without `accessInfo`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
 }
@@ -128,16 +128,16 @@ pub struct VnfInfoModifications {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceChanges {
-    /// VNFCs.
+    /// Added, removed or replaced VNFCs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub affected_vnfcs: Vec<AffectedVnfc>,
-    /// Internal virtual links.
+    /// Internal and externally managed virtual links.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub affected_virtual_links: Vec<AffectedVirtualLink>,
-    /// Ports on external links.
+    /// Our ports on external virtual links.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub affected_ext_link_ports: Vec<AffectedExtLinkPort>,
-    /// Volumes.
+    /// Added, removed or replaced volumes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub affected_virtual_storages: Vec<AffectedVirtualStorage>,
 }
@@ -146,24 +146,24 @@ pub struct ResourceChanges {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AffectedVnfc {
-    /// Identifier within the instance.
+    /// Identifier within the VNF instance.
     pub id: String,
-    /// The VDU.
+    /// Name of the VDU in the VNFD.
     pub vdu_id: String,
-    /// What happened to it.
+    /// Added, removed or modified.
     pub change_type: ChangeType,
-    /// Server or pod.
+    /// Handle of the server or pod.
     pub compute_resource: ResourceHandle,
-    /// CPs that came or went with it.
+    /// CPs that were added or removed with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub affected_vnfc_cp_ids: Vec<String>,
-    /// Volumes that came with it.
+    /// Volumes that were added with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added_storage_resource_ids: Vec<String>,
-    /// Volumes that went with it.
+    /// Volumes that were removed with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed_storage_resource_ids: Vec<String>,
-    /// What else the driver knows.
+    /// Additional information from the driver.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub metadata: KeyValuePairs,
 }
@@ -174,13 +174,13 @@ pub struct AffectedVnfc {
 pub struct AffectedVirtualLink {
     /// Identifier within the instance: of an internal link, or of an externally managed one.
     pub id: String,
-    /// The `VnfVirtualLink` node.
+    /// Name of the `VnfVirtualLink` node.
     pub vnf_virtual_link_desc_id: String,
-    /// What happened to it.
+    /// Added or removed, as a whole or ports on it.
     pub change_type: ChangeType,
-    /// The network.
+    /// Handle of the network on the VIM.
     pub network_resource: ResourceHandle,
-    /// The ports that came or went, where it is [`ChangeType::LinkPortAdded`] or [`ChangeType::LinkPortRemoved`].
+    /// The affected ports, for [`ChangeType::LinkPortAdded`] and [`ChangeType::LinkPortRemoved`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vnf_link_port_ids: Vec<String>,
 }
@@ -189,13 +189,13 @@ pub struct AffectedVirtualLink {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AffectedExtLinkPort {
-    /// Identifier within the instance.
+    /// Identifier within the VNF instance.
     pub id: String,
-    /// What happened to it.
+    /// Whether the port was added or removed.
     pub change_type: ChangeType,
-    /// The external CP.
+    /// `id` of the external CP on the port.
     pub ext_cp_instance_id: String,
-    /// The port.
+    /// Handle of the port on the VIM.
     pub resource_handle: ResourceHandle,
 }
 
@@ -203,12 +203,12 @@ pub struct AffectedExtLinkPort {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AffectedVirtualStorage {
-    /// Identifier within the instance.
+    /// Identifier within the VNF instance.
     pub id: String,
-    /// The storage node.
+    /// Name of the storage node in the VNFD.
     pub virtual_storage_desc_id: String,
-    /// What happened to it.
+    /// Added, removed or modified.
     pub change_type: ChangeType,
-    /// The volume.
+    /// Handle of the volume on the VIM.
     pub storage_resource: ResourceHandle,
 }

@@ -1,4 +1,4 @@
-//! `VnfPkgInfo` (SOL005 9.5.2.5), as far as onboarding needs it, and what is asked of a package.
+//! `VnfPkgInfo` (SOL005 9.5.2.5) and requests concerning packages, as far as onboarding needs them.
 
 use crate::{KeyValuePairs, Link, ProblemDetails, Secret};
 use jiff::Timestamp;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// How a package is signed (SOL004 5.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PackageSecurityOption {
-    /// The manifest is signed, and states the hashes of the files.
+    /// The manifest is signed and lists the hashes of the files.
     #[serde(rename = "OPTION_1")]
     Option1,
     /// The package is signed as a whole, in an outer archive.
@@ -19,15 +19,15 @@ pub enum PackageSecurityOption {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PackageOnboardingState {
-    /// The record exists, content was not uploaded yet.
+    /// The record exists, but no content was uploaded.
     Created,
-    /// Content is coming in.
+    /// Content is being received.
     Uploading,
-    /// Content is being read and checked.
+    /// Content is being parsed and verified.
     Processing,
-    /// Ready to be used.
+    /// The package can be used.
     Onboarded,
-    /// Refused; `onboardingFailureDetails` says why.
+    /// Rejected; see `onboardingFailureDetails`.
     Error,
 }
 
@@ -35,9 +35,9 @@ pub enum PackageOnboardingState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PackageOperationalState {
-    /// May be used for new instances.
+    /// New instances may be created from it.
     Enabled,
-    /// May not.
+    /// No new instances may be created from it.
     Disabled,
 }
 
@@ -45,79 +45,79 @@ pub enum PackageOperationalState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PackageUsageState {
-    /// Some instance was made from it.
+    /// At least one instance was created from it.
     InUse,
-    /// None.
+    /// No instance was created from it.
     NotInUse,
 }
 
 /// `Checksum` (SOL003 10.5.3.3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checksum {
-    /// Such as `SHA-256`.
+    /// Name of the hash function, such as `SHA-256`.
     pub algorithm: String,
-    /// In lower-case hexadecimal.
+    /// In lower-case hexadecimal digits.
     pub hash: String,
 }
 
-/// `VnfPkgInfo`.
+/// `VnfPkgInfo`: the record of a VNF package.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfPkgInfo {
-    /// Ours.
+    /// Assigned by this VNFM; a UUID.
     pub id: String,
     /// `descriptor_id` of the VNFD; unique per tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnfd_id: Option<String>,
-    /// Provider of the VNF.
+    /// Provider, copied from the VNFD.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_provider: Option<String>,
-    /// Product name of the VNF.
+    /// Product name, copied from the VNFD.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_product_name: Option<String>,
-    /// Software version of the VNF.
+    /// Software version, copied from the VNFD.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_software_version: Option<String>,
-    /// Version of the VNFD.
+    /// Version of the VNFD itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnfd_version: Option<String>,
-    /// Checksum of the archive.
+    /// Checksum of the uploaded archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<Checksum>,
-    /// How the package is signed, where it is.
+    /// How the package is signed; absent if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package_security_option: Option<PackageSecurityOption>,
-    /// The certificate of the signature as PEM, where it came as a file of its own.
+    /// The signer's certificate as PEM, if it is a separate file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing_certificate: Option<String>,
-    /// VNFMs that may manage the VNF, as the VNFD has them.
+    /// VNFMs that may manage the VNF, as listed in the VNFD.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vnfm_info: Vec<String>,
-    /// The software images that it brings.
+    /// Software images contained in or referenced by the package.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub software_images: Vec<VnfPackageSoftwareImageInfo>,
-    /// What it brings beside descriptor, manifest, signatures and images.
+    /// Files other than descriptor, manifest, signatures and images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub additional_artifacts: Vec<VnfPackageArtifactInfo>,
-    /// How far onboarding is.
+    /// Progress of onboarding.
     pub onboarding_state: PackageOnboardingState,
-    /// Whether it may be used.
+    /// Whether new instances may be created from it.
     pub operational_state: PackageOperationalState,
-    /// Whether it is used.
+    /// Whether an instance was created from it.
     pub usage_state: PackageUsageState,
-    /// Free data of whoever created the record.
+    /// Free data from the client that created the record.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub user_defined_data: KeyValuePairs,
-    /// Why onboarding failed.
+    /// Why onboarding failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub onboarding_failure_details: Option<ProblemDetails>,
-    /// What the descriptor's reader wants to say although it accepted it; our addition.
+    /// Warnings about an accepted descriptor; our addition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What it is at the NFVO that it was fetched from; our addition.
+    /// The package at the NFVO that it was fetched from; our addition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nfvo: Option<NfvoPackage>,
-    /// Related resources.
+    /// Related resources; filled in when served.
     #[serde(rename = "_links", default, skip_serializing_if = "Option::is_none")]
     pub links: Option<VnfPkgInfoLinks>,
 }
@@ -126,35 +126,35 @@ pub struct VnfPkgInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfPackageSoftwareImageInfo {
-    /// The node of the VNFD that is made of it, or its tag.
+    /// The VNFD node that uses it, or its tag.
     pub id: String,
-    /// Its name.
+    /// Name of the image.
     pub name: String,
-    /// Who makes it.
+    /// Who publishes the image.
     pub provider: String,
-    /// Its version.
+    /// Version of the image.
     pub version: String,
-    /// Of its bytes.
+    /// Checksum of the image file.
     pub checksum: Checksum,
-    /// Whether it is encrypted.
+    /// Whether the image is encrypted.
     pub is_encrypted: bool,
     /// `AKI`, `AMI`, `ARI`, `BARE`, `DOCKER`, `OVA` or `OVF`.
     pub container_format: String,
-    /// `QCOW2`, `RAW`, …
+    /// Such as `QCOW2` or `RAW`.
     pub disk_format: String,
-    /// When it came here.
+    /// When it was onboarded, UTC.
     #[serde(serialize_with = "crate::time::micros")]
     pub created_at: Timestamp,
-    /// The least disk, in bytes.
+    /// Minimum disk size, in bytes.
     pub min_disk: u64,
-    /// The least memory, in bytes.
+    /// Minimum memory size, in bytes.
     pub min_ram: u64,
-    /// Of the image, in bytes.
+    /// Size of the image, in bytes.
     pub size: u64,
-    /// Where it lies in the package.
+    /// Path within the package, if it is contained in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_path: Option<String>,
-    /// Where it lies outside of the package.
+    /// URI outside the package, if it is referenced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_uri: Option<String>,
 }
@@ -163,115 +163,115 @@ pub struct VnfPackageSoftwareImageInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfPackageArtifactInfo {
-    /// Where it lies in the package.
+    /// Path within the package, if it is contained in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_path: Option<String>,
-    /// Where it lies outside of the package.
+    /// URI outside the package, if it is referenced.
     #[serde(
         rename = "artifactURI",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub artifact_uri: Option<String>,
-    /// Of its bytes.
+    /// Checksum of the artifact's content.
     pub checksum: Checksum,
-    /// Whether it is encrypted.
+    /// Whether the artifact is encrypted.
     pub is_encrypted: bool,
-    /// The set of non-MANO artifacts that it is in (SOL004 4.3.7).
+    /// The set of non-MANO artifacts it belongs to (SOL004 4.3.7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub non_mano_artifact_set_id: Option<String>,
-    /// What it is for, where SOL004 has a place for that.
+    /// Its purpose, for artifacts with a standard directory in SOL004.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_classification: Option<ArtifactClassification>,
 }
 
-/// What an artifact is for, beyond the VNF itself (SOL004 4.1.2).
+/// The purpose of an artifact that is not part of the VNF itself (SOL004 4.1.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ArtifactClassification {
-    /// A change log.
+    /// The change history of the package.
     History,
-    /// Tests.
+    /// Test scripts and test data.
     Testing,
-    /// Licences.
+    /// Licence texts of the VNF.
     License,
 }
 
-/// A package at the NFVO that it was fetched from.
+/// The package at the NFVO that a package was fetched from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NfvoPackage {
-    /// Its id there.
+    /// Id of the package at the NFVO.
     pub vnf_pkg_id: String,
-    /// Whether it may be used, as the NFVO said last.
+    /// Last state reported by the NFVO.
     pub operational_state: PackageOperationalState,
 }
 
-/// `VnfPkgInfoModifications` (SOL005 9.5.2.3): a merge patch of what may be changed.
+/// `VnfPkgInfoModifications` (SOL005 9.5.2.3): a merge patch of the modifiable members.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfPkgInfoModifications {
-    /// Whether it may be used from now on.
+    /// Whether new instances may be created from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operational_state: Option<PackageOperationalState>,
-    /// Merged into what is there: a null deletes a member (RFC 7396).
+    /// Merged into the stored data: a null deletes a member (RFC 7396).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_defined_data: Option<KeyValuePairs>,
 }
 
-/// `UploadVnfPackageFromUriRequest` (SOL005 9.5.2.8); how V2.x logs in is taken as well. Written in the open, so that it is
-/// sealed before it is stored.
+/// `UploadVnfPackageFromUriRequest` (SOL005 9.5.2.8); the login members of V2.x are accepted too. Secrets serialize in clear
+/// text, so seal it before storing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UploadVnfPackageFromUriRequest {
-    /// Where the archive is.
+    /// URI of the package archive.
     pub address_information: String,
-    /// How to log in there; what the parameters say where absent.
+    /// Login method; absent: implied by the parameters.
     #[serde(default)]
     pub auth_type: Option<UploadAuthType>,
-    /// User and password.
+    /// Parameters of the `BASIC` login method.
     #[serde(default)]
     pub params_basic: Option<UploadBasic>,
-    /// How to get a token.
+    /// Parameters of the `OAUTH2_CLIENT_CREDENTIALS` method.
     #[serde(default)]
     pub params_oauth2_client_credentials: Option<UploadClientCredentials>,
-    /// The user, as V2.4.1 has it.
+    /// User name as in V2.4.1.
     #[serde(default)]
     pub user_name: Option<String>,
-    /// Its password.
+    /// Password as in V2.4.1.
     #[serde(default)]
     pub password: Option<Secret>,
 }
 
-/// How to log in where a package is fetched from.
+/// Login method for fetching a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum UploadAuthType {
     /// User and password with every request.
     Basic,
-    /// A token of a token endpoint.
+    /// Bearer token from a token endpoint.
     Oauth2ClientCredentials,
 }
 
-/// User and password.
+/// Parameters of HTTP basic authentication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UploadBasic {
-    /// The user.
+    /// User name of the VNFM.
     pub user_name: String,
-    /// Its password.
+    /// Password of that user.
     pub password: Secret,
 }
 
-/// OAuth 2.0 client credentials.
+/// Parameters of OAuth 2.0 client credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UploadClientCredentials {
-    /// The client.
+    /// Client id of the VNFM.
     pub client_id: String,
-    /// Its password.
+    /// Secret of that client.
     pub client_password: Secret,
-    /// Who gives tokens.
+    /// URI of the token endpoint.
     pub token_endpoint: String,
 }
 
@@ -279,11 +279,11 @@ pub struct UploadClientCredentials {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfPkgInfoLinks {
-    /// This resource.
+    /// URI of this package.
     #[serde(rename = "self")]
     pub this: Link,
-    /// The VNFD; there once it is onboarded, 409 before.
+    /// URI of the VNFD; 409 until the package is onboarded.
     pub vnfd: Link,
-    /// The content.
+    /// URI of the package archive.
     pub package_content: Link,
 }

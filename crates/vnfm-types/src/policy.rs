@@ -1,4 +1,4 @@
-//! What instances on a VIM may be made of: the policy of a VIM (`vnfmctl vim register --policy FILE`).
+//! The policy of a VIM: limits on what instances may use on it (`vnfmctl vim register --policy FILE`).
 //!
 //! ```yaml
 //! namespaces: [OWN]               # the instance's own; or names, or `team-*`
@@ -12,102 +12,102 @@
 //! remoteFiles: false              # a Base HOT fetches nothing by URL
 //! impersonate: system:serviceaccount:tenants:{tenant}
 //! ```
-//! A member that is absent does not limit. For a tenant that uses a VIM which another one shares, absent members are
-//! those of [`VimPolicy::for_borrowers`].
+//! An absent member sets no limit. For a tenant that uses another tenant's shared VIM, absent members are those of
+//! [`VimPolicy::for_borrowers`].
 
 use serde::{Deserialize, Serialize};
 
-/// In [`VimPolicy::namespaces`]: the namespace that is made for the instance. No namespace can have this name.
+/// In [`VimPolicy::namespaces`]: the namespace created for the instance. No real namespace can have this name.
 pub const OWN: &str = "OWN";
-/// In [`Selection::allow`] of kinds: the namespaced kinds of Kubernetes itself, without those that grant rights or
-/// lead traffic past network policies.
+/// In [`Selection::allow`] of kinds: the built-in namespaced kinds of Kubernetes, except those that grant permissions or
+/// route traffic past network policies.
 pub const BUILTIN: &str = "BUILTIN";
 
-/// What instances on a VIM may be made of.
+/// Limits on what instances on a VIM may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct VimPolicy {
-    /// Kubernetes: where objects may be: [`OWN`], names, or beginnings such as `team-*`.
+    /// Kubernetes: namespaces for objects: [`OWN`], names, or prefixes such as `team-*`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<Vec<String>>,
-    /// Kubernetes: kinds of objects, as `group/Kind`; `Kind` in the core group; `group/*` for a whole group.
+    /// Kubernetes: kinds of objects: `group/Kind`, `Kind` for the core group, `group/*` for an entire group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kinds: Option<Selection>,
-    /// Kubernetes: whether there may be objects outside of namespaces. The instance's own namespace always may be.
+    /// Kubernetes: whether cluster-scoped objects are allowed. The instance's own namespace always is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_scoped: Option<bool>,
-    /// Kubernetes: what pods may ask of their hosts.
+    /// Kubernetes: the privileges that pods may have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_security: Option<PodSecurity>,
-    /// Kubernetes: as whom pods may run.
+    /// Kubernetes: the service accounts that pods may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_accounts: Option<ServiceAccounts>,
-    /// Kubernetes: whether a Service may claim `externalIPs`.
+    /// Kubernetes: whether a Service may set `externalIPs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_ips: Option<bool>,
-    /// How much an instance may be.
+    /// Limits on the size of an instance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<InstanceLimits>,
     /// OpenStack: types of resources in a template, such as `OS::Nova::Server` or `OS::Keystone::*`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_types: Option<Selection>,
-    /// OpenStack: whether a template may name files by URL, which the cloud fetches.
+    /// OpenStack: whether a template may refer to files by URL, which the cloud would fetch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_files: Option<bool>,
-    /// Kubernetes: the user as whom the calls of operations are made; `{tenant}` stands for the tenant's name.
+    /// Kubernetes: the user to impersonate in operations; `{tenant}` is replaced by the tenant's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub impersonate: Option<String>,
 }
 
-/// What is allowed of many: all of `allow`, where it is there, but nothing of `deny`.
+/// An allow list and a deny list; `deny` takes precedence.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Selection {
-    /// What is allowed; absent: everything.
+    /// Allowed entries; absent: everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow: Option<Vec<String>>,
-    /// What is not.
+    /// Entries that are never allowed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<String>,
 }
 
-/// How much an instance may be; what is absent does not limit.
+/// Limits on the size of an instance; an absent member sets no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct InstanceLimits {
-    /// Objects of Kubernetes, or resources of a stack.
+    /// Maximum Kubernetes objects or stack resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objects: Option<u64>,
-    /// Pods, as the replicas of its workloads say.
+    /// Maximum pods, by the replicas of the workloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<u64>,
-    /// Servers of OpenStack.
+    /// Maximum OpenStack servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<u64>,
 }
 
-/// What pods may ask of their hosts: a level of the Pod Security Standards.
+/// The privileges that pods may have: a level of the Pod Security Standards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PodSecurity {
-    /// Everything.
+    /// Any privileges.
     Privileged,
-    /// Nothing that is known to lead out of a pod.
+    /// No known privilege escalations.
     Baseline,
 }
 
-/// As whom pods may run.
+/// The service accounts that pods may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ServiceAccounts {
-    /// As any account of their namespace.
+    /// Any account of their namespace.
     Any,
-    /// As `default`, or as an account that the package brings; no Secret asks for a token.
+    /// `default`, or an account in the package; no Secret may request a token.
     Own,
 }
 
 impl VimPolicy {
-    /// The policy that limits nothing.
+    /// The policy without any limits.
     pub const OPEN: Self = Self {
         namespaces: None,
         kinds: None,
@@ -121,7 +121,7 @@ impl VimPolicy {
         impersonate: None,
     };
 
-    /// What holds for a tenant on a VIM that another tenant shares, and for a role that is narrowed to namespaces.
+    /// The policy for tenants on another tenant's shared VIM, and for roles limited to namespaces.
     pub fn for_borrowers() -> Self {
         Self {
             namespaces: Some(vec![OWN.to_owned()]),
@@ -143,7 +143,7 @@ impl VimPolicy {
         }
     }
 
-    /// The same where a role is narrowed to these namespaces. A name with `*` names no namespace.
+    /// As [`Self::for_borrowers`], for a role limited to these namespaces. A name with `*` matches no namespace.
     pub fn for_namespaces(names: &[String]) -> Self {
         let names = names
             .iter()
@@ -154,7 +154,7 @@ impl VimPolicy {
         }
     }
 
-    /// These members, and those of `base` where they are absent.
+    /// Fills absent members from `base`.
     #[must_use]
     pub fn over(self, base: Self) -> Self {
         Self {
@@ -171,24 +171,24 @@ impl VimPolicy {
         }
     }
 
-    /// True where it limits nothing.
+    /// True if it sets no limit.
     pub fn is_open(&self) -> bool {
         *self == Self::OPEN
     }
 
-    /// Says what of it cannot be meant.
+    /// Checks the values of the members.
     ///
     /// # Errors
     ///
-    /// The member, and why.
+    /// The invalid member, and why.
     pub fn checked(&self) -> Result<(), String> {
         for name in self.namespaces.iter().flatten() {
             let bare = name.strip_suffix('*').unwrap_or(name);
             let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
             if name != OWN && !bare.chars().all(fits) {
                 return Err(format!(
-                    "`policy.namespaces`: `{name}` is neither `{OWN}`, nor the name of a namespace, nor the beginning \
-                     of one with `*`"
+                    "`policy.namespaces`: `{name}` must be `{OWN}`, the name of a namespace, or a prefix \
+                     with `*`"
                 ));
             }
         }
@@ -204,7 +204,7 @@ impl VimPolicy {
         Ok(())
     }
 
-    /// Whether a namespace that is not the instance's own may be used.
+    /// Whether a namespace other than the instance's own may be used.
     pub fn allows_namespace(&self, name: &str) -> bool {
         self.namespaces.as_ref().is_none_or(|all| {
             all.iter().any(|one| match one.strip_suffix('*') {
@@ -214,7 +214,7 @@ impl VimPolicy {
         })
     }
 
-    /// Whether the namespace that is made for an instance may be used, whatever its name.
+    /// Whether the namespace created for an instance may be used, whatever its name.
     pub fn allows_own_namespace(&self) -> bool {
         self.namespaces
             .as_ref()
@@ -222,8 +222,8 @@ impl VimPolicy {
     }
 }
 
-/// Types of resources that a borrower's template may not have: they concern more than one project, run code in the
-/// cloud's own services, or fetch what the template names.
+/// Resource types that a borrower's template must not use: they affect more than one project, run code in the cloud's own
+/// services, or fetch files that the template names.
 fn of_borrowers() -> Vec<String> {
     let all = [
         "OS::Keystone::*",
@@ -253,12 +253,11 @@ fn of_borrowers() -> Vec<String> {
 }
 
 impl Selection {
-    /// Why `name` is not selected: the entry of `deny`, or nothing where no entry of `allow` fits. `fits` compares an
-    /// entry with it.
+    /// Checks a name; `fits` compares it with an entry.
     ///
     /// # Errors
     ///
-    /// The entry that denies it; `None` where none allows it.
+    /// The entry that denies it; `None` if no entry allows it.
     pub fn check(&self, fits: impl Fn(&str) -> bool) -> Result<(), Option<&str>> {
         if let Some(denied) = self.deny.iter().find(|one| fits(one)) {
             return Err(Some(denied));
@@ -275,22 +274,22 @@ mod tests {
     use super::{OWN, PodSecurity, Selection, VimPolicy};
 
     #[test]
-    fn what_a_policy_leaves_out_is_the_base_s() {
+    fn absent_members_are_filled_from_the_base() {
         let own = VimPolicy {
             namespaces: Some(vec!["team-*".into()]),
             cluster_scoped: Some(true),
             ..VimPolicy::default()
         };
-        let whole = own.over(VimPolicy::for_borrowers());
-        assert!(whole.allows_namespace("team-a") && !whole.allows_namespace("kube-system"));
-        assert!(!whole.allows_own_namespace());
-        assert_eq!(whole.cluster_scoped, Some(true));
-        assert_eq!(whole.pod_security, Some(PodSecurity::Baseline));
-        assert!(VimPolicy::default().is_open() && !whole.is_open());
+        let merged = own.over(VimPolicy::for_borrowers());
+        assert!(merged.allows_namespace("team-a") && !merged.allows_namespace("kube-system"));
+        assert!(!merged.allows_own_namespace());
+        assert_eq!(merged.cluster_scoped, Some(true));
+        assert_eq!(merged.pod_security, Some(PodSecurity::Baseline));
+        assert!(VimPolicy::default().is_open() && !merged.is_open());
     }
 
     #[test]
-    fn a_narrowed_role_has_its_namespaces_by_name_alone() {
+    fn a_role_limited_to_namespaces_matches_exact_names() {
         let policy = VimPolicy::for_namespaces(&["web".into(), "w*".into(), OWN.into()]);
         assert!(policy.allows_namespace("web") && !policy.allows_namespace("web2"));
         assert!(!policy.allows_own_namespace());
@@ -308,9 +307,9 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_named() {
+    fn invalid_members_are_named() {
         let of = |policy: &str| serde_json::from_str::<VimPolicy>(policy);
-        for (policy, says) in [
+        for (policy, text) in [
             (r#"{"namespaces": ["Web"]}"#, "`Web`"),
             (r#"{"impersonate": "admin"}"#, "`admin`"),
             (
@@ -319,11 +318,11 @@ mod tests {
             ),
         ] {
             let wrong = of(policy).unwrap().checked().unwrap_err();
-            assert!(wrong.contains(says), "{wrong}");
+            assert!(wrong.contains(text), "{wrong}");
         }
         assert!(
             of(r#"{"namespace": ["web"]}"#).is_err(),
-            "a slip does not pass as no limit"
+            "a misspelt member is not ignored"
         );
         let good =
             r#"{"namespaces": ["OWN", "a-*"], "impersonate": "system:serviceaccount:n:{tenant}"}"#;

@@ -1,4 +1,4 @@
-//! Our own API beside SOL003: what an operation is doing, and why it waits.
+//! Our own API, in addition to SOL003: what an operation is doing, and why it waits.
 
 use crate::{LcmOperationState, ProblemDetails};
 use jiff::Timestamp;
@@ -8,51 +8,51 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// The operation occurrence.
+    /// `id` of the operation occurrence.
     pub vnf_lcm_op_occ_id: String,
-    /// Its state.
+    /// State of the operation occurrence.
     pub operation_state: LcmOperationState,
-    /// The step that runs or that failed.
+    /// The step that is running or has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// How often that step was begun, from 1.
+    /// Attempts at that step so far, from 1.
     #[serde(default)]
     pub attempt: u32,
-    /// 0 to 100 within the step, where it says so.
+    /// Progress within the step, 0 to 100, if reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent: Option<u8>,
-    /// The last thing that the step said of itself.
+    /// The last message of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What it waits for.
+    /// Set while the step waits for something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
-    /// What went wrong, once it has stopped.
+    /// Why the operation stopped, once it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ProblemDetails>,
-    /// What each way on would do now.
+    /// What cancel, retry, rollback and fail would do now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ways_on: Vec<WayOn>,
-    /// The steps of the operation with what the journal says of each.
+    /// The steps of the operation with their journal status.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepProgress>,
 }
 
-/// Why an operation waits.
+/// Why an operation is waiting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Waiting {
-    /// What for, in words.
+    /// What it waits for, in a phrase.
     #[serde(rename = "for")]
     pub for_what: String,
-    /// Since when.
+    /// Start of the wait, UTC.
     pub since: Timestamp,
-    /// Until when at most.
+    /// Deadline of the step, UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
 
-/// One of cancel, retry, rollback, fail: whether it is possible, and what it would do.
+/// One of cancel, retry, rollback, fail: whether it is allowed, and what it would do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WayOn {
@@ -64,51 +64,51 @@ pub struct WayOn {
     pub what: String,
 }
 
-/// What the journal says of one step.
+/// The journal status of one step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepProgress {
-    /// Name of the step.
+    /// Key of the step in the journal.
     pub name: String,
     /// `planned`, `started`, `done`, `skipped` or `undone`.
     pub status: String,
-    /// When it was last begun.
+    /// Start of the last attempt, UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
-    /// When it ended.
+    /// End of the last attempt, UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
 }
 
-/// One line of an operation's log: what hooks, hosts and VIMs said, bounded and redacted.
+/// One line of an operation's log: messages of hooks, hosts and VIMs, limited in length and redacted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogLine {
     /// Number within the operation, from 1.
     pub seq: u64,
-    /// When.
+    /// Time of the message, UTC.
     pub at: Timestamp,
     /// `error`, `warn`, `info` or `debug`.
     pub level: String,
-    /// Who: a step, a hook, a host.
+    /// The step, hook or host that logged it.
     pub source: String,
-    /// What.
+    /// The message, with secrets hidden.
     pub text: String,
 }
 
-/// Something on a VIM that carries our installation id and that no instance explains.
+/// A resource on a VIM with our installation id that no instance accounts for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Orphan {
-    /// The VIM that it is on.
+    /// Id of the registered VIM.
     pub vim_id: String,
-    /// What it is, such as `OS::Heat::Stack` or `Namespace`.
+    /// Its type, such as `OS::Heat::Stack` or `Namespace`.
     pub kind: String,
-    /// Its identifier there.
+    /// Its id on the VIM.
     pub id: String,
-    /// Its name there.
+    /// Its name on the VIM.
     pub name: String,
-    /// The instance that it says it belongs to.
+    /// The instance that it is tagged with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_id: Option<String>,
     /// When that instance was abandoned, if it was.

@@ -1,70 +1,70 @@
-//! How what the database says differs from what the VIMs hold; of use after an older backup was restored.
+//! Differences between the database and the VIMs, for use after an older backup was restored.
 
 use crate::{InstantiationState, Orphan};
 use serde::{Deserialize, Serialize};
 
-/// Every instance compared with its VIM, by our tags.
+/// Comparison of every instance with the tagged resources on its VIMs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {
-    /// Every instance.
+    /// Result for every VNF instance.
     pub instances: Vec<ComparedInstance>,
-    /// What carries our tags and no instance explains: made after the backup, or left behind before it.
+    /// Tagged resources that no instance accounts for: created after the backup, or left behind before it.
     pub orphans: Vec<Orphan>,
-    /// Operations that were not ended at the moment that the database shows; they go on from there.
+    /// Operations that had not ended when the backup was taken; they resume from there.
     pub in_flight: Vec<OpInFlight>,
-    /// VIMs that could not be asked.
+    /// VIMs that could not be queried.
     pub not_asked: Vec<NotAsked>,
 }
 
-/// One instance, compared.
+/// Result for one VNF instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComparedInstance {
-    /// The instance.
+    /// `id` of the VNF instance.
     pub vnf_instance_id: String,
-    /// Its name.
+    /// Name of the instance, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_name: Option<String>,
-    /// What the database says.
+    /// State according to the database.
     pub instantiation_state: InstantiationState,
-    /// What the VIMs say.
+    /// Result of the comparison.
     pub found: Found,
 }
 
-/// What the VIMs say of an instance.
+/// How the VIMs' view of an instance differs from the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Found {
-    /// As the database says.
+    /// The VIMs agree with the database.
     AsRecorded,
-    /// It is recorded as instantiated, and nothing of it is there.
+    /// Recorded as INSTANTIATED, but none of its resources exist.
     Missing,
-    /// It is recorded as not instantiated, and something of it is there; see the orphans.
+    /// Recorded as NOT_INSTANTIATED, but resources exist; see the orphans.
     Unexpected,
-    /// One of its VIMs could not be asked.
+    /// One of its VIMs could not be queried.
     NotAsked,
 }
 
-/// An operation that is not ended.
+/// An operation that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpInFlight {
-    /// Which.
+    /// `id` of the operation occurrence.
     pub vnf_lcm_op_occ_id: String,
-    /// What it does.
+    /// Its type, such as `INSTANTIATE`.
     pub operation: String,
-    /// Where it is.
+    /// Its state, such as `PROCESSING`.
     pub operation_state: String,
-    /// To which instance.
+    /// `id` of its VNF instance.
     pub vnf_instance_id: String,
 }
 
-/// A VIM that could not be asked.
+/// A VIM that could not be queried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotAsked {
-    /// Its name.
+    /// Name of the VIM in the registry.
     pub vim: String,
-    /// Why.
+    /// The error of the attempt to query it.
     pub why: String,
 }

@@ -1,4 +1,4 @@
-//! Request bodies of the tasks that exist (SOL003 5.5.2).
+//! Request bodies of the supported tasks (SOL003 5.5.2).
 
 use crate::{
     CancelMode, ExtManagedVirtualLinkData, ExtVirtualLinkData, KeyValuePairs, VimConnectionInfo,
@@ -11,15 +11,15 @@ use std::fmt;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateVnfRequest {
-    /// The VNFD to make an instance of.
+    /// `descriptor_id` of an onboarded VNFD.
     pub vnfd_id: String,
-    /// A name for people.
+    /// Instance name, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_name: Option<String>,
-    /// A description for people.
+    /// Description, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_description: Option<String>,
-    /// Free metadata.
+    /// Initial metadata, in free form.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub metadata: KeyValuePairs,
 }
@@ -28,30 +28,30 @@ pub struct CreateVnfRequest {
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InstantiateVnfRequest {
-    /// Deployment flavour of the VNFD.
+    /// A deployment flavour of the VNFD.
     pub flavour_id: String,
-    /// Instantiation level of the flavour; its default where absent.
+    /// An instantiation level of the flavour; default: the flavour's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instantiation_level_id: Option<String>,
     /// External virtual links and the CPs to connect to them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ext_virtual_links: Vec<ExtVirtualLinkData>,
-    /// Internal virtual links that others have made, and manage.
+    /// Internal virtual links that the NFVO or the tenant has created and manages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ext_managed_virtual_links: Vec<ExtManagedVirtualLinkData>,
     /// VIMs by a key that the rest of the request refers to.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
-    /// Language of the VNF.
+    /// Language of the VNF, if it supports several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub localization_language: Option<String>,
     /// Parameters for hooks and for the driver.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub additional_params: KeyValuePairs,
-    /// Values of modifiable extensions.
+    /// Initial values of modifiable extensions.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub extensions: KeyValuePairs,
-    /// Values of configurable properties.
+    /// Initial values of configurable properties.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub vnf_configurable_properties: KeyValuePairs,
 }
@@ -66,14 +66,14 @@ impl fmt::Debug for InstantiateVnfRequest {
     }
 }
 
-/// How a VNF is shut down before its resources go.
+/// How a VNF is shut down before its resources are deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum TerminationType {
-    /// At once.
+    /// Delete the resources at once.
     #[default]
     Forceful,
-    /// After it was taken out of service, or after the time-out.
+    /// Take the VNF out of service first, up to the timeout.
     Graceful,
 }
 
@@ -81,9 +81,9 @@ pub enum TerminationType {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TerminateVnfRequest {
-    /// Forceful or graceful.
+    /// Whether to shut the VNF down first.
     pub termination_type: TerminationType,
-    /// Seconds to wait for a graceful shutdown; absent means without limit. Only with `GRACEFUL`.
+    /// Seconds to wait for a graceful shutdown; absent: without limit. Only with `GRACEFUL`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graceful_termination_timeout: Option<u32>,
     /// Parameters for hooks and for the driver.
@@ -95,73 +95,73 @@ pub struct TerminateVnfRequest {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealVnfRequest {
-    /// The VNFCs to heal, by the `id` of their `vnfcResourceInfo`; absent or empty: the whole VNF.
+    /// The VNFCs to heal, by the `id` of their `vnfcResourceInfo`; absent or empty: all VNFCs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vnfc_instance_id: Vec<String>,
-    /// Why, for people and hooks.
+    /// Reason, for people and hooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// Parameters for hooks and for the driver, over those of the instantiation; `all: true` heals volumes too.
+    /// Parameters for hooks and the driver, overriding those of the instantiation; `all: true` also replaces volumes.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub additional_params: KeyValuePairs,
-    /// A script of the vendor's choice, for hooks.
+    /// A script chosen by the vendor, for hooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heal_script: Option<String>,
 }
 
-/// `VnfInfoModificationRequest` (5.5.2.12), a merge patch (RFC 7396): what is absent stays, `Some(None)` is a null.
+/// `VnfInfoModificationRequest` (5.5.2.12), a merge patch (RFC 7396): an absent member is unchanged, `Some(None)` is a null.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfInfoModificationRequest {
-    /// A name for people.
+    /// New instance name; null removes it.
     #[serde(
         default,
-        deserialize_with = "there",
+        deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
     pub vnf_instance_name: Option<Option<String>>,
-    /// A description for people.
+    /// New description; null removes it.
     #[serde(
         default,
-        deserialize_with = "there",
+        deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
     pub vnf_instance_description: Option<Option<String>>,
-    /// Values of configurable properties; a null takes one away.
+    /// New values of configurable properties; a null removes one.
     #[serde(
         default,
-        deserialize_with = "there",
+        deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
     pub vnf_configurable_properties: Option<Option<KeyValuePairs>>,
-    /// Free metadata; a null takes a member away.
+    /// New metadata; a null removes a member.
     #[serde(
         default,
-        deserialize_with = "there",
+        deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
     pub metadata: Option<Option<KeyValuePairs>>,
-    /// Values of modifiable extensions; a null takes one away.
+    /// New values of modifiable extensions; a null removes one.
     #[serde(
         default,
-        deserialize_with = "there",
+        deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
     pub extensions: Option<Option<KeyValuePairs>>,
-    /// Patches of VIM connections, by key; a null takes one away.
+    /// Patches of VIM connections by key; a null removes one.
     #[serde(
         default,
-        deserialize_with = "there",
+        deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
     pub vim_connection_info: Option<Option<KeyValuePairs>>,
-    /// The VNFD; it stays.
+    /// The VNFD; must not change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnfd_id: Option<String>,
 }
 
-/// What is there, be it null.
-fn there<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+/// Distinguishes a null from an absent member.
+fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: Deserialize<'de>,
@@ -173,6 +173,6 @@ where
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CancelRequest {
-    /// Let the running step finish, or drop it.
+    /// Whether to finish or drop the running step.
     pub cancel_mode: CancelMode,
 }

@@ -3,19 +3,19 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A password, token or key. `Debug` and `Display` show `[hidden]`; serde passes it through, so it
-/// belongs only into types that are sealed before they are stored and never into an answer.
+/// A password, token or key. `Debug` and `Display` show `[hidden]`; serde passes it through, so use it only in types that
+/// are sealed before they are stored, and never in a response.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps `text`.
+    /// Wraps a secret text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, for the one call that sends it.
+    /// The secret itself, for the one call that sends it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -44,7 +44,7 @@ mod tests {
     use super::Secret;
 
     #[test]
-    fn it_does_not_print() {
+    fn a_secret_is_not_printed() {
         let secret = Secret::new("hunter2");
         assert_eq!(format!("{secret} {secret:?}"), "[hidden] [hidden]");
     }

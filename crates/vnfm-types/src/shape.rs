@@ -1,22 +1,22 @@
-//! Which attributes a resource has: what a filter, a selector or a modification may name (SOL013 5.2, 5.3).
+//! The attributes of each resource: what filters, selectors and modifications may name (SOL013 5.2, 5.3).
 //!
 //! ```text
-//! Resource ─ Type ─ Attribute ─ how many (one, a list, a map) ─ Shape: a value, a structure with a Type, free JSON
+//! Resource ─ Type ─ Attribute ─ multiplicity (one, a list, a map) ─ Shape: a value, a structure with a Type, free JSON
 //! ```
 
 mod tables;
 
 use Shape::{Free, Structure};
 
-/// A kind of resource that a list holds.
+/// A resource type that can be listed.
 #[derive(Debug)]
 pub struct Resource {
     shape: Shape,
-    /// The attributes that a list leaves out unless it is asked for them.
+    /// Attributes that lists omit by default.
     pub left_out: &'static [&'static str],
 }
 
-/// `VnfInstance`, as a list shows it (SOL003 5.4.2.3.2).
+/// `VnfInstance` in lists (SOL003 5.4.2.3.2).
 pub static VNF_INSTANCES: Resource = Resource {
     shape: tables::VNF_INSTANCE,
     left_out: &[
@@ -28,13 +28,13 @@ pub static VNF_INSTANCES: Resource = Resource {
     ],
 };
 
-/// `VnfInstance` as a list of `vnflcm/v1` shows it.
+/// `VnfInstance` in lists of `vnflcm/v1`.
 pub static VNF_INSTANCES_V1: Resource = Resource {
     shape: tables::VNF_INSTANCE_V1,
     left_out: VNF_INSTANCES.left_out,
 };
 
-/// `VnfLcmOpOcc`, as a list shows it (SOL003 5.4.12.3.2).
+/// `VnfLcmOpOcc` in lists (SOL003 5.4.12.3.2).
 pub static VNF_LCM_OP_OCCS: Resource = Resource {
     shape: tables::VNF_LCM_OP_OCC,
     left_out: &[
@@ -49,13 +49,13 @@ pub static VNF_LCM_OP_OCCS: Resource = Resource {
     ],
 };
 
-/// `VnfLcmOpOcc` as a list of `vnflcm/v1` shows it.
+/// `VnfLcmOpOcc` in lists of `vnflcm/v1`.
 pub static VNF_LCM_OP_OCCS_V1: Resource = Resource {
     shape: tables::VNF_LCM_OP_OCC_V1,
     left_out: VNF_LCM_OP_OCCS.left_out,
 };
 
-/// `VnfPkgInfo`, as a list shows it (SOL005 9.4.2.3.2).
+/// `VnfPkgInfo` in lists (SOL005 9.4.2.3.2).
 pub static VNF_PACKAGES: Resource = Resource {
     shape: tables::VNF_PKG_INFO,
     left_out: &[
@@ -67,14 +67,14 @@ pub static VNF_PACKAGES: Resource = Resource {
     ],
 };
 
-/// `LccnSubscription`, as a list shows it (SOL003 5.4.18.3.2).
+/// `LccnSubscription` in lists (SOL003 5.4.18.3.2).
 pub static LCCN_SUBSCRIPTIONS: Resource = Resource {
     shape: tables::LCCN_SUBSCRIPTION,
     left_out: &[],
 };
 
 impl Resource {
-    /// Its attributes.
+    /// The type that defines its attributes.
     pub fn of(&self) -> &'static Type {
         match self.shape {
             Structure(of) => of,
@@ -91,21 +91,21 @@ static NOTHING: Type = Type {
 /// A structured data type.
 #[derive(Debug)]
 pub struct Type {
-    /// Its name in the standard; of a structure within another one, the attribute's.
+    /// Name in the standard; for an anonymous structure, that of the attribute.
     pub name: &'static str,
-    /// Its attributes, in the standard's order.
+    /// In the order of the standard.
     pub attributes: &'static [Attribute],
 }
 
 impl Type {
-    /// The attribute of this name.
+    /// Looks up an attribute by name.
     pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
         self.attributes
             .iter()
             .find(|attribute| attribute.name == name)
     }
 
-    /// The names of the links that its `_links` may have, as the standard has them.
+    /// Link names defined by the standard for its `_links`.
     pub fn links(&self) -> &'static [&'static str] {
         match self.name {
             "VnfInstance" => &[
@@ -138,7 +138,7 @@ impl Type {
         }
     }
 
-    /// The names of all attributes, for people.
+    /// All attribute names, comma-separated, for error messages.
     pub fn names(&self) -> String {
         let names: Vec<_> = self
             .attributes
@@ -149,21 +149,21 @@ impl Type {
     }
 }
 
-/// An attribute of a type.
+/// One attribute of a type.
 #[derive(Debug)]
 pub struct Attribute {
-    /// As the standard spells it.
+    /// Name as in the standard.
     pub name: &'static str,
-    /// True where the standard says that it is always there.
+    /// True if the standard makes it mandatory.
     pub needed: bool,
-    /// How many values it has.
+    /// Single value, list or map.
     pub many: Many,
-    /// What each of them is.
+    /// Shape of each single value.
     pub shape: Shape,
 }
 
 impl Attribute {
-    /// True where it is more than one value: what a selector may name.
+    /// True for lists, maps and structures, which selectors may name.
     pub fn is_complex(&self) -> bool {
         self.many != Many::One
             || matches!(
@@ -172,7 +172,7 @@ impl Attribute {
             )
     }
 
-    /// The type of what is inside, where it has one.
+    /// The nested type of a structure.
     pub fn inside(&self) -> Option<&'static Type> {
         match self.shape {
             Structure(of) => Some(of),
@@ -180,43 +180,43 @@ impl Attribute {
         }
     }
 
-    /// True where any member may lie inside.
+    /// True if it may have any members.
     pub fn is_free(&self) -> bool {
         matches!(self.shape, Free)
     }
 }
 
-/// How many values an attribute has.
+/// Multiplicity of an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Many {
-    /// At most one.
+    /// A single value.
     One,
-    /// A list of them.
+    /// A list of values.
     List,
-    /// A map of them, by key.
+    /// A map of values by key.
     Map,
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Debug, Clone, Copy)]
 pub enum Shape {
-    /// Text; identifiers, names, members of an enumeration.
+    /// Strings, including identifiers and enumeration members.
     Text,
-    /// A number.
+    /// A JSON number.
     Number,
-    /// True or false.
+    /// A boolean.
     Truth,
-    /// A point in time.
+    /// A timestamp, RFC 3339.
     Time,
-    /// The key of the entry, where a list is shown of what is kept as a map.
+    /// The key of an entry, if a stored map is shown as a list.
     Key,
-    /// A structure.
+    /// A nested structure.
     Structure(&'static Type),
     /// Any JSON (`KeyValuePairs`).
     Free,
-    /// `_links`: made when it is served.
+    /// `_links`: added when the resource is served.
     Links,
-    /// Never shown.
+    /// A secret; never shown.
     Hidden,
 }
 
@@ -225,7 +225,7 @@ mod tests {
     use super::{LCCN_SUBSCRIPTIONS, Resource, VNF_INSTANCES, VNF_LCM_OP_OCCS, VNF_PACKAGES};
 
     #[test]
-    fn only_what_may_be_absent_is_left_out() {
+    fn only_optional_attributes_are_omitted_by_default() {
         let all: [&Resource; 4] = [
             &VNF_INSTANCES,
             &VNF_LCM_OP_OCCS,

@@ -1,6 +1,6 @@
-//! States of an operation occurrence (SOL003 5.6.2.2) and the one table of legal moves.
+//! States of an operation occurrence (SOL003 5.6.2.2) and the table of legal transitions.
 //!
-//! An operation begins in STARTING, but for `MODIFY_INFO`, which needs no grant and begins in PROCESSING
+//! An operation begins in STARTING, except `MODIFY_INFO`, which needs no grant and begins in PROCESSING
 //! ([`LcmOperationType::initial_state`]).
 //!
 //! ```text
@@ -20,19 +20,19 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum LcmOperationState {
-    /// Being prepared: what only the VIM and the NFVO know is asked here; nothing is changed.
+    /// Preparation: queries the VIM and the NFVO; nothing is changed.
     Starting,
     /// Resources are being changed.
     Processing,
     /// Done: resources and record agree.
     Completed,
-    /// Stopped half-way; retry, rollback or fail are the ways on.
+    /// Stopped by an error; retry, rollback or fail are possible.
     FailedTemp,
-    /// Given up; resources may remain.
+    /// Given up; resources may remain on the VIM.
     Failed,
-    /// Being undone.
+    /// Its steps are being undone.
     RollingBack,
-    /// Undone; nothing of the operation remains.
+    /// Undone; no changes of the operation remain.
     RolledBack,
 }
 
@@ -48,10 +48,10 @@ impl LcmOperationState {
         Self::RolledBack,
     ];
 
-    /// The states in which somebody has to drive the operation.
+    /// The states in which a process must drive the operation.
     pub const DRIVEN: [Self; 3] = [Self::Starting, Self::Processing, Self::RollingBack];
 
-    /// The one table of legal moves.
+    /// The only table of legal transitions.
     pub fn can_become(self, next: Self) -> bool {
         use LcmOperationState::{
             Completed, Failed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
@@ -65,12 +65,12 @@ impl LcmOperationState {
         )
     }
 
-    /// True where the operation has ended for good and the instance is free again.
+    /// True if the operation has ended for good and the instance is free again.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::RolledBack)
     }
 
-    /// True where a process has to drive the operation (see [`Self::DRIVEN`]).
+    /// True if a process must drive the operation (see [`Self::DRIVEN`]).
     pub fn is_driven(self) -> bool {
         Self::DRIVEN.contains(&self)
     }
@@ -115,7 +115,7 @@ pub enum LcmOperationType {
     Operate,
     /// `change_ext_conn`
     ChangeExtConn,
-    /// PATCH of the instance
+    /// PATCH of the VNF instance.
     ModifyInfo,
     /// `create_snapshot`
     CreateSnapshot,
@@ -164,9 +164,9 @@ impl fmt::Display for LcmOperationType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum CancelMode {
-    /// The step that runs is let finish, no further one is begun.
+    /// The running step finishes; no further step starts.
     Graceful,
-    /// The step that runs is dropped at once.
+    /// The running step is dropped at once.
     Forceful,
 }
 
@@ -175,7 +175,7 @@ mod tests {
     use super::LcmOperationState as S;
 
     #[test]
-    fn the_transition_table_is_the_one_of_the_standard() {
+    fn the_transition_table_matches_the_standard() {
         let legal = [
             (S::Starting, S::Processing),
             (S::Starting, S::RolledBack),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_final_state_has_no_way_out() {
+    fn a_final_state_has_no_transitions() {
         for from in S::ALL.into_iter().filter(|s| s.is_final()) {
             assert!(S::ALL.iter().all(|to| !from.can_become(*to)));
         }

@@ -1,27 +1,27 @@
-//! Subscriptions to lifecycle changes (SOL003 5.5.2.15, 5.5.2.16, 5.5.3.12, 4.4.1.3) and what they choose.
+//! Subscriptions to lifecycle changes (SOL003 5.5.2.15, 5.5.2.16, 5.5.3.12, 4.4.1.3) and their filters.
 
 use crate::{LcmOperationState, LcmOperationType, Link, Secret};
 use serde::{Deserialize, Serialize};
 
-/// Which notifications there are.
+/// `notificationType` of lifecycle notifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LifecycleNotification {
-    /// An operation has entered a state.
+    /// An operation entered a state.
     VnfLcmOperationOccurrenceNotification,
-    /// An instance was made.
+    /// A VNF instance was created.
     VnfIdentifierCreationNotification,
-    /// An instance is gone.
+    /// A VNF instance was deleted.
     VnfIdentifierDeletionNotification,
 }
 
-/// How much a notification of an operation says.
+/// How detailed a notification about an operation is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum LcmOpOccNotificationVerbosity {
-    /// Also what was changed.
+    /// Includes the changed resources and attributes.
     #[default]
     Full,
-    /// Not what was changed: the occurrence says it.
+    /// Omits them; the client reads the occurrence.
     Short,
 }
 
@@ -29,33 +29,33 @@ pub enum LcmOpOccNotificationVerbosity {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LccnSubscriptionRequest {
-    /// What is wanted; everything where absent.
+    /// Which notifications to send; absent: all.
     #[serde(default)]
     pub filter: Option<LifecycleChangeNotificationsFilter>,
-    /// Where notifications go.
+    /// URI that receives the notifications.
     pub callback_uri: String,
-    /// How we log in there.
+    /// How we log in at the callback.
     #[serde(default)]
     pub authentication: Option<SubscriptionAuthentication>,
-    /// How much is told.
+    /// Level of detail of the notifications.
     #[serde(default)]
     pub verbosity: LcmOpOccNotificationVerbosity,
 }
 
-/// `LccnSubscription` (5.5.2.16). How we log in there is not shown.
+/// `LccnSubscription` (5.5.2.16). The callback's login is not shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LccnSubscription {
-    /// Identifier.
+    /// Unique within this VNFM; a UUID.
     pub id: String,
-    /// What is wanted; everything where absent.
+    /// Which notifications to send; absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<LifecycleChangeNotificationsFilter>,
-    /// Where notifications go.
+    /// URI that receives the notifications.
     pub callback_uri: String,
-    /// How much is told.
+    /// Level of detail of the notifications.
     pub verbosity: LcmOpOccNotificationVerbosity,
-    /// Links; made when it is shown.
+    /// Filled in when the resource is served.
     #[serde(rename = "_links", default, skip_serializing_if = "Option::is_none")]
     pub links: Option<LccnSubscriptionLinks>,
 }
@@ -63,25 +63,25 @@ pub struct LccnSubscription {
 /// `_links` of [`LccnSubscription`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LccnSubscriptionLinks {
-    /// This subscription.
+    /// URI of this subscription.
     #[serde(rename = "self")]
     pub this: Link,
 }
 
-/// `LifecycleChangeNotificationsFilter` (5.5.3.12): what is there has to hold, of a list any entry.
+/// `LifecycleChangeNotificationsFilter` (5.5.3.12): all given members must match; of a list, any entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct LifecycleChangeNotificationsFilter {
-    /// Which instances.
+    /// Matches the VNF instance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vnf_instance_subscription_filter: Option<VnfInstanceSubscriptionFilter>,
-    /// Which notifications.
+    /// Matches the type of the notification.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notification_types: Vec<LifecycleNotification>,
-    /// Of which operations.
+    /// Matches the type of the operation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub operation_types: Vec<LcmOperationType>,
-    /// Of which of their states.
+    /// Matches the state of the operation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub operation_states: Vec<LcmOperationState>,
 }
@@ -90,77 +90,77 @@ pub struct LifecycleChangeNotificationsFilter {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct VnfInstanceSubscriptionFilter {
-    /// Of these VNFDs.
+    /// `vnfdId` of the instance.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vnfd_ids: Vec<String>,
-    /// Of these products.
+    /// Provider, product and versions of the instance.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vnf_products_from_providers: Vec<VnfProductsFromProvider>,
-    /// These.
+    /// `id` of the instance.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vnf_instance_ids: Vec<String>,
-    /// Of these names.
+    /// `vnfInstanceName` of the instance.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vnf_instance_names: Vec<String>,
 }
 
-/// Products of a provider; all of them where none is named.
+/// Products of a provider; all of them if the list is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct VnfProductsFromProvider {
-    /// The provider.
+    /// `vnfProvider` of the VNFD.
     pub vnf_provider: String,
-    /// Its products.
+    /// Products of this provider.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vnf_products: Vec<VnfProduct>,
 }
 
-/// Versions of a product; all of them where none is named.
+/// Versions of a product; all of them if the list is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct VnfProduct {
-    /// The product.
+    /// `vnfProductName` of the VNFD.
     pub vnf_product_name: String,
-    /// Its versions.
+    /// Versions of this product.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<VnfVersions>,
 }
 
-/// Versions of the software, and of the VNFD; all of the latter where none is named.
+/// A software version with VNFD versions; all of the latter if the list is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct VnfVersions {
-    /// Of the software.
+    /// `vnfSoftwareVersion` of the VNFD.
     pub vnf_software_version: String,
-    /// Of the VNFD.
+    /// Versions of the VNFD itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vnfd_versions: Vec<String>,
 }
 
-/// `SubscriptionAuthentication` (SOL013 8.3.4). It holds secrets: sealed when accepted, never returned.
+/// `SubscriptionAuthentication` (SOL013 8.3.4). Contains secrets: sealed when accepted, never returned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubscriptionAuthentication {
-    /// Which ways the subscriber takes.
+    /// Login methods that the subscriber accepts.
     pub auth_type: Vec<AuthType>,
-    /// For [`AuthType::Basic`].
+    /// Required for [`AuthType::Basic`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params_basic: Option<ParamsBasic>,
-    /// For [`AuthType::Oauth2ClientCredentials`].
+    /// Required for [`AuthType::Oauth2ClientCredentials`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params_oauth2_client_credentials: Option<ParamsOauth2ClientCredentials>,
 }
 
-/// A way to log in.
+/// A login method for callbacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum AuthType {
     /// User and password with every request.
     Basic,
-    /// A token of a token endpoint.
+    /// Bearer token from a token endpoint.
     #[serde(rename = "OAUTH2_CLIENT_CREDENTIALS")]
     Oauth2ClientCredentials,
-    /// A certificate of ours.
+    /// Our TLS client certificate.
     TlsCert,
 }
 
@@ -168,9 +168,9 @@ pub enum AuthType {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ParamsBasic {
-    /// The user.
+    /// User name of the VNFM.
     pub user_name: String,
-    /// Its password.
+    /// Password of that user.
     pub password: Secret,
 }
 
@@ -178,10 +178,10 @@ pub struct ParamsBasic {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ParamsOauth2ClientCredentials {
-    /// The client.
+    /// Client id of the VNFM.
     pub client_id: String,
-    /// Its password.
+    /// Secret of that client.
     pub client_password: Secret,
-    /// Who gives tokens.
+    /// URI of the token endpoint.
     pub token_endpoint: String,
 }

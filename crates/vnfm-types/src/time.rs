@@ -1,12 +1,12 @@
-//! How points in time are spelt.
+//! Serialization of timestamps.
 
 use jiff::Timestamp;
 use serde::{Serialize as _, Serializer};
 
-/// A point in time with at most six digits of a second: clients that know no more of RFC 3339 trip over nine.
+/// Serializes with at most six fractional digits: some clients fail to parse nine.
 pub(crate) fn micros<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-    let whole = at.as_nanosecond() - at.as_nanosecond().rem_euclid(1000);
-    Timestamp::from_nanosecond(whole)
+    let truncated = at.as_nanosecond() - at.as_nanosecond().rem_euclid(1000);
+    Timestamp::from_nanosecond(truncated)
         .unwrap_or(*at)
         .serialize(serializer)
 }
@@ -17,7 +17,7 @@ mod tests {
     use jiff::Timestamp;
 
     #[test]
-    fn there_are_at_most_six_digits_of_a_second() {
+    fn a_timestamp_has_at_most_six_fractional_digits() {
         for (at, shown) in [
             (
                 "2026-03-04T05:06:07.123456789Z",
@@ -31,8 +31,8 @@ mod tests {
             ("2026-03-04T05:06:07Z", "2026-03-04T05:06:07Z"),
         ] {
             let at: Timestamp = at.parse().unwrap();
-            let spelt = micros(&at, serde_json::value::Serializer).unwrap();
-            assert_eq!(spelt, shown);
+            let text = micros(&at, serde_json::value::Serializer).unwrap();
+            assert_eq!(text, shown);
         }
     }
 }

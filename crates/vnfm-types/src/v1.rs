@@ -1,15 +1,15 @@
-//! What SOL003 V2.6.1 (`vnflcm/v1`) spells otherwise than V3.7.1 (`vnflcm/v2`), and the way between the two. Everything
-//! behind the interface speaks V3.7.1; this is the only place that knows of both.
+//! Differences between SOL003 V2.6.1 (`vnflcm/v1`) and V3.7.1 (`vnflcm/v2`), and conversion in both directions. Everything
+//! behind the interface uses V3.7.1; only this file knows both.
 //!
 //! | where | `v1` | `v2` |
 //! |---|---|---|
-//! | `vimConnectionInfo`, wherever it stands | a list, each with its `id` | a map by that id |
-//! | `vimConnectionInfoDeleteIds` of a modification | ids to take away | a null in the map |
-//! | `cpConfig` in `extVirtualLinks[].extCps[]` | a list, each with `cpInstanceId` or none | a map by key |
-//! | `VnfInstance` | has `vnfPkgId` | has it not |
+//! | any `vimConnectionInfo` | a list, each entry with its `id` | a map by that id |
+//! | `vimConnectionInfoDeleteIds` of a modification | ids to remove | a null in the map |
+//! | `cpConfig` in `extVirtualLinks[].extCps[]` | a list, each with an optional `cpInstanceId` | a map by key |
+//! | `VnfInstance` | has `vnfPkgId` | does not |
 //! | `instantiatedVnfInfo` | | `maxScaleLevels`, `extCpInfo[].cpConfigId`, `extVirtualLinkInfo[].currentVnfExtCpData` |
 //! | `VnfLcmOpOcc` | | `warnings` |
-//! | subscriptions and notifications | `FULL`, and do not say so | `verbosity` |
+//! | subscriptions and notifications | always `FULL`, without saying so | `verbosity` |
 
 use serde_json::{Map, Value};
 
@@ -17,15 +17,15 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Edition {
-    /// SOL003 V2.6.1.
+    /// SOL003 V2.6.1, served under `/vnflcm/v1`.
     V1,
-    /// SOL003 V3.3.1 to V3.7.1.
+    /// SOL003 V3.3.1 to V3.7.1, served under `/vnflcm/v2`.
     #[default]
     V2,
 }
 
 impl Edition {
-    /// What stands before every path.
+    /// The first path segments of its URIs.
     pub fn prefix(self) -> &'static str {
         match self {
             Self::V1 => "/vnflcm/v1",
@@ -33,7 +33,7 @@ impl Edition {
         }
     }
 
-    /// The newest version of the interface that it has, as the header `Version` says it.
+    /// The latest supported version of the interface, for the `Version` header.
     pub fn newest(self) -> &'static str {
         match self {
             Self::V1 => "1.3.0",
@@ -41,7 +41,7 @@ impl Edition {
         }
     }
 
-    /// The one that a path is of; everything that is not of `v1` is as of now.
+    /// The version of a path; any path outside `/vnflcm/v1` counts as `v2`.
     pub fn of_path(path: &str) -> Self {
         let rest = path.strip_prefix(Self::V1.prefix());
         let is_v1 = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -49,22 +49,22 @@ impl Edition {
     }
 }
 
-/// A request body of `v1`, whichever it is, as one of `v2`.
+/// Converts any request body from `v1` to `v2`.
 ///
 /// # Errors
 ///
-/// With the member that is not of the form that `v1` has.
+/// The member that does not have the form of `v1`.
 pub fn request(body: &mut Map<String, Value>) -> Result<(), String> {
     if body.contains_key("vnfPkgId") {
-        return Err("`vnfPkgId`: an instance stays with its package".to_owned());
+        return Err("`vnfPkgId`: the package of an instance cannot change".to_owned());
     }
     let mut connections = match body.remove("vimConnectionInfo") {
         None => None,
-        Some(listed) => Some(by_id(listed, "vimConnectionInfo")?),
+        Some(list) => Some(by_id(list, "vimConnectionInfo")?),
     };
-    if let Some(gone) = body.remove("vimConnectionInfoDeleteIds") {
-        let ids: Vec<String> = serde_json::from_value(gone)
-            .map_err(|_| "`vimConnectionInfoDeleteIds` is a list of identifiers".to_owned())?;
+    if let Some(removed) = body.remove("vimConnectionInfoDeleteIds") {
+        let ids: Vec<String> = serde_json::from_value(removed)
+            .map_err(|_| "`vimConnectionInfoDeleteIds` must be a list of identifiers".to_owned())?;
         let connections = connections.get_or_insert_default();
         for id in ids {
             connections.entry(id).or_insert(Value::Null);
@@ -79,40 +79,40 @@ pub fn request(body: &mut Map<String, Value>) -> Result<(), String> {
     for (number, link) in links.into_iter().flatten().enumerate() {
         let cps = link.get_mut("extCps").and_then(Value::as_array_mut);
         for (cp_number, cp) in cps.into_iter().flatten().enumerate() {
-            let place = format!("extVirtualLinks[{number}].extCps[{cp_number}].cpConfig");
-            cp_config(cp, &place)?;
+            let path = format!("extVirtualLinks[{number}].extCps[{cp_number}].cpConfig");
+            cp_config(cp, &path)?;
         }
     }
     Ok(())
 }
 
-/// A list as a map by the `id` of its entries.
-fn by_id(listed: Value, place: &str) -> Result<Map<String, Value>, String> {
-    let Value::Array(entries) = listed else {
+/// Converts a list to a map by the `id` of its entries.
+fn by_id(list: Value, path: &str) -> Result<Map<String, Value>, String> {
+    let Value::Array(entries) = list else {
         return Err(format!(
-            "`{place}`: version 1 has a list here, each entry with its `id`"
+            "`{path}`: version 1 requires a list of entries with an `id`"
         ));
     };
     let mut map = Map::new();
     for (number, mut entry) in entries.into_iter().enumerate() {
         let id = entry.as_object_mut().and_then(|entry| entry.remove("id"));
         let Some(Value::String(id)) = id else {
-            return Err(format!("`{place}[{number}].id` is missing, or is no text"));
+            return Err(format!("`{path}[{number}].id` is missing or not a string"));
         };
         if map.insert(id.clone(), entry).is_some() {
-            return Err(format!("`{place}[{number}].id`: `{id}` is there twice"));
+            return Err(format!("`{path}[{number}].id`: `{id}` is listed twice"));
         }
     }
     Ok(map)
 }
 
-/// Configurations of a CP get the instance that they are of as their key, and where there is none their number.
-fn cp_config(cp: &mut Value, place: &str) -> Result<(), String> {
-    let Some(listed) = cp.get_mut("cpConfig") else {
+/// CP configurations get their CP instance as key, or their position in the list if there is none.
+fn cp_config(cp: &mut Value, path: &str) -> Result<(), String> {
+    let Some(list) = cp.get_mut("cpConfig") else {
         return Ok(());
     };
-    let Value::Array(entries) = listed.take() else {
-        return Err(format!("`{place}`: version 1 has a list here"));
+    let Value::Array(entries) = list.take() else {
+        return Err(format!("`{path}`: version 1 requires a list"));
     };
     let mut map = Map::new();
     for (number, mut entry) in entries.into_iter().enumerate() {
@@ -122,17 +122,17 @@ fn cp_config(cp: &mut Value, place: &str) -> Result<(), String> {
         let key = match id {
             None => number.to_string(),
             Some(Value::String(id)) => id,
-            Some(_) => return Err(format!("`{place}[{number}].cpInstanceId` is no text")),
+            Some(_) => return Err(format!("`{path}[{number}].cpInstanceId` is not a string")),
         };
         if map.insert(key.clone(), entry).is_some() {
-            return Err(format!("`{place}[{number}]`: `{key}` is there twice"));
+            return Err(format!("`{path}[{number}]`: `{key}` is listed twice"));
         }
     }
-    *listed = map.into();
+    *list = map.into();
     Ok(())
 }
 
-/// A `VnfInstance` of `v2` as `v1` shows it.
+/// Converts a `VnfInstance` from `v2` to `v1`.
 pub fn vnf_instance(shown: &mut Value, vnf_pkg_id: &str) {
     shown["vnfPkgId"] = vnf_pkg_id.into();
     connections(shown);
@@ -142,11 +142,11 @@ pub fn vnf_instance(shown: &mut Value, vnf_pkg_id: &str) {
     without(info, "maxScaleLevels");
     each(info, "extCpInfo", |cp| without(cp, "cpConfigId"));
     each(info, "extVirtualLinkInfo", |link| {
-        without(link, "currentVnfExtCpData")
+        without(link, "currentVnfExtCpData");
     });
 }
 
-/// A `VnfLcmOpOcc` of `v2` as `v1` shows it.
+/// Converts a `VnfLcmOpOcc` from `v2` to `v1`.
 pub fn vnf_lcm_op_occ(shown: &mut Value) {
     without(shown, "warnings");
     changes(shown);
@@ -155,39 +155,39 @@ pub fn vnf_lcm_op_occ(shown: &mut Value) {
     };
     connections(request);
     each(request, "extVirtualLinks", |link| {
-        each(link, "extCps", cp_configs)
+        each(link, "extCps", cp_configs);
     });
 }
 
-/// An `LccnSubscription` of `v2` as `v1` shows it. One that wants less than everything says so, which `v1` does not know.
+/// Converts an `LccnSubscription` from `v2` to `v1`. `SHORT`, which `v1` does not know, stays visible.
 pub fn subscription(shown: &mut Value) {
     if shown["verbosity"] == "FULL" {
         without(shown, "verbosity");
     }
 }
 
-/// A notification of `v2` as `v1` has it.
+/// Converts a notification from `v2` to `v1`.
 pub fn notification(body: &mut Value) {
     without(body, "verbosity");
     changes(body);
 }
 
-/// What is said of changes of an operation.
+/// Converts the members that describe changes.
 fn changes(shown: &mut Value) {
     if let Some(changed) = shown.get_mut("changedInfo") {
         connections(changed);
     }
     each(shown, "changedExtConnectivity", |link| {
-        without(link, "currentVnfExtCpData")
+        without(link, "currentVnfExtCpData");
     });
 }
 
-/// The map of connections as a list; what was taken away is in no list.
+/// Converts the map of connections to a list, without removed ones.
 fn connections(of: &mut Value) {
-    let Some(Value::Object(map)) = taken(of, "vimConnectionInfo") else {
+    let Some(Value::Object(map)) = take_map(of, "vimConnectionInfo") else {
         return;
     };
-    let listed = map.into_iter().filter_map(|(id, connection)| {
+    let list = map.into_iter().filter_map(|(id, connection)| {
         let Value::Object(connection) = connection else {
             return None;
         };
@@ -195,14 +195,14 @@ fn connections(of: &mut Value) {
         entry.extend(connection);
         Some(Value::Object(entry))
     });
-    of["vimConnectionInfo"] = listed.collect();
+    of["vimConnectionInfo"] = list.collect();
 }
 
 fn cp_configs(cp: &mut Value) {
-    let Some(Value::Object(map)) = taken(cp, "cpConfig") else {
+    let Some(Value::Object(map)) = take_map(cp, "cpConfig") else {
         return;
     };
-    let listed = map.into_iter().filter_map(|(key, config)| {
+    let list = map.into_iter().filter_map(|(key, config)| {
         let Value::Object(mut config) = config else {
             return None;
         };
@@ -211,11 +211,11 @@ fn cp_configs(cp: &mut Value) {
         }
         Some(Value::Object(config))
     });
-    cp["cpConfig"] = listed.collect();
+    cp["cpConfig"] = list.collect();
 }
 
-/// A member that is a map, out of where it is.
-fn taken(of: &mut Value, member: &str) -> Option<Value> {
+/// Takes a member out of `of` if it is a map.
+fn take_map(of: &mut Value, member: &str) -> Option<Value> {
     of.get_mut(member)
         .filter(|map| map.is_object())
         .map(Value::take)
@@ -241,7 +241,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_path_says_which_edition_it_is_of() {
+    fn a_path_determines_the_api_version() {
         for (path, edition) in [
             ("/vnflcm/v1/vnf_instances", Edition::V1),
             ("/vnflcm/v1", Edition::V1),
@@ -253,8 +253,8 @@ mod tests {
         }
     }
 
-    /// What becomes of a request, and what is shown of it again.
-    fn there_and_back(given: &Value) -> (Value, Value) {
+    /// A request converted to `v2`, and the result converted back.
+    fn round_trip(given: &Value) -> (Value, Value) {
         let mut body = given.clone();
         request(body.as_object_mut().unwrap()).unwrap();
         let mut shown = json!({"operationParams": body});
@@ -263,14 +263,14 @@ mod tests {
     }
 
     #[test]
-    fn lists_become_maps_and_lists_again() {
+    fn lists_become_maps_and_back() {
         let given = json!({
             "flavourId": "f",
             "vimConnectionInfo": [{"id": "a", "vimId": "1", "vimType": "t"}, {"id": "b", "vimType": "t"}],
             "extVirtualLinks": [{"id": "l", "resourceId": "n", "extCps": [
                 {"cpdId": "c", "cpConfig": [{"linkPortId": "p"}, {"cpInstanceId": "i"}]}, {"cpdId": "d"}]}],
         });
-        let (body, shown) = there_and_back(&given);
+        let (body, shown) = round_trip(&given);
         assert_eq!(
             body["vimConnectionInfo"],
             json!({"a": {"vimId": "1", "vimType": "t"}, "b": {"vimType": "t"}})
@@ -281,13 +281,13 @@ mod tests {
         );
         assert_eq!(shown, given);
         let empty = json!({"flavourId": "f", "vimConnectionInfo": []});
-        assert_eq!(there_and_back(&empty).1, empty);
+        assert_eq!(round_trip(&empty).1, empty);
     }
 
     #[test]
-    fn a_modification_takes_connections_away_by_id() {
+    fn a_modification_removes_connections_by_id() {
         let given = json!({"vimConnectionInfo": [{"id": "a", "vimId": "1"}], "vimConnectionInfoDeleteIds": ["a", "b"]});
-        let (body, shown) = there_and_back(&given);
+        let (body, shown) = round_trip(&given);
         assert_eq!(
             body,
             json!({"vimConnectionInfo": {"a": {"vimId": "1"}, "b": null}})
@@ -296,12 +296,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_another_form_is_named() {
+    fn malformed_members_are_named() {
         let link = |config: Value| json!({"extVirtualLinks": [{"extCps": [{"cpConfig": config}]}]});
-        for (given, says) in [
+        for (given, text) in [
             (
                 json!({"vimConnectionInfo": {"vim1": {}}}),
-                "`vimConnectionInfo`: version 1 has a list",
+                "`vimConnectionInfo`: version 1 requires a list",
             ),
             (
                 json!({"vimConnectionInfo": [{"vimId": "v"}]}),
@@ -313,33 +313,33 @@ mod tests {
             ),
             (
                 json!({"vimConnectionInfo": [{"id": "v"}, {"id": "v"}]}),
-                "`v` is there twice",
+                "`v` is listed twice",
             ),
             (
                 json!({"vimConnectionInfoDeleteIds": "v"}),
-                "is a list of identifiers",
+                "must be a list of identifiers",
             ),
             (json!({"vnfPkgId": "p"}), "`vnfPkgId`"),
             (
                 link(json!({})),
-                "`extVirtualLinks[0].extCps[0].cpConfig`: version 1 has a list here",
+                "`extVirtualLinks[0].extCps[0].cpConfig`: version 1 requires a list",
             ),
             (
                 link(json!([{"cpInstanceId": 7}])),
-                "cpConfig[0].cpInstanceId` is no text",
+                "cpConfig[0].cpInstanceId` is not a string",
             ),
             (
                 link(json!([{}, {"cpInstanceId": "0"}])),
-                "`0` is there twice",
+                "`0` is listed twice",
             ),
         ] {
-            let told = request(given.clone().as_object_mut().unwrap()).unwrap_err();
-            assert!(told.contains(says), "{given}: {told}");
+            let error = request(given.clone().as_object_mut().unwrap()).unwrap_err();
+            assert!(error.contains(text), "{given}: {error}");
         }
     }
 
     #[test]
-    fn what_v1_has_not_is_left_out() {
+    fn members_unknown_to_v1_are_omitted() {
         let mut shown = json!({
             "id": "i", "vimConnectionInfo": {"v": {"vimType": "t"}},
             "instantiatedVnfInfo": {"flavourId": "f", "maxScaleLevels": [], "extCpInfo": [{"id": "c", "cpConfigId": "k"}],
@@ -351,10 +351,10 @@ mod tests {
             "instantiatedVnfInfo": {"flavourId": "f", "extCpInfo": [{"id": "c"}], "extVirtualLinkInfo": [{"id": "l"}]},
         });
         assert_eq!(shown, expected);
-        let mut told = json!({"verbosity": "FULL", "changedInfo": {"vimConnectionInfo": {"v": {"vimId": "1"}}}});
-        notification(&mut told);
+        let mut error = json!({"verbosity": "FULL", "changedInfo": {"vimConnectionInfo": {"v": {"vimId": "1"}}}});
+        notification(&mut error);
         assert_eq!(
-            told,
+            error,
             json!({"changedInfo": {"vimConnectionInfo": [{"id": "v", "vimId": "1"}]}})
         );
         let mut all = [json!({"verbosity": "FULL"}), json!({"verbosity": "SHORT"})];

@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The registered spelling of OpenStack's VIM type.
+/// Registered vimType of OpenStack.
 pub const OPENSTACK: &str = "ETSINFV.OPENSTACK_KEYSTONE.V_3";
-/// The registered spelling of Kubernetes' VIM type.
+/// Registered vimType of Kubernetes.
 pub const KUBERNETES: &str = "ETSINFV.KUBERNETES.V_1";
-/// The registered spelling of Helm's VIM type.
+/// Registered vimType of Helm.
 pub const HELM: &str = "ETSINFV.HELM.V_3";
 
 /// `VimConnectionInfo`. In a request, `vimId` alone names a registered VIM.
@@ -18,25 +18,25 @@ pub const HELM: &str = "ETSINFV.HELM.V_3";
 /// `accessInfo {username, password, project, projectDomain, userDomain, region, interface}` or
 /// `{applicationCredentialId, applicationCredentialSecret}`. Kubernetes: `interfaceInfo {endpoint,
 /// ssl_ca_cert}`, `accessInfo {bearer_token | client_certificate + client_key}`,
-/// `extra {namespace, ssl_ca_cert_hash}`; `certificate_key` is a secret and lies in `accessInfo`.
+/// `extra {namespace, ssl_ca_cert_hash}`; `certificate_key` is a secret and belongs in `accessInfo`.
 ///
 /// `Debug` hides `accessInfo`.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VimConnectionInfo {
-    /// Identifier of the VIM in our registry.
+    /// Id of the VIM in our registry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vim_id: Option<String>,
-    /// Which kind of VIM, such as [`OPENSTACK`].
+    /// The kind of VIM, such as [`OPENSTACK`].
     #[serde(default)]
     pub vim_type: String,
-    /// Where and how to reach it; no secrets.
+    /// Endpoint and how to trust it; no secrets.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub interface_info: KeyValuePairs,
-    /// Who we are there; secrets. Sealed when accepted, never returned.
+    /// Login with secrets. Sealed when accepted, never returned.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub access_info: KeyValuePairs,
-    /// What else the driver should know; no secrets.
+    /// Further options for the driver; no secrets.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub extra: KeyValuePairs,
 }
@@ -55,50 +55,53 @@ impl fmt::Debug for VimConnectionInfo {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Vim {
-    /// Identifier; `UUIDv5(instance id, name)` where a hook registered it.
+    /// A UUID; `UUIDv5(instance id, name)` if a hook registered it.
     pub id: String,
-    /// Name, unique per tenant.
+    /// Unique per tenant.
     pub name: String,
-    /// Kind of VIM.
+    /// Its type in the registered spelling.
     pub vim_type: String,
-    /// Where and how to reach it.
+    /// Endpoint and how to trust it.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub interface_info: KeyValuePairs,
-    /// What else the driver should know.
+    /// Further options for the driver.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub extra: KeyValuePairs,
-    /// The instance whose hook registered it.
+    /// The instance whose hook registered it, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registered_by: Option<String>,
-    /// What identifies the VIM behind all its addresses: for Kubernetes the UID of `kube-system`.
+    /// Identifies the VIM across all its addresses: for Kubernetes the UID of `kube-system`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
-    /// True where every tenant may use it and see it; only its owner changes it.
+    /// True if every tenant may see and use it; only its owner can change it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shared: bool,
-    /// What instances on it may be made of, as its owner says.
+    /// Limits set by its owner on what instances may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Box<VimPolicy>>,
-    /// When the credential or the certificate that ends first ends.
+    /// When the first credential or certificate expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// Where the key lies that seals its login, if not in the key file: `barbican_key`.
+    /// Where the key that seals its login is stored, if not in the key file: `barbican_key`.
     #[serde(rename = "key_type", default, skip_serializing_if = "Option::is_none")]
     pub key_type: Option<String>,
-    /// Under which id that key is kept there.
+    /// Id of that key at the key provider.
     #[serde(
         rename = "secret_uuid",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub secret_uuid: Option<String>,
-    /// When it was registered.
+    /// Time of registration, UTC.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// Time of the last change, UTC.
     pub updated_at: Timestamp,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "signature required by serde"
+)]
 fn is_false(value: &bool) -> bool {
     !value
 }

@@ -50,15 +50,7 @@ async fn main() -> anyhow::Result<()> {
     store
         .write(None, vec![Change::AddPackage(Box::new(record))])
         .await?;
-    let to = world.endpoints();
-    let cloud = serde_json::from_value(serde_json::json!({
-        "vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3", "interfaceInfo": {"endpoint": to.auth_url},
-        "accessInfo": {"username": to.user, "password": to.password, "project": to.user}}))?;
-    let change = VimChange {
-        connection: SecretConnection(cloud),
-        ..VimChange::default()
-    };
-    let vim = engine.register_vim("default", change).await?.id;
+    let vim = register_cloud(&engine, &world).await?;
     let create = serde_json::from_value(serde_json::json!({"vnfdId": vnfd_id}))?;
     let instance = engine.create("default", create).await?.vnf.id;
     let request = std::fs::read_to_string(format!("{sample}/requests/instantiate.json"))?;
@@ -80,4 +72,17 @@ async fn main() -> anyhow::Result<()> {
         engine.vim("default", "cluster-1").await?.id
     );
     Ok(())
+}
+
+/// Registers the simulated OpenStack, and returns the id of the VIM.
+async fn register_cloud(engine: &Engine, world: &vnfm::sim::World) -> anyhow::Result<String> {
+    let to = world.endpoints();
+    let cloud = serde_json::from_value(serde_json::json!({
+        "vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3", "interfaceInfo": {"endpoint": to.auth_url},
+        "accessInfo": {"username": to.user, "password": to.password, "project": to.user}}))?;
+    let change = VimChange {
+        connection: SecretConnection(cloud),
+        ..VimChange::default()
+    };
+    Ok(engine.register_vim("default", change).await?.id)
 }

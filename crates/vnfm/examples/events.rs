@@ -1,4 +1,4 @@
-//! What happened, as a stream that is gone on with after a restart: remember the last number that you dealt with.
+//! Events as a stream that resumes after a restart: remember the number of the last event you processed.
 //! `cargo run -p vnfm --example events --features memory,clock`
 
 use futures_util::StreamExt as _;
@@ -9,14 +9,14 @@ use vnfm::descriptor::{Limits, Package};
 use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
 use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
 
-/// Tells what happened after number `last` until an operation has ended; the number to go on from.
+/// Prints events after number `last` until an operation has completed; returns the number to resume from.
 async fn follow(engine: &Engine, mut last: u64) -> anyhow::Result<u64> {
     let mut events = pin!(engine.events(last));
     while let Some(event) = events.next().await {
         let event = event?;
         let state = event.body["operationState"].as_str().unwrap_or_default();
         println!("{} {} {state}", event.seq, event.kind);
-        last = event.seq; // store it with what you do about the event
+        last = event.seq; // store it together with your own reaction
         if state == "COMPLETED" {
             break;
         }
@@ -46,7 +46,7 @@ async fn main() -> anyhow::Result<()> {
     let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
     let id = engine.create("default", create).await?.vnf.id;
 
-    // Events come while operations are driven, here side by side.
+    // Events arrive while operations are driven, here concurrently.
     let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
     let up = engine
         .instantiate("default", &id, serde_json::from_value(request)?)
@@ -54,7 +54,7 @@ async fn main() -> anyhow::Result<()> {
     let (driven, last) = tokio::join!(engine.drive(&up), follow(&engine, 0));
     driven?;
 
-    // A restart: what happened meanwhile is there, and nothing comes twice.
+    // After a restart: no event is missed, and none comes twice.
     let down = json!({"terminationType": "FORCEFUL"});
     let down = engine
         .terminate("default", &id, serde_json::from_value(down)?)

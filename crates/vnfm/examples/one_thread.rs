@@ -1,5 +1,5 @@
-//! An engine on one thread, whose driving future is dropped on its way: that means what a crash means, and
-//! `resume_all` goes on from the journal.
+//! An engine on one thread, whose driving future is dropped in the middle: that is equivalent to a crash, and
+//! `resume_all` continues from the journal.
 //! `cargo run -p vnfm --example one_thread --features memory,clock`
 
 use futures_util::future::{Either, select};
@@ -12,7 +12,7 @@ use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
 use vnfm::ports::Clock;
 use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
 
-/// Driven until it has begun a step, then dropped.
+/// Drives an operation until it has begun a step, then drops it.
 async fn dropped_on_its_way(engine: &Engine, op: &str) -> anyhow::Result<()> {
     let mut driving = pin!(engine.drive(op));
     loop {
@@ -28,7 +28,7 @@ async fn dropped_on_its_way(engine: &Engine, op: &str) -> anyhow::Result<()> {
 }
 
 fn main() -> anyhow::Result<()> {
-    // No thread beside this one, and no runtime of the engine's: any executor that drives its futures will do.
+    // A single thread, and no runtime inside the engine: any executor can drive its futures.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()?;
@@ -43,7 +43,7 @@ fn main() -> anyhow::Result<()> {
         };
         let engine = Engine::new(EngineParts {
             drivers: Drivers::default().with(vim.clone()),
-            limits, // how long after a crash somebody else may go on
+            limits, // how long after a crash another process may take over
             ..EngineParts::new(store.clone(), packages.clone(), clock.clone())
         });
         let sample = concat!(
@@ -67,7 +67,7 @@ fn main() -> anyhow::Result<()> {
         dropped_on_its_way(&engine, &op).await?;
         let state = engine.progress("default", &op).await?.operation_state;
         println!("dropped in {state:?}, {} VNFCs", vim.vnfcs().len());
-        clock.sleep(engine.limits().lease).await; // until the lease of whoever was dropped has ended
+        clock.sleep(engine.limits().lease).await; // until the lease of the dropped future has expired
         engine.resume_all().await?;
         let state = engine.progress("default", &op).await?.operation_state;
         println!("resumed to {state:?}, {} VNFCs", vim.vnfcs().len());

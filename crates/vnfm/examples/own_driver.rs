@@ -1,6 +1,6 @@
-//! An own kind of VIM: a driver under its own vimType. Its cloud is a set of names; yours has an API.
+//! A custom kind of VIM: a driver with its own vimType. Its cloud is a set of names; yours has an API.
 //! `cargo run -p vnfm --example own_driver --features memory,clock`
-#![expect(clippy::unwrap_used, reason = "nobody panics while the set is locked")]
+#![expect(clippy::unwrap_used, reason = "no code panics while the set is locked")]
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use vnfm::ports::{Release, Repair, Vim, VimCall, VimReport};
 use vnfm::types::VimConnectionInfo;
 use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
 
-/// The rules that it keeps are in docs/contracts/infra-driver.md; the feature `conformance` tries them.
+/// The rules for drivers are in docs/contracts/infra-driver.md; the feature `conformance` tests them.
 #[derive(Clone, Default)]
 struct OwnCloud(Arc<Mutex<BTreeSet<String>>>);
 
@@ -24,10 +24,10 @@ impl InfraDriver for OwnCloud {
         &["EXAMPLE.OWN_CLOUD.V_1"]
     }
     fn validate(&self, _: &VimConnectionInfo) -> Answer<()> {
-        Ok(()) // say what is missing in `accessInfo`, before anybody calls the VIM
+        Ok(()) // report missing members of `accessInfo`, without calling the VIM
     }
     fn validate_request(&self, _: &Allocation) -> Answer<()> {
-        Ok(()) // say what of the VNFD cannot be made
+        Ok(()) // report unsupported parts of the VNFD
     }
     async fn check(&self, _: &dyn Vim) -> Answer<VimReport> {
         Ok(VimReport::default()) // log in
@@ -39,11 +39,11 @@ impl InfraDriver for OwnCloud {
         self.0
             .lock()
             .unwrap()
-            .insert(cx.ownership.instance_id.clone()); // twice is once
+            .insert(cx.ownership.instance_id.clone()); // idempotent
         self.observe(cx, it, &Value::Null).await
     }
     async fn release(&self, cx: &VimCall<'_>, _: &Allocation, _: &Release) -> Answer<()> {
-        self.0.lock().unwrap().remove(&cx.ownership.instance_id); // absent is released
+        self.0.lock().unwrap().remove(&cx.ownership.instance_id); // succeeds if absent
         Ok(())
     }
     async fn heal(&self, cx: &VimCall<'_>, it: &Allocation, _: &Repair) -> Answer<Allocated> {
@@ -62,7 +62,7 @@ impl InfraDriver for OwnCloud {
         })
     }
     async fn owned(&self, _: &dyn Vim, _: &str) -> Answer<Vec<OwnedResource>> {
-        Ok(Vec::new()) // everything with our tag: who is an orphan is read from it
+        Ok(Vec::new()) // all resources with our tag: orphans are found by it
     }
 }
 

@@ -1,4 +1,4 @@
-//! A MgmtDriver that is a plain object of the program: no library, no C ABI. The VNFD names it as ever.
+//! A MgmtDriver that is a plain object of the program: no library, no C ABI. The VNFD refers to it as to any other.
 //! `cargo run -p vnfm --example own_hooks --features memory,clock`
 
 use async_trait::async_trait;
@@ -11,7 +11,7 @@ use vnfm::ports::{
 };
 use vnfm::{Drivers, Engine, EngineParts, Linked, SystemClock, VimChange};
 
-/// Counts the VNFCs of an instance. What it keeps to is in docs/contracts/mgmt-driver.md.
+/// Counts the VNFCs of an instance. The rules for hooks are in docs/contracts/mgmt-driver.md.
 struct Counting(Declaration);
 
 impl Counting {
@@ -36,7 +36,7 @@ impl MgmtDriver for Counting {
         request: HookRequest,
         host: Arc<dyn HookHost>,
     ) -> Result<Effects, PortError> {
-        // A hook is repeated after a crash: what must not be done twice it remembers.
+        // A hook is repeated after a crash: it saves a checkpoint for what it must not do twice.
         let known = host.call("checkpoint.get", json!({"key": "begun"})).await?;
         if known["value"].is_null() {
             host.call("checkpoint.put", json!({"key": "begun", "value": true}))

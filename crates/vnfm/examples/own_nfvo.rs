@@ -1,4 +1,4 @@
-//! An orchestrator that grants in its own process, and keeps VNF packages as bytes where it likes.
+//! An orchestrator that grants in its own process, and stores VNF packages as bytes wherever it likes.
 //! `cargo run -p vnfm --example own_nfvo --features memory,clock`
 
 use async_trait::async_trait;
@@ -16,11 +16,11 @@ const NAME: &str = "example.rejected";
 const REJECTED: Code = Code {
     name: NAME,
     kind: ErrorKind::Refused,
-    means: "it is not wanted",
-    next: "ask why",
+    means: "the orchestrator rejects the operation",
+    next: "ask the orchestrator's operator why",
 };
 
-/// Lets everything through that is not too large. What it keeps to is in docs/contracts/nfvo.md.
+/// Grants everything that is not too large. The rules for NFVOs are in docs/contracts/nfvo.md.
 struct OwnNfvo;
 
 #[async_trait]
@@ -47,11 +47,11 @@ impl Nfvo for OwnNfvo {
         })))
     }
     async fn look(&self, _: &str) -> Result<GrantAnswer, PortError> {
-        Ok(GrantAnswer::Forgotten) // it decides at once, and so promised nothing
+        Ok(GrantAnswer::Forgotten) // it decides at once, so no request is ever pending
     }
 }
 
-/// Packages out of wherever bytes come from; read once, or each time.
+/// Packages from any source of bytes; read once, or each time.
 struct OwnPackages(Arc<Package>);
 
 #[async_trait]

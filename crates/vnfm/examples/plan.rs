@@ -1,4 +1,4 @@
-//! What the engine would do, before it does anything: the steps, the hooks' drivers, the point of no return.
+//! A dry run: the steps, the hooks' drivers, the point of no return.
 //! `cargo run -p vnfm --example plan --features memory,clock`
 
 use serde_json::{Value, json};

@@ -1,16 +1,16 @@
-//! The time of this machine, on tokio's timer.
+//! The system clock, with tokio's timer.
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use std::time::Duration;
 use vnfm_core::ports::Clock;
 
-/// The time of this machine.
+/// The system clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    /// In microseconds: clients that know SOL003's date-time as six digits of a second trip over more.
+    /// In microseconds: some clients parse SOL003's date-time with at most six fractional digits.
     fn now(&self) -> Timestamp {
         let now = Timestamp::now();
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
@@ -18,7 +18,7 @@ impl Clock for SystemClock {
 
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is the Clock that everybody else uses"
+        reason = "this is the Clock that all other code uses"
     )]
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(duration))

@@ -1,4 +1,4 @@
-//! What hooks may ask for, filled: SSH with host keys pinned in the database, and HTTP.
+//! The host services for hooks: SSH with host keys pinned in the database, and HTTP.
 
 use async_trait::async_trait;
 use std::collections::BTreeMap;
@@ -17,17 +17,17 @@ use vnfm_ssh::{HostKeys, Ssh};
 pub struct Hosts {
     ssh: Ssh,
     to: Destinations,
-    /// By the authority that a request brings, PEM.
+    /// HTTP clients by the CA certificates of the request, PEM.
     clients: Mutex<Vec<(String, Client)>>,
 }
 
 impl Hosts {
-    /// Host keys are pinned in `store`; hooks reach what `to` allows.
+    /// Pins host keys in `store`; hooks can reach the addresses that `to` allows.
     pub fn new(store: Arc<dyn Store>, to: Destinations) -> Self {
         Self::trusting(Arc::new(Pinned(store)), to)
     }
 
-    /// Host keys are pinned in `host_keys`, where there is no store.
+    /// Pins host keys in `host_keys`, without a store.
     pub fn trusting(host_keys: Arc<dyn HostKeys>, to: Destinations) -> Self {
         Self {
             ssh: Ssh::new(host_keys, to.clone()),
@@ -37,12 +37,12 @@ impl Hosts {
     }
 }
 
-/// Host keys as the database has them: one line each.
+/// Host keys pinned in the database, one per line.
 struct Pinned(Arc<dyn Store>);
 
 #[async_trait]
 impl HostKeys for Pinned {
-    /// A key that an older version pinned for whomever counts, and is pinned anew to this host alone.
+    /// A key that an older version pinned regardless of the tenant is accepted, and pinned again to this host only.
     async fn known(&self, host: &SshTarget) -> Result<Option<String>, PortError> {
         let Some(known) = self.0.host_key(&host.pin).await? else {
             return Ok(None);
@@ -82,22 +82,22 @@ impl HostServices for Hosts {
     }
 
     async fn http(&self, request: &HttpRequest) -> Result<HttpResponse, PortError> {
-        let doing = || format!("{} {}", request.method, shown(&request.url));
+        let action = || format!("{} {}", request.method, shown(&request.url));
         let failed = |error: Error| {
             let code = if is_forbidden(&error) {
                 &FORBIDDEN
             } else {
                 &NO_ANSWER
             };
-            PortError::new(code, doing(), words(&error))
+            PortError::new(code, action(), words(&error))
         };
         let method = Method::from_bytes(request.method.as_bytes())
-            .map_err(|error| PortError::new(&BAD_REQUEST, doing(), error.to_string()))?;
-        let seconds = request.deadline_seconds.unwrap_or(WITHOUT_DEADLINE);
+            .map_err(|error| PortError::new(&BAD_REQUEST, action(), error.to_string()))?;
+        let seconds = request.deadline_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS);
         let client = self.client(request)?;
         let sending = client.request(method, &request.url);
         let sending =
-            sending.map_err(|why| PortError::new(&FORBIDDEN, doing(), why.to_string()))?;
+            sending.map_err(|why| PortError::new(&FORBIDDEN, action(), why.to_string()))?;
         let mut sending = sending.timeout(Duration::from_secs(seconds.into()));
         for (name, value) in &request.headers {
             sending = sending.header(name, value.reveal());
@@ -116,7 +116,7 @@ impl HostServices for Hosts {
             .await
             .map_err(|error| match error {
                 ReadError::Lost(error) => failed(error),
-                error => PortError::new(&TOO_LARGE, doing(), error.to_string()),
+                error => PortError::new(&TOO_LARGE, action(), error.to_string()),
             })?;
         Ok(HttpResponse {
             status,
@@ -126,17 +126,17 @@ impl HostServices for Hosts {
     }
 }
 
-/// How long a request may take that says nothing of it, in seconds.
-const WITHOUT_DEADLINE: u32 = 60;
-/// Clients that are kept: one for each authority that requests bring.
-const KEPT: usize = 16;
+/// Default timeout of a request, in seconds.
+const DEFAULT_TIMEOUT_SECONDS: u32 = 60;
+/// Maximum number of cached clients, one per CA.
+const MAX_CLIENTS: usize = 16;
 
 impl Hosts {
-    /// A client that trusts whom the request says; the same one for the same authority.
+    /// A client that trusts the CA in the request; cached per CA.
     fn client(&self, request: &HttpRequest) -> Result<Client, PortError> {
         let authority = request.ca_pem.clone().unwrap_or_default();
-        let mut kept = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, client)) = kept.iter().find(|(known, _)| *known == authority) {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, client)) = clients.iter().find(|(known, _)| *known == authority) {
             return Ok(client.clone());
         }
         let tls = Tls {
@@ -146,41 +146,37 @@ impl Hosts {
         let client = Client::new(self.to.clone(), Policy::HOOK, &tls, None).map_err(|why| {
             PortError::new(&BAD_REQUEST, format!("call {}", shown(&request.url)), why)
         })?;
-        if kept.len() >= KEPT {
-            kept.remove(0);
+        if clients.len() >= MAX_CLIENTS {
+            clients.remove(0);
         }
-        kept.push((authority, client.clone()));
+        clients.push((authority, client.clone()));
         Ok(client)
     }
 }
 
-/// Nobody answers a hook's HTTP request.
 const NO_ANSWER: Code = Code {
     name: "hook.http",
     kind: ErrorKind::Unavailable,
-    means: "an HTTP request of a hook was not answered",
-    next: "look whether the address in the message can be reached from the server, then retry",
+    means: "an HTTP request of a hook got no response",
+    next: "check that the address in the message is reachable from the server, then retry",
 };
-/// A hook's HTTP request goes where it must not.
 const FORBIDDEN: Code = Code {
     name: "hook.http-address",
     kind: ErrorKind::Refused,
-    means: "a hook asked for an HTTP request to an address that this server must not call",
-    next: "name the address in `hooks.networks` of the server's configuration if hooks are to reach it, then retry",
+    means: "a hook sent an HTTP request to an address that this server must not call",
+    next: "add the address to `hooks.networks` in the server's configuration if hooks may reach it, then retry",
 };
-/// What answers a hook sends too much.
 const TOO_LARGE: Code = Code {
     name: "hook.http-too-large",
     kind: ErrorKind::Refused,
-    means: "the answer to an HTTP request of a hook is larger than any that is read",
-    next: "have the hook ask for less at a time",
+    means: "the response to an HTTP request of a hook is too large",
+    next: "have the hook request less at a time",
 };
-/// A hook's HTTP request is none.
 const BAD_REQUEST: Code = Code {
     name: "hook.http-request",
     kind: ErrorKind::Refused,
-    means: "a hook asked for an HTTP request that cannot be sent",
-    next: "report it to whoever wrote the plugin",
+    means: "a hook tried to send an invalid HTTP request",
+    next: "report it to the author of the plugin",
 };
 
 /// All error codes of this crate, for `docs/errors.md`.

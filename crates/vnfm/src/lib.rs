@@ -1,8 +1,8 @@
-//! The vnfm engine for embedders: choose the adapters by feature, bring your own for the rest.
+//! The vnfm engine for embedders: choose adapters by feature, and bring your own for the rest.
 //!
-//! An orchestrator that embeds this crate is a VNF Manager in its own process: it hands in VNF packages (SOL004), asks
-//! for instances of them (SOL003 operations as Rust calls), and gets what happened as a stream of events. What the
-//! engine needs from outside are *ports*, one small trait each; what is here fills them.
+//! An orchestrator that embeds this crate is a VNF Manager in its own process: it provides VNF packages (SOL004), requests
+//! instances of them (SOL003 operations as Rust calls), and receives what happens as a stream of events. The engine's
+//! interfaces to the outside are *ports*, one small trait each; the features provide adapters for them.
 //!
 //! # In one page
 //!
@@ -14,7 +14,7 @@
 //! use vnfm::memory::{MemoryPackages, MemoryStore, MemoryVim};
 //! use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
 //!
-//! // A store, packages and a clock; drivers by vimType. Without more, a local policy grants and there are no hooks.
+//! // A store, packages and a clock; drivers by vimType. By default a local policy grants, and there are no hooks.
 //! let clock = Arc::new(SystemClock);
 //! let store = Arc::new(MemoryStore::new(clock.clone()));
 //! let packages = Arc::new(MemoryPackages::default());
@@ -33,7 +33,7 @@
 //! let create = serde_json::from_value(serde_json::json!({"vnfdId": vnfd_id}))?;
 //! let instance = engine.create("default", create).await?.vnf.id;
 //!
-//! // Accepted, then driven where its future is awaited.
+//! // An accepted operation is driven where its future is awaited.
 //! let request = serde_json::json!({"flavourId": "simple", "vimConnectionInfo": {"vim": {"vimId": vim}}});
 //! let op = engine.instantiate("default", &instance, serde_json::from_value(request)?).await?;
 //! engine.drive(&op).await?;
@@ -46,40 +46,40 @@
 //!
 //! # Features
 //!
-//! | feature | brings | needs |
+//! | feature | provides | requires |
 //! |---|---|---|
 //! | – | the engine, its [`ports`], [`descriptor`]s and the SOL003 data model ([`types`]) | no runtime, no I/O |
-//! | `schema` | `misfits`, for `EngineParts::schemas`: checks parameters by JSON Schema; without it a VNFD or hook that declares one is refused | |
+//! | `schema` | `misfits`, for `EngineParts::schemas`: validates parameters by JSON Schema; without it, a VNFD or hook that declares one is refused | |
 //! | `memory` | `memory`: store, packages and a VIM in memory | |
 //! | `sqlite` | `store`: the store in SQLite, packages in a folder | tokio |
 //! | `openstack`, `kubernetes` | an `InfraDriver` each | tokio, rustls |
-//! | `plugins` | `plugins`: `MgmtDriver`s as dynamic libraries, in this process or one of their own | tokio |
+//! | `plugins` | `plugins`: `MgmtDriver`s as dynamic libraries, in this process or separate ones | tokio |
 //! | `clock` | `SystemClock` | tokio |
 //! | `hosts` | `Hosts`: SSH and HTTP for hooks; `SystemClock` | tokio, rustls |
-//! | `conformance` | `conformance`: the contracts of the ports, to try own stores, drivers and NFVOs with | tokio |
+//! | `conformance` | `conformance`: the contracts of the ports, for testing your own stores, drivers and NFVOs | tokio |
 //! | `sim` | `sim`: the simulated world, for tests | tokio |
 //!
-//! SQLite is linked by `sqlite` alone. A program that has an SQLite of its own (another `libsqlite3-sys`; cargo links one)
-//! leaves that feature out and brings its own store: `memory`, or one over its own connection, tried with `conformance`.
+//! Only the `sqlite` feature links SQLite. A program with its own SQLite (another `libsqlite3-sys`; cargo links only one)
+//! omits that feature and brings another store: `memory`, or one over its own connection, tested with `conformance`.
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! * **The runtime is yours.** Nothing here starts a task or a thread for the engine. An accepted operation is driven
-//!   where [`Engine::drive`] is awaited; a future that is dropped means what a crash means, and [`Engine::resume_all`] goes
-//!   on from the journal.
-//! * **So is the process.** No global state, subscriber, panic hook, signal handler or TLS default is set; environment and
-//!   working directory are not read. Two engines in one process do not meet. With `openstack`, `kubernetes` or `hosts`
-//!   install a rustls provider (`aws_lc_rs`) first.
-//! * **Addresses are checked.** Drivers and [`Hosts`] are handed the `outbound::Destinations` that they may call: by
-//!   default neither this machine nor link-local and metadata addresses; `Destinations::anywhere()` where whoever names
-//!   VIMs and packages is trusted. No answer of a neighbour is read beyond a limit.
-//! * **Types cross threads**: what is public is `Send + Sync + 'static`. Errors say what a caller can do
-//!   ([`ErrorKind`](ports::ErrorKind)) and carry no foreign type.
-//! * **Look before you leap**: [`Engine::plan`] tells which steps an operation would take, and refuses what the operation
-//!   would refuse. [`Engine::events`] tells what happened, from a number on.
+//! * **The runtime is yours.** The engine starts no task or thread. An accepted operation is driven where
+//!   [`Engine::drive`] is awaited; dropping that future is equivalent to a crash, and [`Engine::resume_all`] continues from
+//!   the journal.
+//! * **So is the process.** The engine sets no global state, subscriber, panic hook, signal handler or TLS default, and does
+//!   not read environment or working directory. Two engines in one process share nothing. With `openstack`, `kubernetes`
+//!   or `hosts`, install a rustls provider (`aws_lc_rs`) first.
+//! * **Addresses are checked.** Drivers and [`Hosts`] get the `outbound::Destinations` that they may call: by default neither
+//!   this machine nor link-local and metadata addresses; use `Destinations::anywhere()` if you trust everyone who can name
+//!   VIMs and packages. Responses of neighbours are read only up to a limit.
+//! * **Types can cross threads**: public types are `Send + Sync + 'static`. Errors tell what a caller can do
+//!   ([`ErrorKind`](ports::ErrorKind)) and contain no foreign types.
+//! * **Dry runs**: [`Engine::plan`] lists the steps of an operation, and refuses what the operation would refuse.
+//!   [`Engine::events`] streams what happened from a given number on.
 //!
-//! The folder `examples` has a page each for an own driver, own NFVO, own hooks, own store, events, a plan, and an engine
-//! that is dropped on its way; `examples/embed.rs` makes a Kubernetes cluster.
+//! The folder `examples` has a page each on a custom driver, NFVO, hooks and store, on events, on a plan, and on an engine
+//! that is dropped in the middle; `examples/embed.rs` creates a Kubernetes cluster.
 
 #[cfg(feature = "clock")]
 mod clock;
@@ -100,7 +100,7 @@ pub use vnfm_kubernetes as kubernetes;
 pub use vnfm_memory as memory;
 #[cfg(feature = "openstack")]
 pub use vnfm_openstack as openstack;
-/// Where drivers and hooks may call: handed to each of them.
+/// The addresses that drivers and hooks may call.
 #[cfg(any(feature = "openstack", feature = "kubernetes", feature = "hosts"))]
 pub use vnfm_outbound as outbound;
 #[cfg(feature = "plugins")]

@@ -296,19 +296,16 @@ impl InfraDriver for Broken {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_that_breaks_a_rule_is_found() {
     for (flaw, rule) in [
-        (
-            Flaw::Repeats,
-            "an_allocation_that_is_repeated_makes_nothing_more",
-        ),
+        (Flaw::Repeats, "a_repeated_allocation_creates_nothing_more"),
         (Flaw::WantsSomething, "a_release_of_nothing_succeeds"),
         (Flaw::MakesEarly, "a_preparation_changes_nothing"),
         (
             Flaw::KeepsTheLogin,
-            "a_login_that_changes_counts_at_the_next_call",
+            "a_changed_login_applies_to_the_next_call",
         ),
-        (Flaw::TakesNoTurn, "each_call_is_made_during_a_turn"),
-        (Flaw::HealsAll, "a_heal_replaces_what_it_names_alone"),
-        (Flaw::Talks, "no_secret_is_told"),
+        (Flaw::TakesNoTurn, "each_call_holds_a_slot"),
+        (Flaw::HealsAll, "a_heal_replaces_only_the_named_vnfcs"),
+        (Flaw::Talks, "no_secret_is_revealed"),
     ] {
         let stand = || async move {
             let On {

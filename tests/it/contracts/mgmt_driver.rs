@@ -210,13 +210,13 @@ fn greeting(flaw: Flaw) -> std::future::Ready<Arc<dyn Stand>> {
 async fn a_plain_object_keeps_every_rule_and_one_that_does_not_is_found() {
     check(RULES, || greeting(Flaw::None)).await.unwrap();
     for (flaw, rule) in [
-        (Flaw::Changes, "a_hook_that_is_repeated_says_the_same"),
-        (Flaw::DoesAnything, "what_is_not_declared_is_refused"),
-        (Flaw::Talks, "no_secret_is_told"),
-        (Flaw::GivesUp, "a_hook_whose_call_fails_is_made_up_for"),
-        (Flaw::GivesUp, "a_hook_that_is_dropped_is_made_up_for"),
-        (Flaw::HasNoVersion, "a_declaration_is_whole"),
-        (Flaw::UndoesOnce, "what_has_an_opposite_is_undone"),
+        (Flaw::Changes, "a_repeated_hook_has_the_same_effects"),
+        (Flaw::DoesAnything, "an_undeclared_hook_is_refused"),
+        (Flaw::Talks, "no_secret_is_revealed"),
+        (Flaw::GivesUp, "a_hook_recovers_from_a_failed_call"),
+        (Flaw::GivesUp, "a_hook_recovers_from_being_dropped"),
+        (Flaw::HasNoVersion, "a_declaration_is_complete"),
+        (Flaw::UndoesOnce, "a_hook_with_undo_can_be_undone"),
     ] {
         let broken = check(RULES, || greeting(flaw)).await.unwrap_err();
         assert!(broken.names().contains(&rule), "`{rule}` holds: {broken}");

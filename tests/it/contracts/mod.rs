@@ -46,7 +46,7 @@ fn the_page_of_stores_is_current() {
 fn the_page_of_infrastructure_drivers_is_current() {
     let about = "The port is [`InfraDriver`](../../crates/vnfm-core/src/ports/infra.rs). What the rules need is a `Stand`: the \
                  driver, a login, an instance to make, and a look at the VIM past the driver. Calls are cut off at any \
-                 [turn](../../crates/vnfm-core/src/ports/turn.rs), which is why each call takes one.";
+                 [turn](../../crates/vnfm-core/src/ports/vim_slot.rs), which is why each call takes one.";
     let rules = vnfm_conformance::infra_driver::RULES;
     is_current(
         "infra-driver",

@@ -225,8 +225,8 @@ async fn hooks_that_are_left_out_are_not_run_and_that_is_told() {
     assert_eq!(
         record.warnings,
         [
-            "hook `heal_start` was left out",
-            "hook `heal_end` was left out"
+            "hook `heal_start` was skipped",
+            "hook `heal_end` was skipped"
         ]
     );
     let shown = serde_json::to_string(&record.operation_params).unwrap();

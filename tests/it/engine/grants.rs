@@ -180,8 +180,8 @@ async fn a_link_that_the_request_says_others_manage_is_not_asked_for_and_used() 
         }
     };
     for (names, says) in [
-        (&["nothing"][..], "`nothing` is no internal link"),
-        (&["internalVL"; 2], "is there twice"),
+        (&["nothing"][..], "`nothing` is not an internal link"),
+        (&["internalVL"; 2], "is listed twice"),
     ] {
         let refused = engine
             .instantiate(TENANT, &id, request(names))
@@ -355,7 +355,10 @@ async fn silence_is_an_answer_too() {
     engine.drive(&op).await.unwrap();
     let error = record(&engine, &op).await.error.unwrap();
     assert_eq!(error.code.as_deref(), Some("grant.late"), "{error:?}");
-    assert!(error.detail.contains("no answer within 30 s"), "{error:?}");
+    assert!(
+        error.detail.contains("no response within 30 s"),
+        "{error:?}"
+    );
 }
 
 /// What the NFVO says.
@@ -405,7 +408,7 @@ async fn cancelled_while_waiting(
 
 #[tokio::test]
 async fn a_forceful_cancel_ends_the_wait_for_a_grant_and_the_reason_is_told_meanwhile() {
-    let waits = cancelled_while_waiting(CancelMode::Forceful, (later, None), "NFVO to decide");
+    let waits = cancelled_while_waiting(CancelMode::Forceful, (later, None), "the NFVO's decision");
     let (_, op) = waits.await;
     let error = op.error.unwrap();
     assert_eq!(error.code.as_deref(), Some("op.cancelled"), "{error:?}");
@@ -736,7 +739,7 @@ async fn a_grant_that_contradicts_itself_or_cannot_be_done_is_refused_by_name() 
                 grant.add_resources.remove(0);
             },
         ),
-        ("grant.amiss", "nobody asked for: `y`", |grant| {
+        ("grant.amiss", "not requested: `y`", |grant| {
             grant.add_resources[0].resource_definition_id = "y".into();
             grant.add_resources.push(wanted().remove(0));
         }),
@@ -769,7 +772,7 @@ async fn a_grant_that_contradicts_itself_or_cannot_be_done_is_refused_by_name() 
                     [("vim1".to_owned(), Box::new(vim))].into_iter().collect();
             },
         ),
-        ("grant.amiss", "`gpu` is no VDU", |grant| {
+        ("grant.amiss", "`gpu` is not a VDU", |grant| {
             let flavour = VimComputeResourceFlavour {
                 vnfd_virtual_compute_desc_id: "gpu".into(),
                 ..VimComputeResourceFlavour::default()
@@ -779,7 +782,7 @@ async fn a_grant_that_contradicts_itself_or_cannot_be_done_is_refused_by_name() 
                 ..VimAssets::default()
             });
         }),
-        ("grant.amiss", "`l9` is no internal link", |grant| {
+        ("grant.amiss", "`l9` is not an internal link", |grant| {
             grant.ext_managed_virtual_links = vec![ExtManagedVirtualLinkData {
                 vnf_virtual_link_desc_id: "l9".into(),
                 ..ExtManagedVirtualLinkData::default()

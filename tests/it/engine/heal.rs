@@ -65,7 +65,7 @@ async fn what_cannot_be_healed_is_refused_and_nothing_is_changed() {
     let (world, engine, id) = instantiated().await;
     let before = engine.store().instance(TENANT, &id).await.unwrap();
     for (request, named) in [
-        (of(&["c1", "c9"]), "`c9` is no VNFC"),
+        (of(&["c1", "c9"]), "`c9` is not a VNFC"),
         (with(&json!({"all": "yes"})), "additionalParams.all"),
         (with(&json!({"all": 1})), "additionalParams.all"),
     ] {

@@ -86,7 +86,7 @@ async fn a_way_to_somewhere_else_is_not_kept() {
     let (state, op) = modified(&engine, &id, patch).await;
     let why = op.error.unwrap().detail;
     assert!(
-        state == FailedTemp && why.contains("nothing of the instance"),
+        state == FailedTemp && why.contains("holds none of the instance's resources"),
         "{why}"
     );
     assert_eq!(kept(&engine, &id).await.0, "planted-old");
@@ -189,7 +189,7 @@ async fn a_login_of_an_instance_goes_nowhere_but_where_it_was_given_for() {
         assert!(
             refusal
                 .detail
-                .contains("send `accessInfo` with `password` anew"),
+                .contains("send `accessInfo` with `password` again"),
             "{refusal}"
         );
     }

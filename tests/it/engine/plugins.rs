@@ -221,7 +221,7 @@ async fn an_instance_stays_on_the_version_that_instantiated_it_as_long_as_it_is_
             "{called:?}"
         );
         let log = format!("{:?}", engine.log(TENANT, &op, 0).await.unwrap());
-        assert_eq!(log.contains("`fake@2.0.0` goes on"), gone, "{log}");
+        assert_eq!(log.contains("continuing with `fake@2.0.0`"), gone, "{log}");
     }
 }
 

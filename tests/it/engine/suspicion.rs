@@ -243,7 +243,7 @@ async fn while_a_suspect_runs_alone_others_rest_and_go_on_after_its_death() {
         .unwrap()
         .waiting
         .unwrap();
-    assert!(waiting.for_what.contains("runs alone"), "{waiting:?}");
+    assert!(waiting.for_what.contains("runs exclusively"), "{waiting:?}");
     assert!(
         !waiting.for_what.contains(&suspect),
         "it may be another tenant's: {waiting:?}"

@@ -274,7 +274,7 @@ fn a_server_that_is_killed_while_it_waits_goes_on_waiting() {
     let looks = |scene: &Scene| scene.sim.calls("nfvo.grant_look", "").len();
     until("a look", LONG, || (looks(&scene) > 0).then_some(()));
     let explained = scene.stage.server.run(&["op", "explain", &op]).data;
-    assert!(explained.contains("the NFVO to decide"), "{explained}");
+    assert!(explained.contains("the NFVO's decision"), "{explained}");
     scene.stage.server.kill();
     let before = looks(&scene);
     scene.stage.server.begin();

@@ -176,7 +176,7 @@ fn a_host_that_answers_nobody() {
     let fault = on("ssh.connect", HOST, &json!({"status": 503}));
     let words = &[
         "did not end within",
-        "not answered by then: `ssh.wait` on 127.",
+        "no response by then: `ssh.wait` on 127.",
     ];
     holds(
         &sim,
@@ -200,7 +200,7 @@ fn a_command_that_never_ends() {
     );
     let words = &[
         "did not end within",
-        "not answered by then: `ssh.run` on 127.",
+        "no response by then: `ssh.run` on 127.",
     ];
     holds(
         &sim,

@@ -75,16 +75,16 @@ fn a_heat_gets_so_many_calls_and_operations_at_a_time_and_all_end() {
         ops.iter().find_map(|op| {
             let explained = stage.server.run(&["op", "explain", op]).data;
             explained
-                .contains("operation 1 in line")
+                .contains("operation 1 in the queue")
                 .then_some(explained)
         })
     });
     assert!(
-        reason.contains(&format!("its turn at VIM `{VIM}`")),
+        reason.contains(&format!("a free slot at VIM `{VIM}`")),
         "{reason}"
     );
     assert!(
-        reason.contains(&format!("it gets {OPERATIONS} at a time")),
+        reason.contains(&format!("{OPERATIONS} at a time")),
         "{reason}"
     );
     for op in &ops {
@@ -126,7 +126,7 @@ fn who_waits_for_a_turn_can_be_cancelled() {
     let second = begin("second");
     until("the second one in line", LONG, || {
         let explained = stage.server.run(&["op", "explain", &second]).data;
-        explained.contains("operation 1 in line").then_some(())
+        explained.contains("operation 1 in the queue").then_some(())
     });
     stage.server.ctl(&["op", "cancel", &second]);
     stage.ends_as(&second, "ROLLED_BACK");

@@ -1,8 +1,8 @@
-//! Rules of healing.
+//! Rules about healing.
 
 use super::Stand;
-use super::interrupted::places;
-use super::place::{Place, things, vnfcs};
+use super::interrupted::interruption_points;
+use super::test_instance::{TestInstance, resources_on_vim, vnfcs};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -10,12 +10,12 @@ use vnfm_core::ports::Allocated;
 
 type Shared = Arc<dyn Stand>;
 
-/// The VNFC that is healed: the first.
-fn first(made: &Allocated) -> String {
-    made.inventory.vnfc_resource_info[0].id.clone()
+/// The VNFC to heal: the first one.
+fn first(allocation: &Allocated) -> String {
+    allocation.inventory.vnfc_resource_info[0].id.clone()
 }
 
-/// The one that was named has successors of other ids; the others are what they were.
+/// Checks that the named VNFC has a successor with another id, and that the others are unchanged.
 fn replaced(before: &Allocated, after: &Allocated, named: &str) {
     let (old, new) = (vnfcs(before), vnfcs(after));
     assert_eq!(old.len(), new.len(), "{new:?} for {old:?}");
@@ -23,58 +23,70 @@ fn replaced(before: &Allocated, after: &Allocated, named: &str) {
     let others: BTreeSet<_> = old.iter().filter(|one| !is_named(one)).cloned().collect();
     assert!(
         others.is_subset(&new),
-        "{:?} was not to be replaced",
+        "{:?} should not have been replaced",
         others.difference(&new)
     );
     assert!(
         new.iter().all(|(id, _)| id != named),
-        "`{named}` keeps the id of what is gone"
+        "the successor has the id of the replaced `{named}`"
     );
 }
 
-pub(super) async fn a_heal_replaces_what_it_names_alone(stand: Shared) {
-    let (place, before) = (Place::new(&stand), things(&stand).await);
-    let made = place.made().await.unwrap();
-    let healed = place.healed(&made, vec![first(&made)]).await.unwrap();
-    replaced(&made, &healed, &first(&made));
+pub(super) async fn a_heal_replaces_only_the_named_vnfcs(stand: Shared) {
+    let (instance, before) = (TestInstance::new(&stand), resources_on_vim(&stand).await);
+    let allocation = instance.allocated().await.unwrap();
+    let healed = instance
+        .heal(&allocation, vec![first(&allocation)])
+        .await
+        .unwrap();
+    replaced(&allocation, &healed, &first(&allocation));
     assert_eq!(
-        vnfcs(&place.seen(&healed.handle).await.unwrap()),
+        vnfcs(&instance.observed(&healed.handle).await.unwrap()),
         vnfcs(&healed)
     );
-    place.released(healed.handle).await.unwrap();
-    place.is_gone(&before).await;
+    instance.release(healed.handle).await.unwrap();
+    instance.check_released(&before).await;
 }
 
-pub(super) async fn a_heal_that_is_repeated_replaces_nothing_more(stand: Shared) {
-    let (place, before) = (Place::new(&stand), things(&stand).await);
-    let made = place.made().await.unwrap();
-    let once = place.healed(&made, vec![first(&made)]).await.unwrap();
-    let there = things(&stand).await;
-    let twice = place.healed(&made, vec![first(&made)]).await.unwrap();
+pub(super) async fn a_repeated_heal_replaces_nothing_more(stand: Shared) {
+    let (instance, before) = (TestInstance::new(&stand), resources_on_vim(&stand).await);
+    let allocation = instance.allocated().await.unwrap();
+    let once = instance
+        .heal(&allocation, vec![first(&allocation)])
+        .await
+        .unwrap();
+    let existing = resources_on_vim(&stand).await;
+    let twice = instance
+        .heal(&allocation, vec![first(&allocation)])
+        .await
+        .unwrap();
     assert_eq!(vnfcs(&twice), vnfcs(&once));
-    assert_eq!(things(&stand).await, there);
-    place.released(twice.handle).await.unwrap();
-    place.is_gone(&before).await;
+    assert_eq!(resources_on_vim(&stand).await, existing);
+    instance.release(twice.handle).await.unwrap();
+    instance.check_released(&before).await;
 }
 
-pub(super) async fn a_heal_that_was_interrupted_goes_on(stand: Shared) {
-    let before = things(&stand).await;
-    let place = Place::new(&stand);
-    let made = place.made().await.unwrap();
-    let begun = place.vim.turns.load(SeqCst);
-    let healed = place.healed(&made, vec![first(&made)]).await.unwrap();
-    let calls = place.vim.turns.load(SeqCst) - begun;
-    place.released(healed.handle).await.unwrap();
-    for number in places(&stand, calls) {
-        let place = Place::new(&stand);
-        let made = place.made().await.unwrap();
-        place
-            .cut_off(number, place.healed(&made, vec![first(&made)]))
+pub(super) async fn an_interrupted_heal_is_completed(stand: Shared) {
+    let before = resources_on_vim(&stand).await;
+    let instance = TestInstance::new(&stand);
+    let allocation = instance.allocated().await.unwrap();
+    let begun = instance.vim.turns.load(SeqCst);
+    let healed = instance
+        .heal(&allocation, vec![first(&allocation)])
+        .await
+        .unwrap();
+    let calls = instance.vim.turns.load(SeqCst) - begun;
+    instance.release(healed.handle).await.unwrap();
+    for number in interruption_points(&stand, calls) {
+        let instance = TestInstance::new(&stand);
+        let allocation = instance.allocated().await.unwrap();
+        instance
+            .interrupt_at(number, instance.heal(&allocation, vec![first(&allocation)]))
             .await;
-        let healed = place.healed(&made, vec![first(&made)]).await;
+        let healed = instance.heal(&allocation, vec![first(&allocation)]).await;
         let healed = healed.unwrap_or_else(|error| panic!("cut off at call {number}: {error}"));
-        replaced(&made, &healed, &first(&made));
-        place.released(healed.handle).await.unwrap();
-        place.is_gone(&before).await;
+        replaced(&allocation, &healed, &first(&allocation));
+        instance.release(healed.handle).await.unwrap();
+        instance.check_released(&before).await;
     }
 }

@@ -1,6 +1,7 @@
-//! Rules of instances, of the packages that they are made from, and of what is kept for them.
+//! Rules about instances, their packages and their host keys.
 
 use super::records::{TENANT, becomes, instance, instantiated, op, package, seed, step, told, vim};
+use super::{exists, not_found, write};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
@@ -17,7 +18,7 @@ pub(super) async fn an_instance_is_read_as_it_was_written(store: Shared) {
     let read = store.instance(TENANT, "i1").await.unwrap();
     assert!(
         read.changed_at.is_some(),
-        "the store notes when it was written"
+        "the store sets the time of the write"
     );
     assert_eq!(
         InstanceRecord {
@@ -69,12 +70,12 @@ pub(super) async fn another_tenant_sees_nothing(store: Shared) {
         store.package_records("other", &everything).await,
         Ok(vec![])
     );
-    let gone = Change::RemoveInstance {
+    let remove = Change::RemoveInstance {
         tenant: "other".into(),
         id: "i1".into(),
     };
     assert!(matches!(
-        store.write(None, vec![gone]).await,
+        store.write(None, vec![remove]).await,
         Err(StoreError::NotFound { .. })
     ));
 }
@@ -181,11 +182,11 @@ pub(super) async fn an_instance_with_resources_or_an_operation_is_not_removed(st
     assert_eq!(
         store.op(TENANT, "o1").await.unwrap().op.id,
         "o1",
-        "its history stays"
+        "the history of its operations stays"
     );
 }
 
-pub(super) async fn a_list_of_changes_is_written_as_a_whole_or_not_at_all(store: Shared) {
+pub(super) async fn a_list_of_changes_is_written_completely_or_not_at_all(store: Shared) {
     seed(&*store, &["i1"]).await;
     let before = store.instance(TENANT, "i1").await.unwrap();
     let mut changed = before.clone();
@@ -216,10 +217,7 @@ pub(super) async fn a_vnfd_belongs_to_one_package(store: Shared) {
         Change::PutPackage(package("p1", Some("vnfd"))),
     ];
     store.write(None, changes).await.unwrap();
-    let error = StoreError::Exists {
-        what: "VNF package with VNFD",
-        id: "vnfd".into(),
-    };
+    let error = exists("VNF package with VNFD", "vnfd");
     let put = store
         .write(None, vec![Change::PutPackage(package("p2", Some("vnfd")))])
         .await;
@@ -231,19 +229,10 @@ pub(super) async fn a_vnfd_belongs_to_one_package(store: Shared) {
     let add = store
         .write(None, vec![Change::AddPackage(package("p1", None))])
         .await;
-    assert_eq!(
-        add,
-        Err(StoreError::Exists {
-            what: "VNF package",
-            id: "p1".into()
-        })
-    );
+    assert_eq!(add, Err(exists("VNF package", "p1")));
     let mut theirs = package("p4", Some("vnfd"));
     theirs.tenant = "other".into();
-    store
-        .write(None, vec![Change::AddPackage(theirs)])
-        .await
-        .unwrap();
+    write(&*store, vec![Change::AddPackage(theirs)]).await;
     let records = store
         .package_records(TENANT, &Query::default())
         .await
@@ -254,33 +243,20 @@ pub(super) async fn a_vnfd_belongs_to_one_package(store: Shared) {
     );
     let mut fetched = package("p2", None);
     fetched.fetching = SecretJson::from(json!({"password": "planted"}));
-    store
-        .write(None, vec![Change::PutPackage(fetched.clone())])
-        .await
-        .unwrap();
+    write(&*store, vec![Change::PutPackage(fetched.clone())]).await;
     assert_eq!(store.package_record(TENANT, "p2").await, Ok(*fetched));
     let records = store
         .package_records(TENANT, &Query::default())
         .await
         .unwrap();
-    assert_eq!(
-        records[1],
-        *package("p2", None),
-        "a list is without what is secret"
-    );
+    assert_eq!(records[1], *package("p2", None), "lists omit secrets");
     let absent = store
         .write(None, vec![Change::PutPackage(package("p9", None))])
         .await;
-    assert_eq!(
-        absent,
-        Err(StoreError::NotFound {
-            what: "VNF package",
-            id: "p9".into()
-        })
-    );
+    assert_eq!(absent, Err(not_found("VNF package", "p9")));
 }
 
-pub(super) async fn a_package_that_is_used_is_not_removed(store: Shared) {
+pub(super) async fn a_package_in_use_is_not_removed(store: Shared) {
     seed(&*store, &["i1"]).await;
     let remove = || {
         vec![Change::RemovePackage {
@@ -297,11 +273,11 @@ pub(super) async fn a_package_that_is_used_is_not_removed(store: Shared) {
         by,
     };
     assert_eq!(store.write(None, remove()).await, Err(error));
-    let gone = Change::RemoveInstance {
+    let remove_instance = Change::RemoveInstance {
         tenant: TENANT.into(),
         id: "i1".into(),
     };
-    store.write(None, vec![gone]).await.unwrap();
+    store.write(None, vec![remove_instance]).await.unwrap();
     let unused = store.package_record(TENANT, "package").await.unwrap();
     assert_eq!(unused.info.usage_state, PackageUsageState::NotInUse);
     store.write(None, remove()).await.unwrap();
@@ -311,7 +287,7 @@ pub(super) async fn a_package_that_is_used_is_not_removed(store: Shared) {
     ));
 }
 
-/// The host `server` of a tenant on a VIM.
+/// The pin of host `server` of a tenant on a VIM.
 fn host(tenant: &str, vim_id: &str) -> HostPin {
     let at = PinnedHost {
         tenant: tenant.into(),
@@ -351,11 +327,11 @@ pub(super) async fn the_first_host_key_stays_until_its_instance_goes(store: Shar
     let other = store.write(None, pinning(&pin, "ssh-ed25519 BBBB")).await;
     assert!(matches!(other, Err(StoreError::Exists { id, .. }) if id == "server"));
     assert_eq!(key_of(&store, &pin).await, Some("ssh-ed25519 AAAA".into()));
-    let gone = Change::RemoveInstance {
+    let remove = Change::RemoveInstance {
         tenant: TENANT.into(),
         id: "i1".into(),
     };
-    store.write(None, vec![gone]).await.unwrap();
+    store.write(None, vec![remove]).await.unwrap();
     assert_eq!(key_of(&store, &pin).await, None);
 }
 

@@ -1,6 +1,7 @@
-//! Rules of leases: who drives an operation, and who no longer does.
+//! Rules about leases: which process drives an operation.
 
 use super::records::{TENANT, becomes, op, seed, told};
+use super::{not_found, write};
 use futures_util::future::join_all;
 use serde_json::json;
 use std::sync::Arc;
@@ -13,13 +14,10 @@ type Shared = Arc<dyn Store>;
 
 const LONG: Duration = Duration::from_hours(1);
 
-pub(super) async fn a_wish_to_cancel_reaches_whoever_drives(store: Shared) {
+pub(super) async fn a_cancel_request_reaches_the_driving_process(store: Shared) {
     seed(&*store, &["i1"]).await;
     let mut record = op("o1", "i1");
-    store
-        .write(None, vec![Change::AddOp(record.clone())])
-        .await
-        .unwrap();
+    write(&*store, vec![Change::AddOp(record.clone())]).await;
     let fence = store
         .claim("me", LONG, Some("o1"))
         .await
@@ -33,23 +31,14 @@ pub(super) async fn a_wish_to_cancel_reaches_whoever_drives(store: Shared) {
             mode,
         }]
     };
-    store
-        .write(None, cancel(CancelMode::Graceful))
-        .await
-        .unwrap();
+    write(&*store, cancel(CancelMode::Graceful)).await;
     assert_eq!(
         store.renew(&fence, LONG).await,
         Ok(Some(CancelMode::Graceful))
     );
-    store
-        .write(None, cancel(CancelMode::Forceful))
-        .await
-        .unwrap();
-    store
-        .write(None, cancel(CancelMode::Graceful))
-        .await
-        .unwrap();
-    // The process that drives it wrote the operation before it heard of the wish.
+    write(&*store, cancel(CancelMode::Forceful)).await;
+    write(&*store, cancel(CancelMode::Graceful)).await;
+    // The driving process writes the operation before it learns of the cancel request.
     store
         .write(Some(&fence), vec![becomes(&record, Processing)])
         .await
@@ -58,9 +47,9 @@ pub(super) async fn a_wish_to_cancel_reaches_whoever_drives(store: Shared) {
         store.renew(&fence, LONG).await,
         Ok(Some(CancelMode::Forceful))
     );
-    let shown = store.op(TENANT, "o1").await.unwrap().op;
+    let observed = store.op(TENANT, "o1").await.unwrap().op;
     assert_eq!(
-        (shown.is_cancel_pending, shown.cancel_mode),
+        (observed.is_cancel_pending, observed.cancel_mode),
         (true, Some(CancelMode::Forceful))
     );
     record.op.operation_state = Processing;
@@ -68,8 +57,11 @@ pub(super) async fn a_wish_to_cancel_reaches_whoever_drives(store: Shared) {
         .write(Some(&fence), vec![becomes(&record, FailedTemp)])
         .await
         .unwrap();
-    let shown = store.op(TENANT, "o1").await.unwrap().op;
-    assert_eq!((shown.is_cancel_pending, shown.cancel_mode), (false, None));
+    let observed = store.op(TENANT, "o1").await.unwrap().op;
+    assert_eq!(
+        (observed.is_cancel_pending, observed.cancel_mode),
+        (false, None)
+    );
     let found = "FAILED_TEMP".into();
     let error = StoreError::WrongState {
         what: "operation",
@@ -112,7 +104,7 @@ pub(super) async fn a_held_operation_is_not_claimed(store: Shared) {
     assert_eq!(
         store.claim("me", LONG, Some("o2")).await,
         Ok(None),
-        "an old release frees nothing"
+        "a stale release has no effect"
     );
 }
 
@@ -157,7 +149,7 @@ pub(super) async fn a_lease_that_is_not_renewed_ends(store: Shared) {
     assert_eq!(store.renew(&second.fence, LONG).await, Ok(None));
 }
 
-pub(super) async fn who_lost_the_lease_writes_nothing(store: Shared) {
+pub(super) async fn a_lost_lease_allows_no_writes(store: Shared) {
     seed(&*store, &["i1"]).await;
     let record = op("o1", "i1");
     store
@@ -221,7 +213,7 @@ pub(super) async fn an_operation_that_waits_for_a_decision_is_not_claimed(store:
     assert_eq!(
         again.epoch,
         fence.epoch + 1,
-        "without waiting for the lease of who had it"
+        "without waiting for the former lease to expire"
     );
     record.op.operation_state = Processing;
     store
@@ -233,13 +225,10 @@ pub(super) async fn an_operation_that_waits_for_a_decision_is_not_claimed(store:
     assert_eq!(store.op(TENANT, "o1").await.unwrap().epoch, again.epoch);
 }
 
-pub(super) async fn who_is_fenced_off_writes_nothing(store: Shared) {
+pub(super) async fn a_revoked_lease_allows_no_writes(store: Shared) {
     seed(&*store, &["i1"]).await;
     let record = op("o1", "i1");
-    store
-        .write(None, vec![Change::AddOp(record.clone())])
-        .await
-        .unwrap();
+    write(&*store, vec![Change::AddOp(record.clone())]).await;
     let fence_off = |op_id: &str, force| {
         let (instance_id, op_id) = ("i1".to_owned(), op_id.to_owned());
         vec![Change::FenceOff {
@@ -275,7 +264,7 @@ pub(super) async fn who_is_fenced_off_writes_nothing(store: Shared) {
         .fence;
     assert!(
         new.epoch > old.epoch + 1,
-        "each fence raises it: {}",
+        "each revocation raises the epoch: {}",
         new.epoch
     );
     store
@@ -291,11 +280,5 @@ pub(super) async fn who_is_fenced_off_writes_nothing(store: Shared) {
         })
     );
     let absent = store.write(None, fence_off("o9", true)).await;
-    assert_eq!(
-        absent,
-        Err(StoreError::NotFound {
-            what: "operation",
-            id: "o9".into()
-        })
-    );
+    assert_eq!(absent, Err(not_found("operation", "o9")));
 }

@@ -1,5 +1,5 @@
-//! Rules of lists: every operator on every kind of value, lists and maps within entries, what is computed, pages. And
-//! what a database finds is held against a plain reading of the same filter, [`Filter::holds`].
+//! Rules about lists: every operator on every type of value, nested lists and maps, computed attributes, pages. Results of
+//! a database are compared with [`Filter::holds`] for the same filter.
 
 use super::records::{TENANT, becomes, deployment, instance, op, package, seed};
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ fn vnfc(id: &str, vdu: &str, metadata: &Value) -> Value {
         "vnfcCpInfo": [{"id": "cp", "cpdId": "cpd", "cpProtocolInfo": [address]}]})
 }
 
-/// What there is, by id.
+/// The instances in the store, by id.
 fn instances() -> Vec<(&'static str, Value)> {
     let rich = json!({"site": "oslo", "cpu": 4, "load": 0.5, "on": true, "off": false, "nothing": null,
         "tags": ["red", "blue", 7], "deep": {"list": [{"x": 1, "y": "a"}, {"x": 2, "y": "b"}], "o": {"k": "v"}}});
@@ -92,7 +92,7 @@ async fn seeded(store: &Shared) {
     }
 }
 
-/// Filters, and what each finds.
+/// Filters, and the ids that each finds.
 const FOUND: &[(&str, &str)] = &[
     // Columns.
     ("(eq,id,i2)", "i2"),
@@ -113,7 +113,7 @@ const FOUND: &[(&str, &str)] = &[
     ("(eq,vnfProvider,'')", "i1 i2 i3 i4"),
     ("(eq,instantiatedVnfInfo/flavourId,simple)", "i1 i3"),
     ("(eq,instantiatedVnfInfo/vipCpInfo/cpdId,x)", ""),
-    // Lists, of structures and of texts: any entry.
+    // Lists of structures and strings: any entry may match.
     (
         "(eq,instantiatedVnfInfo/vnfcResourceInfo/vduId,front)",
         "i1",
@@ -146,7 +146,7 @@ const FOUND: &[(&str, &str)] = &[
         "(neq,instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo/cpProtocolInfo/ipOverEthernet/ipAddresses/isDynamic,true)",
         "i1",
     ),
-    // Several expressions of one list speak of the same entry.
+    // Several expressions on one list must match the same entry.
     (
         "(eq,instantiatedVnfInfo/vnfcResourceInfo/id,c1);(eq,instantiatedVnfInfo/vnfcResourceInfo/vduId,back)",
         "i3",
@@ -159,7 +159,7 @@ const FOUND: &[(&str, &str)] = &[
         "(eq,instantiatedVnfInfo/vnfcResourceInfo/storageResourceIds,v-c1);(eq,instantiatedVnfInfo/vnfcResourceInfo/storageResourceIds,v-shared)",
         "i1 i3",
     ),
-    // Numbers are compared as such.
+    // Numbers are compared numerically.
     ("(gt,instantiatedVnfInfo/scaleStatus/scaleLevel,9)", "i3"),
     ("(lt,instantiatedVnfInfo/scaleStatus/scaleLevel,2.5)", "i1"),
     (
@@ -269,6 +269,11 @@ pub(super) async fn a_filter_finds_what_is_computed(store: Shared) {
         let ids: Vec<_> = ops.into_iter().map(|record| record.op.id).collect();
         assert_eq!(ids.join(" "), wanted, "{filter}");
     }
+    a_filter_finds_usage_state(&store).await;
+}
+
+/// `usageState` of packages is computed, too.
+async fn a_filter_finds_usage_state(store: &Shared) {
     store
         .write(
             None,
@@ -295,7 +300,7 @@ pub(super) async fn a_filter_finds_what_is_computed(store: Shared) {
     }
 }
 
-pub(super) async fn what_is_filtered_comes_in_pages_that_changes_do_not_shift(store: Shared) {
+pub(super) async fn concurrent_changes_do_not_shift_pages(store: Shared) {
     seed(&*store, &["i1", "i3", "i5", "i7", "i9"]).await;
     let page = |after: Option<&str>| Query {
         after: after.map(Into::into),
@@ -309,11 +314,11 @@ pub(super) async fn what_is_filtered_comes_in_pages_that_changes_do_not_shift(st
         ids(store.instances(TENANT, &page(None)).await.unwrap()),
         ["i1", "i5"]
     );
-    let gone = ["i1", "i5"].map(|id| Change::RemoveInstance {
+    let remove = ["i1", "i5"].map(|id| Change::RemoveInstance {
         tenant: TENANT.into(),
         id: id.into(),
     });
-    store.write(None, gone.to_vec()).await.unwrap();
+    store.write(None, remove.to_vec()).await.unwrap();
     store
         .write(
             None,
@@ -333,7 +338,7 @@ pub(super) async fn what_is_filtered_comes_in_pages_that_changes_do_not_shift(st
     );
 }
 
-/// Paths of what is there and of what is not.
+/// Paths that exist in the store, and others.
 const PATHS: &[&str] = &[
     "id",
     "vnfInstanceName",
@@ -366,7 +371,7 @@ const PATHS: &[&str] = &[
     "metadata/none/of/it",
 ];
 
-/// Values that are there and others.
+/// Values that exist in the store, and others.
 const VALUES: &[&str] = &[
     "i1",
     "web",
@@ -396,7 +401,7 @@ const VALUES: &[&str] = &[
     "1e3",
 ];
 
-/// Terms as a client may make them up: paths of what is there and of what is not, with values that are there and others.
+/// Terms as a client may combine them from existing and other paths and values.
 fn made_up() -> Vec<Term> {
     let mut terms = Vec::new();
     for operator in [
@@ -414,7 +419,7 @@ fn made_up() -> Vec<Term> {
                     _ => (*value).to_owned(),
                 };
                 let text = format!("({operator},{path},{values})");
-                // What the attribute cannot hold is refused, which other tests hold.
+                // Values of the wrong type are refused, which other tests check.
                 terms.extend(
                     Filter::parse(&VNF_INSTANCES, &text)
                         .map(|filter| filter.0)
@@ -426,7 +431,7 @@ fn made_up() -> Vec<Term> {
     terms
 }
 
-pub(super) async fn what_is_found_is_what_the_filter_says(store: Shared) {
+pub(super) async fn results_match_the_filter(store: Shared) {
     seeded(&store).await;
     let all = store.instances(TENANT, &Query::default()).await.unwrap();
     let documents: Vec<_> = all
@@ -497,18 +502,22 @@ pub(super) async fn lists_come_in_pages_in_order_of_id(store: Shared) {
         store.op(TENANT, "o2").await.unwrap().op.operation_state,
         Completed
     );
-    let whole = store.instance(TENANT, "i1").await.unwrap();
-    assert_eq!(whole.deployment, Some(deployment("hunter2")));
+    let complete = store.instance(TENANT, "i1").await.unwrap();
+    assert_eq!(complete.deployment, Some(deployment("hunter2")));
     let listed = store.instances(TENANT, &all).await.unwrap();
     assert!(listed.iter().all(|record| record.deployment.is_none()));
-    let whole = store.op(TENANT, "o2").await.unwrap();
-    assert_eq!(whole.before, Some(deployment("before")));
-    assert_eq!(whole.target, Some(deployment("target")));
+    let complete = store.op(TENANT, "o2").await.unwrap();
+    assert_eq!(complete.before, Some(deployment("before")));
+    assert_eq!(complete.target, Some(deployment("target")));
     let listed = store.ops(TENANT, &all).await.unwrap();
     assert!(
         listed
             .iter()
             .all(|record| record.before.is_none() && record.target.is_none())
     );
-    assert!(listed.iter().all(|record| record.control == whole.control));
+    assert!(
+        listed
+            .iter()
+            .all(|record| record.control == complete.control)
+    );
 }

@@ -1,124 +1,139 @@
-//! What a store has to keep to. Each rule gets a store with nothing in it.
+//! The contract of stores. Each rule gets an empty store.
 
 mod instances;
 mod leases;
 mod lists;
+mod notifications;
 mod ops;
 pub mod records;
-mod sight;
-mod told;
 mod vims;
+mod visibility;
 
 use std::sync::Arc;
-use vnfm_core::ports::Store;
+use vnfm_core::ports::{Change, Store, StoreError};
+
+/// Writes `changes`, which must succeed.
+async fn write(store: &dyn Store, changes: Vec<Change>) {
+    store.write(None, changes).await.unwrap();
+}
+
+fn not_found(what: &'static str, id: &str) -> StoreError {
+    let id = id.to_owned();
+    StoreError::NotFound { what, id }
+}
+
+fn exists(what: &'static str, id: &str) -> StoreError {
+    let id = id.to_owned();
+    StoreError::Exists { what, id }
+}
 
 crate::rules! { Arc<dyn Store>:
-    /// An instance is read as it was written; an id is given once.
+    /// An instance is read back as it was written; ids are unique.
     instances::an_instance_is_read_as_it_was_written;
-    /// Nothing of a tenant is seen, listed or removed by another one.
+    /// A tenant's data cannot be read, listed or removed by another tenant.
     instances::another_tenant_sees_nothing;
-    /// An instance is written from the version that it was read in, its active operation by operations alone.
+    /// Writing an instance requires the version that was read; only operations change its active operation.
     instances::an_instance_written_from_an_old_version_is_refused;
-    /// An instance is of a package that is there.
+    /// An instance requires an existing package.
     instances::an_instance_needs_its_package;
-    /// An instance goes only without resources and without an operation; the history of its operations stays.
+    /// An instance is removed only without resources and active operation; the history of its operations stays.
     instances::an_instance_with_resources_or_an_operation_is_not_removed;
-    /// Of operations that begin at once on one instance exactly one is accepted.
+    /// Of concurrent operations on one instance exactly one is accepted.
     ops::of_sixteen_operations_at_once_one_begins;
-    /// An operation is written from the state that it was in, or not at all.
-    ops::an_operation_is_written_from_the_state_that_it_was_in;
-    /// Of two ways on that race exactly one is taken.
-    ops::of_two_ways_on_that_race_one_is_taken;
-    /// A step keeps which processes ran it, and is found as long as it has no end, or where it killed one of them.
+    /// An operation is written only from its current state.
+    ops::an_operation_is_written_only_from_its_current_state;
+    /// Of two concurrent state changes of an operation exactly one succeeds.
+    ops::of_two_concurrent_state_changes_one_succeeds;
+    /// A journal row records which processes ran the step; it is listed while it has no end, or if the step killed a process.
     ops::a_step_keeps_which_processes_ran_it;
-    /// That a process leaves one operation in order, or all of its own, is known of those alone.
-    ops::what_is_left_in_order_is_known;
+    /// An orderly exit of a process is recorded for one of its operations, or for all of them, and for no others.
+    ops::an_orderly_exit_is_recorded;
     /// A final state frees the instance in the same write.
     ops::an_ended_operation_frees_its_instance;
-    /// A list of changes is written as a whole, or nothing of it is.
-    instances::a_list_of_changes_is_written_as_a_whole_or_not_at_all;
-    /// A journal's rows keep the place of their first writing, and their outputs.
+    /// A list of changes is written completely or not at all.
+    instances::a_list_of_changes_is_written_completely_or_not_at_all;
+    /// Journal rows keep the order of their first write, and their outputs.
     ops::the_journal_keeps_its_order_and_its_outputs;
-    /// What a hook remembers is kept by operation, step and key.
-    ops::a_checkpoint_is_remembered_by_operation_step_and_key;
-    /// What the hook of one step remembers can be forgotten; that of others stays.
-    ops::what_a_step_remembers_is_forgotten_alone;
-    /// A wish to cancel reaches whoever drives; a forceful one is not taken back, and it ends with the driving.
-    leases::a_wish_to_cancel_reaches_whoever_drives;
-    /// What somebody drives nobody else gets; the oldest that nobody drives comes first.
+    /// A checkpoint is stored by operation, step and key.
+    ops::a_checkpoint_is_stored_by_operation_step_and_key;
+    /// The checkpoints of one step can be deleted; those of others stay.
+    ops::checkpoints_are_deleted_by_step;
+    /// A cancel request reaches the driving process; a forceful one is not downgraded, and it ends when the operation is no longer driven.
+    leases::a_cancel_request_reaches_the_driving_process;
+    /// An operation with a valid lease cannot be claimed; the oldest one without comes first.
     leases::a_held_operation_is_not_claimed;
-    /// Of claims of one operation at once exactly one wins.
+    /// Of concurrent claims of one operation exactly one succeeds.
     leases::of_eight_claims_of_one_operation_one_wins;
-    /// A lease that is not renewed ends by itself, and whoever had it cannot renew it.
+    /// A lease that is not renewed expires, and its former holder cannot renew it.
     leases::a_lease_that_is_not_renewed_ends;
-    /// Whoever lost the lease writes nothing.
-    leases::who_lost_the_lease_writes_nothing;
-    /// An operation that waits for a decision is driven by nobody, and at once by whoever comes after the decision.
+    /// A process that lost its lease writes nothing.
+    leases::a_lost_lease_allows_no_writes;
+    /// An operation in FAILED_TEMP is not claimed; after the operator's decision it can be claimed at once.
     leases::an_operation_that_waits_for_a_decision_is_not_claimed;
-    /// Whoever is fenced off writes nothing more; where a lease is held, that needs force.
-    leases::who_is_fenced_off_writes_nothing;
-    /// A cluster on which others live is not taken away: they are named.
-    vims::a_cluster_that_is_used_is_not_retired;
-    /// A cluster that is being taken away gets no new instance.
-    vims::a_cluster_that_is_retired_is_not_used;
-    /// A cluster is the same under every registration, and where a request brought it.
+    /// A revoked lease allows no more writes; revoking a valid lease needs force.
+    leases::a_revoked_lease_allows_no_writes;
+    /// A cluster on which other instances live cannot be marked as leaving; the error names them.
+    vims::a_cluster_in_use_is_not_retired;
+    /// A cluster marked as leaving gets no new instance.
+    vims::a_retired_cluster_gets_no_instances;
+    /// A cluster is the same under every registration, and for inline connections.
     vims::the_same_cluster_under_another_name_counts;
-    /// An instance of another tenant counts, and nothing is told of it.
+    /// An instance of another tenant counts, but is not identified.
     vims::a_user_of_another_tenant_counts_and_is_not_named;
-    /// Of a new instance on a cluster and the end of that cluster exactly one is accepted.
-    vims::of_use_and_retirement_that_race_one_is_accepted;
-    /// That a VIM turns out to be a certain cluster is kept of those who live on it already.
+    /// Of a new instance on a cluster and the deletion of that cluster exactly one is accepted.
+    vims::of_concurrent_use_and_retirement_one_is_accepted;
+    /// An identity of a VIM that is learned later also applies to instances already living there.
     vims::an_identity_that_is_learned_later_is_kept;
-    /// Ids and names of VIMs are unique for a tenant.
+    /// Ids and names of VIMs are unique per tenant.
     vims::ids_and_names_of_vims_are_unique;
-    /// A VIM is written from the version that it was read in.
+    /// Writing a VIM requires the version that was read.
     vims::a_vim_written_from_an_old_version_is_refused;
-    /// A VIM on which instances live is removed by force alone; an absent one is removed.
-    vims::a_vim_that_is_used_is_removed_by_force_alone;
-    /// A VIM that is shared is seen by every tenant, and stays shared while others live on it; an own one wins.
+    /// Removing a VIM with instances needs force; removing an absent one succeeds.
+    vims::a_vim_in_use_is_removed_only_by_force;
+    /// A shared VIM is visible to all tenants, and stays shared while others live on it; a tenant's own VIM takes precedence.
     vims::a_shared_vim_is_seen_by_all;
     /// A VNFD belongs to one package of a tenant.
     instances::a_vnfd_belongs_to_one_package;
-    /// A package from which instances were made is in use, and not removed.
-    instances::a_package_that_is_used_is_not_removed;
-    /// Notifications are numbered in the order of their transactions, without a gap, and come in that order.
-    told::notifications_are_numbered_in_the_order_of_their_transactions;
-    /// Whoever waits for news hears of a notification and of a subscription, and which of the two it is.
-    told::who_waits_for_news_hears_of_it;
-    /// A subscription is told what is written after it, keeps how far it is, and has its login sealed in lists.
-    told::a_subscription_begins_with_what_comes_next;
-    /// An abandoned instance is gone with what is kept for it, and leaves a tombstone until that is forgotten.
-    told::what_is_abandoned_leaves_a_tombstone;
-    /// The audit is numbered, and each tenant sees its own.
-    told::the_audit_is_numbered;
-    /// What a tenant has is counted, and each tenant that has something is listed.
-    told::what_tenants_have_is_counted;
-    /// A tenant is shown numbers that count its own notifications alone.
-    told::a_tenant_is_shown_numbers_of_its_own_notifications;
-    /// What there is and what is set aside are no more together than a quota; a refused list is not kept.
-    told::a_quota_holds_for_what_there_is_and_what_is_set_aside;
-    /// A log keeps its newest 2000 lines of at most 4096 bytes.
+    /// A package with instances is in use, and cannot be removed.
+    instances::a_package_in_use_is_not_removed;
+    /// Notifications are numbered in the order of their transactions, without gaps, and are listed in that order.
+    notifications::notifications_are_numbered_in_the_order_of_their_transactions;
+    /// A process waiting for news is woken by a notification or a subscription, and can tell which it was.
+    notifications::waiting_for_news_is_woken;
+    /// A subscription gets only later notifications, stores its progress, and its login is omitted from lists.
+    notifications::a_subscription_gets_only_later_notifications;
+    /// An abandoned instance is deleted with all its data, and leaves a tombstone until that is deleted.
+    notifications::an_abandoned_instance_leaves_a_tombstone;
+    /// Audit entries are numbered, and each tenant sees only its own.
+    notifications::the_audit_is_numbered;
+    /// The usage of each tenant is counted, and each tenant with any data is listed.
+    notifications::usage_is_counted_per_tenant;
+    /// A tenant sees numbers that count only its own notifications.
+    notifications::a_tenant_sees_numbers_of_its_own_notifications;
+    /// Usage and reservations together never exceed a quota; a refused list leaves nothing behind.
+    notifications::a_quota_covers_usage_and_reservations;
+    /// A log retains its newest 2000 lines of at most 4096 bytes.
     ops::a_log_keeps_its_newest_lines;
-    /// The first host key of a host stays until its instance goes.
+    /// The first host key of a host stays pinned until its instance is deleted.
     instances::the_first_host_key_stays_until_its_instance_goes;
-    /// A host key is of one tenant and one VIM: another one pins and sees its own.
+    /// A host key belongs to one tenant and one VIM: others pin and see their own.
     instances::a_host_key_is_of_one_tenant_and_vim;
-    /// A host key that was forgotten makes room for the next one, and for nobody else.
+    /// Deleting a host key makes room for the next one of that host, and of no other.
     instances::a_forgotten_host_key_makes_room_for_the_next_one;
-    /// Lists come in pages in order of id, and without what is sealed.
+    /// Lists are paged in order of id, and omit sealed members.
     lists::lists_come_in_pages_in_order_of_id;
-    /// A filter finds by every operator in every kind of value; several expressions of one list speak of one entry.
+    /// A filter supports every operator on every type of value; several expressions on one list refer to the same entry.
     lists::a_filter_finds_by_every_operator_in_every_kind_of_value;
-    /// A filter finds what is not written but computed, too.
+    /// A filter also matches computed attributes.
     lists::a_filter_finds_what_is_computed;
-    /// A page begins behind an id, so what comes and goes meanwhile shifts nothing.
-    lists::what_is_filtered_comes_in_pages_that_changes_do_not_shift;
-    /// What is found is what `Filter::holds` says, for thousands of filters.
-    lists::what_is_found_is_what_the_filter_says;
-    /// Who is narrowed sees instances and operations of their vendors, VIMs and namespaces alone, in every list.
-    sight::instances_and_their_operations_are_seen_by_vendor_vim_and_namespace;
-    /// Who is narrowed sees no operation that ran where they do not see, although its instance lives nowhere any more.
-    sight::operations_that_ran_elsewhere_stay_out_of_sight;
-    /// Who is narrowed sees packages of their vendors, and subscriptions that were made so.
-    sight::packages_and_subscriptions_are_seen_by_those_who_may;
+    /// A page begins after an id, so concurrent changes do not shift it.
+    lists::concurrent_changes_do_not_shift_pages;
+    /// Results equal those of `Filter::holds`, for thousands of filters.
+    lists::results_match_the_filter;
+    /// A limited scope sees only instances and operations of its vendors, VIMs and namespaces, in every list.
+    visibility::instances_and_their_operations_are_seen_by_vendor_vim_and_namespace;
+    /// A limited scope does not see operations that ran elsewhere, even after their instance left there.
+    visibility::operations_that_ran_elsewhere_stay_out_of_sight;
+    /// A limited scope sees packages of its vendors, and subscriptions created in the same scope.
+    visibility::packages_and_subscriptions_are_scoped;
 }

@@ -1,4 +1,4 @@
-//! Rules of operation occurrences: one active one for an instance, their states, journals, checkpoints and logs.
+//! Rules about operation occurrences: one active one per instance, states, journals, checkpoints and logs.
 
 use super::records::{TENANT, at, becomes, instance, op, seed, step};
 use futures_util::future::join_all;
@@ -45,7 +45,7 @@ pub(super) async fn of_sixteen_operations_at_once_one_begins(store: Shared) {
     assert_eq!(store.ops(TENANT, &Query::default()).await.unwrap().len(), 1);
 }
 
-pub(super) async fn an_operation_is_written_from_the_state_that_it_was_in(store: Shared) {
+pub(super) async fn an_operation_is_written_only_from_its_current_state(store: Shared) {
     seed(&*store, &["i1"]).await;
     let mut record = op("o1", "i1");
     store
@@ -82,7 +82,7 @@ pub(super) async fn an_operation_is_written_from_the_state_that_it_was_in(store:
     );
 }
 
-pub(super) async fn of_two_ways_on_that_race_one_is_taken(store: Shared) {
+pub(super) async fn of_two_concurrent_state_changes_one_succeeds(store: Shared) {
     for round in 0..20 {
         let (instance_id, op_id) = (format!("i{round}"), format!("o{round}"));
         if round == 0 {
@@ -172,12 +172,12 @@ pub(super) async fn the_journal_keeps_its_order_and_its_outputs(store: Shared) {
     ];
     store.write(None, changes).await.unwrap();
     let rows = store.journal("o1").await.unwrap();
-    let shown: Vec<_> = rows
+    let observed: Vec<_> = rows
         .iter()
         .map(|row| (row.step.as_str(), row.status))
         .collect();
     assert_eq!(
-        shown,
+        observed,
         [
             ("grant", StepStatus::Done),
             ("allocate", StepStatus::Started)
@@ -205,7 +205,7 @@ pub(super) async fn the_journal_keeps_its_order_and_its_outputs(store: Shared) {
     ));
 }
 
-pub(super) async fn a_checkpoint_is_remembered_by_operation_step_and_key(store: Shared) {
+pub(super) async fn a_checkpoint_is_stored_by_operation_step_and_key(store: Shared) {
     seed(&*store, &["i1"]).await;
     store
         .write(None, vec![Change::AddOp(op("o1", "i1"))])
@@ -258,9 +258,9 @@ pub(super) async fn a_log_keeps_its_newest_lines(store: Shared) {
     let lines = |from: usize, to: usize| (from..to).map(|n| line(n.to_string())).collect();
     store.append_log("o1", lines(0, 1_500)).await.unwrap();
     store.append_log("o1", lines(1_500, 2_500)).await.unwrap();
-    let kept = store.log("o1", 0).await.unwrap();
-    assert_eq!(kept.len(), 2_000);
-    assert_eq!((kept[0].seq, kept[0].text.as_str()), (501, "500"));
+    let retained = store.log("o1", 0).await.unwrap();
+    assert_eq!(retained.len(), 2_000);
+    assert_eq!((retained[0].seq, retained[0].text.as_str()), (501, "500"));
     let newest = store.log("o1", 2_499).await.unwrap();
     assert_eq!(
         newest,
@@ -287,7 +287,7 @@ pub(super) async fn a_log_keeps_its_newest_lines(store: Shared) {
     assert_eq!(store.log("o9", 0).await, Ok(vec![]));
 }
 
-pub(super) async fn what_a_step_remembers_is_forgotten_alone(store: Shared) {
+pub(super) async fn checkpoints_are_deleted_by_step(store: Shared) {
     seed(&*store, &["i1"]).await;
     let remember = |step: &str| Change::Checkpoint {
         op_id: "o1".into(),
@@ -363,11 +363,11 @@ pub(super) async fn a_step_keeps_which_processes_ran_it(store: Shared) {
     assert_eq!(
         store.open_steps().await,
         Ok(vec![]),
-        "an operation that stopped is not driven"
+        "a stopped operation is not driven"
     );
 }
 
-pub(super) async fn what_is_left_in_order_is_known(store: Shared) {
+pub(super) async fn an_orderly_exit_is_recorded(store: Shared) {
     seed(&*store, &["i1"]).await;
     store
         .write(None, vec![Change::AddOp(op("o1", "i1"))])

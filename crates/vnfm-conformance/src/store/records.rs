@@ -1,4 +1,4 @@
-//! Records to write: what the rules are tried with, and what further tests of a store may be made of.
+//! Test records for the rules, also for further tests of a store.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -13,19 +13,19 @@ use vnfm_types::{
     PackageOperationalState, PackageUsageState, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
 };
 
-/// Whose records these are.
+/// The tenant that owns these records.
 pub const TENANT: &str = "default";
 
-/// A time with more digits than SQL keeps.
+/// A time with more fractional digits than SQL stores.
 ///
 /// # Panics
 ///
-/// Never: it is one.
+/// Never: the literal is valid.
 pub fn at() -> Timestamp {
     "2026-03-04T05:06:07.123456Z".parse().unwrap()
 }
 
-/// A package with the VNFD.
+/// A package record with this VNFD.
 pub fn package(id: &str, vnfd_id: Option<&str>) -> Box<PackageRecord> {
     let info = VnfPkgInfo {
         id: id.into(),
@@ -56,7 +56,7 @@ pub fn package(id: &str, vnfd_id: Option<&str>) -> Box<PackageRecord> {
     })
 }
 
-/// An instance that is made from the package `package`.
+/// An instance of the package `package`.
 pub fn instance(id: &str) -> Box<InstanceRecord> {
     Box::new(InstanceRecord {
         tenant: TENANT.into(),
@@ -74,7 +74,7 @@ pub fn instance(id: &str) -> Box<InstanceRecord> {
     })
 }
 
-/// What an instance should be, with a secret.
+/// A deployment that contains a secret.
 pub fn deployment(password: &str) -> Arc<Deployment> {
     Arc::new(Deployment {
         flavour_id: "simple".into(),
@@ -122,7 +122,7 @@ pub fn op(id: &str, instance_id: &str) -> Box<OpRecord> {
     })
 }
 
-/// The same operation in `next`, from the state that it is in.
+/// The change of an operation from its state to `next`.
 pub fn becomes(record: &OpRecord, next: LcmOperationState) -> Change {
     let mut record = record.clone();
     let from = std::mem::replace(&mut record.op.operation_state, next);
@@ -132,7 +132,7 @@ pub fn becomes(record: &OpRecord, next: LcmOperationState) -> Change {
     }
 }
 
-/// What the journal says of a step.
+/// A journal row of a step.
 pub fn step(op_id: &str, name: &str, status: StepStatus, output: Value) -> Change {
     Change::Journal(Arc::new(JournalRow {
         op_id: op_id.into(),
@@ -156,7 +156,7 @@ pub fn step(op_id: &str, name: &str, status: StepStatus, output: Value) -> Chang
     }))
 }
 
-/// A VIM.
+/// A VIM registered by hand.
 pub fn vim(id: &str, name: &str) -> Box<VimRecord> {
     let vim = Vim {
         id: id.into(),
@@ -191,7 +191,7 @@ pub fn vim_of(instance_id: &str, id: &str, identity: Option<&str>) -> Box<VimRec
     record
 }
 
-/// That an instance lives on a VIM.
+/// The use of a VIM by an instance.
 pub fn lives(instance_id: &str, vim_id: Option<&str>, identity: Option<&str>) -> Change {
     Change::AddUse(Use {
         tenant: TENANT.into(),
@@ -202,7 +202,7 @@ pub fn lives(instance_id: &str, vim_id: Option<&str>, identity: Option<&str>) ->
     })
 }
 
-/// That an operation takes away what an instance registered.
+/// Marks the VIMs that an instance registered as leaving.
 pub fn retire(instance_id: &str, op_id: &str) -> Change {
     Change::Retire {
         tenant: TENANT.into(),
@@ -211,7 +211,7 @@ pub fn retire(instance_id: &str, op_id: &str) -> Change {
     }
 }
 
-/// A notification.
+/// A notification about an instance.
 pub fn told(instance_id: &str, body: Value) -> Change {
     Change::Outbox(Box::new(OutboxRow {
         seq: 0,
@@ -224,22 +224,22 @@ pub fn told(instance_id: &str, body: Value) -> Change {
     }))
 }
 
-/// Writes the package that all instances here are made from, and the instances.
+/// Writes the package of all test instances, and the instances.
 ///
 /// # Panics
 ///
-/// Where the store does not take them.
+/// If the store refuses them.
 pub async fn seed(store: &dyn Store, instances: &[&str]) {
     let mut changes = vec![Change::AddPackage(package("package", Some("vnfd")))];
     changes.extend(instances.iter().map(|id| Change::AddInstance(instance(id))));
     store.write(None, changes).await.unwrap();
 }
 
-/// Makes an instance `INSTANTIATED`.
+/// Sets an instance to `INSTANTIATED`.
 ///
 /// # Panics
 ///
-/// Where it is not there.
+/// If it does not exist.
 pub async fn instantiated(store: &dyn Store, id: &str) {
     let mut record = store.instance(TENANT, id).await.unwrap();
     record.vnf.instantiation_state = InstantiationState::Instantiated;

@@ -1,6 +1,7 @@
-//! Rules of the VIM registry, and of who lives on which VIM.
+//! Rules about the VIM registry, and which instance lives on which VIM.
 
 use super::records::{TENANT, lives, retire, seed, vim, vim_of};
+use super::write;
 use serde_json::json;
 use std::sync::Arc;
 use vnfm_core::ports::{Change, SecretJson, Store, StoreError, Use};
@@ -24,7 +25,7 @@ fn in_use(by: &[&str]) -> StoreError {
     }
 }
 
-pub(super) async fn a_cluster_that_is_used_is_not_retired(store: Shared) {
+pub(super) async fn a_cluster_in_use_is_not_retired(store: Shared) {
     with_cluster(&*store, None).await;
     let changes = vec![
         lives("a", Some("cluster"), None),
@@ -35,15 +36,15 @@ pub(super) async fn a_cluster_that_is_used_is_not_retired(store: Shared) {
     let retired = store.write(None, vec![retire("a", "o1")]).await;
     assert_eq!(retired, Err(in_use(&["name of b (b)", "name of c (c)"])));
     for instance_id in ["b", "c"] {
-        let gone = Change::RemoveUses {
+        let remove = Change::RemoveUses {
             instance_id: instance_id.into(),
         };
-        store.write(None, vec![gone]).await.unwrap();
+        store.write(None, vec![remove]).await.unwrap();
     }
     store.write(None, vec![retire("a", "o1")]).await.unwrap();
 }
 
-pub(super) async fn a_cluster_that_is_retired_is_not_used(store: Shared) {
+pub(super) async fn a_retired_cluster_gets_no_instances(store: Shared) {
     with_cluster(&*store, Some("uid")).await;
     store
         .write(None, vec![retire("a", "o1"), retire("a", "o1")])
@@ -98,22 +99,22 @@ pub(super) async fn the_same_cluster_under_another_name_counts(store: Shared) {
         store.write(None, vec![retire("a", "o1")]).await,
         Err(in_use(&["name of b (b)"]))
     );
-    let gone = Change::RemoveUses {
+    let remove = Change::RemoveUses {
         instance_id: "b".into(),
     };
     store
-        .write(None, vec![gone, lives("b", None, Some("uid"))])
+        .write(None, vec![remove, lives("b", None, Some("uid"))])
         .await
         .unwrap();
     assert_eq!(
         store.write(None, vec![retire("a", "o1")]).await,
         Err(in_use(&["name of b (b)"]))
     );
-    let gone = Change::RemoveUses {
+    let remove = Change::RemoveUses {
         instance_id: "b".into(),
     };
     store
-        .write(None, vec![gone, retire("a", "o1")])
+        .write(None, vec![remove, retire("a", "o1")])
         .await
         .unwrap();
     let used = store
@@ -137,7 +138,7 @@ pub(super) async fn a_user_of_another_tenant_counts_and_is_not_named(store: Shar
     assert_eq!(store.uses(TENANT, "cluster").await, Ok(vec![]));
 }
 
-pub(super) async fn of_use_and_retirement_that_race_one_is_accepted(store: Shared) {
+pub(super) async fn of_concurrent_use_and_retirement_one_is_accepted(store: Shared) {
     with_cluster(&*store, Some("uid")).await;
     let mut used = 0;
     for round in 0..100 {
@@ -148,7 +149,7 @@ pub(super) async fn of_use_and_retirement_that_race_one_is_accepted(store: Share
         let retirement = retire("a", &op_id);
         let use_ = async move { one.write(None, vec![lives_on]).await };
         let retirement = async move { two.write(None, vec![retirement]).await };
-        // Whoever sets out first has a better chance: they take turns.
+        // The first one to start is more likely to win, so they alternate.
         let (use_, retirement) = if round % 4 < 2 {
             let (first, second) = (tokio::spawn(use_), tokio::spawn(retirement));
             (first.await.unwrap(), second.await.unwrap())
@@ -300,7 +301,7 @@ pub(super) async fn a_vim_written_from_an_old_version_is_refused(store: Shared) 
     );
 }
 
-pub(super) async fn a_vim_that_is_used_is_removed_by_force_alone(store: Shared) {
+pub(super) async fn a_vim_in_use_is_removed_only_by_force(store: Shared) {
     with_cluster(&*store, None).await;
     store
         .write(None, vec![lives("b", Some("cluster"), None)])
@@ -328,10 +329,7 @@ pub(super) async fn a_vim_that_is_used_is_removed_by_force_alone(store: Shared) 
 pub(super) async fn a_shared_vim_is_seen_by_all(store: Shared) {
     let mut shared = vim("v1", "one");
     shared.vim.shared = true;
-    store
-        .write(None, vec![Change::AddVim(shared.clone())])
-        .await
-        .unwrap();
+    write(&*store, vec![Change::AddVim(shared.clone())]).await;
     assert_eq!(store.vim("other", "one").await, Ok(*shared.clone()));
     let theirs = Use {
         tenant: "other".into(),
@@ -340,14 +338,11 @@ pub(super) async fn a_shared_vim_is_seen_by_all(store: Shared) {
         identity: None,
         namespace: Some("web".into()),
     };
-    store
-        .write(None, vec![Change::AddUse(theirs.clone())])
-        .await
-        .unwrap();
+    write(&*store, vec![Change::AddUse(theirs.clone())]).await;
     assert_eq!(
         store.uses(TENANT, "v1").await,
         Ok(vec![theirs]),
-        "its owner sees who is on it"
+        "its owner sees which instances use it"
     );
     let by = vec!["an instance of another tenant".to_owned()];
     let used = Err(StoreError::InUse {
@@ -373,7 +368,7 @@ pub(super) async fn a_shared_vim_is_seen_by_all(store: Shared) {
     assert_eq!(
         store.vim("other", "one").await.unwrap().vim.id,
         "v9",
-        "an own one wins"
+        "the tenant's own VIM takes precedence"
     );
     let names: Vec<_> = store
         .vims("other")
@@ -383,15 +378,10 @@ pub(super) async fn a_shared_vim_is_seen_by_all(store: Shared) {
         .map(|v| v.vim.id)
         .collect();
     assert_eq!(names, ["v1", "v9"]);
-    let gone = Change::RemoveUses {
+    let remove = Change::RemoveUses {
         instance_id: "x".into(),
     };
-    store
-        .write(None, vec![gone, Change::PutVim(alone)])
-        .await
-        .unwrap();
-    assert!(matches!(
-        store.vim("other", "v1").await,
-        Err(StoreError::NotFound { .. })
-    ));
+    write(&*store, vec![remove, Change::PutVim(alone)]).await;
+    let absent = store.vim("other", "v1").await;
+    assert!(matches!(absent, Err(StoreError::NotFound { .. })));
 }

@@ -1,4 +1,4 @@
-//! How much a hook may leave with the engine: what it remembers, what it answers, what it says.
+//! Limits on what a hook may store in the engine.
 //!
 //! | what | at most |
 //! |---|---|
@@ -19,57 +19,61 @@ const ALL_BYTES: usize = 4 << 20;
 const EFFECTS_BYTES: usize = 1 << 20;
 const VIMS: usize = 100;
 
-/// What one run of a hook remembers: bytes by key.
+/// Checkpoints of one run of a hook: size in bytes by key.
 #[derive(Default)]
-pub(super) struct Remembered(Mutex<BTreeMap<String, usize>>);
+pub(super) struct CheckpointSizes(Mutex<BTreeMap<String, usize>>);
 
-impl Remembered {
+impl CheckpointSizes {
     /// Counts a checkpoint against the limits of this run of the hook.
     ///
     /// # Errors
     ///
-    /// `Refused` where it is too much, alone or with those before it.
+    /// `Refused` if it exceeds a limit, alone or together with earlier ones.
     pub(super) fn count(&self, key: &str, value: &Value) -> Result<(), PortError> {
-        at_most(key.len(), KEY_BYTES, "bytes as a key of `checkpoint.put`")?;
+        check_max(key.len(), KEY_BYTES, "bytes as a key of `checkpoint.put`")?;
         let bytes = length(value);
-        at_most(bytes, VALUE_BYTES, "bytes as a value of `checkpoint.put`")?;
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let others = || all.iter().filter(|(known, _)| *known != key);
-        at_most(others().count() + 1, CHECKPOINTS, "checkpoints")?;
+        check_max(bytes, VALUE_BYTES, "bytes as a value of `checkpoint.put`")?;
+        let mut sizes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = || sizes.iter().filter(|(known, _)| *known != key);
+        check_max(others().count() + 1, CHECKPOINTS, "checkpoints")?;
         let together = others().map(|(_, bytes)| bytes).sum::<usize>() + bytes;
-        at_most(together, ALL_BYTES, "bytes in checkpoints")?;
-        all.insert(key.to_owned(), bytes);
+        check_max(together, ALL_BYTES, "bytes in checkpoints")?;
+        sizes.insert(key.to_owned(), bytes);
         Ok(())
     }
 }
 
-/// What a hook answers.
+/// Checks the size of a hook's effects.
 ///
 /// # Errors
 ///
-/// `Refused` where it is too much.
-pub(super) fn allowed(effects: Effects) -> Result<Effects, PortError> {
+/// `Refused` if they exceed a limit.
+pub(super) fn check_effects(effects: Effects) -> Result<Effects, PortError> {
     let vims = effects
         .register_vims
         .len()
         .max(effects.unregister_vims.len());
-    at_most(vims, VIMS, "VIMs in its effects")?;
-    at_most(length(&effects), EFFECTS_BYTES, "bytes of effects")?;
+    check_max(vims, VIMS, "VIMs in its effects")?;
+    check_max(length(&effects), EFFECTS_BYTES, "bytes of effects")?;
     Ok(effects)
 }
 
-fn at_most(count: usize, most: usize, what: &str) -> Result<(), PortError> {
+fn check_max(count: usize, most: usize, what: &str) -> Result<(), PortError> {
     if count <= most {
         return Ok(());
     }
-    let text = format!("it gives {count} {what}; {most} are taken");
-    Err(PortError::new(&TOO_MUCH, "keep what the hook says", text))
+    let text = format!("{count} {what}; at most {most} are allowed");
+    Err(PortError::new(
+        &TOO_MUCH,
+        "store the output of the hook",
+        text,
+    ))
 }
 
-/// How long it is as JSON, without writing that down.
+/// Length as JSON, without building the text.
 fn length(value: &impl serde::Serialize) -> usize {
-    struct Counted(usize);
-    impl io::Write for Counted {
+    struct ByteCounter(usize);
+    impl io::Write for ByteCounter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0 += bytes.len();
             Ok(bytes.len())
@@ -78,56 +82,55 @@ fn length(value: &impl serde::Serialize) -> usize {
             Ok(())
         }
     }
-    let mut counted = Counted(0);
-    match serde_json::to_writer(&mut counted, value) {
-        Ok(()) => counted.0,
-        // What cannot be written cannot be kept.
+    let mut counter = ByteCounter(0);
+    match serde_json::to_writer(&mut counter, value) {
+        Ok(()) => counter.0,
+        // What cannot be serialized cannot be stored.
         Err(_) => usize::MAX,
     }
 }
 
-/// A hook gives more than is kept.
 pub(super) const TOO_MUCH: Code = Code {
     name: "hook.too-much",
     kind: ErrorKind::Refused,
-    means: "a hook gives the engine more than is kept: checkpoints, or effects, that are too many or too large",
-    next: "have the plugin keep large data on its hosts and only its place in a checkpoint",
+    means: "the checkpoints or effects of a hook are too many or too large",
+    next: "have the plugin store large data on its hosts, and only its path in a checkpoint",
 };
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL_BYTES, CHECKPOINTS, Remembered, VALUE_BYTES, allowed};
+    use super::{ALL_BYTES, CHECKPOINTS, CheckpointSizes, VALUE_BYTES, check_effects};
     use crate::ports::{Effects, NewVim};
     use serde_json::{Value, json};
 
     fn text(bytes: usize) -> Value {
-        // Two quotes belong to it.
+        // Two bytes are quotes.
         json!("x".repeat(bytes - 2))
     }
 
     #[test]
-    fn a_hook_remembers_so_much_and_no_more() {
-        let remembered = Remembered::default();
-        remembered.count("k", &text(VALUE_BYTES)).unwrap();
-        let error = remembered.count("k", &text(VALUE_BYTES + 1)).unwrap_err();
+    fn checkpoints_of_a_hook_are_limited() {
+        let sizes = CheckpointSizes::default();
+        sizes.count("k", &text(VALUE_BYTES)).unwrap();
+        let error = sizes.count("k", &text(VALUE_BYTES + 1)).unwrap_err();
         assert_eq!(error.name(), "hook.too-much");
         assert!(
             error.to_string().contains("65537 bytes as a value"),
             "{error}"
         );
-        assert!(remembered.count(&"k".repeat(257), &json!(1)).is_err());
+        assert!(sizes.count(&"k".repeat(257), &json!(1)).is_err());
         for number in 1..ALL_BYTES / VALUE_BYTES {
-            remembered
+            sizes
                 .count(&number.to_string(), &text(VALUE_BYTES))
                 .unwrap();
         }
-        let error = remembered.count("one more", &json!(1)).unwrap_err();
+        let error = sizes.count("one more", &json!(1)).unwrap_err();
         assert!(
             error.to_string().contains("bytes in checkpoints"),
             "{error}"
         );
-        remembered.count("k", &text(VALUE_BYTES)).unwrap(); // the same key again is no more
-        let many = Remembered::default();
+        sizes.count("k", &text(VALUE_BYTES)).unwrap(); // overwriting a key adds nothing
+        let many = CheckpointSizes::default();
         (0..CHECKPOINTS).for_each(|n| many.count(&n.to_string(), &json!(n)).unwrap());
         assert!(
             many.count("one more", &json!(1))
@@ -138,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn effects_are_as_large_as_they_need_to_be_and_no_larger() {
-        assert!(allowed(Effects::default()).is_ok());
+    fn effects_of_a_hook_are_limited() {
+        assert!(check_effects(Effects::default()).is_ok());
         let large = Effects {
             message: Some("x".repeat(1 << 20)),
             ..Effects::default()
         };
         assert!(
-            allowed(large)
+            check_effects(large)
                 .unwrap_err()
                 .to_string()
                 .contains("bytes of effects")
@@ -154,6 +157,11 @@ mod tests {
             register_vims: vec![NewVim::default(); 101],
             ..Effects::default()
         };
-        assert!(allowed(many).unwrap_err().to_string().contains("101 VIMs"));
+        assert!(
+            check_effects(many)
+                .unwrap_err()
+                .to_string()
+                .contains("101 VIMs")
+        );
     }
 }

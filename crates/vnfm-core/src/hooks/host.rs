@@ -1,14 +1,14 @@
-//! The engine's side of one running hook: the services that it may ask for, by name.
+//! The engine's side of a running hook: implements the host services.
 
-use super::bounds::Remembered;
+use super::bounds::CheckpointSizes;
 use crate::engine::Engine;
-use crate::live::LiveOp;
 use crate::ports::{
     Change, Code, CommandOutput, ErrorKind, Fence, HookCall, HookFile, HookHost, HostPin,
     HttpRequest, InfraDriver, PortError, SecretJson, SshCommand, SshTarget, Watcher as _, files_of,
     wrong_call,
 };
-use crate::vims::AnyVim;
+use crate::running_ops::RunningOp;
+use crate::vims::VimHandle;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -19,32 +19,31 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 use vnfm_descriptor::Package;
 
-/// The engine's side of one running hook.
 pub(super) struct Host {
     pub(super) engine: Engine,
-    pub(super) live: Arc<LiveOp>,
+    pub(super) live: Arc<RunningOp>,
     pub(super) fence: Fence,
     pub(super) tenant: String,
     pub(super) instance_id: String,
     pub(super) step: String,
     pub(super) package: Arc<Package>,
-    pub(super) vim: AnyVim,
+    pub(super) vim: VimHandle,
     pub(super) infra: Arc<dyn InfraDriver>,
     pub(super) pending: Pending,
-    pub(super) remembered: Remembered,
-    /// The step's: a plugin calls from wherever it likes.
+    pub(super) checkpoints: CheckpointSizes,
+    /// The step's span: a plugin may call from any thread.
     pub(super) span: Span,
 }
 
-/// Calls to hosts that have not ended; those that are dropped with their hook stay, so that its error can name them.
+/// Open calls to hosts; those dropped together with their hook stay, so that the hook's error can name them.
 #[derive(Clone, Default)]
 pub(super) struct Pending(Arc<Mutex<Vec<String>>>);
 
 impl Pending {
-    /// What was not answered.
-    pub(super) fn told(&self) -> Option<String> {
+    /// Describes the calls without a response.
+    pub(super) fn describe(&self) -> Option<String> {
         let calls = self.calls();
-        (!calls.is_empty()).then(|| format!("not answered by then: {}", calls.join(", ")))
+        (!calls.is_empty()).then(|| format!("no response by then: {}", calls.join(", ")))
     }
 
     fn calls(&self) -> MutexGuard<'_, Vec<String>> {
@@ -123,8 +122,8 @@ impl Host {
     }
 }
 
-/// How much of what a failed command says is kept.
-const LAST_LINES: usize = 40;
+/// Number of output lines of a failed command to log.
+const MAX_FAILURE_LINES: usize = 40;
 
 impl Host {
     async fn ssh_run(&self, target: SshTarget, command: &SshCommand) -> Result<Value, PortError> {
@@ -137,15 +136,15 @@ impl Host {
         to_value(&output)
     }
 
-    /// What a command that worked says may be a secret that nobody has told us of, such as a new token: only the end
-    /// of what a failed one says is kept.
+    /// Output of a successful command may contain a secret unknown to us, such as a new token: only the last lines of a failed
+    /// one are logged.
     fn log_output(&self, source: &str, output: &CommandOutput) {
         if output.exit_code == 0 {
             return;
         }
         for text in [&output.stdout, &output.stderr] {
             let lines: Vec<_> = text.lines().collect();
-            let last = lines.len().saturating_sub(LAST_LINES);
+            let last = lines.len().saturating_sub(MAX_FAILURE_LINES);
             lines[last..]
                 .iter()
                 .for_each(|line| self.live.log("info", source, line));
@@ -171,8 +170,7 @@ impl Host {
         Ok(json!({}))
     }
 
-    /// The host with what its key is pinned to. Before anybody logs in for the first time, the key is pinned as its
-    /// console log shows it.
+    /// Sets what the host key is pinned to. Before the first login, the key is taken from the console log if that shows it.
     async fn pinned(&self, target: SshTarget) -> Result<SshTarget, PortError> {
         let store = self.engine.store();
         let instance = (self.tenant.as_str(), self.instance_id.as_str());
@@ -227,7 +225,7 @@ impl Host {
     }
 
     async fn remember(&self, key: String, value: Value) -> Result<Value, PortError> {
-        self.remembered.count(&key, &value)?;
+        self.checkpoints.count(&key, &value)?;
         let change = Change::Checkpoint {
             op_id: self.fence.op_id.clone(),
             step: self.step.clone(),
@@ -255,10 +253,9 @@ fn to_value<T: serde::Serialize>(value: &T) -> Result<Value, PortError> {
     serde_json::to_value(value).map_err(|error| wrong_call("answer", error.to_string()))
 }
 
-/// The package has no such file.
 pub(super) const ARTIFACT: Code = Code {
     name: "hook.artifact",
     kind: ErrorKind::Refused,
-    means: "a hook asked for a file that is not in the VNF package",
-    next: "put it into the package, or correct the parameter that names it",
+    means: "a hook asked for a file that the VNF package does not contain",
+    next: "add it to the package, or correct the parameter that names it",
 };

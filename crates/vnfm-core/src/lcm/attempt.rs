@@ -1,10 +1,10 @@
-//! One attempt at a step: it begins once it may, and its work runs within its time.
+//! One attempt at a step: it starts when it may, and its work is bounded by the step's deadline.
 
+use super::crash_suspects::{self, Beginning};
+use super::descriptor_shortage;
 use super::op::Op;
 use super::runner::{PANICKED, TOO_LATE, begin, cancelled};
-use super::scarce;
 use super::step::{Step, StepFn};
-use super::suspicion::{self, Beginning};
 use crate::ports::{PortError, StepStatus, StoreError};
 use futures_util::future::{self, Either, FutureExt as _};
 use serde_json::Value;
@@ -13,7 +13,8 @@ use std::pin::pin;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
-/// Begins a step once it may, and runs its work; again where it made room for another one. `None`: it was not begun.
+/// Starts a step as soon as it may, and runs its work; repeats if the step made room for another one. `None`: the
+/// step was not started.
 pub(super) async fn attempt(
     op: &mut Op,
     step: &Step,
@@ -21,13 +22,13 @@ pub(super) async fn attempt(
 ) -> Result<Option<Result<Value, PortError>>, StoreError> {
     let engine = op.engine.clone();
     loop {
-        let Some(mut beginning) = suspicion::enter(&engine, op, step).await? else {
+        let Some(mut beginning) = crash_suspects::enter(&engine, op, step).await? else {
             return Ok(None);
         };
         begin(op, step, status, &beginning.lives).await?;
         let outcome = match beginning.refusal.take() {
             Some(refusal) => Some(Err(refusal)),
-            None => perform_beside(op, (step, work), &mut beginning).await,
+            None => perform_exclusively(op, (step, work), &mut beginning).await,
         };
         if let Some(row) = beginning.outlived.take() {
             op.rows.insert(step.name.to_owned(), row);
@@ -38,13 +39,14 @@ pub(super) async fn attempt(
         op.watcher().log(
             "info",
             step.name,
-            "makes room for another step, and is begun again",
+            "makes room for another step; it will be started again",
         );
     }
 }
 
-/// Runs the work of a step; beside it, where it runs alone, passes its time. `None`: it is to make room.
-async fn perform_beside(
+/// Runs the work of a step. If the step runs exclusively, also watches for the end of that period. `None`: it must
+/// make room.
+async fn perform_exclusively(
     op: &Op,
     (step, work): (&Step, StepFn),
     beginning: &mut Beginning<'_>,
@@ -53,22 +55,22 @@ async fn perform_beside(
         return Some(perform(op, step, work).await);
     };
     let working = pin!(perform(op, step, work));
-    let outliving = pin!(beginning.outlive(op, step, time));
-    match future::select(working, outliving).await {
+    let surviving = pin!(beginning.survive(op, step, time));
+    match future::select(working, surviving).await {
         Either::Left((outcome, _)) => Some(outcome),
         Either::Right((true, _)) => None,
         Either::Right((false, working)) => Some(working.await),
     }
 }
 
-/// Runs the work of a step within its time, unless it is dropped by a forceful cancel or because this process
-/// stops; a panic is an error.
+/// Runs the work of a step until its deadline. A forceful cancel or the shutdown of this process drops it; a panic
+/// becomes an error.
 async fn perform(op: &Op, step: &Step, work: StepFn) -> Result<Value, PortError> {
     let left = op.deadline.duration_since(op.clock().now()).unsigned_abs();
     let span = tracing::info_span!("step", step = step.name, otel.status_code = Empty);
-    let working = scarce::run(op, step, work).instrument(span.clone());
+    let working = descriptor_shortage::run(op, step, work).instrument(span.clone());
     let working = AssertUnwindSafe(Box::pin(working)).catch_unwind();
-    let ended = future::select(op.clock().sleep(left), Box::pin(op.live.told_to_go()));
+    let ended = future::select(op.clock().sleep(left), Box::pin(op.live.aborted()));
     let outcome = match future::select(working, ended).await {
         Either::Left((Ok(outcome), _)) => outcome,
         Either::Left((Err(_), _)) => Err(PortError::new(
@@ -76,7 +78,7 @@ async fn perform(op: &Op, step: &Step, work: StepFn) -> Result<Value, PortError>
             format!("run step `{}`", step.name),
             "it panicked",
         )),
-        Either::Right((Either::Left(_), _)) => Err(too_late(op, step)),
+        Either::Right((Either::Left(_), _)) => Err(timed_out(op, step)),
         Either::Right((Either::Right(_), _)) => Err(cancelled(op)),
     };
     if outcome.is_err() {
@@ -85,8 +87,12 @@ async fn perform(op: &Op, step: &Step, work: StepFn) -> Result<Value, PortError>
     outcome
 }
 
-fn too_late(op: &Op, step: &Step) -> PortError {
+fn timed_out(op: &Op, step: &Step) -> PortError {
     let waiting = op.live.state().waiting.map(|waiting| waiting.for_what);
-    let what = waiting.unwrap_or_else(|| "it did not end".to_owned());
-    PortError::new(&TOO_LATE, format!("end step `{}` in time", step.name), what)
+    let what = waiting.unwrap_or_else(|| "it did not finish".to_owned());
+    PortError::new(
+        &TOO_LATE,
+        format!("finish step `{}` in time", step.name),
+        what,
+    )
 }

@@ -1,7 +1,7 @@
 //! `resourceChanges` (SOL003 5.5.2.13) from the inventories before and after an operation.
 //!
-//! An externally managed link is neither made nor taken away by us: of it, ports come and go. Ports that come or go with
-//! an internal link are told beside it.
+//! We neither create nor delete an externally managed link; only its ports come and go. Ports that come or go together
+//! with an internal link are listed in addition to the link.
 
 use crate::ports::{InstanceRecord, Inventory};
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use vnfm_types::{
     ResourceChanges, ResourceHandle, VnfLinkPortInfo,
 };
 
-/// What an instance is made of.
+/// The current resources of an instance; empty if it is NOT_INSTANTIATED.
 pub(crate) fn inventory(instance: &InstanceRecord) -> Inventory {
     let Some(info) = instance.vnf.instantiated_vnf_info.clone() else {
         return Inventory::default();
@@ -25,46 +25,46 @@ pub(crate) fn inventory(instance: &InstanceRecord) -> Inventory {
     }
 }
 
-/// Everything in `inventory` came.
+/// All of `inventory` as added.
 pub(crate) fn added(inventory: &Inventory) -> ResourceChanges {
     between(&Inventory::default(), inventory)
 }
 
-/// Everything in `inventory` went.
+/// All of `inventory` as removed.
 pub(crate) fn removed(inventory: &Inventory) -> ResourceChanges {
     between(inventory, &Inventory::default())
 }
 
-/// What went and what came between two inventories; what has the same id in both stayed.
+/// What was removed and added between two inventories. Entries with the same id in both are unchanged.
 pub(crate) fn between(before: &Inventory, after: &Inventory) -> ResourceChanges {
     let mut changes = all(&without(before, after), ChangeType::Removed);
-    let came = all(&without(after, before), ChangeType::Added);
-    changes.affected_vnfcs.extend(came.affected_vnfcs);
+    let added = all(&without(after, before), ChangeType::Added);
+    changes.affected_vnfcs.extend(added.affected_vnfcs);
     let links = &mut changes.affected_virtual_links;
-    links.extend(came.affected_virtual_links);
+    links.extend(added.affected_virtual_links);
     links.extend(ports_only_in(before, after, ChangeType::LinkPortRemoved));
     links.extend(ports_only_in(after, before, ChangeType::LinkPortAdded));
     changes
         .affected_ext_link_ports
-        .extend(came.affected_ext_link_ports);
+        .extend(added.affected_ext_link_ports);
     changes
         .affected_virtual_storages
-        .extend(came.affected_virtual_storages);
+        .extend(added.affected_virtual_storages);
     changes
 }
 
-/// `inventory` without what `other` holds as well.
+/// `inventory` without the entries of `other`.
 fn without(inventory: &Inventory, other: &Inventory) -> Inventory {
-    let mut left = inventory.clone();
-    left.vnfc_resource_info
+    let mut rest = inventory.clone();
+    rest.vnfc_resource_info
         .retain(|one| other.vnfc_resource_info.iter().all(|o| o.id != one.id));
-    left.vnf_virtual_link_resource_info.retain(|one| {
+    rest.vnf_virtual_link_resource_info.retain(|one| {
         other
             .vnf_virtual_link_resource_info
             .iter()
             .all(|o| o.id != one.id)
     });
-    left.virtual_storage_resource_info.retain(|one| {
+    rest.virtual_storage_resource_info.retain(|one| {
         other
             .virtual_storage_resource_info
             .iter()
@@ -76,10 +76,10 @@ fn without(inventory: &Inventory, other: &Inventory) -> Inventory {
             .flat_map(|link| &link.ext_link_ports)
             .any(|port| port.id == id)
     };
-    for link in &mut left.ext_virtual_link_info {
+    for link in &mut rest.ext_virtual_link_info {
         link.ext_link_ports.retain(|port| !known(&port.id));
     }
-    left
+    rest
 }
 
 fn all(inventory: &Inventory, change_type: ChangeType) -> ResourceChanges {
@@ -134,7 +134,7 @@ fn vnfcs(inventory: &Inventory, change_type: ChangeType) -> Vec<AffectedVnfc> {
         .collect()
 }
 
-/// The links of `inventory` with those of their ports that `other` does not have; none where there are no such ports.
+/// The links of `inventory` with those of their ports that `other` lacks; links without such ports are omitted.
 fn ports_only_in(
     inventory: &Inventory,
     other: &Inventory,
@@ -148,18 +148,19 @@ fn ports_only_in(
         let ports = link.ports.iter().filter(|port| !known.contains(&port.id));
         (link, ports.map(|port| port.id.clone()).collect::<Vec<_>>())
     });
-    let told = touched.filter(|(_, ports)| !ports.is_empty());
-    told.map(|(link, vnf_link_port_ids)| AffectedVirtualLink {
-        id: link.id.to_owned(),
-        vnf_virtual_link_desc_id: link.desc_id.to_owned(),
-        change_type,
-        network_resource: link.resource.clone(),
-        vnf_link_port_ids,
-    })
-    .collect()
+    let touched_links = touched.filter(|(_, ports)| !ports.is_empty());
+    touched_links
+        .map(|(link, vnf_link_port_ids)| AffectedVirtualLink {
+            id: link.id.to_owned(),
+            vnf_virtual_link_desc_id: link.desc_id.to_owned(),
+            change_type,
+            network_resource: link.resource.clone(),
+            vnf_link_port_ids,
+        })
+        .collect()
 }
 
-/// A link, whoever made it.
+/// An internal or an externally managed link.
 struct Link<'i> {
     id: &'i str,
     desc_id: &'i str,
@@ -167,7 +168,6 @@ struct Link<'i> {
     ports: &'i [VnfLinkPortInfo],
 }
 
-/// Internal links, and externally managed ones.
 fn links(inventory: &Inventory) -> impl Iterator<Item = Link<'_>> {
     let own = inventory
         .vnf_virtual_link_resource_info
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    fn told(changes: &super::ResourceChanges) -> Vec<String> {
+    fn summary(changes: &super::ResourceChanges) -> Vec<String> {
         let links = serde_json::to_value(&changes.affected_virtual_links).unwrap();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let one = |link: &Value| {
@@ -253,10 +253,10 @@ mod tests {
     }
 
     #[test]
-    fn a_managed_link_is_told_by_the_ports_that_come_and_go() {
+    fn a_managed_link_is_reported_by_its_added_and_removed_ports() {
         let before = inventory(&["p1"], &["m1", "m2"]);
         assert_eq!(
-            told(&added(&before)),
+            summary(&added(&before)),
             [
                 "own ADDED",
                 "own LINK_PORT_ADDED p1",
@@ -264,7 +264,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            told(&removed(&before)),
+            summary(&removed(&before)),
             [
                 "own REMOVED",
                 "own LINK_PORT_REMOVED p1",
@@ -273,13 +273,13 @@ mod tests {
         );
         let after = inventory(&["p1"], &["m1", "m3"]);
         assert_eq!(
-            told(&between(&before, &after)),
+            summary(&between(&before, &after)),
             ["managed LINK_PORT_REMOVED m2", "managed LINK_PORT_ADDED m3"]
         );
         assert!(
-            told(&added(&inventory(&[], &[])))
+            summary(&added(&inventory(&[], &[])))
                 .iter()
-                .all(|told| told == "own ADDED")
+                .all(|touched_links| touched_links == "own ADDED")
         );
     }
 }

@@ -1,14 +1,15 @@
-//! What an operation does, why it waits, and what each way on would do: for the operator who looks at it.
+//! What an operation is doing, why it waits, and what each possible action would do: for operators.
 
 use super::{Operation, operation};
 use crate::engine::Engine;
-use crate::live::Stored;
 use crate::ports::{JournalRow, OpRecord, StepStatus, StoreError};
+use crate::running_ops::Stored;
 use std::sync::Arc;
 use vnfm_types::LcmOperationState::{self, FailedTemp, RollingBack, Starting};
 use vnfm_types::{Progress, StepProgress, WayOn};
 
-/// The whole picture of one operation. While this process drives it, what was stored last is known here; else it is read.
+/// The progress of one operation. While this process drives it, the last stored state comes from memory; otherwise
+/// from the database.
 pub(crate) async fn progress(
     engine: &Engine,
     tenant: &str,
@@ -16,7 +17,7 @@ pub(crate) async fn progress(
 ) -> Result<Progress, StoreError> {
     let live = engine
         .live
-        .of(op_id)
+        .get(op_id)
         .map(|live| live.state())
         .unwrap_or_default();
     let known = live
@@ -24,7 +25,7 @@ pub(crate) async fn progress(
         .clone()
         .filter(|it| it.record.op.operation_state.is_driven() && it.record.tenant == tenant);
     let (stored, undone) = match known {
-        Some(stored) => (stored, String::new()), // nobody is offered a rollback
+        Some(stored) => (stored, String::new()), // a running operation offers no rollback
         None => read(engine, tenant, op_id).await?,
     };
     let Stored { record, journal } = &*stored;
@@ -47,14 +48,14 @@ pub(crate) async fn progress(
         message: live.message,
         waiting: live.waiting,
         error: record.op.error.clone(),
-        ways_on: ways_on(record, &undone, live.cancel.is_some()),
+        ways_on: next_actions(record, &undone, live.cancel.is_some()),
         steps: operation(record.op.operation)
             .map(|operation| steps(engine, operation, journal))
             .unwrap_or_default(),
     })
 }
 
-/// What the database has, and what a rollback would undo.
+/// The stored operation, and what a rollback would undo.
 async fn read(
     engine: &Engine,
     tenant: &str,
@@ -62,7 +63,7 @@ async fn read(
 ) -> Result<(Arc<Stored>, String), StoreError> {
     let record = engine.store().op(tenant, op_id).await?;
     let journal = engine.store().journal(op_id).await?;
-    let undone = begun(&record, &journal);
+    let undone = undoable_steps(&record, &journal);
     let journal = journal.into_iter().map(Arc::new).collect();
     Ok((
         Arc::new(Stored {
@@ -74,24 +75,31 @@ async fn read(
 }
 
 fn steps(engine: &Engine, operation: &Operation, journal: &[Arc<JournalRow>]) -> Vec<StepProgress> {
-    let seen = |step: &super::Step| {
+    let step_progress = |step: &super::Step| {
         let row = journal.iter().find(|row| row.step == step.name);
         StepProgress {
             name: step.name.to_owned(),
-            status: row.map_or("planned", |row| word(row.status)).to_owned(),
+            status: row
+                .map_or("planned", |row| status_name(row.status))
+                .to_owned(),
             started_at: row.map(|row| row.started_at),
             ended_at: row.and_then(|row| row.ended_at),
         }
     };
-    // Where nobody is asked for a grant, nothing is said of it.
-    let is_told = |step: &&super::Step| {
+    // Without an NFVO the grant step is omitted.
+    let is_shown = |step: &&super::Step| {
         let has_begun = || journal.iter().any(|row| row.step == step.name);
         !step.grant || engine.parts.nfvo.is_some() || has_begun()
     };
-    operation.steps.iter().filter(is_told).map(seen).collect()
+    operation
+        .steps
+        .iter()
+        .filter(is_shown)
+        .map(step_progress)
+        .collect()
 }
 
-fn word(status: StepStatus) -> &'static str {
+fn status_name(status: StepStatus) -> &'static str {
     match status {
         StepStatus::Started => "started",
         StepStatus::Done => "done",
@@ -101,7 +109,7 @@ fn word(status: StepStatus) -> &'static str {
     }
 }
 
-fn ways_on(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<WayOn> {
+fn next_actions(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<WayOn> {
     let state = record.op.operation_state;
     let stopped = state == FailedTemp;
     let error = record.op.error.as_ref();
@@ -114,7 +122,7 @@ fn ways_on(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<WayOn> {
         Some(step) => WayOn {
             task: "rollback".into(),
             allowed: false,
-            what: format!("no way back: step `{step}` has begun and cannot be undone"),
+            what: format!("not possible: step `{step}` has begun and cannot be undone"),
         },
         None => WayOn {
             task: "rollback".into(),
@@ -132,7 +140,7 @@ fn ways_on(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<WayOn> {
             task: "retry".into(),
             allowed: stopped,
             what: when_stopped(format!(
-                "goes on at step `{at}`; what is done stays as it is"
+                "continues at step `{at}`; completed steps are kept"
             )),
         },
         rollback,
@@ -140,19 +148,19 @@ fn ways_on(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<WayOn> {
             task: "fail".into(),
             allowed: stopped,
             what: when_stopped(
-                "ends the operation as FAILED; what exists stays for a terminate".into(),
+                "ends the operation as FAILED; its resources stay until a terminate".into(),
             ),
         },
     ]
 }
 
-/// What a rollback would undo, last first.
-fn begun(record: &OpRecord, journal: &[JournalRow]) -> String {
+/// The steps that a rollback would undo, last first.
+fn undoable_steps(record: &OpRecord, journal: &[JournalRow]) -> String {
     let Some(operation) = operation(record.op.operation) else {
         return "nothing".into();
     };
     if record.op.operation_state != FailedTemp {
-        return String::new(); // nobody is offered a rollback
+        return String::new(); // only FAILED_TEMP offers a rollback
     }
     let was_begun = |name: &str| {
         journal.iter().any(|row| {
@@ -176,14 +184,14 @@ fn begun(record: &OpRecord, journal: &[JournalRow]) -> String {
     }
 }
 
-fn cancel(state: LcmOperationState, asked_for: bool) -> String {
+fn cancel(state: LcmOperationState, requested: bool) -> String {
     match state {
         Starting => {
-            "stops it before anything is changed, once a grant that is asked for is decided, or at once if FORCEFUL: \
+            "stops it before anything is changed, once a pending grant request is decided, or at once if FORCEFUL: \
              ROLLED_BACK"
                 .into()
         }
-        state if state.is_driven() && asked_for => "is asked for already".into(),
+        state if state.is_driven() && requested => "already requested".into(),
         RollingBack => "stops the rollback: FAILED_TEMP".into(),
         state if state.is_driven() => {
             "stops it after the running step, or at once if FORCEFUL: FAILED_TEMP".into()

@@ -8,24 +8,24 @@
 //!  STARTING ──grant, reach_vim──► PROCESSING ──hooks and driver──► COMPLETED
 //! ```
 //!
-//! The parameters of the instantiation are kept sealed, so a heal needs none; those of its request go over them.
+//! The parameters of the instantiation are stored sealed, so a heal needs none; those of its request override them.
 //!
-//! | step          | state      | does                                                    | undo        |
-//! |---------------|------------|---------------------------------------------------------|-------------|
-//! | grant         | STARTING   | asks the NFVO, where there is one                       | —           |
-//! | reach_vim     | STARTING   | logs in                                                 | —           |
-//! | heal_start    | PROCESSING | vendor hook: takes out of service what is to be replaced | its opposite, if any |
-//! | repair        | PROCESSING | replaces the VNFCs, until their successors work         | no way back |
-//! | heal_end      | PROCESSING | vendor hook: configures the successors                  | no way back |
-//! | register_vims | PROCESSING | brings the VIMs of the instance up to date              | no way back |
+//! | step          | state      | does                                                           | undo            |
+//! |---------------|------------|----------------------------------------------------------------|-----------------|
+//! | grant         | STARTING   | asks the NFVO, if there is one                                 | —               |
+//! | reach_vim     | STARTING   | logs in                                                        | —               |
+//! | heal_start    | PROCESSING | vendor hook: takes the VNFCs to be replaced out of service     | its undo, if any |
+//! | repair        | PROCESSING | replaces the VNFCs and waits until their successors work       | not possible    |
+//! | heal_end      | PROCESSING | vendor hook: configures the successors                         | not possible    |
+//! | register_vims | PROCESSING | updates the VIMs of the instance in the registry               | not possible    |
 
 use super::changes::{self, inventory};
 use super::instantiate::Registered;
-use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
-use super::{Op, grant, hook_journal, ways_on};
-use crate::acts::SkipHooks;
+use super::step::{Completion, Operation, Output, Step, StepOutput, body, journaled, silent};
+use super::{Op, grant, hook_journal, operation_control};
 use crate::engine::Engine;
 use crate::hooks;
+use crate::overrides::SkipHooks;
 use crate::ports::{Allocated, Effects, HookHeal, InstanceRecord, PortError, Repair};
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
@@ -39,23 +39,23 @@ use vnfm_types::{
     HealVnfRequest, InstantiationState, LcmOperationState, LcmOperationType, VnfcResourceInfo,
 };
 
-/// The operation, as the runner reads it.
+/// The table row that the runner reads.
 pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::Heal,
     accept: |engine, (tenant, id), request| {
         Box::pin(async move { accept(engine, tenant, id, body(request)?, None).await })
     },
     steps: STEPS,
-    settle,
+    finish,
 };
 
-/// The table above.
+/// The steps in order, as in the table above.
 pub const STEPS: &[Step] = &[
     Step::grant(|op| journaled(grant::ask(op))),
     Step::new("reach_vim", Starting, |op| silent(reach_vim(op))),
     Step::hook("heal_start", |op| journaled(start_hook(op))).undone_by(|op| silent(undo_start(op))),
     Step::new("repair", Processing, |op| journaled(repair(op)))
-        .seen_by(|op| journaled(observe(op)))
+        .observed_by(|op| journaled(observe(op)))
         .irreversible(),
     Step::hook("heal_end", |op| journaled(end_hook(op))),
     Step::new("register_vims", Processing, |op| {
@@ -63,13 +63,13 @@ pub const STEPS: &[Step] = &[
     }),
 ];
 
-/// Accepts a healing: its occurrence exists in STARTING when this returns its id. The parameters of the instantiation
-/// are kept sealed, so a heal needs none; those of its request go over them.
+/// Accepts a heal: its occurrence exists in STARTING when this returns its id. Parameters of the request override
+/// those of the instantiation.
 ///
 /// # Errors
 ///
-/// `Conflict` where the instance is NOT_INSTANTIATED or busy; `Unprocessable` where it has no such VNFC or the
-/// parameters do not fit. Nothing was changed then.
+/// `Conflict` if the instance is NOT_INSTANTIATED or busy; `Unprocessable` if it has no such VNFC or the parameters
+/// are invalid. Nothing is changed then.
 pub async fn accept(
     engine: &Engine,
     tenant: &str,
@@ -82,10 +82,10 @@ pub async fn accept(
         let what = format!("VNF instance `{instance_id}` is NOT_INSTANTIATED");
         return Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what));
     }
-    known_vnfcs(&instance, &request)?;
+    check_vnfcs(&instance, &request)?;
     let all = request.additional_params.get("all");
     if all.is_some_and(|all| !all.is_boolean()) {
-        let what = "additionalParams.all is true or false: whether volumes are replaced too";
+        let what = "additionalParams.all must be true or false: whether volumes are replaced too";
         return Err(Refusal::new(
             Why::Unprocessable,
             &refusal::BAD_PARAMETERS,
@@ -95,35 +95,35 @@ pub async fn accept(
     let skip = skip
         .map(|skip| skip.checked(&OPERATION.hooks()))
         .transpose()?;
-    vims::still_registered(engine, &instance).await?;
+    vims::check_registered(engine, &instance).await?;
     let body = serde_json::to_value(&request).unwrap_or_default();
     let skipped = skip
         .as_ref()
         .map(|skip| &skip.hooks[..])
         .unwrap_or_default();
-    let beginning = ways_on::Beginning {
+    let beginning = operation_control::Beginning {
         kind: LcmOperationType::Heal,
-        shown: fitting(engine, &instance, (&request, &body), skipped).await?,
+        redacted: validated(engine, &instance, (&request, &body), skipped).await?,
         request: body,
         changes: Vec::new(),
         target: instance.deployment.clone(),
         skip,
     };
-    ways_on::begin(engine, instance, beginning).await
+    operation_control::begin(engine, instance, beginning).await
 }
 
-fn known_vnfcs(instance: &InstanceRecord, request: &HealVnfRequest) -> Result<(), Refusal> {
-    let there = inventory(instance).vnfc_resource_info;
-    let unknown = |id: &&String| there.iter().all(|vnfc| &vnfc.id != *id);
+fn check_vnfcs(instance: &InstanceRecord, request: &HealVnfRequest) -> Result<(), Refusal> {
+    let current = inventory(instance).vnfc_resource_info;
+    let unknown = |id: &&String| current.iter().all(|vnfc| &vnfc.id != *id);
     let Some(unknown) = request.vnfc_instance_id.iter().find(unknown) else {
         return Ok(());
     };
-    let known: Vec<_> = there
+    let known: Vec<_> = current
         .iter()
         .map(|vnfc| format!("{} ({})", vnfc.id, vnfc.vdu_id))
         .collect();
     let what = format!(
-        "vnfcInstanceId `{unknown}` is no VNFC of instance `{}`, which has: {}",
+        "vnfcInstanceId `{unknown}` is not a VNFC of instance `{}`, which has: {}",
         instance.vnf.id,
         known.join(", ")
     );
@@ -134,8 +134,8 @@ fn known_vnfcs(instance: &InstanceRecord, request: &HealVnfRequest) -> Result<()
     ))
 }
 
-/// The parameters, over those of the instantiation, fit the hooks of a heal; the request as it may be shown.
-async fn fitting(
+/// Checks the parameters, merged over those of the instantiation, against the heal hooks; returns the request redacted.
+async fn validated(
     engine: &Engine,
     instance: &InstanceRecord,
     (request, body): (&HealVnfRequest, &Value),
@@ -145,7 +145,7 @@ async fn fitting(
         return Ok(redact(body, None, &mut Redactor::default()));
     };
     let packages = &engine.parts.packages;
-    // Without its package the parameters cannot be checked here; the first step that needs it says so.
+    // Without its package the parameters cannot be checked here; the first step that needs the package reports that.
     let Ok(package) = packages
         .package(&instance.tenant, &instance.vnf_pkg_id)
         .await
@@ -153,8 +153,8 @@ async fn fitting(
         return Ok(redact(body, None, &mut Redactor::default()));
     };
     let mut params = deployed.additional_params.clone();
-    hooks::override_with(&mut params, &request.additional_params);
-    let asked = hooks::Asked {
+    hooks::merge_params(&mut params, &request.additional_params);
+    let check = hooks::ParameterCheck {
         package: &package,
         flavour: &deployed.flavour_id,
         operation: "heal",
@@ -162,7 +162,7 @@ async fn fitting(
         skipped,
         deployed: Some(deployed),
     };
-    hooks::check_parameters(engine, &asked, body)
+    hooks::check_parameters(engine, &check, body)
 }
 
 async fn reach_vim(op: &Op) -> Output<()> {
@@ -170,22 +170,22 @@ async fn reach_vim(op: &Op) -> Output<()> {
     driver.check(&vim).await.map(|_| ())
 }
 
-/// What the hooks of a heal are told beside everything else; `None` in another operation.
-pub(crate) fn told(op: &Op) -> Result<Option<HookHeal>, PortError> {
+/// What heal hooks get in addition; `None` in other operations.
+pub(crate) fn hook_heal(op: &Op) -> Result<Option<HookHeal>, PortError> {
     if op.record.op.operation != LcmOperationType::Heal {
         return Ok(None);
     }
     let request: HealVnfRequest = op.request()?;
     Ok(Some(HookHeal {
-        vnfcs: meant(op, &request),
+        vnfcs: vnfcs_to_heal(op, &request),
         all: with_storage(&request),
         cause: request.cause,
         heal_script: request.heal_script,
     }))
 }
 
-/// The VNFCs that the request is about: those that it names, else every one.
-pub(super) fn meant(op: &Op, request: &HealVnfRequest) -> Vec<VnfcResourceInfo> {
+/// The VNFCs to heal: those that the request names, otherwise all.
+pub(super) fn vnfcs_to_heal(op: &Op, request: &HealVnfRequest) -> Vec<VnfcResourceInfo> {
     let named = &request.vnfc_instance_id;
     let all = inventory(&op.instance).vnfc_resource_info.into_iter();
     all.filter(|vnfc| named.is_empty() || named.contains(&vnfc.id))
@@ -200,7 +200,7 @@ pub(super) fn with_storage(request: &HealVnfRequest) -> bool {
         .unwrap_or(false)
 }
 
-/// What `heal_start` returned.
+/// Effects returned by the `heal_start` hook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StartEffects(pub Effects);
@@ -219,7 +219,7 @@ async fn undo_start(op: &Op) -> Output<()> {
     hooks::undo(op, "heal_start", &inventory(&op.instance)).await
 }
 
-/// The instance as it is after its repair.
+/// The instance after the VNFCs were replaced.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Repaired(pub Allocated);
@@ -234,7 +234,7 @@ async fn repair(op: &Op) -> Output<Repaired> {
     let repair = Repair {
         handle: op.instance.handle.clone(),
         inventory: inventory(&op.instance),
-        vnfcs: meant(op, &request)
+        vnfcs: vnfcs_to_heal(op, &request)
             .into_iter()
             .map(|vnfc| vnfc.id)
             .collect(),
@@ -254,7 +254,7 @@ async fn observe(op: &Op) -> Output<Repaired> {
         .map(Repaired)
 }
 
-/// What `heal_end` returned.
+/// Effects returned by the `heal_end` hook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EndEffects(pub Effects);
@@ -273,60 +273,61 @@ async fn end_hook(op: &Op) -> Output<EndEffects> {
         .map(EndEffects)
 }
 
-/// VIMs that the hooks made or made anew are brought into the registry, under the id that they have there; those that
-/// they name as gone are taken out.
+/// Registers the VIMs that the hooks created or recreated, under the id they already have there, and removes those
+/// that the hooks named as deleted.
 async fn register_vims(op: &Op) -> Output<Registered> {
     let mut registered = Registered::default();
     for effects in effects(op)? {
         for new in effects.register_vims {
-            let shown = Box::pin(vims::register_for(op, new)).await?;
+            let redacted = Box::pin(vims::register_for(op, new)).await?;
             registered
                 .0
-                .insert(shown.vim_id.clone().unwrap_or_default(), shown);
+                .insert(redacted.vim_id.clone().unwrap_or_default(), redacted);
         }
         vims::unregister_of(op, &effects.unregister_vims).await?;
     }
     Ok(registered)
 }
 
-/// What both hooks want changed, in their order.
+/// The effects of both hooks, in call order.
 fn effects(op: &Op) -> Result<Vec<Effects>, PortError> {
     let start = op.output::<StartEffects>()?.map(|effects| effects.0);
     let end = op.output::<EndEffects>()?.map(|effects| effects.0);
     Ok(start.into_iter().chain(end).collect())
 }
 
-/// What the end of a heal writes: the instance with the resources that it has now.
-fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
+/// The instance with its resources after the heal.
+fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
     let Some(Repaired(now)) = op.output::<Repaired>()? else {
-        return Ok(Settled::default());
+        return Ok(Completion::default());
     };
     let resource_changes = Some(changes::between(&inventory(&op.instance), &now.inventory));
     let instance = match state {
         Completed | Failed => Some(healed(op, now)?),
         FailedTemp => None,
-        _ => return Ok(Settled::default()),
+        _ => return Ok(Completion::default()),
     };
-    Ok(Settled {
+    Ok(Completion {
         instance,
         resource_changes,
-        ..Settled::default()
+        ..Completion::default()
     })
 }
 
 fn healed(op: &Op, now: Allocated) -> Result<InstanceRecord, PortError> {
     let mut record = op.instance.clone();
-    let mut gone = BTreeSet::new();
+    let mut removed = BTreeSet::new();
     for effects in effects(op)? {
         crate::ports::merge(&mut record.vnf.metadata, &effects.metadata);
-        gone.extend(effects.unregister_vims);
+        removed.extend(effects.unregister_vims);
     }
     let vnf = &mut record.vnf;
-    let gone: BTreeSet<_> = gone
+    let removed: BTreeSet<_> = removed
         .iter()
         .map(|name| vims::vim_id(&vnf.id, name))
         .collect();
-    vnf.vim_connection_info.retain(|key, _| !gone.contains(key));
+    vnf.vim_connection_info
+        .retain(|key, _| !removed.contains(key));
     vnf.vim_connection_info
         .extend(op.output::<Registered>()?.unwrap_or_default().0);
     if let Some(info) = &mut vnf.instantiated_vnf_info {

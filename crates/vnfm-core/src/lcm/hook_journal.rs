@@ -1,4 +1,4 @@
-//! What the journal keeps of a hook ([`HookState`]): the driver that serves it, and whether that can undo it.
+//! What the journal stores about a hook ([`HookState`]): the driver that serves it, and whether it can undo the hook.
 
 use super::Op;
 use super::step::Step;
@@ -9,7 +9,7 @@ use serde_json::json;
 use vnfm_descriptor::Hook;
 use vnfm_types::KeyValuePairs;
 
-/// The state of a hook when its step, or the undo of it, begins: the driver that was called first stays.
+/// The state of a hook when its step, or its undo, begins: the driver that was called first is retained.
 pub(super) fn begun(op: &Op, step: &Step) -> Option<HookState> {
     if !step.hook {
         return None;
@@ -24,7 +24,7 @@ pub(super) fn begun(op: &Op, step: &Step) -> Option<HookState> {
     .or(before)
 }
 
-/// The state of a hook when its step, or the undo of it, has ended. What was undone cannot be undone again.
+/// The state of a hook when its step, or its undo, has ended. What was undone cannot be undone again.
 pub(super) fn ended(op: &Op, step: &Step, status: StepStatus) -> Option<HookState> {
     let state = op.rows.get(step.name).and_then(|row| row.hook.clone())?;
     Some(HookState {
@@ -33,7 +33,7 @@ pub(super) fn ended(op: &Op, step: &Step, status: StepStatus) -> Option<HookStat
     })
 }
 
-/// The driver with which this operation began to serve hooks with the implementation of `hook`.
+/// The driver that this operation first called for hooks with the implementation of `hook`.
 pub(crate) fn driver<'a>(op: &'a Op, hook: &Hook) -> Option<&'a DriverId> {
     let mut states = op.rows.values().filter_map(|row| row.hook.as_ref());
     let of = (hook.implementation.as_str(), hooks::plugin_of(hook));
@@ -41,27 +41,27 @@ pub(crate) fn driver<'a>(op: &'a Op, hook: &Hook) -> Option<&'a DriverId> {
     state.map(|state| &state.driver)
 }
 
-/// Notes the plugins with which this operation began, in what the instance should be and in what is shown of it.
+/// Records the plugins that served this operation, in the deployment and in the metadata shown to clients.
 pub(super) fn note_plugins(op: &Op, deployment: &mut Deployment, metadata: &mut KeyValuePairs) {
     let states = op.rows.values().filter_map(|row| row.hook.as_ref());
     let began = states.map(|state| {
         (
             state.implementation.clone(),
-            hooks::versioned(&state.driver),
+            hooks::versioned_name(&state.driver),
         )
     });
     deployment.plugins.extend(began);
     if !deployment.plugins.is_empty() {
-        metadata.insert(hooks::DRIVERS.to_owned(), json!(deployment.plugins));
+        metadata.insert(hooks::PLUGINS_MEMBER.to_owned(), json!(deployment.plugins));
     }
 }
 
-/// The name of the action that is not repeated because the process died during it, with the plugin.
-pub(super) fn once_more(op: &Op, step: &Step) -> String {
+/// The action for the error of a hook that is not repeated because the process died during it.
+pub(super) fn repeat_action(op: &Op, step: &Step) -> String {
     let state = op.rows.get(step.name).and_then(|row| row.hook.as_ref());
     let plugin = state.map_or_else(
         || "of its plugin".to_owned(),
         |state| format!("of plugin {}", state.driver),
     );
-    format!("run hook `{}` {plugin} once more", step.name)
+    format!("run hook `{}` {plugin} again", step.name)
 }

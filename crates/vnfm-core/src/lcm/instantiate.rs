@@ -11,21 +11,21 @@
 //!  ROLLED_BACK                            FAILED_TEMP ──retry / rollback / fail──►
 //! ```
 //!
-//! | step              | state      | does                                           | undo                |
-//! |-------------------|------------|------------------------------------------------|---------------------|
-//! | grant             | STARTING   | asks the NFVO, where there is one               | —                   |
-//! | check_vim         | STARTING   | logs in, learns which cluster it is             | —                   |
-//! | prepare           | STARTING   | looks up what only the VIM knows                | —                   |
-//! | instantiate_start | PROCESSING | vendor hook                                     | its opposite, if any |
-//! | allocate          | PROCESSING | Heat stack or Kubernetes objects, until they work | releases them       |
-//! | instantiate_end   | PROCESSING | vendor hook: configures what is there           | its opposite, if any |
-//! | register_vims     | PROCESSING | puts the VIMs that the hook made into the registry | takes them out again |
+//! | step              | state      | does                                               | undo                |
+//! |-------------------|------------|----------------------------------------------------|---------------------|
+//! | grant             | STARTING   | asks the NFVO, if there is one                     | —                   |
+//! | check_vim         | STARTING   | logs in, identifies the cluster                    | —                   |
+//! | prepare           | STARTING   | looks up what only the VIM knows                   | —                   |
+//! | instantiate_start | PROCESSING | vendor hook                                        | its undo, if any    |
+//! | allocate          | PROCESSING | creates the Heat stack or Kubernetes objects and waits until they work | releases them |
+//! | instantiate_end   | PROCESSING | vendor hook: configures the VNF                    | its undo, if any    |
+//! | register_vims     | PROCESSING | registers the VIMs that the hooks created          | unregisters them    |
 
 use super::changes;
+use super::check_budget;
 use super::runner;
-use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
-use super::within_budget;
-use super::{Op, grant, hook_journal, ways_on};
+use super::step::{Completion, Operation, Output, Step, StepOutput, body, journaled, silent};
+use super::{Op, grant, hook_journal, operation_control};
 use crate::deployment::{Deployment, max_scale_levels};
 use crate::engine::Engine;
 use crate::hooks;
@@ -45,17 +45,17 @@ use vnfm_types::{
     LcmOperationState, LcmOperationType, PackageOperationalState, VimConnectionInfo, VnfExtCpInfo,
 };
 
-/// The operation, as the runner reads it.
+/// The table row that the runner reads.
 pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::Instantiate,
     accept: |engine, (tenant, id), request| {
         Box::pin(async move { accept(engine, tenant, id, body(request)?).await })
     },
     steps: STEPS,
-    settle,
+    finish,
 };
 
-/// The table above.
+/// The steps in order, as in the table above.
 pub const STEPS: &[Step] = &[
     Step::grant(|op| journaled(grant::ask(op))),
     Step::new("check_vim", Starting, |op| journaled(check_vim(op))),
@@ -64,7 +64,7 @@ pub const STEPS: &[Step] = &[
         .undone_by(|op| silent(undo_start(op))),
     Step::new("allocate", Processing, |op| journaled(allocate(op)))
         .undone_by(|op| silent(release(op)))
-        .seen_by(|op| journaled(observe(op))),
+        .observed_by(|op| journaled(observe(op))),
     Step::hook("instantiate_end", |op| journaled(end_hook(op)))
         .undone_by(|op| silent(undo_end(op))),
     Step::new("register_vims", Processing, |op| {
@@ -77,8 +77,8 @@ pub const STEPS: &[Step] = &[
 ///
 /// # Errors
 ///
-/// Everything that VNFD and registry can tell: unknown flavour, level, VIM, MgmtDriver, parameters that do not
-/// fit; `Conflict` where the instance is INSTANTIATED or busy. Nothing was changed then.
+/// Whatever VNFD and registry can tell: unknown flavour, level, VIM or MgmtDriver, invalid parameters; `Conflict` if the
+/// instance is INSTANTIATED or busy. Nothing is changed then.
 pub async fn accept(
     engine: &Engine,
     tenant: &str,
@@ -86,10 +86,7 @@ pub async fn accept(
     request: InstantiateVnfRequest,
 ) -> Result<String, Refusal> {
     let instance = engine.store().instance(tenant, instance_id).await?;
-    if instance.vnf.instantiation_state == InstantiationState::Instantiated {
-        let what = format!("VNF instance `{instance_id}` is INSTANTIATED already");
-        return Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what));
-    }
+    check_not_instantiated(&instance)?;
     enabled(engine, tenant, &instance.vnf_pkg_id).await?;
     let package = engine
         .parts
@@ -97,24 +94,24 @@ pub async fn accept(
         .package(tenant, &instance.vnf_pkg_id)
         .await
         .map_err(Refusal::unprocessable)?;
-    known_flavour(&package, &request)?;
-    known_links(&package, &request)?;
+    check_flavour(&package, &request)?;
+    check_links(&package, &request)?;
     let is_placed_by_grant = engine.parts.nfvo.is_some() && request.vim_connection_info.is_empty();
     let mut request = request;
-    let asked = Allocation::requested(&instance.vnf_pkg_id, package, request.clone());
+    let check = Allocation::requested(&instance.vnf_pkg_id, package, request.clone());
     let mut allocation = Allocation {
         instance_name: instance.vnf.vnf_instance_name.clone(),
         awaits_grant: engine.parts.nfvo.is_some(),
         budget: engine.limits().plan,
-        ..asked.map_err(Refusal::unprocessable)?
+        ..check.map_err(Refusal::unprocessable)?
     };
-    let mut lives_on = Use::of(tenant, instance_id, &allocation.deployment);
-    within_budget(&allocation).map_err(Refusal::unprocessable)?;
-    // A request that names no VIM leaves it to the NFVO where the VNF is to live.
+    let mut vim_use = Use::of(tenant, instance_id, &allocation.deployment);
+    check_budget(&allocation).map_err(Refusal::unprocessable)?;
+    // If the request names no VIM, the NFVO chooses one.
     if !is_placed_by_grant {
         let connections = &mut request.vim_connection_info;
         let (vim, driver) = vims::of_connections(engine, tenant, connections).await?;
-        vims::by_id(connections, &vim);
+        vims::name_by_id(connections, &vim);
         let target = Arc::make_mut(&mut allocation.deployment);
         target.vim_connection_info.clone_from(connections);
         driver
@@ -123,11 +120,11 @@ pub async fn accept(
         driver
             .permit(&allocation, vim.policy())
             .map_err(Refusal::unprocessable)?;
-        lives_on.vim_id = vim.registered_id().map(ToOwned::to_owned);
-        lives_on.identity = vim.identity().map(ToOwned::to_owned);
+        vim_use.vim_id = vim.registered_id().map(ToOwned::to_owned);
+        vim_use.identity = vim.identity().map(ToOwned::to_owned);
     }
     let request = serde_json::to_value(&request).unwrap_or_default();
-    let asked = hooks::Asked {
+    let check = hooks::ParameterCheck {
         package: &allocation.package,
         flavour: &allocation.deployment.flavour_id,
         operation: "instantiate",
@@ -135,19 +132,27 @@ pub async fn accept(
         skipped: &[],
         deployed: None,
     };
-    let shown = hooks::check_parameters(engine, &asked, &request)?;
-    let beginning = ways_on::Beginning {
+    let redacted = hooks::check_parameters(engine, &check, &request)?;
+    let beginning = operation_control::Beginning {
         kind: LcmOperationType::Instantiate,
         request,
-        shown,
-        changes: vec![Change::AddUse(lives_on)],
+        redacted,
+        changes: vec![Change::AddUse(vim_use)],
         target: Some(allocation.deployment),
         skip: None,
     };
-    ways_on::begin(engine, instance, beginning).await
+    operation_control::begin(engine, instance, beginning).await
 }
 
-/// Refuses a package that was disabled after the instance was made: nothing more is instantiated from it (SOL005
+fn check_not_instantiated(instance: &InstanceRecord) -> Result<(), Refusal> {
+    if instance.vnf.instantiation_state == InstantiationState::Instantiated {
+        let what = format!("VNF instance `{}` is already INSTANTIATED", instance.vnf.id);
+        return Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what));
+    }
+    Ok(())
+}
+
+/// Refuses a package that was disabled after the instance was created: nothing more is instantiated from it (SOL005
 /// 9.5.4.4).
 async fn enabled(engine: &Engine, tenant: &str, vnf_pkg_id: &str) -> Result<(), Refusal> {
     match engine.store().package_record(tenant, vnf_pkg_id).await {
@@ -155,14 +160,14 @@ async fn enabled(engine: &Engine, tenant: &str, vnf_pkg_id: &str) -> Result<(), 
             let what = format!("VNF package `{vnf_pkg_id}` is DISABLED");
             Err(Refusal::new(Why::Conflict, &refusal::DISABLED, what))
         }
-        // Whoever keeps the packages says what is wrong with one that has no record.
+        // For a package without a record, the package store reports what is wrong with it.
         Ok(_) | Err(StoreError::NotFound { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The internal links that others manage are links of the flavour, each once.
-fn known_links(
+/// Externally managed links must be links of the flavour, each at most once.
+fn check_links(
     package: &vnfm_descriptor::Package,
     request: &InstantiateVnfRequest,
 ) -> Result<(), Refusal> {
@@ -175,9 +180,9 @@ fn known_links(
     for link in &request.ext_managed_virtual_links {
         let id = &link.vnf_virtual_link_desc_id;
         let why = if links.is_none_or(|links| !links.contains_key(id)) {
-            "is no internal link of the flavour"
+            "is not an internal link of the flavour"
         } else if !seen.insert(id) {
-            "is there twice"
+            "is listed twice"
         } else {
             continue;
         };
@@ -191,7 +196,7 @@ fn known_links(
     Ok(())
 }
 
-fn known_flavour(
+fn check_flavour(
     package: &vnfm_descriptor::Package,
     request: &InstantiateVnfRequest,
 ) -> Result<(), Refusal> {
@@ -236,28 +241,25 @@ async fn check_vim(op: &Op) -> Output<VimReport> {
     driver.permit(&op.allocation()?, vim.policy())?;
     let elsewhere = approved.is_some_and(|approved| approved.elsewhere);
     let report = driver.check(&vim).await?;
-    let is_news = report.identity.is_some() && report.identity.as_deref() != vim.identity();
-    if is_news || elsewhere {
+    let is_new_identity = report.identity.is_some() && report.identity.as_deref() != vim.identity();
+    if is_new_identity || elsewhere {
         let instance_id = op.instance.vnf.id.clone();
-        let lives_on = Use {
+        let vim_use = Use {
             vim_id: vim.registered_id().map(ToOwned::to_owned),
             identity: report.identity.clone(),
             ..Use::of(op.tenant(), &instance_id, op.deployment()?)
         };
         let moved = elsewhere.then_some(Change::RemoveUses { instance_id });
-        let changes = moved
-            .into_iter()
-            .chain([Change::AddUse(lives_on)])
-            .collect();
+        let changes = moved.into_iter().chain([Change::AddUse(vim_use)]).collect();
         op.engine.store().write(Some(&op.fence), changes).await?;
     }
-    if is_news {
-        vims::remember(&op.engine, op.tenant(), &vim, &report).await?;
+    if is_new_identity {
+        vims::store_report(&op.engine, op.tenant(), &vim, &report).await?;
     }
     Ok(report)
 }
 
-/// What `prepare` found on the VIM; the driver's own.
+/// What `prepare` found on the VIM, in the driver's own format.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Prepared(pub Value);
@@ -274,7 +276,7 @@ async fn prepare(op: &Op) -> Output<Prepared> {
         .map(Prepared)
 }
 
-/// What `instantiate_start` returned.
+/// Effects returned by the `instantiate_start` hook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StartEffects(pub Effects);
@@ -308,7 +310,7 @@ async fn allocate(op: &Op) -> Output<Allocated> {
         .await
 }
 
-/// What exists of an allocation that stopped on its way.
+/// The resources of an interrupted allocation.
 async fn observe(op: &Op) -> Output<Allocated> {
     let (vim, driver) = op.vim().await?;
     driver
@@ -320,7 +322,7 @@ async fn release(op: &Op) -> Output<()> {
     let (vim, driver) = op.vim().await?;
     let handle = op
         .output::<Allocated>()?
-        .map(|made| made.handle)
+        .map(|allocated| allocated.handle)
         .unwrap_or_default();
     let how = Release {
         handle,
@@ -331,7 +333,7 @@ async fn release(op: &Op) -> Output<()> {
         .await
 }
 
-/// What `instantiate_end` returned.
+/// Effects returned by the `instantiate_end` hook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EndEffects(pub Effects);
@@ -341,18 +343,18 @@ impl StepOutput for EndEffects {
 }
 
 async fn end_hook(op: &Op) -> Output<EndEffects> {
-    let made = op.output::<Allocated>()?.unwrap_or_default();
-    hooks::run(op, "instantiate_end", &made.inventory)
+    let allocated = op.output::<Allocated>()?.unwrap_or_default();
+    hooks::run(op, "instantiate_end", &allocated.inventory)
         .await
         .map(EndEffects)
 }
 
 async fn undo_end(op: &Op) -> Output<()> {
-    let made = op.output::<Allocated>()?.unwrap_or_default();
-    hooks::undo(op, "instantiate_end", &made.inventory).await
+    let allocated = op.output::<Allocated>()?.unwrap_or_default();
+    hooks::undo(op, "instantiate_end", &allocated.inventory).await
 }
 
-/// The VIMs that the hooks made, by their key in the instance's `vimConnectionInfo`.
+/// The VIMs that the hooks created, by their key in the instance's `vimConnectionInfo`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Registered(pub std::collections::BTreeMap<String, Box<VimConnectionInfo>>);
 
@@ -368,10 +370,10 @@ async fn register_vims(op: &Op) -> Output<Registered> {
     let end = op.output::<EndEffects>()?.map(|e| e.0).unwrap_or_default();
     let mut registered = Registered::default();
     for new in start.register_vims.into_iter().chain(end.register_vims) {
-        let shown = Box::pin(vims::register_for(op, new)).await?;
+        let redacted = Box::pin(vims::register_for(op, new)).await?;
         registered
             .0
-            .insert(shown.vim_id.clone().unwrap_or_default(), shown);
+            .insert(redacted.vim_id.clone().unwrap_or_default(), redacted);
     }
     Ok(registered)
 }
@@ -380,52 +382,54 @@ async fn unregister_vims(op: &Op) -> Output<()> {
     vims::unregister_all_of(op).await
 }
 
-/// What the end of an instantiation writes: the instance with its resources, or without.
-fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
-    let made = op.output::<Allocated>()?;
-    let changes = made.as_ref().map(|made| changes::added(&made.inventory));
+/// The instance with its resources on completion or failure; otherwise it stays NOT_INSTANTIATED.
+fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
+    let allocated = op.output::<Allocated>()?;
+    let changes = allocated
+        .as_ref()
+        .map(|allocated| changes::added(&allocated.inventory));
     match state {
-        Completed => Ok(Settled {
-            instance: Some(instantiated(op, made.unwrap_or_default())?),
+        Completed => Ok(Completion {
+            instance: Some(instantiated(op, allocated.unwrap_or_default())?),
             resource_changes: changes,
-            ..Settled::default()
+            ..Completion::default()
         }),
         Failed if op.has_begun("allocate") => {
-            let mut made = made.unwrap_or_default();
-            if made.inventory.ext_cp_info.is_empty() {
-                made.inventory.ext_cp_info = promised_cps(op);
+            let mut allocated = allocated.unwrap_or_default();
+            if allocated.inventory.ext_cp_info.is_empty() {
+                allocated.inventory.ext_cp_info = declared_cps(op);
             }
-            Ok(Settled {
-                instance: Some(instantiated(op, made)?),
+            Ok(Completion {
+                instance: Some(instantiated(op, allocated)?),
                 resource_changes: changes,
-                ..Settled::default()
+                ..Completion::default()
             })
         }
-        LcmOperationState::FailedTemp => Ok(Settled {
+        LcmOperationState::FailedTemp => Ok(Completion {
             resource_changes: changes,
-            ..Settled::default()
+            ..Completion::default()
         }),
-        _ => Ok(Settled {
+        _ => Ok(Completion {
             changes: vec![Change::RemoveUses {
                 instance_id: op.instance.vnf.id.clone(),
             }],
-            ..Settled::default()
+            ..Completion::default()
         }),
     }
 }
 
-/// The external CPs that the VNFD declares, of an instance that was given up before any was made: SOL003 5.5.2.2 wants at
-/// least one of a VNF that is INSTANTIATED. Their metadata say that they are not there.
-fn promised_cps(op: &Op) -> Vec<VnfExtCpInfo> {
+/// The external CPs that the VNFD declares, for an instance that failed before any was created: SOL003 5.5.2.2 requires
+/// at least one for an INSTANTIATED VNF. Their metadata mark them as not created.
+fn declared_cps(op: &Op) -> Vec<VnfExtCpInfo> {
     let (Ok(flavour), Ok(deployment)) = (op.flavour(), op.deployment()) else {
         return Vec::new();
     };
     let promised = |cpd: &str| {
-        let asked = deployment
+        let check = deployment
             .ext_virtual_links
             .iter()
             .flat_map(|link| &link.ext_cps);
-        let mut config = asked
+        let mut config = check
             .filter(|data| data.cpd_id == cpd)
             .flat_map(|data| data.cp_config.keys());
         VnfExtCpInfo {
@@ -436,7 +440,7 @@ fn promised_cps(op: &Op) -> Vec<VnfExtCpInfo> {
                 layer_protocol: "IP_OVER_ETHERNET".to_owned(),
                 ip_over_ethernet: None,
             }],
-            metadata: [(NOT_MADE.to_owned(), Value::Bool(true))]
+            metadata: [(NOT_CREATED.to_owned(), Value::Bool(true))]
                 .into_iter()
                 .collect(),
             associated_vnfc_cp_id: Some(cpd.to_owned()),
@@ -450,11 +454,11 @@ fn promised_cps(op: &Op) -> Vec<VnfExtCpInfo> {
         .collect()
 }
 
-/// In the metadata of an external CP that the VNFD declares and nobody has made.
-const NOT_MADE: &str = "notMade";
+/// Metadata member of an external CP that the VNFD declares but that was never created.
+const NOT_CREATED: &str = "notMade";
 
-/// The instance with what `made` holds, and with everything that a later terminate needs.
-fn instantiated(op: &Op, made: Allocated) -> Result<InstanceRecord, PortError> {
+/// The instance with the allocated resources, and with everything that a later terminate needs.
+fn instantiated(op: &Op, allocated: Allocated) -> Result<InstanceRecord, PortError> {
     let request: InstantiateVnfRequest = op.request()?;
     let mut deployment = Deployment::clone(op.deployment()?);
     deployment.resolved = op
@@ -462,7 +466,7 @@ fn instantiated(op: &Op, made: Allocated) -> Result<InstanceRecord, PortError> {
         .map(|found| found.0)
         .unwrap_or_default();
     let mut record = op.instance.clone();
-    let mut metadata = made.metadata;
+    let mut metadata = allocated.metadata;
     hook_journal::note_plugins(op, &mut deployment, &mut metadata);
     let vnf = &mut record.vnf;
     vnf.instantiation_state = InstantiationState::Instantiated;
@@ -487,15 +491,15 @@ fn instantiated(op: &Op, made: Allocated) -> Result<InstanceRecord, PortError> {
         scale_status: deployment.scale_status(),
         max_scale_levels: op.flavour().map(max_scale_levels).unwrap_or_default(),
         localization_language: deployment.localization_language.clone(),
-        ext_cp_info: made.inventory.ext_cp_info,
-        ext_virtual_link_info: made.inventory.ext_virtual_link_info,
-        ext_managed_virtual_link_info: made.inventory.ext_managed_virtual_link_info,
-        vnfc_resource_info: made.inventory.vnfc_resource_info,
-        vnf_virtual_link_resource_info: made.inventory.vnf_virtual_link_resource_info,
-        virtual_storage_resource_info: made.inventory.virtual_storage_resource_info,
+        ext_cp_info: allocated.inventory.ext_cp_info,
+        ext_virtual_link_info: allocated.inventory.ext_virtual_link_info,
+        ext_managed_virtual_link_info: allocated.inventory.ext_managed_virtual_link_info,
+        vnfc_resource_info: allocated.inventory.vnfc_resource_info,
+        vnf_virtual_link_resource_info: allocated.inventory.vnf_virtual_link_resource_info,
+        virtual_storage_resource_info: allocated.inventory.virtual_storage_resource_info,
         metadata,
     });
     record.deployment = Some(Arc::new(deployment));
-    record.handle = made.handle;
+    record.handle = allocated.handle;
     Ok(record)
 }

@@ -1,51 +1,52 @@
-//! Life-cycle operations: one file per operation, one shared runner, one file for the ways on.
+//! Lifecycle operations: one file per operation and one shared runner.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | [`instantiate`], [`heal`], [`modify_info`], [`terminate`] | one operation each, top to bottom |
-//! | `attempt` | begins one step once it may, and runs its work within its time |
-//! | [`runner`] | runs steps, keeps the journal, resumes, undoes |
-//! | [`grant`], `needs`, `approve` | the NFVO is asked: when, for what, and whether its answer can be used |
-//! | `ways_on` | retry, rollback, fail, cancel |
-//! | `hook_journal` | what the journal keeps of a hook: its driver, and whether it can be undone |
-//! | `suspicion` | steps during which the server died: one at a time, with nothing else running |
-//! | `in_turn` | so many operations on one VIM at a time |
-//! | `notification` | what subscribers are told of an operation |
-//! | `explain` | what it does, why it waits, what each way on would do |
-//! | `problem` | what went wrong, for the record |
+//! | `operation_control` | how an operation begins; retry, rollback, fail, cancel |
+//! | [`runner`] | runs the steps, writes the journal, resumes, undoes |
+//! | `attempt` | one attempt at a step, bounded by its deadline |
+//! | [`grant`], `grant_request`, `grant_check` | asks the NFVO for a grant, and checks the grant |
+//! | `hook_journal` | what the journal stores about a hook: its driver, and whether it can be undone |
+//! | `crash_suspects` | steps during which the server died: run one at a time, with nothing else running |
+//! | `descriptor_shortage` | repeats a step that ran out of file descriptors |
+//! | `vim_slot` | limits concurrent operations per VIM |
+//! | `notification` | the notification that subscribers get about an operation |
+//! | `explain` | progress, reason for waiting, possible next actions |
+//! | `problem` | the error recorded in the occurrence |
 //! | `changes` | `resourceChanges` from inventories |
 
-mod approve;
 mod attempt;
 mod changes;
+pub(crate) mod crash_suspects;
+mod descriptor_shortage;
 pub(crate) mod explain;
 pub mod grant;
+mod grant_check;
+mod grant_request;
 pub mod heal;
 pub(crate) mod hook_journal;
-mod in_turn;
 pub mod instantiate;
 pub mod modify_info;
-mod needs;
 mod notification;
 mod op;
+mod operation_control;
 mod problem;
 pub mod runner;
-mod scarce;
 mod step;
-pub(crate) mod suspicion;
 pub mod terminate;
-mod ways_on;
+mod vim_slot;
 
 pub(crate) use notification::{Status, notification};
 pub use op::Op;
-pub(crate) use op::{PACKAGE, within_budget};
+pub(crate) use op::{PACKAGE, check_budget};
 pub(crate) use runner::without_access_info;
-pub use step::{AcceptFn, Operation, Output, Settled, Step, StepFn, StepOutput};
+pub use step::{AcceptFn, Completion, Operation, Output, Step, StepFn, StepOutput};
 
 use crate::ports::{Code, PLAN_TOO_LARGE};
 use vnfm_types::LcmOperationType;
 
-/// Every operation that exists. An operation added here is covered by the generic tests and the fault machine.
+/// Every operation. One added here is covered by the generic tests and the fault machine.
 pub const OPERATIONS: &[&Operation] = &[
     &instantiate::OPERATION,
     &heal::OPERATION,
@@ -53,7 +54,7 @@ pub const OPERATIONS: &[&Operation] = &[
     &terminate::OPERATION,
 ];
 
-/// The operation of a type; `None` where it does not exist.
+/// The operation of this type; `None` if it is not implemented.
 pub fn operation(kind: LcmOperationType) -> Option<&'static Operation> {
     OPERATIONS
         .iter()
@@ -61,19 +62,18 @@ pub fn operation(kind: LcmOperationType) -> Option<&'static Operation> {
         .find(|operation| operation.kind == kind)
 }
 
-/// All error codes of operations.
 pub(crate) fn codes() -> Vec<&'static Code> {
     let own: [&Code; 7] = [
         &PLAN_TOO_LARGE,
         &runner::CANCELLED,
         &runner::TOO_LATE,
         &runner::PANICKED,
-        &suspicion::DIED,
+        &crash_suspects::DIED,
         &op::JOURNAL,
         &op::PACKAGE,
     ];
     own.into_iter()
         .chain(grant::CODES)
-        .chain(approve::CODES)
+        .chain(grant_check::CODES)
         .collect()
 }

@@ -5,24 +5,24 @@
 //!    │  accept: validate, then one transaction: occurrence in PROCESSING, the instance's one active
 //!    │  operation, the first notification                            202 Accepted + Location
 //!    ▼
-//!  PROCESSING ──check_vim──modify──► COMPLETED: the instance is as the request says
+//! PROCESSING ──check_vim──modify──► COMPLETED: the instance matches the request
 //! ```
 //!
-//! It needs no grant (SOL003 9.3), and so has no STARTING: PROCESSING is its initial state (5.6.2.2), a failure is
-//! FAILED_TEMP.
+//! It needs no grant (SOL003 9.3), and so has no STARTING: PROCESSING is its initial state (5.6.2.2), and a failure
+//! leads to FAILED_TEMP.
 //!
-//! The body is a merge patch (RFC 7396): what it leaves out stays, a null takes away. Nothing on a VIM is touched, and
-//! the instance is written with the last state, so whatever stops on the way has changed nothing.
+//! The body is a merge patch (RFC 7396): members it omits stay, a null removes one. Nothing on a VIM is touched, and the
+//! instance is written together with the final state, so an operation that fails has changed nothing.
 //!
-//! | step      | state      | does                                                      | undo |
-//! |-----------|------------|-----------------------------------------------------------|------|
-//! | check_vim | PROCESSING | where the VIM is to be reached in another way: tries it   | —    |
-//! | modify    | PROCESSING | works out what changes                                    | —    |
+//! | step      | state      | does                                                          | undo |
+//! |-----------|------------|---------------------------------------------------------------|------|
+//! | check_vim | PROCESSING | if the VIM is to be reached differently: tries the connection | —    |
+//! | modify    | PROCESSING | determines what changes                                       | —    |
 
-use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
-use super::{Op, ways_on};
+use super::step::{Completion, Operation, Output, Step, StepOutput, body, journaled, silent};
+use super::{Op, operation_control};
 use crate::engine::Engine;
-use crate::patch::{Connections, declared, merge_patch};
+use crate::patch::{Connections, check_declared, merge_patch};
 use crate::ports::{InstanceRecord, PortError};
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
@@ -36,31 +36,31 @@ use vnfm_types::{
     VnfInfoModifications,
 };
 
-/// The operation, as the runner reads it.
+/// The table row that the runner reads.
 pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::ModifyInfo,
     accept: |engine, (tenant, id), request| {
         Box::pin(async move { accept(engine, tenant, id, body(request)?, &|_| true).await })
     },
     steps: STEPS,
-    settle,
+    finish,
 };
 
-/// The table above.
+/// The steps in order, as in the table above.
 pub const STEPS: &[Step] = &[
     Step::new("check_vim", Processing, |op| silent(check_vim(op))),
     Step::new("modify", Processing, |op| journaled(ready(modify(op)))),
 ];
 
-/// Whether an instance is as whoever asks has seen it.
+/// Whether an instance still is as the caller last read it (`If-Match`, `If-Unmodified-Since`).
 pub type Expected<'a> = &'a (dyn Fn(&InstanceRecord) -> bool + Sync);
 
 /// Accepts a modification: its occurrence exists in PROCESSING when this returns its id.
 ///
 /// # Errors
 ///
-/// `Stale` where the instance is not as `expected`; `Conflict` where it is busy; `Unprocessable` where the VNFD does
-/// not declare what is to be changed, or the VIM connections cannot be so. Nothing was changed then.
+/// `Stale` if the instance is not as `expected`; `Conflict` if it is busy; `Unprocessable` if the VNFD does not declare
+/// what is to be changed, or the VIM connections are invalid. Nothing is changed then.
 pub async fn accept(
     engine: &Engine,
     tenant: &str,
@@ -69,46 +69,47 @@ pub async fn accept(
     expected: Expected<'_>,
 ) -> Result<String, Refusal> {
     let instance = engine.store().instance(tenant, instance_id).await?;
-    as_expected(&instance, expected)?;
+    check_unchanged(&instance, expected)?;
     if let Some(vnfd_id) = request
         .vnfd_id
         .as_ref()
         .filter(|id| **id != instance.vnf.vnfd_id)
     {
-        let what = format!("an instance stays with its VNFD: vnfdId cannot become `{vnfd_id}`");
+        let what =
+            format!("the VNFD of an instance cannot change: vnfdId cannot become `{vnfd_id}`");
         return Err(Refusal::new(Why::Unprocessable, &refusal::UNDECLARED, what));
     }
-    declared(engine, &instance, &request).await?;
+    check_declared(engine, &instance, &request).await?;
     let mut request = request;
     if let Some(patch) = &mut request.vim_connection_info {
         let connections = Connections::of(&instance)
             .patched(patch.as_ref())
             .map_err(bad_vim)?;
         if let Some(patch) = patch {
-            connections.known(engine, tenant, patch).await?;
+            connections.check_registered(engine, tenant, patch).await?;
         }
     }
     let target = modified(&instance, &request)
         .map_err(Refusal::unprocessable)?
         .deployment;
     let body = serde_json::to_value(&request).unwrap_or_default();
-    let beginning = ways_on::Beginning {
+    let beginning = operation_control::Beginning {
         kind: LcmOperationType::ModifyInfo,
-        shown: redact(&body, None, &mut Redactor::default()),
+        redacted: redact(&body, None, &mut Redactor::default()),
         request: body,
         changes: Vec::new(),
         target,
         skip: None,
     };
-    ways_on::begin(engine, instance, beginning).await
+    operation_control::begin(engine, instance, beginning).await
 }
 
-/// Refuses where the instance is not as whoever asks has seen it.
+/// Refuses if the instance changed since the caller read it.
 ///
 /// # Errors
 ///
 /// `Stale`.
-pub(crate) fn as_expected(
+pub(crate) fn check_unchanged(
     instance: &InstanceRecord,
     expected: Expected<'_>,
 ) -> Result<(), Refusal> {
@@ -116,7 +117,7 @@ pub(crate) fn as_expected(
         return Ok(());
     }
     let what = format!(
-        "VNF instance `{}` was changed since it was read",
+        "VNF instance `{}` has changed since it was read",
         instance.vnf.id
     );
     Err(Refusal::new(Why::Stale, &refusal::STALE, what))
@@ -126,7 +127,7 @@ fn bad_vim(what: String) -> Refusal {
     Refusal::new(Why::Unprocessable, &refusal::BAD_VIM, what)
 }
 
-/// Another way to the VIM is tried before it is kept: the resources of the instance have to be at its end.
+/// Tries a new VIM connection before it is stored: the instance's resources must exist on that VIM.
 async fn check_vim(op: &Op) -> Output<()> {
     let request: VnfInfoModificationRequest = op.request()?;
     let Some(patch) = &request.vim_connection_info else {
@@ -134,28 +135,28 @@ async fn check_vim(op: &Op) -> Output<()> {
     };
     let connections = Connections::of(&op.instance).patched(patch.as_ref());
     let connections = connections.map_err(|what| vims::as_port_error(bad_vim(what)))?;
-    let Some(changed) = connections.reached_otherwise() else {
+    let Some(changed) = connections.changed_connections() else {
         return Ok(());
     };
     let (vim, driver) = vims::of_connections(&op.engine, op.tenant(), changed)
         .await
         .map_err(vims::as_port_error)?;
     driver.check(&vim).await?;
-    let there = driver
+    let owned = driver
         .owned(&vim, op.engine.store().installation_id())
         .await?;
     let id = &op.instance.vnf.id;
-    if there
+    if owned
         .iter()
         .any(|resource| resource.instance_id.as_ref() == Some(id))
     {
         return Ok(());
     }
-    let what = "nothing of the instance is on the VIM that the connection leads to now";
+    let what = "the VIM that the connection now leads to holds none of the instance's resources";
     Err(vims::as_port_error(bad_vim(what.to_owned())))
 }
 
-/// What changes, as the occurrence shows it.
+/// The changed attributes, for `changedInfo` of the occurrence.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Modified(pub VnfInfoModifications);
@@ -170,7 +171,7 @@ fn modify(op: &Op) -> Output<Modified> {
     Ok(Modified(changed(&op.instance, &after)))
 }
 
-/// The instance as it is once the request is carried out.
+/// The instance after the modification.
 fn modified(
     instance: &InstanceRecord,
     request: &VnfInfoModificationRequest,
@@ -180,7 +181,7 @@ fn modified(
         let connections = Connections::of(instance).patched(patch.as_ref());
         connections
             .map_err(|what| vims::as_port_error(bad_vim(what)))?
-            .put_into(&mut record);
+            .store_into(&mut record);
     }
     let vnf = &mut record.vnf;
     if let Some(name) = &request.vnf_instance_name {
@@ -204,7 +205,7 @@ fn modified(
     Ok(record)
 }
 
-/// The attributes that are other ones after a modification, with what they hold now.
+/// The attributes that a modification changes, with their new values.
 fn changed(before: &InstanceRecord, after: &InstanceRecord) -> VnfInfoModifications {
     let (before, after) = (&before.vnf, &after.vnf);
     let text = |before: &Option<String>, after: &Option<String>| {
@@ -216,12 +217,12 @@ fn changed(before: &InstanceRecord, after: &InstanceRecord) -> VnfInfoModificati
             &before.vnf_instance_description,
             &after.vnf_instance_description,
         ),
-        vnf_configurable_properties: other(
+        vnf_configurable_properties: changed_values(
             &before.vnf_configurable_properties,
             &after.vnf_configurable_properties,
         ),
-        metadata: other(&before.metadata, &after.metadata),
-        extensions: other(&before.extensions, &after.extensions),
+        metadata: changed_values(&before.metadata, &after.metadata),
+        extensions: changed_values(&before.extensions, &after.extensions),
         vim_connection_info: after
             .vim_connection_info
             .iter()
@@ -231,7 +232,7 @@ fn changed(before: &InstanceRecord, after: &InstanceRecord) -> VnfInfoModificati
     }
 }
 
-fn other(before: &KeyValuePairs, after: &KeyValuePairs) -> KeyValuePairs {
+fn changed_values(before: &KeyValuePairs, after: &KeyValuePairs) -> KeyValuePairs {
     let is_other = |(key, value): &(&String, &Value)| before.get(*key) != Some(*value);
     after
         .iter()
@@ -240,16 +241,16 @@ fn other(before: &KeyValuePairs, after: &KeyValuePairs) -> KeyValuePairs {
         .collect()
 }
 
-/// What the end of a modification writes: the instance as the request says.
-fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
+/// On completion, the instance as requested.
+fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
     if state != Completed {
-        return Ok(Settled::default());
+        return Ok(Completion::default());
     }
     let after = modified(&op.instance, &op.request()?)?;
     let changed_info = op.output::<Modified>()?.map(|modified| modified.0);
-    Ok(Settled {
+    Ok(Completion {
         instance: Some(after),
         changed_info,
-        ..Settled::default()
+        ..Completion::default()
     })
 }

@@ -1,15 +1,15 @@
-//! What subscribers are told of an operation.
+//! The notifications that subscribers get about an operation.
 
 use crate::ports::{About, InstanceRecord, OpRecord, OutboxRow};
 use serde_json::{Value, json};
 use vnfm_types::LcmOperationState::{Failed, FailedTemp, RolledBack};
 
-/// Whether a notification tells that an operation begins, or what has become of it (SOL003 5.5.2.17).
+/// Whether a notification announces a new operation or a state change (SOL003 5.5.2.17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// The occurrence was made, in its initial state.
+    /// The occurrence was created, in its initial state.
     Start,
-    /// It has entered another state.
+    /// It entered another state.
     Result,
 }
 
@@ -22,7 +22,7 @@ impl Status {
     }
 }
 
-/// `VnfLcmOperationOccurrenceNotification` (SOL003 5.5.2.17), as far as no subscription decides.
+/// `VnfLcmOperationOccurrenceNotification` (SOL003 5.5.2.17), without the members that depend on the subscription.
 pub(crate) fn notification(
     record: &OpRecord,
     instance: &InstanceRecord,
@@ -46,9 +46,9 @@ pub(crate) fn notification(
         if let Some(changed) = &op.changed_info {
             body["changedInfo"] = serde_json::to_value(changed).unwrap_or_default();
         }
-        // The occurrence keeps it while the operation is retried or rolled back; these notifications alone carry it.
-        let told = matches!(op.operation_state, FailedTemp | Failed | RolledBack);
-        if let Some(error) = op.error.as_ref().filter(|_| told) {
+        // The occurrence keeps its error during retry and rollback; only these notifications carry it.
+        let carries_error = matches!(op.operation_state, FailedTemp | Failed | RolledBack);
+        if let Some(error) = op.error.as_ref().filter(|_| carries_error) {
             body["error"] = serde_json::to_value(error).unwrap_or_default();
         }
     }

@@ -1,16 +1,16 @@
-//! One operation while it is driven: its records, what its steps produced, and the way to its neighbours.
+//! One operation while it is driven: its records, the outputs of its steps, and access to its neighbours.
 
 use super::grant::Approved;
 use super::step::StepOutput;
 use crate::deployment::Deployment;
 use crate::engine::Engine;
-use crate::live::LiveOp;
 use crate::ports::{
     Allocation, Change, Clock, Code, ErrorKind, Fence, InfraDriver, InstanceRecord, JournalRow,
     OpRecord, Ownership, PortError, StepStatus, Vim, VimCall, Watcher,
 };
 use crate::redact::Redactor;
-use crate::vims::AnyVim;
+use crate::running_ops::RunningOp;
+use crate::vims::VimHandle;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -21,14 +21,14 @@ use vnfm_types::v1::Edition;
 /// One operation that is being driven.
 pub struct Op {
     pub(crate) engine: Engine,
-    /// The occurrence.
+    /// The occurrence with its request and target.
     pub record: Arc<OpRecord>,
-    /// The instance, as it was when the operation was taken.
+    /// The instance as it was when this process claimed the operation.
     pub instance: InstanceRecord,
     pub(crate) fence: Fence,
-    pub(crate) live: Arc<LiveOp>,
+    pub(crate) live: Arc<RunningOp>,
     pub(crate) rows: BTreeMap<String, Arc<JournalRow>>,
-    /// How the last step ended; stored with what comes next.
+    /// Journal rows and other changes of the last step; written in the next transaction.
     pub(crate) unwritten: Vec<Change>,
     pub(crate) deadline: Timestamp,
     package: Result<Arc<Package>, PortError>,
@@ -36,7 +36,7 @@ pub struct Op {
 }
 
 impl Op {
-    /// Loads everything that the steps need.
+    /// Loads the records, the journal and the package that the steps need.
     pub(crate) async fn load(
         engine: &Engine,
         tenant: &str,
@@ -55,7 +55,7 @@ impl Op {
             .packages
             .package(tenant, &instance.vnf_pkg_id)
             .await;
-        let live = engine.live.begin(&fence.op_id, engine.parts.clock.clone());
+        let live = engine.live.add(&fence.op_id, engine.parts.clock.clone());
         let ownership = Ownership {
             installation_id: store.installation_id().to_owned(),
             tenant: tenant.to_owned(),
@@ -77,14 +77,14 @@ impl Op {
             package,
             ownership,
         };
-        op.tell_levels();
-        op.take_grant();
+        op.set_missing_levels();
+        op.apply_grant();
         op.hide_secrets();
         Ok(op)
     }
 
-    /// Sets the levels of an operation that began before they were recorded.
-    fn tell_levels(&mut self) {
+    /// Sets the levels of an operation that began before levels were recorded.
+    fn set_missing_levels(&mut self) {
         let Ok(package) = &self.package else { return };
         let record = Arc::make_mut(&mut self.record);
         for deployment in [&mut record.before, &mut record.target]
@@ -94,14 +94,14 @@ impl Op {
             if deployment.vdu_instances.is_empty()
                 && let Some(flavour) = package.vnfd().flavour(&deployment.flavour_id)
             {
-                // A flavour that does not say how many VNFCs it has is refused when it is planned.
+                // A flavour that does not define its number of VNFCs is refused when it is planned.
                 let _ = Arc::make_mut(deployment).set_levels(flavour);
             }
         }
     }
 
-    /// Applies what the NFVO has approved, if it has, to the target and the request of the operation.
-    pub(crate) fn take_grant(&mut self) {
+    /// Applies the grant, if there is one, to the target and the request of the operation.
+    pub(crate) fn apply_grant(&mut self) {
         let Ok(Some(approved)) = self.output::<Approved>() else {
             return;
         };
@@ -109,7 +109,7 @@ impl Op {
         self.hide_secrets();
     }
 
-    /// Whatever the operation says from now on does not show a secret of its request.
+    /// Hides the secrets of the request from everything the operation logs or reports from now on.
     fn hide_secrets(&self) {
         let mut found = Redactor::default();
         found.add_well_known(&self.record.request);
@@ -119,29 +119,29 @@ impl Op {
         {
             found.add_well_known(&serde_json::to_value(&**deployment).unwrap_or_default());
         }
-        self.live.hide(&found);
+        self.live.add_secrets(&found);
     }
 
-    /// Whose.
+    /// The tenant that owns the instance.
     pub fn tenant(&self) -> &str {
         &self.record.tenant
     }
 
-    /// Time.
+    /// The engine's clock; drivers and hooks use no other.
     pub fn clock(&self) -> &dyn Clock {
         &*self.engine.parts.clock
     }
 
-    /// Who hears what it does.
+    /// Receives progress, waits and log lines of the operation.
     pub fn watcher(&self) -> &dyn Watcher {
         &*self.live
     }
 
-    /// What an earlier step produced; `None` where it did not run, or not to its end.
+    /// The output of an earlier step; `None` if it did not run to completion, or was undone.
     ///
     /// # Errors
     ///
-    /// `Broken` where the journal holds another shape.
+    /// `Broken` if the journal holds another format.
     pub fn output<T: StepOutput>(&self) -> Result<Option<T>, PortError> {
         let Some(row) = self
             .rows
@@ -156,7 +156,7 @@ impl Op {
         }
     }
 
-    /// True where a step has begun and was not wholly undone.
+    /// True if a step has begun and was not completely undone.
     pub fn has_begun(&self, step: &str) -> bool {
         self.rows.get(step).is_some_and(|row| {
             matches!(
@@ -166,7 +166,7 @@ impl Op {
         })
     }
 
-    /// True where whoever began the operation left this hook out.
+    /// True if the caller asked to skip this hook.
     pub(crate) fn skips(&self, hook: &str) -> bool {
         self.record
             .control
@@ -175,21 +175,21 @@ impl Op {
             .any(|name| name == hook)
     }
 
-    /// The version of VNF LCM in which the operation began.
+    /// The VNF LCM API version in which the operation was requested.
     pub(crate) fn edition(&self) -> Edition {
         self.record.control.api_version
     }
 
-    /// The request of this operation.
+    /// The request body of this operation.
     ///
     /// # Errors
     ///
-    /// `Broken` where the record holds another shape.
+    /// `Broken` if the record holds another format.
     pub fn request<T: DeserializeOwned>(&self) -> Result<T, PortError> {
         T::deserialize(&*self.record.request).map_err(unreadable("request"))
     }
 
-    /// What the steps work towards: the target, or what the instance still is while it is terminated.
+    /// The desired state that the steps work towards: the target, or the current one while it is being terminated.
     ///
     /// # Errors
     ///
@@ -206,20 +206,20 @@ impl Op {
         })
     }
 
-    /// The package.
+    /// The VNF package of the instance.
     ///
     /// # Errors
     ///
-    /// Where its file cannot be read.
+    /// If its file cannot be read.
     pub fn package(&self) -> Result<&Arc<Package>, PortError> {
         self.package.as_ref().map_err(Clone::clone)
     }
 
-    /// The flavour of the VNFD that the instance is of.
+    /// The instance's flavour in the VNFD.
     ///
     /// # Errors
     ///
-    /// Where the package cannot be read or lost the flavour.
+    /// If the package cannot be read or no longer has the flavour.
     pub fn flavour(&self) -> Result<&Flavour, PortError> {
         let id = self.deployment()?.flavour_id.as_str();
         let vnfd = self.package()?.vnfd();
@@ -229,11 +229,11 @@ impl Op {
         })
     }
 
-    /// What the instance is to be made of.
+    /// The package and deployment that drivers work from.
     ///
     /// # Errors
     ///
-    /// Where package or request cannot be read.
+    /// If package or request cannot be read.
     pub fn allocation(&self) -> Result<Allocation, PortError> {
         Ok(Allocation {
             package: self.package()?.clone(),
@@ -244,14 +244,14 @@ impl Op {
         })
     }
 
-    /// What the instance is to be made of, where that is not too much.
+    /// As [`Op::allocation`], checked against the size limits.
     ///
     /// # Errors
     ///
-    /// As [`Op::allocation`], and where the plan comes to more than the server allows.
+    /// As [`Op::allocation`]; also if the plan exceeds what the server allows.
     pub fn allocation_to_make(&self) -> Result<Allocation, PortError> {
         let allocation = self.allocation()?;
-        within_budget(&allocation)?;
+        check_budget(&allocation)?;
         Ok(allocation)
     }
 
@@ -259,8 +259,8 @@ impl Op {
     ///
     /// # Errors
     ///
-    /// Where it is no longer in the registry.
-    pub async fn vim(&self) -> Result<(AnyVim, Arc<dyn InfraDriver>), PortError> {
+    /// If it is no longer in the registry.
+    pub async fn vim(&self) -> Result<(VimHandle, Arc<dyn InfraDriver>), PortError> {
         crate::vims::of_connections(
             &self.engine,
             self.tenant(),
@@ -270,7 +270,7 @@ impl Op {
         .map_err(crate::vims::as_port_error)
     }
 
-    /// A call on `vim` for this operation's step.
+    /// The context of a driver call for the current step.
     pub fn call<'a>(&'a self, vim: &'a dyn Vim) -> VimCall<'a> {
         VimCall {
             vim,
@@ -282,12 +282,12 @@ impl Op {
     }
 }
 
-/// Refuses an instance that is made of too much, by numbers alone: nothing is made of what is counted.
+/// Refuses a deployment with too many resources. It only counts: nothing is expanded or created.
 ///
 /// # Errors
 ///
 /// `Refused` with the limit and its setting.
-pub(crate) fn within_budget(what: &Allocation) -> Result<(), PortError> {
+pub(crate) fn check_budget(what: &Allocation) -> Result<(), PortError> {
     let deployment = &what.deployment;
     let Some(flavour) = what.package.vnfd().flavour(&deployment.flavour_id) else {
         return Ok(()); // a step that needs the flavour reports that it is missing
@@ -296,13 +296,12 @@ pub(crate) fn within_budget(what: &Allocation) -> Result<(), PortError> {
         .vdu_instances
         .iter()
         .map(|(vdu, count)| (vdu.as_str(), *count));
-    what.budget.allows(DOING, flavour.resources(counted), 0)
+    what.budget.allows(ACTION, flavour.resources(counted), 0)
 }
 
-/// What is refused where a plan is too large.
-const DOING: &str = "plan the instance";
+const ACTION: &str = "plan the instance";
 
-/// Turns a serde error on `what` into a port error.
+/// Maps a serde error on `what` to a port error.
 pub(crate) fn unreadable(what: &str) -> impl FnOnce(serde_json::Error) -> PortError {
     let what = what.to_owned();
     move |error| {
@@ -314,17 +313,15 @@ pub(crate) fn unreadable(what: &str) -> impl FnOnce(serde_json::Error) -> PortEr
     }
 }
 
-/// The journal holds a shape that this binary does not know.
 pub(super) const JOURNAL: Code = Code {
     name: "op.journal",
     kind: ErrorKind::Broken,
     means: "the journal or the record of an operation holds a shape that this binary does not know",
-    next: "use the binary that wrote it or a newer one, and report it otherwise",
+    next: "use the binary that wrote it or a newer one; if that does not help, report it",
 };
-/// The package is not as the instance needs it.
 pub(crate) const PACKAGE: Code = Code {
     name: "op.package",
     kind: ErrorKind::Refused,
-    means: "the VNF package is no longer as the instance needs it",
-    next: "onboard the package that the instance was made from",
+    means: "the VNF package no longer matches what the instance needs",
+    next: "onboard the package that the instance was created from",
 };

@@ -1,10 +1,10 @@
-//! `VnfLcmOpOcc.error`: what a neighbour answered is shown as it is, with our words beside it.
+//! `VnfLcmOpOcc.error`: a neighbour's ProblemDetails is passed on unchanged, together with our own members.
 
 use super::Op;
 use crate::ports::{ErrorKind, PortError};
 use vnfm_types::ProblemDetails;
 
-/// What went wrong, for `VnfLcmOpOcc.error`.
+/// The ProblemDetails for `VnfLcmOpOcc.error`.
 pub(super) fn problem(op: &Op, step: &str, error: &PortError) -> ProblemDetails {
     let status = match error.kind() {
         ErrorKind::Unavailable => 503,
@@ -25,8 +25,8 @@ pub(super) fn problem(op: &Op, step: &str, error: &PortError) -> ProblemDetails 
         } else {
             theirs.status
         },
-        detail: op.live.clean(&format!("{step}: {error}")),
-        next: Some(op.live.clean(error.next())),
+        detail: op.live.redact(&format!("{step}: {error}")),
+        next: Some(op.live.redact(error.next())),
         instance: theirs.instance,
         code: Some(error.name().to_owned()),
         step: Some(step.to_owned()),

@@ -1,30 +1,30 @@
 //! Drives the steps of one operation and keeps its journal.
 //!
 //! ```text
-//!  drive ─ claim held ─┬─ forward:  for each step not done:  Started ─ run ─ Done      then COMPLETED
-//!                      ├─ backward: for each step begun, last first: Undoing ─ undo ─ Undone   then ROLLED_BACK
-//!                      └─ beside it: the lease is renewed, the log stored, a wish to cancel heard
+//!  drive ─ lease held ─┬─ forward:  each step not done:          Started ─ run ─ Done      then COMPLETED
+//!                      ├─ backward: each step begun, last first: Undoing ─ undo ─ Undone  then ROLLED_BACK
+//!                      └─ concurrently: renews the lease, stores the log, receives cancel requests
 //! ```
 //!
-//! `Started` is written before a side effect and `Done(output)` after it, in one transaction with the next
-//! step's `Started` or the operation's next state. So a crash resumes at the step that was running; each step makes
-//! it so, whether or not an interrupted attempt had begun to. Every write carries the lease's epoch: a process that
-//! lost its lease stops at the next one.
+//! `Started` is written before a side effect and `Done(output)` after it, in one transaction with the next step's
+//! `Started` or the operation's next state. So a crash resumes at the step that was running; steps are idempotent,
+//! whether or not an interrupted attempt had begun. Every write carries the lease's epoch: a process that lost its
+//! lease stops at its next write.
 
 use super::attempt::attempt;
+use super::crash_suspects;
 use super::hook_journal;
-use super::in_turn;
 use super::notification::{Status, notification};
 use super::op::Op;
 use super::problem::problem;
 use super::step::Step;
-use super::suspicion;
+use super::vim_slot;
 use crate::engine::Engine;
-use crate::live::Stored;
 use crate::ports::{
     Change, Claim, Code, ErrorKind, Fence, JournalRow, Lives, OpRecord, PortError, SecretJson,
     StepStatus, StoreError,
 };
+use crate::running_ops::Stored;
 use futures_util::future::{self, Either, FutureExt as _};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -37,31 +37,31 @@ use vnfm_types::LcmOperationState::{
 };
 use vnfm_types::{CancelMode, LcmOperationState, ProblemDetails, VimConnectionInfo};
 
-/// How long a look at what a stopped step left may take.
-const LOOK: Duration = Duration::from_mins(1);
+/// Time limit for observing what a failed step left behind.
+const OBSERVE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Drives a claimed operation until it ends or stops, or the lease is lost.
 ///
 /// # Errors
 ///
-/// Where the database does not answer; the operation stays as it is.
+/// If the database does not respond; the operation stays as it is.
 pub(crate) async fn drive(engine: &Engine, claim: Claim) -> Result<(), StoreError> {
     let fence = claim.fence.clone();
     let mut op = Op::load(engine, &claim.tenant, claim.fence).await?;
     let live = op.live.clone();
-    let keeping = keep(engine, &fence, live.clone());
+    let lease = hold_lease(engine, &fence, live.clone());
     let outcome = {
         let span = operation_span(&op);
         let working = work(&mut op).instrument(span);
-        futures_util::pin_mut!(working, keeping);
-        match future::select(working, keeping).await {
+        futures_util::pin_mut!(working, lease);
+        match future::select(working, lease).await {
             Either::Left((outcome, _)) => outcome,
             Either::Right((lost, _)) => Err(lost),
         }
     };
     live.store_log(engine.store(), &fence.op_id).await;
-    engine.live.end(&fence.op_id);
-    engine.solitude.is_here(&fence.op_id);
+    engine.live.remove(&fence.op_id);
+    engine.exclusion.arrived(&fence.op_id);
     match outcome {
         Err(StoreError::LeaseLost { op_id }) => {
             tracing::info!(op_id, "another process drives this operation now");
@@ -75,14 +75,18 @@ pub(crate) async fn drive(engine: &Engine, claim: Claim) -> Result<(), StoreErro
     }
 }
 
-/// What stands in each log line of the operation, and is its span where traces are taken.
+/// The fields of every log line of the operation, and its tracing span.
 fn operation_span(op: &Op) -> tracing::Span {
     let (record, instance) = (&op.record.op, &op.instance.vnf.id);
     tracing::info_span!("operation", operation = %record.operation, op_id = record.id, instance_id = instance)
 }
 
 /// Renews the lease and stores the log, until the lease is lost.
-async fn keep(engine: &Engine, fence: &Fence, live: Arc<crate::live::LiveOp>) -> StoreError {
+async fn hold_lease(
+    engine: &Engine,
+    fence: &Fence,
+    live: Arc<crate::running_ops::RunningOp>,
+) -> StoreError {
     let (store, clock, lease) = (engine.store(), &engine.parts.clock, engine.limits().lease);
     let mut held_until = clock.now() + lease;
     loop {
@@ -105,7 +109,7 @@ async fn keep(engine: &Engine, fence: &Fence, live: Arc<crate::live::LiveOp>) ->
 async fn work(op: &mut Op) -> Result<(), StoreError> {
     let Some(operation) = super::operation(op.record.op.operation) else {
         return Err(StoreError::Broken(format!(
-            "there is no operation {}",
+            "unknown operation {}",
             op.record.op.operation
         )));
     };
@@ -114,7 +118,7 @@ async fn work(op: &mut Op) -> Result<(), StoreError> {
     {
         op.live.cancel(mode);
     }
-    let _turn = in_turn::turn(op).await;
+    let _slot = vim_slot::acquire(op).await;
     match op.record.op.operation_state {
         Starting | Processing => forward(op, operation.steps).await,
         RollingBack => backward(op, operation.steps).await,
@@ -122,17 +126,17 @@ async fn work(op: &mut Op) -> Result<(), StoreError> {
     }
 }
 
-/// Runs every step that the journal does not show as done.
+/// Runs every step that is not yet done according to the journal.
 async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> {
     for step in steps {
         let known = op.rows.get(step.name).map(|row| row.status);
         if matches!(known, Some(StepStatus::Done | StepStatus::Skipped)) {
             continue;
         }
-        if step.grant && is_granted_without(op) {
+        if step.grant && needs_no_grant(op) {
             continue;
         }
-        if op.live.is_left() || op.engine.live.is_resting() {
+        if op.live.is_shutting_down() || op.engine.live.is_paused() {
             return store(op, Vec::new()).await;
         }
         if op.live.cancel_mode().is_some() {
@@ -141,23 +145,23 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
         if step.state == Processing && op.record.op.operation_state == Starting {
             enter(op, Processing, None).await?;
         }
-        if step.hook && is_left_out(op, step) {
+        if step.hook && is_skipped(op, step) {
             end(op, step, StepStatus::Skipped, Value::Null);
             continue;
         }
         let Some(outcome) = attempt(op, step, (StepStatus::Started, step.run)).await? else {
-            return put_off(op, step).await;
+            return not_started(op, step).await;
         };
         match outcome {
             Ok(output) => {
                 end(op, step, StepStatus::Done, output);
                 if step.grant {
-                    op.take_grant();
+                    op.apply_grant();
                 }
             }
-            Err(_) if op.live.is_left() => return leave(op, step).await,
+            Err(_) if op.live.is_shutting_down() => return release_step(op, step).await,
             Err(error) => {
-                look(op, step).await?;
+                observe_failed(op, step).await?;
                 return stop(op, step, error).await;
             }
         }
@@ -165,60 +169,57 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
     enter(op, Completed, None).await
 }
 
-/// A local policy grants; or whoever began the operation did, who knew no NFVO.
-fn is_granted_without(op: &Op) -> bool {
+/// True if there is no NFVO, or if the operation left STARTING while there was none.
+fn needs_no_grant(op: &Op) -> bool {
     op.engine.parts.nfvo.is_none() || op.record.op.operation_state != Starting
 }
 
-/// A hook that the VNFD does not name, or that whoever began the operation left out.
-fn is_left_out(op: &Op, step: &Step) -> bool {
+/// True if the VNFD does not name the hook, or the caller asked to skip it.
+fn is_skipped(op: &Op, step: &Step) -> bool {
     if op.skips(step.name) {
-        op.watcher().log(
-            "warn",
-            step.name,
-            "left out, as whoever began the operation said",
-        );
+        op.watcher()
+            .log("warn", step.name, "skipped, as requested by the caller");
         return true;
     }
     op.flavour()
         .is_ok_and(|flavour| flavour.hook(step.name).is_none())
 }
 
-/// Undoes, last first, every step that the journal shows as begun.
+/// Undoes every step that has begun according to the journal, last first.
 async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> {
     for step in steps.iter().rev() {
         let Some(undo) = step.undo.filter(|_| op.has_begun(step.name)) else {
             continue;
         };
-        if op.live.is_left() || op.engine.live.is_resting() {
+        if op.live.is_shutting_down() || op.engine.live.is_paused() {
             return store(op, Vec::new()).await;
         }
         if op.live.cancel_mode().is_some() {
             return stop(op, step, cancelled(op)).await;
         }
         let Some(outcome) = attempt(op, step, (StepStatus::Undoing, undo)).await? else {
-            return put_off(op, step).await;
+            return not_started(op, step).await;
         };
         match outcome {
             Ok(_) => end(op, step, StepStatus::Undone, Value::Null),
-            Err(_) if op.live.is_left() => return leave(op, step).await,
+            Err(_) if op.live.is_shutting_down() => return release_step(op, step).await,
             Err(error) => return stop(op, step, error).await,
         }
     }
     enter(op, RolledBack, None).await
 }
 
-/// A step was not begun: somebody cancels, or this process stops.
-async fn put_off(op: &mut Op, step: &Step) -> Result<(), StoreError> {
-    if op.live.is_left() || op.engine.live.is_resting() {
+/// A step was not started, because of a cancel request or the shutdown of this process.
+async fn not_started(op: &mut Op, step: &Step) -> Result<(), StoreError> {
+    if op.live.is_shutting_down() || op.engine.live.is_paused() {
         return store(op, Vec::new()).await;
     }
     stop(op, step, cancelled(op)).await
 }
 
-/// This process stops: the step is dropped, and begun again by the next one. Nobody is to blame for it.
-async fn leave(op: &Op, step: &Step) -> Result<(), StoreError> {
-    let Some(row) = suspicion::ended(op, step) else {
+/// This process shuts down: the step is dropped, and the next process starts it again. That does not count as a death.
+async fn release_step(op: &Op, step: &Step) -> Result<(), StoreError> {
+    let Some(row) = crash_suspects::close_row(op, step) else {
         return Ok(());
     };
     op.engine
@@ -227,19 +228,19 @@ async fn leave(op: &Op, step: &Step) -> Result<(), StoreError> {
         .await
 }
 
-/// Keeps what exists of a step that stopped on its way, so that the record of what was given up is true. A VIM that
-/// does not answer leaves the record as it was.
-async fn look(op: &mut Op, step: &Step) -> Result<(), StoreError> {
-    let (Some(look), Some(row)) = (step.look, op.rows.get(step.name)) else {
+/// Records what exists of a step that failed, so that the occurrence shows it. If the VIM does not respond, the record
+/// stays as it was.
+async fn observe_failed(op: &mut Op, step: &Step) -> Result<(), StoreError> {
+    let (Some(observe), Some(row)) = (step.observe, op.rows.get(step.name)) else {
         return Ok(());
     };
     let mut row = JournalRow::clone(row);
-    op.deadline = op.clock().now() + LOOK;
-    let looking = AssertUnwindSafe(look(op)).catch_unwind();
-    match future::select(looking, op.clock().sleep(LOOK)).await {
-        Either::Left((Ok(Ok(seen)), _)) => row.output = SecretJson::from(seen),
+    op.deadline = op.clock().now() + OBSERVE_TIMEOUT;
+    let observing = AssertUnwindSafe(observe(op)).catch_unwind();
+    match future::select(observing, op.clock().sleep(OBSERVE_TIMEOUT)).await {
+        Either::Left((Ok(Ok(output)), _)) => row.output = SecretJson::from(output),
         Either::Left((Ok(Err(error)), _)) => {
-            let text = format!("what exists could not be looked up: {error}");
+            let text = format!("the remaining resources could not be listed: {error}");
             op.watcher().log("warn", step.name, &text);
             return Ok(());
         }
@@ -259,12 +260,12 @@ pub(super) fn cancelled(op: &Op) -> PortError {
     };
     PortError::new(
         &CANCELLED,
-        format!("go on with {}", op.record.op.operation),
+        format!("continue {}", op.record.op.operation),
         how,
     )
 }
 
-/// Journals that a step, or its opposite, begins; from an irreversible one on there is no way back.
+/// Journals the start of a step or of its undo. Starting an irreversible step rules out a rollback.
 pub(super) async fn begin(
     op: &mut Op,
     step: &Step,
@@ -274,7 +275,7 @@ pub(super) async fn begin(
     let limits = op.engine.limits();
     let limit = match step {
         Step { hook: true, .. } => limits.hook,
-        // The last call of the step may take its time, and what is wrong is told by the step.
+        // The last call of a grant step may use its full timeout; the step reports what failed.
         Step { grant: true, .. } => limits.grant + limits.grant_call + limits.grant_call,
         _ => limits.step,
     };
@@ -303,12 +304,12 @@ pub(super) async fn begin(
     }
     op.rows.insert(step.name.to_owned(), row);
     store(op, changes).await?;
-    op.live.stored(stored(op));
-    op.live.enter(step.name, attempt, op.deadline);
+    op.live.set_stored(stored(op));
+    op.live.start_step(step.name, attempt, op.deadline);
     Ok(())
 }
 
-/// What the database has, once everything is written.
+/// The state in the database once everything is written.
 fn stored(op: &Op) -> Stored {
     Stored {
         record: op.record.clone(),
@@ -316,7 +317,7 @@ fn stored(op: &Op) -> Stored {
     }
 }
 
-/// Notes that a step, or its opposite, has ended; the next write stores it.
+/// Records the end of a step or of its undo; the next write stores it.
 fn end(op: &mut Op, step: &Step, status: StepStatus, output: Value) {
     let now = op.clock().now();
     let row = Arc::new(JournalRow {
@@ -332,17 +333,17 @@ fn end(op: &mut Op, step: &Step, status: StepStatus, output: Value) {
     });
     op.watcher()
         .log("info", step.name, &format!("{status:?}").to_lowercase());
-    observe(op, &row);
+    report_step(op, &row);
     op.unwritten.push(Change::Journal(row.clone()));
     if status == StepStatus::Undone {
-        // A retry after a rollback that was stopped begins the step anew.
+        // A retry after a rollback that stopped starts the step from scratch.
         let (op_id, step) = (op.fence.op_id.clone(), step.name.to_owned());
         op.unwritten.push(Change::ForgetCheckpoints { op_id, step });
     }
     op.rows.insert(step.name.to_owned(), row);
 }
 
-fn observe(op: &Op, row: &JournalRow) {
+fn report_step(op: &Op, row: &JournalRow) {
     let took = row
         .ended_at
         .unwrap_or_else(|| op.clock().now())
@@ -353,7 +354,7 @@ fn observe(op: &Op, row: &JournalRow) {
         .step_ended(kind, (&row.step, row.status), took);
 }
 
-/// One transaction: how the step before ended, and these.
+/// Writes the end of the previous step and these changes in one transaction.
 async fn store(op: &mut Op, changes: Vec<Change>) -> Result<(), StoreError> {
     let mut all = std::mem::take(&mut op.unwritten);
     all.extend(changes);
@@ -363,11 +364,11 @@ async fn store(op: &mut Op, changes: Vec<Change>) -> Result<(), StoreError> {
     op.engine.store().write(Some(&op.fence), all).await
 }
 
-/// The operation stops at `step`: undone by itself as long as nothing was changed, else for the operator.
+/// The operation stops at `step`: it is rolled back if nothing was changed yet, otherwise the operator decides.
 async fn stop(op: &mut Op, step: &Step, error: PortError) -> Result<(), StoreError> {
     let problem = problem(op, step.name, &error);
     if let Some(row) = op.rows.get(step.name) {
-        observe(op, row);
+        report_step(op, row);
     }
     op.watcher().log("error", step.name, &problem.detail);
     let next = if op.record.op.operation_state == Starting {
@@ -375,12 +376,12 @@ async fn stop(op: &mut Op, step: &Step, error: PortError) -> Result<(), StoreErr
     } else {
         FailedTemp
     };
-    let also = suspicion::ended(op, step).map(|row| Change::Journal(Arc::new(row)));
+    let also = crash_suspects::close_row(op, step).map(|row| Change::Journal(Arc::new(row)));
     enter_with(op, next, Some(problem), also).await
 }
 
-/// The one writer of state while an operation is driven: a compare-and-set, what the operation's end writes, and
-/// the notification, in one transaction.
+/// The only place that changes the state of a driven operation: compare-and-set, the operation's completion and the
+/// notification, in one transaction.
 pub(crate) async fn enter(
     op: &mut Op,
     next: LcmOperationState,
@@ -397,18 +398,18 @@ async fn enter_with(
 ) -> Result<(), StoreError> {
     let (record, mut changes) = transition(op, next, error)?;
     changes.splice(0..0, also);
-    // The log is asked for at the same moment, and so shares the transaction.
+    // Log lines are queued at the same moment, and so share the transaction.
     let (engine, live, id) = (op.engine.clone(), op.live.clone(), op.fence.op_id.clone());
     let logged = live.store_log(engine.store(), &id);
     let (entered, ()) = future::join(store(op, changes), logged).await;
     entered?;
     op.engine.observer.entered(record.op.operation, next);
     op.record = record;
-    op.live.stored(stored(op));
+    op.live.set_stored(stored(op));
     Ok(())
 }
 
-/// The changes that bring `op` into `next`.
+/// The changes that bring `op` into state `next`.
 pub(crate) fn transition(
     op: &Op,
     next: LcmOperationState,
@@ -429,67 +430,71 @@ pub(crate) fn transition(
     record.op.state_entered_time = op.clock().now();
     record.op.cancel_mode = op.live.cancel_mode().filter(|_| next.is_driven());
     record.op.is_cancel_pending = record.op.cancel_mode.is_some();
-    // Once an operation has stopped, its error stays while it is retried or rolled back, and is told again where it
-    // ends as ROLLED_BACK (SOL003 5.5.2.13, 5.5.2.17); only success takes it away.
+    // Once an operation has stopped, its error stays during retry and rollback, and is reported again with ROLLED_BACK
+    // (SOL003 5.5.2.13, 5.5.2.17); only success clears it.
     record.op.error = error.or(record.op.error).filter(|_| next != Completed);
     let mut changes = Vec::new();
     if next.is_final() || next == FailedTemp {
-        let settled = settle(op, next)?;
-        record.op.resource_changes = settled.resource_changes.or(record.op.resource_changes);
-        record.op.changed_info = settled.changed_info.or(record.op.changed_info);
-        changes.extend(settled.instance.map(|i| Change::PutInstance(Box::new(i))));
-        changes.extend(settled.changes);
+        let completion = finish(op, next)?;
+        record.op.resource_changes = completion.resource_changes.or(record.op.resource_changes);
+        record.op.changed_info = completion.changed_info.or(record.op.changed_info);
+        changes.extend(
+            completion
+                .instance
+                .map(|i| Change::PutInstance(Box::new(i))),
+        );
+        changes.extend(completion.changes);
     }
     let record = Arc::new(record);
     changes.push(Change::PutOp {
         record: record.clone(),
         from,
     });
-    let told = (Status::Result, op.clock().now());
+    let event = (Status::Result, op.clock().now());
     changes.push(Change::Outbox(Box::new(notification(
         &record,
         &op.instance,
-        told,
+        event,
     ))));
     Ok((record, changes))
 }
 
-fn settle(op: &Op, next: LcmOperationState) -> Result<super::Settled, StoreError> {
+fn finish(op: &Op, next: LcmOperationState) -> Result<super::Completion, StoreError> {
     match super::operation(op.record.op.operation) {
         Some(operation) => {
-            (operation.settle)(op, next).map_err(|e| StoreError::Broken(e.to_string()))
+            (operation.finish)(op, next).map_err(|e| StoreError::Broken(e.to_string()))
         }
-        None => Ok(super::Settled::default()),
+        None => Ok(super::Completion::default()),
     }
 }
 
-/// Connections as they are shown: the registry's id and type, never a secret.
+/// Connections as shown to clients: id and type of the registry, without secrets.
 pub(crate) fn without_access_info(
     connections: &BTreeMap<String, Box<VimConnectionInfo>>,
 ) -> BTreeMap<String, Box<VimConnectionInfo>> {
-    let shown = connections.iter().map(|(key, connection)| {
-        let mut shown = connection.clone();
-        shown.access_info.clear();
-        (key.clone(), shown)
+    let redacted = connections.iter().map(|(key, connection)| {
+        let mut redacted = connection.clone();
+        redacted.access_info.clear();
+        (key.clone(), redacted)
     });
-    shown.collect()
+    redacted.collect()
 }
 
-/// Somebody cancelled it.
+/// Cancelled by a caller.
 pub const CANCELLED: Code = Code {
     name: "op.cancelled",
     kind: ErrorKind::Refused,
     means: "the operation was cancelled",
     next: "retry, roll back or fail it",
 };
-/// A step did not end in time.
+/// The deadline of a step passed.
 pub const TOO_LATE: Code = Code {
     name: "op.deadline",
     kind: ErrorKind::Unavailable,
-    means: "a step did not end within its time limit",
-    next: "mend what it waited for and retry; `vnfmctl op log ID` shows what it did",
+    means: "a step did not finish within its time limit",
+    next: "fix what it was waiting for and retry; `vnfmctl op log ID` shows what it did",
 };
-/// A step panicked.
+/// A bug in a step.
 pub const PANICKED: Code = Code {
     name: "op.panicked",
     kind: ErrorKind::Broken,

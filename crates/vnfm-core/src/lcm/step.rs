@@ -1,4 +1,4 @@
-//! What an operation is made of: a table of steps, each with its opposite, and how its end is written.
+//! The parts of an operation: a table of steps, each with its undo, and what its end writes.
 
 use super::Op;
 use crate::engine::Engine;
@@ -10,86 +10,86 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use vnfm_types::{LcmOperationState, LcmOperationType, ResourceChanges, VnfInfoModifications};
 
-/// What a step yields; later steps and its opposite read it by type.
+/// The typed output of a step; later steps and its undo read it by type.
 pub type Output<T> = Result<T, PortError>;
 
-/// A step's work as the runner calls it: the output with its version.
+/// A step's work as the runner calls it: returns the output with its version.
 pub type StepFn = for<'a> fn(&'a Op) -> BoxFuture<'a, Result<Value, PortError>>;
 
-/// An output that the journal keeps. A newer binary reads every version that a released one wrote.
+/// A step output in the journal. A newer binary reads every version that a released one wrote.
 pub trait StepOutput: Serialize + DeserializeOwned + Send {
-    /// The step that produces it.
+    /// Name of the step that produces it.
     const STEP: &'static str;
-    /// Raised when its shape changes.
+    /// Raised when the format changes.
     const VERSION: u32 = 1;
 }
 
 /// One row of an operation's table.
 #[derive(Clone, Copy)]
 pub struct Step {
-    /// Key in the journal; never reused for another meaning.
+    /// Key in the journal; never reused with another meaning.
     pub name: &'static str,
-    /// State that the operation is in while the step runs.
+    /// State of the operation while the step runs.
     pub state: LcmOperationState,
-    /// The work.
+    /// Does the work; idempotent.
     pub run: StepFn,
-    /// Its opposite; `None` where there is nothing to undo.
+    /// Undoes the work; idempotent. `None` if there is nothing to undo.
     pub undo: Option<StepFn>,
-    /// What exists of its work, looked up where it stops on its way; kept as its output.
-    pub look: Option<StepFn>,
-    /// True where nothing brings back what it takes away: no rollback once it has begun.
+    /// Lists what exists of the step's work if it fails; stored as its output.
+    pub observe: Option<StepFn>,
+    /// True if the step destroys something: no rollback once it has begun.
     pub irreversible: bool,
-    /// True where it is a hook of this name: skipped where the VNFD names none, undone where its driver says how.
+    /// True for the vendor's hook of this name: skipped unless the VNFD names one, undone if its driver can.
     pub hook: bool,
-    /// True where it asks the NFVO: passed over, without a trace, where there is none.
+    /// True for the grant step: omitted, also from the journal, if there is no NFVO.
     pub grant: bool,
 }
 
 impl Step {
-    /// A step with nothing to undo.
+    /// A step without an undo.
     pub const fn new(name: &'static str, state: LcmOperationState, run: StepFn) -> Self {
-        let (undo, look) = (None, None);
+        let (undo, observe) = (None, None);
         Self {
             name,
             state,
             run,
             undo,
-            look,
+            observe,
             irreversible: false,
             hook: false,
             grant: false,
         }
     }
 
-    /// The step that asks the NFVO.
+    /// The step that requests a grant from the NFVO.
     pub const fn grant(run: StepFn) -> Self {
         let mut step = Self::new("grant", LcmOperationState::Starting, run);
         step.grant = true;
         step
     }
 
-    /// The same step, with its opposite.
+    /// Adds the undo.
     #[must_use]
     pub const fn undone_by(mut self, undo: StepFn) -> Self {
         self.undo = Some(undo);
         self
     }
 
-    /// The same step, with a look at what exists where it stops on its way.
+    /// Adds the function that lists what exists after a failure.
     #[must_use]
-    pub const fn seen_by(mut self, look: StepFn) -> Self {
-        self.look = Some(look);
+    pub const fn observed_by(mut self, observe: StepFn) -> Self {
+        self.observe = Some(observe);
         self
     }
 
-    /// The same step, as one after which there is no way back.
+    /// Rules out a rollback once the step has begun.
     #[must_use]
     pub const fn irreversible(mut self) -> Self {
         self.irreversible = true;
         self
     }
 
-    /// A step that runs the vendor's hook of its name.
+    /// A step that runs the vendor's hook of the same name.
     pub const fn hook(name: &'static str, run: StepFn) -> Self {
         let mut step = Self::new(name, LcmOperationState::Processing, run);
         step.hook = true;
@@ -99,43 +99,43 @@ impl Step {
 
 /// What the end of an operation writes, in the transaction of its last state.
 #[derive(Default)]
-pub struct Settled {
-    /// The instance as it is from now on.
+pub struct Completion {
+    /// The instance after the operation.
     pub instance: Option<InstanceRecord>,
-    /// What was changed, for the occurrence.
+    /// Changed resources, for the occurrence.
     pub resource_changes: Option<ResourceChanges>,
-    /// What a modification changed, for the occurrence.
+    /// Attributes that a modification changed, for the occurrence.
     pub changed_info: Option<VnfInfoModifications>,
-    /// What else is written.
+    /// Other rows to write.
     pub changes: Vec<Change>,
 }
 
-/// How a request is accepted that came as JSON: by whose engine, on whose instance.
+/// Accepts a request in JSON: engine, (tenant, instance id), body. Returns the id of the occurrence.
 pub type AcceptFn =
     for<'a> fn(&'a Engine, (&'a str, &'a str), Value) -> BoxFuture<'a, Result<String, Refusal>>;
 
-/// A request's body as `T`. What is wrong with it is not told: it may be a secret that stands there.
+/// Parses the body of a request. The error does not quote the body, which may contain a secret.
 pub(crate) fn body<T: DeserializeOwned>(body: Value) -> Result<T, Refusal> {
     serde_json::from_value(body).map_err(|_| {
-        let what = "the body is not as SOL003 has it for this operation";
+        let what = "the body does not have the form that SOL003 defines for this operation";
         Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what)
     })
 }
 
 /// An operation: how it begins, its steps, and what its end writes.
 pub struct Operation {
-    /// Its type.
+    /// Key of the operation in [`OPERATIONS`](super::OPERATIONS).
     pub kind: LcmOperationType,
-    /// Accepts a request for an instance of a tenant.
+    /// Accepts a request in JSON.
     pub accept: AcceptFn,
-    /// Its steps, in order.
+    /// In the order in which they run.
     pub steps: &'static [Step],
-    /// What a final state, or `FAILED_TEMP`, writes beside it.
-    pub settle: fn(&Op, LcmOperationState) -> Result<Settled, PortError>,
+    /// What a final state, or `FAILED_TEMP`, writes in addition.
+    pub finish: fn(&Op, LcmOperationState) -> Result<Completion, PortError>,
 }
 
 impl Operation {
-    /// The names of its hooks.
+    /// Names of the steps that are hooks.
     pub fn hooks(&self) -> Vec<&'static str> {
         self.steps
             .iter()
@@ -145,7 +145,7 @@ impl Operation {
     }
 }
 
-/// Makes a [`StepFn`]'s future out of a typed one.
+/// The future of a [`StepFn`] for typed work.
 pub(crate) fn journaled<'a, T: StepOutput>(
     work: impl Future<Output = Output<T>> + Send + 'a,
 ) -> BoxFuture<'a, Result<Value, PortError>> {
@@ -155,7 +155,7 @@ pub(crate) fn journaled<'a, T: StepOutput>(
     })
 }
 
-/// Makes a [`StepFn`]'s future out of one that yields nothing.
+/// The future of a [`StepFn`] for work without output.
 pub(crate) fn silent<'a>(
     work: impl Future<Output = Output<()>> + Send + 'a,
 ) -> BoxFuture<'a, Result<Value, PortError>> {

@@ -2,27 +2,27 @@
 //!
 //! ```text
 //!  POST …/vnf_instances/{id}/terminate
-//!    │  accept: one transaction: occurrence in STARTING, the instance's one active operation, and the VIMs that
-//!    │  the instance registered marked as going, unless live VNFs are on them        202 Accepted + Location
+//! │  accept: one transaction: occurrence in STARTING, the instance's one active operation, and the VIMs that
+//!  │  the instance registered marked as leaving, unless live VNFs run on them    202 Accepted + Location
 //!    ▼
 //!  STARTING ──grant, reach_vim──► PROCESSING ──hooks and driver──► COMPLETED
 //! ```
 //!
-//! | step            | state      | does                                              | undo          |
-//! |-----------------|------------|---------------------------------------------------|---------------|
-//! | grant           | STARTING   | asks the NFVO, where there is one                 | —             |
-//! | reach_vim       | STARTING   | logs in                                           | —             |
-//! | terminate_start | PROCESSING | vendor hook: the VNF still runs                   | its opposite, if any |
-//! | release         | PROCESSING | deletes the resources, until they are gone        | no way back   |
-//! | terminate_end   | PROCESSING | vendor hook: names the VIMs to unregister         | no way back   |
-//! | unregister_vims | PROCESSING | takes every VIM of the instance out of the registry | no way back |
+//! | step            | state      | does                                            | undo             |
+//! |-----------------|------------|-------------------------------------------------|------------------|
+//! | grant           | STARTING   | asks the NFVO, if there is one                  | —                |
+//! | reach_vim       | STARTING   | logs in                                         | —                |
+//! | terminate_start | PROCESSING | vendor hook: the VNF still runs                 | its undo, if any |
+//! | release         | PROCESSING | deletes the resources and waits until they are  | not possible     |
+//! | terminate_end   | PROCESSING | vendor hook: names the VIMs to unregister       | not possible     |
+//! | unregister_vims | PROCESSING | unregisters all VIMs of the instance            | not possible     |
 
 use super::changes::{self, inventory};
-use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
-use super::{Op, grant, ways_on};
-use crate::acts::SkipHooks;
+use super::step::{Completion, Operation, Output, Step, StepOutput, body, journaled, silent};
+use super::{Op, grant, operation_control};
 use crate::engine::Engine;
 use crate::hooks;
+use crate::overrides::SkipHooks;
 use crate::ports::{Change, Effects, InstanceRecord, PortError, Release};
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
@@ -34,17 +34,17 @@ use vnfm_types::{
     InstantiationState, LcmOperationState, LcmOperationType, TerminateVnfRequest, TerminationType,
 };
 
-/// The operation, as the runner reads it.
+/// The table row that the runner reads.
 pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::Terminate,
     accept: |engine, (tenant, id), request| {
         Box::pin(async move { accept(engine, tenant, id, body(request)?, None).await })
     },
     steps: STEPS,
-    settle,
+    finish,
 };
 
-/// The table above.
+/// The steps in order, as in the table above.
 pub const STEPS: &[Step] = &[
     Step::grant(|op| journaled(grant::ask(op))),
     Step::new("reach_vim", Starting, |op| silent(reach_vim(op))),
@@ -61,8 +61,8 @@ pub const STEPS: &[Step] = &[
 ///
 /// # Errors
 ///
-/// `Conflict` where the instance is NOT_INSTANTIATED or busy, or where live VNFs are on a cluster that it
-/// registered: they are named. Nothing was changed then.
+/// `Conflict` if the instance is NOT_INSTANTIATED or busy, or if live VNFs run on a cluster that it registered; the
+/// error names them. Nothing is changed then.
 pub async fn accept(
     engine: &Engine,
     tenant: &str,
@@ -78,7 +78,7 @@ pub async fn accept(
     if request.termination_type == TerminationType::Forceful
         && request.graceful_termination_timeout.is_some()
     {
-        let what = "gracefulTerminationTimeout goes only with terminationType GRACEFUL";
+        let what = "gracefulTerminationTimeout requires terminationType GRACEFUL";
         return Err(Refusal::new(
             Why::Unprocessable,
             &refusal::BAD_PARAMETERS,
@@ -88,27 +88,27 @@ pub async fn accept(
     let skip = skip
         .map(|skip| skip.checked(&OPERATION.hooks()))
         .transpose()?;
-    vims::still_registered(engine, &instance).await?;
+    vims::check_registered(engine, &instance).await?;
     let body = serde_json::to_value(&request).unwrap_or_default();
     let retire = Change::Retire {
         tenant: tenant.to_owned(),
         instance_id: instance_id.to_owned(),
         op_id: String::new(),
     };
-    let beginning = ways_on::Beginning {
+    let beginning = operation_control::Beginning {
         kind: LcmOperationType::Terminate,
-        shown: redact(&body, None, &mut Redactor::default()),
+        redacted: redact(&body, None, &mut Redactor::default()),
         request: body,
         changes: vec![retire],
         target: None,
         skip,
     };
-    ways_on::begin(engine, instance, beginning)
+    operation_control::begin(engine, instance, beginning)
         .await
         .map_err(still_carries)
 }
 
-/// Live VNFs are on the cluster: said with their names.
+/// Lists the live VNFs that run on the instance's cluster.
 fn still_carries(refusal: Refusal) -> Refusal {
     if refusal.code != &refusal::IN_USE {
         return refusal;
@@ -124,7 +124,7 @@ async fn reach_vim(op: &Op) -> Output<()> {
     driver.check(&vim).await.map(|_| ())
 }
 
-/// What `terminate_start` returned.
+/// Effects returned by the `terminate_start` hook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StartEffects(pub Effects);
@@ -158,7 +158,7 @@ async fn release(op: &Op) -> Output<()> {
         .await
 }
 
-/// What `terminate_end` returned.
+/// Effects returned by the `terminate_end` hook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EndEffects(pub Effects);
@@ -173,16 +173,16 @@ async fn end_hook(op: &Op) -> Output<EndEffects> {
         .map(EndEffects)
 }
 
-/// The resources are gone, so no VIM of this instance can stay, whether or not a hook names it.
+/// The resources are deleted, so no VIM of this instance can stay, whether or not a hook names it.
 async fn unregister_vims(op: &Op) -> Output<()> {
     vims::unregister_all_of(op).await
 }
 
-/// What the end of a termination writes: the instance without its resources, or as it was.
-fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
+/// The instance without resources on completion; otherwise unchanged.
+fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
     let op_id = op.record.op.id.clone();
     match state {
-        Completed => Ok(Settled {
+        Completed => Ok(Completion {
             instance: Some(terminated(op)?),
             resource_changes: Some(changes::removed(&inventory(&op.instance))),
             changes: vec![
@@ -191,18 +191,18 @@ fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
                 },
                 Change::Unretire { op_id },
             ],
-            ..Settled::default()
+            ..Completion::default()
         }),
-        RolledBack => Ok(Settled {
+        RolledBack => Ok(Completion {
             changes: vec![Change::Unretire { op_id }],
-            ..Settled::default()
+            ..Completion::default()
         }),
-        // Past the point of no return nobody else may move onto what is going.
-        Failed if op.record.point_of_no_return.is_none() => Ok(Settled {
+        // Past the point of no return no other VNF may use a cluster that is being deleted.
+        Failed if op.record.point_of_no_return.is_none() => Ok(Completion {
             changes: vec![Change::Unretire { op_id }],
-            ..Settled::default()
+            ..Completion::default()
         }),
-        _ => Ok(Settled::default()),
+        _ => Ok(Completion::default()),
     }
 }
 

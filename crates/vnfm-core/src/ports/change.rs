@@ -1,4 +1,4 @@
-//! What is written: one [`Change`] is one statement with the condition under which it holds.
+//! What the store writes: one [`Change`] is one statement with its condition.
 
 use super::{
     Counted, HostPin, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, PinnedHost,
@@ -7,51 +7,51 @@ use super::{
 use std::sync::Arc;
 use vnfm_types::{AuditEntry, LcmOperationState, Tombstone};
 
-/// One conditional write. The first whose condition fails undoes the whole list.
+/// One conditional write. The first one whose condition fails rolls back the entire list.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Change {
     /// A new instance.
     AddInstance(Box<InstanceRecord>),
-    /// An instance as it is now; refused where its version is no longer `version`. `active_op` is not written.
+    /// Replaces an instance; refused unless the stored version is `version`. `active_op` is not written.
     PutInstance(Box<InstanceRecord>),
     /// Removes an instance; refused while it is `INSTANTIATED` or has an active operation.
     RemoveInstance {
-        /// Whose.
+        /// Tenant that owns the instance.
         tenant: String,
-        /// Which.
+        /// `id` of the VNF instance.
         id: String,
     },
     /// A new operation that becomes the instance's active one; refused while there is another.
     AddOp(Box<OpRecord>),
-    /// An operation as it is now; refused where its state is no longer `from`. A final state frees the
-    /// instance; the operation keeps where that lives then, for what is seen of it.
+    /// Replaces an operation; refused unless its state is `from`. A final state frees the instance; the operation then
+    /// retains where the instance lived, which decides who may see it.
     PutOp {
-        /// As it is to be. `epoch` is not written.
+        /// New contents. `epoch` is not written.
         record: Arc<OpRecord>,
-        /// As it has to be until now.
+        /// The state expected in the store.
         from: LcmOperationState,
     },
     /// Asks the driving process to stop; refused where the operation is not driven.
     Cancel {
-        /// Which operation.
+        /// Must be in a driven state.
         op_id: String,
-        /// How.
+        /// Graceful or forceful.
         mode: vnfm_types::CancelMode,
     },
-    /// What the journal says of a step now.
+    /// Inserts or replaces the journal row of a step.
     Journal(Arc<JournalRow>),
-    /// That a process stops in order, or that it lost the lease of one operation: the steps that it leaves open are not
-    /// steps in which it died. What was noted a month before may be forgotten.
+    /// A process shuts down in order, or lost the lease of one operation: the steps it leaves open are not held to have
+    /// killed it. Entries may be pruned after a month.
     LeftInOrder {
-        /// The process, as its claims name it.
+        /// Owner string of its claims.
         process: String,
-        /// The operation; `None`: everything that it drives.
+        /// `None`: everything that the process drives.
         op_id: Option<String>,
     },
-    /// What a hook remembers across a crash; sealed.
+    /// Data that a hook saves to survive a crash; sealed.
     Checkpoint {
-        /// The operation.
+        /// `id` of the operation occurrence.
         op_id: String,
         /// The step that the hook runs in.
         step: String,
@@ -60,121 +60,121 @@ pub enum Change {
         /// Its value.
         value: SecretJson,
     },
-    /// Forgets what the hook of a step remembers: it was undone.
+    /// Deletes the checkpoints of a step that was undone.
     ForgetCheckpoints {
-        /// The operation.
+        /// `id` of the operation occurrence.
         op_id: String,
         /// The step that the hook runs in.
         step: String,
     },
-    /// That an instance lives on a VIM; refused where something is taking the cluster behind it away.
+    /// Records that an instance lives on a VIM; refused while the cluster behind it is being deleted.
     AddUse(Use),
-    /// That it no longer does; its active operation keeps where it did, for what is seen of it.
+    /// Removes all uses of an instance; its active operation retains where it lived, which decides who may see it.
     RemoveUses {
-        /// The instance.
+        /// `id` of the VNF instance.
         instance_id: String,
     },
-    /// That `op_id` takes away what `instance_id` registered; refused while live instances use it.
+    /// Marks the VIMs that `instance_id` registered as leaving; refused while live instances use them.
     Retire {
-        /// Whose.
+        /// Tenant that owns the instance.
         tenant: String,
-        /// The instance whose registered VIMs go.
+        /// The instance whose registered VIMs leave.
         instance_id: String,
-        /// The operation that takes them away.
+        /// The operation that deletes them.
         op_id: String,
     },
-    /// That it no longer does.
+    /// Removes the marks of [`Change::Retire`].
     Unretire {
-        /// The operation.
+        /// The operation that set them.
         op_id: String,
     },
     /// A new VIM; refused where the name or the id is taken.
     AddVim(Box<VimRecord>),
-    /// A VIM as it is now; refused where its version is no longer `version`.
+    /// Replaces a VIM; refused unless the stored version is `version`.
     PutVim(Box<VimRecord>),
-    /// Removes a VIM; refused while instances use it. An absent one is a success.
+    /// Removes a VIM; refused while instances use it. Succeeds if it does not exist.
     RemoveVim {
-        /// Whose.
+        /// Tenant that registered the VIM.
         tenant: String,
-        /// Which.
+        /// Id of the VIM.
         id: String,
-        /// Removes it although instances use it.
+        /// Removes it even if instances use it.
         force: bool,
     },
     /// A new package.
     AddPackage(Box<PackageRecord>),
-    /// A package as it is now; refused where its `vnfdId` belongs to another one.
+    /// Replaces a package; refused if its `vnfdId` belongs to another one.
     PutPackage(Box<PackageRecord>),
-    /// Removes a package; refused while instances were made from it.
+    /// Removes a package; refused while instances created from it exist.
     RemovePackage {
-        /// Whose.
+        /// Tenant that onboarded the package.
         tenant: String,
-        /// Which.
+        /// `id` of the VNF package.
         id: String,
     },
-    /// A notification; `seq` is given by the store.
+    /// Adds a notification; the store assigns `seq`.
     Outbox(Box<OutboxRow>),
-    /// A new subscription; `sent` is given by the store: what was written so far is not for it.
+    /// A new subscription; the store sets `sent` so that it gets no earlier notifications.
     AddSubscription(Box<SubscriptionRecord>),
-    /// Removes a subscription.
+    /// Removes a subscription; its pending notifications are not sent.
     RemoveSubscription {
-        /// Whose.
+        /// Tenant that owns the subscription.
         tenant: String,
-        /// Which.
+        /// `id` of the subscription, a UUID.
         id: String,
     },
-    /// That a subscription needs nothing any more up to a notification; an absent one is a success.
+    /// Advances a subscription to a notification; succeeds if the subscription does not exist.
     Sent {
-        /// Whose.
+        /// Tenant that owns the subscription.
         tenant: String,
-        /// The subscription.
+        /// `id` of the subscription, a UUID.
         id: String,
-        /// Number of the notification.
+        /// Number of the last notification that needs no further delivery.
         seq: u64,
-        /// How many of them were given up since the last time.
+        /// Notifications given up since the last advance.
         lost: u64,
     },
-    /// An entry of the audit; `seq` is given by the store.
+    /// Adds an audit entry; the store assigns `seq`.
     Audit {
-        /// Whose.
+        /// The tenant in whose audit log it appears.
         tenant: String,
-        /// The entry.
+        /// Who did what, to what, and why.
         entry: Box<AuditEntry>,
     },
-    /// Takes an operation that is not ended from whoever drives it; refused while somebody holds its lease.
+    /// Revokes the lease of an active operation; refused while the lease is valid.
     FenceOff {
         /// The instance whose active operation it is.
         instance_id: String,
-        /// The operation.
+        /// `id` of the operation occurrence.
         op_id: String,
-        /// Takes it although somebody holds its lease.
+        /// Revokes it even if the lease is valid.
         force: bool,
     },
-    /// Removes an instance in whatever state, and that it lives anywhere; refused while it has an active operation or
-    /// others live on a VIM that it registered.
+    /// Removes an instance in any state, and its uses of VIMs; refused while it has an active operation or other instances
+    /// live on a VIM that it registered.
     Abandon {
-        /// Whose.
+        /// Tenant that owns the instance.
         tenant: String,
-        /// Which.
+        /// `id` of the VNF instance.
         id: String,
-        /// Removes it although others live on what it registered.
+        /// Removes it even if others live on a VIM that it registered.
         force: bool,
     },
-    /// What is kept of an instance that was abandoned.
+    /// Adds the tombstone of an abandoned instance.
     Bury {
-        /// Whose.
+        /// Tenant that owns the instance.
         tenant: String,
-        /// What.
+        /// What may be left of it, and where.
         tombstone: Box<Tombstone>,
     },
-    /// That nothing of an abandoned instance is left.
+    /// Deletes the tombstone of an abandoned instance: nothing of it is left.
     Forget {
-        /// Whose.
+        /// Tenant that owns the instance.
         tenant: String,
-        /// The instance.
+        /// `id` of the VNF instance.
         instance_id: String,
     },
-    /// The host key of a host, kept until its instance or its VIM is gone.
+    /// Pins the key of a host until its instance or its VIM is deleted.
     PinHostKey {
         /// The host, by tenant, VIM and server.
         pin: Box<HostPin>,
@@ -188,9 +188,9 @@ pub enum Change {
         tenant: String,
         /// Id of the reservation, chosen by the caller.
         id: String,
-        /// What is set aside.
+        /// The kind of resource that is set aside.
         what: Counted,
-        /// How much in all.
+        /// Total amount of the reservation.
         amount: u64,
     },
     /// Releases a reservation; succeeds if it does not exist.
@@ -198,26 +198,26 @@ pub enum Change {
         /// Id of the reservation, chosen by the caller.
         id: String,
     },
-    /// How many bytes the files of a package have.
+    /// Records the size of a package.
     PackageSize {
         /// The tenant whose quota counts.
         tenant: String,
         /// Id of the package, unique within the tenant.
         id: String,
-        /// All its files together.
+        /// Size of all its files in bytes.
         bytes: u64,
     },
-    /// Refused where the tenant has more than `most`, the changes before this one in the list included.
+    /// Refuses if the tenant has more than `most`, counting the changes before this one in the list.
     Within {
         /// The tenant whose quota counts.
         tenant: String,
         /// The kind of resource that is counted.
         what: Counted,
-        /// How much there may be.
+        /// Upper bound of the usage, inclusive.
         most: u64,
-        /// How much of it these changes add, for the refusal.
+        /// The amount that these changes add, for the error message.
         adds: u64,
     },
-    /// That the next key which a host shows is trusted.
+    /// Deletes a pinned key: the next key that the host presents is trusted.
     ForgetHostKey(PinnedHost),
 }

@@ -1,4 +1,4 @@
-//! Time as a port, and the one function that waits.
+//! Time as a port, and the engine's only polling loop.
 
 use super::PortError;
 use futures_util::future::BoxFuture;
@@ -7,32 +7,31 @@ use std::time::Duration;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
-/// Tells the time and lets it pass. Tests hurry it; nothing else in the core knows time.
+/// The current time and sleeping. Tests accelerate it; the core has no other source of time.
 pub trait Clock: Send + Sync {
-    /// Now, in UTC.
+    /// Current time, UTC.
     fn now(&self) -> Timestamp;
     /// Completes after `duration`.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }
 
-/// What one look at the thing that is waited for says.
+/// The result of one check of a condition.
 #[derive(Debug)]
 pub enum Waited<T> {
-    /// It is as wanted.
+    /// The condition holds.
     Done(T),
-    /// Not yet; the text says what is missing, for the operator.
+    /// Not yet; the text names what is missing, for operators.
     NotYet(String),
 }
 
-/// Looks with `look` until it says [`Waited::Done`], with pauses that double from a 128th of `usual` to `usual`,
-/// then grow to eight times that, each about a thirtieth of the time waited so far: what is quick is noticed at once, and
-/// what takes long is asked for rarely and noticed soon all the same.
-/// `seen` hears every reason for waiting. `None` where `deadline` passed first; the last reason is then
-/// what `seen` heard last.
+/// Calls `look` until it returns [`Waited::Done`]. The interval doubles from `usual`/128 up to `usual`, then grows slowly
+/// to eight times that, by about a thirtieth of the time waited so far: quick changes are noticed at once, and long waits
+/// poll rarely but still notice the end soon. `seen` gets every reason for waiting. Returns `None` if `deadline` passed
+/// first; the last reason given to `seen` then tells why.
 ///
 /// # Errors
 ///
-/// The first error of `look`: whoever wants to tolerate one answers `NotYet` instead.
+/// The first error of `look`. To tolerate an error, return `NotYet` instead.
 pub async fn wait<T, F, Fut>(
     clock: &dyn Clock,
     deadline: Timestamp,

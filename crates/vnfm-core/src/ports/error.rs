@@ -11,33 +11,33 @@ use vnfm_types::ProblemDetails;
 pub enum ErrorKind {
     /// Try the same call again later.
     Unavailable,
-    /// Ask somebody: trying again will not help until something is changed.
+    /// Retrying does not help until something is changed.
     Refused,
-    /// A bug, here or there.
+    /// A bug in the VNFM or in the neighbour.
     Broken,
 }
 
-/// A row of `docs/errors.md`: one way in which a neighbour fails, named for ever.
+/// A row of `docs/errors.md`: one way in which a neighbour fails, with a permanent name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Code {
-    /// Such as `heat.stack-failed`; never reused for another meaning.
+    /// Such as `heat.stack-failed`; never reused with another meaning.
     pub name: &'static str,
-    /// What a caller can do about it.
+    /// Whether retrying helps.
     pub kind: ErrorKind,
-    /// What it means, in a sentence.
+    /// Explanation in a sentence.
     pub means: &'static str,
-    /// What an operator does next, in a sentence.
+    /// What an operator should do, in a sentence.
     pub next: &'static str,
 }
 
-/// Why a port call failed: what we were doing, on what, and the neighbour's last words.
+/// Why a port call failed: the action, the resource, and the neighbour's own message.
 ///
-/// It never holds a secret: whoever builds one puts no credential into its texts.
+/// It never contains a secret: callers must keep credentials out of its texts.
 #[derive(Debug, Clone)]
-pub struct PortError(Box<Told>);
+pub struct PortError(Box<Details>);
 
 #[derive(Debug, Clone)]
-struct Told {
+struct Details {
     code: &'static Code,
     doing: String,
     detail: String,
@@ -50,9 +50,9 @@ struct Told {
 }
 
 impl PortError {
-    /// An error of `code` while `doing` something ("create stack `x`"), with the neighbour's words.
+    /// An error of `code` during the action `doing` ("create stack `x`"), with the neighbour's message.
     pub fn new(code: &'static Code, doing: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self(Box::new(Told {
+        Self(Box::new(Details {
             code,
             doing: doing.into(),
             detail: detail.into(),
@@ -65,14 +65,14 @@ impl PortError {
         }))
     }
 
-    /// Names the resource that it is about, in the neighbour's words.
+    /// Names the resource concerned, in the neighbour's terms.
     #[must_use]
     pub fn on(mut self, resource: impl Into<String>) -> Self {
         self.0.resource = Some(resource.into());
         self
     }
 
-    /// Adds to the neighbour's last words.
+    /// Appends to the detail.
     #[must_use]
     pub fn also(mut self, words: &str) -> Self {
         self.0.detail = format!("{}; {words}", self.0.detail);
@@ -86,40 +86,40 @@ impl PortError {
         self
     }
 
-    /// Says what to do next, more exactly than the code does.
+    /// Sets a hint that is more specific than the code's.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// Replaces the code's name by one that a hook gave to its own error.
+    /// Replaces the code's name with the one that a hook gave its error.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.0.own_code = Some(name.into());
         self
     }
 
-    /// Keeps what the neighbour itself answered, to be shown as it is.
+    /// Attaches the neighbour's ProblemDetails, to be shown unchanged.
     #[must_use]
     pub fn told(mut self, problem: ProblemDetails) -> Self {
         self.0.problem = Some(problem);
         self
     }
 
-    /// Keeps how long the neighbour wants to be left alone (`Retry-After`).
+    /// Sets how long the neighbour asks not to be called (`Retry-After`).
     #[must_use]
     pub fn after(mut self, pause: Option<Duration>) -> Self {
         self.0.after = pause;
         self
     }
 
-    /// How long the neighbour wants to be left alone, where it says so.
+    /// How long the neighbour asks not to be called, if it said so.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.after
     }
 
-    /// What the neighbour itself answered.
+    /// The neighbour's ProblemDetails.
     pub fn problem(&self) -> Option<&ProblemDetails> {
         self.0.problem.as_ref()
     }
@@ -129,22 +129,22 @@ impl PortError {
         self.0.code.kind
     }
 
-    /// True where the same call may work later without anybody changing anything.
+    /// True if the same call may succeed later without any change.
     pub fn is_unavailable(&self) -> bool {
         self.0.code.kind == ErrorKind::Unavailable
     }
 
-    /// The row of `docs/errors.md`.
+    /// The error's row in `docs/errors.md`.
     pub fn code(&self) -> &'static Code {
         self.0.code
     }
 
-    /// Name of the error: the code's, or the one that a hook gave.
+    /// The code's name, or the one that a hook gave.
     pub fn name(&self) -> &str {
         self.0.own_code.as_deref().unwrap_or(self.0.code.name)
     }
 
-    /// The resource that it is about.
+    /// The resource concerned, in the neighbour's terms.
     pub fn resource(&self) -> Option<&str> {
         self.0.resource.as_deref()
     }
@@ -154,17 +154,17 @@ impl PortError {
         self.0.request_id.as_deref()
     }
 
-    /// What was to be done.
+    /// The action that failed ("create stack `x`").
     pub fn doing(&self) -> &str {
         &self.0.doing
     }
 
-    /// The neighbour's last words.
+    /// The cause, in the neighbour's words.
     pub fn detail(&self) -> &str {
         &self.0.detail
     }
 
-    /// What to do next.
+    /// What to do next: the hint, or else the code's.
     pub fn next(&self) -> &str {
         self.0.hint.as_deref().unwrap_or(self.0.code.next)
     }
@@ -182,16 +182,16 @@ impl std::error::Error for PortError {}
 mod tests {
     use super::{Code, ErrorKind, PortError};
 
-    const GONE: Code = Code {
-        name: "test.gone",
+    const MISSING: Code = Code {
+        name: "test.missing",
         kind: ErrorKind::Unavailable,
-        means: "it is gone",
+        means: "it is missing",
         next: "look for it",
     };
 
     #[test]
-    fn it_says_what_we_were_doing_and_keeps_the_rest_apart() {
-        let error = PortError::new(&GONE, "find `x`", "404")
+    fn an_error_shows_action_and_detail_and_keeps_the_other_fields_separate() {
+        let error = PortError::new(&MISSING, "find `x`", "404")
             .on("x")
             .request(Some("req-1".into()));
         assert_eq!(error.to_string(), "cannot find `x`: 404");

@@ -1,4 +1,4 @@
-//! What a hook may ask of its host, filled at the composition root with an SSH and an HTTP client.
+//! The services that hooks may call on their host; the composition root provides SSH and HTTP clients.
 
 use super::{HostPin, PortError};
 use async_trait::async_trait;
@@ -6,29 +6,29 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vnfm_types::Secret;
 
-/// A host to log in to. Its host key is trusted at first use, then fixed ([`HostPin`]).
+/// An SSH host. Its host key is trusted on first use, then pinned ([`HostPin`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SshTarget {
     /// The VIM's id of the server behind the address.
     pub server_id: String,
-    /// IP address or name.
+    /// IP address or DNS name.
     pub address: String,
-    /// TCP port.
+    /// Default 22.
     #[serde(default = "ssh_port")]
     pub port: u16,
-    /// Who to log in as.
+    /// Login name.
     pub username: String,
-    /// Their password.
+    /// Password login, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// Their private key, PEM.
+    /// Private key login, PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_key: Option<Secret>,
-    /// The host to go through.
+    /// Jump host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jump: Option<Box<SshTarget>>,
-    /// What its host key is pinned to; the engine says that, never a plugin.
+    /// What its host key is pinned to; set by the engine, never by a plugin.
     #[serde(skip)]
     pub pin: HostPin,
 }
@@ -37,73 +37,73 @@ fn ssh_port() -> u16 {
     22
 }
 
-/// A command for a host. Secrets go through `stdin` or a file, never into `command`.
+/// A command to run on a host. Pass secrets through `stdin` or a file, never in `command`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SshCommand {
     /// One command line for the login shell.
     pub command: String,
-    /// What it reads.
+    /// Standard input.
     #[serde(default)]
     pub stdin: Secret,
-    /// Whether it runs as root by `sudo -n`.
+    /// Whether it runs as root through `sudo -n`.
     #[serde(default)]
     pub sudo: bool,
-    /// Seconds until it is given up.
+    /// Timeout in seconds.
     pub deadline_seconds: u32,
 }
 
-/// What a command did. An exit code other than 0 is no error of the call.
+/// The result of a command. A nonzero exit code is not an error of the call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandOutput {
-    /// Its exit code; 128 + n where signal n ended it.
+    /// Exit code; 128 + n if signal n killed the command.
     pub exit_code: i32,
-    /// Standard output, bounded.
+    /// Standard output, truncated in the middle if too long.
     pub stdout: String,
-    /// Standard error, bounded.
+    /// Standard error, truncated in the middle if too long.
     pub stderr: String,
-    /// True where output was cut in the middle.
+    /// True if output was truncated.
     #[serde(default)]
     pub truncated: bool,
 }
 
-/// A file for a host, put there whole or not at all.
+/// A file to write to a host, atomically.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteFile {
     /// Absolute path.
     pub path: String,
     /// Permissions in octal, such as `0600`.
     pub mode: String,
-    /// Whether root writes it, by `sudo -n`.
+    /// Whether root writes it, through `sudo -n`.
     pub sudo: bool,
     /// Its content.
     pub content: Vec<u8>,
 }
 
-/// An HTTP request of a hook.
+/// An HTTP request from a hook.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpRequest {
     /// Such as `GET`.
     pub method: String,
-    /// Absolute URL.
+    /// Absolute URL, `http` or `https`.
     pub url: String,
-    /// Header fields.
+    /// Header fields by name.
     #[serde(default)]
     pub headers: BTreeMap<String, Secret>,
-    /// Body.
+    /// Request body as text.
     #[serde(default)]
     pub body: Option<String>,
-    /// Certificate authority to trust, PEM; the system's where absent.
+    /// CA certificates to trust, PEM; default: those of the system.
     #[serde(default)]
     pub ca_pem: Option<String>,
-    /// Seconds until it is given up.
+    /// Timeout in seconds.
     #[serde(default)]
     pub deadline_seconds: Option<u32>,
 }
 
-/// The answer to a [`HttpRequest`].
+/// The response to an [`HttpRequest`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpResponse {
@@ -111,42 +111,42 @@ pub struct HttpResponse {
     pub status: u16,
     /// Header fields, names in lower case.
     pub headers: BTreeMap<String, String>,
-    /// Body as text.
+    /// Body as text, limited in size.
     pub body: String,
 }
 
 /// SSH and HTTP for hooks.
 #[async_trait]
 pub trait HostServices: Send + Sync {
-    /// Runs a command.
+    /// Runs a command on a host.
     ///
     /// # Errors
     ///
-    /// Where the host cannot be reached, refuses the login, shows another host key, or does not end in time.
+    /// If the host is unreachable, refuses the login, presents another host key, or the command exceeds its timeout.
     async fn ssh_run(
         &self,
         target: &SshTarget,
         command: &SshCommand,
     ) -> Result<CommandOutput, PortError>;
 
-    /// Puts a file in place atomically.
+    /// Writes a file atomically.
     ///
     /// # Errors
     ///
-    /// As [`HostServices::ssh_run`], and where the host refuses to write.
+    /// As [`HostServices::ssh_run`]; also if the host refuses to write.
     async fn ssh_put(&self, target: &SshTarget, file: &RemoteFile) -> Result<(), PortError>;
 
-    /// Completes once a login works.
+    /// Waits until a login succeeds.
     ///
     /// # Errors
     ///
-    /// Where it still does not after `deadline_seconds`, or the host key is another one.
+    /// If none succeeds within `deadline_seconds`, or the host key changed.
     async fn ssh_wait(&self, target: &SshTarget, deadline_seconds: u32) -> Result<(), PortError>;
 
     /// Sends an HTTP request.
     ///
     /// # Errors
     ///
-    /// Where no answer comes; any status is an answer.
+    /// If there is no response; any status is a response.
     async fn http(&self, request: &HttpRequest) -> Result<HttpResponse, PortError>;
 }

@@ -4,19 +4,19 @@
 //! |---|---|
 //! | `check` logs in and changes nothing | yes |
 //! | `prepare` looks up what only the VIM knows (image, flavor, quota) and changes nothing | yes |
-//! | what an NFVO prescribes and it cannot honour is refused by `prepare`, by name | yes |
-//! | `allocate` twice is `allocate` once: it adopts what an earlier, interrupted call made | yes |
-//! | what the VIM's policy does not allow is refused before anything is made, by name | yes |
-//! | what it makes is named by the instance and tagged by installation and operation | yes |
-//! | a thing with our name but not our tag is never touched | yes |
-//! | `release` of what is not there succeeds; it returns when it is gone | yes |
-//! | `heal` twice is `heal` once: what an interrupted call has replaced is not replaced again | yes |
-//! | `heal` leaves alone what it was not asked to replace: its ids on the VIM stay | yes |
+//! | what an NFVO prescribes and the driver cannot honour is refused by `prepare`, by name | yes |
+//! | `allocate` is idempotent: it adopts what an earlier, interrupted call created | yes |
+//! | what the VIM's policy does not allow is refused before anything is created, by name | yes |
+//! | resources are named after the instance and tagged with installation and operation | yes |
+//! | a resource with our name but not our tag is never touched | yes |
+//! | `release` of absent resources succeeds; it returns once they are deleted | yes |
+//! | `heal` is idempotent: what an interrupted call has replaced is not replaced again | yes |
+//! | `heal` leaves other resources alone: their ids on the VIM stay | yes |
 //! | a VNFC's `id` changes when it is replaced, and only then | yes |
-//! | `observe` changes nothing, and lists what exists whatever state it is in | yes |
-//! | the connection is asked from [`Vim::connection`] at each login, never kept | yes |
-//! | each call is made during a turn ([`Vim::turn`]), a pause between two is not | yes |
-//! | waits end at [`VimCall::deadline`] and say what for through [`Watcher::waiting`] | yes |
+//! | `observe` changes nothing, and lists what exists in any state | yes |
+//! | the connection is fetched from [`Vim::connection`] at each login, never cached | yes |
+//! | each call holds a slot ([`Vim::turn`]), a pause between two calls does not | yes |
+//! | waits end at [`VimCall::deadline`], and report their reason through [`Watcher::waiting`] | yes |
 
 use super::{Clock, Code, ErrorKind, PortError, Turn};
 use crate::deployment::Deployment;
@@ -33,28 +33,28 @@ use vnfm_types::{
     VnfVirtualLinkResourceInfo, VnfcResourceInfo,
 };
 
-/// A VIM as a driver sees it: a place to ask for the connection that is valid now.
+/// A VIM as a driver sees it: the source of the currently valid connection.
 #[async_trait]
 pub trait Vim: Send + Sync {
-    /// What names it in errors: the registry's name, or the key in the request.
+    /// Its name in errors: that of the registry, or the key in the request.
     fn name(&self) -> &str;
-    /// Its key in the instance's `vimConnectionInfo`, which resource handles carry.
+    /// Its key in the instance's `vimConnectionInfo`, used in resource handles.
     fn connection_id(&self) -> &str;
-    /// The connection with its secrets, as the registry has it now: a `vim update` shows at the next call.
+    /// The current connection with its secrets: a `vim update` takes effect at the next call.
     ///
     /// # Errors
     ///
-    /// Where the registry cannot be read, or the VIM is no longer in it.
+    /// If the registry cannot be read, or the VIM is no longer registered.
     async fn connection(&self) -> Result<VimLogin, PortError>;
 
-    /// What instances on it may be made of.
+    /// Limits on what instances on it may use.
     fn policy(&self) -> &VimPolicy {
         static OPEN: VimPolicy = VimPolicy::OPEN;
         &OPEN
     }
 
-    /// Whether whoever causes a call may read what the VIM answers: true where it is in the registry, false where the
-    /// connection came with a request. An error then says no more than the status.
+    /// Whether the caller may read the VIM's responses: true if it is registered, false if the connection came with a request.
+    /// An error then contains no more than the status.
     fn shows_answers(&self) -> bool {
         true
     }
@@ -66,18 +66,18 @@ pub trait Vim: Send + Sync {
         false
     }
 
-    /// Waits until the VIM may be called: it gets so many calls at a time. What is returned is held during one call
-    /// and told how that ended. `doing` says what the call is for; `watcher` hears of a wait.
+    /// Waits for a slot; the number of concurrent calls to a VIM is limited. Hold the slot during one call and tell it how
+    /// the call ended. `doing` names the action; `watcher` gets the reason for waiting.
     async fn turn(&self, doing: &str, watcher: Option<&dyn Watcher>) -> Turn {
         let _ = (doing, watcher);
         Turn::default()
     }
 }
 
-/// A connection with its secrets, numbered so that a driver sees when it was changed.
+/// A connection with its secrets, and a version that tells a driver when it changed.
 #[derive(Debug, Clone)]
 pub struct VimLogin {
-    /// Where and who. Its `accessInfo` holds secrets: it is not to be printed or stored.
+    /// Endpoint and login. `accessInfo` holds secrets: do not print or store it.
     pub info: SecretConnection,
     /// Raised by each change.
     pub version: u64,
@@ -104,23 +104,23 @@ impl std::ops::Deref for SecretConnection {
     }
 }
 
-/// Hears what a driver or a hook is doing; shown to the operator and kept in the operation's log.
+/// Receives what a driver or a hook is doing; shown to operators and stored in the operation's log.
 pub trait Watcher: Send + Sync {
-    /// It waits for `what`, at most until the deadline of the step.
+    /// Waiting for `what`, at most until the deadline of the step.
     fn waiting(&self, what: &str);
-    /// It got on: 0 to 100 within the step, and a sentence.
+    /// Progress within the step, 0 to 100, and a sentence.
     fn progress(&self, percent: u8, message: &str);
-    /// A line for the log: level `error`, `warn`, `info` or `debug`, who said it, and what.
+    /// A log line: level `error`, `warn`, `info` or `debug`, its source, and the text.
     fn log(&self, level: &str, source: &str, text: &str);
 }
 
-/// Whose resources these are; drivers write it onto everything that they make.
+/// The owner of resources; drivers tag everything they create with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ownership {
-    /// Made with the database.
+    /// Created with the database.
     pub installation_id: String,
-    /// Whose instance.
+    /// Tenant that owns the instance.
     pub tenant: String,
     /// `VnfInstance.id`.
     pub instance_id: String,
@@ -128,41 +128,41 @@ pub struct Ownership {
     pub op_id: String,
 }
 
-/// What every call on a VIM carries.
+/// The context of every VIM call of an operation.
 pub struct VimCall<'a> {
-    /// Which VIM.
+    /// The VIM to call.
     pub vim: &'a dyn Vim,
-    /// Whose resources.
+    /// For tags on created resources.
     pub ownership: &'a Ownership,
-    /// Time.
+    /// For waits and deadlines.
     pub clock: &'a dyn Clock,
-    /// Who hears of waits and progress.
+    /// Receives waits and progress.
     pub watcher: &'a dyn Watcher,
-    /// When the call is given up; drivers end their waits by then with an error that says what for.
+    /// Timeout of the step; drivers end their waits by then with an error that names the reason.
     pub deadline: Timestamp,
 }
 
-/// What an instance is to be made of. The same for `prepare`, `allocate` and `release`.
+/// The package and desired state of an instance. The same for `prepare`, `allocate` and `release`.
 #[derive(Clone)]
 pub struct Allocation {
-    /// The VNF package: descriptor and files.
+    /// Descriptor and files.
     pub package: Arc<Package>,
-    /// What the instance should be, with secrets.
+    /// Desired state, with secrets.
     pub deployment: Arc<Deployment>,
-    /// Name of the instance, for people.
+    /// Instance name, for people.
     pub instance_name: Option<String>,
-    /// True if an NFVO has yet to decide about resources: its grant may bring what the deployment lacks.
+    /// True if an NFVO has yet to decide about resources: its grant may add what the deployment lacks.
     pub awaits_grant: bool,
-    /// How much a driver may plan; beyond it the plan is refused by name.
+    /// Limits on the size of a driver's plan.
     pub budget: Budget,
 }
 
 impl Allocation {
-    /// What `request` asks for, of a package, with the default budget.
+    /// The allocation that `request` asks for, with the default budget.
     ///
     /// # Errors
     ///
-    /// `Refused` if the VNFD does not say how many VNFCs the instantiation level comes to.
+    /// `Refused` if the VNFD does not define the number of VNFCs of the instantiation level.
     pub fn requested(
         vnf_pkg_id: &str,
         package: Arc<Package>,
@@ -188,12 +188,12 @@ impl Allocation {
     }
 }
 
-/// How much a plan may come to: it is counted before anything is made of it.
+/// Limits on a plan, checked before it is expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Resources, or objects. Default 10 000.
+    /// Number of resources or objects. Default 10 000.
     pub resources: u64,
-    /// Bytes of what is sent to the VIM: templates, or manifests. Default 32 MiB.
+    /// Size of templates or manifests sent to the VIM, in bytes. Default 32 MiB.
     pub bytes: u64,
 }
 
@@ -207,10 +207,10 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Refuses a plan that comes to more.
+    /// Refuses a plan that exceeds the budget.
     ///
     /// # Errors
-    ///
+    /// `Refused`, with the number, the limit and its setting.
     /// `Refused`, with the number, the limit and its setting.
     pub fn allows(&self, doing: &str, resources: u64, bytes: u64) -> Result<(), PortError> {
         let over = |count: u64, most: u64, what: &str, setting: &str| {
@@ -226,130 +226,129 @@ impl Budget {
     }
 }
 
-/// The plan is larger than the server allows.
 pub(crate) const PLAN_TOO_LARGE: Code = Code {
     name: "plan.too-large",
     kind: ErrorKind::Refused,
-    means: "the instance would be made of more resources, or of larger templates, than this server allows",
-    next: "choose a smaller instantiation level, or have the VNFD mended; the operator may raise `limits.resources` and \
+    means: "the instance would need more resources, or larger templates, than this server allows",
+    next: "choose a smaller instantiation level, or have the VNFD fixed; the operator may raise `limits.resources` and \
            `limits.plan_bytes`",
 };
 
-/// Resources as SOL003 shows them.
+/// The resources of an instance as SOL003 shows them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Inventory {
-    /// VNFCs: one per server or pod.
+    /// One per server or pod.
     pub vnfc_resource_info: Vec<VnfcResourceInfo>,
     /// External connection points.
     pub ext_cp_info: Vec<VnfExtCpInfo>,
-    /// External virtual links.
+    /// Networks outside the VNF, with our ports on them.
     pub ext_virtual_link_info: Vec<ExtVirtualLinkInfo>,
-    /// Internal virtual links that others manage.
+    /// Internal virtual links that the NFVO or the tenant manages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ext_managed_virtual_link_info: Vec<ExtManagedVirtualLinkInfo>,
-    /// Internal virtual links.
+    /// Internal virtual links that we manage.
     pub vnf_virtual_link_resource_info: Vec<VnfVirtualLinkResourceInfo>,
     /// Volumes.
     pub virtual_storage_resource_info: Vec<VirtualStorageResourceInfo>,
 }
 
-/// What `allocate` made.
+/// The result of `allocate` and `heal`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Allocated {
-    /// What the driver wants back at `release`: stack id, namespace, objects. No secrets.
+    /// The driver's data for `release`: stack id, namespace, objects. No secrets.
     pub handle: Value,
-    /// What it is, as SOL003 shows it.
+    /// The resources as SOL003 shows them.
     pub inventory: Inventory,
     /// Shown in `instantiatedVnfInfo.metadata`.
     pub metadata: KeyValuePairs,
 }
 
-/// How resources are to be released.
+/// How to release resources.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Release {
-    /// What `allocate` returned; null where it was interrupted before it could.
+    /// The handle from `allocate`; null if that was interrupted.
     pub handle: Value,
-    /// Seconds that workloads may take to end by themselves; `None`: the VIM's default.
+    /// Grace period for workloads, in seconds; `None`: the VIM's default.
     pub grace_seconds: Option<u32>,
 }
 
-/// What of an instance is to be healed.
+/// What to heal.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Repair {
-    /// What `allocate` or the last `heal` returned.
+    /// The handle from `allocate` or the last `heal`.
     pub handle: Value,
-    /// The instance as its record shows it: from before this operation, however often it was interrupted.
+    /// The recorded resources from before this operation, however often it was interrupted.
     pub inventory: Inventory,
-    /// The VNFCs to replace, by their `id` in `inventory`. Never empty unless the instance has none.
+    /// The VNFCs to replace, by their `id` in `inventory`. Empty only if the instance has none.
     pub vnfcs: Vec<String>,
-    /// Their volumes too.
+    /// Whether to replace their volumes too.
     pub with_storage: bool,
 }
 
-/// What `check` found.
+/// The result of `check`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VimReport {
-    /// What identifies the VIM behind all its addresses: for Kubernetes the UID of `kube-system`.
+    /// Identifies the VIM across all its addresses: for Kubernetes the UID of `kube-system`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
-    /// When the credential or the certificate that ends first ends.
+    /// When the first credential or certificate expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// Version and what else an operator likes to see.
+    /// Version and other facts for operators.
     pub detail: KeyValuePairs,
 }
 
-/// Something on a VIM that says it is ours.
+/// A resource on a VIM tagged as ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnedResource {
     /// Such as `OS::Heat::Stack` or `Namespace`.
     pub kind: String,
-    /// Identifier on the VIM.
+    /// Id on the VIM.
     pub id: String,
     /// Name on the VIM.
     pub name: String,
-    /// The instance that it says it belongs to; what several use is there once for each.
+    /// The instance it is tagged with; a shared resource is listed once per instance.
     pub instance_id: Option<String>,
 }
 
-/// A VIM has a policy that its driver does not know.
+/// The driver of a VIM does not enforce policies.
 pub const NO_POLICIES: Code = Code {
     name: "vim.policy-unknown",
     kind: ErrorKind::Refused,
-    means: "the VIM has a policy, and its driver enforces none; nothing was made",
-    next: "take the policy off the VIM and do not share it, or use another kind of VIM",
+    means: "the VIM has a policy, and its driver enforces none; nothing was created",
+    next: "remove the policy from the VIM and do not share it, or use another kind of VIM",
 };
 
-/// Creates and destroys the resources of an instance on one kind of VIM. The rules are at the top of the file.
+/// Manages the resources of instances on one kind of VIM. The rules are at the top of this file.
 #[async_trait]
 pub trait InfraDriver: Send + Sync {
-    /// VIM types that it serves, the registered spelling first.
+    /// The VIM types that it serves, the registered spelling first.
     fn vim_types(&self) -> &'static [&'static str];
 
-    /// Says what is wrong with a connection before anybody calls it: missing or unknown members.
+    /// Checks the members of a connection without connecting: reports missing or unknown ones.
     ///
     /// # Errors
     ///
     /// `Refused`, naming the member.
     fn validate(&self, connection: &VimConnectionInfo) -> Result<(), PortError>;
 
-    /// Says what is wrong with a request as far as the VNFD tells; nothing is called.
+    /// Checks a request against the VNFD without calling the VIM.
     ///
     /// # Errors
     ///
-    /// `Refused`, naming the member of the request or the place in the package.
+    /// `Refused`, naming the member of the request or the path in the package.
     fn validate_request(&self, allocation: &Allocation) -> Result<(), PortError>;
 
-    /// Says what `policy` does not allow of what a request would make, as far as package and request tell; nothing is
-    /// called. `prepare`, `allocate` and `heal` hold to [`Vim::policy`] with what the VIM knows.
+    /// Checks a request against `policy`, as far as package and request tell, without calling the VIM. `prepare`, `allocate`
+    /// and `heal` enforce [`Vim::policy`] with what the VIM knows.
     ///
     /// # Errors
     ///
-    /// `Refused`, naming the object and the rule; also where the driver knows no policies.
+    /// `Refused`, naming the object and the rule; also if the driver does not support policies.
     fn permit(&self, allocation: &Allocation, policy: &VimPolicy) -> Result<(), PortError> {
         let _ = allocation;
         if policy.is_open() {
@@ -358,30 +357,30 @@ pub trait InfraDriver: Send + Sync {
         let what = "the VIM has a policy, or is another tenant's, and this driver enforces none";
         Err(PortError::new(
             &NO_POLICIES,
-            "hold to the policy of the VIM",
+            "enforce the policy of the VIM",
             what,
         ))
     }
 
-    /// Logs in and looks who is there.
+    /// Logs in and identifies the VIM.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where nobody answers, `Refused` where the login is.
+    /// `Unavailable` if there is no response, `Refused` if the login is refused.
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError>;
 
-    /// Looks up what only the VIM knows. The value is journaled and given to `allocate`.
+    /// Looks up what only the VIM knows. The result is journaled and passed to `allocate`.
     ///
     /// # Errors
     ///
-    /// `Refused` with the VIM's words where image, flavor, network or quota are not there.
+    /// `Refused` with the VIM's message if image, flavor, network or quota is missing.
     async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError>;
 
-    /// Makes it so; returns when the resources work.
+    /// Creates the resources and waits until they work.
     ///
     /// # Errors
     ///
-    /// With the VIM's words; what was made until then stays for a retry or for `release`.
+    /// With the VIM's message; what was created stays for a retry or for `release`.
     async fn allocate(
         &self,
         cx: &VimCall<'_>,
@@ -389,11 +388,11 @@ pub trait InfraDriver: Send + Sync {
         prepared: &Value,
     ) -> Result<Allocated, PortError>;
 
-    /// Makes it not so; returns when the resources are gone. Absent resources are a success.
+    /// Deletes the resources and waits until they are deleted. Succeeds if there are none.
     ///
     /// # Errors
     ///
-    /// With the VIM's words; the same call again goes on.
+    /// With the VIM's message; calling again continues.
     async fn release(
         &self,
         cx: &VimCall<'_>,
@@ -401,12 +400,12 @@ pub trait InfraDriver: Send + Sync {
         how: &Release,
     ) -> Result<(), PortError>;
 
-    /// Replaces the VNFCs that `repair` names and brings back whatever else of the instance is missing; returns when
-    /// all of it works. Addresses stay where the port stays.
+    /// Replaces the VNFCs that `repair` names, recreates missing resources of the instance, and waits until all of them work.
+    /// Addresses stay as long as their port does.
     ///
     /// # Errors
     ///
-    /// With the VIM's words; the same call again goes on.
+    /// With the VIM's message; calling again continues.
     async fn heal(
         &self,
         cx: &VimCall<'_>,
@@ -414,11 +413,11 @@ pub trait InfraDriver: Send + Sync {
         repair: &Repair,
     ) -> Result<Allocated, PortError>;
 
-    /// What of the instance exists now, for the record of an operation that stopped on its way.
+    /// The instance's current resources, for the record of a failed operation.
     ///
     /// # Errors
     ///
-    /// Where the VIM cannot be asked.
+    /// If the VIM does not respond.
     async fn observe(
         &self,
         cx: &VimCall<'_>,
@@ -426,22 +425,22 @@ pub trait InfraDriver: Send + Sync {
         handle: &Value,
     ) -> Result<Allocated, PortError>;
 
-    /// Everything on the VIM that carries the installation id.
+    /// Every resource on the VIM tagged with the installation id.
     ///
     /// # Errors
     ///
-    /// Where the VIM cannot be asked.
+    /// If the VIM does not respond.
     async fn owned(
         &self,
         vim: &dyn Vim,
         installation_id: &str,
     ) -> Result<Vec<OwnedResource>, PortError>;
 
-    /// The server's SSH host public keys (`ssh-ed25519 AAAA…`), where the VIM can tell (console log).
+    /// The server's SSH host public keys (`ssh-ed25519 AAAA…`), if the VIM can tell (console log).
     ///
     /// # Errors
     ///
-    /// Where the VIM cannot be asked; "it does not know" is an empty list.
+    /// If the VIM does not respond; an empty list means that it does not know them.
     async fn host_keys(&self, vim: &dyn Vim, server_id: &str) -> Result<Vec<String>, PortError> {
         let _ = (vim, server_id);
         Ok(Vec::new())

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use vnfm_descriptor::{Hook, Package};
 use vnfm_types::{KeyValuePairs, LcmOperationType, VnfcResourceInfo};
 
-/// What a plugin says of itself, before anything of it runs.
+/// A plugin's description of itself, read before any of its code runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Declaration {
-    /// Name, unique with the version.
+    /// Unique together with the version.
     pub name: String,
     /// Version, `MAJOR.MINOR.PATCH`.
     pub version: String,
@@ -24,50 +24,50 @@ pub struct Declaration {
     pub config_schema: Option<Value>,
 }
 
-/// What a plugin says of one hook.
+/// A plugin's description of one hook.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HookDeclaration {
-    /// JSON Schema of `additionalParams`; members that are secrets are `writeOnly`.
+    /// JSON Schema of `additionalParams`; secret members are `writeOnly`.
     pub parameters: Option<Value>,
-    /// True where it has an opposite: on the way back it is called again, with [`HookRequest::undo`] set.
+    /// True if the hook can be undone: on rollback it is called again, with [`HookRequest::undo`] set.
     pub undo: bool,
 }
 
-/// What a hook is told.
+/// The request that a hook gets.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HookRequest {
-    /// 1.
+    /// Always 1.
     pub schema_version: u32,
-    /// Which operation.
+    /// The operation that calls the hook.
     pub operation: LcmOperationType,
-    /// Such as `instantiate_end`.
+    /// Name of the hook, such as `instantiate_end`.
     pub hook: String,
-    /// True on the way back: what the hook did is to be made not so. Never set for a hook that does not declare it.
+    /// True on rollback: the hook must revert what it did. Never set for a hook that does not declare `undo`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undo: bool,
-    /// The instance.
+    /// The VNF instance concerned.
     pub instance: HookInstance,
-    /// Its resources.
+    /// Current resources of the instance.
     pub inventory: Inventory,
-    /// Of the request, secrets in clear.
+    /// Parameters of the request, with secrets in clear text.
     pub additional_params: KeyValuePairs,
-    /// Inputs that the VNFD gives to the operation.
+    /// Inputs that the VNFD defines for the operation.
     pub inputs: KeyValuePairs,
     /// VIMs that this instance registered.
     pub vims: Vec<HookVim>,
     /// Live VNF instances on those VIMs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependents: Vec<HookDependent>,
-    /// What a heal is about; absent in every other operation.
+    /// The heal request; absent in other operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heal: Option<HookHeal>,
     /// Artifacts of the VNF node.
     pub artifacts: Vec<Value>,
     /// When the hook is dropped.
     pub deadline: Timestamp,
-    /// How often it was begun, from 1.
+    /// Attempts so far, from 1.
     pub attempt: u32,
 }
 
@@ -77,26 +77,26 @@ impl std::fmt::Debug for HookRequest {
     }
 }
 
-/// The instance, as a hook sees it.
+/// The instance as a hook sees it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HookInstance {
     /// `VnfInstance.id`.
     pub id: String,
-    /// Name for people.
+    /// Name for people, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_name: Option<String>,
-    /// The VNFD.
+    /// `vnfdId` of the VNF instance.
     pub vnfd_id: String,
-    /// Provider.
+    /// `vnfProvider`, the vendor of the VNF.
     pub vnf_provider: String,
-    /// Product name.
+    /// `vnfProductName` of the VNFD.
     pub vnf_product_name: String,
-    /// Software version.
+    /// `vnfSoftwareVersion` of the VNFD.
     pub vnf_software_version: String,
-    /// Version of the VNFD.
+    /// `vnfdVersion` of the VNFD.
     pub vnfd_version: String,
-    /// Metadata.
+    /// `metadata` of the instance.
     pub metadata: KeyValuePairs,
 }
 
@@ -106,9 +106,9 @@ pub struct HookInstance {
 pub struct HookVim {
     /// Its id in the registry.
     pub id: String,
-    /// Its name.
+    /// Name, unique within the tenant.
     pub name: String,
-    /// Its type.
+    /// Such as `openstack` or `kubernetes`.
     pub vim_type: String,
 }
 
@@ -118,24 +118,24 @@ pub struct HookVim {
 pub struct HookDependent {
     /// `VnfInstance.id`.
     pub id: String,
-    /// Name for people.
+    /// Name for people, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_name: Option<String>,
 }
 
-/// What a heal is about.
+/// A heal request as a hook sees it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HookHeal {
-    /// The VNFCs that are healed, as they were before; in `heal_end` the inventory holds their successors.
+    /// The VNFCs to heal, as they were before; in `heal_end` the inventory holds their successors.
     pub vnfcs: Vec<VnfcResourceInfo>,
-    /// Why, for people.
+    /// Reason given by the caller, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// As the request names it.
+    /// Script named in the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heal_script: Option<String>,
-    /// Volumes too.
+    /// Whether volumes are replaced too.
     pub all: bool,
 }
 
@@ -143,7 +143,7 @@ pub struct HookHeal {
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Effects {
-    /// 1.
+    /// Always 1.
     pub schema_version: u32,
     /// VIMs to register.
     pub register_vims: Vec<NewVim>,
@@ -174,40 +174,40 @@ impl std::fmt::Debug for Effects {
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NewVim {
-    /// Name, unique per tenant.
+    /// Name, unique within the tenant.
     pub name: String,
-    /// Kind of VIM.
+    /// Such as `kubernetes`.
     pub vim_type: String,
-    /// Where and how to reach it.
+    /// Endpoint and how to trust it.
     pub interface_info: KeyValuePairs,
-    /// Who we are there.
+    /// Login, with secrets.
     pub access_info: KeyValuePairs,
-    /// What else the driver should know.
+    /// Further options for the driver.
     pub extra: KeyValuePairs,
 }
 
-/// The engine's side of one running hook: services by name, with the JSON that crosses the plugin boundary.
+/// The engine's side of a running hook: services by name, with the JSON that crosses the plugin boundary.
 #[async_trait]
 pub trait HookHost: Send + Sync {
     /// Serves one call, such as `ssh.run`.
     ///
     /// # Errors
     ///
-    /// As the service says; an unknown service and a request of the wrong shape are `Refused`.
+    /// The error of the service; an unknown service or a malformed request is `Refused`.
     async fn call(&self, service: &str, request: Value) -> Result<Value, PortError>;
     /// A line for the operation's log: level `error`, `warn`, `info` or `debug`.
     fn log(&self, level: &str, text: &str);
 }
 
-/// Which driver it is: what an operation that began with it asks for again.
+/// Identifies a driver, so that an operation continues with the one it began with.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DriverId {
-    /// Name.
+    /// Name of the declaration.
     pub name: String,
-    /// Version.
+    /// Version of the declaration.
     pub version: String,
-    /// SHA-256 of its library, where it is one.
+    /// SHA-256 of its library, if it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }
@@ -222,12 +222,12 @@ impl std::fmt::Display for DriverId {
     }
 }
 
-/// One loaded MgmtDriver.
+/// A loaded MgmtDriver.
 #[async_trait]
 pub trait MgmtDriver: Send + Sync {
-    /// What it says of itself.
+    /// Name, version and hooks of the plugin.
     fn declaration(&self) -> &Declaration;
-    /// Which one it is.
+    /// Identifies the driver; by default name and version.
     fn id(&self) -> DriverId {
         let says = self.declaration();
         DriverId {
@@ -240,7 +240,7 @@ pub trait MgmtDriver: Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the hook says, or what kept it from running: a panic, an answer of the wrong shape.
+    /// The hook's error, or what kept it from running: a panic, a malformed reply.
     async fn call(
         &self,
         request: HookRequest,
@@ -248,10 +248,10 @@ pub trait MgmtDriver: Send + Sync {
     ) -> Result<Effects, PortError>;
 }
 
-/// How a VNFD names the driver of a hook.
+/// How a VNFD refers to the driver of a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted<'a> {
-    /// The spelling of the hook's `implementation`.
+    /// `implementation` of the hook.
     pub implementation: &'a str,
     /// The plugin that its artifact names.
     pub plugin: Option<&'a str>,
@@ -259,17 +259,17 @@ pub struct Wanted<'a> {
     pub script: Option<WantedScript<'a>>,
 }
 
-/// A hook's script, a file of its package.
+/// A hook script in the VNF package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WantedScript<'a> {
     /// Its path in the package.
     pub path: &'a str,
-    /// SHA-256 of the package's archive: what may be allowed is the package, for a script may use all of its files.
+    /// SHA-256 of the package archive. Permission is per package, because a script may use all of its files.
     pub package: &'a str,
 }
 
 impl<'a> Wanted<'a> {
-    /// What `hook` of `package` asks for.
+    /// The reference of `hook` in `package`.
     pub fn of(hook: &'a Hook, package: &'a Package) -> Self {
         let artifact = hook.artifact.as_ref();
         let script = artifact.and_then(|artifact| artifact.script());
@@ -284,25 +284,24 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// The drivers of hooks that are there.
+/// The available hook drivers.
 pub trait MgmtDrivers: Send + Sync {
-    /// The driver for a VNFD's hook: `plugin` where the artifact names one, else by the spelling in
-    /// `implementation`.
+    /// The driver for a hook: `plugin` if the artifact names one, otherwise by `implementation`.
     ///
     /// # Errors
     ///
-    /// `Refused` where there is none, naming what was looked for and what is there.
+    /// `Refused` if there is none, naming what was looked for and what is available.
     fn find(
         &self,
         implementation: &str,
         plugin: Option<&str>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError>;
-    /// The driver `began`, with which an operation began that asked for `implementation` and `plugin`: another
-    /// one may serve new operations by now.
+    /// The driver `began`, with which an operation began for `implementation` and `plugin`: another version may serve new
+    /// operations by now.
     ///
     /// # Errors
     ///
-    /// `Refused` where it is no longer there, naming it and what is.
+    /// `Refused` if it is no longer available, naming it and the alternatives.
     fn again(
         &self,
         began: &DriverId,
@@ -316,20 +315,20 @@ pub trait MgmtDrivers: Send + Sync {
             Err(replaced(began, Ok(driver.id())))
         }
     }
-    /// The driver for a hook that may be a script of its package; where scripts are not served, as [`MgmtDrivers::find`].
+    /// The driver for a hook that may be a script; falls back to [`MgmtDrivers::find`] if scripts are not supported.
     ///
     /// # Errors
     ///
-    /// As [`MgmtDrivers::find`]; `Refused` for a script of a package whose scripts nobody allowed.
+    /// As [`MgmtDrivers::find`]; `Refused` for a script of a package whose scripts are not allowed.
     fn for_hook(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
         self.find(wanted.implementation, wanted.plugin)
     }
-    /// The driver for a hook of an instance that `kept` (`name@version`) instantiated, while that is there: another version
-    /// may serve new instances, or be unusable.
+    /// The driver `kept` (`name@version`), which instantiated an instance, as long as it is available: another version may
+    /// serve new instances, or be unusable.
     ///
     /// # Errors
     ///
-    /// As [`MgmtDrivers::for_hook`], of that version. What is found may be another one where versions cannot be told apart.
+    /// As [`MgmtDrivers::for_hook`]. May return another version if versions cannot be told apart.
     fn for_hook_kept(
         &self,
         kept: &str,
@@ -337,7 +336,7 @@ pub trait MgmtDrivers: Send + Sync {
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         self.find(wanted.implementation, Some(kept))
     }
-    /// As [`MgmtDrivers::again`], for such a hook.
+    /// As [`MgmtDrivers::again`], for a hook that may be a script.
     ///
     /// # Errors
     ///
@@ -349,24 +348,28 @@ pub trait MgmtDrivers: Send + Sync {
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         self.again(began, wanted.implementation, wanted.plugin)
     }
-    /// All of them.
+    /// Declarations of all available drivers.
     fn list(&self) -> Vec<Declaration>;
 }
 
-/// An operation began with `began`, which is not there any more; `now` is what serves new ones.
+/// The error for an operation that began with `began`, which is no longer available; `now` serves new operations.
 pub fn replaced(began: &DriverId, now: Result<DriverId, PortError>) -> PortError {
     let now = match now {
-        Ok(now) => format!("there is {now} now"),
-        Err(error) => format!("and there is no other: {error}"),
+        Ok(now) => format!("now available: {now}"),
+        Err(error) => format!("there is no other: {error}"),
     };
     let what = format!("it began with {began}; {now}");
-    PortError::new(&REPLACED, "go on with the plugin of this operation", what)
+    PortError::new(
+        &REPLACED,
+        "continue with the plugin of this operation",
+        what,
+    )
 }
 
-/// The driver that an operation began with is gone.
+/// The driver that an operation began with is missing.
 pub const REPLACED: Code = Code {
     name: "plugin.replaced",
     kind: ErrorKind::Refused,
-    means: "the operation began with a library that is no longer there",
-    next: "put the file with that SHA-256 back and allow it, then retry; or roll back or fail the operation",
+    means: "the operation began with a plugin library that is no longer installed",
+    next: "restore the file with that SHA-256 and allow it, then retry; or roll back or fail the operation",
 };

@@ -1,19 +1,19 @@
-//! What the engine needs from the outside world: one small trait per neighbour.
+//! What the engine needs from its environment: one small trait per neighbour.
 //!
 //! | port | neighbour | adapter |
 //! |---|---|---|
 //! | [`InfraDriver`] | a VIM | `vnfm-openstack`, `vnfm-kubernetes` |
 //! | [`MgmtDriver`], [`MgmtDrivers`] | the VNF vendor's hooks | `vnfm-plugin-host` |
-//! | [`HostServices`] | what a hook may ask for: SSH, HTTP | `vnfm-ssh` and an HTTP client, at the composition root |
+//! | [`HostServices`] | SSH and HTTP for hooks | `vnfm-ssh` and an HTTP client, at the composition root |
 //! | [`Store`] | the database | `vnfm-store` |
 //! | [`Packages`] | onboarded VNF packages | `vnfm-store` |
-//! | [`SecretSealer`] | who keeps the keys that seal secrets | `vnfm-openstack`: Barbican |
-//! | [`Nfvo`] | whoever grants operations | `vnfm-nfvo` |
-//! | [`Subscribers`] | who is told of lifecycle changes | `vnfm-nfvo` |
+//! | [`SecretSealer`] | the provider of the keys that seal secrets | `vnfm-openstack`: Barbican |
+//! | [`Nfvo`] | the NFVO that grants operations | `vnfm-nfvo` |
+//! | [`Subscribers`] | the receivers of lifecycle notifications | `vnfm-nfvo` |
 //! | [`Schemas`] | JSON Schema | `vnfm-schema` |
 //! | [`Clock`] | time | the composition root; simulated in tests |
 //!
-//! No trait here knows HTTP, SQL or a runtime; every error is a [`PortError`].
+//! No trait here depends on HTTP, SQL or a runtime; every error is a [`PortError`].
 
 mod change;
 mod clock;
@@ -33,7 +33,7 @@ mod service;
 mod store;
 mod store_codes;
 mod subscribers;
-mod turn;
+mod vim_slot;
 pub(crate) use infra::PLAN_TOO_LARGE;
 pub(crate) use records::merge;
 pub(crate) use service::SERVICE;
@@ -55,7 +55,7 @@ pub use mgmt::{
     WantedScript, replaced,
 };
 pub use nfvo::{GrantAnswer, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
-pub(crate) use observer::Nobody;
+pub(crate) use observer::NoopObserver;
 pub use observer::{CallEnd, Observer};
 pub use packages::Packages;
 pub use pins::{HostPin, PinnedHost, PinnedKey};
@@ -69,4 +69,4 @@ pub use sealer::SecretSealer;
 pub use service::{HookCall, HookFile, files_of, wrong_call};
 pub use store::{Claim, Fence, News, Store, StoreError, Usage};
 pub use subscribers::{Callback, Subscribers};
-pub use turn::Turn;
+pub use vim_slot::Turn;

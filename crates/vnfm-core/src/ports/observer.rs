@@ -1,4 +1,4 @@
-//! Whoever counts what the engine does. Nothing depends on what it does with it.
+//! Metrics of the engine's work. The engine does not depend on them.
 
 use super::StepStatus;
 use std::time::Duration;
@@ -7,23 +7,23 @@ use vnfm_types::{LcmOperationState, LcmOperationType};
 /// How a call to a VIM ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallEnd {
-    /// With an answer that the caller wanted.
+    /// The caller got a usable response.
     Answered,
-    /// With an answer that is an error, or with none.
+    /// With an error response, or none.
     Failed,
-    /// Before its answer: nobody wanted it any more.
+    /// The call was dropped before its response.
     Dropped,
 }
 
-/// Counts what the engine does. Its methods are called in the middle of the work: they return at once.
+/// Receives the engine's metrics. Its methods are called in the middle of work and must return at once.
 pub trait Observer: Send + Sync {
-    /// An operation is in another state now, and the database has it.
+    /// An operation entered another state, which is stored.
     fn entered(&self, operation: LcmOperationType, state: LcmOperationState) {
         let _ = (operation, state);
     }
 
-    /// A step, or its opposite, has ended after `took`; it stopped the operation where it is still `Started` or
-    /// `Undoing`.
+    /// A step or its undo ended after `took`. If its status is still `Started` or `Undoing`, it failed and stopped the
+    /// operation.
     fn step_ended(
         &self,
         operation: LcmOperationType,
@@ -33,14 +33,13 @@ pub trait Observer: Send + Sync {
         let _ = (operation, step, status, took);
     }
 
-    /// A call to the VIM with this id in the registry (`inline` where a request brought it) ended; it `waited` for its
-    /// turn first.
+    /// A call to the VIM with this registry id (`inline` for a connection from a request) ended. It `waited` for a slot
+    /// first, and then `took` so long.
     fn vim_called(&self, vim: &str, end: CallEnd, (waited, took): (Duration, Duration)) {
         let _ = (vim, end, waited, took);
     }
 }
 
-/// Counts nothing.
-pub(crate) struct Nobody;
+pub(crate) struct NoopObserver;
 
-impl Observer for Nobody {}
+impl Observer for NoopObserver {}

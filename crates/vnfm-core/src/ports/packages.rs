@@ -1,17 +1,17 @@
-//! Onboarded VNF packages, parsed once and kept by hash.
+//! Onboarded VNF packages, parsed once and cached by hash.
 
 use super::PortError;
 use async_trait::async_trait;
 use std::sync::Arc;
 use vnfm_descriptor::Package;
 
-/// Where packages are.
+/// Source of onboarded packages.
 #[async_trait]
 pub trait Packages: Send + Sync {
-    /// The package with our id `vnf_pkg_id`.
+    /// The package with this id.
     ///
     /// # Errors
     ///
-    /// `Refused` where it is not onboarded, `Unavailable` where its file cannot be read.
+    /// `Refused` if it is not onboarded, `Unavailable` if its file cannot be read.
     async fn package(&self, tenant: &str, vnf_pkg_id: &str) -> Result<Arc<Package>, PortError>;
 }

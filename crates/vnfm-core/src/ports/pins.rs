@@ -1,5 +1,5 @@
-//! Whose host keys are pinned to what. A tenant, a vendor's script or the server behind an address chooses neither the
-//! tenant nor the VIM of a pin, so nobody pins a key for, or denies a host to, somebody else.
+//! Which tenant, VIM and host an SSH host key is pinned to. Neither a tenant, a vendor's script nor the server behind an
+//! address chooses the tenant or the VIM of a pin, so nobody can pin a key for others or lock them out of a host.
 
 use super::SshTarget;
 use uuid::Uuid;
@@ -7,48 +7,47 @@ use uuid::Uuid;
 /// A host whose key is pinned.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PinnedHost {
-    /// Whose instance logs in there; empty where an older version pinned it and did not know.
+    /// Owner of the instance that logs in there; empty for a pin of an older version, which did not record it.
     pub tenant: String,
-    /// The VIM in the registry, or `instance/ID` where the VIM came with an instance's request; empty where an older
-    /// version pinned it.
+    /// The registered VIM, or `instance/ID` for a connection from an instance's request; empty for a pin of an older version.
     pub vim_id: String,
-    /// The VIM's id of the server; of a host that one goes through, its address and port.
+    /// The VIM's id of the server; for a jump host, its address and port.
     pub host: String,
 }
 
 impl PinnedHost {
-    /// What it is called where it is listed and forgotten.
+    /// Id for listing and deleting the pin.
     pub fn id(&self) -> String {
         let name = format!("{}\n{}\n{}", self.tenant, self.vim_id, self.host);
         Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).to_string()
     }
 }
 
-/// What is known of a host whose key is, or is to be, pinned.
+/// What a host key is pinned to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostPin {
-    /// Which.
+    /// Tenant, VIM and host.
     pub at: PinnedHost,
-    /// The instance that it goes with; empty where it goes with the VIM.
+    /// The pin is deleted with this instance; empty: with the VIM.
     pub instance_id: String,
-    /// What older versions pinned it to, whatever the tenant or the VIM.
+    /// What older versions pinned the key to, regardless of tenant and VIM.
     pub formerly: String,
 }
 
-/// A key that is pinned.
+/// A pinned host key, as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinnedKey {
-    /// To which host. Where that is one of an older version, it is to be pinned anew.
+    /// The host. If it is a pin of an older version, it must be pinned again.
     pub at: PinnedHost,
-    /// The instance that it goes with; empty where it goes with the VIM.
+    /// The pin is deleted with this instance; empty: with the VIM.
     pub instance_id: String,
-    /// OpenSSH public keys, one a line.
+    /// OpenSSH public keys, one per line.
     pub key: String,
 }
 
 impl HostPin {
-    /// A server of a VIM, with what its key and those of the hosts on the way there are pinned to. `instance` is the one
-    /// that logs in, with its tenant; `vim` the VIM's id, if it is in the registry.
+    /// Sets the pins of a server of a VIM and of its jump hosts. `instance` is the (tenant, instance) that logs in; `vim` is
+    /// the VIM's id, if it is registered.
     pub(crate) fn server(
         target: SshTarget,
         instance: (&str, &str),
@@ -58,8 +57,8 @@ impl HostPin {
         Self::on(target, host, instance, vim)
     }
 
-    /// A host that one goes through is none of the VIM's, and the plugin names it as it likes: it is known by its address.
-    /// Other instances go through it as well, so its key goes with the VIM.
+    /// A jump host does not belong to the VIM, and the plugin names it as it likes: it is identified by its address. Other
+    /// instances use it too, so its pin is deleted with the VIM.
     fn jump(target: SshTarget, instance: (&str, &str), vim: Option<&str>) -> SshTarget {
         let host = format!("{}:{}", target.address, target.port);
         let mut target = Self::on(target, host, instance, vim);
@@ -104,7 +103,7 @@ mod tests {
     use crate::ports::SshTarget;
     use serde_json::json;
 
-    /// As a plugin says it, `pin` of its own included.
+    /// As a plugin sends it, including a `pin` that must be ignored.
     fn target(jump: &str, port: u16) -> SshTarget {
         let jump = json!({"serverId": jump, "address": "192.0.2.1", "port": port, "username": "j"});
         let said = json!({"serverId": "server", "address": "10.0.0.5", "username": "u", "jump": jump,
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn tenant_vim_and_address_decide_and_nothing_that_a_plugin_says() {
+    fn a_pin_depends_on_tenant_vim_and_address_and_not_on_the_plugin() {
         let at = |tenant: &str, vim: &str, host: &str| PinnedHost {
             tenant: tenant.into(),
             vim_id: vim.into(),
@@ -129,7 +128,7 @@ mod tests {
             (jump.at, &*jump.instance_id),
             (at("other", "vim", "192.0.2.1:22"), "")
         );
-        // Another name of the same host is no other host, another port is.
+        // Another name for the same address is the same host; another port is not.
         let renamed = HostPin::server(target("jump-b", 22), ("other", "i2"), Some("vim"));
         assert_eq!(
             renamed.jump.unwrap().pin.at,
@@ -140,7 +139,7 @@ mod tests {
             port.jump.unwrap().pin.at,
             at("other", "vim", "192.0.2.1:2222")
         );
-        // A VIM that came with a request is known by its instance, and its pins go with that.
+        // A VIM from a request is identified by its instance, and its pins are deleted with that.
         let inline = HostPin::server(target("jump-a", 22), ("other", "i3"), None);
         assert_eq!(inline.pin.at, at("other", "instance/i3", "server"));
         assert_eq!(inline.jump.unwrap().pin.instance_id, "i3");

@@ -1,27 +1,27 @@
-//! What a tenant may have only so much of. The store counts it, in the transaction that adds to it; how much is
-//! allowed is for whoever writes to say ([`super::Change::Within`]).
+//! Resources with a quota per tenant. The store counts them, in the transaction that adds to them; the caller of the store
+//! sets the limit ([`super::Change::Within`]).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What is counted for a tenant.
+/// A resource that counts against a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Counted {
     /// VNF instances, instantiated or not.
     Instances,
-    /// Operation occurrences that are not ended.
+    /// Operation occurrences that have not ended.
     Operations,
-    /// Records of VNF packages, with content or without.
+    /// VNF package records, with content or without.
     Packages,
-    /// Bytes of all files of VNF packages, and those that are set aside for packages that are still arriving.
+    /// Bytes of all VNF package files, including reservations for packages that are still arriving.
     PackageBytes,
-    /// Subscriptions.
+    /// Lifecycle change subscriptions.
     Subscriptions,
-    /// VIMs that were registered by hand.
+    /// VIMs that were not registered by a hook.
     Vims,
-    /// Bytes of the audit.
+    /// Bytes of audit entries.
     AuditBytes,
 }
 

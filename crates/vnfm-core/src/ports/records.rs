@@ -1,6 +1,6 @@
-//! What the store keeps: one record per kind of row, each the standard's own type with what SOL003 does not show.
+//! The records of the store: one per kind of row, each with the standard's own type and what SOL003 does not show.
 //!
-//! What is a [`SecretJson`] is sealed by the adapter before it is written, and nowhere else.
+//! Every [`SecretJson`] is sealed by the store adapter before it is written, and nowhere else.
 
 use super::DriverId;
 use crate::deployment::Deployment;
@@ -16,14 +16,14 @@ use vnfm_types::{
     PackageUsageState, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
 };
 
-/// JSON that holds secrets: hidden from `Debug`, sealed by the store, and read as the [`Value`] that it is.
+/// JSON that holds secrets: hidden from `Debug`, sealed by the store, readable as a [`Value`].
 ///
-/// Clones share it, for as long as none of them is [changed](SecretJson::to_mut).
+/// Clones share the value until one of them is [changed](SecretJson::to_mut).
 #[derive(Clone, Default)]
 pub struct SecretJson(Option<Arc<Value>>);
 
 impl SecretJson {
-    /// To change it; what its clones hold stays.
+    /// Mutable access; clones keep the old value.
     pub fn to_mut(&mut self) -> &mut Value {
         Arc::make_mut(self.0.get_or_insert_default())
     }
@@ -58,42 +58,42 @@ impl std::fmt::Debug for SecretJson {
 /// A VNF instance with what SOL003 does not show of it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InstanceRecord {
-    /// Whose.
+    /// Tenant that owns the instance.
     pub tenant: String,
-    /// Raised by each write; the `ETag`. A write with another one than the stored is refused.
+    /// Raised by each write; the `ETag`. A write with another version than the stored one is refused.
     pub version: u64,
-    /// The package that it was made from.
+    /// The package that it was created from.
     pub vnf_pkg_id: String,
-    /// The operation that is not ended; set and cleared by [`super::Change::AddOp`] and [`super::Change::PutOp`] alone.
+    /// The operation that has not ended; set and cleared by [`super::Change::AddOp`] and [`super::Change::PutOp`] only.
     pub active_op: Option<String>,
-    /// As SOL003 shows it, without secrets.
+    /// The SOL003 resource, without secrets.
     pub vnf: VnfInstance,
-    /// What it should be; `None` while it is NOT_INSTANTIATED, and in lists.
+    /// Desired state; `None` while the instance is NOT_INSTANTIATED, and in lists.
     pub deployment: Option<Arc<Deployment>>,
-    /// What the driver wants back at release; null before `allocate`.
+    /// The driver's data for `release`; null before `allocate`.
     pub handle: Value,
-    /// When it was created.
+    /// `None` for instances of older versions.
     pub created_at: Option<Timestamp>,
-    /// When it was last written, or became busy or free; by the clock of the database, and set by it alone.
+    /// When it was last written, or became busy or free; set by the database, from its clock.
     pub changed_at: Option<Timestamp>,
 }
 
 /// An operation occurrence with what SOL003 does not show of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpRecord {
-    /// Whose.
+    /// Tenant that owns the instance.
     pub tenant: String,
-    /// As SOL003 shows it, without secrets.
+    /// The SOL003 resource, without secrets.
     pub op: VnfLcmOpOcc,
     /// The request body with its secrets.
     pub request: SecretJson,
-    /// What the instance should be so far; `None` if it was NOT_INSTANTIATED, and in lists.
+    /// The instance's deployment before the operation; `None` if it was NOT_INSTANTIATED, and in lists.
     pub before: Option<Arc<Deployment>>,
-    /// What the instance should be once the operation is COMPLETED; `None` if it is terminated then, and in lists.
+    /// Its deployment once the operation is COMPLETED; `None` if it is terminated then, and in lists.
     pub target: Option<Arc<Deployment>>,
-    /// How it is driven.
+    /// Options that the caller chose.
     pub control: OpControl,
-    /// The first step begun that cannot be undone: from then on there is no rollback.
+    /// The first irreversible step that has begun: it rules out a rollback.
     pub point_of_no_return: Option<String>,
     /// Raised by each claim; written rows carry it.
     pub epoch: u64,
@@ -103,64 +103,64 @@ pub struct OpRecord {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OpControl {
-    /// Hooks that are not called.
+    /// Names of hooks to skip.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skip_hooks: Vec<String>,
-    /// The version of VNF LCM in which it began; links in its grant request follow it.
+    /// The VNF LCM version of the request; links in the grant request follow it.
     pub api_version: Edition,
 }
 
-/// What the journal keeps of a hook from the moment it is first called.
+/// What the journal stores about a hook once it was called.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HookState {
-    /// The `implementation` in the VNFD.
+    /// `implementation` in the VNFD.
     pub implementation: String,
     /// The plugin that the hook's artifact names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin: Option<String>,
-    /// The driver that was called; a retry and the undo call the same one.
+    /// The driver that was called; retries and the undo call the same one.
     pub driver: DriverId,
     /// True if the driver can undo the hook.
     pub can_undo: bool,
 }
 
-/// What the journal says of a step.
+/// The state of a step in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StepStatus {
     /// Begun; it may have had effects.
     Started,
-    /// Succeeded.
+    /// Completed; its output is in the journal.
     Done,
-    /// Not needed here.
+    /// Not needed, or skipped as requested.
     Skipped,
-    /// Its opposite is running; it may be half undone.
+    /// Its undo is running; it may be half undone.
     Undoing,
-    /// Undone.
+    /// Its effects were reverted; a retry runs it again.
     Undone,
 }
 
 /// A row of the journal: one step of one operation, by name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JournalRow {
-    /// The operation.
+    /// `id` of the operation occurrence.
     pub op_id: String,
     /// The step's name; never an index.
     pub step: String,
-    /// What is known of it.
+    /// State of the step.
     pub status: StepStatus,
-    /// How often it was begun, from 1.
+    /// How often it was started, from 1.
     pub attempt: u32,
-    /// What it produced: `{"v": version, "data": …}`; may hold secrets.
+    /// Its output, `{"v": version, "data": …}`; may hold secrets.
     pub output: SecretJson,
-    /// When it was last begun.
+    /// Start of the last attempt.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// `None` while it runs, or if its process died.
     pub ended_at: Option<Timestamp>,
     /// Which processes ran it, and which of them died meanwhile.
     pub lives: Lives,
-    /// If the step is a hook that was called: which driver serves it.
+    /// Which driver serves the hook; `None` unless the step is a hook that was called.
     pub hook: Option<HookState>,
 }
 
@@ -168,26 +168,26 @@ pub struct JournalRow {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lives {
-    /// The process that began it last.
+    /// Owner string of the process that started it last.
     pub by: String,
-    /// The processes that died while it ran, the first one first.
+    /// The processes that died while it ran, oldest first.
     pub died: Vec<String>,
-    /// True while it runs with nothing else running.
+    /// True while it runs exclusively.
     pub alone: bool,
-    /// How often a process outlived the time that the step runs alone.
+    /// How often a process survived the time that the step ran exclusively.
     pub outlived: u32,
-    /// True where a process died while it ran alone, so that it is not begun again.
+    /// True if a process died while it ran exclusively, so that it is not started again.
     pub killed: bool,
 }
 
-/// A step that has not ended, of an operation that is to be driven; or one that killed a process.
+/// A step without an end, of an operation that has to be driven; or a step that killed a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenStep {
-    /// Whose.
+    /// Tenant that owns the operation.
     pub tenant: String,
-    /// The operation.
+    /// `id` of the operation occurrence.
     pub op_id: String,
-    /// When it ended.
+    /// `None` unless it killed a process.
     pub ended_at: Option<Timestamp>,
     /// Which processes ran it.
     pub lives: Lives,
@@ -196,29 +196,29 @@ pub struct OpenStep {
 /// A VIM in the registry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VimRecord {
-    /// Whose.
+    /// Tenant that registered the VIM.
     pub tenant: String,
     /// Raised by each write.
     pub version: u64,
     /// As our API shows it, without secrets.
     pub vim: Vim,
-    /// `accessInfo`.
+    /// `accessInfo`, the login.
     pub access_info: SecretJson,
 }
 
 /// A VNF package.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PackageRecord {
-    /// Whose.
+    /// Tenant that onboarded the package.
     pub tenant: String,
-    /// As SOL005 shows it.
+    /// The SOL005 resource.
     pub info: VnfPkgInfo,
     /// The request by which its content is being fetched, with secrets; null otherwise, and in lists.
     pub fetching: SecretJson,
 }
 
 impl PackageRecord {
-    /// A package that is onboarded and enabled, as an embedder records one that it has kept itself.
+    /// A package that is onboarded and enabled, for embedders that store packages themselves.
     pub fn onboarded(tenant: &str, id: &str, vnfd_id: &str) -> Self {
         let info = VnfPkgInfo {
             id: id.to_owned(),
@@ -250,23 +250,23 @@ impl PackageRecord {
     }
 }
 
-/// That an instance lives on a VIM, and on the cluster behind it where that is known.
+/// Records that an instance lives on a VIM, and on the cluster behind it if that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Use {
-    /// Whose.
+    /// Tenant that owns the instance.
     pub tenant: String,
-    /// The instance.
+    /// `id` of the VNF instance.
     pub instance_id: String,
-    /// Id of the registered VIM; `None` where the connection came inline.
+    /// Id of the registered VIM; `None` for an inline connection.
     pub vim_id: Option<String>,
     /// [`super::VimReport::identity`] of the VIM.
     pub identity: Option<String>,
-    /// The namespace that the request names, where it names one.
+    /// The namespace named in the request, if any.
     pub namespace: Option<String>,
 }
 
 impl Use {
-    /// That an instance lives where its deployment says, as far as that is known: on no VIM and on no cluster yet.
+    /// The use that a deployment implies, with VIM and cluster still unknown.
     pub fn of(tenant: &str, instance_id: &str, deployment: &Deployment) -> Self {
         let namespace = deployment
             .additional_params
@@ -282,31 +282,31 @@ impl Use {
     }
 }
 
-/// Where an instantiation names its namespace, in `additionalParams`.
+/// Member of `additionalParams` that names the namespace of an instantiation.
 const NAMESPACE: &str = "namespace";
 
 /// A subscription to lifecycle changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubscriptionRecord {
-    /// Whose.
+    /// Tenant that owns the subscription.
     pub tenant: String,
-    /// As SOL003 shows it.
+    /// The SOL003 resource.
     pub subscription: LccnSubscription,
-    /// How we log in at the callback; null where we do not.
+    /// How we log in at the callback; null if no login is needed.
     pub authentication: SecretJson,
-    /// Where this server is for the subscriber, without a slash at the end; with `/vnflcm/v1` behind it for one that
-    /// subscribed there. See [`Self::api`].
+    /// Base URL of this server as the subscriber reaches it, without a trailing slash; with `/vnflcm/v1` appended if it
+    /// subscribed to that version. See [`Self::api`].
     pub root: String,
-    /// Number of the last notification that was sent, was not wanted, or was given up.
+    /// Number of the last notification that was sent, did not match, or was given up.
     pub sent: u64,
-    /// How many were given up.
+    /// Number of notifications given up.
     pub lost: u64,
-    /// What of the tenant's whoever made it sees: of nothing else it is told.
+    /// The visibility scope of the subscription's creator; other events are not sent.
     pub sight: Sight,
 }
 
 impl SubscriptionRecord {
-    /// The version of the interface that the subscriber speaks.
+    /// The API version in which the subscriber subscribed.
     pub fn edition(&self) -> Edition {
         if self.root.ends_with(Edition::V1.prefix()) {
             Edition::V1
@@ -315,7 +315,7 @@ impl SubscriptionRecord {
         }
     }
 
-    /// How links to resources begin that the subscriber is told of.
+    /// Prefix of the links in its notifications.
     pub fn api(&self) -> String {
         match self.edition() {
             Edition::V1 => self.root.clone(),
@@ -324,38 +324,38 @@ impl SubscriptionRecord {
     }
 }
 
-/// What subscriptions choose by of an instance.
+/// What subscription filters and visibility scopes match of an instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct About {
-    /// Its VNFD.
+    /// `vnfdId` of the VNF instance.
     pub vnfd_id: String,
-    /// Its name.
+    /// `vnfInstanceName`, if it has one.
     pub vnf_instance_name: Option<String>,
-    /// Who made the VNF.
+    /// `vnfProvider`, the vendor of the VNF.
     pub vnf_provider: String,
-    /// Which product it is.
+    /// `vnfProductName` of the VNFD.
     pub vnf_product_name: String,
-    /// The version of the software.
+    /// `vnfSoftwareVersion` of the VNFD.
     pub vnf_software_version: String,
-    /// The version of the VNFD.
+    /// `vnfdVersion` of the VNFD.
     pub vnfd_version: String,
-    /// Where it lives; nowhere where that is empty. Absent in rows of older binaries.
+    /// Where the instance lives; empty if nowhere. Absent in rows of older versions.
     pub lives: Option<Vec<Home>>,
 }
 
-/// Where an instance lives, as far as somebody may be narrowed to that.
+/// Where an instance lives, as far as visibility scopes distinguish it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Home {
-    /// Id of the registered VIM; empty where the connection came with a login of its own, or is not known yet.
+    /// Id of the registered VIM; empty for an inline connection, or if not known yet.
     pub vim_id: String,
-    /// The namespace that the request names, where it names one.
+    /// The namespace named in the request, if any.
     pub namespace: Option<String>,
 }
 
 impl Home {
-    /// Every home that a deployment names.
+    /// One entry for each VIM of a deployment.
     fn all_of(deployment: &Deployment) -> Vec<Self> {
         let namespace = deployment
             .additional_params
@@ -378,7 +378,7 @@ impl Home {
 }
 
 impl About {
-    /// An instance as it is, or as the operation that is under way is making it.
+    /// The scope of an instance as it is, or as the running operation is about to change it.
     pub(crate) fn of(instance: &InstanceRecord, op: Option<&OpRecord>) -> Self {
         let making = op.and_then(|op| op.target.as_ref());
         let lives = instance.deployment.as_ref().or(making);
@@ -406,23 +406,23 @@ impl From<&VnfInstance> for About {
     }
 }
 
-/// A notification to send, in order.
+/// A queued notification.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutboxRow {
-    /// Given by the store, rising.
+    /// Assigned by the store; rising.
     pub seq: u64,
-    /// Whose.
+    /// Tenant that owns the instance.
     pub tenant: String,
-    /// The instance that it is about.
+    /// The instance concerned.
     pub instance_id: String,
     /// `VnfLcmOperationOccurrenceNotification`, `VnfIdentifierCreationNotification` or
     /// `VnfIdentifierDeletionNotification`.
     pub kind: String,
-    /// Its body, without what depends on the subscription.
+    /// Its body, without the members that depend on the subscription.
     pub body: Value,
-    /// What subscriptions choose by of the instance as it was then.
+    /// What subscription filters match, as of the time of writing.
     pub about: About,
-    /// When it was written.
+    /// Time of writing.
     pub at: Timestamp,
 }
 

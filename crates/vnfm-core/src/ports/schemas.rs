@@ -1,15 +1,15 @@
-//! JSON Schema: parameters of hooks and what a VNFD declares are checked before anything is made.
+//! JSON Schema: hook parameters and values declared in a VNFD are checked before anything is created.
 
 use serde_json::Value;
 
-/// What checks values. A function of this shape is one: `vnfm_schema::misfits` is the one that we ship.
+/// Validates values. Any function of this shape implements it; we ship `vnfm_schema::misfits`.
 pub trait Schemas: Send + Sync {
-    /// Every place of `value` that does not fit `schema`, as `root.member: why`; none where it fits. What stands there
-    /// is not told: it may be a secret.
+    /// Every member of `value` that violates `schema`, as `root.member: why`; empty if it is valid. The values are not
+    /// quoted: they may be secrets.
     ///
     /// # Errors
     ///
-    /// What is wrong with the schema, where it is none.
+    /// What is wrong with the schema itself.
     fn misfits(&self, schema: &Value, value: &Value, root: &str) -> Result<Vec<String>, String>;
 }
 
@@ -22,15 +22,15 @@ where
     }
 }
 
-/// Checks nothing, and so lets nothing through: a value for which there is a schema is refused.
+/// No JSON Schema support: any value that has a schema is refused.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoSchemas;
 
 impl Schemas for NoSchemas {
     fn misfits(&self, _: &Value, _: &Value, root: &str) -> Result<Vec<String>, String> {
         Err(format!(
-            "`{root}` cannot be checked: this engine was made without JSON Schema; hint: give \
-             `EngineParts::schemas` the function `vnfm::misfits` (feature `schema`)"
+            "`{root}` cannot be checked: this engine was built without JSON Schema; hint: set \
+             `EngineParts::schemas` to `vnfm::misfits` (feature `schema`)"
         ))
     }
 }
@@ -41,8 +41,8 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_function_is_one_and_none_lets_nothing_through() {
-        #[expect(clippy::unnecessary_wraps, reason = "of the shape that is asked for")]
+    fn a_function_implements_schemas_and_no_schemas_refuses_everything() {
+        #[expect(clippy::unnecessary_wraps, reason = "the signature of `Schemas`")]
         fn picky(_: &Value, _: &Value, root: &str) -> Result<Vec<String>, String> {
             Ok(vec![format!("{root}: no")])
         }
@@ -50,12 +50,12 @@ mod tests {
             picky.misfits(&json!({}), &json!(1), "x").unwrap(),
             ["x: no"]
         );
-        let told = NoSchemas
+        let error = NoSchemas
             .misfits(&json!({}), &json!({}), "additionalParams")
             .unwrap_err();
         assert!(
-            told.contains("`additionalParams`") && told.contains("hint: "),
-            "{told}"
+            error.contains("`additionalParams`") && error.contains("hint: "),
+            "{error}"
         );
     }
 }

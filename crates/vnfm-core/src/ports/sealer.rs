@@ -1,39 +1,39 @@
-//! Who keeps the keys that seal secrets, where these shall not lie on the disk of the VNFM's machine.
+//! The provider of the keys that seal secrets, for keys that must not be stored on the VNFM's own disk.
 //!
-//! The store seals; here is only where its keys are. A key is asked for when the database is opened and kept in
-//! memory, so whoever keeps it may be away while the VNFM works.
+//! The store does the sealing; this port only fetches its keys. A key is fetched when the database is opened and cached in
+//! memory, so the provider may be unavailable while the VNFM runs.
 
 use super::PortError;
 use async_trait::async_trait;
 use vnfm_types::Secret;
 
-/// A place for keys, apart from the database: OpenStack's Barbican.
+/// A key store apart from the database: OpenStack's Barbican.
 ///
-/// Several keys have one name, which is the installation's: so those that nothing needs any more can be named. None is
-/// ever deleted by us: a backup may need it.
+/// All keys of an installation share one name, so that unused ones can be listed. We never delete a key: a backup may
+/// need it.
 #[async_trait]
 pub trait SecretSealer: Send + Sync {
-    /// What a record says of a key that is kept here, such as `barbican_key`.
+    /// The `keyType` of records whose key is stored here, such as `barbican_key`.
     fn key_type(&self) -> &'static str;
 
-    /// Keeps a key; the id that it is found by.
+    /// Stores a key and returns its id.
     ///
     /// # Errors
     ///
-    /// Where it does not answer, or does not let us. It may have been kept all the same: [`Self::kept`] shows it then.
+    /// If the provider does not respond or refuses. The key may be stored nevertheless: then [`Self::kept`] lists it.
     async fn keep(&self, name: &str, key: &Secret) -> Result<String, PortError>;
 
     /// A key by its id.
     ///
     /// # Errors
     ///
-    /// Where it does not answer, does not let us, or has no such key.
+    /// If the provider does not respond, refuses, or has no such key.
     async fn key(&self, id: &str) -> Result<Secret, PortError>;
 
-    /// The ids of all keys of a name.
+    /// The ids of all keys with this name.
     ///
     /// # Errors
     ///
-    /// Where it does not answer, or does not let us.
+    /// If the provider does not respond or refuses.
     async fn kept(&self, name: &str) -> Result<Vec<String>, PortError>;
 }

@@ -1,5 +1,5 @@
-//! The services that a hook may ask its host for, by name, with the shapes of their requests: the one place that knows
-//! them. Who answers is not here.
+//! The host services for hooks, by name, with the formats of their requests: the only place that defines them. They are
+//! implemented elsewhere.
 
 use super::{Code, ErrorKind, HttpRequest, PortError, RemoteFile, SshCommand, SshTarget};
 use base64::Engine as _;
@@ -9,39 +9,39 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use vnfm_descriptor::Package;
 
-/// One call of a hook, understood.
+/// A parsed call of a hook.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum HookCall {
-    /// `ssh.run`: a command; answered by a `CommandOutput`.
+    /// `ssh.run`: runs a command; returns a `CommandOutput`.
     Run(SshTarget, SshCommand),
-    /// `ssh.put`: a file, there whole or not at all.
+    /// `ssh.put`: writes a file atomically.
     Put(SshTarget, HookFile),
-    /// `ssh.wait`: until a login works, for so many seconds at most.
+    /// `ssh.wait`: waits until a login succeeds, for at most this many seconds.
     Wait(SshTarget, u32),
-    /// `http`: answered by an `HttpResponse`.
+    /// `http`: returns an `HttpResponse`.
     Http(HttpRequest),
-    /// `artifact.list`: answered by `{"paths": […], "sizes": {path: bytes}}`.
+    /// `artifact.list`: returns `{"paths": […], "sizes": {path: bytes}}`.
     Artifacts,
-    /// `artifact.read` of a path: answered by `{"contentBase64": "…"}`.
+    /// `artifact.read` of a path: returns `{"contentBase64": "…"}`.
     Artifact(String),
-    /// `progress`: so many percent, and a sentence.
+    /// `progress`: percent and a sentence.
     Progress(u8, String),
-    /// `waiting`: for what.
+    /// `waiting`: the reason.
     Waiting(String),
-    /// `checkpoint.get` of a key: answered by `{"value": …}`.
+    /// `checkpoint.get` of a key: returns `{"value": …}`.
     Recall(String),
     /// `checkpoint.put`: a key and its value, which may be a secret.
     Remember(String, Value),
-    /// `sleep`: so many seconds, from 0 to an hour.
+    /// `sleep`: seconds, 0 to 3600.
     Sleep(f64),
-    /// `cancelled`: answered by `{"cancelled": true|false}`.
+    /// `cancelled`: returns `{"cancelled": true|false}`.
     Cancelled,
 }
 
 impl std::fmt::Debug for HookCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // What is sent and kept may be a secret.
+        // Files and checkpoints may be secrets.
         write!(f, "HookCall({})", self.service())
     }
 }
@@ -52,15 +52,15 @@ impl std::fmt::Debug for HookCall {
 pub struct HookFile {
     /// Absolute path on the host.
     pub path: String,
-    /// Permissions in octal.
+    /// Permissions in octal, default `0600`.
     #[serde(default = "private")]
     pub mode: String,
-    /// Whether root writes it.
+    /// Whether root writes it, through `sudo -n`.
     #[serde(default)]
     pub sudo: bool,
-    /// Its bytes, in base64; this or `artifact`.
+    /// Content in base64; exclusive with `artifact`.
     pub content_base64: Option<String>,
-    /// The file of the package that it is a copy of.
+    /// Path of the package file to copy; exclusive with `content_base64`.
     pub artifact: Option<String>,
 }
 
@@ -71,11 +71,11 @@ impl std::fmt::Debug for HookFile {
 }
 
 impl HookFile {
-    /// The file as it goes to the host; `artifact` reads what is a file of the package.
+    /// Resolves the content; `artifact` reads a file of the package.
     ///
     /// # Errors
     ///
-    /// `Refused` where it has no content, or two, or one that is no base64; else as `artifact` says.
+    /// `Refused` if it has no content, two contents, or invalid base64; errors of `artifact`.
     pub fn with(
         self,
         artifact: impl FnOnce(&str) -> Result<Vec<u8>, PortError>,
@@ -105,15 +105,15 @@ fn private() -> String {
     "0600".to_owned()
 }
 
-/// The longest pause that a hook can ask for in one call, in seconds.
-const LONGEST_PAUSE: f64 = 3600.0;
+/// The longest pause in one call, in seconds.
+const MAX_PAUSE: f64 = 3600.0;
 
 impl HookCall {
-    /// Understands the call of `service`.
+    /// Parses a call of `service`.
     ///
     /// # Errors
     ///
-    /// `Refused` where there is no such service, or its request has another shape.
+    /// `Refused` if the service does not exist, or the request is malformed.
     pub fn parse(service: &str, request: Value) -> Result<Self, PortError> {
         Ok(match service {
             "ssh.run" => shaped::<Run>(service, request).map(|r| Self::Run(r.host, r.command))?,
@@ -135,17 +135,17 @@ impl HookCall {
             "sleep" => Self::Sleep(
                 shaped::<Pause>(service, request)?
                     .seconds
-                    .clamp(0.0, LONGEST_PAUSE),
+                    .clamp(0.0, MAX_PAUSE),
             ),
             "cancelled" => Self::Cancelled,
             other => {
-                let what = format!("there is no host service `{other}`");
+                let what = format!("unknown host service `{other}`");
                 return Err(PortError::new(&SERVICE, "serve a hook", what));
             }
         })
     }
 
-    /// The name of its service.
+    /// Name of the called service.
     pub fn service(&self) -> &'static str {
         match self {
             Self::Run(..) => "ssh.run",
@@ -163,7 +163,7 @@ impl HookCall {
         }
     }
 
-    /// The host that it goes to, if it goes to one.
+    /// The host that it addresses, if any.
     pub fn target(&self) -> Option<&SshTarget> {
         match self {
             Self::Run(target, _) | Self::Put(target, _) | Self::Wait(target, _) => Some(target),
@@ -172,7 +172,7 @@ impl HookCall {
     }
 }
 
-/// The answer to [`HookCall::Artifacts`].
+/// The response to [`HookCall::Artifacts`].
 pub fn files_of(package: &Package) -> Value {
     let paths: Vec<_> = package.paths().collect();
     let size = |path: &&str| Some(((*path).to_owned(), Value::from(package.size(path).ok()?)));
@@ -234,17 +234,16 @@ fn shaped<T: DeserializeOwned>(service: &str, request: Value) -> Result<T, PortE
     serde_json::from_value(request).map_err(|error| wrong_call(service, error.to_string()))
 }
 
-/// A hook asked for `service` in a wrong way.
+/// The error for a malformed call of `service`.
 pub fn wrong_call(service: &str, what: impl Into<String>) -> PortError {
     PortError::new(&SERVICE, format!("serve `{service}` to a hook"), what)
 }
 
-/// A host service was asked for in the wrong way.
 pub(crate) const SERVICE: Code = Code {
     name: "hook.service",
     kind: ErrorKind::Refused,
-    means: "a hook asked for a host service that is not there, or in the wrong shape",
-    next: "report it to whoever wrote the plugin",
+    means: "a hook called an unknown host service, or called one with a malformed request",
+    next: "report it to the author of the plugin",
 };
 
 #[cfg(test)]
@@ -253,11 +252,11 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_call_is_understood_or_refused_by_name() {
+    fn a_call_is_parsed_or_refused_by_name() {
         let host = json!({"serverId": "s", "address": "10.0.0.1", "username": "u"});
         let run = json!({"host": host, "command": "true", "deadlineSeconds": 5});
         let HookCall::Run(target, command) = HookCall::parse("ssh.run", run).unwrap() else {
-            panic!("it is a command")
+            panic!("not a command")
         };
         assert_eq!((target.port, command.deadline_seconds), (22, 5));
         let put = HookCall::parse(
@@ -265,7 +264,7 @@ mod tests {
             json!({"host": host, "path": "/a", "artifact": "b"}),
         );
         let HookCall::Put(_, file) = put.unwrap() else {
-            panic!("it is a file")
+            panic!("not a file")
         };
         assert_eq!(
             (file.mode.as_str(), file.artifact.as_deref()),
@@ -274,7 +273,7 @@ mod tests {
         let sleep = HookCall::parse("sleep", json!({"seconds": 1e9})).unwrap();
         assert_eq!(sleep, HookCall::Sleep(3600.0));
         for (service, request, word) in [
-            ("ssh.walk", json!({}), "no host service `ssh.walk`"),
+            ("ssh.walk", json!({}), "unknown host service `ssh.walk`"),
             ("sleep", json!({}), "seconds"),
         ] {
             let error = HookCall::parse(service, request).unwrap_err();

@@ -1,6 +1,6 @@
-//! The database. One call writes: a list of [`Change`]s, all or none, in one durable transaction, each
-//! with the condition under which it holds. So a rule that must survive races (one active operation per
-//! instance, no new VNF on a cluster that is being taken away) is a condition here and not a lock elsewhere.
+//! The database. One call writes: a list of [`Change`]s, all or none, in one durable transaction, each with its
+//! condition. So a rule that must survive races (one active operation per instance, no new VNF on a cluster that is
+//! being deleted) is a condition here and not a lock elsewhere.
 
 use super::{
     Change, Counted, ErrorKind, HostPin, InstanceRecord, JournalRow, OpRecord, OpenStep, OutboxRow,
@@ -11,54 +11,54 @@ use async_trait::async_trait;
 use std::time::Duration;
 use vnfm_types::{AuditEntry, LogLine, Tombstone, VimConnectionInfo};
 
-/// That this process drives an operation: writes under it fail once somebody else does.
+/// Proof that this process drives an operation: writes with it fail once another process does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fence {
-    /// The operation.
+    /// `id` of the operation occurrence.
     pub op_id: String,
-    /// Of the claim.
+    /// Number of the claim.
     pub epoch: u64,
 }
 
-/// What a claim gives.
+/// The result of claiming an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// Whose.
+    /// Tenant that owns the operation.
     pub tenant: String,
-    /// To write under.
+    /// For writes and renewals.
     pub fence: Fence,
 }
 
-/// How often there was something new; each number only ever rises while a process lives.
+/// Change counters; each one only rises while a process lives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct News {
-    /// In the outbox.
+    /// Raised by new notifications.
     pub outbox: u64,
-    /// Among the subscriptions.
+    /// Raised by new and deleted subscriptions.
     pub subscriptions: u64,
 }
 
-/// How much a tenant has.
+/// What a tenant uses of each quota.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Instances, instantiated or not.
     pub instances: u64,
-    /// Operations that are not ended.
+    /// Operations that have not ended.
     pub operations: u64,
-    /// Records of packages.
+    /// Package records, with content or without.
     pub packages: u64,
-    /// Bytes of packages, those that are set aside for packages on their way included.
+    /// Bytes of packages, including reservations for packages that are still arriving.
     pub package_bytes: u64,
-    /// Subscriptions.
+    /// Lifecycle change subscriptions.
     pub subscriptions: u64,
-    /// VIMs that were registered by hand.
+    /// VIMs that were not registered by a hook.
     pub vims: u64,
-    /// Bytes of the audit.
+    /// Bytes of audit entries.
     pub audit_bytes: u64,
 }
 
 impl Usage {
-    /// How much of `what` it is.
+    /// The usage of one kind of resource.
     pub fn of(&self, what: Counted) -> u64 {
         match what {
             Counted::Instances => self.instances,
@@ -76,104 +76,104 @@ impl Usage {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// There is no such row.
-    #[error("there is no {what} `{id}`")]
+    /// The row does not exist, or belongs to another tenant.
+    #[error("{what} `{id}` does not exist")]
     NotFound {
-        /// Kind of row.
+        /// Kind of row, for messages only.
         what: &'static str,
         /// Its id.
         id: String,
     },
-    /// Its id or name is taken.
-    #[error("there is a {what} `{id}` already")]
+    /// The id or name is taken.
+    #[error("{what} `{id}` already exists")]
     Exists {
-        /// Kind of row.
+        /// Kind of row, for messages only.
         what: &'static str,
         /// Its id or name.
         id: String,
     },
-    /// The instance has an operation that is not ended.
-    #[error("VNF instance `{instance_id}` has the operation `{op_id}` that is not ended")]
+    /// The instance has an operation that has not ended.
+    #[error("VNF instance `{instance_id}` has the operation `{op_id}`, which has not ended")]
     Busy {
-        /// The instance.
+        /// `id` of the VNF instance.
         instance_id: String,
-        /// Its operation.
+        /// Its active operation.
         op_id: String,
     },
-    /// The row is not in the state that the change starts from.
+    /// The row is not in the state that the change requires.
     #[error("{what} `{id}` is {found}")]
     WrongState {
-        /// Kind of row.
+        /// Kind of row, for messages only.
         what: &'static str,
         /// Its id.
         id: String,
         /// Its state.
         found: String,
     },
-    /// Somebody else changed the row.
-    #[error("{what} `{id}` was changed by somebody else")]
+    /// The row was changed concurrently.
+    #[error("{what} `{id}` was changed concurrently")]
     Changed {
-        /// Kind of row.
+        /// Kind of row, for messages only.
         what: &'static str,
         /// Its id.
         id: String,
     },
-    /// Others need it.
+    /// Instances use the row.
     #[error("{what} `{id}` is used by {}", by.join(", "))]
     InUse {
-        /// Kind of row.
+        /// Kind of row, for messages only.
         what: &'static str,
         /// Its id.
         id: String,
-        /// Instances that use it.
+        /// Ids of the instances that use it.
         by: Vec<String>,
     },
-    /// The tenant has as much as it may have.
+    /// A quota of the tenant is exhausted.
     #[error(
-        "the quota `{what}` of the tenant `{tenant}` is {most}, {used} are used, and this would be more"
+        "the quota `{what}` of the tenant `{tenant}` is {most}; {used} are used, and this request would exceed it"
     )]
     UsedUp {
-        /// Whose.
+        /// Name of the tenant.
         tenant: String,
-        /// What is counted.
+        /// The kind of resource.
         what: Counted,
-        /// How much there is.
+        /// Current usage.
         used: u64,
-        /// How much there may be.
+        /// Upper bound of the usage, inclusive.
         most: u64,
     },
-    /// Operation `op_id` is taking it away.
-    #[error("the cluster behind VIM `{vim}` is being taken away by operation `{op_id}`")]
+    /// Operation `op_id` is deleting the cluster behind the VIM.
+    #[error("the cluster behind VIM `{vim}` is being deleted by operation `{op_id}`")]
     Retiring {
         /// The VIM.
         vim: String,
-        /// The operation.
+        /// `id` of the operation occurrence.
         op_id: String,
     },
     /// Another process drives the operation now: this one must stop.
     #[error("operation `{op_id}` is driven by another process now")]
     LeaseLost {
-        /// The operation.
+        /// `id` of the operation occurrence.
         op_id: String,
     },
-    /// The database does not answer; trying again may help.
-    #[error("the database does not answer: {0}")]
+    /// The database does not respond; a retry may help.
+    #[error("the database does not respond: {0}")]
     Unavailable(String),
-    /// What it holds makes no sense, or cannot be unsealed.
-    #[error("the database is not as it should be: {0}")]
+    /// A stored value is inconsistent or cannot be unsealed.
+    #[error("the database is inconsistent: {0}")]
     Broken(String),
-    /// The keys that seal secrets cannot be had, or not be changed.
+    /// The keys that seal secrets cannot be fetched or changed.
     #[error("{detail}")]
     Keys {
-        /// What the caller can do about it.
+        /// Whether a retry can help.
         kind: ErrorKind,
-        /// What whoever keeps them says, and what to do next.
+        /// Message and hint of the key provider.
         detail: String,
     },
 }
 
 impl StoreError {
-    /// What whoever keeps the keys says.
+    /// Wraps an error of the key provider.
     pub fn keys(error: &PortError) -> Self {
         Self::Keys {
             kind: error.kind(),
@@ -185,21 +185,21 @@ impl StoreError {
 /// The database.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Identifies this installation, made with the database.
+    /// Id of this installation, created with the database.
     fn installation_id(&self) -> &str;
 
-    /// Writes all of `changes` or none; durable once this returns. Under a fence, also none where the lease is lost.
+    /// Writes all of `changes` or none; durable when this returns. With a fence, writes nothing if the lease is lost.
     ///
     /// # Errors
     ///
-    /// The condition that failed, or that the database does not answer.
+    /// The condition that failed, or a database error.
     async fn write(&self, fence: Option<&Fence>, changes: Vec<Change>) -> Result<(), StoreError>;
 
-    /// Takes an operation that has to be driven and that nobody drives: `op_id`, or any. `None`: there is none.
+    /// Claims an operation that has to be driven and has no valid lease: `op_id`, or any. `None`: there is none.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn claim(
         &self,
         owner: &str,
@@ -207,83 +207,83 @@ pub trait Store: Send + Sync {
         op_id: Option<&str>,
     ) -> Result<Option<Claim>, StoreError>;
 
-    /// Keeps an operation for another `lease`, and says how it is to be cancelled, if so.
+    /// Renews the lease of an operation, and returns the requested cancel mode, if any.
     ///
     /// # Errors
     ///
-    /// [`StoreError::LeaseLost`] where somebody else has it.
+    /// [`StoreError::LeaseLost`] if another process has claimed it.
     async fn renew(
         &self,
         fence: &Fence,
         lease: Duration,
     ) -> Result<Option<vnfm_types::CancelMode>, StoreError>;
 
-    /// Gives an operation back.
+    /// Gives up the lease of an operation.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn release(&self, fence: &Fence) -> Result<(), StoreError>;
 
-    /// One instance.
+    /// One instance of the tenant.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`]; also for another tenant's.
+    /// [`StoreError::NotFound`], also for another tenant's.
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError>;
 
-    /// Instances in order of id, without what is sealed: whoever writes one reads it by its id.
+    /// Instances ordered by id, without sealed members. To write one, read it by its id first.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn instances(
         &self,
         tenant: &str,
         query: &Query,
     ) -> Result<Vec<InstanceRecord>, StoreError>;
 
-    /// One operation occurrence.
+    /// One operation occurrence of the tenant.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`]; also for another tenant's.
+    /// [`StoreError::NotFound`], also for another tenant's.
     async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError>;
 
-    /// Operation occurrences in order of id, without what is sealed.
+    /// Operation occurrences ordered by id, without sealed members.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError>;
 
-    /// All rows of an operation's journal, in the order in which they were first written.
+    /// All journal rows of an operation, in the order in which they were first written.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError>;
 
-    /// Every step that has not ended of operations that are to be driven, and every one that killed a process
+    /// Every open step of operations that have to be driven, and every step that killed a process
     /// ([`Lives::killed`](super::Lives)).
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn open_steps(&self) -> Result<Vec<OpenStep>, StoreError>;
 
-    /// The processes that left an operation in order, as [`Change::LeftInOrder`] noted.
+    /// The processes that left an operation in order ([`Change::LeftInOrder`]).
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn left_in_order(&self, op_id: &str) -> Result<Vec<String>, StoreError>;
 
-    /// What a hook remembers under `key`.
+    /// What a hook saved under `key`.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn checkpoint(
         &self,
         op_id: &str,
@@ -291,72 +291,72 @@ pub trait Store: Send + Sync {
         key: &str,
     ) -> Result<Option<SecretJson>, StoreError>;
 
-    /// One VIM, by id or by name: one of the tenant, else one that is shared.
+    /// One VIM by id or name: the tenant's own first, then a shared one.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`], also for one that is not shared.
     async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, StoreError>;
 
-    /// VIMs in order of name: those of the tenant, and those that are shared.
+    /// VIMs ordered by name: the tenant's own and the shared ones.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn vims(&self, tenant: &str) -> Result<Vec<VimRecord>, StoreError>;
 
-    /// Who uses a VIM, or the cluster behind it.
+    /// The instances that use a VIM, or the cluster behind it.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<Use>, StoreError>;
 
-    /// One package.
+    /// One package record of the tenant.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`], also for another tenant's.
     async fn package_record(&self, tenant: &str, id: &str) -> Result<PackageRecord, StoreError>;
 
-    /// Packages in order of id.
+    /// Package records ordered by id.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn package_records(
         &self,
         tenant: &str,
         query: &Query,
     ) -> Result<Vec<PackageRecord>, StoreError>;
 
-    /// Appends to an operation's log; the oldest lines go where it grows beyond its bound.
+    /// Appends to an operation's log; beyond its size limit the oldest lines are dropped.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError>;
 
-    /// Lines of an operation's log with a `seq` above `after`, in order.
+    /// Log lines of an operation with a `seq` above `after`, in order.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn log(&self, op_id: &str, after: u64) -> Result<Vec<LogLine>, StoreError>;
 
     /// Notifications with a `seq` above `after`, in order, at most `limit`.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError>;
 
-    /// Notifications of one tenant with a number above `after`, in order, at most `limit`. Their `seq` counts those of
-    /// the tenant alone, so it tells nothing of what others do.
+    /// Notifications of one tenant with a number above `after`, in order, at most `limit`. Their `seq` counts the tenant's
+    /// own notifications, so it reveals nothing about other tenants.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn events(
         &self,
         tenant: &str,
@@ -364,39 +364,39 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> Result<Vec<OutboxRow>, StoreError>;
 
-    /// One subscription.
+    /// One subscription of the tenant.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`]; also for another tenant's.
+    /// [`StoreError::NotFound`], also for another tenant's.
     async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError>;
 
-    /// Subscriptions in order of id, without what is sealed.
+    /// Subscriptions ordered by id, without sealed members.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn subscriptions(
         &self,
         tenant: &str,
         query: &Query,
     ) -> Result<Vec<SubscriptionRecord>, StoreError>;
 
-    /// Everybody's subscriptions.
+    /// The subscriptions of all tenants.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn subscribers(&self) -> Result<Vec<SubscriptionRecord>, StoreError>;
 
-    /// Completes once there is something newer than `seen`, and says up to what.
+    /// Completes once a counter is above its value in `seen`, and returns the counters.
     async fn news(&self, seen: News) -> News;
 
-    /// Entries of the audit with a `seq` above `after`, in order, at most `limit`.
+    /// Audit entries with a `seq` above `after`, in order, at most `limit`.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn audit(
         &self,
         tenant: &str,
@@ -404,52 +404,52 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError>;
 
-    /// What is kept of the instances that were abandoned.
+    /// The tombstones of abandoned instances.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError>;
 
-    /// How much a tenant has.
+    /// What a tenant uses of each quota.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn usage(&self, tenant: &str) -> Result<Usage, StoreError>;
 
-    /// How much of `what` a tenant has.
+    /// What a tenant uses of one quota.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn used(&self, tenant: &str, what: Counted) -> Result<u64, StoreError> {
         Ok(self.usage(tenant).await?.of(what))
     }
 
-    /// Every tenant that has an instance, a VIM, a package or a tombstone, in order of name.
+    /// Every tenant that has an instance, a VIM, a package or a tombstone, ordered by name.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn tenants(&self) -> Result<Vec<String>, StoreError>;
 
-    /// The key that is pinned to a host; where there is none, that which an older version pinned to it.
+    /// The key pinned to a host; if there is none, the key that an older version pinned to it.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn host_key(&self, pin: &HostPin) -> Result<Option<PinnedKey>, StoreError>;
 
-    /// All pinned keys of a tenant; of none (an empty text) those that an older version pinned for whomever.
+    /// All pinned keys of a tenant. An empty tenant: the keys that older versions pinned regardless of the tenant.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn host_keys(&self, tenant: &str) -> Result<Vec<PinnedKey>, StoreError>;
 
-    /// Whether a VIM of the registry, or a connection that came with a request where `vim` is `None`, was in use with this
-    /// endpoint and proxy before addresses were checked.
+    /// Whether a registered VIM, or with `vim: None` a connection from a request, was in use with this endpoint and proxy
+    /// before addresses were checked.
     fn keeps_address(
         &self,
         tenant: &str,

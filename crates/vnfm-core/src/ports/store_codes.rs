@@ -1,42 +1,37 @@
-//! What a store says as an error of a port.
+//! Store errors as port errors.
 
 use super::{Code, ErrorKind, PortError, StoreError};
 
-/// The database does not answer.
 pub(crate) const UNAVAILABLE: Code = Code {
     name: "store.unavailable",
     kind: ErrorKind::Unavailable,
-    means: "the database does not answer",
-    next: "look at the database's disk and its owner; what was going on goes on by itself",
+    means: "the database does not respond",
+    next: "check the database's disk and the owner of its files; running operations continue by themselves",
 };
-/// A condition of a write does not hold.
 pub(crate) const CONFLICT: Code = Code {
     name: "store.conflict",
     kind: ErrorKind::Refused,
-    means: "the record is not as the change needs it",
-    next: "read it again and decide anew",
+    means: "the record changed, or is not in the state that the change requires",
+    next: "read it again, then decide whether to repeat the request",
 };
-/// The database holds what it should not.
 pub(crate) const BROKEN: Code = Code {
     name: "store.broken",
     kind: ErrorKind::Broken,
-    means: "what the database holds makes no sense, or was sealed with a key that is not there",
-    next: "check that `secrets.key` belongs to this database, and report it otherwise",
+    means: "the database is inconsistent, or was sealed with a key that is missing",
+    next: "check that `secrets.key` belongs to this database; if it does, report the error",
 };
 
-/// Whoever keeps the keys does not answer.
 pub(crate) const KEYS_AWAY: Code = Code {
     name: "store.keys-away",
     kind: ErrorKind::Unavailable,
-    means: "whoever keeps the keys that seal secrets does not answer",
-    next: "see to it that Barbican answers, then ask again; what is sealed goes on to be read meanwhile",
+    means: "the provider of the keys that seal secrets does not respond",
+    next: "make sure that Barbican responds, then try again; sealed data stays readable meanwhile",
 };
-/// Whoever keeps the keys says no.
 pub(crate) const KEYS_REFUSED: Code = Code {
     name: "store.keys-refused",
     kind: ErrorKind::Refused,
-    means: "the keys that seal secrets cannot be had from where they are to be, or not be brought there",
-    next: "correct `secrets.barbican` of the configuration, then ask again",
+    means: "the keys that seal secrets cannot be fetched from or stored at the configured provider",
+    next: "correct `secrets.barbican` in the configuration, then try again",
 };
 
 impl From<StoreError> for PortError {

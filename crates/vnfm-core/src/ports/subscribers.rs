@@ -1,4 +1,4 @@
-//! Those who subscribed to lifecycle changes, at the other end of their callbacks.
+//! Delivery of lifecycle notifications to subscribers.
 
 use super::PortError;
 use async_trait::async_trait;
@@ -7,41 +7,40 @@ use serde_json::Value;
 use vnfm_types::SubscriptionAuthentication;
 use vnfm_types::v1::Edition;
 
-/// Where a subscriber is told.
+/// The callback of a subscriber.
 #[derive(Debug, Clone, Copy)]
 pub struct Callback<'a> {
-    /// The URI that it gave.
+    /// The callback URI of the subscription.
     pub uri: &'a str,
-    /// How we log in there.
+    /// How we log in there; `None`: no login.
     pub login: Option<&'a SubscriptionAuthentication>,
-    /// The version of the interface that it speaks: the one at which it subscribed.
+    /// The API version in which it subscribed.
     pub edition: Edition,
 }
 
-/// Callbacks.
+/// Calls subscribers' callbacks.
 #[async_trait]
 pub trait Subscribers: Send + Sync {
-    /// Whether we have a certificate to log in with.
+    /// Whether we have a client certificate for `TLS_CERT`.
     fn has_certificate(&self) -> bool {
         false
     }
 
-    /// Asks whether somebody is there who takes notifications (SOL003 5.4.20.3.2).
+    /// Tests whether the callback accepts notifications (SOL003 5.4.20.3.2).
     ///
     /// # Errors
     ///
-    /// `Refused` where the callback is one that must not be called, or does not answer as it should; `Unavailable`
-    /// where nobody answers.
+    /// `Refused` if the callback must not be called, or responds incorrectly; `Unavailable` if there is no response.
     async fn test(&self, callback: &Callback<'_>) -> Result<(), PortError>;
 
-    /// Delivers a notification (SOL003 5.4.20.3.1); once this returns the subscriber has taken it.
+    /// Delivers a notification (SOL003 5.4.20.3.1); the subscriber has accepted it when this returns.
     ///
     /// # Errors
     ///
     /// As [`Self::test`].
     async fn tell(&self, callback: &Callback<'_>, notification: &Value) -> Result<(), PortError>;
 
-    /// That a subscription waits for a notification to be taken that was written at `since`; no more where that is absent.
+    /// Reports that a notification written at `since` is waiting for delivery; `None`: none is waiting any more. For metrics.
     fn waits(&self, subscription_id: &str, since: Option<Timestamp>) {
         let _ = (subscription_id, since);
     }

@@ -1,41 +1,41 @@
-//! `(op,name/name,value,…);(…)`: the form of a filter (SOL013 5.2.2), whatever it speaks of.
+//! The syntax of a filter, independent of the resource (SOL013 5.2.2): `(op,name/name,value,…);(…)`.
 //!
-//! A value with one of `,` `)` `'` in it stands between apostrophes, and an apostrophe in it is doubled. In names `~0`
-//! is `~`, `~1` is `/`, `~a` is `,`, and `~b` is `@`; `@key` alone stands for the keys of a map.
+//! A value that contains `,`, `)` or `'` is quoted with apostrophes, and an apostrophe in it is doubled. In names `~0` is
+//! `~`, `~1` is `/`, `~a` is `,`, and `~b` is `@`; `@key` stands for the keys of a map.
 
 use super::{Comparison, IllFormed};
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// The most expressions of a filter, names of a path, and values of an expression; more is refused.
+/// Maximum numbers of expressions per filter, names per path, and values per expression.
 const EXPRESSIONS: usize = 50;
 const NAMES: usize = 12;
 const VALUES: usize = 500;
 
-/// One comparison as it was written.
+/// One comparison as written.
 #[derive(Debug, PartialEq)]
 pub(super) struct Expression {
     pub(super) comparison: Comparison,
     pub(super) names: Vec<Name>,
-    pub(super) values: Vec<Placed>,
+    pub(super) values: Vec<Spanned>,
 }
 
-/// A name of a path.
+/// One name of a path.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Name {
-    pub(super) text: Placed,
+    pub(super) text: Spanned,
     /// True for `@key`.
     pub(super) key: bool,
 }
 
-/// Text, and the column where it begins.
+/// A text with the column where it begins.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Placed {
+pub(super) struct Spanned {
     pub(super) text: String,
     pub(super) column: usize,
 }
 
-/// Each operator, and whether it takes several values.
+/// The operators, and whether each takes several values.
 const OPERATORS: &[(&str, Comparison, bool)] = &[
     ("eq", Comparison::Eq, false),
     ("neq", Comparison::Neq, false),
@@ -49,7 +49,7 @@ const OPERATORS: &[(&str, Comparison, bool)] = &[
     ("ncont", Comparison::Ncont, true),
 ];
 
-/// Reads a whole filter.
+/// Parses a filter.
 pub(super) fn parse(text: &str) -> Result<Vec<Expression>, IllFormed> {
     let mut reader = Reader {
         rest: text.chars().peekable(),
@@ -60,11 +60,11 @@ pub(super) fn parse(text: &str) -> Result<Vec<Expression>, IllFormed> {
         if next != ';' {
             return Err(IllFormed::at(
                 reader.column - 1,
-                format!("`;` is wanted between two expressions, not `{next}`"),
+                format!("expected `;` between two expressions, found `{next}`"),
             ));
         }
         if all.len() == EXPRESSIONS {
-            return Err(reader.here(format!("there are more than {EXPRESSIONS} expressions")));
+            return Err(reader.here(format!("more than {EXPRESSIONS} expressions")));
         }
         all.push(reader.expression()?);
     }
@@ -73,7 +73,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Expression>, IllFormed> {
 
 struct Reader<'t> {
     rest: Peekable<Chars<'t>>,
-    /// Of the next character.
+    /// Column of the next character.
     column: usize,
 }
 
@@ -96,7 +96,7 @@ impl Reader<'_> {
         if self.peek() != Some('(') {
             let found = self.found();
             return Err(self.here(format!(
-                "`(` is wanted where an expression begins, not {found}"
+                "expected `(` at the start of an expression, found {found}"
             )));
         }
         self.next();
@@ -111,12 +111,12 @@ impl Reader<'_> {
             values.push(self.value()?);
         }
         if values.is_empty() {
-            return Err(self.here("a value is wanted: `(op,attribute,value)`"));
+            return Err(self.here("expected a value: `(op,attribute,value)`"));
         }
         if self.peek() != Some(')') {
             let found = self.found();
             return Err(self.here(format!(
-                "`)` is wanted where an expression ends, not {found}"
+                "expected `)` at the end of an expression, found {found}"
             )));
         }
         self.next();
@@ -142,14 +142,14 @@ impl Reader<'_> {
         let Some((_, comparison, several)) = OPERATORS.iter().find(|(name, ..)| *name == word)
         else {
             let names: Vec<_> = OPERATORS.iter().map(|(name, ..)| *name).collect();
-            let why = format!("`{word}` is no operator; there are {}", names.join(", "));
+            let why = format!(
+                "unknown operator `{word}`; known operators: {}",
+                names.join(", ")
+            );
             return Err(IllFormed::at(column, why));
         };
         if self.next() != Some(',') {
-            return Err(IllFormed::at(
-                self.column,
-                "`,` and an attribute are wanted here",
-            ));
+            return Err(IllFormed::at(self.column, "expected `,` and an attribute"));
         }
         Ok((*comparison, *several))
     }
@@ -186,17 +186,14 @@ impl Reader<'_> {
         if key && text != "key" {
             return Err(IllFormed::at(
                 column,
-                "`@key` alone begins with `@`; it is written `~b` else",
+                "only `@key` begins with `@`; otherwise write `~b`",
             ));
         }
         if text.is_empty() {
-            return Err(IllFormed::at(
-                column,
-                "the name of an attribute is wanted here",
-            ));
+            return Err(IllFormed::at(column, "expected the name of an attribute"));
         }
         Ok(Name {
-            text: Placed { text, column },
+            text: Spanned { text, column },
             key,
         })
     }
@@ -212,7 +209,7 @@ impl Reader<'_> {
         }
     }
 
-    fn value(&mut self) -> Result<Placed, IllFormed> {
+    fn value(&mut self) -> Result<Spanned, IllFormed> {
         let column = self.column;
         if self.peek() == Some('\'') {
             self.next();
@@ -221,8 +218,7 @@ impl Reader<'_> {
         let mut text = String::new();
         while let Some(next) = self.peek().filter(|next| !matches!(next, ',' | ')')) {
             if next == '\'' {
-                let why =
-                    "a value with an apostrophe stands between apostrophes, and it is doubled";
+                let why = "a value with an apostrophe must be quoted with apostrophes, and the apostrophe doubled";
                 return Err(self.here(why));
             }
             text.push(next);
@@ -231,14 +227,14 @@ impl Reader<'_> {
         if text.is_empty() {
             return Err(IllFormed::at(
                 column,
-                "a value is wanted here; an empty one is `''`",
+                "expected a value; an empty one is `''`",
             ));
         }
-        Ok(Placed { text, column })
+        Ok(Spanned { text, column })
     }
 
-    /// The rest of a value whose first apostrophe was at `column`.
-    fn quoted(&mut self, column: usize) -> Result<Placed, IllFormed> {
+    /// The rest of a quoted value that began at `column`.
+    fn quoted(&mut self, column: usize) -> Result<Spanned, IllFormed> {
         let mut text = String::new();
         loop {
             match self.next() {
@@ -246,7 +242,7 @@ impl Reader<'_> {
                     self.next();
                     text.push('\'');
                 }
-                Some('\'') => return Ok(Placed { text, column }),
+                Some('\'') => return Ok(Spanned { text, column }),
                 Some(other) => text.push(other),
                 None => return Err(IllFormed::at(column, "this apostrophe is not closed")),
             }
@@ -273,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_well_formed() {
+    fn well_formed_filters_are_parsed() {
         for (text, names, values) in [
             ("(eq,id,1)", vec!["id"], vec!["1"]),
             ("(eq,a/b/c,d e)", vec!["a", "b", "c"], vec!["d e"]),
@@ -303,53 +299,57 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ill_formed_is_told_with_its_column() {
+    fn syntax_errors_are_reported_with_their_column() {
         for (text, column, why) in [
-            ("", 1, "`(` is wanted"),
+            ("", 1, "expected `(`"),
             (
                 "eq,a,1",
                 1,
-                "`(` is wanted where an expression begins, not `e`",
+                "expected `(` at the start of an expression, found `e`",
             ),
-            ("(is,a,1)", 2, "`is` is no operator; there are eq, neq,"),
-            ("(,a,1)", 2, "`` is no operator"),
-            ("(eq)", 5, "`,` and an attribute are wanted"),
+            (
+                "(is,a,1)",
+                2,
+                "unknown operator `is`; known operators: eq, neq,",
+            ),
+            ("(,a,1)", 2, "unknown operator ``"),
+            ("(eq)", 5, "expected `,` and an attribute"),
             ("(eq,,1)", 5, "the name of an attribute"),
             ("(eq,a//b,1)", 7, "the name of an attribute"),
             ("(eq,/a,1)", 5, "the name of an attribute"),
-            ("(eq,a)", 6, "a value is wanted"),
+            ("(eq,a)", 6, "expected a value"),
             ("(eq,a,)", 7, "an empty one is `''`"),
             ("(eq,a,1,2)", 9, "no more than 1 value"),
             (
                 "(eq,a,1",
                 8,
-                "`)` is wanted where an expression ends, not the end",
+                "expected `)` at the end of an expression, found the end",
             ),
             ("(eq,a,'1", 7, "this apostrophe is not closed"),
-            ("(eq,a,O'Neill)", 8, "stands between apostrophes"),
-            ("(eq,a,'1'2)", 10, "`)` is wanted"),
-            ("(eq,a,1)(eq,b,2)", 9, "`;` is wanted between"),
+            ("(eq,a,O'Neill)", 8, "must be quoted"),
+            ("(eq,a,'1'2)", 10, "expected `)`"),
+            ("(eq,a,1)(eq,b,2)", 9, "expected `;` between"),
             (
                 "(eq,a,1);",
                 10,
-                "`(` is wanted where an expression begins, not the end",
+                "expected `(` at the start of an expression, found the end",
             ),
-            ("(eq,a,1) ", 9, "`;` is wanted"),
+            ("(eq,a,1) ", 9, "expected `;`"),
             ("(eq,a~2,1)", 6, "`~0`"),
             ("(eq,a@,1)", 6, "`~b`"),
-            ("(eq,@x,1)", 5, "`@key` alone"),
+            ("(eq,@x,1)", 5, "only `@key`"),
             ("(eq,ü,1,2)", 9, "no more than 1 value"),
         ] {
-            let told = parse(text).unwrap_err();
+            let error = parse(text).unwrap_err();
             assert!(
-                told.column == column && told.why.contains(why),
-                "{text}: {told}"
+                error.column == column && error.why.contains(why),
+                "{text}: {error}"
             );
         }
     }
 
     #[test]
-    fn there_is_an_end_to_what_is_read() {
+    fn the_size_of_a_filter_is_limited() {
         let many = |count: usize, one: &str, between: &str| vec![one; count].join(between);
         assert!(parse(&many(50, "(eq,a,1)", ";")).is_ok());
         assert!(parse(&many(51, "(eq,a,1)", ";")).is_err());
@@ -359,8 +359,8 @@ mod tests {
         assert!(parse(&format!("(eq,{},1)", many(13, "a", "/"))).is_err());
     }
 
-    /// A filter that spells `expressions`, as somebody who follows the rules writes it.
-    fn spelt(expressions: &[(Comparison, Vec<String>, Vec<String>)]) -> String {
+    /// A filter with `expressions`, correctly escaped.
+    fn unparsed(expressions: &[(Comparison, Vec<String>, Vec<String>)]) -> String {
         let one = |(comparison, names, values): &(Comparison, Vec<String>, Vec<String>)| {
             let (word, ..) = super::OPERATORS
                 .iter()
@@ -381,7 +381,7 @@ mod tests {
         expressions.iter().map(one).collect::<Vec<_>>().join(";")
     }
 
-    /// Numbers that look random, the same ones every time.
+    /// A reproducible pseudo-random generator.
     struct Dice(u64);
 
     impl Dice {
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_spelt_by_the_rules_is_read_back() {
+    fn any_correctly_escaped_filter_round_trips() {
         let mut dice = Dice(7);
         for _ in 0..2_000 {
             let expressions: Vec<_> = (0..=dice.below(3))
@@ -421,8 +421,8 @@ mod tests {
                     )
                 })
                 .collect();
-            let text = spelt(&expressions);
-            let read = parse(&text).unwrap_or_else(|told| panic!("{text}: {told}"));
+            let text = unparsed(&expressions);
+            let read = parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(read.len(), expressions.len());
             for (read, (comparison, names, values)) in read.into_iter().zip(expressions) {
                 assert_eq!(read.comparison, comparison, "{text}");
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_whatever_makes_it_panic_and_each_refusal_names_a_place_in_it() {
+    fn no_text_causes_a_panic_and_each_error_has_a_valid_column() {
         let mut dice = Dice(11);
         let pieces = [
             "(", ")", "eq", "in", ",", ";", "/", "'", "''", "~", "~0", "@key", "a", "é", "\u{0}",
@@ -444,10 +444,10 @@ mod tests {
             let text: String = (0..dice.below(14))
                 .map(|_| pieces[dice.below(pieces.len())])
                 .collect();
-            if let Err(told) = parse(&text) {
+            if let Err(error) = parse(&text) {
                 assert!(
-                    (1..=text.chars().count() + 1).contains(&told.column),
-                    "{text}: {told}"
+                    (1..=text.chars().count() + 1).contains(&error.column),
+                    "{text}: {error}"
                 );
             }
         }

@@ -1,18 +1,18 @@
-//! Names become attributes of the resource, and values what those attributes hold.
+//! Resolves names to attributes of the resource, and values to the types of those attributes.
 
-use super::grammar::{Expression, Name, Placed};
+use super::grammar::{Expression, Name, Spanned};
 use super::{Comparison, Hop, IllFormed, Leaf, Operand, Term};
 use vnfm_types::shape::{Attribute, Many, Resource, Shape, Type};
 
-/// The term that an expression is of a resource.
+/// Resolves an expression against a resource.
 pub(super) fn term(resource: &Resource, written: &Expression) -> Result<Term, IllFormed> {
-    let (hops, leaf) = way(resource.of(), &written.names)?;
+    let (hops, leaf) = path(resource.of(), &written.names)?;
     let comparison = written.comparison;
     if leaf == Leaf::Truth && !is_about_equality(comparison) {
         let column = written.names.last().map_or(1, |name| name.text.column);
         return Err(IllFormed::at(
             column,
-            "true and false are compared by eq, neq, in and nin alone",
+            "true and false can only be compared with eq, neq, in and nin",
         ));
     }
     let text = matches!(comparison, Comparison::Cont | Comparison::Ncont);
@@ -35,8 +35,8 @@ fn is_about_equality(comparison: Comparison) -> bool {
     )
 }
 
-/// Where one is while names are followed.
-enum Place {
+/// The current node while a path is resolved.
+enum Node {
     Within(&'static Type),
     Map(&'static Attribute),
     Free {
@@ -44,39 +44,39 @@ enum Place {
     },
     /// `_links` of this type.
     Links(&'static Type),
-    /// One of its links.
+    /// One of those links.
     Link,
     Value(Leaf),
 }
 
-fn way(of: &'static Type, names: &[Name]) -> Result<(Vec<Hop>, Leaf), IllFormed> {
-    let (mut place, mut hops) = (Place::Within(of), Vec::new());
+fn path(of: &'static Type, names: &[Name]) -> Result<(Vec<Hop>, Leaf), IllFormed> {
+    let (mut node, mut hops) = (Node::Within(of), Vec::new());
     for name in names {
         let column = name.text.column;
-        place = match place {
-            Place::Within(of) => member(of, name, &mut hops)?,
-            Place::Map(_) | Place::Free { .. } if name.key => Place::Value(Leaf::Key),
-            Place::Map(map) => {
+        node = match node {
+            Node::Within(of) => member(of, name, &mut hops)?,
+            Node::Map(_) | Node::Free { .. } if name.key => Node::Value(Leaf::Key),
+            Node::Map(map) => {
                 hops.push(Hop::Entry(name.text.text.clone()));
                 inside(map)
             }
-            Place::Free { .. } => {
+            Node::Free { .. } => {
                 hops.push(Hop::Free(name.text.text.clone()));
-                Place::Free { root: false }
+                Node::Free { root: false }
             }
-            Place::Links(of) => {
+            Node::Links(of) => {
                 hops.push(Hop::Free(name.text.text.clone()));
                 link(of, name)?
             }
-            Place::Link if !name.key && name.text.text == "href" => {
+            Node::Link if !name.key && name.text.text == "href" => {
                 hops.push(Hop::Free("href".to_owned()));
-                Place::Value(Leaf::Text)
+                Node::Value(Leaf::Text)
             }
-            Place::Link => return Err(IllFormed::at(column, "a link has `href` alone")),
-            Place::Value(Leaf::Hidden) => Place::Value(Leaf::Hidden),
-            Place::Value(_) => {
+            Node::Link => return Err(IllFormed::at(column, "a link has only `href`")),
+            Node::Value(Leaf::Hidden) => Node::Value(Leaf::Hidden),
+            Node::Value(_) => {
                 let why = format!(
-                    "there is nothing within it: `{}` is too much",
+                    "the attribute has no members, so `{}` is invalid",
                     name.text.text
                 );
                 return Err(IllFormed::at(column, why));
@@ -84,28 +84,36 @@ fn way(of: &'static Type, names: &[Name]) -> Result<(Vec<Hop>, Leaf), IllFormed>
         };
     }
     let column = names.last().map_or(1, |name| name.text.column);
-    match place {
-        Place::Value(leaf) => Ok((hops, leaf)),
-        Place::Free { root: false } => Ok((hops, Leaf::Any)),
-        Place::Free { root: true } => Err(IllFormed::at(
+    Ok((hops, leaf(&node, column)?))
+}
+
+/// The type of the value where a path ends.
+fn leaf(node: &Node, column: usize) -> Result<Leaf, IllFormed> {
+    match node {
+        Node::Value(leaf) => Ok(*leaf),
+        Node::Free { root: false } => Ok(Leaf::Any),
+        Node::Free { root: true } => Err(IllFormed::at(
             column,
-            "it is an object: go on with `/` and one of its members, or `/@key`",
+            "this is an object: continue with `/` and one of its members, or `/@key`",
         )),
-        Place::Map(_) => Err(IllFormed::at(
+        Node::Map(_) => Err(IllFormed::at(
             column,
-            "it is a map: go on with `/` and a key, or `/@key`",
+            "this is a map: continue with `/` and a key, or `/@key`",
         )),
-        Place::Links(of) => {
+        Node::Links(of) => {
             let why = format!(
-                "it is a structure: go on with `/` and one of {}",
+                "this is a structure: continue with `/` and one of {}",
                 of.links().join(", ")
             );
             Err(IllFormed::at(column, why))
         }
-        Place::Link => Err(IllFormed::at(column, "it is a link: go on with `/href`")),
-        Place::Within(of) => {
+        Node::Link => Err(IllFormed::at(
+            column,
+            "this is a link: continue with `/href`",
+        )),
+        Node::Within(of) => {
             let why = format!(
-                "it is a structure: go on with `/` and one of {}",
+                "this is a structure: continue with `/` and one of {}",
                 of.names()
             );
             Err(IllFormed::at(column, why))
@@ -113,12 +121,12 @@ fn way(of: &'static Type, names: &[Name]) -> Result<(Vec<Hop>, Leaf), IllFormed>
     }
 }
 
-fn member(of: &'static Type, name: &Name, hops: &mut Vec<Hop>) -> Result<Place, IllFormed> {
+fn member(of: &'static Type, name: &Name, hops: &mut Vec<Hop>) -> Result<Node, IllFormed> {
     let column = name.text.column;
     if name.key {
         return Err(IllFormed::at(
             column,
-            format!("`{}` is no map, so it has no `@key`", of.name),
+            format!("`{}` is not a map, so it has no `@key`", of.name),
         ));
     }
     let Some(attribute) = of.attribute(&name.text.text) else {
@@ -128,49 +136,49 @@ fn member(of: &'static Type, name: &Name, hops: &mut Vec<Hop>) -> Result<Place, 
     };
     hops.push(Hop::Member(attribute.name));
     match attribute.many {
-        Many::Map => return Ok(Place::Map(attribute)),
+        Many::Map => return Ok(Node::Map(attribute)),
         Many::List => hops.push(Hop::Each),
         Many::One => {}
     }
     match attribute.shape {
-        Shape::Links => Ok(Place::Links(of)),
+        Shape::Links => Ok(Node::Links(of)),
         Shape::Key => {
-            // It is shown as a member of each entry, and is what the map has it by.
+            // Shown as a member of each entry, but it is the key of the map.
             hops.truncate(hops.len().saturating_sub(2));
-            Ok(Place::Value(Leaf::Key))
+            Ok(Node::Value(Leaf::Key))
         }
         _ => Ok(inside(attribute)),
     }
 }
 
-/// One of the links of a type.
-fn link(of: &'static Type, name: &Name) -> Result<Place, IllFormed> {
+/// Resolves one of the links of a type.
+fn link(of: &'static Type, name: &Name) -> Result<Node, IllFormed> {
     if !name.key && of.links().contains(&name.text.text.as_str()) {
-        return Ok(Place::Link);
+        return Ok(Node::Link);
     }
     let (text, has) = (&name.text.text, of.links().join(", "));
     let why = format!("`{}` has no link `{text}`; it has {has}", of.name);
     Err(IllFormed::at(name.text.column, why))
 }
 
-/// One value of an attribute.
-fn inside(attribute: &'static Attribute) -> Place {
+/// The node for one value of an attribute.
+fn inside(attribute: &'static Attribute) -> Node {
     match attribute.shape {
-        Shape::Structure(of) => Place::Within(of),
-        Shape::Free => Place::Free { root: true },
-        Shape::Text | Shape::Links => Place::Value(Leaf::Text),
-        Shape::Number => Place::Value(Leaf::Number),
-        Shape::Truth => Place::Value(Leaf::Truth),
-        Shape::Time => Place::Value(Leaf::Time),
-        Shape::Hidden => Place::Value(Leaf::Hidden),
-        Shape::Key => Place::Value(Leaf::Key),
+        Shape::Structure(of) => Node::Within(of),
+        Shape::Free => Node::Free { root: true },
+        Shape::Text | Shape::Links => Node::Value(Leaf::Text),
+        Shape::Number => Node::Value(Leaf::Number),
+        Shape::Truth => Node::Value(Leaf::Truth),
+        Shape::Time => Node::Value(Leaf::Time),
+        Shape::Hidden => Node::Value(Leaf::Hidden),
+        Shape::Key => Node::Value(Leaf::Key),
     }
 }
 
-fn operand(value: &Placed, leaf: Leaf, as_text: bool) -> Result<Operand, IllFormed> {
+fn operand(value: &Spanned, leaf: Leaf, as_text: bool) -> Result<Operand, IllFormed> {
     let wanted = |what: &str| {
         let why = format!(
-            "`{}` is no {what}, and the attribute holds nothing else",
+            "`{}` is not a {what}, which the attribute requires",
             value.text
         );
         IllFormed::at(value.column, why)
@@ -188,14 +196,14 @@ fn operand(value: &Placed, leaf: Leaf, as_text: bool) -> Result<Operand, IllForm
     }
 }
 
-/// A number as JSON spells it.
+/// A number in JSON syntax.
 pub(super) fn number(text: &str) -> Option<Operand> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
         return None;
     }
     match serde_json::from_str::<serde_json::Number>(text) {
         Ok(number) => match number.as_i64() {
-            Some(whole) => Some(Operand::Whole(whole)),
+            Some(full_entry) => Some(Operand::Whole(full_entry)),
             None => number.as_f64().map(Operand::Real),
         },
         Err(_) => None,
@@ -211,7 +219,7 @@ fn truth(text: &str) -> Option<Operand> {
 }
 
 impl Operand {
-    /// Everything that a text may stand for where free JSON is compared with it.
+    /// All interpretations of a text that is compared with free JSON.
     pub fn readings(text: &str) -> Vec<Operand> {
         let mut readings = vec![Operand::Text(text.to_owned())];
         readings.extend(number(text));
@@ -232,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn names_become_the_way_to_a_value() {
+    fn names_resolve_to_a_path() {
         let address = "instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo/cpProtocolInfo/ipOverEthernet/ipAddresses/addresses";
         let term = one(&VNF_INSTANCES, &format!("(eq,{address},192.0.2.1)"));
         assert_eq!(term.hops.iter().filter(|hop| **hop == Hop::Each).count(), 5);
@@ -276,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn values_become_what_the_attribute_holds() {
+    fn values_take_the_type_of_the_attribute() {
         let operand = |text: &str| one(&VNF_LCM_OP_OCCS, text).operands.remove(0);
         assert_eq!(operand("(eq,error/status,503)"), Operand::Whole(503));
         assert_eq!(operand("(lt,error/status,503.5)"), Operand::Real(503.5));
@@ -300,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_resource_does_not_have_is_told_with_its_column() {
+    fn an_unknown_attribute_is_reported_with_its_column() {
         for (text, column, why) in [
             (
                 "(eq,nmae,x)",
@@ -312,54 +320,66 @@ mod tests {
                 35,
                 "`InstantiatedVnfInfo` has no attribute `vnfcs`",
             ),
-            ("(eq,id/x,1)", 8, "`x` is too much"),
+            ("(eq,id/x,1)", 8, "`x` is invalid"),
             (
                 "(eq,instantiatedVnfInfo,1)",
                 5,
-                "go on with `/` and one of flavourId",
+                "continue with `/` and one of flavourId",
             ),
-            ("(eq,vimConnectionInfo,1)", 5, "it is a map"),
+            ("(eq,vimConnectionInfo,1)", 5, "this is a map"),
             ("(eq,vimConnectionInfo/v,1)", 23, "one of vimId, vimType"),
-            ("(eq,metadata,1)", 5, "it is an object"),
-            ("(eq,instantiatedVnfInfo/@key,1)", 25, "is no map"),
+            ("(eq,metadata,1)", 5, "this is an object"),
+            ("(eq,instantiatedVnfInfo/@key,1)", 25, "is not a map"),
             (
                 "(eq,_links,1)",
                 5,
-                "it is a structure: go on with `/` and one of self,",
+                "this is a structure: continue with `/` and one of self,",
             ),
-            ("(eq,_links/self,1)", 12, "it is a link: go on with `/href`"),
+            (
+                "(eq,_links/self,1)",
+                12,
+                "this is a link: continue with `/href`",
+            ),
             (
                 "(eq,_links/sefl/href,1)",
                 12,
                 "`VnfInstance` has no link `sefl`",
             ),
-            ("(eq,_links/self/name,1)", 17, "a link has `href` alone"),
+            ("(eq,_links/self/name,1)", 17, "a link has only `href`"),
             (
                 "(eq,_links/self/href/x,1)",
                 22,
-                "there is nothing within it",
+                "the attribute has no members",
             ),
             (
                 "(eq,instantiatedVnfInfo/scaleStatus/scaleLevel,one)",
                 48,
-                "`one` is no number",
+                "`one` is not a number",
             ),
         ] {
-            let told = Filter::parse(&VNF_INSTANCES, text).unwrap_err();
+            let error = Filter::parse(&VNF_INSTANCES, text).unwrap_err();
             assert!(
-                told.column == column && told.why.contains(why),
-                "{text}: {told}"
+                error.column == column && error.why.contains(why),
+                "{text}: {error}"
             );
         }
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_reported_with_its_column() {
         for (text, column, why) in [
-            ("(gt,startTime,yesterday)", 15, "no time of RFC 3339"),
-            ("(eq,isCancelPending,yes)", 21, "no `true` or `false`"),
-            ("(gt,isCancelPending,true)", 5, "eq, neq, in and nin alone"),
+            ("(gt,startTime,yesterday)", 15, "not a time of RFC 3339"),
+            ("(eq,isCancelPending,yes)", 21, "not a `true` or `false`"),
+            (
+                "(gt,isCancelPending,true)",
+                5,
+                "only be compared with eq, neq, in and nin",
+            ),
         ] {
-            let told = Filter::parse(&VNF_LCM_OP_OCCS, text).unwrap_err();
+            let error = Filter::parse(&VNF_LCM_OP_OCCS, text).unwrap_err();
             assert!(
-                told.column == column && told.why.contains(why),
-                "{text}: {told}"
+                error.column == column && error.why.contains(why),
+                "{text}: {error}"
             );
         }
     }

@@ -1,29 +1,29 @@
-//! Which attributes an answer keeps (SOL013 5.3): `all_fields`, `fields`, `exclude_fields`, `exclude_default`.
+//! Attribute selectors (SOL013 5.3): `all_fields`, `fields`, `exclude_fields`, `exclude_default`.
 //!
-//! Only complex attributes (structures, lists, maps) that may be absent are ever left out by `fields` and by default;
-//! what is mandatory is there whatever is asked. Where nothing is asked a list is as with `exclude_default`.
+//! `fields` and the default omit only complex attributes (structures, lists, maps) that are optional; mandatory ones are
+//! always present. Without a selector a list behaves as with `exclude_default`.
 
 use super::IllFormed;
 use serde_json::{Map, Value};
 use vnfm_types::shape::{Many, Resource, Type};
 
-/// Which attributes an answer keeps.
+/// Which attributes a response retains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selector(Kind);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
     All,
-    /// Beside what is simple or mandatory only these complex ones.
+    /// All simple or mandatory attributes, and these complex ones.
     Only(Vec<Path>),
-    /// All but these.
+    /// All attributes except these.
     Without(Vec<Path>),
 }
 
 type Path = Vec<String>;
 
 impl Selector {
-    /// What `exclude_default` keeps.
+    /// The selector of `exclude_default`.
     pub fn default_of(resource: &Resource) -> Self {
         Self(Kind::Without(
             resource
@@ -34,46 +34,46 @@ impl Selector {
         ))
     }
 
-    /// Everything.
+    /// All attributes.
     pub fn all() -> Self {
         Self(Kind::All)
     }
 
-    /// `fields=a,b/c`: of the complex attributes only those.
+    /// `fields=a,b/c`: of the complex attributes only these.
     ///
     /// # Errors
     ///
-    /// For a name that the resource does not have.
+    /// If the resource lacks a named attribute.
     pub fn only(resource: &Resource, names: &str) -> Result<Self, IllFormed> {
         Ok(Self(Kind::Only(paths(resource, names)?)))
     }
 
-    /// `fields=a,b/c` with `exclude_default`: what is left out by default, but for those.
+    /// `fields=a,b/c` with `exclude_default`: omits the default's attributes except these.
     ///
     /// # Errors
     ///
-    /// For a name that the resource does not have.
+    /// If the resource lacks a named attribute.
     pub fn default_but(resource: &Resource, names: &str) -> Result<Self, IllFormed> {
         let wanted = paths(resource, names)?;
         let is_unwanted = |name: &&&str| wanted.iter().all(|path| path[0] != **name);
-        let left = resource
+        let rest = resource
             .left_out
             .iter()
             .filter(is_unwanted)
             .map(|name| vec![(*name).to_owned()]);
-        Ok(Self(Kind::Without(left.collect())))
+        Ok(Self(Kind::Without(rest.collect())))
     }
 
-    /// `exclude_fields=a,b/c`: all but those.
+    /// `exclude_fields=a,b/c`: all except these.
     ///
     /// # Errors
     ///
-    /// For a name that the resource does not have.
+    /// If the resource lacks a named attribute.
     pub fn without(resource: &Resource, names: &str) -> Result<Self, IllFormed> {
         Ok(Self(Kind::Without(paths(resource, names)?)))
     }
 
-    /// True where nothing is ever left out.
+    /// True if nothing is ever omitted.
     pub fn keeps_all(&self) -> bool {
         match &self.0 {
             Kind::All => true,
@@ -82,7 +82,7 @@ impl Selector {
         }
     }
 
-    /// Leaves out of `entry`, which is a `resource`, what is not selected.
+    /// Removes what is not selected from `entry`, a `resource`.
     pub fn apply(&self, resource: &Resource, entry: &mut Value) {
         let Value::Object(entry) = entry else { return };
         match &self.0 {
@@ -100,7 +100,7 @@ impl Selector {
     }
 }
 
-/// The paths of a list of names, each of which the resource has.
+/// Parses a comma-separated list of paths, and checks each against the resource.
 fn paths(resource: &Resource, names: &str) -> Result<Vec<Path>, IllFormed> {
     let mut column = 1;
     let mut paths = Vec::new();
@@ -143,16 +143,14 @@ fn known(of: &'static Type, path: &[String]) -> Result<(), String> {
             Some(inside) => of = inside,
             None if attribute.is_free() => return Ok(()),
             None => {
-                return Err(format!(
-                    "there is nothing within `{name}`: `{next}` is too much"
-                ));
+                return Err(format!("`{name}` has no members, so `{next}` is invalid"));
             }
         }
         (name, rest) = (next, after);
     }
 }
 
-/// Of the complex attributes that may be absent, keeps only what lies on a wanted path.
+/// Of the optional complex attributes, retains only those on a wanted path.
 fn keep(of: &'static Type, entry: &mut Map<String, Value>, wanted: &[&[String]]) {
     entry.retain(|name, value| {
         let Some(attribute) = of.attribute(name) else {
@@ -180,7 +178,7 @@ fn keep(of: &'static Type, entry: &mut Map<String, Value>, wanted: &[&[String]])
     });
 }
 
-/// Of a map, keeps only the entries on a wanted path.
+/// Retains only the map entries on a wanted path.
 fn keep_entries(of: Option<&'static Type>, value: &mut Value, wanted: &[&[String]]) {
     let Value::Object(map) = value else { return };
     map.retain(|key, value| {
@@ -196,7 +194,7 @@ fn keep_entries(of: Option<&'static Type>, value: &mut Value, wanted: &[&[String
     });
 }
 
-/// The same in free JSON.
+/// As [`keep`], for free JSON.
 fn keep_free(value: &mut Value, wanted: &[&[String]]) {
     match value {
         Value::Array(all) => all.iter_mut().for_each(|one| keep_free(one, wanted)),
@@ -215,7 +213,7 @@ fn keep_free(value: &mut Value, wanted: &[&[String]]) {
     }
 }
 
-/// Calls `act` with the structure that `value` is, or with each of the list that it is.
+/// Calls `act` with a structure, or with each structure in a list.
 fn structures(value: &mut Value, act: &mut dyn FnMut(&mut Map<String, Value>)) {
     match value {
         Value::Object(one) => act(one),
@@ -227,7 +225,7 @@ fn structures(value: &mut Value, act: &mut dyn FnMut(&mut Map<String, Value>)) {
     }
 }
 
-/// Takes what lies at `path` away, unless it is mandatory.
+/// Removes the attribute at `path`, unless it is mandatory.
 fn leave_out(of: &'static Type, entry: &mut Map<String, Value>, path: &[String]) {
     let Some((name, rest)) = path.split_first() else {
         return;
@@ -282,7 +280,7 @@ mod tests {
     use serde_json::{Value, json};
     use vnfm_types::shape::VNF_INSTANCES;
 
-    fn whole() -> Value {
+    fn full_entry() -> Value {
         let cp = json!({"id": "c", "cpdId": "d", "cpProtocolInfo": []});
         json!({
             "id": "i", "vnfInstanceName": "n", "vnfdId": "v", "instantiationState": "INSTANTIATED",
@@ -307,7 +305,7 @@ mod tests {
     }
 
     fn applied(selector: &Selector) -> Value {
-        let mut entry = whole();
+        let mut entry = full_entry();
         selector.apply(&VNF_INSTANCES, &mut entry);
         entry
     }
@@ -326,13 +324,17 @@ mod tests {
             members(&applied(&Selector::default_of(&VNF_INSTANCES))),
             SIMPLE
         );
-        assert_eq!(applied(&Selector::all()), whole());
+        assert_eq!(applied(&Selector::all()), full_entry());
     }
 
     #[test]
-    fn fields_are_wanted_down_to_where_they_are_named() {
+    fn fields_select_down_to_the_named_attribute() {
         let only = |names| applied(&Selector::only(&VNF_INSTANCES, names).unwrap());
-        assert_eq!(members(&only("id")), SIMPLE, "simple ones are always there");
+        assert_eq!(
+            members(&only("id")),
+            SIMPLE,
+            "simple attributes are always present"
+        );
         let entry = only("instantiatedVnfInfo/vnfcResourceInfo/metadata/name,vimConnectionInfo/b");
         assert_eq!(entry["vimConnectionInfo"], json!({"b": {"vimType": "t"}}));
         let info = &entry["instantiatedVnfInfo"];
@@ -349,24 +351,24 @@ mod tests {
         assert_eq!(entry.get("metadata"), None);
         assert_eq!(
             only("vimConnectionInfo/a/extra")["vimConnectionInfo"]["a"],
-            whole()["vimConnectionInfo"]["a"]
+            full_entry()["vimConnectionInfo"]["a"]
         );
-        assert_eq!(only("metadata")["metadata"], whole()["metadata"]);
+        assert_eq!(only("metadata")["metadata"], full_entry()["metadata"]);
     }
 
     #[test]
-    fn fields_beside_the_default_bring_back_what_it_leaves_out() {
+    fn fields_with_exclude_default_add_attributes_back() {
         let entry = applied(&Selector::default_but(&VNF_INSTANCES, "metadata").unwrap());
-        assert_eq!(entry["metadata"], whole()["metadata"]);
+        assert_eq!(entry["metadata"], full_entry()["metadata"]);
         assert_eq!(entry.get("instantiatedVnfInfo"), None);
     }
 
     #[test]
-    fn what_is_mandatory_cannot_be_left_out() {
+    fn mandatory_attributes_cannot_be_excluded() {
         let names = "id,_links,vnfInstanceName,instantiatedVnfInfo/extCpInfo,metadata/k/l,vimConnectionInfo/a,\
                      instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo,vimConnectionInfo/b/extra";
         let entry = applied(&Selector::without(&VNF_INSTANCES, names).unwrap());
-        let mut wanted = whole();
+        let mut wanted = full_entry();
         wanted.as_object_mut().unwrap().remove("vnfInstanceName");
         wanted["metadata"]["k"] = json!({"m": 2});
         wanted["vimConnectionInfo"]
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_is_told_with_its_column() {
+    fn an_unknown_name_is_reported_with_its_column() {
         for (names, column, why) in [
             ("id,nmae", 4, "`VnfInstance` has no attribute `nmae`"),
             ("", 1, "has no attribute ``"),
@@ -389,17 +391,17 @@ mod tests {
                 1,
                 "`InstantiatedVnfInfo` has no attribute `x`",
             ),
-            ("id/x", 1, "nothing within `id`"),
+            ("id/x", 1, "`id` has no members"),
             (
                 "vimConnectionInfo/a/x",
                 1,
                 "`VimConnectionInfo` has no attribute `x`",
             ),
         ] {
-            let told = Selector::only(&VNF_INSTANCES, names).unwrap_err();
+            let error = Selector::only(&VNF_INSTANCES, names).unwrap_err();
             assert!(
-                told.column == column && told.why.contains(why),
-                "{names}: {told}"
+                error.column == column && error.why.contains(why),
+                "{names}: {error}"
             );
         }
     }

@@ -241,10 +241,10 @@ async fn a_whole_list_is_one_answer_without_a_link() {
 async fn what_is_ill_formed_is_400_with_the_place() {
     let bench = Bench::new().await;
     for (asked, told) in [
-        ("filter=", "`filter`, column 1: `(` is wanted"),
+        ("filter=", "`filter`, column 1: expected `(`"),
         (
             "filter=(eq,id,1);(is,id,1)",
-            "`filter`, column 12: `is` is no operator",
+            "`filter`, column 12: unknown operator `is`",
         ),
         (
             "filter=(eq,vnfInstanceNmae,1)",

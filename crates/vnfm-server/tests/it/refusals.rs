@@ -133,7 +133,7 @@ async fn what_is_no_proper_request() {
             get(
                 &format!("{INSTANCES}?filter=(eq,id)"),
                 400,
-                "`filter`, column 7: a value is wanted",
+                "`filter`, column 7: expected a value",
             ),
             get(
                 &format!("{OPS}?page=2"),
@@ -269,7 +269,7 @@ async fn hook_parameters_that_miss_what_the_schema_demands() {
         vec![
             post(
                 &json!({}),
-                "additionalParams do not fit the VNFD's interface",
+                "additionalParams violate the schema of the VNFD's interface",
             ),
             post(
                 &json!({"k8s_cluster_installation_param": {}}),

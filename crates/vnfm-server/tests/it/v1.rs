@@ -341,7 +341,7 @@ async fn what_is_not_of_its_form_or_version_is_refused() {
             Method::POST,
             &instantiate,
             json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": "v"}}}),
-            "`vimConnectionInfo`: version 1 has a list here",
+            "`vimConnectionInfo`: version 1 requires a list",
         ),
         (
             Method::POST,

@@ -48,7 +48,7 @@ async fn a_heal_is_accepted_and_told_as_the_standard_says() {
         (
             json!({"vnfcInstanceId": ["nobody"]}),
             422,
-            "`nobody` is no VNFC",
+            "`nobody` is not a VNFC",
         ),
         (
             json!({"additionalParams": {"all": "all"}}),

@@ -1,7 +1,7 @@
-//! The attributes of the resources that lists hold, and of everything inside them, as SOL003 V3.7.1 has them (`VnfPkgInfo`:
-//! SOL005), with those that we add: `instantiatedVnfInfo/metadata`, `warnings` of a package, and the members that
-//! [`ProblemDetails`](crate::ProblemDetails) has beyond the standard's. A test holds them against the official schemas. What
-//! ends in `V1` is what SOL003 V2.6.1 has otherwise ([`v1`](crate::v1)).
+//! The attributes of all listed resources and their nested types, as in SOL003 V3.7.1 (`VnfPkgInfo`: SOL005), with our
+//! additions: `instantiatedVnfInfo/metadata`, `warnings` of a package, and our own members of
+//! [`ProblemDetails`](crate::ProblemDetails). A test compares them with the official schemas. Constants that end in `V1`
+//! are the differences in SOL003 V2.6.1 ([`v1`](crate::v1)).
 
 use super::Shape::{Free, Hidden, Key, Links, Number, Text, Time, Truth};
 use super::{Attribute, Many, Shape, Type};

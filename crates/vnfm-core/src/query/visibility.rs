@@ -1,37 +1,37 @@
-//! What somebody sees of what a tenant has, where that is not all of it.
+//! Visibility scopes: limit a caller to part of a tenant's data.
 //!
-//! | of what | seen by somebody who is narrowed to |
+//! | resource | visible in a scope that is limited by |
 //! |---|---|
-//! | instances | vendors: of one of them; VIMs, namespaces: that live nowhere yet, or in one of them |
-//! | operations | those of the instances that are seen; VIMs, namespaces: where the instance lived in one of them then, too |
-//! | packages | vendors: of one of them |
-//! | subscriptions | those that were made by somebody who is narrowed in the same way |
-//! | notifications | those of instances that were seen when they were written |
+//! | instances | vendors: those of a listed vendor; VIMs, namespaces: those that live nowhere yet, or in a listed one |
+//! | operations | as their instance; VIMs, namespaces: also the place where the instance lived at that time must be listed |
+//! | packages | vendors: those of a listed vendor |
+//! | subscriptions | those created in an equal scope |
+//! | notifications | those about instances that were visible when they were written |
 //!
-//! A store compiles it to a condition, as it does with a [`Filter`](super::Filter).
+//! A store compiles a scope to a condition, like a [`Filter`](super::Filter).
 
 use crate::ports::{About, Home};
 use serde::{Deserialize, Serialize};
 
-/// What somebody is narrowed to; an empty list does not narrow.
+/// The limits of a caller; an empty list does not limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sight {
-    /// Ids of VIMs.
+    /// Ids of registered VIMs.
     pub vims: Vec<String>,
-    /// Namespaces of Kubernetes.
+    /// Kubernetes namespaces.
     pub namespaces: Vec<String>,
-    /// Vendors, as `vnfProvider` spells them.
+    /// Vendors, as spelled in `vnfProvider`.
     pub vendors: Vec<String>,
 }
 
 impl Sight {
-    /// True where nothing is narrowed.
+    /// True if nothing is limited.
     pub fn is_whole(&self) -> bool {
         self.vims.is_empty() && self.namespaces.is_empty() && self.vendors.is_empty()
     }
 
-    /// Whether something of an instance is seen that was as `about` says.
+    /// Whether events about an instance with these properties are visible.
     pub fn sees(&self, about: &About) -> bool {
         let by_place = match &about.lives {
             _ if self.vims.is_empty() && self.namespaces.is_empty() => true,
@@ -42,7 +42,7 @@ impl Sight {
         by_place && self.is_among_vendors(&about.vnf_provider)
     }
 
-    /// Whether every one of these places is seen.
+    /// Whether all of these locations are visible.
     pub fn sees_all(&self, homes: &[Home]) -> bool {
         homes.iter().all(|home| {
             let namespace = home.namespace.as_deref().unwrap_or_default();
@@ -50,12 +50,12 @@ impl Sight {
         })
     }
 
-    /// Whether a VIM is seen, by its id.
+    /// Whether the VIM with this id is visible.
     pub fn is_among_vims(&self, id: &str) -> bool {
         is_among(&self.vims, id)
     }
 
-    /// Whether what a vendor made is seen.
+    /// Whether products of this vendor are visible.
     pub fn is_among_vendors(&self, vendor: &str) -> bool {
         is_among(&self.vendors, vendor)
     }
@@ -71,7 +71,7 @@ mod tests {
     use crate::ports::{About, Home};
 
     #[test]
-    fn what_lives_elsewhere_or_is_of_somebody_else_is_not_seen() {
+    fn instances_on_other_vims_or_of_other_vendors_are_not_visible() {
         let lives = |vim: &str, namespace: Option<&str>| {
             let namespace = namespace.map(str::to_owned);
             Some(vec![Home {
@@ -106,16 +106,16 @@ mod tests {
         );
         assert!(
             !of(&["v1"], &[], &[]).sees(&about(None)),
-            "nobody knows where"
+            "location unknown"
         );
         assert!(of(&[], &[], &["Acme"]).sees(&about(None)));
         assert!(
             !of(&[], &["web"], &[]).sees(&about(lives("v1", None))),
-            "in one of its own"
+            "in its own namespace"
         );
         assert!(
             !of(&["v1"], &[], &[]).sees(&about(lives("", None))),
-            "with a login of its own"
+            "inline connection"
         );
     }
 }

@@ -1,6 +1,7 @@
-//! Rules of what is told: notifications, subscriptions, the audit, what is left of abandoned instances.
+//! Rules about notifications, subscriptions, audit entries, tombstones and quotas.
 
 use super::records::{TENANT, at, becomes, instance, lives, op, package, seed, told};
+use super::{exists, not_found, write};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -60,7 +61,7 @@ pub(super) async fn notifications_are_numbered_in_the_order_of_their_transaction
     assert_eq!(rows[0].at, at());
 }
 
-pub(super) async fn who_waits_for_news_hears_of_it(store: Shared) {
+pub(super) async fn waiting_for_news_is_woken(store: Shared) {
     seed(&*store, &["i1"]).await;
     store.write(None, vec![told("i1", json!(0))]).await.unwrap();
     let now = store.news(News::default()).await;
@@ -80,7 +81,7 @@ pub(super) async fn who_waits_for_news_hears_of_it(store: Shared) {
     assert_ne!(last.subscriptions, next.subscriptions);
 }
 
-pub(super) async fn a_tenant_is_shown_numbers_of_its_own_notifications(store: Shared) {
+pub(super) async fn a_tenant_sees_numbers_of_its_own_notifications(store: Shared) {
     seed(&*store, &["i1"]).await;
     let of = |tenant: &str, n: u64| match told("i1", json!(n)) {
         Change::Outbox(mut row) => {
@@ -98,20 +99,23 @@ pub(super) async fn a_tenant_is_shown_numbers_of_its_own_notifications(store: Sh
     ] {
         store.write(None, vec![of(tenant, n)]).await.unwrap();
     }
-    let shown = |rows: Vec<vnfm_core::ports::OutboxRow>| -> Vec<_> {
+    let observed = |rows: Vec<vnfm_core::ports::OutboxRow>| -> Vec<_> {
         rows.into_iter().map(|row| (row.seq, row.body)).collect()
     };
-    let own = shown(store.events(TENANT, 0, 10).await.unwrap());
+    let own = observed(store.events(TENANT, 0, 10).await.unwrap());
     assert_eq!(own, [(1, json!(1)), (2, json!(4))]);
-    assert_eq!(shown(store.events(TENANT, 1, 10).await.unwrap()), own[1..]);
     assert_eq!(
-        shown(store.events("other", 1, 1).await.unwrap()),
+        observed(store.events(TENANT, 1, 10).await.unwrap()),
+        own[1..]
+    );
+    assert_eq!(
+        observed(store.events("other", 1, 1).await.unwrap()),
         [(2, json!(2))]
     );
-    assert_eq!(shown(store.events("nobody", 0, 10).await.unwrap()), []);
+    assert_eq!(observed(store.events("nobody", 0, 10).await.unwrap()), []);
 }
 
-pub(super) async fn a_quota_holds_for_what_there_is_and_what_is_set_aside(store: Shared) {
+pub(super) async fn a_quota_covers_usage_and_reservations(store: Shared) {
     seed(&*store, &["i1"]).await;
     let what = Counted::PackageBytes;
     let reserve = |id: &str, amount| {
@@ -161,7 +165,7 @@ pub(super) async fn a_quota_holds_for_what_there_is_and_what_is_set_aside(store:
     assert_eq!(
         store.usage(TENANT).await.unwrap().instances,
         1,
-        "nothing of it was kept"
+        "nothing of it was stored"
     );
     store.write(None, two(2)).await.unwrap();
 }
@@ -180,15 +184,9 @@ fn subscription(id: &str) -> Box<SubscriptionRecord> {
     })
 }
 
-pub(super) async fn a_subscription_begins_with_what_comes_next(store: Shared) {
-    store
-        .write(None, vec![told("i1", json!(1)), told("i1", json!(2))])
-        .await
-        .unwrap();
-    store
-        .write(None, vec![Change::AddSubscription(subscription("s1"))])
-        .await
-        .unwrap();
+pub(super) async fn a_subscription_gets_only_later_notifications(store: Shared) {
+    write(&*store, vec![told("i1", json!(1)), told("i1", json!(2))]).await;
+    write(&*store, vec![Change::AddSubscription(subscription("s1"))]).await;
     let read = store.subscription(TENANT, "s1").await.unwrap();
     assert_eq!(
         read,
@@ -200,13 +198,7 @@ pub(super) async fn a_subscription_begins_with_what_comes_next(store: Shared) {
     let again = store
         .write(None, vec![Change::AddSubscription(subscription("s1"))])
         .await;
-    assert_eq!(
-        again,
-        Err(StoreError::Exists {
-            what: "subscription",
-            id: "s1".into()
-        })
-    );
+    assert_eq!(again, Err(exists("subscription", "s1")));
     let sent = |seq, lost| {
         let (tenant, id) = (TENANT.to_owned(), "s1".to_owned());
         vec![Change::Sent {
@@ -219,7 +211,7 @@ pub(super) async fn a_subscription_begins_with_what_comes_next(store: Shared) {
     store.write(None, sent(5, 1)).await.unwrap();
     store.write(None, sent(4, 7)).await.unwrap();
     let read = store.subscription(TENANT, "s1").await.unwrap();
-    assert_eq!((read.sent, read.lost), (5, 1), "it never goes back");
+    assert_eq!((read.sent, read.lost), (5, 1), "progress never goes back");
     let listed = store
         .subscriptions(TENANT, &Query::default())
         .await
@@ -233,22 +225,19 @@ pub(super) async fn a_subscription_begins_with_what_comes_next(store: Shared) {
         store.subscription("other", "s1").await,
         Err(StoreError::NotFound { .. })
     ));
-    let gone = || {
+    let remove = || {
         vec![Change::RemoveSubscription {
             tenant: TENANT.into(),
             id: "s1".into(),
         }]
     };
-    store.write(None, gone()).await.unwrap();
+    store.write(None, remove()).await.unwrap();
     store.write(None, sent(9, 0)).await.unwrap();
-    let absent = StoreError::NotFound {
-        what: "subscription",
-        id: "s1".into(),
-    };
-    assert_eq!(store.write(None, gone()).await, Err(absent));
+    let absent = not_found("subscription", "s1");
+    assert_eq!(store.write(None, remove()).await, Err(absent));
 }
 
-pub(super) async fn what_is_abandoned_leaves_a_tombstone(store: Shared) {
+pub(super) async fn an_abandoned_instance_leaves_a_tombstone(store: Shared) {
     seed(&*store, &["i1"]).await;
     let record = op("o1", "i1");
     let changes = vec![
@@ -301,14 +290,9 @@ pub(super) async fn what_is_abandoned_leaves_a_tombstone(store: Shared) {
         store.write(None, forget()).await,
         Err(StoreError::NotFound { .. })
     ));
-    let fence = Fence {
-        op_id: "o1".into(),
-        epoch: 9,
-    };
-    assert!(matches!(
-        store.write(Some(&fence), vec![]).await,
-        Err(StoreError::LeaseLost { .. })
-    ));
+    let (op_id, epoch) = ("o1".to_owned(), 9);
+    let late = store.write(Some(&Fence { op_id, epoch }), vec![]).await;
+    assert!(matches!(late, Err(StoreError::LeaseLost { .. })));
 }
 
 pub(super) async fn the_audit_is_numbered(store: Shared) {
@@ -330,14 +314,14 @@ pub(super) async fn the_audit_is_numbered(store: Shared) {
             .unwrap();
     }
     let own = store.audit(TENANT, 0, 10).await.unwrap();
-    let shown: Vec<_> = own.iter().map(|entry| entry.what.as_str()).collect();
-    assert_eq!(shown, ["a", "c", "d"]);
+    let observed: Vec<_> = own.iter().map(|entry| entry.what.as_str()).collect();
+    assert_eq!(observed, ["a", "c", "d"]);
     assert!(own.is_sorted_by(|a, b| a.seq < b.seq), "{own:?}");
     let page = store.audit(TENANT, own[0].seq, 1).await.unwrap();
     assert_eq!(page, own[1..2]);
 }
 
-pub(super) async fn what_tenants_have_is_counted(store: Shared) {
+pub(super) async fn usage_is_counted_per_tenant(store: Shared) {
     seed(&*store, &["i1", "i2"]).await;
     let (one, two) = (op("o1", "i1"), op("o2", "i2"));
     let changes = vec![

@@ -1,6 +1,6 @@
-//! Ports that a program fills with what is linked into it, or leaves empty.
+//! Ports filled with what is linked into the program, or with nothing.
 
-use crate::hooks::versioned;
+use crate::hooks::versioned_name;
 use crate::ports::{
     Code, CommandOutput, Declaration, DriverId, ErrorKind, HostServices, HttpRequest, HttpResponse,
     MgmtDriver, MgmtDrivers, PortError, RemoteFile, SshCommand, SshTarget, replaced,
@@ -8,12 +8,12 @@ use crate::ports::{
 use async_trait::async_trait;
 use std::sync::Arc;
 
-/// `MgmtDriver`s that are Rust objects of this program, by the names of their declarations, or `name@version`.
+/// `MgmtDriver`s that are Rust objects of this program, by declared name or `name@version`.
 #[derive(Clone, Default)]
 pub struct Linked(Vec<Arc<dyn MgmtDriver>>);
 
 impl Linked {
-    /// The same with `driver`. A VNFD names it as the plugin of an artifact, or as the implementation of a hook.
+    /// Adds `driver`. A VNFD refers to it as the plugin of an artifact, or as the implementation of a hook.
     #[must_use]
     pub fn with(mut self, driver: impl MgmtDriver + 'static) -> Self {
         self.0.push(Arc::new(driver));
@@ -29,7 +29,7 @@ impl MgmtDrivers for Linked {
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         let name = plugin.unwrap_or(implementation);
         let named = |driver: &&Arc<dyn MgmtDriver>| {
-            driver.declaration().name == name || versioned(&driver.id()) == name
+            driver.declaration().name == name || versioned_name(&driver.id()) == name
         };
         self.0.iter().rev().find(named).cloned().ok_or_else(|| {
             let known: Vec<_> = self
@@ -42,7 +42,7 @@ impl MgmtDrivers for Linked {
             } else {
                 known.join(", ")
             };
-            let what = format!("this program links {what}");
+            let what = format!("this program links: {what}");
             PortError::new(&NO_DRIVER, format!("find the MgmtDriver `{name}`"), what)
         })
     }
@@ -65,16 +65,16 @@ impl MgmtDrivers for Linked {
     }
 }
 
-/// No way to any host: a hook that asks for one is refused.
+/// Without access to hosts: hooks that need SSH or HTTP are refused.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoHosts;
 
 impl NoHosts {
-    fn refuse<T>(doing: String) -> Result<T, PortError> {
+    fn refuse<T>(action: String) -> Result<T, PortError> {
         Err(PortError::new(
             &NO_HOSTS,
-            doing,
-            "this engine was made without a way to hosts",
+            action,
+            "this engine was built without access to hosts",
         ))
     }
 }
@@ -95,19 +95,17 @@ impl HostServices for NoHosts {
     }
 }
 
-/// No such driver.
 const NO_DRIVER: Code = Code {
     name: "hook.not-linked",
     kind: ErrorKind::Refused,
-    means: "the VNFD names a MgmtDriver that the program does not link",
-    next: "give it to `Linked::with`, or use a host of plugins",
+    means: "the VNFD names a MgmtDriver that is not linked into this program",
+    next: "add it with `Linked::with`, or use a plugin host",
 };
-/// No way to hosts.
 const NO_HOSTS: Code = Code {
     name: "hook.no-hosts",
     kind: ErrorKind::Refused,
-    means: "a hook asked for SSH or HTTP, which the program does not offer",
-    next: "give `EngineParts::host` a way to hosts, such as `vnfm::Hosts` (feature `hosts`)",
+    means: "a hook called SSH or HTTP, which this program does not offer",
+    next: "set `EngineParts::host`, for example to `vnfm::Hosts` (feature `hosts`)",
 };
 
 pub(crate) const CODES: &[&Code] = &[&NO_DRIVER, &NO_HOSTS];
@@ -123,9 +121,9 @@ mod tests {
     use futures_util::FutureExt as _;
     use std::sync::Arc;
 
-    struct Of(Declaration);
+    struct Plugin(Declaration);
 
-    impl Of {
+    impl Plugin {
         fn version(version: &str) -> Self {
             Self(Declaration {
                 name: "mine".into(),
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[async_trait]
-    impl MgmtDriver for Of {
+    impl MgmtDriver for Plugin {
         fn declaration(&self) -> &Declaration {
             &self.0
         }
@@ -146,10 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_a_name_serves_what_is_new_and_each_version_what_began_with_it() {
+    fn the_last_version_serves_new_operations_and_each_version_those_that_began_with_it() {
         let linked = Linked::default()
-            .with(Of::version("1.0.0"))
-            .with(Of::version("2.0.0"));
+            .with(Plugin::version("1.0.0"))
+            .with(Plugin::version("2.0.0"));
         let version = |name: &str| linked.find(name, None).unwrap().id().version;
         assert_eq!(
             (version("mine"), version("mine@1.0.0")),
@@ -157,14 +155,17 @@ mod tests {
         );
         let began = linked.find("mine@1.0.0", None).unwrap().id();
         assert_eq!(linked.again(&began, "mine", None).unwrap().id(), began);
-        let later = Linked::default().with(Of::version("2.0.0"));
+        let later = Linked::default().with(Plugin::version("2.0.0"));
         let error = later.again(&began, "mine", None).err().unwrap();
         assert_eq!(error.name(), "plugin.replaced");
-        assert!(error.to_string().contains("`mine@2.0.0` now"), "{error}");
+        assert!(
+            error.to_string().contains("now available: `mine@2.0.0`"),
+            "{error}"
+        );
     }
 
     #[test]
-    fn what_is_not_linked_and_what_is_not_offered_is_named() {
+    fn errors_name_the_missing_driver_or_host() {
         let error = Linked::default().find("mine", None).err().unwrap();
         assert_eq!(error.name(), "hook.not-linked");
         assert!(error.to_string().contains("`mine`"), "{error}");

@@ -1,4 +1,4 @@
-//! A VIM as drivers are handed it: where its connection comes from, and whose turn it is to call it.
+//! A VIM as drivers get it: the source of its connection, and the slots for calling it.
 
 use super::connection_of;
 use crate::engine::Engine;
@@ -7,25 +7,25 @@ use async_trait::async_trait;
 use serde_json::Value;
 use vnfm_types::{KeyValuePairs, VimConnectionInfo, VimPolicy};
 
-/// A VIM of an instance: in the registry, or as the request brought it.
-pub struct AnyVim {
+/// The VIM of an instance: registered, or inline in the request.
+pub struct VimHandle {
     engine: Engine,
     name: String,
     key: String,
     vim_type: String,
     identity: Option<String>,
     policy: VimPolicy,
-    /// Where it is, as far as that is known: those with the same share their turns.
+    /// Its address, as far as it is known: VIMs with the same address share slots.
     address: String,
-    from: From,
+    source: Source,
 }
 
-enum From {
+enum Source {
     Registry {
         tenant: String,
         id: String,
     },
-    /// As a request brought it; `vim`: of which VIM of the registry it is to be the connection.
+    /// From a request; `vim`: the registered VIM that it is about to update, if any.
     Request {
         tenant: String,
         vim: Option<String>,
@@ -33,8 +33,8 @@ enum From {
     },
 }
 
-impl AnyVim {
-    /// The VIM of a record, as the tenant `user` uses it: on another tenant's, what its policy leaves out is limited.
+impl VimHandle {
+    /// A registered VIM as tenant `user` uses it: on another tenant's VIM, missing limits have strict defaults.
     pub(crate) fn registered(
         engine: &Engine,
         record: &VimRecord,
@@ -48,7 +48,7 @@ impl AnyVim {
             identity: record.vim.identity.clone(),
             policy: policy_for(user, record),
             address: address(&record.vim.interface_info, &record.vim.id),
-            from: From::Registry {
+            source: Source::Registry {
                 tenant: record.tenant.clone(),
                 id: record.vim.id.clone(),
             },
@@ -69,7 +69,7 @@ impl AnyVim {
             identity: None,
             policy: VimPolicy::OPEN,
             address: address(&connection.interface_info, key),
-            from: From::Request {
+            source: Source::Request {
                 tenant: tenant.to_owned(),
                 vim: vim.map(str::to_owned),
                 info: Box::new(SecretConnection(connection)),
@@ -77,25 +77,25 @@ impl AnyVim {
         }
     }
 
-    /// Its id in the registry, if it is there.
+    /// Its id in the registry; `None` for an inline connection.
     pub fn registered_id(&self) -> Option<&str> {
-        match &self.from {
-            From::Registry { id, .. } => Some(id),
-            From::Request { .. } => None,
+        match &self.source {
+            Source::Registry { id, .. } => Some(id),
+            Source::Request { .. } => None,
         }
     }
 
-    /// Which kind of VIM it is, in the registered spelling.
+    /// The VIM type in its registered spelling.
     pub fn vim_type(&self) -> &str {
         &self.vim_type
     }
 
-    /// What identifies it behind all its addresses, as far as the registry knows.
+    /// Identifies the VIM across all its addresses; `None` if the registry does not know it.
     pub fn identity(&self) -> Option<&str> {
         self.identity.as_deref()
     }
 
-    /// Where it is: those with the same address share their turns.
+    /// VIMs with the same address share slots.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
@@ -119,7 +119,7 @@ fn address(interface: &KeyValuePairs, otherwise: &str) -> String {
 }
 
 #[async_trait]
-impl Vim for AnyVim {
+impl Vim for VimHandle {
     fn name(&self) -> &str {
         &self.name
     }
@@ -133,12 +133,12 @@ impl Vim for AnyVim {
     }
 
     async fn connection(&self) -> Result<VimLogin, PortError> {
-        match &self.from {
-            From::Request { info, .. } => Ok(VimLogin {
+        match &self.source {
+            Source::Request { info, .. } => Ok(VimLogin {
                 info: (**info).clone(),
                 version: 0,
             }),
-            From::Registry { tenant, id } => {
+            Source::Registry { tenant, id } => {
                 let record = self.engine.store().vim(tenant, id).await?;
                 let info = SecretConnection(connection_of(&record));
                 Ok(VimLogin {
@@ -154,28 +154,28 @@ impl Vim for AnyVim {
     }
 
     fn keeps_address(&self, connection: &VimConnectionInfo) -> bool {
-        let (tenant, vim) = match &self.from {
-            From::Registry { tenant, id } => (tenant, Some(id.as_str())),
-            From::Request { tenant, vim, .. } => (tenant, vim.as_deref()),
+        let (tenant, vim) = match &self.source {
+            Source::Registry { tenant, id } => (tenant, Some(id.as_str())),
+            Source::Request { tenant, vim, .. } => (tenant, vim.as_deref()),
         };
         self.engine.store().keeps_address(tenant, vim, connection)
     }
 
     async fn turn(&self, doing: &str, watcher: Option<&dyn Watcher>) -> Turn {
         let (clock, calls) = (&self.engine.parts.clock, &self.engine.calls);
-        let asked = clock.now();
-        let ticket = calls.stand(&self.address);
-        let told = |place: usize| {
-            let limit = calls.limited_to();
+        let requested_at = clock.now();
+        let ticket = calls.request(&self.address);
+        let report = |position: usize| {
+            let limit = calls.max();
             if let Some(watcher) = watcher {
                 let name = &self.name;
                 watcher.waiting(&format!(
-                    "its turn at VIM `{name}`: call {place} in line; it gets {limit} at a time"
+                    "a free slot at VIM `{name}`: call {position} in the queue, {limit} at a time"
                 ));
             }
             true
         };
-        ticket.called(&**clock, told).await;
+        ticket.wait_for_slot(&**clock, report).await;
         let vim = self.registered_id().unwrap_or("inline").to_owned();
         let span = tracing::info_span!(
             "vim_call",
@@ -188,7 +188,7 @@ impl Vim for AnyVim {
             ticket,
             vim,
             self.engine.observer.clone(),
-            (clock.clone(), asked),
+            (clock.clone(), requested_at),
             span,
         )
     }

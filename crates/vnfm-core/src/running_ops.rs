@@ -1,5 +1,5 @@
-//! What operations are doing right now, in the process that drives them: the step, what it waits for, its
-//! log, and the wish to cancel. Nothing here is needed to resume; all of it is for people.
+//! What operations are doing right now, in the process that drives them: step, reason for waiting, log, cancel
+//! request. Nothing here is needed to resume; all of it is for people.
 
 use crate::ports::{Clock, JournalRow, OpRecord, Store, Watcher};
 use event_listener::{Event, EventListener};
@@ -10,55 +10,55 @@ use vnfm_types::{CancelMode, LogLine, Waiting};
 
 /// All operations that this process drives.
 #[derive(Default)]
-pub(crate) struct Live {
-    ops: Mutex<HashMap<String, Arc<LiveOp>>>,
-    leaving: AtomicBool,
+pub(crate) struct RunningOps {
+    ops: Mutex<HashMap<String, Arc<RunningOp>>>,
+    shutting_down: AtomicBool,
     changed: Event,
-    resting: AtomicBool,
+    paused: AtomicBool,
 }
 
-/// One of them.
-pub(crate) struct LiveOp {
-    state: Mutex<LiveState>,
+/// One driven operation.
+pub(crate) struct RunningOp {
+    state: Mutex<RunningState>,
     cancelled: Event,
     changed: Event,
     clock: Arc<dyn Clock>,
 }
 
-/// What it says of itself.
+/// Its current state, as shown to people.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LiveState {
+pub(crate) struct RunningState {
     pub(crate) step: Option<&'static str>,
     pub(crate) attempt: u32,
     pub(crate) percent: Option<u8>,
     pub(crate) message: Option<String>,
     pub(crate) waiting: Option<Waiting>,
     pub(crate) cancel: Option<CancelMode>,
-    /// What the database has of it, once it was stored here.
+    /// The last stored state, if this process stored it.
     pub(crate) stored: Option<Arc<Stored>>,
-    left: bool,
+    shutting_down: bool,
     deadline: Option<jiff::Timestamp>,
     log: VecDeque<LogLine>,
     redactor: crate::redact::Redactor,
 }
 
-/// What the database has of an operation.
+/// An operation as the database holds it.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) record: Arc<OpRecord>,
     pub(crate) journal: Vec<Arc<JournalRow>>,
 }
 
-const LONGEST_LINE: usize = 4096;
-const MOST_BUFFERED: usize = 500;
+const MAX_LINE_LEN: usize = 4096;
+const MAX_BUFFERED_LINES: usize = 500;
 
-impl Live {
-    /// The entry of an operation that this process begins to drive.
-    pub(crate) fn begin(&self, op_id: &str, clock: Arc<dyn Clock>) -> Arc<LiveOp> {
-        let live = Arc::new(LiveOp {
-            state: Mutex::new(LiveState {
-                left: self.leaving.load(Ordering::Acquire),
-                ..LiveState::default()
+impl RunningOps {
+    /// Registers an operation that this process begins to drive.
+    pub(crate) fn add(&self, op_id: &str, clock: Arc<dyn Clock>) -> Arc<RunningOp> {
+        let live = Arc::new(RunningOp {
+            state: Mutex::new(RunningState {
+                shutting_down: self.shutting_down.load(Ordering::Acquire),
+                ..RunningState::default()
             }),
             cancelled: Event::new(),
             changed: Event::new(),
@@ -69,62 +69,60 @@ impl Live {
         live
     }
 
-    /// This process stops: every operation is left where the journal has it.
-    pub(crate) fn leave(&self) {
-        self.leaving.store(true, Ordering::Release);
+    /// This process shuts down: every operation is left as the journal has it.
+    pub(crate) fn shut_down(&self) {
+        self.shutting_down.store(true, Ordering::Release);
         for live in lock(&self.ops).values() {
-            live.change(|state| state.left = true);
+            live.change(|state| state.shutting_down = true);
             live.cancelled.notify(usize::MAX);
         }
     }
 
-    /// Forgets it.
-    pub(crate) fn end(&self, op_id: &str) {
+    /// Removes an operation that is no longer driven here.
+    pub(crate) fn remove(&self, op_id: &str) {
         if let Some(live) = lock(&self.ops).remove(op_id) {
             live.changed.notify(usize::MAX);
         }
         self.changed.notify(usize::MAX);
     }
 
-    /// The entry, if this process drives it.
-    pub(crate) fn of(&self, op_id: &str) -> Option<Arc<LiveOp>> {
+    /// The operation, if this process drives it.
+    pub(crate) fn get(&self, op_id: &str) -> Option<Arc<RunningOp>> {
         lock(&self.ops).get(op_id).cloned()
     }
 
-    /// From now on no step begins.
-    pub(crate) fn rest(&self) {
-        self.resting.store(true, Ordering::SeqCst);
+    /// From now on no step starts.
+    pub(crate) fn pause(&self) {
+        self.paused.store(true, Ordering::SeqCst);
     }
 
-    /// Whether no step is to begin.
-    pub(crate) fn is_resting(&self) -> bool {
-        self.resting.load(Ordering::SeqCst)
+    /// Whether no step may start.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::SeqCst)
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         lock(&self.ops).len()
     }
 
-    /// Completes when an operation begins or ends here.
+    /// Completes when an operation is added or removed.
     pub(crate) fn listen(&self) -> EventListener {
         self.changed.listen()
     }
 }
 
-impl LiveOp {
-    /// A copy of what it says.
-    pub(crate) fn state(&self) -> LiveState {
+impl RunningOp {
+    pub(crate) fn state(&self) -> RunningState {
         lock(&self.state).clone()
     }
 
-    /// Completes at the next change of what it says.
+    /// Completes at the next change of its state.
     pub(crate) fn listen(&self) -> EventListener {
         self.changed.listen()
     }
 
-    /// A step begins, or its opposite.
-    pub(crate) fn enter(&self, step: &'static str, attempt: u32, deadline: jiff::Timestamp) {
+    /// A step or its undo starts.
+    pub(crate) fn start_step(&self, step: &'static str, attempt: u32, deadline: jiff::Timestamp) {
         self.change(|state| {
             state.step = Some(step);
             state.attempt = attempt;
@@ -133,12 +131,12 @@ impl LiveOp {
         });
     }
 
-    /// The database has this of it now. Whoever listens hears of it with the next change.
-    pub(crate) fn stored(&self, stored: Stored) {
+    /// Stores the last written state. Listeners see it with the next change.
+    pub(crate) fn set_stored(&self, stored: Stored) {
         lock(&self.state).stored = Some(Arc::new(stored));
     }
 
-    /// Somebody wants it cancelled; a forceful wish is not taken back by a graceful one.
+    /// Requests a cancel; a graceful request does not downgrade a forceful one.
     pub(crate) fn cancel(&self, mode: CancelMode) {
         self.change(|state| {
             if state.cancel != Some(CancelMode::Forceful) {
@@ -148,56 +146,56 @@ impl LiveOp {
         self.cancelled.notify(usize::MAX);
     }
 
-    /// How it is to be cancelled, if so.
+    /// The requested cancel mode, if any.
     pub(crate) fn cancel_mode(&self) -> Option<CancelMode> {
         lock(&self.state).cancel
     }
 
-    /// True once this process stops.
-    pub(crate) fn is_left(&self) -> bool {
-        lock(&self.state).left
+    /// True once this process shuts down.
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        lock(&self.state).shutting_down
     }
 
-    /// Completes once the running step is to be dropped: by a forceful cancel, or because this process stops.
-    pub(crate) async fn told_to_go(&self) {
+    /// Completes once the running step must be dropped, because of a forceful cancel or a shutdown.
+    pub(crate) async fn aborted(&self) {
         loop {
             let listener = self.cancelled.listen();
-            if self.is_left() || self.cancel_mode() == Some(CancelMode::Forceful) {
+            if self.is_shutting_down() || self.cancel_mode() == Some(CancelMode::Forceful) {
                 return;
             }
             listener.await;
         }
     }
 
-    /// Completes once the operation is to be cancelled, in whichever way, or this process stops.
-    pub(crate) async fn told_to_stop(&self) {
+    /// Completes once the operation must stop, because of any cancel request or a shutdown.
+    pub(crate) async fn stop_requested(&self) {
         loop {
             let listener = self.cancelled.listen();
-            if self.is_left() || self.cancel_mode().is_some() {
+            if self.is_shutting_down() || self.cancel_mode().is_some() {
                 return;
             }
             listener.await;
         }
     }
 
-    /// What must not appear in anything that it says.
-    pub(crate) fn hide(&self, redactor: &crate::redact::Redactor) {
+    /// Secrets that must not appear in anything it reports.
+    pub(crate) fn add_secrets(&self, redactor: &crate::redact::Redactor) {
         lock(&self.state).redactor.extend(redactor);
     }
 
-    /// `text` without what must not appear.
-    pub(crate) fn clean(&self, text: &str) -> String {
+    /// `text` without known secrets.
+    pub(crate) fn redact(&self, text: &str) -> String {
         lock(&self.state).redactor.clean(text)
     }
 
-    /// Stores the lines that were not stored yet. Where the database does not take them, they wait for the next time,
-    /// as many as there is room for; what is for people holds up no operation.
+    /// Stores the log lines that are not stored yet. If the database fails, they wait for the next time, as many as the
+    /// buffer holds; the log never delays an operation.
     pub(crate) async fn store_log(&self, store: &dyn Store, op_id: &str) {
         let lines: Vec<_> = lock(&self.state).log.drain(..).collect();
         if let Err(error) = store.append_log(op_id, lines.clone()).await {
             tracing::warn!(op_id, %error, "the log was not stored");
             let log = &mut lock(&self.state).log;
-            let room = MOST_BUFFERED.saturating_sub(log.len());
+            let room = MAX_BUFFERED_LINES.saturating_sub(log.len());
             lines
                 .into_iter()
                 .rev()
@@ -206,18 +204,18 @@ impl LiveOp {
         }
     }
 
-    /// Changes what it says, and tells those who listen. What only its log shows is no such change: they would ask for
-    /// the whole picture and find the same.
-    fn change(&self, change: impl FnOnce(&mut LiveState)) {
+    /// Changes the state and notifies listeners. Log lines do not notify: listeners would fetch the full state and find it
+    /// unchanged.
+    fn change(&self, change: impl FnOnce(&mut RunningState)) {
         change(&mut lock(&self.state));
         self.changed.notify(usize::MAX);
     }
 }
 
-impl Watcher for LiveOp {
+impl Watcher for RunningOp {
     fn waiting(&self, what: &str) {
         let mut state = lock(&self.state);
-        let what = cut(state.redactor.clean(what));
+        let what = truncate_line(state.redactor.clean(what));
         if state
             .waiting
             .as_ref()
@@ -238,7 +236,7 @@ impl Watcher for LiveOp {
     fn progress(&self, percent: u8, message: &str) {
         self.change(|state| {
             state.percent = Some(percent.min(100));
-            state.message = Some(cut(state.redactor.clean(message)));
+            state.message = Some(truncate_line(state.redactor.clean(message)));
             state.waiting = None;
         });
     }
@@ -246,11 +244,14 @@ impl Watcher for LiveOp {
     fn log(&self, level: &str, source: &str, text: &str) {
         let at = self.clock.now();
         let mut state = lock(&self.state);
-        let text = cut(state.redactor.clean(text));
-        if state.log.len() == MOST_BUFFERED {
+        let text = truncate_line(state.redactor.clean(text));
+        if state.log.len() == MAX_BUFFERED_LINES {
             state.log.pop_front();
         }
-        let (level, source) = (cut(level.to_owned()), cut(source.to_owned()));
+        let (level, source) = (
+            truncate_line(level.to_owned()),
+            truncate_line(source.to_owned()),
+        );
         state.log.push_back(LogLine {
             seq: 0,
             at,
@@ -261,16 +262,16 @@ impl Watcher for LiveOp {
     }
 }
 
-/// A line without what is beyond its bound.
-fn cut(mut text: String) -> String {
-    if text.len() > LONGEST_LINE {
-        text.truncate(text.floor_char_boundary(LONGEST_LINE));
+/// Truncates a line to `MAX_LINE_LEN`.
+fn truncate_line(mut text: String) -> String {
+    if text.len() > MAX_LINE_LEN {
+        text.truncate(text.floor_char_boundary(MAX_LINE_LEN));
         text.push('…');
     }
     text
 }
 
-/// A lock that a panic elsewhere does not make unusable: what it guards is only shown to people.
+/// Ignores poisoning: what the lock guards is only shown to people.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

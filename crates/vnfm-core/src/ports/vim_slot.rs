@@ -1,45 +1,45 @@
-//! A turn at a VIM, which a driver holds during each call.
+//! A slot at a VIM, which a driver holds during each call.
 
 use super::{CallEnd, Clock, Observer};
-use crate::turns::Ticket;
+use crate::vim_limiter::Ticket;
 use jiff::Timestamp;
 use std::sync::Arc;
 use tracing::Span;
 
-/// The turn of one call; given back when dropped.
+/// The slot of one call; released when dropped.
 #[derive(Default)]
-#[must_use = "the call is to be made while it is held"]
-pub struct Turn(Option<Counted>);
+#[must_use = "make the call while holding it"]
+pub struct Turn(Option<Held>);
 
-struct Counted {
+struct Held {
     vim: String,
     observer: Arc<dyn Observer>,
     clock: Arc<dyn Clock>,
-    asked: Timestamp,
+    requested_at: Timestamp,
     began: Timestamp,
     end: CallEnd,
-    /// The call's, for whoever takes traces.
+    /// Span of the call.
     span: Span,
-    /// Given back last.
+    /// Released last.
     _ticket: Ticket,
 }
 
 impl Turn {
-    /// One that somebody waited for since `asked`, to do what `span` tells.
+    /// A slot that was requested at `asked`, for the call that `span` traces.
     pub(crate) fn new(
         ticket: Ticket,
         vim: String,
         observer: Arc<dyn Observer>,
-        (clock, asked): (Arc<dyn Clock>, Timestamp),
+        (clock, requested_at): (Arc<dyn Clock>, Timestamp),
         span: Span,
     ) -> Self {
         let began = clock.now();
         let end = CallEnd::Dropped;
-        Self(Some(Counted {
+        Self(Some(Held {
             vim,
             observer,
             clock,
-            asked,
+            requested_at,
             began,
             end,
             span,
@@ -47,27 +47,27 @@ impl Turn {
         }))
     }
 
-    /// The call ended, well or not.
+    /// Records how the call ended.
     pub fn ended(mut self, well: bool) {
-        if let Some(counted) = &mut self.0 {
-            counted.end = if well {
+        if let Some(held) = &mut self.0 {
+            held.end = if well {
                 CallEnd::Answered
             } else {
                 CallEnd::Failed
             };
             if !well {
-                counted.span.record("otel.status_code", "ERROR");
+                held.span.record("otel.status_code", "ERROR");
             }
         }
     }
 }
 
-impl Drop for Counted {
+impl Drop for Held {
     fn drop(&mut self) {
         let since =
             |from: Timestamp, to: Timestamp| to.duration_since(from).try_into().unwrap_or_default();
         let times = (
-            since(self.asked, self.began),
+            since(self.requested_at, self.began),
             since(self.began, self.clock.now()),
         );
         self.observer.vim_called(&self.vim, self.end, times);

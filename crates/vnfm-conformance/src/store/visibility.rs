@@ -1,4 +1,4 @@
-//! Rules of what somebody sees who is narrowed: in every list, and whatever they filter by.
+//! Rules about limited visibility scopes: in every list, with any filter.
 
 use super::records::{TENANT, becomes, instance, op, package, vim};
 use serde_json::json;
@@ -9,7 +9,7 @@ use vnfm_types::LcmOperationState;
 
 type Shared = Arc<dyn Store>;
 
-/// Somebody who is narrowed to these.
+/// A scope limited to these.
 fn sight(vims: &[&str], namespaces: &[&str], vendors: &[&str]) -> Sight {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     Sight {
@@ -29,8 +29,8 @@ fn lives(instance_id: &str, vim_id: Option<&str>, namespace: Option<&str>) -> Ch
     })
 }
 
-/// Of Acme one on `v1` in `web`, one on `v2` and one that lives nowhere; of Other one with a login of its own. Each has an
-/// operation of the same name.
+/// Vendor Acme: one instance on `v1` in `web`, one on `v2`, one that lives nowhere; vendor Other: one inline. Each has an
+/// operation with the same number.
 async fn inhabited(store: &Shared) {
     let mut of_acme = package("p-acme", Some("of-acme"));
     of_acme.info.vnf_provider = Some("Acme".into());
@@ -117,6 +117,11 @@ pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_na
         let is_seen = if seen.contains('2') { "i2" } else { "" };
         assert_eq!(instances(&store, second).await, is_seen, "{sight:?}");
     }
+    pages_follow_visibility(&store).await;
+}
+
+/// Pages contain only visible instances, and those that live nowhere any more.
+async fn pages_follow_visibility(store: &Shared) {
     let narrow = sight(&["v1"], &[], &[]);
     let page = Query {
         after: Some("i1".into()),
@@ -125,11 +130,11 @@ pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_na
         ..Query::default()
     };
     assert_eq!(
-        instances(&store, page).await,
+        instances(store, page).await,
         "i3",
-        "pages are of what is seen"
+        "pages contain only visible entries"
     );
-    // It lives nowhere any more.
+    // It no longer lives anywhere.
     store
         .write(
             None,
@@ -141,7 +146,7 @@ pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_na
         .unwrap();
     assert_eq!(
         instances(
-            &store,
+            store,
             Query {
                 sight: narrow,
                 ..Query::default()
@@ -154,13 +159,13 @@ pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_na
 
 pub(super) async fn operations_that_ran_elsewhere_stay_out_of_sight(store: Shared) {
     inhabited(&store).await;
-    // One has ended before its instance lived nowhere any more, one was still running, and ends after that.
-    let gone = |id: &str| Change::RemoveUses {
+    // One operation ends before its instance leaves its VIM, the other one after that.
+    let remove = |id: &str| Change::RemoveUses {
         instance_id: id.into(),
     };
     let ends = |op_id: &str, id: &str| becomes(&op(op_id, id), LcmOperationState::Completed);
     store
-        .write(None, vec![ends("o2", "i2"), gone("i2"), gone("i1")])
+        .write(None, vec![ends("o2", "i2"), remove("i2"), remove("i1")])
         .await
         .unwrap();
     store.write(None, vec![ends("o1", "i1")]).await.unwrap();
@@ -194,7 +199,7 @@ pub(super) async fn operations_that_ran_elsewhere_stay_out_of_sight(store: Share
     }
 }
 
-pub(super) async fn packages_and_subscriptions_are_seen_by_those_who_may(store: Shared) {
+pub(super) async fn packages_and_subscriptions_are_scoped(store: Shared) {
     inhabited(&store).await;
     let packages = async |sight: &Sight| {
         let query = Query {
@@ -242,7 +247,11 @@ pub(super) async fn packages_and_subscriptions_are_seen_by_those_who_may(store: 
             .collect::<Vec<_>>()
     };
     assert_eq!(seen(&Sight::default()).await, ["s1", "s2"]);
-    assert_eq!(seen(&narrow).await, ["s2"], "those that were made so");
+    assert_eq!(
+        seen(&narrow).await,
+        ["s2"],
+        "those created in the same scope"
+    );
     assert_eq!(seen(&sight(&["v2"], &[], &[])).await, [""; 0]);
     assert_eq!(
         store.subscription(TENANT, "s2").await.unwrap().sight,

@@ -1,5 +1,4 @@
-//! A filter held against an entry in memory: what it says, read plainly. A database that compiles filters to its own
-//! language is tried against this.
+//! Evaluates a filter on an entry in memory. Databases that compile filters to their own language are tested against it.
 
 use super::{Comparison, Filter, Hop, Leaf, Operand, Term};
 use serde_json::Value;
@@ -7,13 +6,13 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 impl Filter {
-    /// Whether all of it holds of an entry, as its resource shows it.
+    /// Whether an entry, as the API shows it, matches the filter.
     pub fn holds(&self, entry: &Value) -> bool {
         all(
             entry,
             self.0
                 .iter()
-                .map(|term| Way {
+                .map(|term| Path {
                     hops: &term.hops,
                     term,
                 })
@@ -22,15 +21,15 @@ impl Filter {
     }
 }
 
-/// A term, and what is left of its way.
+/// A term, and the rest of its path.
 #[derive(Clone, Copy)]
-struct Way<'f> {
+struct Path<'f> {
     hops: &'f [Hop],
     term: &'f Term,
 }
 
-impl<'f> Way<'f> {
-    /// Its hops up to the first list or map and into it, where something is to be looked for in an entry of that.
+impl<'f> Path<'f> {
+    /// The hops up to and into the first list or map, if the path continues inside one of its entries.
     fn opening(self) -> Option<&'f [Hop]> {
         let members = self
             .hops
@@ -44,22 +43,22 @@ impl<'f> Way<'f> {
     }
 }
 
-/// Whether all of `ways` hold from `value` on; those that go into the same list speak of the same entry of it.
-fn all(value: &Value, mut ways: Vec<Way<'_>>) -> bool {
-    while let Some(first) = ways.first().copied() {
+/// Whether all of `ways` hold from `value` on. Those that go into the same list must hold for the same entry.
+fn all(value: &Value, mut paths: Vec<Path<'_>>) -> bool {
+    while let Some(first) = paths.first().copied() {
         let Some(opening) = first.opening() else {
             if !one(value, first) {
                 return false;
             }
-            ways.remove(0);
+            paths.remove(0);
             continue;
         };
-        let (same, others): (Vec<_>, Vec<_>) = ways
+        let (same, others): (Vec<_>, Vec<_>) = paths
             .into_iter()
-            .partition(|way| way.opening() == Some(opening));
+            .partition(|path| path.opening() == Some(opening));
         let deeper: Vec<_> = same
             .iter()
-            .map(|way| all_from(way, opening.len()))
+            .map(|path| remainder(path, opening.len()))
             .collect();
         if !follow(vec![value], opening)
             .iter()
@@ -67,27 +66,26 @@ fn all(value: &Value, mut ways: Vec<Way<'_>>) -> bool {
         {
             return false;
         }
-        ways = others;
+        paths = others;
     }
     true
 }
 
-fn all_from<'f>(way: &Way<'f>, hops: usize) -> Way<'f> {
-    Way {
-        hops: &way.hops[hops..],
-        term: way.term,
+fn remainder<'f>(path: &Path<'f>, hops: usize) -> Path<'f> {
+    Path {
+        hops: &path.hops[hops..],
+        term: path.term,
     }
 }
 
-/// Whether one term holds from `value` on.
-fn one(value: &Value, way: Way<'_>) -> bool {
-    let mut values = follow(vec![value], way.hops);
-    match way.term.leaf {
+fn one(value: &Value, path: Path<'_>) -> bool {
+    let mut values = follow(vec![value], path.hops);
+    match path.term.leaf {
         Leaf::Hidden => return false,
         Leaf::Key | Leaf::Any => values = values.into_iter().flat_map(entries).collect(),
         _ => {}
     }
-    if way.term.leaf == Leaf::Key {
+    if path.term.leaf == Leaf::Key {
         let keys = values
             .into_iter()
             .filter_map(Value::as_object)
@@ -95,12 +93,12 @@ fn one(value: &Value, way: Way<'_>) -> bool {
         return keys
             .cloned()
             .map(Value::from)
-            .any(|key| compares(way.term, &key));
+            .any(|key| compares(path.term, &key));
     }
-    values.into_iter().any(|value| compares(way.term, value))
+    values.into_iter().any(|value| compares(path.term, value))
 }
 
-/// What `hops` lead to.
+/// The values that `hops` lead to.
 fn follow<'v>(mut values: Vec<&'v Value>, hops: &[Hop]) -> Vec<&'v Value> {
     for hop in hops {
         values = values
@@ -123,7 +121,7 @@ fn step<'v>(value: &'v Value, hop: &Hop) -> Vec<&'v Value> {
     }
 }
 
-/// Of a list its entries, else itself.
+/// The entries of a list, or the value itself.
 fn entries(value: &Value) -> impl Iterator<Item = &Value> {
     match value {
         Value::Array(all) => all.iter(),
@@ -131,7 +129,7 @@ fn entries(value: &Value) -> impl Iterator<Item = &Value> {
     }
 }
 
-/// Whether a simple value compares so; what is absent, or not simple, does not.
+/// Whether a simple value compares so; false for absent and structured values.
 fn compares(term: &Term, value: &Value) -> bool {
     if value.is_null() || value.is_object() || value.is_array() {
         return false;
@@ -158,7 +156,7 @@ fn compares(term: &Term, value: &Value) -> bool {
     }
 }
 
-/// What the operands stand for.
+/// The possible interpretations of the operands.
 fn readings(term: &Term) -> impl Iterator<Item = Cow<'_, Operand>> {
     term.operands
         .iter()
@@ -199,10 +197,10 @@ fn contains(term: &Term, value: &Value) -> bool {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "numbers of JSON are compared as such"
+    reason = "JSON numbers are compared as floating point"
 )]
-fn real(whole: i64) -> f64 {
-    whole as f64
+fn real(full_entry: i64) -> f64 {
+    full_entry as f64
 }
 
 #[cfg(test)]
@@ -212,7 +210,7 @@ mod tests {
     use vnfm_types::shape::VNF_INSTANCES;
 
     #[test]
-    fn what_goes_into_the_same_list_speaks_of_the_same_entry() {
+    fn terms_on_the_same_list_must_match_the_same_entry() {
         let vnfc = |id: &str, vdu: &str| json!({"id": id, "vduId": vdu});
         let entry = json!({"id": "i", "instantiatedVnfInfo": {"vnfcResourceInfo": [
             vnfc("c1", "front"), vnfc("c2", "back")]}});

@@ -1,38 +1,38 @@
-//! A stored login belongs to where it was given for: endpoint, trust and proxy. Where one of these changes, the login has
-//! to be given anew, so that nobody who may change a connection gets the secret in it sent to themselves.
+//! A stored login is bound to endpoint, trust and proxy. If one of these changes, the login must be sent again, so that
+//! nobody who may change a connection can redirect the secret in it to themselves.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use vnfm_types::VimConnectionInfo;
 
-/// Members of `extra` that say what is used of a VIM, and not how it is reached.
-const NOT_ON_THE_WAY: [&str; 2] = ["namespace", "project_name"];
-/// Parts of the names of members of `accessInfo` that say who logs in, and are no secret.
-const WHO: [&str; 5] = ["user", "domain", "project", "region", "tenant"];
+/// Members of `extra` that select something within a VIM, and do not affect how it is reached.
+const NOT_CONNECTION: [&str; 2] = ["namespace", "project_name"];
+/// Members of `accessInfo` whose name contains one of these identify the user and are not secret.
+const IDENTITY: [&str; 5] = ["user", "domain", "project", "region", "tenant"];
 
-/// Refuses a connection that leads elsewhere than `old` with a secret of its login; `given` is what of `accessInfo` the
-/// request brings.
+/// Refuses to use a stored secret with a connection that leads elsewhere than `old`; `given` are the members of `accessInfo`
+/// in the request.
 ///
 /// # Errors
 ///
-/// What changed, and what is to be sent with it.
-pub(crate) fn stays_where_it_belongs(
+/// What changed, and what must be sent with it.
+pub(crate) fn check_login_bound(
     old: &VimConnectionInfo,
     new: &VimConnectionInfo,
     given: &Map<String, Value>,
 ) -> Result<(), String> {
-    let changed = changed(old, new);
+    let changed = changed_members(old, new);
     if changed.is_empty() {
         return Ok(());
     }
-    let is_kept = |(name, value): &(&String, &Value)| {
-        !WHO.iter().any(|who| name.contains(who))
+    let is_missing = |(name, value): &(&String, &Value)| {
+        !IDENTITY.iter().any(|who| name.contains(who))
             && !given.contains_key(*name)
             && new.access_info.get(*name) == Some(*value)
     };
-    let kept = old.access_info.iter().filter(is_kept);
-    let kept: Vec<_> = kept.map(|(name, _)| format!("`{name}`")).collect();
-    if kept.is_empty() {
+    let missing = old.access_info.iter().filter(is_missing);
+    let missing: Vec<_> = missing.map(|(name, _)| format!("`{name}`")).collect();
+    if missing.is_empty() {
         return Ok(());
     }
     let changed: Vec<_> = changed
@@ -40,23 +40,23 @@ pub(crate) fn stays_where_it_belongs(
         .map(|name| format!("`{name}`"))
         .collect();
     Err(format!(
-        "the stored login was given for another way to the VIM: {} changes; send `accessInfo` with {} anew",
+        "the stored login was given for another connection: {} changed; send `accessInfo` with {} again",
         changed.join(", "),
-        kept.join(", ")
+        missing.join(", ")
     ))
 }
 
-/// The members by which another server, or the same one otherwise, is reached.
-fn changed(old: &VimConnectionInfo, new: &VimConnectionInfo) -> BTreeSet<String> {
-    let differ = |(place, old, new): (&str, &Map<String, Value>, &Map<String, Value>)| {
+/// The members that change which server is reached, or how.
+fn changed_members(old: &VimConnectionInfo, new: &VimConnectionInfo) -> BTreeSet<String> {
+    let differ = |(group, old, new): (&str, &Map<String, Value>, &Map<String, Value>)| {
         let names: BTreeSet<_> = old.keys().chain(new.keys()).cloned().collect();
         let other = names
             .into_iter()
             .filter(|name| old.get(name) != new.get(name));
-        let is_way = |name: &String| place != "extra" || !NOT_ON_THE_WAY.contains(&name.as_str());
+        let is_way = |name: &String| group != "extra" || !NOT_CONNECTION.contains(&name.as_str());
         other
             .filter(is_way)
-            .map(|name| format!("{place}.{name}"))
+            .map(|name| format!("{group}.{name}"))
             .collect::<Vec<_>>()
     };
     [
@@ -70,7 +70,7 @@ fn changed(old: &VimConnectionInfo, new: &VimConnectionInfo) -> BTreeSet<String>
 
 #[cfg(test)]
 mod tests {
-    use super::stays_where_it_belongs;
+    use super::check_login_bound;
     use serde_json::{Value, json};
     use vnfm_types::VimConnectionInfo;
 
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_goes_with_the_way_that_it_was_given_for() {
+    fn a_stored_secret_is_bound_to_the_connection_it_was_given_for() {
         let old = connection(json!({"vimType": "t",
             "interfaceInfo": {"endpoint": "https://a", "ssl_ca_cert": "PEM"},
             "accessInfo": {"username": "u", "password": "p", "bearer_token": "t"},
@@ -108,27 +108,27 @@ mod tests {
             (proxied.clone(), "extra.proxy"),
         ] {
             let nothing = serde_json::Map::new();
-            let why = stays_where_it_belongs(&old, &new, &nothing).unwrap_err();
+            let why = check_login_bound(&old, &new, &nothing).unwrap_err();
             assert!(why.contains(says) && why.contains("`password`"), "{why}");
-            let half = json!({"password": "p"});
-            let why = stays_where_it_belongs(&old, &new, half.as_object().unwrap()).unwrap_err();
+            let partial = json!({"password": "p"});
+            let why = check_login_bound(&old, &new, partial.as_object().unwrap()).unwrap_err();
             assert!(
                 why.contains("`bearer_token`") && !why.contains("`password`"),
                 "{why}"
             );
-            let whole = json!({"password": "p", "bearer_token": "t"});
+            let complete = json!({"password": "p", "bearer_token": "t"});
             assert_eq!(
-                stays_where_it_belongs(&old, &new, whole.as_object().unwrap()),
+                check_login_bound(&old, &new, complete.as_object().unwrap()),
                 Ok(())
             );
             let mut without = new;
             without.access_info.clear();
-            assert_eq!(stays_where_it_belongs(&old, &without, &nothing), Ok(()));
+            assert_eq!(check_login_bound(&old, &without, &nothing), Ok(()));
         }
         let mut elsewhere = old.clone();
         elsewhere.extra.insert("namespace".into(), json!("other"));
         assert_eq!(
-            stays_where_it_belongs(&old, &elsewhere, &serde_json::Map::new()),
+            check_login_bound(&old, &elsewhere, &serde_json::Map::new()),
             Ok(())
         );
     }

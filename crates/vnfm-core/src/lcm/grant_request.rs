@@ -1,12 +1,12 @@
-//! What an operation needs, as a request for a grant says it (SOL003 9.5.2.2).
+//! The resources that an operation needs, as a grant request lists them (SOL003 9.5.2.2).
 //!
 //! | operation | adds | removes |
 //! |---|---|---|
 //! | instantiate | each VNFC with its volumes, internal links, ports on external links | – |
-//! | heal | the successors of the VNFCs meant, with their volumes where those are replaced too | these themselves |
+//! | heal | the successors of the healed VNFCs, with their volumes if those are replaced too | these VNFCs and volumes |
 //! | terminate | – | everything |
 //!
-//! A definition has the same id in every request for the same operation, also by another process.
+//! A resource definition has the same id in every request for the same operation, also from another process.
 
 use super::Op;
 use super::changes::inventory;
@@ -21,7 +21,7 @@ use vnfm_types::{
     ResourceHandle, ResourceType, VnfcResourceInfo,
 };
 
-/// The request for a grant for `op`.
+/// The grant request for `op`.
 pub(super) fn request(op: &Op) -> Result<GrantRequest, PortError> {
     let record = &op.record.op;
     let deployment = op.deployment()?;
@@ -45,7 +45,7 @@ pub(super) fn request(op: &Op) -> Result<GrantRequest, PortError> {
             let flavour = op.flavour()?;
             let level = &deployment.instantiation_level_id;
             let level = level.clone().or_else(|| flavour.default_level.clone());
-            request.add_resources = of_flavour(flavour, deployment);
+            request.add_resources = flavour_resources(flavour, deployment);
             let managed = &deployment.placement.managed_links;
             request.add_resources.retain(|one| {
                 one.type_ != ResourceType::Vl || !managed.contains_key(&one.resource_template_id)
@@ -54,13 +54,13 @@ pub(super) fn request(op: &Op) -> Result<GrantRequest, PortError> {
             let refs = references(&request.add_resources);
             request.placement_constraints = constraints(flavour, &refs);
         }
-        LcmOperationType::Heal => healed(op, &mut request)?,
+        LcmOperationType::Heal => add_heal_resources(op, &mut request)?,
         _ => request.remove_resources = removed(&inventory(&op.instance)),
     }
     Ok(request)
 }
 
-/// Occurrence and instance, in the version of the interface in which the operation began.
+/// Links to occurrence and instance, in the API version in which the operation was requested.
 fn links(op: &Op) -> GrantRequestLinks {
     let (record, below) = (&op.record.op, op.edition().prefix());
     let link = |path: &str, id: &str| Link {
@@ -72,8 +72,8 @@ fn links(op: &Op) -> GrantRequestLinks {
     }
 }
 
-/// Everything that a deployment of the flavour is made of.
-fn of_flavour(flavour: &Flavour, deployment: &Deployment) -> Vec<ResourceDefinition> {
+/// All resources of a deployment of this flavour.
+fn flavour_resources(flavour: &Flavour, deployment: &Deployment) -> Vec<ResourceDefinition> {
     let mut all = Vec::new();
     for vdu in flavour.vdus.values() {
         for index in 0..deployment.instances_of(&vdu.name) {
@@ -106,16 +106,16 @@ fn of_flavour(flavour: &Flavour, deployment: &Deployment) -> Vec<ResourceDefinit
         let vdu = known
             .filter(|cp| cp.kind == CpKind::VduCp)
             .and_then(|cp| cp.vdu.as_ref());
-        // A service of containers is no port on a link.
+        // A Kubernetes service is not a port on a link.
         if known.is_some_and(|cp| cp.kind == CpKind::VirtualCp) {
             continue;
         }
         for index in 0..vdu.map_or(1, |vdu| deployment.instances_of(vdu)) {
-            let of = (vdu.map(String::as_str), cp.cpd_id.as_str());
+            let template = (vdu.map(String::as_str), cp.cpd_id.as_str());
             all.push(definition(
                 port_id(&cp.cpd_id, index),
                 ResourceType::Linkport,
-                of,
+                template,
             ));
         }
     }
@@ -139,31 +139,36 @@ fn definition(
 fn existing(
     id: String,
     type_: ResourceType,
-    of: (Option<&str>, &str),
+    template: (Option<&str>, &str),
     resource: &ResourceHandle,
 ) -> ResourceDefinition {
     ResourceDefinition {
         resource: Some(resource.clone()),
-        ..definition(id, type_, of)
+        ..definition(id, type_, template)
     }
 }
 
-/// What goes and comes with a heal.
-fn healed(op: &Op, request: &mut GrantRequest) -> Result<(), PortError> {
+/// Adds the VNFCs (and volumes) that a heal removes, and their successors.
+fn add_heal_resources(op: &Op, request: &mut GrantRequest) -> Result<(), PortError> {
     let heal: HealVnfRequest = op.request()?;
-    let there = inventory(&op.instance);
-    let meant = heal::meant(op, &heal);
-    for vnfc in &meant {
+    let current = inventory(&op.instance);
+    let healed_vnfcs = heal::vnfcs_to_heal(op, &heal);
+    for vnfc in &healed_vnfcs {
         request.remove_resources.push(compute(vnfc));
-        let storages = there.virtual_storage_resource_info.iter();
+        let storages = current.virtual_storage_resource_info.iter();
         let own = storages.filter(|one| vnfc.storage_resource_ids.contains(&one.id));
         for storage in own.filter(|_| heal::with_storage(&heal)) {
             let id = format!("storage/{}", storage.id);
-            let of = (
+            let template = (
                 Some(vnfc.vdu_id.as_str()),
                 storage.virtual_storage_desc_id.as_str(),
             );
-            let old = existing(id, ResourceType::Storage, of, &storage.storage_resource);
+            let old = existing(
+                id,
+                ResourceType::Storage,
+                template,
+                &storage.storage_resource,
+            );
             request.remove_resources.push(old);
         }
     }
@@ -177,10 +182,10 @@ fn healed(op: &Op, request: &mut GrantRequest) -> Result<(), PortError> {
         return Ok(());
     };
     let mut refs = references(&request.add_resources);
-    for vnfc in there
+    for vnfc in current
         .vnfc_resource_info
         .iter()
-        .filter(|vnfc| !meant.contains(vnfc))
+        .filter(|vnfc| !healed_vnfcs.contains(vnfc))
     {
         refs.entry(vnfc.vdu_id.clone())
             .or_default()
@@ -201,35 +206,40 @@ fn healed(op: &Op, request: &mut GrantRequest) -> Result<(), PortError> {
     Ok(())
 }
 
-/// Everything that an instance is made of.
-fn removed(there: &Inventory) -> Vec<ResourceDefinition> {
-    let mut all: Vec<_> = there.vnfc_resource_info.iter().map(compute).collect();
-    for storage in &there.virtual_storage_resource_info {
-        let of = (None, storage.virtual_storage_desc_id.as_str());
+/// All resources of an instance, for removal.
+fn removed(current: &Inventory) -> Vec<ResourceDefinition> {
+    let mut all: Vec<_> = current.vnfc_resource_info.iter().map(compute).collect();
+    for storage in &current.virtual_storage_resource_info {
+        let template = (None, storage.virtual_storage_desc_id.as_str());
         let id = format!("storage/{}", storage.id);
         all.push(existing(
             id,
             ResourceType::Storage,
-            of,
+            template,
             &storage.storage_resource,
         ));
     }
-    for link in &there.vnf_virtual_link_resource_info {
-        let of = (None, link.vnf_virtual_link_desc_id.as_str());
+    for link in &current.vnf_virtual_link_resource_info {
+        let template = (None, link.vnf_virtual_link_desc_id.as_str());
         let id = format!("vl/{}", link.id);
-        all.push(existing(id, ResourceType::Vl, of, &link.network_resource));
+        all.push(existing(
+            id,
+            ResourceType::Vl,
+            template,
+            &link.network_resource,
+        ));
     }
     let cpd = |cp: &Option<String>| {
-        let mut cps = there.ext_cp_info.iter();
+        let mut cps = current.ext_cp_info.iter();
         cps.find(|known| Some(&known.id) == cp.as_ref())
             .map(|known| known.cpd_id.as_str())
     };
-    for port in there
+    for port in current
         .ext_virtual_link_info
         .iter()
         .flat_map(|link| &link.ext_link_ports)
     {
-        // One that no external CP is on says nothing of what describes it.
+        // A port without an external CP has no descriptor to refer to.
         let Some(cpd) = cpd(&port.cp_instance_id) else {
             continue;
         };
@@ -245,16 +255,16 @@ fn removed(there: &Inventory) -> Vec<ResourceDefinition> {
 }
 
 fn compute(vnfc: &VnfcResourceInfo) -> ResourceDefinition {
-    let of = (Some(vnfc.vdu_id.as_str()), vnfc.vdu_id.as_str());
+    let template = (Some(vnfc.vdu_id.as_str()), vnfc.vdu_id.as_str());
     existing(
         format!("compute/{}", vnfc.id),
         ResourceType::Compute,
-        of,
+        template,
         &vnfc.compute_resource,
     )
 }
 
-/// What is to be made, by the node that rules about placement name.
+/// The resources to be created, by the VNFD node that placement rules refer to.
 fn references(added: &[ResourceDefinition]) -> BTreeMap<String, Vec<ConstraintResourceRef>> {
     let mut all: BTreeMap<String, Vec<ConstraintResourceRef>> = BTreeMap::new();
     let placed =
@@ -271,7 +281,7 @@ fn references(added: &[ResourceDefinition]) -> BTreeMap<String, Vec<ConstraintRe
     all
 }
 
-/// The VNFD's rules about these resources; a rule about one alone says nothing.
+/// The VNFD's placement rules for these resources. A rule with fewer than two resources is omitted.
 fn constraints(
     flavour: &Flavour,
     refs: &BTreeMap<String, Vec<ConstraintResourceRef>>,

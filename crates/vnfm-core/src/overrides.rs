@@ -1,31 +1,31 @@
-//! What somebody does on their own authority: each act says who and why, and is written into the audit in the
-//! transaction that does it.
+//! Manual overrides: each one names its author and a reason, and is written to the audit log in the transaction that
+//! performs it.
 
 use crate::engine::Engine;
 use crate::ports::Change;
 use crate::refusal::{self, Refusal, Why};
 use vnfm_types::AuditEntry;
 
-/// Who does something, and why.
+/// The author of an override, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Act {
-    /// As they say.
+    /// Name of the person or client, as they gave it.
     pub who: String,
-    /// In a sentence.
+    /// A sentence; required for most overrides.
     pub reason: String,
 }
 
-/// Hooks that an operation is not to run.
+/// Hooks that an operation should skip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkipHooks {
     /// By name, such as `terminate_start`.
     pub hooks: Vec<String>,
-    /// Who leaves them out.
+    /// Who skips them, and why.
     pub act: Act,
 }
 
 impl Act {
-    /// An act of `who`.
+    /// An override by `who`.
     pub fn new(who: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
             who: who.into(),
@@ -33,7 +33,7 @@ impl Act {
         }
     }
 
-    /// The same, where it says why.
+    /// Refuses an override without a reason.
     pub(crate) fn with_reason(self) -> Result<Self, Refusal> {
         if self.reason.trim().is_empty() {
             let what = "this overrides what the VNFM would do, and needs a reason";
@@ -42,7 +42,7 @@ impl Act {
         Ok(self)
     }
 
-    /// Its entry in the audit.
+    /// The audit entry of this override; also logged as a warning.
     pub(crate) fn audit(
         &self,
         engine: &Engine,
@@ -53,14 +53,7 @@ impl Act {
         let (who, reason) = (self.who.clone(), self.reason.clone());
         let (what, target) = (what.into(), target.to_owned());
         let at = engine.parts.clock.now();
-        tracing::warn!(
-            tenant,
-            who,
-            what,
-            target,
-            reason,
-            "an act on somebody's own authority"
-        );
+        tracing::warn!(tenant, who, what, target, reason, "manual override");
         let entry = AuditEntry {
             seq: 0,
             at,
@@ -80,7 +73,7 @@ impl Act {
 }
 
 impl SkipHooks {
-    /// The same, where it has a reason and every hook is one of `known`.
+    /// Checks that every hook is in `known`, and that there is a reason.
     pub(crate) fn checked(self, known: &[&str]) -> Result<Self, Refusal> {
         if let Some(unknown) = self
             .hooks
@@ -88,7 +81,7 @@ impl SkipHooks {
             .find(|hook| !known.contains(&hook.as_str()))
         {
             let what = format!(
-                "hook `{unknown}` is none of this operation, which has: {}",
+                "hook `{unknown}` is not a hook of this operation, which has: {}",
                 known.join(", ")
             );
             return Err(Refusal::new(
@@ -107,11 +100,11 @@ impl SkipHooks {
 }
 
 impl Engine {
-    /// What was done on somebody's own authority, after number `after`, at most `limit` entries.
+    /// Audit entries after number `after`, at most `limit`.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     pub async fn audit(
         &self,
         tenant: &str,

@@ -1,4 +1,4 @@
-//! One instance on the VIM of a stand: calls that are counted, cut off, and listened to.
+//! One instance on the VIM of a stand: its calls are counted, interrupted and recorded.
 
 use super::Stand;
 use async_trait::async_trait;
@@ -15,21 +15,21 @@ use vnfm_core::ports::{
 };
 use vnfm_types::VimConnectionInfo;
 
-/// How long any call may take, on any VIM.
-const LONG: SignedDuration = SignedDuration::from_mins(15);
+/// Timeout of any call on any VIM.
+const CALL_TIMEOUT: SignedDuration = SignedDuration::from_mins(15);
 
 /// An instance on the VIM of a stand.
-pub(super) struct Place {
+pub(super) struct TestInstance {
     pub(super) stand: Arc<dyn Stand>,
-    pub(super) vim: Wire,
+    pub(super) vim: CountingVim,
     pub(super) ownership: Ownership,
-    pub(super) heard: Heard,
-    pub(super) patience: SignedDuration,
+    pub(super) recorder: Recorder,
+    pub(super) timeout: SignedDuration,
 }
 
-impl Place {
+impl TestInstance {
     pub(super) fn new(stand: &Arc<dyn Stand>) -> Self {
-        let vim = Wire {
+        let vim = CountingVim {
             login: Mutex::new((stand.login(), 1)),
             turns: AtomicUsize::new(0),
             cut_at: AtomicUsize::new(usize::MAX),
@@ -46,16 +46,16 @@ impl Place {
             stand: stand.clone(),
             vim,
             ownership,
-            heard: Heard::default(),
-            patience: LONG,
+            recorder: Recorder::default(),
+            timeout: CALL_TIMEOUT,
         }
     }
 
     pub(super) fn call(&self, clock: &'_ dyn vnfm_core::ports::Clock) -> Deadline {
-        Deadline(clock.now() + self.patience)
+        Deadline(clock.now() + self.timeout)
     }
 
-    pub(super) async fn made(&self) -> Result<Allocated, PortError> {
+    pub(super) async fn allocated(&self) -> Result<Allocated, PortError> {
         let (driver, what, clock) = (self.stand.driver(), self.stand.what(), self.stand.clock());
         driver.validate_request(&what)?;
         let deadline = self.call(&*clock);
@@ -65,7 +65,7 @@ impl Place {
             .await
     }
 
-    pub(super) async fn released(&self, handle: Value) -> Result<(), PortError> {
+    pub(super) async fn release(&self, handle: Value) -> Result<(), PortError> {
         let (driver, what, clock) = (self.stand.driver(), self.stand.what(), self.stand.clock());
         let how = Release {
             handle,
@@ -76,20 +76,20 @@ impl Place {
             .await
     }
 
-    pub(super) async fn seen(&self, handle: &Value) -> Result<Allocated, PortError> {
+    pub(super) async fn observed(&self, handle: &Value) -> Result<Allocated, PortError> {
         let (driver, what, clock) = (self.stand.driver(), self.stand.what(), self.stand.clock());
         driver
             .observe(&self.cx(&*clock, &self.call(&*clock)), &what, handle)
             .await
     }
 
-    pub(super) async fn healed(
+    pub(super) async fn heal(
         &self,
-        made: &Allocated,
+        allocation: &Allocated,
         vnfcs: Vec<String>,
     ) -> Result<Allocated, PortError> {
         let (driver, what, clock) = (self.stand.driver(), self.stand.what(), self.stand.clock());
-        let (handle, inventory) = (made.handle.clone(), made.inventory.clone());
+        let (handle, inventory) = (allocation.handle.clone(), allocation.inventory.clone());
         let repair = Repair {
             handle,
             inventory,
@@ -110,43 +110,46 @@ impl Place {
             vim: &self.vim,
             ownership: &self.ownership,
             clock,
-            watcher: &self.heard,
+            watcher: &self.recorder,
             deadline: deadline.0,
         }
     }
 
-    /// What of the instance is on the VIM by the word of the driver, in whatever order.
+    /// The instance's resources according to the driver.
     pub(super) async fn owned(&self) -> BTreeSet<String> {
         let id = &self.ownership.installation_id;
         let all = self.stand.driver().owned(&self.vim, id).await.unwrap();
-        let strange = |one: &&vnfm_core::ports::OwnedResource| {
+        let foreign = |one: &&vnfm_core::ports::OwnedResource| {
             one.instance_id.as_ref() != Some(&self.ownership.instance_id)
         };
         assert_eq!(
-            all.iter().find(strange),
+            all.iter().find(foreign),
             None,
-            "it is ours, and of no instance of ours"
+            "tagged as ours, but not with our instance"
         );
         all.into_iter()
             .map(|one| format!("{} {}", one.kind, one.id))
             .collect()
     }
 
-    /// Nothing of the instance is left, by the word of the driver and by a look past it.
-    pub(super) async fn is_gone(&self, before: &BTreeSet<String>) {
+    /// Checks that nothing of the instance is left, according to the driver and to the VIM itself.
+    pub(super) async fn check_released(&self, before: &BTreeSet<String>) {
         assert_eq!(
             self.owned().await,
             BTreeSet::new(),
-            "left by the driver's word"
+            "left according to the driver"
         );
-        let after = things(&self.stand).await;
+        let after = resources_on_vim(&self.stand).await;
         let left: Vec<_> = after.difference(before).collect();
         assert!(left.is_empty(), "left on the VIM: {left:?}");
     }
 
-    /// Runs `work` until it makes its call number `number` from now, and drops it there; true where it was cut off, and
-    /// did not end before.
-    pub(super) async fn cut_off<T>(&self, number: usize, work: impl Future<Output = T>) -> bool {
+    /// Runs `work` until it makes its `number`-th call, and drops it there; true if it was interrupted, false if it ended before.
+    pub(super) async fn interrupt_at<T>(
+        &self,
+        number: usize,
+        work: impl Future<Output = T>,
+    ) -> bool {
         let (cut, was_cut) = tokio::sync::oneshot::channel();
         *self.vim.cut.lock().unwrap() = Some(cut);
         self.vim
@@ -161,31 +164,31 @@ impl Place {
 
 pub(super) struct Deadline(pub(super) jiff::Timestamp);
 
-/// Everything on the VIM, looked at past the driver.
-pub(super) async fn things(stand: &Arc<dyn Stand>) -> BTreeSet<String> {
+/// All resources on the VIM, inspected directly.
+pub(super) async fn resources_on_vim(stand: &Arc<dyn Stand>) -> BTreeSet<String> {
     stand.things().await.into_iter().collect()
 }
 
-/// The way to the VIM.
-pub(super) struct Wire {
+/// A VIM connection that counts and interrupts calls.
+pub(super) struct CountingVim {
     login: Mutex<(VimConnectionInfo, u64)>,
-    /// Turns that were asked for.
+    /// Number of requested slots.
     pub(super) turns: AtomicUsize,
-    /// The turn that nobody gets any more.
+    /// The first slot that is never granted.
     cut_at: AtomicUsize,
     cut: Mutex<Option<tokio::sync::oneshot::Sender<()>>>,
 }
 
-impl Wire {
-    /// What `vim update` does.
-    pub(super) fn now_by(&self, login: VimConnectionInfo) {
+impl CountingVim {
+    /// Changes the login, as `vim update` does.
+    pub(super) fn set_login(&self, login: VimConnectionInfo) {
         let mut known = self.login.lock().unwrap();
         *known = (login, known.1 + 1);
     }
 }
 
 #[async_trait]
-impl Vim for Wire {
+impl Vim for CountingVim {
     fn name(&self) -> &'static str {
         "the VIM of the contract"
     }
@@ -203,7 +206,7 @@ impl Vim for Wire {
         let number = self.turns.fetch_add(1, SeqCst) + 1;
         if number >= self.cut_at.load(SeqCst) {
             if let Some(cut) = self.cut.lock().unwrap().take() {
-                let _ = cut.send(()); // whoever waits for it may have ended
+                let _ = cut.send(()); // the receiver may have ended
             }
             return future::pending().await;
         }
@@ -211,11 +214,11 @@ impl Vim for Wire {
     }
 }
 
-/// What the driver said.
+/// What the driver logged and reported.
 #[derive(Default)]
-pub(super) struct Heard(Mutex<Vec<String>>);
+pub(super) struct Recorder(Mutex<Vec<String>>);
 
-impl Heard {
+impl Recorder {
     pub(super) fn hear(&self, text: String) {
         self.0.lock().unwrap().push(text);
     }
@@ -225,7 +228,7 @@ impl Heard {
     }
 }
 
-impl Watcher for Heard {
+impl Watcher for Recorder {
     fn waiting(&self, what: &str) {
         self.hear(what.to_owned());
     }
@@ -237,13 +240,18 @@ impl Watcher for Heard {
     }
 }
 
-/// VNFCs by their ids, and what each is on the VIM.
-pub(super) fn vnfcs(made: &Allocated) -> BTreeSet<(String, String)> {
+/// VNFCs by id, with their resource on the VIM.
+pub(super) fn vnfcs(allocation: &Allocated) -> BTreeSet<(String, String)> {
     let id = |vnfc: &vnfm_types::VnfcResourceInfo| {
         (vnfc.id.clone(), vnfc.compute_resource.resource_id.clone())
     };
-    made.inventory.vnfc_resource_info.iter().map(id).collect()
+    allocation
+        .inventory
+        .vnfc_resource_info
+        .iter()
+        .map(id)
+        .collect()
 }
 
-/// Long enough for whoever only has to notice that it is late.
-pub(super) const SOON: Duration = Duration::from_secs(30);
+/// Time in which any call must notice a passed deadline.
+pub(super) const NOTICE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Packages, notifications and subscriptions, the audit, tombstones, host keys.
+//! Packages, notifications and subscriptions, audit entries, tombstones, host keys.
 
 use crate::state::{Owned, State, absent, in_use};
 use std::collections::BTreeMap;
@@ -9,11 +9,10 @@ use vnfm_types::{AuditEntry, PackageUsageState, Tombstone};
 
 const PACKAGE: &str = "VNF package";
 const SUBSCRIPTION: &str = "subscription";
-/// Under which numbers are given.
+/// Names of the counters.
 pub(crate) const OUTBOX: &str = "outbox";
 const AUDIT: &str = "audit";
 
-/// A new package.
 pub(crate) fn add_package(state: &mut State, record: PackageRecord) -> Result<(), StoreError> {
     if state.packages.get(&record.info.id).is_some() {
         return Err(StoreError::Exists {
@@ -21,32 +20,31 @@ pub(crate) fn add_package(state: &mut State, record: PackageRecord) -> Result<()
             id: record.info.id,
         });
     }
-    has_its_vnfd_alone(state, &record)?;
+    check_vnfd_unique(state, &record)?;
     state.packages.put(record.info.id.clone(), record);
     Ok(())
 }
 
-/// A package as it is now.
 pub(crate) fn put_package(state: &mut State, record: PackageRecord) -> Result<(), StoreError> {
     package(state, &record.tenant, &record.info.id)?;
-    has_its_vnfd_alone(state, &record)?;
+    check_vnfd_unique(state, &record)?;
     state.packages.put(record.info.id.clone(), record);
     Ok(())
 }
 
-/// No other package of the tenant has the VNFD.
-fn has_its_vnfd_alone(state: &State, record: &PackageRecord) -> Result<(), StoreError> {
+/// Checks that no other package of the tenant has this VNFD.
+fn check_vnfd_unique(state: &State, record: &PackageRecord) -> Result<(), StoreError> {
     let Some(vnfd_id) = &record.info.vnfd_id else {
         return Ok(());
     };
-    let mut others = state
+    let mut packages_and_outbox = state
         .packages
         .iter()
         .filter(|(id, _)| **id != record.info.id);
     let is_same = |(_, other): (&String, &PackageRecord)| {
         other.tenant == record.tenant && other.info.vnfd_id.as_ref() == Some(vnfd_id)
     };
-    if others.any(is_same) {
+    if packages_and_outbox.any(is_same) {
         let id = vnfd_id.clone();
         return Err(StoreError::Exists {
             what: "VNF package with VNFD",
@@ -56,7 +54,6 @@ fn has_its_vnfd_alone(state: &State, record: &PackageRecord) -> Result<(), Store
     Ok(())
 }
 
-/// A package of a tenant.
 pub(crate) fn package<'s>(
     state: &'s State,
     tenant: &str,
@@ -69,7 +66,7 @@ pub(crate) fn package<'s>(
     found.ok_or_else(|| absent(PACKAGE, id))
 }
 
-/// A package's record, with whether it is in use.
+/// A package record with its usage state.
 pub(crate) fn shown_package(state: &State, record: &PackageRecord) -> PackageRecord {
     let mut record = record.clone();
     let id = &record.info.id;
@@ -85,7 +82,7 @@ pub(crate) fn shown_package(state: &State, record: &PackageRecord) -> PackageRec
     record
 }
 
-/// The same as a list has it: without what is secret.
+/// A package record for lists, without secrets.
 pub(crate) fn listed_package(state: &State, record: &PackageRecord) -> PackageRecord {
     PackageRecord {
         fetching: SecretJson::default(),
@@ -93,14 +90,14 @@ pub(crate) fn listed_package(state: &State, record: &PackageRecord) -> PackageRe
     }
 }
 
-/// Removes a package that no instance was made from.
+/// Removes a package without instances.
 pub(crate) fn remove_package(state: &mut State, tenant: &str, id: &str) -> Result<(), StoreError> {
     package(state, tenant, id)?;
-    let made = state
+    let instances = state
         .instances
         .iter()
         .filter(|(_, instance)| instance.record.vnf_pkg_id == id);
-    let users: BTreeMap<_, _> = made
+    let users: BTreeMap<_, _> = instances
         .map(|(of, instance)| {
             let record = &instance.record;
             (
@@ -117,8 +114,8 @@ pub(crate) fn remove_package(state: &mut State, tenant: &str, id: &str) -> Resul
     Ok(())
 }
 
-/// A notification, with the next number.
-pub(crate) fn tell(state: &mut State, row: OutboxRow) {
+/// Adds a notification with the next number.
+pub(crate) fn add_notification(state: &mut State, row: OutboxRow) {
     let seq = state.next(OUTBOX);
     let tenant = row.tenant.clone();
     let number = state
@@ -133,7 +130,7 @@ pub(crate) fn tell(state: &mut State, row: OutboxRow) {
     state.news.outbox += 1;
 }
 
-/// A new subscription; what was told so far is not for it.
+/// Adds a subscription that gets no earlier notifications.
 pub(crate) fn subscribe(state: &mut State, record: SubscriptionRecord) -> Result<(), StoreError> {
     let key = (record.tenant.clone(), record.subscription.id.clone());
     if state.subscriptions.get(&key).is_some() {
@@ -155,7 +152,6 @@ pub(crate) fn subscribe(state: &mut State, record: SubscriptionRecord) -> Result
     Ok(())
 }
 
-/// Ends one.
 pub(crate) fn unsubscribe(state: &mut State, tenant: &str, id: &str) -> Result<(), StoreError> {
     if !state
         .subscriptions
@@ -167,7 +163,6 @@ pub(crate) fn unsubscribe(state: &mut State, tenant: &str, id: &str) -> Result<(
     Ok(())
 }
 
-/// A subscription of a tenant.
 pub(crate) fn subscription(
     state: &State,
     tenant: &str,
@@ -177,7 +172,7 @@ pub(crate) fn subscription(
     found.cloned().ok_or_else(|| absent(SUBSCRIPTION, id))
 }
 
-/// That nothing up to `seq` is wanted any more; one that is gone wants nothing at all.
+/// Advances a subscription to `seq`; does nothing if it does not exist.
 pub(crate) fn sent(state: &mut State, key: &Owned, seq: u64, lost: u64) {
     if state
         .subscriptions
@@ -191,28 +186,32 @@ pub(crate) fn sent(state: &mut State, key: &Owned, seq: u64, lost: u64) {
     }
 }
 
-/// An entry of the audit, with the next number.
+/// Adds an audit entry with the next number.
 pub(crate) fn audit(state: &mut State, tenant: String, entry: AuditEntry) {
     let seq = state.next(AUDIT);
     state.audit.put(seq, (tenant, AuditEntry { seq, ..entry }));
 }
 
-/// What is kept of an instance that was abandoned.
-pub(crate) fn bury(state: &mut State, tenant: String, tombstone: Tombstone) {
+/// Adds the tombstone of an abandoned instance.
+pub(crate) fn add_tombstone(state: &mut State, tenant: String, tombstone: Tombstone) {
     state
         .tombstones
         .put((tenant, tombstone.vnf_instance_id.clone()), tombstone);
 }
 
-/// That nothing of it is left.
-pub(crate) fn forget(state: &mut State, tenant: &str, id: &str) -> Result<(), StoreError> {
+/// Removes the tombstone of an abandoned instance.
+pub(crate) fn remove_tombstone(
+    state: &mut State,
+    tenant: &str,
+    id: &str,
+) -> Result<(), StoreError> {
     if !state.tombstones.remove(&(tenant.to_owned(), id.to_owned())) {
         return Err(absent("abandoned VNF instance", id));
     }
     Ok(())
 }
 
-/// The first key of a host stays until it is forgotten; the same one again is a success, another one is refused.
+/// Pins the first key of a host until it is deleted; the same key again succeeds, another one is refused.
 pub(crate) fn pin(state: &mut State, pin: HostPin, key: String) -> Result<(), StoreError> {
     let known = state.host_keys.get(&pin.at).map(|(_, known)| known);
     if known.is_some_and(|known| !known.is_empty() && *known != key) {
@@ -225,7 +224,7 @@ pub(crate) fn pin(state: &mut State, pin: HostPin, key: String) -> Result<(), St
     Ok(())
 }
 
-/// That the next key of a host is trusted.
+/// Deletes the pin of a host; the next key is trusted.
 pub(crate) fn unpin(state: &mut State, host: PinnedHost) -> Result<(), StoreError> {
     match state.host_keys.get(&host).cloned() {
         Some((instance_id, key)) if !key.is_empty() => {

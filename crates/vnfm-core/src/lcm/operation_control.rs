@@ -1,12 +1,12 @@
-//! How an operation begins, and the ways on from there: retry, rollback, fail (SOL003 5.4.14 to 5.4.16), cancel
-//! (5.4.17). Each is one transaction with the state as its condition, so of two that race one wins.
+//! How an operation begins, and how it is controlled from there: retry, rollback, fail (SOL003 5.4.14 to 5.4.16), cancel
+//! (5.4.17). Each is one transaction conditional on the state, so only one of two concurrent requests succeeds.
 
 use super::Op;
 use super::notification::{Status, notification};
 use super::runner::transition;
-use crate::acts::{Act, SkipHooks};
 use crate::deployment::Deployment;
 use crate::engine::Engine;
+use crate::overrides::{Act, SkipHooks};
 use crate::ports::{Change, Fence, InstanceRecord, OpControl, OpRecord, SecretJson, StoreError};
 use crate::refusal::{self, Refusal, Why};
 use serde_json::Value;
@@ -14,19 +14,17 @@ use std::sync::Arc;
 use vnfm_types::LcmOperationState::{self, Failed, FailedTemp, Processing, RollingBack};
 use vnfm_types::{CancelMode, LcmOperationType, VnfLcmOpOcc};
 
-/// What makes an operation begin.
+/// A new operation, before it is written.
 pub(crate) struct Beginning {
-    /// Which operation.
     pub(crate) kind: LcmOperationType,
     /// The request with its secrets.
     pub(crate) request: Value,
-    /// The request as it is shown.
-    pub(crate) shown: Value,
-    /// What else begins with it.
+    /// The request as shown to clients, redacted.
+    pub(crate) redacted: Value,
+    /// Other changes in the same transaction.
     pub(crate) changes: Vec<Change>,
-    /// What the instance should be once it is COMPLETED.
+    /// The instance's deployment once the operation is COMPLETED.
     pub(crate) target: Option<Arc<Deployment>>,
-    /// Hooks that are left out.
     pub(crate) skip: Option<SkipHooks>,
 }
 
@@ -39,42 +37,8 @@ pub(crate) async fn begin(
     let now = engine.parts.clock.now();
     let mut beginning = beginning;
     let skip = beginning.skip.take().filter(|skip| !skip.hooks.is_empty());
-    let warning = |hook: &String| format!("hook `{hook}` was left out");
-    let op = VnfLcmOpOcc {
-        id: uuid::Uuid::new_v4().to_string(),
-        operation_state: beginning.kind.initial_state(),
-        state_entered_time: now,
-        start_time: now,
-        vnf_instance_id: instance.vnf.id.clone(),
-        grant_id: None,
-        operation: beginning.kind,
-        is_automatic_invocation: false,
-        operation_params: Some(beginning.shown),
-        is_cancel_pending: false,
-        cancel_mode: None,
-        error: None,
-        resource_changes: None,
-        changed_info: None,
-        warnings: skip
-            .iter()
-            .flat_map(|skip| skip.hooks.iter().map(warning))
-            .collect(),
-        links: None,
-    };
-    let id = op.id.clone();
-    let record = OpRecord {
-        tenant: instance.tenant.clone(),
-        op,
-        request: SecretJson::from(beginning.request),
-        before: instance.deployment.clone(),
-        target: beginning.target,
-        control: OpControl {
-            skip_hooks: skip.iter().flat_map(|skip| skip.hooks.clone()).collect(),
-            api_version: engine.edition,
-        },
-        point_of_no_return: None,
-        epoch: 0,
-    };
+    let record = new_record(engine, &instance, &mut beginning, skip.as_ref());
+    let id = record.op.id.clone();
     let first = notification(&record, &instance, (Status::Start, now));
     if let Some(SkipHooks { hooks, act }) = skip {
         let kind = beginning.kind.as_str().to_lowercase();
@@ -87,7 +51,7 @@ pub(crate) async fn begin(
             .changes
             .push(act.audit(engine, &instance.tenant, what, on));
     }
-    // The instance is written, unchanged, so that whoever read it in another state is refused.
+    // The instance is written unchanged, so that a concurrent change of its state is detected.
     let mut changes = vec![
         Change::AddOp(Box::new(record)),
         Change::PutInstance(Box::new(instance)),
@@ -96,11 +60,11 @@ pub(crate) async fn begin(
         beginning
             .changes
             .into_iter()
-            .map(|change| of_op(change, &id)),
+            .map(|change| with_op_id(change, &id)),
     );
     changes.push(Change::Outbox(Box::new(first)));
     if engine.is_trial {
-        return tried(engine, changes, &id).await.map(|()| id);
+        return check_writable(engine, changes, &id).await.map(|()| id);
     }
     engine.store().write(None, changes).await?;
     engine
@@ -109,22 +73,69 @@ pub(crate) async fn begin(
     Ok(id)
 }
 
-/// Whether `changes` could be written: with one behind them that cannot, so that all of them are undone.
-async fn tried(engine: &Engine, mut changes: Vec<Change>, id: &str) -> Result<(), Refusal> {
-    let nobody = format!("{id} of nobody");
+/// The record of a new operation in its initial state.
+fn new_record(
+    engine: &Engine,
+    instance: &InstanceRecord,
+    beginning: &mut Beginning,
+    skip: Option<&SkipHooks>,
+) -> OpRecord {
+    let now = engine.parts.clock.now();
+    let skipped = skip.map(|skip| skip.hooks.clone()).unwrap_or_default();
+    let warning = |hook: &String| format!("hook `{hook}` was skipped");
+    let op = VnfLcmOpOcc {
+        id: uuid::Uuid::new_v4().to_string(),
+        operation_state: beginning.kind.initial_state(),
+        state_entered_time: now,
+        start_time: now,
+        vnf_instance_id: instance.vnf.id.clone(),
+        grant_id: None,
+        operation: beginning.kind,
+        is_automatic_invocation: false,
+        operation_params: Some(std::mem::take(&mut beginning.redacted)),
+        is_cancel_pending: false,
+        cancel_mode: None,
+        error: None,
+        resource_changes: None,
+        changed_info: None,
+        warnings: skipped.iter().map(warning).collect(),
+        links: None,
+    };
+    OpRecord {
+        tenant: instance.tenant.clone(),
+        op,
+        request: SecretJson::from(std::mem::take(&mut beginning.request)),
+        before: instance.deployment.clone(),
+        target: beginning.target.take(),
+        control: OpControl {
+            skip_hooks: skipped,
+            api_version: engine.edition,
+        },
+        point_of_no_return: None,
+        epoch: 0,
+    }
+}
+
+/// Checks whether `changes` could be written: a last change that always fails undoes all of them.
+async fn check_writable(
+    engine: &Engine,
+    mut changes: Vec<Change>,
+    id: &str,
+) -> Result<(), Refusal> {
+    let trial_id = format!("{id} (trial)");
     changes.push(Change::Cancel {
-        op_id: nobody.clone(),
+        op_id: trial_id.clone(),
         mode: CancelMode::Graceful,
     });
     match engine.store().write(None, changes).await {
-        Err(StoreError::NotFound { id, .. }) if id == nobody => Ok(()),
+        Err(StoreError::NotFound { id, .. }) if id == trial_id => Ok(()),
         Err(error) => Err(error.into()),
         Ok(()) => Err(StoreError::Broken("a trial was written".to_owned()).into()),
     }
 }
 
-/// A change that names the operation that it belongs to.
-fn of_op(change: Change, id: &str) -> Change {
+/// Adds the operation's id to a change that belongs to it.
+fn with_op_id(change: Change, id: &str) -> Change {
     match change {
         Change::Retire {
             tenant,
@@ -140,42 +151,42 @@ fn of_op(change: Change, id: &str) -> Change {
 }
 
 impl Engine {
-    /// Retries a FAILED_TEMP operation: forward again, at the step that failed.
+    /// Retries a FAILED_TEMP operation, continuing at the step that failed.
     ///
     /// # Errors
     ///
-    /// `Conflict` where it is not FAILED_TEMP.
+    /// `Conflict` if it is not FAILED_TEMP.
     pub async fn retry(&self, tenant: &str, op_id: &str) -> Result<(), Refusal> {
         self.leave_failed_temp(tenant, op_id, Processing, None)
             .await
     }
 
-    /// Rolls a FAILED_TEMP operation back: every step that has begun is undone, last first.
+    /// Rolls a FAILED_TEMP operation back: undoes every step that has begun, last first.
     ///
     /// # Errors
     ///
-    /// `Conflict` where it is not FAILED_TEMP, or where a step has begun that cannot be undone.
+    /// `Conflict` if it is not FAILED_TEMP, or if a step that cannot be undone has begun.
     pub async fn rollback(&self, tenant: &str, op_id: &str) -> Result<(), Refusal> {
         let record = self.store().op(tenant, op_id).await?;
         if let (FailedTemp, Some(step)) = (record.op.operation_state, &record.point_of_no_return) {
             let what =
                 format!("operation `{op_id}` has begun step `{step}`, which cannot be undone");
-            return Err(Refusal::new(Why::Conflict, &refusal::NO_WAY_BACK, what));
+            return Err(Refusal::new(Why::Conflict, &refusal::IRREVERSIBLE, what));
         }
         self.leave_failed_temp(tenant, op_id, RollingBack, None)
             .await
     }
 
-    /// Gives a FAILED_TEMP operation up; what exists stays, and a later terminate cleans up.
+    /// Fails a FAILED_TEMP operation for good; its resources stay, and a later terminate cleans up.
     ///
     /// # Errors
     ///
-    /// `Conflict` where it is not FAILED_TEMP.
+    /// `Conflict` if it is not FAILED_TEMP.
     pub async fn fail(&self, tenant: &str, op_id: &str) -> Result<(), Refusal> {
         self.leave_failed_temp(tenant, op_id, Failed, None).await
     }
 
-    /// The same, on somebody's authority.
+    /// As [`Engine::fail`], with an audit entry that says who and why.
     ///
     /// # Errors
     ///
@@ -186,16 +197,16 @@ impl Engine {
             .await
     }
 
-    /// Asks the process that drives an operation to stop: after the running step, or at once.
+    /// Cancels an operation: the process that drives it stops after the running step, or at once if `Forceful`.
     ///
     /// # Errors
-    ///
-    /// `Conflict` where it is not STARTING, PROCESSING or ROLLING_BACK.
+    /// `Conflict` if it is not STARTING, PROCESSING or ROLLING_BACK.
+    /// `Conflict` if it is not STARTING, PROCESSING or ROLLING_BACK.
     pub async fn cancel(&self, tenant: &str, op_id: &str, mode: CancelMode) -> Result<(), Refusal> {
         self.cancel_and(tenant, op_id, mode, None).await
     }
 
-    /// The same, on somebody's authority.
+    /// As [`Engine::cancel`], with an audit entry that says who and why.
     ///
     /// # Errors
     ///
@@ -237,7 +248,7 @@ impl Engine {
         self.store()
             .write(None, [Some(change), audit].into_iter().flatten().collect())
             .await?;
-        if let Some(live) = self.live.of(op_id) {
+        if let Some(live) = self.live.get(op_id) {
             live.cancel(mode);
         }
         Ok(())
@@ -260,12 +271,12 @@ impl Engine {
             epoch: record.epoch,
         };
         let op = Op::load(self, tenant, fence).await?;
-        self.live.end(op_id);
+        self.live.remove(op_id);
         let (_, mut changes) = transition(&op, next, None)?;
         changes.extend(audit);
         match self.store().write(None, changes).await {
             Err(StoreError::WrongState { found, .. }) => {
-                let what = format!("operation `{op_id}` is {found} by now");
+                let what = format!("operation `{op_id}` is already {found}");
                 Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what))
             }
             outcome => {
@@ -278,6 +289,6 @@ impl Engine {
 }
 
 fn wrong_state(op_id: &str, state: LcmOperationState, needed: &str) -> Refusal {
-    let what = format!("operation `{op_id}` is {state}; this needs {needed}");
+    let what = format!("operation `{op_id}` is {state}; this requires {needed}");
     Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what)
 }

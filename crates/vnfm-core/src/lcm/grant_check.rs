@@ -1,5 +1,5 @@
-//! A grant is read against what was asked for: it approves exactly that, does not contradict itself, and prescribes
-//! nothing that cannot be done. What only a driver can tell is the driver's to refuse, in `prepare`.
+//! Checks a grant against its request: it approves exactly what was requested, does not contradict itself, and
+//! prescribes nothing that we cannot do. What only a driver can judge, the driver refuses in `prepare`.
 
 use super::Op;
 use super::grant::Approved;
@@ -14,9 +14,8 @@ use vnfm_types::{
     ExtVirtualLinkData, Grant, GrantInfo, GrantRequest, LcmOperationType, ResourceDefinition,
 };
 
-const DOING: &str = "use the grant of the NFVO";
+const ACTION: &str = "use the grant of the NFVO";
 
-/// A grant, read against what was asked for.
 pub(super) struct Reading<'a> {
     pub(super) op: &'a Op,
     pub(super) request: &'a GrantRequest,
@@ -24,11 +23,11 @@ pub(super) struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// What of it changes what the operation does.
+    /// The parts of the grant that affect the operation.
     ///
     /// # Errors
     ///
-    /// Where it contradicts the request or itself, or prescribes what cannot be done.
+    /// If it contradicts the request or itself, or prescribes something we cannot do.
     pub(super) async fn approved(&self) -> Result<Approved, PortError> {
         let Self { op, request, grant } = self;
         let ids = [
@@ -45,7 +44,9 @@ impl Reading<'_> {
         ];
         for (name, found, wanted) in ids {
             if found != wanted {
-                return Err(amiss(format!("{name} is `{found}`, not `{wanted}`")));
+                return Err(invalid_grant(format!(
+                    "{name} is `{found}`, not `{wanted}`"
+                )));
             }
         }
         for (name, wanted, found) in [
@@ -61,8 +62,10 @@ impl Reading<'_> {
                 &grant.update_resources,
             ),
         ] {
-            same_set(name, wanted, found)?;
-            found.iter().try_for_each(|info| direct(name, info))?;
+            check_exact_approval(name, wanted, found)?;
+            found
+                .iter()
+                .try_for_each(|info| check_supported(name, info))?;
         }
         let mut approved = Approved {
             grant_id: Some(grant.id.clone()),
@@ -70,62 +73,63 @@ impl Reading<'_> {
             ..Approved::default()
         };
         if request.operation == LcmOperationType::Instantiate {
-            self.place(&mut approved).await?;
+            self.review_target(&mut approved).await?;
         } else {
-            self.stays()?;
+            self.check_placement_unchanged()?;
         }
         if !approved.additional_params.is_empty() && !op.record.request.is_object() {
             return Err(unusable(
-                "the operation takes no additionalParams".to_owned(),
+                "the operation does not accept additionalParams".to_owned(),
             ));
         }
         Ok(approved)
     }
 
-    /// What an instantiation is to be made of, and where.
-    async fn place(&self, approved: &mut Approved) -> Result<(), PortError> {
-        let mut made = Deployment::clone(self.op.deployment()?);
-        let key = self.vim(&made)?;
-        let asked = made.vim_connection_info.get(&key).cloned();
+    /// The target of an instantiation: VIM, links, parameters and placement.
+    async fn review_target(&self, approved: &mut Approved) -> Result<(), PortError> {
+        let mut target = Deployment::clone(self.op.deployment()?);
+        let key = self.vim(&target)?;
+        let requested = target.vim_connection_info.get(&key).cloned();
         if let Some(given) = self.grant.vim_connection_info.get(&key) {
-            made.vim_connection_info = [(key.clone(), given.clone())].into_iter().collect();
+            target.vim_connection_info = [(key.clone(), given.clone())].into_iter().collect();
         } else {
-            made.vim_connection_info.retain(|known, _| *known == key);
+            target.vim_connection_info.retain(|known, _| *known == key);
         }
-        let connections = &mut made.vim_connection_info;
+        let connections = &mut target.vim_connection_info;
         let found = vims::of_connections(&self.op.engine, self.op.tenant(), connections).await;
         let (vim, _) = found.map_err(not_usable)?;
-        vims::by_id(connections, &vim);
-        approved.elsewhere = made.vim_connection_info.get(&key) != asked.as_ref();
-        approved.vim_connection_info = made.vim_connection_info;
+        vims::name_by_id(connections, &vim);
+        approved.elsewhere = target.vim_connection_info.get(&key) != requested.as_ref();
+        approved.vim_connection_info = target.vim_connection_info;
         approved
             .ext_virtual_links
             .clone_from(&self.grant.ext_virtual_links);
         approved.granted = self.granted(&key)?;
         if !approved.additional_params.is_empty() {
-            hooks::override_with(&mut made.additional_params, &approved.additional_params);
-            let asked = hooks::Asked {
+            hooks::merge_params(&mut target.additional_params, &approved.additional_params);
+            let requested = hooks::ParameterCheck {
                 package: self.op.package()?,
-                flavour: &made.flavour_id,
+                flavour: &target.flavour_id,
                 operation: "instantiate",
-                params: &made.additional_params,
+                params: &target.additional_params,
                 skipped: &[],
                 deployed: None,
             };
-            hooks::check_parameters(&self.op.engine, &asked, &Value::Null).map_err(not_usable)?;
+            hooks::check_parameters(&self.op.engine, &requested, &Value::Null)
+                .map_err(not_usable)?;
         }
         Ok(())
     }
 
-    /// Key of the one VIM that everything is to lie on.
-    fn vim(&self, made: &Deployment) -> Result<String, PortError> {
+    /// Key of the one VIM that hosts all resources.
+    fn vim(&self, target: &Deployment) -> Result<String, PortError> {
         let given = &self.grant.vim_connection_info;
         let infos = self.grant.add_resources.iter();
         let named: BTreeSet<&String> = infos
             .filter_map(|info| info.vim_connection_id.as_ref())
             .collect();
         let known = if given.is_empty() {
-            &made.vim_connection_info
+            &target.vim_connection_info
         } else {
             given
         };
@@ -136,11 +140,11 @@ impl Reading<'_> {
         };
         match (named.pop(), named.pop()) {
             (Some(one), None)
-                if given.contains_key(one) || made.vim_connection_info.contains_key(one) =>
+                if given.contains_key(one) || target.vim_connection_info.contains_key(one) =>
             {
                 Ok(one.clone())
             }
-            (Some(one), None) => Err(amiss(format!(
+            (Some(one), None) => Err(invalid_grant(format!(
                 "vimConnectionId `{one}` is not in vimConnectionInfo"
             ))),
             (None, _) => Err(unusable(
@@ -153,7 +157,7 @@ impl Reading<'_> {
         }
     }
 
-    /// What is prescribed on the VIM of this key.
+    /// The placement that the grant prescribes on the VIM with this key.
     fn granted(&self, key: &str) -> Result<Granted, PortError> {
         let grant = self.grant;
         let of_vim = |id: &Option<String>| id.as_deref().is_none_or(|id| id == key);
@@ -169,7 +173,31 @@ impl Reading<'_> {
                     .insert(info.resource_definition_id.clone(), zone.to_owned());
             }
         }
-        let assets = grant.vim_assets.clone().unwrap_or_default();
+        self.add_assets(key, &mut granted)?;
+        for link in grant
+            .ext_managed_virtual_links
+            .iter()
+            .filter(|l| of_vim(&l.vim_connection_id))
+        {
+            let id = &link.vnf_virtual_link_desc_id;
+            if !flavour.virtual_links.contains_key(id) {
+                let what =
+                    format!("vnfVirtualLinkDescId `{id}` is not an internal link of the VNFD");
+                return Err(invalid_grant(what));
+            }
+            granted
+                .managed_links
+                .insert(id.clone(), link.resource_id.clone());
+            granted.managed_link_ids.insert(id.clone(), link.id.clone());
+        }
+        Ok(granted)
+    }
+
+    /// Adds the flavors and images that the grant prescribes.
+    fn add_assets(&self, key: &str, granted: &mut Granted) -> Result<(), PortError> {
+        let of_vim = |id: &Option<String>| id.as_deref().is_none_or(|id| id == key);
+        let flavour = self.op.flavour()?;
+        let assets = self.grant.vim_assets.clone().unwrap_or_default();
         for one in assets
             .compute_resource_flavours
             .iter()
@@ -177,8 +205,8 @@ impl Reading<'_> {
         {
             let vdu = &one.vnfd_virtual_compute_desc_id;
             if !flavour.vdus.contains_key(vdu) {
-                let what = format!("vnfdVirtualComputeDescId `{vdu}` is no VDU of the VNFD");
-                return Err(amiss(what));
+                let what = format!("vnfdVirtualComputeDescId `{vdu}` is not a VDU of the VNFD");
+                return Err(invalid_grant(what));
             }
             granted
                 .flavours
@@ -194,8 +222,8 @@ impl Reading<'_> {
                 .images()
                 .filter(|(owner, image)| owner == id || image.name == *id);
             let Some((first, _)) = owners.next() else {
-                return Err(amiss(format!(
-                    "vnfdSoftwareImageId `{id}` is no image of the VNFD"
+                return Err(invalid_grant(format!(
+                    "vnfdSoftwareImageId `{id}` is not an image of the VNFD"
                 )));
             };
             for owner in std::iter::once(first).chain(owners.map(|(owner, _)| owner)) {
@@ -204,37 +232,22 @@ impl Reading<'_> {
                     .insert(owner.to_owned(), one.vim_software_image_id.clone());
             }
         }
-        for link in grant
-            .ext_managed_virtual_links
-            .iter()
-            .filter(|l| of_vim(&l.vim_connection_id))
-        {
-            let id = &link.vnf_virtual_link_desc_id;
-            if !flavour.virtual_links.contains_key(id) {
-                let what = format!("vnfVirtualLinkDescId `{id}` is no internal link of the VNFD");
-                return Err(amiss(what));
-            }
-            granted
-                .managed_links
-                .insert(id.clone(), link.resource_id.clone());
-            granted.managed_link_ids.insert(id.clone(), link.id.clone());
-        }
-        Ok(granted)
+        Ok(())
     }
 
-    /// Name of the zone of a resource on the VIM.
+    /// The zone's name on the VIM.
     fn zone(&self, info: &GrantInfo) -> Result<Option<&str>, PortError> {
         let Some(id) = &info.zone_id else {
             return Ok(None);
         };
         match self.grant.zones.iter().find(|zone| zone.id == *id) {
             Some(zone) => Ok(Some(&zone.zone_id)),
-            None => Err(amiss(format!("zoneId `{id}` is not in zones"))),
+            None => Err(invalid_grant(format!("zoneId `{id}` is not in zones"))),
         }
     }
 
-    /// A VNF that is there keeps its place: a grant may approve that, and change nothing of it.
-    fn stays(&self) -> Result<(), PortError> {
+    /// An existing VNF stays where it is: a grant may confirm its placement, but not change it.
+    fn check_placement_unchanged(&self) -> Result<(), PortError> {
         let first = self.op.deployment()?;
         let on = |key: &String| {
             first.vim_connection_info.contains_key(key)
@@ -263,24 +276,24 @@ impl Reading<'_> {
                 link.id
             )));
         }
-        let old = &first.placement;
-        let now = self.granted(
+        let before = &first.placement;
+        let after = self.granted(
             first
                 .vim_connection_info
                 .keys()
                 .next()
                 .map_or("", String::as_str),
         )?;
-        let zones: BTreeSet<&String> = old.zones.values().collect();
-        if let Some(zone) = now.zones.values().find(|zone| !zones.contains(zone)) {
+        let zones: BTreeSet<&String> = before.zones.values().collect();
+        if let Some(zone) = after.zones.values().find(|zone| !zones.contains(zone)) {
             return Err(unusable(format!("it moves resources to zone `{zone}`")));
         }
-        for (what, old, now) in [
-            ("flavor", &old.flavours, &now.flavours),
-            ("image", &old.images, &now.images),
-            ("network", &old.managed_links, &now.managed_links),
+        for (what, before, after) in [
+            ("flavor", &before.flavours, &after.flavours),
+            ("image", &before.images, &after.images),
+            ("network", &before.managed_links, &after.managed_links),
         ] {
-            if let Some((of, id)) = now.iter().find(|(of, id)| old.get(*of) != Some(*id)) {
+            if let Some((of, id)) = after.iter().find(|(of, id)| before.get(*of) != Some(*id)) {
                 return Err(unusable(format!("it gives `{of}` another {what}: `{id}`")));
             }
         }
@@ -288,8 +301,8 @@ impl Reading<'_> {
     }
 }
 
-/// Each resource that was asked for is approved, and no other.
-fn same_set(
+/// The grant approves every requested resource, and no other.
+fn check_exact_approval(
     name: &str,
     wanted: &[ResourceDefinition],
     found: &[GrantInfo],
@@ -307,40 +320,43 @@ fn same_set(
     };
     let missing: Vec<_> = wanted.difference(&found).collect();
     if !missing.is_empty() {
-        return Err(amiss(format!("{name} does not approve {}", list(missing))));
+        return Err(invalid_grant(format!(
+            "{name} does not approve {}",
+            list(missing)
+        )));
     }
-    let strange: Vec<_> = found.difference(&wanted).collect();
-    if !strange.is_empty() {
-        return Err(amiss(format!(
-            "{name} approves what nobody asked for: {}",
-            list(strange)
+    let extra: Vec<_> = found.difference(&wanted).collect();
+    if !extra.is_empty() {
+        return Err(invalid_grant(format!(
+            "{name} approves resources that were not requested: {}",
+            list(extra)
         )));
     }
     Ok(())
 }
 
-/// Resources are managed by us, on the VIM itself.
-fn direct(name: &str, info: &GrantInfo) -> Result<(), PortError> {
+/// Only direct resource management is supported: no reservations, no resource providers.
+fn check_supported(name: &str, info: &GrantInfo) -> Result<(), PortError> {
     let id = &info.resource_definition_id;
     if let Some(reservation) = &info.reservation_id {
-        let what = format!("{name} wants reservation `{reservation}` used for `{id}`");
-        return Err(unusable(format!("{what}, which no driver can")));
+        let what = format!("{name} uses reservation `{reservation}` for `{id}`");
+        return Err(unusable(format!("{what}, which no driver supports")));
     }
     if let Some(provider) = &info.resource_provider_id {
-        let what = format!("{name} wants provider `{provider}` asked for `{id}`");
-        return Err(unusable(format!("{what}: only VIMs themselves are asked")));
+        let what = format!("{name} gets `{id}` from resource provider `{provider}`");
+        return Err(unusable(format!(
+            "{what}; only direct access to the VIM is supported"
+        )));
     }
     Ok(())
 }
 
-/// The grant contradicts the request, or itself.
-fn amiss(what: String) -> PortError {
-    PortError::new(&AMISS, DOING, what)
+fn invalid_grant(what: String) -> PortError {
+    PortError::new(&INVALID, ACTION, what)
 }
 
-/// The grant prescribes something that cannot be done.
 fn unusable(what: String) -> PortError {
-    PortError::new(&UNUSABLE, DOING, what)
+    PortError::new(&UNUSABLE, ACTION, what)
 }
 
 fn not_usable(refusal: Refusal) -> PortError {
@@ -351,31 +367,29 @@ fn not_usable(refusal: Refusal) -> PortError {
     }
 }
 
-/// The grant contradicts the request, or itself.
-const AMISS: Code = Code {
+const INVALID: Code = Code {
     name: "grant.amiss",
     kind: ErrorKind::Refused,
-    means: "the NFVO's grant contradicts the request for it, or itself; nothing was made",
-    next: "report it to whoever runs the NFVO, with the grant's id",
+    means: "the NFVO's grant contradicts the grant request, or itself; nothing was created",
+    next: "report it to the operator of the NFVO, with the grant's id",
 };
-/// The grant prescribes something that cannot be done.
 const UNUSABLE: Code = Code {
     name: "grant.unusable",
     kind: ErrorKind::Refused,
-    means: "the NFVO's grant prescribes something that this VNFM cannot do; nothing was made",
-    next: "let the NFVO grant without it",
+    means: "the NFVO's grant prescribes something that this VNFM cannot do; nothing was created",
+    next: "have the NFVO issue a grant without it",
 };
 
-pub(super) const CODES: [&Code; 2] = [&AMISS, &UNUSABLE];
+pub(super) const CODES: [&Code; 2] = [&INVALID, &UNUSABLE];
 
 #[cfg(test)]
 mod tests {
-    use super::same_set;
+    use super::check_exact_approval;
     use serde_json::json;
     use vnfm_types::{GrantInfo, ResourceDefinition};
 
     #[test]
-    fn what_is_approved_is_what_was_asked_for() {
+    fn a_grant_approves_exactly_the_requested_resources() {
         let wanted = |ids: &[&str]| -> Vec<ResourceDefinition> {
             let one = |id: &&str| json!({"id": id, "type": "COMPUTE", "resourceTemplateId": "v"});
             ids.iter()
@@ -388,14 +402,15 @@ mod tests {
                 .map(|id| serde_json::from_value(one(id)).unwrap())
                 .collect()
         };
-        same_set("addResources", &wanted(&["a", "b"]), &found(&["b", "a"])).unwrap();
-        for (asked, granted, says) in [
+        check_exact_approval("addResources", &wanted(&["a", "b"]), &found(&["b", "a"])).unwrap();
+        for (requested, granted, text) in [
             (&["a", "b"][..], &["a"][..], "does not approve `b`"),
-            (&["a"], &["a", "c"], "nobody asked for: `c`"),
+            (&["a"], &["a", "c"], "not requested: `c`"),
             (&["a"], &[], "does not approve `a`"),
         ] {
-            let error = same_set("addResources", &wanted(asked), &found(granted)).unwrap_err();
-            assert!(error.to_string().contains(says), "{error}");
+            let error = check_exact_approval("addResources", &wanted(requested), &found(granted))
+                .unwrap_err();
+            assert!(error.to_string().contains(text), "{error}");
             assert_eq!(error.name(), "grant.amiss");
         }
     }

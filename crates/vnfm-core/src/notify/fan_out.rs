@@ -1,75 +1,75 @@
-//! One reader of the outbox, many subscriptions: a row is handed to those of its tenant that want it.
+//! Fan-out: one reader of the outbox, many subscriptions. A row is queued for the matching ones of its tenant.
 //!
 //! ```text
-//! read up to 9 ─┬─ feed: 7 8 9     taken by its subscription, a handful at a time
-//!               └─ feed: full ──►  behind: nothing more is handed to it; it reads for itself until it gets to 9
+//! read up to 9 ─┬─ feed: 7 8 9    consumed by its subscription in batches
+//!               └─ feed: full ──► behind: nothing more is queued; it reads the outbox itself until it gets to 9
 //! ```
 
-use super::{HANDFUL, is_wanted, key};
+use super::{BATCH_SIZE, is_wanted, key};
 use crate::ports::{OutboxRow, SubscriptionRecord};
 use event_listener::Event;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Of a subscription: tenant and id.
+/// Tenant and id of a subscription.
 pub(super) type Key = (String, String);
 
-/// All feeds, and how far the outbox is read for them.
+/// All feeds, and how far the outbox has been read for them.
 #[derive(Default)]
-pub(super) struct Fan {
+pub(super) struct FanOut {
     state: Mutex<State>,
     changed: Event,
 }
 
 #[derive(Default)]
 struct State {
-    /// `None` as long as nobody is told.
+    /// `None` while there are no subscriptions.
     read: Option<u64>,
-    /// By tenant and id.
+    /// By tenant, then by id.
     feeds: BTreeMap<String, BTreeMap<String, Arc<Feed>>>,
 }
 
-/// What is handed to one subscription.
+/// The queue of one subscription.
 pub(super) struct Feed {
     record: SubscriptionRecord,
-    state: Mutex<Handed>,
+    state: Mutex<Queue>,
     changed: Event,
 }
 
 #[derive(Default)]
-struct Handed {
+struct Queue {
     rows: VecDeque<Arc<OutboxRow>>,
-    /// What follows on `rows` was not handed to it.
+    /// True if rows after `rows` were not queued.
     is_behind: bool,
-    is_gone: bool,
+    is_deleted: bool,
 }
 
 /// What a subscription does next.
 pub(super) enum Next {
-    /// Sends these notifications, in order.
+    /// Deliver these notifications, in order.
     Rows(Vec<Arc<OutboxRow>>),
-    /// Reads the outbox by itself until it has caught up.
+    /// Read the outbox itself until it has caught up.
     Behind,
-    /// Ends: the subscription was deleted.
-    Gone,
+    /// End: the subscription was deleted.
+    Deleted,
 }
 
-impl Fan {
-    /// From now on these are told, and no others; those that were not told before, with their feeds.
-    pub(super) fn are_told(
+impl FanOut {
+    /// Replaces the list of subscriptions; returns the new ones with their feeds.
+    pub(super) fn set_subscriptions(
         &self,
         all: Vec<SubscriptionRecord>,
     ) -> Vec<(SubscriptionRecord, Arc<Feed>)> {
         let listed: BTreeSet<Key> = all.iter().map(key).collect();
         let mut state = self.state();
         let known = state.feeds.values().flat_map(BTreeMap::values);
-        let gone: Vec<Key> = known
+        let deleted: Vec<Key> = known
             .map(|feed| key(&feed.record))
             .filter(|key| !listed.contains(key))
             .collect();
-        for key in &gone {
-            state.forget(key);
+        for key in &deleted {
+            state.remove(key);
         }
         if state.read.is_none() {
             state.read = all.iter().map(|record| record.sent).min();
@@ -79,18 +79,18 @@ impl Fan {
             let (tenant, id) = key(&record);
             let read = state.read.unwrap_or_default();
             let of_tenant = state.feeds.entry(tenant).or_default();
-            if let Entry::Vacant(place) = of_tenant.entry(id) {
-                let handed = Handed {
+            if let Entry::Vacant(slot) = of_tenant.entry(id) {
+                let queue = Queue {
                     is_behind: record.sent < read,
-                    ..Handed::default()
+                    ..Queue::default()
                 };
-                let state = Mutex::new(handed);
+                let state = Mutex::new(queue);
                 let feed = Feed {
                     record: record.clone(),
                     state,
                     changed: Event::new(),
                 };
-                new.push((record, place.insert(Arc::new(feed)).clone()));
+                new.push((record, slot.insert(Arc::new(feed)).clone()));
             }
         }
         drop(state);
@@ -98,8 +98,8 @@ impl Fan {
         new
     }
 
-    /// Up to where the outbox is read; completes once somebody is to be told.
-    pub(super) async fn is_read(&self) -> u64 {
+    /// The position up to which the outbox was read; waits while there are no subscriptions.
+    pub(super) async fn position(&self) -> u64 {
         loop {
             let changed = self.changed.listen();
             if let Some(read) = self.state().read {
@@ -109,10 +109,10 @@ impl Fan {
         }
     }
 
-    /// Hands out what follows on row `after`.
-    pub(super) fn hand_out(&self, after: u64, rows: Vec<OutboxRow>) {
+    /// Queues the rows that follow row `after`.
+    pub(super) fn distribute(&self, after: u64, rows: Vec<OutboxRow>) {
         let mut state = self.state();
-        // Meanwhile nobody was told any more, and then somebody else.
+        // Meanwhile all subscriptions were deleted, and others were created.
         if state.read != Some(after) {
             return;
         }
@@ -123,26 +123,26 @@ impl Fan {
             };
             let row = Arc::new(row);
             for feed in of_tenant.values() {
-                feed.hand(&row);
+                feed.push(&row);
             }
         }
     }
 
-    /// What a subscription that is told up to row `sent` does next.
+    /// What a subscription that has progressed to row `sent` does next.
     pub(super) async fn next(&self, feed: &Feed, sent: u64) -> Next {
         loop {
             let changed = feed.changed.listen();
             {
-                let mut handed = feed.handed();
-                if handed.is_gone {
-                    return Next::Gone;
+                let mut queue = feed.queue();
+                if queue.is_deleted {
+                    return Next::Deleted;
                 }
-                handed.rows.retain(|row| row.seq > sent);
-                if !handed.rows.is_empty() {
-                    let count = handed.rows.len().min(HANDFUL);
-                    return Next::Rows(handed.rows.drain(..count).collect());
+                queue.rows.retain(|row| row.seq > sent);
+                if !queue.rows.is_empty() {
+                    let count = queue.rows.len().min(BATCH_SIZE);
+                    return Next::Rows(queue.rows.drain(..count).collect());
                 }
-                if handed.is_behind {
+                if queue.is_behind {
                     return Next::Behind;
                 }
             }
@@ -150,22 +150,21 @@ impl Fan {
         }
     }
 
-    /// A subscription read up to row `sent` for itself, to the end where `is_end`: where the reader is no further it is
-    /// handed what follows. Returns where it is.
+    /// A subscription has read the outbox up to row `sent` itself, up to the end if `is_end`. If the reader is not further, new
+    /// rows are queued for it again. Returns its position.
     pub(super) fn caught_up(&self, feed: &Feed, sent: u64, is_end: bool) -> u64 {
         let state = self.state();
         let read = state.read.unwrap_or_default();
-        // What is not there any more was pruned.
+        // Rows up to there were pruned.
         let sent = if is_end { sent.max(read) } else { sent };
         if sent >= read {
-            feed.handed().is_behind = false;
+            feed.queue().is_behind = false;
         }
         sent
     }
 
-    /// A subscription is gone.
-    pub(super) fn forget(&self, key: &Key) {
-        self.state().forget(key);
+    pub(super) fn remove(&self, key: &Key) {
+        self.state().remove(key);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -174,12 +173,12 @@ impl Fan {
 }
 
 impl State {
-    fn forget(&mut self, (tenant, id): &Key) {
+    fn remove(&mut self, (tenant, id): &Key) {
         let Some(of_tenant) = self.feeds.get_mut(tenant) else {
             return;
         };
         if let Some(feed) = of_tenant.remove(id) {
-            feed.handed().is_gone = true;
+            feed.queue().is_deleted = true;
             feed.changed.notify(usize::MAX);
         }
         if of_tenant.is_empty() {
@@ -192,22 +191,22 @@ impl State {
 }
 
 impl Feed {
-    /// Hands it a row, if it wants that and has room; else it reads for itself from there.
-    fn hand(&self, row: &Arc<OutboxRow>) {
-        let mut handed = self.handed();
-        if handed.is_behind || row.seq <= self.record.sent || !is_wanted(&self.record, row) {
+    /// Queues a matching row if there is room; otherwise the subscription reads on from there itself.
+    fn push(&self, row: &Arc<OutboxRow>) {
+        let mut queue = self.queue();
+        if queue.is_behind || row.seq <= self.record.sent || !is_wanted(&self.record, row) {
             return;
         }
-        if handed.rows.len() < HANDFUL {
-            handed.rows.push_back(row.clone());
+        if queue.rows.len() < BATCH_SIZE {
+            queue.rows.push_back(row.clone());
         } else {
-            handed.is_behind = true;
+            queue.is_behind = true;
         }
-        drop(handed);
+        drop(queue);
         self.changed.notify(usize::MAX);
     }
 
-    fn handed(&self) -> MutexGuard<'_, Handed> {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,19 +1,19 @@
-//! Whether what a request would make fits a policy that is not the VIM's: that of the caller's role.
+//! Checks an instantiation request against a policy other than the VIM's: that of the caller's role.
 
 use crate::engine::Engine;
-use crate::lcm::within_budget;
+use crate::lcm::check_budget;
 use crate::ports::Allocation;
 use crate::refusal::Refusal;
 use crate::vims;
 use vnfm_types::{InstantiateVnfRequest, VimPolicy};
 
 impl Engine {
-    /// Plans what an instantiation would make and compares it with `policy`; nothing is called or kept.
+    /// Plans what an instantiation would create and compares it with `policy`; calls and stores nothing.
     ///
     /// # Errors
     ///
-    /// `NotFound` where there is no such instance, `Unprocessable` with object and rule where the policy does not
-    /// allow it, or where the request cannot be planned.
+    /// `NotFound` if the instance does not exist; `Unprocessable`, naming object and rule, if the policy does not allow it or
+    /// the request cannot be planned.
     pub async fn permits(
         &self,
         tenant: &str,
@@ -29,13 +29,13 @@ impl Engine {
             .await;
         let package = package.map_err(Refusal::unprocessable)?;
         let (_, driver) = vims::of_connections(self, tenant, &request.vim_connection_info).await?;
-        let asked = Allocation::requested(&instance.vnf_pkg_id, package, request);
+        let requested = Allocation::requested(&instance.vnf_pkg_id, package, request);
         let allocation = Allocation {
             instance_name: instance.vnf.vnf_instance_name,
             budget: self.limits().plan,
-            ..asked.map_err(Refusal::unprocessable)?
+            ..requested.map_err(Refusal::unprocessable)?
         };
-        within_budget(&allocation).map_err(Refusal::unprocessable)?;
+        check_budget(&allocation).map_err(Refusal::unprocessable)?;
         driver
             .validate_request(&allocation)
             .map_err(Refusal::unprocessable)?;
