@@ -197,7 +197,7 @@ async fn a_panic_and_a_crash_are_reported_with_their_last_output() {
     let ended = fixture.hook("instantiate_start", &[]).await;
     assert_eq!(ended.code, 8, "{ended:?}");
     assert!(
-        ended.messages.contains("SIGABRT") && ended.messages.contains("last args"),
+        ended.messages.contains("SIGABRT") && ended.messages.contains("last words"),
         "{ended:?}"
     );
 }

@@ -33,10 +33,10 @@ async fn ctl(file: &Path, args: &[&str], input: &str) -> (i32, String) {
     stdin.write_all(input.as_bytes()).await.unwrap();
     drop(stdin);
     let output = process.wait_with_output().await.unwrap();
-    let args = [output.stdout, output.stderr].concat();
-    let args = String::from_utf8(args).unwrap();
-    assert!(!args.contains("planted"), "a secret was printed: {args}");
-    (output.status.code().unwrap(), args)
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8(text).unwrap();
+    assert!(!text.contains("planted"), "a secret was printed: {text}");
+    (output.status.code().unwrap(), text)
 }
 
 /// The `Authorization` header of each request.
