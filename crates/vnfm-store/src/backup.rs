@@ -15,7 +15,7 @@ pub use restore::{restore, restore_with};
 use crate::fault::Done;
 use crate::packages::PackageDir;
 use crate::sqlite::SqliteStore;
-use crate::{place, schema};
+use crate::{location, schema};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -177,7 +177,7 @@ fn recovery_of(mark: &Value) -> Option<Recovery> {
 async fn snapshot_of(database: &Path, to: &Path) -> Done<Vec<String>> {
     private(to).map_err(|e| io_error(&e, "make", to))?;
     let mut source =
-        SqliteConnection::connect_with(&place::options().filename(database).read_only(true))
+        SqliteConnection::connect_with(&location::options().filename(database).read_only(true))
             .await?;
     query("VACUUM INTO $1")
         .bind(to.to_string_lossy().into_owned())

@@ -13,8 +13,8 @@
 
 use crate::fault::{Done, Fault};
 use crate::keys::SecretKeys;
-use crate::known::KnownVims;
-use crate::place::Place;
+use crate::location::Place;
+use crate::vim_cache::VimCache;
 use crate::wal::Acknowledged;
 use crate::write::{Statement, Writing};
 use crate::{lease, write};
@@ -37,7 +37,7 @@ pub(crate) struct Writer {
     pub(crate) connection: Mutex<SqliteConnection>,
     pub(crate) keys: RwLock<Arc<SecretKeys>>,
     pub(crate) place: Place,
-    pub(crate) vims: KnownVims,
+    pub(crate) vims: VimCache,
     /// Who waits for what is new in the outbox, or among subscriptions.
     pub(crate) news: watch::Sender<News>,
 }

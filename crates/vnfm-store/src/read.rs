@@ -5,7 +5,7 @@ use crate::fault::{Done, Fault};
 use crate::filter::{Bound, INSTANCES, OPS, PACKAGES, Table, condition};
 use crate::keys::SecretKeys;
 use crate::lease::cancel_mode;
-use crate::sight::{self, List};
+use crate::visibility::{self, List};
 use crate::write::{absent, count, status_text};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{
@@ -307,7 +307,7 @@ pub(crate) async fn packages(
 /// What a list's rows have to be beside their tenant's: what its filter says, and seen.
 fn conditions((table, list): (&Table, List), query: &Query) -> Done<(String, Vec<Bound>)> {
     let (mut sql, mut bound) = condition(table, &query.filter, FIRST);
-    let (seen, more) = sight::condition(list, &query.sight, FIRST + bound.len())?;
+    let (seen, more) = visibility::condition(list, &query.sight, FIRST + bound.len())?;
     sql += &seen;
     bound.extend(more);
     Ok((sql, bound))

@@ -5,18 +5,18 @@
 //! read, each from a snapshot, without waiting for the writer. Whoever opens the file is alone (`alone`), so the leases that
 //! it finds belong to the dead.
 
-use crate::alone::{Lock, create, lock};
 use crate::fault::{Done, Fault};
 use crate::files::{Places, refuse_lost, tidy};
 use crate::group::{Group, Turn, Writer};
 use crate::integrity::Integrity;
-use crate::kept::{self, KeptAddress, KeptAddresses};
+use crate::kept_addresses::{self, KeptAddress, KeptAddresses};
 use crate::keys::SecretKeys;
-use crate::known::KnownVims;
-use crate::place::Place;
+use crate::location::Place;
+use crate::process_lock::{Lock, create, lock};
 use crate::quotas::{Most, Quotas};
+use crate::vim_cache::VimCache;
 use crate::wal::Acknowledged;
-use crate::{keeper, schema, tally, upgrade, wal, write};
+use crate::{key_provider, schema, upgrade, usage, wal, write};
 use sqlx::Connection as _;
 use sqlx::sqlite::SqliteConnection;
 use std::fs::File;
@@ -142,17 +142,17 @@ impl SqliteStore {
         (place, file): (Place, Option<OfFile>),
         notes: Option<(Acknowledged, Arc<File>)>,
     ) -> Done<Self> {
-        let keys = keeper::complete(&mut writer, keys).await?;
+        let keys = key_provider::complete(&mut writer, keys).await?;
         let installation_id = write::prepare(&mut writer, &keys).await?;
         upgrade::convert(&mut writer, &keys).await?;
-        let kept = kept::read(&mut writer, &keys).await?;
+        let kept = kept_addresses::read(&mut writer, &keys).await?;
         let (acknowledged, index) = notes.unzip();
         let writer = Arc::new(Writer {
             acknowledged: acknowledged.map(Into::into),
             connection: Mutex::new(writer),
             keys: RwLock::new(Arc::new(keys)),
             place,
-            vims: KnownVims::default(),
+            vims: VimCache::default(),
             news: watch::Sender::default(),
         });
         writer.note();
@@ -193,7 +193,7 @@ impl SqliteStore {
     ///
     /// Where the database does not answer.
     pub async fn unmeasured_packages(&self) -> Result<Vec<(String, String)>, StoreError> {
-        let found = tally::unmeasured(&mut *self.reader().await).await;
+        let found = usage::unmeasured(&mut *self.reader().await).await;
         found.map_err(|e| e.told("look for packages that were not measured"))
     }
 

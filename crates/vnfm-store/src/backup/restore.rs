@@ -4,7 +4,7 @@ use super::{DATABASE, FORMAT, KEYS, MANIFEST, MARK, Restored, copy, io_error, jo
 use crate::fault::Done;
 use crate::keys::{SecretKeys, sync_folder_of};
 use crate::packages::private_folder;
-use crate::{alone, keeper, place, schema, wal, write};
+use crate::{key_provider, location, process_lock, schema, wal, write};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnection;
@@ -40,7 +40,7 @@ pub async fn restore_with(
     sealer: Option<Arc<dyn SecretSealer>>,
 ) -> Result<Restored, StoreError> {
     let database = data.join(DATABASE);
-    let _lock = alone::lock(&database)?;
+    let _lock = process_lock::lock(&database)?;
     let keys = keys_for(file, data, sealer)?;
     let new = data.join("vnfm.db.restoring");
     let action = format!("restore `{}`", file.display());
@@ -117,9 +117,9 @@ async fn install(
 
 /// Migrates a restored database to this binary's schema, checks the keys, and marks it as in recovery.
 async fn prepare(new: &Path, keys: SecretKeys, mark: &str) -> Done<String> {
-    let mut connection = SqliteConnection::connect_with(&place::options().filename(new)).await?;
+    let mut connection = SqliteConnection::connect_with(&location::options().filename(new)).await?;
     schema::migrate(&mut connection, schema::MIGRATIONS).await?;
-    let keys = keeper::complete(&mut connection, keys).await?;
+    let keys = key_provider::complete(&mut connection, keys).await?;
     let installation_id = write::prepare(&mut connection, &keys).await?;
     query("DELETE FROM meta WHERE key = $1")
         .bind(MARK)
@@ -143,7 +143,8 @@ async fn set_aside(database: &Path, at: Timestamp) -> Result<Option<PathBuf>, St
     );
     let checkpoint = async {
         wal::check(database)?;
-        let mut old = SqliteConnection::connect_with(&place::options().filename(database)).await?;
+        let mut old =
+            SqliteConnection::connect_with(&location::options().filename(database)).await?;
         query("PRAGMA wal_checkpoint(TRUNCATE)")
             .execute(&mut old)
             .await?;

@@ -2,7 +2,7 @@
 
 use super::SqliteStore;
 use crate::group::{Answer, Work};
-use crate::{read, tally};
+use crate::{read, usage};
 use async_trait::async_trait;
 use std::time::Duration;
 use vnfm_core::ports::{
@@ -274,17 +274,17 @@ impl Store for SqliteStore {
     }
 
     async fn usage(&self, tenant: &str) -> Result<Usage, StoreError> {
-        let usage = tally::usage(&mut *self.reader().await, tenant).await;
+        let usage = usage::usage(&mut *self.reader().await, tenant).await;
         usage.map_err(|e| e.told("count what a tenant has"))
     }
 
     async fn used(&self, tenant: &str, what: Counted) -> Result<u64, StoreError> {
-        let used = tally::used(&mut *self.reader().await, tenant, what).await;
+        let used = usage::used(&mut *self.reader().await, tenant, what).await;
         used.map_err(|e| e.told("count what a tenant has"))
     }
 
     async fn tenants(&self) -> Result<Vec<String>, StoreError> {
-        let tenants = tally::tenants(&mut *self.reader().await).await;
+        let tenants = usage::tenants(&mut *self.reader().await).await;
         tenants.map_err(|e| e.told("list tenants"))
     }
 
