@@ -116,7 +116,7 @@ impl SqliteStore {
         let copied = snapshot_of(database, &snapshot).await;
         let opened = File::open(&snapshot);
         let _ = fs::remove_file(&snapshot); // it may not exist
-        let ids = copied.map_err(|fault| fault.told(&action))?;
+        let ids = copied.map_err(|fault| fault.with_action(&action))?;
         let copy = opened.map_err(|e| io_error(&e, "read", &snapshot))?;
         let mut files = Vec::new();
         for id in ids {
@@ -146,7 +146,7 @@ impl SqliteStore {
         };
         let read: Done<Option<Option<Recovery>>> = read.await;
         Ok(read
-            .map_err(|e| e.told("read whether it is in recovery"))?
+            .map_err(|e| e.with_action("read whether it is in recovery"))?
             .flatten())
     }
 

@@ -173,7 +173,7 @@ pub(crate) fn tidy(path: &Path, keys: &SecretKeys) {
             folder
         };
         if let Err(error) = sweep(Folder::Data, folder) {
-            tracing::warn!(%error, folder = %folder.display(), "cannot remove what a crash left");
+            tracing::warn!(%error, folder = %folder.display(), "cannot remove leftovers of a crash");
         }
     }
 }
@@ -190,7 +190,7 @@ impl SqliteStore {
         if self.is_folded().await? {
             return Ok(());
         }
-        let why = "cannot fold the write-ahead log into the database: somebody reads it";
+        let why = "cannot checkpoint the write-ahead log: the database is being read";
         Err(StoreError::Unavailable(why.to_owned()))
     }
 
@@ -206,7 +206,7 @@ impl SqliteStore {
             .fetch_one(&mut *writer)
             .await;
         let folded = folded.map(|(busy, ..)| busy == 0).map_err(Fault::from);
-        self.ended(&mut writer, folded, "fold the write-ahead log")
+        self.ended(&mut writer, folded, "checkpoint the write-ahead log")
             .await
     }
 

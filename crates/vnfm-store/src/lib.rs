@@ -1,38 +1,38 @@
 //! Store port: SQLite with journal, leases, outbox, and sealed secrets.
 //!
 //! ```text
-//! SqliteStore::open ─ lock ─ log whole? ─ database whole? ─ schema (migrations) ─ keys fit? ─ leases of a dead process given back
+//! SqliteStore::open ─ lock ─ check log ─ check database ─ migrate schema ─ check keys ─ release leases of a dead process
 //!   write(fence, changes)   the fence, then each change as one conditional statement: all or none
 //!   claim / renew / release by the clock of the database
-//!     … all that wait at a moment share one BEGIN IMMEDIATE and one fsync, each under a savepoint of its own
-//!   everything else         reads, on connections of their own
+//!     … concurrent calls share one BEGIN IMMEDIATE and one fsync, each under its own savepoint
+//!   everything else         reads, on separate connections
 //! ```
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
 //! | `process_lock` | the lock on the file |
-//! | `files`, `leftovers` | which files have to be there, and which a crash left |
-//! | `integrity` | whether the database is whole |
+//! | `files`, `leftovers` | which files must exist, and which are leftovers of a crash |
+//! | `integrity` | the integrity check of the database |
 //! | `sqlite` | connections, and the [`Store`](vnfm_core::ports::Store) trait itself |
-//! | `group` | the thread that writes: group commit |
-//! | `wal` | whether the write-ahead log holds all that was acknowledged |
+//! | `group` | the writer thread: group commit |
+//! | `wal` | checks that the write-ahead log has all acknowledged transactions |
 //! | `schema` | numbered migrations |
 //! | `write` | one function per [`Change`](vnfm_core::ports::Change), with its condition |
-//! | `read` | rows back into records |
-//! | `usage` | what tenants have, counted |
-//! | `filter`, `dialect` | what a list is asked for, as SQL; how this database spells JSON |
-//! | `visibility` | what somebody sees of a list, as SQL |
-//! | `lease` | who drives an operation |
-//! | `vim_cache` | VIMs as they were last read |
-//! | `kept_addresses` | addresses that VIMs keep which were in use before addresses were checked |
-//! | `keys`, `key_provider`, `rotate` | what seals secrets, and where it lies; sealing happens here and nowhere else |
-//! | `backup` | a backup, and its way back |
-//! | `statistics` | what there is, and whether it can be written, for those who watch |
-//! | `retention` | how long what is over is kept |
-//! | `packages` | the packages' files, on disk beside the database |
+//! | `read` | converts rows to records |
+//! | `usage` | resources counted per tenant |
+//! | `filter`, `dialect` | list filters as SQL; this database's JSON functions |
+//! | `visibility` | visibility rules of lists as SQL |
+//! | `lease` | leases of operations |
+//! | `vim_cache` | cached VIM records |
+//! | `kept_addresses` | VIM addresses from before addresses were checked, which remain allowed |
+//! | `keys`, `key_provider`, `rotate` | the keys that encrypt secrets, and where they are stored; secrets are encrypted only here |
+//! | `backup` | backup and restore |
+//! | `statistics` | statistics and a write probe, for monitoring |
+//! | `retention` | retention of finished operations, logs and events |
+//! | `packages` | package files, in a folder next to the database |
 //!
-//! Statements hold one SQL text that PostgreSQL takes as well; there, transactions are to be SERIALIZABLE. What
-//! differs between the two is in `schema` (the view `clock`), in `dialect` (JSON) and in `sqlite` (how to connect).
+//! The SQL is also valid for PostgreSQL, where transactions would have to be SERIALIZABLE. What differs is in `schema`
+//! (the view `clock`), in `dialect` (JSON) and in `sqlite` (connections).
 
 mod backup;
 mod dialect;

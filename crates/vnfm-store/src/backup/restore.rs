@@ -96,7 +96,7 @@ async fn install(
     let mark = json!({"restoredAt": at, "backupAt": backup_at}).to_string();
     let installation_id = prepare(new, keys, &mark)
         .await
-        .map_err(|e| e.told("prepare it"))?;
+        .map_err(|e| e.with_action("prepare it"))?;
     let before = set_aside(database, at).await?;
     let moved = fs::rename(new, database).and_then(|()| sync_folder_of(database));
     moved.map_err(|e| io_error(&e, "write", database))?;
@@ -153,7 +153,7 @@ async fn set_aside(database: &Path, at: Timestamp) -> Result<Option<PathBuf>, St
     if has_any {
         let done: Done<()> = checkpoint.await;
         if let Err(fault) = done {
-            let error = fault.told("checkpoint its write-ahead log");
+            let error = fault.with_action("checkpoint its write-ahead log");
             tracing::warn!(%error, "the previous database is kept without a checkpoint");
         }
     }
