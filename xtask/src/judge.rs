@@ -1,7 +1,7 @@
-//! `cargo xtask judge`: judges that are not ours look at the HTTP interface: schemathesis, by our own OpenAPI document
-//! and by the official ones, and Tacker's client.
+//! `cargo xtask judge`: tests the HTTP interface with third-party tools: schemathesis, with our own OpenAPI document and
+//! the official ones, and Tacker's client.
 //!
-//! What schemathesis needs is installed once, into the cache. `cargo xtask test` has Tacker's client judge, too.
+//! schemathesis is installed once, into the cache. `cargo xtask test` also runs Tacker's client.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,30 +10,30 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{places, process};
 
-/// The version of schemathesis: another one may check otherwise.
+/// Pinned version of schemathesis, since other versions may check differently.
 const VERSION: &str = "4.32.5";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Cases for each operation of a document. 2000 are some hundred thousand requests, and hours.
+    /// Cases for each operation of a document; 2000 take hours and some hundred thousand requests.
     #[arg(long, default_value_t = 12)]
     cases: u32,
-    /// Only what has this in its name, such as `official` or `tacker`.
+    /// Run only tests with this in their name, such as `official` or `tacker`.
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
 }
 
-/// Lets them judge.
+/// Runs the tests.
 ///
 /// # Errors
-/// When something does not build or cannot be installed, or a judge found something.
+/// If something does not build or cannot be installed, or a test fails.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let judge = provide(&places::cache())?;
     let mut build = places::cargo();
     build.args(["build", "--workspace", "--all-targets"]);
     ensure!(
         process::foreground(&mut build)?,
-        "the build failed; its words are above"
+        "the build failed; see its output above"
     );
     let mut test = places::cargo();
     test.args(["test", "--workspace", "--test", "live", "--"]);
@@ -47,22 +47,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .env("VNFM_JUDGE_CASES", arguments.cases.to_string());
     ensure!(
         process::foreground(&mut test)?,
-        "a judge found something; it is told above"
+        "a test failed; see its output above"
     );
     Ok(())
 }
 
-/// schemathesis' program, where it was installed.
+/// Path of the installed schemathesis.
 fn program(cache: &Path) -> PathBuf {
     cache
         .join("tools")
         .join(format!("schemathesis-{VERSION}/bin/schemathesis"))
 }
 
-/// Installs schemathesis where it is not.
+/// Installs schemathesis unless it is installed.
 ///
 /// # Errors
-/// When Python or the registry of its packages does not do it; with the last words.
+/// If Python or pip fails; with the last lines of its output.
 fn provide(cache: &Path) -> Result<PathBuf> {
     let program = program(cache);
     if program.is_file() {
@@ -70,7 +70,7 @@ fn provide(cache: &Path) -> Result<PathBuf> {
     }
     let tools = cache.join("tools");
     std::fs::create_dir_all(&tools)
-        .with_context(|| format!("cannot make `{}`", tools.display()))?;
+        .with_context(|| format!("cannot create `{}`", tools.display()))?;
     let folder = tools.join(format!("schemathesis-{VERSION}"));
     let mut make = Command::new("python3");
     make.args(["-m", "venv", "--clear"]).arg(&folder);
@@ -80,7 +80,7 @@ fn provide(cache: &Path) -> Result<PathBuf> {
     install.args(["install", "--quiet", "--disable-pip-version-check"]);
     install.arg(format!("schemathesis=={VERSION}"));
     if let Err(error) = process::run("schemathesis, once", &mut install) {
-        let _ = std::fs::remove_dir_all(&folder); // a half one would be taken for whole
+        let _ = std::fs::remove_dir_all(&folder); // a partial installation would be used next time
         return Err(error);
     }
     Ok(program)

@@ -1,19 +1,19 @@
 //! `cargo xtask`: the project's own commands, each one file or folder.
 //!
 //! ```text
-//! demo     the whole story with the built programs, simulated or on real neighbours   demo/
-//! test     every tier of tests, with what it needs installed and started              tiers/
-//! stack    the real neighbours: OpenStack, hosts, a Kubernetes control plane          stack/
-//! check    what a change must pass before it is looked at                             check/
-//! faults   operations with something going wrong at every call                        faults.rs
-//! hostile  the built programs, with everybody around them lying                      hostile.rs
-//! judge    judges that are not ours look at the HTTP interface                        judge.rs
-//! bench    figures as a table                                                         bench.rs, outside.rs
-//! crates   what those need who build on our crates                                    crates/
+//! demo     the demo scenario with the built programs, simulated or on real systems    demo/
+//! test     all tiers of tests, with their prerequisites installed and started         tiers/
+//! stack    the real systems: OpenStack, hosts, a Kubernetes control plane             stack/
+//! check    checks that a change must pass before review                               check/
+//! faults   fault injection at every call of every operation                           faults.rs
+//! hostile  the built programs among malicious peers                                  hostile.rs
+//! judge    third-party tests of the HTTP interface                                    judge.rs
+//! bench    measurements as a table                                                    bench.rs, outside.rs
+//! crates   checks for users of our crates                                             crates/
 //! deb      the Debian package                                                         deb.rs
 //! samples  the sample packages as .csar files                                         samples.rs
 //! ```
-//! Data goes to standard output, what is being done to standard error.
+//! Data goes to standard output, progress to standard error.
 
 mod bench;
 mod check;
@@ -50,23 +50,23 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Play the whole story: VNF-A builds a Kubernetes cluster, VNF-B runs on it, both come down.
+    /// Run the demo: VNF-A builds a Kubernetes cluster, VNF-B runs on it, both are terminated.
     Demo(demo::Arguments),
-    /// Install and start what the tests need, run every tier, say what passed, failed and was skipped.
+    /// Install and start what the tests need, run all tiers, and report what passed, failed and was skipped.
     Test(tiers::Arguments),
-    /// Start, stop or look at the real neighbours.
+    /// Start, stop or inspect the real systems (OpenStack, hosts, Kubernetes).
     Stack(stack::Arguments),
-    /// Everything that a change must pass: format, lints, documents, layers, sizes, licences.
+    /// Run all checks for a change: format, lints, documents, layers, sizes, licences.
     Check(check::Arguments),
-    /// Measure, and print the figures as a table.
+    /// Run the benchmarks and print a table.
     Bench(bench::Arguments),
-    /// What those need who build on our crates: feature sets, packing, the oldest Rust, weights.
+    /// Check our crates for their users: feature sets, packaging, minimum Rust version, dependencies.
     Crates(crates::Arguments),
-    /// Let something go wrong at every call of every operation, and look whether all ends well.
+    /// Inject a fault at every call of every operation, and check the outcome.
     Faults(faults::Arguments),
-    /// Let neighbours, packages, values and clients lie, and look whether the server bears it.
+    /// Test the server against malicious peers, packages, values and clients.
     Hostile(hostile::Arguments),
-    /// Let schemathesis and Tacker's client judge the HTTP interface.
+    /// Test the HTTP interface with schemathesis and Tacker's client.
     Judge(judge::Arguments),
     /// Build the Debian package.
     Deb(deb::Arguments),

@@ -1,27 +1,26 @@
-//! For how long an operation had nothing outside in flight, by the spans that the server sends to a collector in one
-//! run of the story.
+//! How long an operation had no external call in flight, from the trace spans of one demo run.
 //!
-//! In flight is a call to a VIM, a watch, a host service of a hook, and the pauses of a wait for what is under way out
-//! there; but for the last pause before the look that found it done: it may have been done all that time. The same
-//! holds for the pauses of a hook. So what is told is the most that it can have been.
+//! External calls are calls to a VIM, watches, host services of a hook, and the pauses while polling an external change,
+//! except the last pause before the poll that found it done: it may have been done all that time. The same holds for the
+//! pauses of a hook. So the result is an upper bound.
 
 use vnfm_spans::Span;
 
 /// From and to, in seconds.
 type Interval = (f64, f64);
 
-/// What an operation did, and for how many seconds it had nothing outside in flight.
+/// The name of each operation, with the seconds for which it had no external call in flight.
 pub(crate) fn idle(spans: &[Span]) -> Vec<(String, f64)> {
     let mut operations: Vec<_> = spans
         .iter()
         .filter(|span| span.name == "operation")
         .collect();
     operations.sort_by(|a, b| a.interval().0.total_cmp(&b.interval().0));
-    let told = |operation: &&Span| {
+    let idle_times = |operation: &&Span| {
         let name = operation.attribute("operation").unwrap_or_default();
         (name, idle_in(operation, spans))
     };
-    operations.iter().map(told).collect()
+    operations.iter().map(idle_times).collect()
 }
 
 fn idle_in(operation: &Span, spans: &[Span]) -> f64 {
@@ -81,7 +80,7 @@ fn is_last(pause: &Span, spans: &[&Span]) -> bool {
     spans.iter().find(next).is_none()
 }
 
-/// How many seconds of `whole` lie in one of these.
+/// Seconds of a period that are covered by these intervals.
 fn covered(mut intervals: Vec<Interval>, (from, to): Interval) -> f64 {
     intervals.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (mut sum, mut reached) = (0.0, from);
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_call_and_no_pause_covers_is_idle_and_so_is_the_last_pause() {
+    fn time_outside_calls_and_pauses_is_idle_and_so_is_the_last_pause() {
         let none = json!({});
         let spans = [
             span(
@@ -157,8 +156,8 @@ mod tests {
             ), // idle: 0.1 s, and 0.4 s
             span("watch", ("h", "o"), (70, 100), &none),
         ];
-        let told = idle(&spans);
-        assert_eq!(told[0].0, "HEAL");
-        assert!((told[0].1 - 2.0).abs() < 1e-3, "{told:?}");
+        let idle_times = idle(&spans);
+        assert_eq!(idle_times[0].0, "HEAL");
+        assert!((idle_times[0].1 - 2.0).abs() < 1e-3, "{idle_times:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Where things lie: the checkout, what cargo built, the caches and the running neighbours' state.
+//! Paths: the checkout, cargo's target folder, the caches, and the state of the running systems.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// What cargo says of the workspace.
+/// Output of `cargo metadata`.
 #[derive(Deserialize)]
 struct Metadata {
     target_directory: PathBuf,
@@ -55,7 +55,8 @@ fn metadata() -> Result<Metadata> {
 /// The folder that cargo builds into.
 ///
 /// # Errors
-/// When cargo does not say.
+/// If `cargo metadata` fails.
+
 pub(crate) fn target() -> Result<PathBuf> {
     Ok(metadata()?.target_directory)
 }
@@ -63,7 +64,8 @@ pub(crate) fn target() -> Result<PathBuf> {
 /// The names of the test programs beside the crates' own tests.
 ///
 /// # Errors
-/// When cargo does not say.
+/// If `cargo metadata` fails.
+
 pub(crate) fn test_programs() -> Result<BTreeSet<String>> {
     let targets = metadata()?
         .packages

@@ -4,11 +4,13 @@ mod packages;
 mod plugins;
 mod profiles;
 mod secrets;
+mod vnfs;
 
 pub use packages::{Download, Kind, Lint, New, Onboard, Package, Part, Sign};
 pub use plugins::{NewPlugin, Plugin, Run};
 pub use profiles::{NewProfile, ProfileCommand};
-pub use secrets::{HostKey, KeyPlace, Secrets};
+pub use secrets::{HostKey, KeyStore, Secrets};
+pub use vnfs::{Healing, Instantiation, Modification, SkipHooks, Termination, Vnf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -18,66 +20,69 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "vnfmctl", version, about, after_help = EXIT_CODES)]
 pub struct Cli {
-    /// Where the server is [default: the profile's, else `http://127.0.0.1:9890`]
-    #[arg(long, global = true, env = "VNFM_SERVER", value_name = "URL")]
+    /// URL of the server [default: the profile's, else `http://127.0.0.1:9890`]
+    #[arg(long, global = true, help_heading = GLOBAL, env = "VNFM_SERVER", value_name = "URL")]
     pub server: Option<String>,
-    /// Which of the servers that `vnfmctl profile set` has kept [default: the current one]
-    #[arg(long, global = true, env = "VNFM_PROFILE", value_name = "NAME")]
+    /// Profile saved with `vnfmctl profile set` [default: the current one]
+    #[arg(long, global = true, help_heading = GLOBAL, env = "VNFM_PROFILE", value_name = "NAME")]
     pub profile: Option<String>,
-    /// Bearer token, where the server needs one; without it `VNFM_USER` and `VNFM_PASSWORD`
+    /// Bearer token, if the server requires one; otherwise `VNFM_USER` and `VNFM_PASSWORD` are used
     #[arg(
         long,
         global = true,
+        help_heading = GLOBAL,
         env = "VNFM_TOKEN",
         hide_env_values = true,
         value_name = "TOKEN"
     )]
     pub token: Option<String>,
-    /// Certificate authority of the server, PEM
-    #[arg(long, global = true, env = "VNFM_CA", value_name = "FILE")]
+    /// CA certificate that signed the server's certificate, PEM
+    #[arg(long, global = true, help_heading = GLOBAL, env = "VNFM_CA", value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// How results are printed
-    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
+    /// Output format
+    #[arg(short, long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Format::Table)]
     pub output: Format,
-    /// What to do
+    /// Command to run
     #[command(subcommand)]
     pub command: Command,
 }
 
+const GLOBAL: &str = "Global options";
+
 const EXIT_CODES: &str = "\
-Names and ids are accepted everywhere; a name that several have is refused with their ids.
+Wherever an argument says `ID or name`, both work; an ambiguous name is rejected with the matching IDs.
 
 Exit codes:
   0  done
-  1  the operation did not end as COMPLETED, or something local failed
-  2  the command line is wrong
-  3  the server refused the request (4xx)
-  4  the server cannot be reached, or failed (5xx)
-  5  lint has warnings and no errors
-  6  lint has errors: onboarding would refuse the package
-  7  the hook of `plugin run` failed and may work when it is run again
-  8  the plugin is wrong: a panic, a crash, an answer of the wrong shape";
+  1  the operation did not reach COMPLETED, or a local error
+  2  invalid command line
+  3  the server rejected the request (4xx)
+  4  the server is unreachable or failed (5xx)
+  5  lint found warnings but no errors
+  6  lint found errors: onboarding would reject the package
+  7  the hook of `plugin run` failed and may succeed when run again
+  8  the plugin is broken: it panicked, crashed or returned an invalid result";
 
-/// How results are printed.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people
+    /// Human-readable
     #[value(alias = "text")]
     Table,
-    /// As the server sent it
+    /// JSON, as sent by the server
     Json,
-    /// The same as YAML
+    /// The same data as YAML
     Yaml,
-    /// SARIF 2.1.0, for code scanners; `lint` alone writes it
+    /// SARIF 2.1.0, for code scanners; `lint` only
     Sarif,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Say everything that is wrong or doubtful in packages; no server is asked
+    /// Check packages for errors and warnings (works offline)
     Lint(Lint),
-    /// Make what others begin with
+    /// Scaffold a new VNF package
     #[command(subcommand)]
     New(New),
     /// VNF packages
@@ -92,409 +97,272 @@ pub enum Command {
     /// Operation occurrences
     #[command(subcommand)]
     Op(Op),
-    /// Who is told of lifecycle changes
+    /// Subscriptions to lifecycle notifications
     #[command(subcommand)]
     Subscription(Subscription),
     /// MgmtDriver plugins
     #[command(subcommand)]
     Plugin(Plugin),
-    /// Servers by name, with their logins, in a file that only you can read
+    /// Saved servers and logins, in a file that only you can read
     #[command(subcommand)]
     Profile(ProfileCommand),
-    /// Keys of the hosts that hooks log in to
+    /// Pinned SSH keys of the hosts that hooks log in to
     #[command(subcommand)]
     Hostkey(HostKey),
-    /// Sealed secrets
+    /// Encryption keys of the server's secrets
     #[command(subcommand)]
     Secrets(Secrets),
-    /// What carries our mark on a VIM and no instance explains
+    /// List VIM resources tagged by this VNFM that belong to no known instance
     Orphans {
-        /// Nothing of this abandoned instance, by its id, is left anywhere
+        /// Forget the abandoned instance with this ID: none of its resources remain on any VIM
         #[arg(long, value_name = "ID", requires = "reason")]
         forget: Option<String>,
-        /// Why
+        /// Reason for --forget, recorded in the audit log
         #[arg(long, value_name = "TEXT", requires = "forget")]
         reason: Option<String>,
     },
-    /// What was done on somebody's own authority: who, when, what, why
+    /// Show the audit log: who did what, when and why
     Audit,
-    /// What happened to VNFs: made, gone, an operation in another state
+    /// Show VNF lifecycle events: created, deleted, operation state changes
     Events {
-        /// Only what has a higher number
+        /// Only events after this sequence number
         #[arg(long, value_name = "NUMBER", default_value_t = 0)]
         after: u64,
-        /// Go on with what happens from now on, until Ctrl-C
+        /// Keep printing new events until Ctrl-C
         #[arg(long)]
         follow: bool,
     },
-    /// Write database and packages, as they are at one moment, to a file; keys are not in it
+    /// Write a consistent backup of the database and packages to a file (keys not included)
     Backup {
-        /// Where to; it must not be there
+        /// File to write; it must not exist
         file: PathBuf,
     },
-    /// Remove what is older than the server keeps it
+    /// Remove data older than the server's retention periods
     Prune {
-        /// Only say how much that is
+        /// Only report how much would be removed
         #[arg(long)]
         dry_run: bool,
     },
-    /// After `vnfm-server restore`: how the VIMs differ from the database
+    /// After `vnfm-server restore`: compare the database with the VIMs and resume operations
     #[command(subcommand)]
     Recovery(Recovery),
-    /// Print the completion script of a shell
+    /// Print a shell completion script
     Completion {
-        /// Which shell
+        /// Shell to complete for
         shell: Shell,
     },
 }
 
-/// VIMs.
+/// VIM commands.
 #[derive(Debug, Subcommand)]
 pub enum Vim {
-    /// Register a VIM; it logs in first
+    /// Register a VIM, after logging in to verify the connection
     Register {
-        /// Name, unique
+        /// Unique name
         #[arg(long)]
         name: String,
-        /// Under this id, a UUID, where instances point to one that is gone
+        /// Register under this UUID, to replace a deleted VIM that instances still reference
         #[arg(long, conflicts_with = "from_vnf")]
         id: Option<String>,
-        /// Where the connection comes from
+        /// Connection file
         #[command(flatten)]
-        source: Source,
-        /// The cluster that the hook of this instance made
+        source: VimSource,
+        /// Register the Kubernetes cluster created by this VNF instance
         #[arg(long, value_name = "VNF", conflicts_with = "config_file")]
         from_vnf: Option<String>,
-        /// For every tenant; takes whoever looks after the server
+        /// Make it available to all tenants (requires a server administrator)
         #[arg(long, conflicts_with = "from_vnf")]
         shared: bool,
-        /// What instances on it may be made of: a YAML file
+        /// Policy that restricts what instances on this VIM may use: a YAML file
         #[arg(long, value_name = "FILE", conflicts_with = "from_vnf")]
         policy: Option<PathBuf>,
     },
-    /// Change a VIM; it logs in first, and operations in flight use it from their next call on
+    /// Change a VIM, after logging in; running operations use the change from their next call on
     Update {
-        /// Id or name
+        /// ID or name
         vim: String,
-        /// Where the connection comes from
+        /// Connection file
         #[command(flatten)]
-        source: Source,
+        source: VimSource,
         /// Read a new password from standard input
         #[arg(long, conflicts_with = "config_file")]
         password_stdin: bool,
         /// New name
         #[arg(long)]
         name: Option<String>,
-        /// Whether it is for every tenant
+        /// Whether it is available to all tenants
         #[arg(long)]
         shared: Option<bool>,
-        /// What instances on it may be made of: a YAML file; an empty one takes the policy away
+        /// Policy that restricts what instances on this VIM may use: a YAML file; an empty file removes the policy
         #[arg(long, value_name = "FILE")]
         policy: Option<PathBuf>,
     },
-    /// Log in and say what was found
+    /// Log in to a VIM and report what was found
     Check {
-        /// Id or name
+        /// ID or name
         vim: String,
     },
-    /// All VIMs
+    /// List all VIMs
     List,
-    /// One VIM, without secrets
+    /// Show one VIM, without secrets
     Show {
-        /// Id or name
+        /// ID or name
         vim: String,
     },
-    /// Take a VIM out of the registry
+    /// Remove a VIM from the registry
     Delete {
-        /// Id or name
+        /// ID or name
         vim: String,
-        /// Although instances live on it; they go on pointing to its id
+        /// Delete even if instances use it; they keep referencing its ID
         #[arg(long, requires = "reason")]
         force: bool,
-        /// Why
+        /// Reason for --force, recorded in the audit log
         #[arg(long, value_name = "TEXT", requires = "force")]
         reason: Option<String>,
     },
 }
 
-/// A file that says where a VIM is and who we are there.
+/// A file with the endpoint and credentials of a VIM.
 #[derive(Debug, Args)]
-pub struct Source {
-    /// clouds.yaml, kubeconfig, or a VIM file with `type:`
+pub struct VimSource {
+    /// clouds.yaml, kubeconfig, or a VIM file with `auth_url`
     #[arg(long, value_name = "FILE")]
     pub config_file: Option<PathBuf>,
-    /// Entry of clouds.yaml, or context of the kubeconfig
+    /// Entry in clouds.yaml, or context in the kubeconfig
     #[arg(long, value_name = "NAME", requires = "config_file")]
     pub cloud: Option<String>,
 }
 
-/// VNF instances.
-#[derive(Debug, Subcommand)]
-pub enum Vnf {
-    /// Make an instance; nothing is deployed yet
-    Create {
-        /// The VNFD
-        #[arg(long, required_unless_present = "package", conflicts_with = "package")]
-        vnfd: Option<String>,
-        /// The package, by id or name
-        #[arg(long)]
-        package: Option<String>,
-        /// Name for people
-        #[arg(long)]
-        name: Option<String>,
-        /// Description for people
-        #[arg(long)]
-        description: Option<String>,
-    },
-    /// All instances
-    List(Listing),
-    /// One instance
-    Show {
-        /// Id or name
-        vnf: String,
-    },
-    /// Delete an instance that is not instantiated
-    Delete {
-        /// Id or name
-        vnf: String,
-    },
-    /// Deploy it
-    Instantiate {
-        /// Id or name
-        vnf: String,
-        /// The body, an `InstantiateVnfRequest`, as JSON or YAML
-        #[arg(long, value_name = "FILE")]
-        request: PathBuf,
-        /// Set a member of additionalParams; dots go deeper, JSON values are taken as such
-        #[arg(long = "param", value_name = "KEY=VALUE")]
-        params: Vec<String>,
-        /// Use this VIM, by id or name
-        #[arg(long)]
-        vim: Option<String>,
-        /// Follow until it has ended
-        #[arg(long)]
-        watch: bool,
-    },
-    /// Replace what is broken: the VNFCs that are named, else all of them
-    Heal {
-        /// Id or name
-        vnf: String,
-        /// A VNFC, by its id in `vnf show`; again for several
-        #[arg(long = "vnfc", value_name = "ID")]
-        vnfcs: Vec<String>,
-        /// Why, for people and hooks
-        #[arg(long)]
-        cause: Option<String>,
-        /// Replace volumes too
-        #[arg(long)]
-        all: bool,
-        /// Set a member of additionalParams, over those of the instantiation
-        #[arg(long = "param", value_name = "NAME=VALUE")]
-        params: Vec<String>,
-        /// Hooks to leave out
-        #[command(flatten)]
-        skip: Skip,
-        /// Follow until it has ended
-        #[arg(long)]
-        watch: bool,
-    },
-    /// Change its name, description, metadata, extensions, properties; a value `null` takes one away
-    Modify(Modification),
-    /// Take its resources away
-    Terminate {
-        /// Id or name
-        vnf: String,
-        /// Let it end by itself, within SECONDS if given
-        #[arg(long, value_name = "SECONDS", num_args = 0..=1)]
-        graceful: Option<Option<u32>>,
-        /// Hooks to leave out
-        #[command(flatten)]
-        skip: Skip,
-        /// Follow until it has ended
-        #[arg(long)]
-        watch: bool,
-    },
-    /// Forget it, in whatever state, because its VIM is gone; nothing on a VIM is touched
-    Abandon {
-        /// Id or name
-        vnf: String,
-        /// Why
-        #[arg(long, value_name = "TEXT")]
-        reason: String,
-        /// Although a process drives its operation, or others live on a VIM that it registered
-        #[arg(long)]
-        force: bool,
-    },
-}
-
-/// What is to be changed of a VNF.
-#[derive(Debug, Args)]
-pub struct Modification {
-    /// Id or name
-    pub vnf: String,
-    /// New name
-    #[arg(long)]
-    pub name: Option<String>,
-    /// New description
-    #[arg(long)]
-    pub description: Option<String>,
-    /// Set a member of the metadata; dots go deeper, JSON values are taken as such
-    #[arg(long = "metadata", value_name = "KEY=VALUE")]
-    pub metadata: Vec<String>,
-    /// Set an extension that the VNFD declares
-    #[arg(long = "extension", value_name = "KEY=VALUE")]
-    pub extensions: Vec<String>,
-    /// Set a configurable property that the VNFD declares
-    #[arg(long = "property", value_name = "KEY=VALUE")]
-    pub properties: Vec<String>,
-    /// A whole `VnfInfoModificationRequest`, as JSON or YAML, for what has no flag
-    #[arg(long, value_name = "FILE")]
-    pub request: Option<PathBuf>,
-    /// Follow until it has ended
-    #[arg(long)]
-    pub watch: bool,
-}
-
-/// Who is told of lifecycle changes.
+/// Subscription commands.
 #[derive(Debug, Subcommand)]
 pub enum Subscription {
-    /// Have a callback told; it is asked at once, and has to answer
-    Create(Telling),
-    /// All subscriptions
-    List(Listing),
-    /// One subscription
+    /// Subscribe a callback URL (it is probed immediately and must respond)
+    Create(NewSubscription),
+    /// List all subscriptions
+    List(ListOptions),
+    /// Show one subscription
     Show {
-        /// Id
+        /// ID
         subscription: String,
     },
-    /// Tell it nothing any more
+    /// Delete a subscription
     Delete {
-        /// Id
+        /// ID
         subscription: String,
     },
 }
 
-/// Who is to be told, and of what; without any choice of everything.
+/// A callback and its filter; without a filter it receives every notification.
 #[derive(Debug, Args)]
-pub struct Telling {
-    /// Where notifications are sent
+pub struct NewSubscription {
+    /// URL that receives the notifications
     pub callback: String,
-    /// Only of this kind, such as `VnfIdentifierCreationNotification`; again for several
+    /// Only notifications of this type, such as `VnfIdentifierCreationNotification`; repeatable
     #[arg(long = "type", value_name = "TYPE")]
     pub types: Vec<String>,
-    /// Only of this operation, such as `HEAL`; again for several
+    /// Only this operation, such as `HEAL`; repeatable
     #[arg(long = "operation", value_name = "OPERATION")]
     pub operations: Vec<String>,
-    /// Only of an operation that enters this state, such as `COMPLETED`; again for several
+    /// Only operations entering this state, such as `COMPLETED`; repeatable
     #[arg(long = "state", value_name = "STATE")]
     pub states: Vec<String>,
-    /// Only of this VNF, by id or name; again for several
+    /// Only this VNF, by ID or name; repeatable
     #[arg(long = "vnf", value_name = "VNF")]
     pub vnfs: Vec<String>,
-    /// Only of VNFs of this VNFD; again for several
+    /// Only VNFs of this VNFD; repeatable
     #[arg(long = "vnfd", value_name = "ID")]
     pub vnfds: Vec<String>,
-    /// Leave out what was changed
+    /// Send short notifications, without the changes
     #[arg(long)]
     pub short: bool,
-    /// Log in at the callback by HTTP Basic; the password is read from standard input
+    /// User for HTTP Basic at the callback; the password is read from standard input
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 }
 
-/// Which entries of a list, and which attributes of them.
+/// Filter and columns of a list.
 #[derive(Debug, Args)]
-pub struct Listing {
-    /// Only entries for which this holds, such as `(eq,instantiationState,INSTANTIATED);(cont,vnfInstanceName,web)`
+pub struct ListOptions {
+    /// Only entries that match this SOL013 filter on their attributes, such as `(eq,id,ID)` or
+    /// `(eq,instantiationState,INSTANTIATED);(cont,vnfInstanceName,web)` for VNFs
     #[arg(long, value_name = "EXPR")]
     pub filter: Option<String>,
-    /// Attributes to ask for and to show, with commas between them, such as `id,metadata/site`
+    /// Attributes to request and show, comma-separated, such as `id,metadata/site`
     #[arg(long, value_name = "LIST")]
     pub fields: Option<String>,
 }
 
-/// Hooks that an operation is not to run.
-#[derive(Debug, Args)]
-pub struct Skip {
-    /// Do not run this hook; again for several
-    #[arg(long = "skip-hook", value_name = "NAME", requires = "reason")]
-    pub hooks: Vec<String>,
-    /// Why
-    #[arg(long, value_name = "TEXT", requires = "hooks")]
-    pub reason: Option<String>,
-}
-
-/// Operation occurrences.
+/// Operation occurrence commands.
 #[derive(Debug, Subcommand)]
 pub enum Op {
-    /// All operations
-    List(Listing),
-    /// One operation
+    /// List all operations
+    List(ListOptions),
+    /// Show one operation
     Show {
-        /// Id
+        /// ID
         op: String,
     },
-    /// Follow until it has ended
+    /// Watch until the operation finishes
     Watch {
-        /// Id
+        /// ID
         op: String,
     },
-    /// What it does, why it waits, what each way on would do
+    /// Explain what an operation is doing or waiting for, and what retry, rollback, fail and cancel would do
     Explain {
-        /// Id
+        /// ID
         op: String,
     },
-    /// What hooks, hosts and VIMs said
+    /// Show the operation's log: output of hooks, hosts and VIMs
     Log {
-        /// Id
+        /// ID
         op: String,
-        /// Go on until the operation has ended
+        /// Keep printing until the operation finishes
         #[arg(long)]
         follow: bool,
     },
-    /// Go on at the step that failed
-    Retry(WayOn),
-    /// Undo everything that was begun
-    Rollback(WayOn),
-    /// Give it up
+    /// Resume at the failed step
+    Retry(Restart),
+    /// Undo every step that was started
+    Rollback(Restart),
+    /// Mark the operation FAILED: it can no longer be retried or rolled back
     Fail {
-        /// Id
+        /// ID
         op: String,
-        /// Why, for the audit
+        /// Reason, recorded in the audit log
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// Stop it
+    /// Cancel the operation
     Cancel {
-        /// Id
+        /// ID
         op: String,
-        /// At once, instead of after the running step
+        /// Cancel immediately instead of after the current step
         #[arg(long)]
         forceful: bool,
-        /// Why, for the audit
+        /// Reason, recorded in the audit log; only with --forceful
         #[arg(long, value_name = "TEXT", requires = "forceful")]
         reason: Option<String>,
     },
 }
 
-/// A way on that starts the operation again.
+/// An operation to resume or roll back.
 #[derive(Debug, Args)]
-pub struct WayOn {
-    /// Id
+pub struct Restart {
+    /// ID
     pub op: String,
-    /// Follow until it has ended
+    /// Watch until the operation finishes
     #[arg(long)]
     pub watch: bool,
 }
 
-/// After a restore.
+/// Commands to run after a restore.
 #[derive(Debug, Subcommand)]
 pub enum Recovery {
     /// Compare every instance with its VIMs
     Show,
-    /// Take operations again, and go on with those that were not ended
+    /// Accept operations again and resume unfinished ones
     Confirm {
-        /// Although a VIM could not be asked
+        /// Confirm even if a VIM could not be queried
         #[arg(long)]
         force: bool,
     },

@@ -1,6 +1,6 @@
-//! One HTTP call to the server, and its errors as people and scripts need them.
+//! HTTP calls to the server, and their errors with hints and exit codes.
 
-use crate::args::{Cli, Listing};
+use crate::args::{Cli, ListOptions};
 use crate::profile::{self, Profile, Profiles};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
@@ -9,65 +9,65 @@ use serde_json::Value;
 use vnfm::ports::PortError;
 use vnfm_types::ProblemDetails;
 
-/// Why a command did not do what it was asked for.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// Something on this machine: a file, the command's own logic.
+    /// A local error: a file, an argument, the command's own logic.
     #[error("{0}")]
     Local(String),
-    /// The same, where it is known what to do next.
-    #[error("{what}")]
+    /// A local error with a hint.
+    #[error("{message}")]
     Hinted {
         /// What went wrong.
-        what: String,
+        message: String,
         /// What to do next.
         hint: String,
     },
-    /// What lint found.
-    #[error("{what}")]
+    /// `lint` found errors or warnings.
+    #[error("{message}")]
     Found {
-        /// How much it is.
-        what: String,
-        /// Whether an error is among it.
+        /// The number of errors and warnings.
+        message: String,
+        /// Whether there is at least one error.
         errors: bool,
     },
-    /// A hook of `plugin run` that failed.
-    #[error("{what}")]
+    /// The hook of `plugin run` failed.
+    #[error("{message}")]
     Hook {
-        /// Why.
-        what: String,
+        /// Error code, number of calls and cause.
+        message: String,
         /// What to do next.
         hint: String,
-        /// The exit code: whether the same hook may work later, or is wrong.
+        /// Exit code: 7 if the hook may succeed later, 8 if the plugin is broken, else 1.
         code: u8,
     },
     /// An operation that did not end as COMPLETED.
-    #[error("{what}")]
+    #[error("{message}")]
     Operation {
-        /// How it ended and why.
-        what: String,
-        /// What to do next, where it is known.
+        /// Its final state and the cause.
+        message: String,
+        /// What to do next, if known.
         hint: Option<String>,
     },
-    /// The server refused the request.
+    /// The server rejected the request (4xx).
     #[error("{}", .0.detail)]
     Refused(Box<ProblemDetails>),
-    /// The server failed.
+    /// The server failed (5xx).
     #[error("the server failed with status {}: {}", .0.status, .0.detail)]
     Server(Box<ProblemDetails>),
-    /// The server cannot be reached.
-    #[error("cannot reach {url}: {why}")]
+    /// The server cannot be reached, or the connection broke.
+    #[error("cannot reach {url}: {cause}")]
     Unreachable {
-        /// Where it was looked for.
+        /// Base URL of the server.
         url: String,
-        /// What the network says.
-        why: String,
+        /// The network error.
+        cause: String,
     },
 }
 
 impl Failure {
-    /// The exit code, as `--help` documents it.
+    /// The exit code documented in `--help`.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Local(_) | Self::Hinted { .. } | Self::Operation { .. } => 1,
@@ -78,52 +78,71 @@ impl Failure {
         }
     }
 
+    /// How severe it is: lint that found warnings only is no error.
+    pub fn severity(&self) -> &'static str {
+        match self {
+            Self::Found { errors: false, .. } => "warning",
+            _ => "error",
+        }
+    }
+
     /// What to do next.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Refused(problem) | Self::Server(problem) => problem.next.clone(),
-            Self::Unreachable { .. } => Some(
-                "is vnfm-server running there? --server or VNFM_SERVER says where it is".into(),
-            ),
+            Self::Unreachable { url, cause } => Some(unreachable_hint(url, cause).into()),
             Self::Hinted { hint, .. } | Self::Hook { hint, .. } => Some(hint.clone()),
             Self::Operation { hint, .. } => hint.clone(),
-            Self::Found { .. } => {
-                Some("`vnfmctl lint --explain CODE` tells more about a code".into())
-            }
+            Self::Found { .. } => Some("`vnfmctl lint --explain CODE` explains a code".into()),
             Self::Local(_) => None,
         }
     }
 }
 
+/// What to check first, by what the network error says.
+fn unreachable_hint(url: &str, cause: &str) -> &'static str {
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        "the server's URL must start with http:// or https://, such as http://127.0.0.1:9890"
+    } else if cause.contains("CaUsedAsEndEntity") {
+        "the server presents a CA certificate: give it a server certificate (basicConstraints CA:FALSE)"
+    } else if cause.contains("UnknownIssuer") {
+        "pass the CA that signed the server's certificate with --ca or VNFM_CA"
+    } else if cause.contains("invalid HTTP version") {
+        "the server may expect TLS: use https://"
+    } else {
+        "is vnfm-server running there? Set its URL with --server or VNFM_SERVER"
+    }
+}
+
 impl From<PortError> for Failure {
-    /// What the plugin host says, which knows what to do next.
+    /// An error of the plugin host, with its hint.
     fn from(error: PortError) -> Self {
         Self::Hinted {
-            what: error.to_string(),
+            message: error.to_string(),
             hint: error.next().to_owned(),
         }
     }
 }
 
-/// What a command yields.
+/// The result of a command.
 pub type Outcome<T> = Result<T, Failure>;
 
-/// Shorthand for what went wrong on this machine.
-pub fn local(what: impl std::fmt::Display) -> Failure {
-    Failure::Local(what.to_string())
+/// A local error without a hint.
+pub fn local(message: impl std::fmt::Display) -> Failure {
+    Failure::Local(message.to_string())
 }
 
-/// The version of the standard's interfaces that we speak; every request says so (SOL013 9.3.2).
+/// Version of the SOL003 interfaces, sent with every request (SOL013 9.3.2).
 const VERSION: &str = "2.3.0";
 
-/// A server.
+/// A connection to one server, with its login.
 pub struct Client {
     http: reqwest::Client,
     server: String,
     login: Option<Login>,
 }
 
-/// Who we are for the server.
+/// Credentials for the server.
 enum Login {
     Token(String),
     User { name: String, password: String },
@@ -132,19 +151,19 @@ enum Login {
 impl Login {
     /// The token of the command line or `VNFM_TOKEN`, else the user of `VNFM_USER` with `VNFM_PASSWORD`, else the login of
     /// the profile.
-    fn of(cli: &Cli, profile: &Profile) -> Outcome<Option<Self>> {
+    fn resolve(cli: &Cli, profile: &Profile) -> Outcome<Option<Self>> {
         if let Some(token) = &cli.token {
             return Ok(Some(Self::Token(token.clone())));
         }
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         match (set("VNFM_USER"), set("VNFM_PASSWORD")) {
-            (None, None) => Ok(Self::kept(profile)),
+            (None, None) => Ok(Self::from_profile(profile)),
             (Some(name), Some(password)) => Ok(Some(Self::User { name, password })),
-            _ => Err(local("VNFM_USER and VNFM_PASSWORD go together")),
+            _ => Err(local("VNFM_USER and VNFM_PASSWORD must be set together")),
         }
     }
 
-    fn kept(profile: &Profile) -> Option<Self> {
+    fn from_profile(profile: &Profile) -> Option<Self> {
         let Profile {
             token,
             user,
@@ -162,28 +181,28 @@ impl Login {
     }
 }
 
-/// The server where neither the command line nor a profile names one.
-const HERE: &str = "http://127.0.0.1:9890";
+/// Used if neither the command line nor a profile names a server.
+const DEFAULT_SERVER: &str = "http://127.0.0.1:9890";
 
-/// The profile that counts. One that is only the current one is not for a server that was named otherwise: a login does
-/// not go where it was not meant for.
-fn profile(cli: &Cli) -> Outcome<Profile> {
+/// The profile to use. If `--server` names a server, the current profile is ignored: its login must not be sent to
+/// another server.
+fn selected_profile(cli: &Cli) -> Outcome<Profile> {
     let all = match profile::file() {
         Some(_) if cli.server.is_some() && cli.profile.is_none() => return Ok(Profile::default()),
         Some(file) => Profiles::read(&file)?,
         None => Profiles::default(),
     };
-    Ok(all.chosen(cli.profile.as_deref())?.unwrap_or_default())
+    Ok(all.select(cli.profile.as_deref())?.unwrap_or_default())
 }
 
 impl Client {
-    /// The server that the command line names, or a profile.
+    /// A client for the server that the command line or a profile names.
     ///
     /// # Errors
     ///
-    /// Where the certificate authority or the profiles cannot be read, or only half of a login is there.
+    /// If the CA certificate or the profiles cannot be read, or the login is incomplete.
     pub fn new(cli: &Cli) -> Outcome<Self> {
-        let profile = profile(cli)?;
+        let profile = selected_profile(cli)?;
         let version = (
             HeaderName::from_static("version"),
             HeaderValue::from_static(VERSION),
@@ -195,20 +214,25 @@ impl Client {
             let pem = std::fs::read(file)
                 .map_err(|error| local(format!("cannot read `{}`: {error}", file.display())))?;
             let authority = reqwest::Certificate::from_pem(&pem).map_err(|error| {
-                local(format!("`{}` is no certificate: {error}", file.display()))
+                local(format!(
+                    "`{}` is not a PEM certificate: {error}",
+                    file.display()
+                ))
             })?;
             builder = builder.add_root_certificate(authority);
         }
         let http = builder
             .build()
-            .map_err(|error| local(format!("cannot make a client: {error}")))?;
+            .map_err(|error| local(format!("cannot create an HTTP client: {error}")))?;
         let named = cli.server.as_deref().or(Some(profile.server.as_str()));
-        let server = named.filter(|server| !server.is_empty()).unwrap_or(HERE);
+        let server = named
+            .filter(|server| !server.is_empty())
+            .unwrap_or(DEFAULT_SERVER);
         let server = server.trim_end_matches('/').to_owned();
         Ok(Self {
             http,
             server,
-            login: Login::of(cli, &profile)?,
+            login: Login::resolve(cli, &profile)?,
         })
     }
 
@@ -222,15 +246,15 @@ impl Client {
         }
     }
 
-    /// Sends a request; whatever is not 2xx is a failure.
+    /// Sends a request; any status other than 2xx is a failure.
     ///
     /// # Errors
     ///
-    /// As [`Failure`] says.
+    /// See [`Failure`].
     pub async fn send(&self, request: RequestBuilder) -> Outcome<Response> {
         let response = request.send().await.map_err(|error| Failure::Unreachable {
             url: self.server.clone(),
-            why: root_cause(&error),
+            cause: root_cause(&error),
         })?;
         let status = response.status();
         if status.is_success() {
@@ -252,41 +276,41 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Failure`] says.
+    /// See [`Failure`].
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Outcome<T> {
         self.json(self.request(Method::GET, path)).await
     }
 
-    /// The JSON that a request is answered with.
+    /// The JSON body of the response to a request.
     ///
     /// # Errors
     ///
-    /// As [`Failure`] says.
+    /// See [`Failure`].
     pub async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Outcome<T> {
         read(self.send(request).await?).await
     }
 
-    /// All entries of a list as `wanted` says, page by page; where it names no attributes, those of `columns`.
+    /// All entries of a list that match `options`, page by page; if they name no attributes, with those of `columns`.
     ///
     /// # Errors
     ///
-    /// As [`Failure`] says.
+    /// See [`Failure`].
     pub async fn listing(
         &self,
         path: &str,
-        wanted: &Listing,
+        options: &ListOptions,
         columns: &str,
     ) -> Outcome<Vec<Value>> {
-        let fields = wanted.fields.as_deref().unwrap_or(columns);
+        let fields = options.fields.as_deref().unwrap_or(columns);
         let mut parameters = Vec::new();
         if !fields.is_empty() {
             parameters.push(format!("fields={}", segment(fields)));
         }
-        if let Some(filter) = &wanted.filter {
+        if let Some(filter) = &options.filter {
             parameters.push(format!("filter={}", segment(filter)));
         }
-        let asked = if parameters.is_empty() { "" } else { "?" };
-        self.list(&format!("{path}{asked}{}", parameters.join("&")))
+        let separator = if parameters.is_empty() { "" } else { "?" };
+        self.list(&format!("{path}{separator}{}", parameters.join("&")))
             .await
     }
 
@@ -294,7 +318,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Failure`] says.
+    /// See [`Failure`].
     pub async fn list(&self, path: &str) -> Outcome<Vec<Value>> {
         let mut all = Vec::new();
         let mut next = Some(path.to_owned());
@@ -308,17 +332,17 @@ impl Client {
             let page: Vec<Value> = response
                 .json()
                 .await
-                .map_err(|error| local(format!("the list cannot be read: {error}")))?;
+                .map_err(|error| local(format!("the server's list is not valid JSON: {error}")))?;
             all.extend(page);
         }
         Ok(all)
     }
 
-    /// Accepts a task: the id of the operation occurrence that `Location` names.
+    /// Starts a task and returns the id of its operation occurrence, taken from `Location`.
     ///
     /// # Errors
     ///
-    /// As [`Failure`] says.
+    /// See [`Failure`].
     pub async fn task(&self, request: RequestBuilder) -> Outcome<String> {
         let response = self.send(request).await?;
         let location = response
@@ -328,15 +352,23 @@ impl Client {
         let id = location
             .and_then(|location| location.rsplit('/').next())
             .map(ToOwned::to_owned);
-        id.ok_or_else(|| local("the server accepted it without saying where the operation is"))
+        id.ok_or_else(|| {
+            local(
+                "the server accepted the request but returned no operation (`Location` is missing)",
+            )
+        })
     }
 
-    /// The same request, saying who asks and why.
+    /// Adds the operator's name and reason to a request, for the audit log.
     ///
     /// # Errors
     ///
-    /// Where the reason is no single line.
-    pub fn acting(&self, request: RequestBuilder, reason: Option<&str>) -> Outcome<RequestBuilder> {
+    /// If the reason is not a single line.
+    pub fn with_audit(
+        &self,
+        request: RequestBuilder,
+        reason: Option<&str>,
+    ) -> Outcome<RequestBuilder> {
         let who = ["USER", "LOGNAME"]
             .into_iter()
             .find_map(|name| std::env::var(name).ok());
@@ -347,21 +379,21 @@ impl Client {
         ] {
             let Some(value) = value else { continue };
             let value = HeaderValue::from_bytes(value.as_bytes())
-                .map_err(|_| local(format!("`{value}` is no single line of text")))?;
+                .map_err(|_| local(format!("`{value}` is not a single line of text")))?;
             request = request.header(name, value);
         }
         Ok(request)
     }
 
-    /// The one entry of a list whose `id` or one of `names` is `wanted`.
+    /// The entry of a list whose `id`, or one of whose attributes `names`, is `wanted`.
     ///
     /// # Errors
     ///
-    /// Where there is none, or several with that name: their ids are named.
+    /// If there is none, or several have that name (the message lists their ids).
     pub async fn find(
         &self,
         path: &str,
-        what: &str,
+        noun: &str,
         names: &[&str],
         wanted: &str,
     ) -> Outcome<Value> {
@@ -385,23 +417,24 @@ impl Client {
                 .filter_map(|entry| entry["id"].as_str())
                 .collect();
             return Err(local(format!(
-                "several {what}s are named `{wanted}`: {}",
+                "several {noun}s are named `{wanted}`, use an ID: {}",
                 ids.join(", ")
             )));
         }
         found.pop().ok_or_else(|| {
-            let mut problem = ProblemDetails::new(404, format!("there is no {what} `{wanted}`"));
-            problem.next = Some(format!("`vnfmctl {what} list` shows those that there are"));
+            let mut problem =
+                ProblemDetails::new(404, format!("no {noun} has the name or ID `{wanted}`"));
+            problem.next = Some(format!("`vnfmctl {noun} list` shows what exists"));
             Failure::Refused(Box::new(problem))
         })
     }
 }
 
-/// The JSON of an answer.
+/// Parses the JSON body of a response.
 ///
 /// # Errors
 ///
-/// As [`Failure`] says.
+/// See [`Failure`].
 pub async fn read<T: DeserializeOwned>(response: Response) -> Outcome<T> {
     let url = response.url().to_string();
     let body = response
@@ -409,21 +442,18 @@ pub async fn read<T: DeserializeOwned>(response: Response) -> Outcome<T> {
         .await
         .map_err(|error| Failure::Unreachable {
             url: url.clone(),
-            why: root_cause(&error),
+            cause: root_cause(&error),
         })?;
-    serde_json::from_slice(&body).map_err(|error| {
-        local(format!(
-            "{url} answers with what I do not understand: {error}"
-        ))
-    })
+    serde_json::from_slice(&body)
+        .map_err(|error| local(format!("the response of {url} is not valid: {error}")))
 }
 
-/// `text` as one segment of a path.
+/// Percent-encodes `text` as one segment of a path.
 pub fn segment(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
-/// The path of the next page out of a `Link` header.
+/// The path of the next page, from a `Link` header.
 fn next_page(link: &str) -> Option<String> {
     let uri = link.strip_prefix('<')?.split_once('>')?.0;
     let path = uri.split_once("://").map_or(uri, |(_, rest)| rest);
@@ -432,11 +462,11 @@ fn next_page(link: &str) -> Option<String> {
         .then(|| path[from..].to_owned())
 }
 
-/// The connection that broke while an answer was read.
+/// The failure for a connection that broke while a response was read.
 pub fn lost(client: &Client, error: &reqwest::Error) -> Failure {
     Failure::Unreachable {
         url: client.server.clone(),
-        why: root_cause(error),
+        cause: root_cause(error),
     }
 }
 

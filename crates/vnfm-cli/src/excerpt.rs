@@ -1,4 +1,4 @@
-//! Findings as a compiler shows its own: the line, a caret, what was expected, what to do.
+//! Lint findings as a compiler shows its diagnostics: the line, a caret, what was expected, a hint.
 //!
 //! ```text
 //! warning[W-LINK-UNUSED]: no connection point is on link `net`
@@ -10,9 +10,9 @@
 //!    = expected: A connection point is on each link.
 //!    = clause: SOL001 6.8 (node types)
 //! ```
-//! What was expected is said once for each code, where it occurs first.
+//! `expected` and `clause` are shown only at the first occurrence of each code.
 
-use crate::commands::place;
+use crate::commands::file_path;
 use crate::output::plain;
 use annotate_snippets::{AnnotationKind, Element, Level, Origin, Renderer, Snippet};
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 use vnfm_descriptor::{Finding, Report, Severity};
 
-/// Everything that a report says.
+/// All findings of a report.
 pub fn text(path: &Path, report: &Report) -> String {
     let renderer = if std::io::stdout().is_terminal() {
         Renderer::styled()
@@ -52,16 +52,16 @@ fn one(
     let span = finding.span.as_ref();
     let file = span.map_or_else(
         || path.display().to_string(),
-        |span| place(path, &span.file),
+        |span| file_path(path, &span.file),
     );
-    // The report quotes a package, and the colours are ours alone.
+    // The report quotes the package, so control characters are escaped: only our colours reach the terminal.
     let file = plain(&file).into_owned();
     let line = span.and_then(|span| report.line(span)).map(plain);
     let (message, hint) = (plain(&finding.message), finding.hint.as_deref().map(plain));
     let mut elements: Vec<Element<'_>> = Vec::new();
     match (span, line.as_deref()) {
         (Some(span), Some(line)) => {
-            let mark = AnnotationKind::Primary.span(marked(line, span.column));
+            let mark = AnnotationKind::Primary.span(word_at(line, span.column));
             let snippet = Snippet::source(line)
                 .line_start(span.line)
                 .path(file.as_str());
@@ -97,8 +97,8 @@ fn one(
     renderer.render(&[title.elements(elements)])
 }
 
-/// The bytes of the word that begins at a column, which counts characters from 1.
-fn marked(line: &str, column: usize) -> std::ops::Range<usize> {
+/// The byte range of the word at a column, which counts characters from 1.
+fn word_at(line: &str, column: usize) -> std::ops::Range<usize> {
     let start = line
         .char_indices()
         .nth(column.saturating_sub(1))
@@ -114,8 +114,8 @@ fn marked(line: &str, column: usize) -> std::ops::Range<usize> {
     };
     let word = &rest[..end.unwrap_or(rest.len())];
     let word = word.strip_suffix(':').unwrap_or(word);
-    let least = rest.chars().next().map_or(0, char::len_utf8);
-    start..start + word.len().max(least)
+    let one_char = rest.chars().next().map_or(0, char::len_utf8);
+    start..start + word.len().max(one_char)
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_marked_whole() {
+    fn the_marked_range_is_the_complete_word() {
         for (line, column, word) in [
             ("    net: {a: b}", 5, "net"),
             ("a: [ipv4, ipv6]", 5, "ipv4"),
@@ -132,7 +132,7 @@ mod tests {
             ("a: {b: c}", 4, "{b"),
             ("a", 9, ""),
         ] {
-            assert_eq!(&line[marked(line, column)], word, "{line}");
+            assert_eq!(&line[word_at(line, column)], word, "{line}");
         }
     }
 }

@@ -1,18 +1,18 @@
-//! `vnfmctl`: a thin client of vnfm-server; every command prints what it did.
+//! `vnfmctl`: a thin client of vnfm-server.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | [`args`] | the command line |
-//! | [`client`] | one HTTP call, and errors as people and scripts need them |
-//! | `commands/<noun>.rs` | what each command does, one file per noun |
+//! | [`client`] | HTTP calls, and errors with hints and exit codes |
+//! | `commands/<noun>.rs` | the commands, one file per noun |
 //! | [`watch`] | live progress of an operation |
-//! | [`vimfile`] | clouds.yaml, kubeconfig and VIM files of Tacker, read into a connection |
+//! | [`vimfile`] | clouds.yaml, kubeconfig and Tacker VIM files, converted to a VIM connection |
 //! | [`output`] | tables, JSON, YAML |
-//! | [`excerpt`], [`sarif`] | what lint found, as people and as code scanners read it |
+//! | [`excerpt`], [`sarif`] | lint findings, for people and for code scanners |
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-/// The first word of the command line that makes this program the process of one hook of a plugin.
+/// First argument that makes this program run as the process of one plugin hook.
 pub const RUNNER_MODE: &str = "plugin-runner";
 
 pub mod args;

@@ -1,5 +1,5 @@
-//! The binary around [`vnfm_cli`]: parses, runs, and turns an error into lines and an exit code. As
-//! `vnfmctl plugin-runner` it is the process that one hook of `plugin run` runs in.
+//! The binary around [`vnfm_cli`]: parses, runs, and turns an error into messages and an exit code. As
+//! `vnfmctl plugin-runner` it is the process in which one hook of `plugin run` runs.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -9,7 +9,7 @@ use vnfm_cli::args::Cli;
 use vnfm_cli::{client, commands, output};
 
 fn main() -> ExitCode {
-    // Hidden from `--help`: nobody starts it by hand.
+    // Hidden from `--help`: it is never started by hand.
     if std::env::args_os()
         .nth(1)
         .is_some_and(|mode| mode == vnfm_cli::RUNNER_MODE)
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         .is_err()
     {
         return report(&client::Failure::Local(
-            "another TLS provider is installed".into(),
+            "another TLS provider is already installed".into(),
         ));
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 }
 
 fn report(failure: &client::Failure) -> ExitCode {
-    output::tell(&format!("error: {failure}"));
+    output::tell(&format!("{}: {failure}", failure.severity()));
     if let Some(hint) = failure.hint() {
         output::tell(&format!("hint: {hint}"));
     }

@@ -1,8 +1,8 @@
-//! Results as people (tables) and scripts (JSON, YAML) want them. Data goes to standard output, everything else to
-//! standard error.
+//! Results as tables for people, and as JSON or YAML for scripts. Data goes to standard output, messages to standard
+//! error.
 //!
-//! Nothing else in this program writes to a terminal. What is written here has no control or bidi character of anybody
-//! else: they are escaped, as [`plain`] does it for people, and by the rules of JSON for scripts.
+//! Nothing else in this program writes to a terminal. Control and bidi characters in foreign text are escaped: by
+//! [`plain`] for people, and by the rules of JSON for scripts.
 
 use crate::args::Format;
 use crate::client::{Outcome, local};
@@ -12,15 +12,15 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::io::Write as _;
 
-/// How to print.
+/// The output in the format of the command line.
 #[derive(Debug, Clone, Copy)]
 pub struct Output(pub Format);
 
-/// A column: its head, and the JSON pointer of its cells.
+/// A column: its heading, and the JSON pointer of its cells.
 pub type Column<'a> = (&'a str, &'a str);
 
 impl Output {
-    /// Whether it is for people.
+    /// Whether the output is for people.
     pub fn is_table(self) -> bool {
         self.0 == Format::Table
     }
@@ -29,7 +29,7 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// Where it cannot be written as YAML.
+    /// If it cannot be serialized as YAML.
     pub fn list(self, entries: &[Value], columns: &[Column]) -> Outcome<()> {
         if self.0 != Format::Table {
             return self.value(&Value::Array(entries.to_vec()));
@@ -38,8 +38,10 @@ impl Output {
         table.load_style(NOTHING);
         table.set_header(columns.iter().map(|(head, _)| head.to_uppercase()));
         for entry in entries {
-            // Before the widths are measured: some of these characters have none.
-            let cells = columns.iter().map(|(_, place)| cell(entry.pointer(place)));
+            // Escape before the widths are measured: some of these characters have no width.
+            let cells = columns
+                .iter()
+                .map(|(_, pointer)| cell(entry.pointer(pointer)));
             table.add_row(cells.map(|cell| plain(&cell).into_owned()));
         }
         let lines = table.to_string();
@@ -49,11 +51,11 @@ impl Output {
         Ok(())
     }
 
-    /// Prints a list with the attributes that somebody asked for, such as `id,metadata/site`, as its columns.
+    /// Prints a list with the requested attributes, such as `id,metadata/site`, as its columns.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written as YAML.
+    /// If it cannot be serialized as YAML.
     pub fn chosen(
         self,
         entries: &[Value],
@@ -63,22 +65,22 @@ impl Output {
         let Some(fields) = fields else {
             return self.list(entries, columns);
         };
-        let places: Vec<_> = fields
+        let pointers: Vec<_> = fields
             .split(',')
             .map(|field| (field, format!("/{}", field.trim_matches('/'))))
             .collect();
-        let chosen: Vec<Column> = places
+        let columns: Vec<Column> = pointers
             .iter()
-            .map(|(head, place)| (*head, place.as_str()))
+            .map(|(head, pointer)| (*head, pointer.as_str()))
             .collect();
-        self.list(entries, &chosen)
+        self.list(entries, &columns)
     }
 
-    /// Prints one thing: its members a line each, or as the server sent it.
+    /// Prints one entry: a line per non-empty column, or the entry as the server sent it.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written as YAML.
+    /// If it cannot be serialized as YAML.
     pub fn one(self, entry: &Value, columns: &[Column]) -> Outcome<()> {
         if self.0 != Format::Table {
             return self.value(entry);
@@ -88,20 +90,20 @@ impl Output {
             .map(|(head, _)| head.len())
             .max()
             .unwrap_or(0);
-        for (head, place) in columns {
-            let shown = cell(entry.pointer(place));
-            if !shown.is_empty() {
-                print(&format!("{head:widest$}  {shown}"));
+        for (head, pointer) in columns {
+            let text = cell(entry.pointer(pointer));
+            if !text.is_empty() {
+                print(&format!("{head:widest$}  {text}"));
             }
         }
         Ok(())
     }
 
-    /// Prints what was done: a sentence for people, the thing itself for scripts.
+    /// Prints a result: a sentence for people, the entry itself for scripts.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written as YAML.
+    /// If it cannot be serialized as YAML.
     pub fn done(self, sentence: &str, entry: &Value) -> Outcome<()> {
         if self.0 == Format::Table {
             print(sentence);
@@ -114,7 +116,7 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// Where it cannot be written as YAML.
+    /// If it cannot be serialized as YAML.
     pub fn value(self, value: &Value) -> Outcome<()> {
         if self.0 == Format::Yaml {
             let text = serde_yaml::to_string(value).map_err(local)?;
@@ -122,14 +124,14 @@ impl Output {
                 print(text.trim_end());
                 return Ok(());
             }
-            // YAML escapes in quotes alone; JSON is YAML, too.
+            // YAML can escape only in quotes; JSON is valid YAML, too.
         }
         print(&json(&serde_json::to_string_pretty(value).map_err(local)?));
         Ok(())
     }
 }
 
-/// A value in a cell of a table.
+/// A value as the text of a table cell: a list of texts is joined, any other list is counted.
 pub fn cell(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
@@ -144,7 +146,7 @@ pub fn cell(value: Option<&Value>) -> String {
     }
 }
 
-/// Texts of many lines, such as certificates, with the first of them alone.
+/// Cuts texts of several lines, such as certificates, to the first line.
 fn shortened(value: &Value) -> Value {
     match value {
         Value::String(text) => match text.trim_end().split_once('\n') {
@@ -160,40 +162,40 @@ fn shortened(value: &Value) -> Value {
     }
 }
 
-/// A line of data.
+/// Prints a line of data.
 ///
-/// Whoever reads may have seen enough (`| head`): that is no failure of the command.
+/// A closed pipe (`| head`) is not an error of the command.
 pub fn print(line: &str) {
     print_rendered(&plain(line));
 }
 
-/// A text of data that has colours of ours, and in which everything else went through [`plain`].
+/// Prints data that contains our own colours; all other text in it must have gone through [`plain`].
 pub fn print_rendered(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// A line about what goes on.
+/// Prints a message to standard error.
 pub fn tell(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", plain(line));
 }
 
-/// Whether a terminal does something other than to show the character: control characters but line feed and tab, those
-/// that change the direction of what follows, and those that end a line for some.
+/// Whether a terminal interprets the character instead of showing it: control characters except line feed and tab,
+/// bidi controls, and Unicode line separators.
 fn acts_on_a_terminal(c: char) -> bool {
-    let shown_as_it_is = matches!(c, '\n' | '\t');
+    let is_whitespace = matches!(c, '\n' | '\t');
     let changes_direction = matches!(
         c,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
     );
-    (c.is_control() && !shown_as_it_is) || changes_direction || matches!(c, '\u{2028}' | '\u{2029}')
+    (c.is_control() && !is_whitespace) || changes_direction || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// A text for people, in which characters that act on a terminal are written as `\u{1b}`.
+/// Escapes characters that act on a terminal, as in `\u{1b}`.
 pub fn plain(text: &str) -> Cow<'_, str> {
     escaped(text, |c| format!("\\u{{{:x}}}", u32::from(c)))
 }
 
-/// A JSON document in which those characters are escaped as JSON does it: they occur in texts alone.
+/// Escapes those characters as JSON does. They can only occur in its strings.
 fn json(document: &str) -> Cow<'_, str> {
     escaped(document, |c| format!("\\u{:04x}", u32::from(c)))
 }
@@ -220,18 +222,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_acts_on_a_terminal(text in any::<String>(), evil in "[\u{0}-\u{1f}\u{7f}-\u{9f}\u{202a}-\u{202e}]{1,8}") {
-            let shown = plain(&format!("{text}{evil}")).into_owned();
-            prop_assert!(!shown.contains(acts_on_a_terminal), "{shown:?}");
+        fn escaped_text_does_not_act_on_a_terminal(text in any::<String>(), evil in "[\u{0}-\u{1f}\u{7f}-\u{9f}\u{202a}-\u{202e}]{1,8}") {
+            let escaped = plain(&format!("{text}{evil}")).into_owned();
+            prop_assert!(!escaped.contains(acts_on_a_terminal), "{escaped:?}");
         }
 
         #[test]
-        fn a_text_without_such_characters_stays(text in "[a-zA-Z0-9 äß€漢\n\t\\\\]*") {
+        fn harmless_text_is_unchanged(text in "[a-zA-Z0-9 äß€漢\n\t\\\\]*") {
             prop_assert_eq!(plain(&text), text.as_str());
         }
 
         #[test]
-        fn json_says_the_same_and_acts_on_no_terminal(text in any::<String>(), evil in "[\u{7f}-\u{9f}\u{2066}-\u{2069}]{1,8}") {
+        fn escaped_json_parses_to_the_same_value(text in any::<String>(), evil in "[\u{7f}-\u{9f}\u{2066}-\u{2069}]{1,8}") {
             let value = serde_json::json!({"name": format!("{text}{evil}")});
             let document = serde_json::to_string_pretty(&value).unwrap();
             let printed = json(&document);

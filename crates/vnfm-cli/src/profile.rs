@@ -1,4 +1,4 @@
-//! Profiles: servers by name, each with its certificate authority and its login, in a file that only its owner may read.
+//! Profiles: saved servers, each with its CA certificate and login, in a file that only its owner may read.
 //!
 //! ```yaml
 //! current: lab
@@ -6,7 +6,8 @@
 //!   lab: {server: https://vnfm.lab:9890, ca: /etc/ssl/lab.pem, token: …}
 //!   dc1: {server: https://vnfm.dc1:9890, user: anne, password: …}
 //! ```
-//! A flag stands over its variable, and that over the profile: `--profile`, else `VNFM_PROFILE`, else the current one.
+//! A flag overrides its environment variable, which overrides the profile. The profile is that of `--profile`, else of
+//! `VNFM_PROFILE`, else the current one.
 
 use crate::client::{Failure, Outcome, local};
 use serde::{Deserialize, Serialize};
@@ -15,47 +16,47 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// A server, and who we are there.
+/// A server and the login for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Profile {
-    /// Where it is.
+    /// URL of the server.
     pub server: String,
-    /// Its certificate authority, PEM.
+    /// CA certificate of the server, PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
     /// A bearer token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// A user, in place of a token.
+    /// User for HTTP Basic, instead of a token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// That one's password.
+    /// Password of `user`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
 }
 
-/// All of them.
+/// The profiles file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Profiles {
-    /// The one that is used where none is named.
+    /// Name of the profile that is used by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current: Option<String>,
-    /// By name.
+    /// Profiles by name.
     pub profiles: BTreeMap<String, Profile>,
 }
 
 impl Profiles {
-    /// Those of the file; none where there is no file.
+    /// Reads the profiles; a missing file has none.
     ///
     /// # Errors
     ///
-    /// Where it cannot be read, is of another form, or others may read it.
+    /// If the file is unreadable, invalid, or readable by other users.
     pub fn read(file: &Path) -> Outcome<Self> {
-        let failed = |why: &dyn std::fmt::Display| {
+        let failed = |cause: &dyn std::fmt::Display| {
             local(format!(
-                "cannot read the profiles in `{}`: {why}",
+                "cannot read the profiles in `{}`: {cause}",
                 file.display()
             ))
         };
@@ -71,29 +72,32 @@ impl Profiles {
             .mode();
         if mode & 0o077 != 0 {
             return Err(Failure::Hinted {
-                what: format!("others may read the logins in `{}`", file.display()),
-                hint: format!("chmod 600 {}", file.display()),
+                message: format!(
+                    "the logins in `{}` are readable by other users",
+                    file.display()
+                ),
+                hint: format!("run `chmod 600 {}`", file.display()),
             });
         }
         serde_yaml::from_str(&text).map_err(|error| failed(&error))
     }
 
-    /// Writes them, whole or not at all, for their owner alone.
+    /// Writes the profiles atomically, readable only by their owner.
     ///
     /// # Errors
     ///
-    /// Where the folder cannot be made or written.
+    /// If the folder cannot be created or written.
     pub fn write(&self, file: &Path) -> Outcome<()> {
-        let failed = |why: &dyn std::fmt::Display| {
+        let failed = |cause: &dyn std::fmt::Display| {
             local(format!(
-                "cannot write the profiles to `{}`: {why}",
+                "cannot write the profiles to `{}`: {cause}",
                 file.display()
             ))
         };
         let folder = file.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
         let text = serde_yaml::to_string(self).map_err(|error| failed(&error))?;
-        // It is made readable for its owner alone.
+        // A temporary file is readable only by its owner.
         let mut part = tempfile::NamedTempFile::new_in(folder).map_err(|error| failed(&error))?;
         part.write_all(text.as_bytes())
             .map_err(|error| failed(&error))?;
@@ -101,12 +105,12 @@ impl Profiles {
         Ok(())
     }
 
-    /// The one of this name, else the current one, if there is any.
+    /// The profile with this name; without a name the current one, if any.
     ///
     /// # Errors
     ///
-    /// Where there is none of that name; with those that there are.
-    pub fn chosen(&self, name: Option<&str>) -> Outcome<Option<Profile>> {
+    /// If it does not exist; the message lists the existing ones.
+    pub fn select(&self, name: Option<&str>) -> Outcome<Option<Profile>> {
         let Some(name) = name.or(self.current.as_deref()) else {
             return Ok(None);
         };
@@ -119,15 +123,15 @@ impl Profiles {
                 known.join(", ")
             };
             Failure::Hinted {
-                what: format!("there is no profile `{name}`; there are: {known}"),
-                hint: "`vnfmctl profile set NAME --url URL` makes one".to_owned(),
+                message: format!("no profile is named `{name}`; existing profiles: {known}"),
+                hint: "create it with `vnfmctl profile set NAME --url URL`".to_owned(),
             }
         })
     }
 }
 
-/// Where they are: `VNFM_PROFILES`, else `vnfm/vnfmctl.yaml` in the folder for configurations; nowhere where neither
-/// `XDG_CONFIG_HOME` nor `HOME` is set.
+/// Path of the profiles file: `VNFM_PROFILES`, else `vnfm/vnfmctl.yaml` in `XDG_CONFIG_HOME` or `~/.config`. `None` if
+/// none of these variables is set.
 pub fn file() -> Option<PathBuf> {
     let set = |name: &str| {
         std::env::var_os(name)
@@ -147,7 +151,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn what_is_written_is_read_and_nobody_else_may_read_it() {
+    fn profiles_are_written_for_their_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("below/vnfmctl.yaml");
         assert_eq!(Profiles::read(&file).unwrap(), Profiles::default());
@@ -162,18 +166,18 @@ mod tests {
         };
         all.write(&file).unwrap();
         assert_eq!(Profiles::read(&file).unwrap(), all);
-        assert_eq!(all.chosen(None).unwrap(), Some(lab));
-        let told = all.chosen(Some("dc1")).unwrap_err().to_string();
-        assert!(told.contains("`dc1`; there are: lab"), "{told}");
-        assert_eq!(Profiles::default().chosen(None).unwrap(), None);
+        assert_eq!(all.select(None).unwrap(), Some(lab));
+        let error = all.select(Some("dc1")).unwrap_err().to_string();
+        assert!(error.contains("`dc1`; existing profiles: lab"), "{error}");
+        assert_eq!(Profiles::default().select(None).unwrap(), None);
         let mode = |file: &std::path::Path| std::fs::metadata(file).unwrap().permissions().mode();
         assert_eq!(mode(&file) & 0o777, 0o600);
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
-        let told = Profiles::read(&file).unwrap_err();
-        assert!(told.hint().unwrap().contains("chmod 600"), "{told}");
+        let error = Profiles::read(&file).unwrap_err();
+        assert!(error.hint().unwrap().contains("chmod 600"), "{error}");
         std::fs::write(&file, "profils: {}").unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let told = Profiles::read(&file).unwrap_err().to_string();
-        assert!(told.contains("unknown field `profils`"), "{told}");
+        let error = Profiles::read(&file).unwrap_err().to_string();
+        assert!(error.contains("unknown field `profils`"), "{error}");
     }
 }

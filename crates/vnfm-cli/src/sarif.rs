@@ -1,17 +1,17 @@
-//! SARIF 2.1.0: what lint found, as code scanners read it.
+//! Lint findings as SARIF 2.1.0, for code scanners.
 //!
-//! A folder's files are artifacts of their own. What lies in an archive is a logical location in
-//! the artifact that the archive is. What is allowed is a result that is suppressed in the source.
+//! In a folder each file is an artifact. An archive is one artifact, and a file in it a logical location. An allowed
+//! finding is a result that is suppressed in the source.
 
-use crate::commands::{Linted, place};
+use crate::commands::{Linted, file_path};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Value, json};
 use std::path::Path;
 use vnfm_descriptor::{CODES, Finding, Report, Severity};
 
-/// Where SARIF's own schema is.
+/// The JSON Schema of SARIF.
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
-/// What a path in a URI may not hold as it is.
+/// Characters that are percent-encoded in the path of a URI.
 const PATH: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -22,7 +22,7 @@ const PATH: &AsciiSet = &CONTROLS
     .add(b'?')
     .add(b'`');
 
-/// The log of one run over some packages.
+/// The SARIF log of one lint run.
 pub fn log(all: &[Linted]) -> Value {
     let mut results = Vec::new();
     for (path, report) in all {
@@ -97,7 +97,7 @@ fn location(path: &Path, report: &Report, finding: &Finding) -> Value {
     let file = if packed {
         path.display().to_string()
     } else {
-        place(path, &span.file)
+        file_path(path, &span.file)
     };
     let mut physical = json!({"artifactLocation": uri(&file)});
     if span.line > 0 && !packed {

@@ -1,36 +1,36 @@
-//! Files that say where a VIM is and who we are there, read into a [`VimConnectionInfo`].
+//! Reads files with the endpoint and credentials of a VIM into a [`VimConnectionInfo`].
 //!
 //! | file | recognised by |
 //! |---|---|
 //! | clouds.yaml (OpenStack SDK) | `clouds` |
 //! | kubeconfig | `kind: Config` or `clusters` |
-//! | VIM file of Tacker, for both types | `auth_url`; `type: openstack` or `type: kubernetes` |
+//! | Tacker VIM file, for both types | `auth_url`; `type: openstack` or `type: kubernetes` |
 
 use crate::client::{Outcome, local};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use vnfm_types::{KUBERNETES, OPENSTACK, VimConnectionInfo};
 
-/// What a file says.
-pub struct Read {
-    /// Where and who.
+/// The result of reading a file.
+pub struct VimFile {
+    /// Endpoint, credentials and VIM type.
     pub connection: VimConnectionInfo,
-    /// What whoever registers it should know.
+    /// Warnings for the operator who registers the VIM.
     pub warnings: Vec<String>,
 }
 
-/// Reads a file; `entry` chooses among several clouds or contexts.
+/// Reads a file; `entry` selects one of several clouds or contexts.
 ///
 /// # Errors
 ///
-/// Where it cannot be read, is none of the known kinds, or misses a member: named.
-pub fn read(file: &Path, entry: Option<&str>) -> Outcome<Read> {
+/// If it cannot be read, has no known format, or lacks a member (the message names it).
+pub fn read(file: &Path, entry: Option<&str>) -> Outcome<VimFile> {
     let name = file.display();
     let text =
         std::fs::read_to_string(file).map_err(|e| local(format!("cannot read `{name}`: {e}")))?;
     let text = text.trim_start_matches('\u{feff}');
-    let value: Value =
-        serde_yaml::from_str(text).map_err(|e| local(format!("`{name}` is no YAML: {e}")))?;
+    let value: Value = serde_yaml::from_str(text)
+        .map_err(|e| local(format!("`{name}` is not valid YAML: {e}")))?;
     let folder = file.parent().unwrap_or(Path::new("."));
     let read = if value.get("clouds").is_some() {
         cloud(&value["clouds"], entry, folder)
@@ -39,23 +39,26 @@ pub fn read(file: &Path, entry: Option<&str>) -> Outcome<Read> {
     } else if value.get("auth_url").is_some() {
         tacker(&value)
     } else {
-        Err("it is no clouds.yaml, no kubeconfig and no VIM file with `auth_url` and `type`".into())
+        Err(
+            "unknown format: expected a clouds.yaml, a kubeconfig, or a VIM file with `auth_url`"
+                .into(),
+        )
     };
-    read.map_err(|why| local(format!("`{name}`: {why}")))
+    read.map_err(|cause| local(format!("`{name}`: {cause}")))
 }
 
 type Parsed<T> = Result<T, String>;
 
 /// An entry of clouds.yaml, as the OpenStack SDK documents it.
-fn cloud(clouds: &Value, entry: Option<&str>, folder: &Path) -> Parsed<Read> {
-    let all = clouds.as_object().ok_or("`clouds` is no mapping")?;
-    let (name, cloud) = chosen(all, entry, "--cloud")?;
+fn cloud(clouds: &Value, entry: Option<&str>, folder: &Path) -> Parsed<VimFile> {
+    let all = clouds.as_object().ok_or("`clouds` is not a mapping")?;
+    let (name, cloud) = select(all, entry, "--cloud")?;
     let auth = &cloud["auth"];
-    let place = |member: &str| format!("clouds.{name}.auth.{member}");
+    let path = |member: &str| format!("clouds.{name}.auth.{member}");
     let mut interface = Map::new();
     interface.insert(
         "endpoint".into(),
-        required(auth, "auth_url", &place("auth_url"))?,
+        required(auth, "auth_url", &path("auth_url"))?,
     );
     if let Some(file) = cloud["cacert"].as_str() {
         interface.insert(
@@ -68,6 +71,31 @@ fn cloud(clouds: &Value, entry: Option<&str>, folder: &Path) -> Parsed<Read> {
         interface.insert("skipCertificateVerification".into(), json!(true));
         warnings.push(UNVERIFIED.to_owned());
     }
+    let mut access = cloud_login(auth);
+    if !access.contains_key("password") && !access.contains_key("applicationCredentialSecret") {
+        return Err(format!(
+            "{} is missing, and there is no application credential",
+            path("password")
+        ));
+    }
+    access.extend(members(
+        cloud,
+        &[("region_name", "region"), ("interface", "interface")],
+    ));
+    let connection = VimConnectionInfo {
+        vim_type: OPENSTACK.into(),
+        interface_info: interface,
+        access_info: access,
+        ..VimConnectionInfo::default()
+    };
+    Ok(VimFile {
+        connection,
+        warnings,
+    })
+}
+
+/// The user or application credential of a cloud's `auth`, with its project and domains.
+fn cloud_login(auth: &Value) -> Map<String, Value> {
     let mut access = members(
         auth,
         &[
@@ -93,38 +121,21 @@ fn cloud(clouds: &Value, entry: Option<&str>, folder: &Path) -> Parsed<Read> {
             access.insert(ours.into(), json!(domain));
         }
     }
-    if !access.contains_key("password") && !access.contains_key("applicationCredentialSecret") {
-        return Err(format!(
-            "{} is missing, and there is no application credential",
-            place("password")
-        ));
-    }
-    access.extend(members(
-        cloud,
-        &[("region_name", "region"), ("interface", "interface")],
-    ));
-    let connection = VimConnectionInfo {
-        vim_type: OPENSTACK.into(),
-        interface_info: interface,
-        access_info: access,
-        ..VimConnectionInfo::default()
-    };
-    Ok(Read {
-        connection,
-        warnings,
-    })
+    access
 }
 
-/// A context of a kubeconfig; files that it names are read, nothing of it is executed.
-fn kubeconfig(config: &Value, entry: Option<&str>, folder: &Path) -> Parsed<Read> {
+/// A context of a kubeconfig; files that it refers to are read, but credential plugins are not run.
+fn kubeconfig(config: &Value, entry: Option<&str>, folder: &Path) -> Parsed<VimFile> {
     let context = entry.or_else(|| config["current-context"].as_str());
-    let context = context.ok_or("it has no `current-context`; choose one with --cloud")?;
-    let chosen = named(config, "contexts", context)?["context"].clone();
-    let cluster = chosen["cluster"]
+    let context = context.ok_or("it has no `current-context`; choose a context with --cloud")?;
+    let context = named(config, "contexts", context)?["context"].clone();
+    let cluster = context["cluster"]
         .as_str()
         .ok_or("the context names no cluster")?;
     let cluster = &named(config, "clusters", cluster)?["cluster"];
-    let user = chosen["user"].as_str().ok_or("the context names no user")?;
+    let user = context["user"]
+        .as_str()
+        .ok_or("the context names no user")?;
     let user = &named(config, "users", user)?["user"];
     let mut interface = Map::new();
     interface.insert(
@@ -141,7 +152,7 @@ fn kubeconfig(config: &Value, entry: Option<&str>, folder: &Path) -> Parsed<Read
     if let Some(name) = cluster["tls-server-name"].as_str() {
         interface.insert("tls_server_name".into(), json!(name));
     }
-    let extra = chosen["namespace"]
+    let extra = context["namespace"]
         .as_str()
         .map(|namespace| json!({"namespace": namespace}));
     let connection = VimConnectionInfo {
@@ -153,7 +164,7 @@ fn kubeconfig(config: &Value, entry: Option<&str>, folder: &Path) -> Parsed<Read
             .unwrap_or_default(),
         ..VimConnectionInfo::default()
     };
-    Ok(Read {
+    Ok(VimFile {
         connection,
         warnings,
     })
@@ -172,16 +183,19 @@ fn kubernetes_user(user: &Value, folder: &Path) -> Parsed<Map<String, Value>> {
         access.insert("client_certificate".into(), json!(certificate));
         access.insert("client_key".into(), json!(key));
     } else if user.get("exec").is_some() || user.get("auth-provider").is_some() {
-        let what = "the user logs in by running a program, which a server cannot do; make a service account token";
-        return Err(format!("{what}: `kubectl create token`"));
+        return Err(
+            "the user logs in by running a program, which the server cannot do; use a service account token: \
+             `kubectl create token`"
+                .into(),
+        );
     } else {
         return Err("the user has neither a token nor a client certificate with its key".into());
     }
     Ok(access)
 }
 
-/// A VIM file in the shape of Tacker's `vim-config.yaml`.
-fn tacker(file: &Value) -> Parsed<Read> {
+/// A VIM file in the format of Tacker's `vim-config.yaml`.
+fn tacker(file: &Value) -> Parsed<VimFile> {
     match file["type"].as_str() {
         Some("openstack") | None => tacker_openstack(file),
         Some("kubernetes") => tacker_kubernetes(file),
@@ -191,7 +205,7 @@ fn tacker(file: &Value) -> Parsed<Read> {
     }
 }
 
-fn tacker_openstack(file: &Value) -> Parsed<Read> {
+fn tacker_openstack(file: &Value) -> Parsed<VimFile> {
     let endpoint = required(file, "auth_url", "auth_url")?;
     let mut warnings = Vec::new();
     let mut interface = Map::new();
@@ -220,20 +234,21 @@ fn tacker_openstack(file: &Value) -> Parsed<Read> {
         access_info: access,
         ..VimConnectionInfo::default()
     };
-    Ok(Read {
+    Ok(VimFile {
         connection,
         warnings,
     })
 }
 
-fn tacker_kubernetes(file: &Value) -> Parsed<Read> {
+fn tacker_kubernetes(file: &Value) -> Parsed<VimFile> {
     if file.get("bearer_token").is_none()
         && (file.get("username").is_some() || file.get("password").is_some())
     {
-        let what = "basic authentication (username, password) left Kubernetes with version 1.19";
-        return Err(format!(
-            "{what}; give `bearer_token`, as `kubectl create token` makes it"
-        ));
+        return Err(
+            "Kubernetes removed basic authentication (username, password) in version 1.19; use `bearer_token` from \
+             `kubectl create token`"
+                .into(),
+        );
     }
     let mut interface = Map::new();
     interface.insert("endpoint".into(), required(file, "auth_url", "auth_url")?);
@@ -257,13 +272,13 @@ fn tacker_kubernetes(file: &Value) -> Parsed<Read> {
         extra: Map::from_iter([("namespace".to_owned(), json!(namespace))]),
         ..VimConnectionInfo::default()
     };
-    Ok(Read {
+    Ok(VimFile {
         connection,
         warnings,
     })
 }
 
-/// A PEM whose line breaks YAML folded into spaces, with its lines again.
+/// Restores the line breaks of a PEM that YAML folded into spaces.
 fn unfold(pem: &str) -> String {
     if pem.trim().contains('\n') {
         return pem.to_owned();
@@ -283,7 +298,7 @@ fn unfold(pem: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-fn chosen<'a>(
+fn select<'a>(
     all: &'a Map<String, Value>,
     entry: Option<&str>,
     flag: &str,
@@ -299,7 +314,7 @@ fn chosen<'a>(
         None if all.len() == 1 => all.iter().next(),
         None => {
             return Err(format!(
-                "it has several entries, choose one with {flag}: {}",
+                "it has several entries; choose one with {flag}: {}",
                 names()
             ));
         }
@@ -326,32 +341,32 @@ fn named<'a>(config: &'a Value, list: &str, name: &str) -> Parsed<&'a Value> {
         .ok_or_else(|| format!("`{list}` has no entry named `{name}`"))
 }
 
-fn required(of: &Value, member: &str, place: &str) -> Parsed<Value> {
-    match of.get(member) {
+fn required(parent: &Value, member: &str, path: &str) -> Parsed<Value> {
+    match parent.get(member) {
         Some(Value::String(text)) if !text.is_empty() => Ok(json!(text)),
-        Some(_) => Err(format!("`{place}` has to be text")),
-        None => Err(format!("`{place}` is missing")),
+        Some(_) => Err(format!("`{path}` must be a non-empty string")),
+        None => Err(format!("`{path}` is missing")),
     }
 }
 
-fn members(of: &Value, names: &[(&str, &str)]) -> Map<String, Value> {
+fn members(parent: &Value, names: &[(&str, &str)]) -> Map<String, Value> {
     let found = names.iter().filter_map(|(theirs, ours)| {
-        of[*theirs]
+        parent[*theirs]
             .as_str()
             .map(|text| ((*ours).to_owned(), json!(text)))
     });
     found.collect()
 }
 
-/// `<name>-data` in base64, or the file that `<name>` names.
-fn material(of: &Value, name: &str, folder: &Path) -> Parsed<Option<String>> {
-    if let Some(data) = of[format!("{name}-data")].as_str() {
-        let bytes = decode(data).ok_or_else(|| format!("`{name}-data` is no base64"))?;
+/// The content of `<name>-data` (base64), or of the file that `<name>` refers to.
+fn material(parent: &Value, name: &str, folder: &Path) -> Parsed<Option<String>> {
+    if let Some(data) = parent[format!("{name}-data")].as_str() {
+        let bytes = decode(data).ok_or_else(|| format!("`{name}-data` is not base64"))?;
         return String::from_utf8(bytes)
             .map(Some)
-            .map_err(|_| format!("`{name}-data` is no PEM"));
+            .map_err(|_| format!("`{name}-data` is not PEM"));
     }
-    of[name]
+    parent[name]
         .as_str()
         .map(|file| contents(folder, file))
         .transpose()
@@ -370,7 +385,7 @@ fn contents(folder: &Path, file: &str) -> Parsed<String> {
 }
 
 const UNVERIFIED: &str =
-    "the server's certificate is not verified: whoever answers gets the credential";
+    "the VIM's certificate is not verified: an impostor could steal the credentials";
 
 #[cfg(test)]
 mod tests {
@@ -386,17 +401,17 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_clouds_yaml() {
+    fn an_entry_of_clouds_yaml_is_converted() {
         let file = file(
             "clouds:\n  a:\n    auth: {auth_url: 'http://h/v3', username: u, password: p, project_name: n, \
              user_domain_id: default, project_domain_name: D}\n    region_name: R\n  b: {auth: {}}\n",
         );
-        let read_it = read(file.path(), Some("a")).unwrap().connection;
-        assert_eq!(read_it.vim_type, OPENSTACK);
-        assert_eq!(read_it.interface_info["endpoint"], "http://h/v3");
-        let wanted = json!({"username": "u", "password": "p", "project": "n", "userDomain": "default",
+        let connection = read(file.path(), Some("a")).unwrap().connection;
+        assert_eq!(connection.vim_type, OPENSTACK);
+        assert_eq!(connection.interface_info["endpoint"], "http://h/v3");
+        let expected = json!({"username": "u", "password": "p", "project": "n", "userDomain": "default",
             "projectDomain": "D", "region": "R"});
-        assert_eq!(serde_json::Value::Object(read_it.access_info), wanted);
+        assert_eq!(serde_json::Value::Object(connection.access_info), expected);
         let error = read(file.path(), None).err().unwrap().to_string();
         assert!(error.ends_with("choose one with --cloud: a, b"), "{error}");
         let error = read(file.path(), Some("b")).err().unwrap().to_string();
@@ -407,30 +422,30 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_yaml_folded_gets_its_lines_back() {
+    fn the_lines_of_a_folded_certificate_are_restored() {
         let file = file(
             "auth_url: \"https://192.0.2.1:6443\"\nbearer_token: \"t\"\nssl_ca_cert: \"-----BEGIN CERTIFICATE-----\n\
              AAAA\nBBBB\n-----END CERTIFICATE-----\"\nproject_name: \"ns\"\ntype: \"kubernetes\"\n",
         );
-        let read_it = read(file.path(), None).unwrap().connection;
+        let connection = read(file.path(), None).unwrap().connection;
         let pem = "-----BEGIN CERTIFICATE-----\nAAAA\nBBBB\n-----END CERTIFICATE-----\n";
-        assert_eq!(read_it.interface_info["ssl_ca_cert"], pem);
+        assert_eq!(connection.interface_info["ssl_ca_cert"], pem);
         assert_eq!(
-            (read_it.vim_type.as_str(), &read_it.extra["namespace"]),
+            (connection.vim_type.as_str(), &connection.extra["namespace"]),
             (KUBERNETES, &json!("ns"))
         );
     }
 
     #[test]
-    fn no_certificate_is_a_warning_and_basic_auth_is_refused() {
+    fn a_missing_certificate_is_a_warning_and_basic_auth_is_rejected() {
         let insecure =
             file("auth_url: https://h\nbearer_token: t\nssl_ca_cert: None\ntype: kubernetes\n");
-        let read_it = read(insecure.path(), None).unwrap();
+        let connection = read(insecure.path(), None).unwrap();
         assert_eq!(
-            read_it.connection.interface_info["skipCertificateVerification"],
+            connection.connection.interface_info["skipCertificateVerification"],
             true
         );
-        assert_eq!(read_it.warnings.len(), 1);
+        assert_eq!(connection.warnings.len(), 1);
         let basic = file("auth_url: https://h\nusername: u\npassword: hunter2\ntype: kubernetes\n");
         let error = read(basic.path(), None).err().unwrap().to_string();
         assert!(
@@ -440,14 +455,14 @@ mod tests {
     }
 
     #[test]
-    fn a_kubeconfig_with_a_client_certificate() {
+    fn a_kubeconfig_with_a_client_certificate_is_converted() {
         let file = file(
             "kind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n\
              clusters: [{name: k, cluster: {server: 'https://h:1', certificate-authority-data: UEVN}}]\n\
              users: [{name: u, user: {client-certificate-data: Q0VSVA==, client-key-data: S0VZ}}]\n",
         );
-        let read_it = read(file.path(), None).unwrap().connection;
-        assert_eq!(read_it.interface_info["ssl_ca_cert"], "PEM");
-        assert_eq!(read_it.access_info["client_key"], "KEY");
+        let connection = read(file.path(), None).unwrap().connection;
+        assert_eq!(connection.interface_info["ssl_ca_cert"], "PEM");
+        assert_eq!(connection.access_info["client_key"], "KEY");
     }
 }

@@ -1,4 +1,4 @@
-//! Live progress of an operation: a bar on a terminal, plain lines elsewhere; why it waits is always said.
+//! Live progress of an operation: a bar on a terminal, plain lines elsewhere, always with what it waits for.
 
 use crate::client::{Client, Failure, Outcome, local, lost};
 use crate::output::{plain, tell};
@@ -10,21 +10,21 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 use vnfm_types::{LcmOperationState, Progress};
 
-/// Follows an operation until nobody drives it any more.
+/// Watches an operation until it stops.
 ///
 /// # Errors
 ///
-/// [`Failure::Operation`] with the reason where it did not end as COMPLETED or ROLLED_BACK on request.
-pub async fn operation(client: &Client, op_id: &str, wanted: LcmOperationState) -> Outcome<()> {
-    let mut teller = Teller::new();
+/// [`Failure::Operation`] with the cause if it stops in another state than `target`.
+pub async fn operation(client: &Client, op_id: &str, target: LcmOperationState) -> Outcome<()> {
+    let mut display = Display::new();
     let mut last = None;
     let mut missed = 0;
-    while missed < MOST_MISSED {
-        match follow(client, op_id, &mut teller, &mut last).await {
+    while missed < MAX_RECONNECTS {
+        match follow(client, op_id, &mut display, &mut last).await {
             Ok(()) => {}
-            Err(Failure::Unreachable { url, why }) if last.is_some() => {
-                teller.say(&format!(
-                    "lost the connection to {url}: {why}; looking again"
+            Err(Failure::Unreachable { url, cause }) if last.is_some() => {
+                display.message(&format!(
+                    "lost the connection to {url}: {cause}; reconnecting"
                 ));
             }
             Err(failure) => return Err(failure),
@@ -34,8 +34,8 @@ pub async fn operation(client: &Client, op_id: &str, wanted: LcmOperationState) 
             .await
         {
             Ok(now) if !now.operation_state.is_driven() => {
-                teller.end();
-                return verdict(&now, op_id, wanted);
+                display.finish();
+                return verdict(&now, op_id, target);
             }
             Ok(_) => missed = 0,
             Err(Failure::Unreachable { .. }) => {
@@ -45,31 +45,32 @@ pub async fn operation(client: &Client, op_id: &str, wanted: LcmOperationState) 
             Err(failure) => return Err(failure),
         }
     }
-    teller.end();
-    let what = format!("the server was not seen again; operation `{op_id}` goes on when it is");
+    display.finish();
+    let message =
+        format!("the server did not come back; it will resume operation `{op_id}` when it starts");
     let hint = Some(format!(
-        "start vnfm-server, then `vnfmctl op watch {op_id}`"
+        "start vnfm-server, then run `vnfmctl op watch {op_id}`"
     ));
-    Err(Failure::Operation { what, hint })
+    Err(Failure::Operation { message, hint })
 }
 
-/// How often a lost server is looked for, [`BETWEEN`] apart.
-const MOST_MISSED: u32 = 60;
-const BETWEEN: Duration = Duration::from_secs(1);
+/// Attempts to reconnect to a lost server, [`RECONNECT_INTERVAL`] apart.
+const MAX_RECONNECTS: u32 = 60;
+const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Waits for a server that went away: there is nothing to listen to.
+/// Waits before the next attempt to reconnect.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the pause between two looks for a lost server"
+    reason = "the interval between two attempts to reach a lost server"
 )]
 async fn pause() {
-    tokio::time::sleep(BETWEEN).await;
+    tokio::time::sleep(RECONNECT_INTERVAL).await;
 }
 
 async fn follow(
     client: &Client,
     op_id: &str,
-    teller: &mut Teller,
+    display: &mut Display,
     last: &mut Option<Progress>,
 ) -> Outcome<()> {
     let path = format!("/vnfm/v1/op_occs/{op_id}/events");
@@ -80,32 +81,32 @@ async fn follow(
         let chunk = chunk.map_err(|error| lost(client, &error))?;
         events.received(&chunk)?;
         while let Some(now) = events.next() {
-            teller.tell(&now, last.as_ref());
+            display.show(&now, last.as_ref());
             *last = Some(now);
         }
     }
     Ok(())
 }
 
-/// Most bytes of one event: a server that never ends one is given up.
-const MAX_EVENT: usize = 1 << 20;
+/// Largest event in bytes; a longer one fails the command.
+const MAX_EVENT_BYTES: usize = 1 << 20;
 
-/// Server-sent events, from the chunks in which they arrive: a chunk may end anywhere, also within a character.
+/// Parses server-sent events from the chunks in which they arrive. A chunk may end anywhere, even within a character.
 #[derive(Default)]
 struct Events(Vec<u8>);
 
 impl Events {
     fn received(&mut self, chunk: &[u8]) -> Outcome<()> {
         self.0.extend_from_slice(chunk);
-        if self.0.len() > MAX_EVENT && !self.0.windows(2).any(|two| two == b"\n\n") {
+        if self.0.len() > MAX_EVENT_BYTES && !self.0.windows(2).any(|two| two == b"\n\n") {
             return Err(local(format!(
-                "the server sent an event of more than {MAX_EVENT} bytes"
+                "the server sent an event larger than {MAX_EVENT_BYTES} bytes"
             )));
         }
         Ok(())
     }
 
-    /// The next progress that has arrived whole; other events are passed over.
+    /// The next complete progress event; other events are skipped.
     fn next(&mut self) -> Option<Progress> {
         while let Some(end) = self.0.windows(2).position(|two| two == b"\n\n") {
             let event: Vec<u8> = self.0.drain(..end + 2).collect();
@@ -120,28 +121,35 @@ impl Events {
     }
 }
 
-fn verdict(end: &Progress, op_id: &str, wanted: LcmOperationState) -> Outcome<()> {
-    if end.operation_state == wanted {
+fn verdict(end: &Progress, op_id: &str, target: LcmOperationState) -> Outcome<()> {
+    if end.operation_state == target {
         return Ok(());
     }
-    let why = end
+    let cause = end
         .error
         .as_ref()
         .map_or("no reason given", |error| &error.detail);
     let next = end.error.as_ref().and_then(|error| error.next.clone());
-    let mut what = format!("operation `{op_id}` is {}: {why}", end.operation_state);
-    for way in end.ways_on.iter().filter(|way| way.allowed) {
-        let _ = write!(what, "\n  vnfmctl op {} {op_id}   {}", way.task, way.what);
+    let mut message = format!("operation `{op_id}` is {}: {cause}", end.operation_state);
+    for task in end.ways_on.iter().filter(|task| task.allowed) {
+        let _ = write!(
+            message,
+            "\n  vnfmctl op {} {op_id}   {}",
+            task.task, task.what
+        );
     }
-    Err(Failure::Operation { what, hint: next })
+    Err(Failure::Operation {
+        message,
+        hint: next,
+    })
 }
 
-/// Tells what goes on.
-struct Teller {
+/// Shows the progress: a bar on a terminal, else lines.
+struct Display {
     bar: Option<ProgressBar>,
 }
 
-impl Teller {
+impl Display {
     fn new() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self { bar: None };
@@ -153,11 +161,11 @@ impl Teller {
         Self { bar: Some(bar) }
     }
 
-    fn tell(&self, now: &Progress, before: Option<&Progress>) {
+    fn show(&self, now: &Progress, before: Option<&Progress>) {
         let line = line(now);
         match &self.bar {
             Some(bar) => {
-                bar.set_position(share(now));
+                bar.set_position(percent(now));
                 bar.set_message(plain(&line).into_owned());
             }
             None if before.map(self::line).as_ref() != Some(&line) => tell(&line),
@@ -165,14 +173,14 @@ impl Teller {
         }
     }
 
-    fn say(&self, what: &str) {
+    fn message(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.println(plain(what)),
-            None => tell(what),
+            Some(bar) => bar.println(plain(text)),
+            None => tell(text),
         }
     }
 
-    fn end(&self) {
+    fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
@@ -191,13 +199,13 @@ fn line(now: &Progress) -> String {
         let _ = write!(line, ": {message}");
     }
     if let Some(waiting) = &now.waiting {
-        let _ = write!(line, ", waits for {}", waiting.for_what);
+        let _ = write!(line, ", waiting for {}", waiting.for_what);
     }
     line
 }
 
-/// Steps that have ended, and the share of the one that runs.
-fn share(now: &Progress) -> u64 {
+/// The overall progress: the share of finished steps, plus that of the running one.
+fn percent(now: &Progress) -> u64 {
     let all = now.steps.len().max(1) as u64;
     let done = now
         .steps
@@ -209,11 +217,11 @@ fn share(now: &Progress) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Events, MAX_EVENT};
+    use super::{Events, MAX_EVENT_BYTES};
     use serde_json::json;
 
     #[test]
-    fn a_chunk_may_end_within_a_character() {
+    fn an_event_is_parsed_when_a_chunk_ends_within_a_character() {
         let progress = json!({"vnfLcmOpOccId": "o", "operationState": "PROCESSING", "attempt": 1,
             "waysOn": [], "steps": [], "message": "Zürich – 東京"});
         let text = format!(": ping\n\nevent: progress\ndata: {progress}\n\n");
@@ -232,9 +240,9 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_does_not_end_is_given_up() {
+    fn an_endless_event_is_an_error() {
         let mut events = Events::default();
-        events.received(&vec![b'x'; MAX_EVENT]).unwrap();
+        events.received(&vec![b'x'; MAX_EVENT_BYTES]).unwrap();
         assert!(events.received(b"y").is_err());
     }
 }

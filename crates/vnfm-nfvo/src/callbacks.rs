@@ -1,5 +1,5 @@
-//! Requests to callbacks. No redirect is followed and no proxy taken from the environment; every address, also one that
-//! a name leads to, is one that a callback may have, at each request anew.
+//! Requests to callbacks. Redirects and proxies of the environment are ignored; every address, also one that a name
+//! resolves to, is checked at each request.
 
 use crate::code;
 use crate::login::{ClientCredentials, Login, Logins};
@@ -15,53 +15,53 @@ use vnfm_outbound::{
 };
 use vnfm_types::{AuthType, SubscriptionAuthentication};
 
-/// A callback that is never called.
+/// The callback's address must not be called.
 const FORBIDDEN: Code = code(
     "nfvo.callback-forbidden",
     Refused,
-    "the callback is none that this server may call",
-    "use an http or https URL of another machine, or have its network named in `notifications.networks`",
+    "this server is not allowed to call that callback address",
+    "use an http or https URL of another machine, or have its network added to `notifications.networks`",
 );
-/// Nobody answers.
+/// The callback cannot be reached.
 const UNREACHABLE: Code = code(
     "nfvo.callback-unreachable",
     Unavailable,
-    "the callback does not answer",
-    "check that the subscriber runs and can be reached from here",
+    "the callback is unreachable",
+    "check that the subscriber is running and reachable from this server",
 );
-/// It answers that it cannot now.
+/// A temporary error of the subscriber (408, 425, 429, 5xx).
 const FAILING: Code = code(
     "nfvo.callback-failing",
     Unavailable,
-    "the callback answers that it cannot take anything now",
-    "look into the log of the subscriber",
+    "the callback is temporarily unable to accept requests",
+    "see the log of the subscriber",
 );
-/// It answers otherwise than it should.
+/// Any other status than success.
 const REFUSES: Code = code(
     "nfvo.callback-refuses",
     Refused,
-    "the callback answers otherwise than with 204",
+    "the callback did not respond with 204",
     "check the callback's URL, and the login in `authentication`",
 );
 
-/// All of them, for `docs/errors.md`.
+/// All error codes of this file, for `docs/errors.md`.
 pub(crate) const CODES: &[&Code] = &[&FORBIDDEN, &UNREACHABLE, &FAILING, &REFUSES];
 
-/// Subscribers behind HTTP.
+/// The HTTP client of subscribers.
 pub struct Callbacks {
     plain: Client,
-    /// With our certificate.
+    /// The client that presents our certificate.
     certified: Option<Client>,
     logins: Logins,
 }
 
 impl Callbacks {
-    /// Callbacks in these networks; none is waited for longer than `time`. Those who want a certificate get that of
-    /// `tls`, and nobody else does.
+    /// A client for callbacks in these networks; a call takes at most `time`. The certificate of `tls` is presented only
+    /// to subscribers with `TLS_CERT`.
     ///
     /// # Errors
     ///
-    /// Where TLS cannot be set up.
+    /// If TLS cannot be set up.
     pub fn new(
         networks: Networks,
         time: Duration,
@@ -70,8 +70,9 @@ impl Callbacks {
     ) -> Result<Self, PortError> {
         let to = Destinations::within(networks);
         let client = |tls: &Tls| {
-            Client::new(to.clone(), Policy::CALLBACK.taking(time), tls, None)
-                .map_err(|why| PortError::new(&UNREACHABLE, "make a client for callbacks", why))
+            Client::new(to.clone(), Policy::CALLBACK.taking(time), tls, None).map_err(|cause| {
+                PortError::new(&UNREACHABLE, "create a client for callbacks", cause)
+            })
         };
         let plain = client(&Tls {
             certificate: None,
@@ -101,7 +102,8 @@ impl Callbacks {
         let certified = self.certified.as_ref().filter(|_| wants_certificate);
         let client = certified.unwrap_or(&self.plain);
         let url = client.allowed(uri);
-        let url = url.map_err(|why| PortError::new(&FORBIDDEN, doing(uri), why.to_string()))?;
+        let url =
+            url.map_err(|cause| PortError::new(&FORBIDDEN, action(uri), cause.to_string()))?;
         let request = || {
             let request = client.begin(method.clone(), &url);
             let request = request.header("version", edition.newest());
@@ -110,16 +112,16 @@ impl Callbacks {
                 None => request,
             }
         };
-        let login = login.map(way).unwrap_or_default();
-        answered(uri, self.logins.send(client, &login, request).await?)
+        let login = login.map(preferred_login).unwrap_or_default();
+        check_response(uri, self.logins.send(client, &login, request).await?)
     }
 }
 
-/// The way to log in among those that a subscriber takes: rather a token than a password with every request.
-fn way(login: &SubscriptionAuthentication) -> Login {
-    let takes = |one| login.auth_type.contains(&one);
+/// The login to use if a subscriber accepts several: a token rather than a password in every request.
+fn preferred_login(login: &SubscriptionAuthentication) -> Login {
+    let accepts = |one| login.auth_type.contains(&one);
     let oauth2 = login.params_oauth2_client_credentials.as_ref();
-    if let Some(oauth2) = oauth2.filter(|_| takes(AuthType::Oauth2ClientCredentials)) {
+    if let Some(oauth2) = oauth2.filter(|_| accepts(AuthType::Oauth2ClientCredentials)) {
         return Login::Oauth2(ClientCredentials {
             token_endpoint: oauth2.token_endpoint.clone(),
             client_id: oauth2.client_id.clone(),
@@ -129,7 +131,7 @@ fn way(login: &SubscriptionAuthentication) -> Login {
     match login
         .params_basic
         .as_ref()
-        .filter(|_| takes(AuthType::Basic))
+        .filter(|_| accepts(AuthType::Basic))
     {
         Some(basic) => Login::Basic {
             user: basic.user_name.clone(),
@@ -154,31 +156,30 @@ impl Subscribers for Callbacks {
     }
 }
 
-/// Whether an answer is the one that is wanted.
-fn answered(callback: &str, answer: Result<Response, Error>) -> Result<(), PortError> {
-    let response = answer.map_err(|error| {
-        let why = words(&error);
+/// Maps anything but a successful response to an error.
+fn check_response(callback: &str, result: Result<Response, Error>) -> Result<(), PortError> {
+    let response = result.map_err(|error| {
+        let cause = words(&error);
         let code = if is_forbidden(&error) {
             &FORBIDDEN
         } else {
             &UNREACHABLE
         };
-        PortError::new(code, doing(callback), why)
+        PortError::new(code, action(callback), cause)
     })?;
     let status = response.status();
     if status.is_success() {
         return Ok(());
     }
     let later = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
-    let what = format!("it answers {status}");
     Err(PortError::new(
         if later { &FAILING } else { &REFUSES },
-        doing(callback),
-        what,
+        action(callback),
+        format!("the subscriber responded with {status}"),
     ))
 }
 
-fn doing(callback: &str) -> String {
+fn action(callback: &str) -> String {
     format!("call `{}`", shown(callback))
 }
 
@@ -204,11 +205,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_must_not_be_called_is_refused_before_anything_is_sent() {
+    async fn a_forbidden_callback_is_rejected_before_anything_is_sent() {
         let time = Duration::from_secs(5);
         let callbacks =
             Callbacks::new(Networks::default(), time, &Tls::default(), Arc::new(NoTime)).unwrap();
-        for (callback, why) in [
+        for (callback, cause) in [
             ("not a url", "no URL"),
             ("file:///etc/passwd", "neither http nor https"),
             ("http://127.0.0.1:9/x", "127.0.0.1 is not allowed"),
@@ -222,18 +223,18 @@ mod tests {
             ("http://localhost:9/x", "127.0.0.1 is not allowed"),
             ("http://user:hunter2@192.0.2.1/x", "does not belong into"),
         ] {
-            let asked = Callback {
+            let target = Callback {
                 uri: callback,
                 login: None,
                 edition: Edition::V2,
             };
-            let error = callbacks.test(&asked).await.unwrap_err();
+            let error = callbacks.test(&target).await.unwrap_err();
             assert_eq!(
                 error.name(),
                 "nfvo.callback-forbidden",
                 "{callback}: {error}"
             );
-            assert!(error.to_string().contains(why), "{callback}: {error}");
+            assert!(error.to_string().contains(cause), "{callback}: {error}");
             assert!(!error.to_string().contains("hunter2"), "{error}");
         }
     }

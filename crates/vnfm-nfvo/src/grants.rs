@@ -1,18 +1,18 @@
-//! Requests for grants (SOL003 9.4): POST, and GET of what was not decided at once.
+//! Requests for grants (SOL003 9.4): POST, and GET of a grant that is still pending.
 //!
-//! | answer | means |
+//! | response | meaning |
 //! |---|---|
 //! | 201, 200 to a GET | granted |
-//! | 202 | not yet; `Location` says where to look, and is at the NFVO itself |
+//! | 202 | pending; poll `Location`, which must be at the NFVO itself |
 //! | 403 | rejected, with the NFVO's ProblemDetails |
-//! | 404 to a GET | forgotten: asked for anew |
-//! | 408, 425, 429, 5xx, no answer | tried again later |
-//! | anything else | not what the standard says; nothing is tried again |
+//! | 404 to a GET | the NFVO lost the request: a new grant is requested |
+//! | 408, 425, 429, 5xx, no response | retried later |
+//! | anything else | a violation of SOL003; not retried |
 //!
-//! `Retry-After` of a 202, a 429 and a 5xx, in seconds or as a date, is handed on: nothing is asked before that.
+//! `Retry-After` of a 202, a 429 and a 5xx, in seconds or as a date, is passed on to the engine, which waits that long.
 //!
-//! The NFVO's address comes from the configuration, so it may lie anywhere; but no redirect is followed, and no
-//! `Location` leads to another server.
+//! The NFVO's address comes from the configuration, so any address is allowed; but redirects are not followed, and
+//! `Location` must not lead to another server.
 
 use crate::code;
 use crate::login::{Login, Logins};
@@ -25,60 +25,60 @@ use vnfm_core::ports::ErrorKind::{Refused, Unavailable};
 use vnfm_core::ports::{Clock, Code, GrantAnswer, Nfvo, PortError};
 use vnfm_outbound::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use vnfm_outbound::{
-    Client, Destinations, Method, Policy, ReadError, StatusCode, Tls, Url, read as read_whole,
+    Client, Destinations, Method, Policy, ReadError, StatusCode, Tls, Url, read as read_body,
     shown, words,
 };
 use vnfm_types::{Grant, GrantRequest, GrantRequestLinks, Link, ProblemDetails};
 
 /// The version of the API (SOL003 V3.7.1).
 const VERSION: &str = "1.7.0";
-/// How much of the NFVO's words is repeated.
-const LONGEST_WORDS: usize = 2000;
+/// Characters of each text of the NFVO's ProblemDetails that are kept.
+const MAX_QUOTED_CHARS: usize = 2000;
 
-/// The configuration is wrong.
+/// The address, certificate or proxy in the configuration is invalid.
 pub(crate) const CONFIGURATION: Code = code(
     "nfvo.configuration",
     Refused,
-    "the NFVO cannot be called as it is configured",
+    "the configuration of the NFVO is invalid",
     "correct `nfvo` in the configuration",
 );
-/// Nobody answers.
+/// The NFVO cannot be reached, or the connection broke.
 pub(crate) const UNREACHABLE: Code = code(
     "nfvo.unreachable",
     Unavailable,
-    "the NFVO does not answer",
-    "check that the NFVO runs and can be reached from here",
+    "the NFVO is unreachable",
+    "check that the NFVO is running and reachable from this server",
 );
-/// It answers that it cannot now.
+/// A temporary error of the NFVO (408, 425, 429, 5xx).
 pub(crate) const FAILING: Code = code(
     "nfvo.failing",
     Unavailable,
-    "the NFVO answers that it cannot now",
-    "look into the log of the NFVO",
+    "the NFVO is temporarily unable to process the request",
+    "see the log of the NFVO",
 );
-/// It rejects the operation.
+/// 403: the NFVO does not permit the operation.
 const REJECTED: Code = code(
     "nfvo.grant-rejected",
     Refused,
-    "the NFVO does not grant the operation; nothing was made",
-    "ask whoever runs the NFVO; its reason is in `detail`",
+    "the NFVO does not grant the operation; nothing was created",
+    "ask the operator of the NFVO; its reason is in `detail`",
 );
-/// It does not take the request.
+/// Another 4xx: the request itself was rejected.
 const REFUSES: Code = code(
     "nfvo.refuses",
     Refused,
-    "the NFVO does not take the request for a grant; nothing was made",
-    "check address and login in `nfvo` of the configuration; its reason is in `detail`",
+    "the NFVO rejected the request for a grant; nothing was created",
+    "check address and login in `nfvo` of the configuration; the NFVO's reason is in `detail`",
 );
-/// Its answer is not what the standard says.
+/// The response does not conform to SOL003.
 const MALFORMED: Code = code(
     "nfvo.malformed",
     Refused,
-    "the NFVO's answer is not what SOL003 says; nothing was made",
-    "report it to whoever runs the NFVO",
+    "the NFVO's response does not conform to SOL003; nothing was created",
+    "report it to the operator of the NFVO",
 );
 
-/// All of them, for `docs/errors.md`.
+/// All error codes of this file, for `docs/errors.md`.
 pub(crate) const CODES: &[&Code] = &[
     &CONFIGURATION,
     &UNREACHABLE,
@@ -88,24 +88,24 @@ pub(crate) const CODES: &[&Code] = &[
     &MALFORMED,
 ];
 
-/// Where the NFVO is, and who we are there.
+/// Address of the NFVO, with everything needed to call it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NfvoAddress {
-    /// What stands before `/grant/v1` and `/vnfpkgm/v2`.
+    /// Base URL of the NFVO: the part before `/grant/v1` and `/vnfpkgm/v2`.
     pub endpoint: String,
-    /// How we log in.
+    /// Login at the NFVO.
     pub login: Login,
-    /// How TLS is spoken.
+    /// Trusted CA certificates, and our client certificate.
     pub tls: Tls,
-    /// The HTTP proxy that calls go through; none where absent, whatever the environment says.
+    /// HTTP proxy for calls. `None` connects directly; proxies of the environment are ignored.
     pub proxy: Option<String>,
-    /// Where this server is for the NFVO: how links begin.
+    /// Base URL of this server as seen by the NFVO, prepended to links.
     pub root: String,
-    /// How long a call may take.
+    /// Timeout of a call.
     pub time: Duration,
 }
 
-/// An NFVO behind HTTP.
+/// HTTP client for the grant interface of an NFVO.
 pub struct Grants {
     client: Client,
     logins: Logins,
@@ -116,19 +116,22 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// The NFVO at `address`; nothing is called yet.
+    /// A client for the NFVO at `address`; it does not connect yet.
     ///
     /// # Errors
     ///
-    /// Where the address is no URL, or certificates cannot be read.
+    /// If the address is not a URL, or certificates cannot be read.
     pub fn new(address: NfvoAddress, clock: Arc<dyn Clock>) -> Result<Self, PortError> {
-        let wrong = |why: String| {
-            let doing = format!("use the NFVO at `{}`", shown(&address.endpoint));
-            PortError::new(&CONFIGURATION, doing, why)
+        let invalid = |cause: String| {
+            let action = format!("use the NFVO at `{}`", shown(&address.endpoint));
+            PortError::new(&CONFIGURATION, action, cause)
         };
         let grants = format!("{}/grant/v1/grants", address.endpoint.trim_end_matches('/'));
         let anywhere = Destinations::anywhere();
-        let check = |url: &str| anywhere.check(url).map_err(|why| wrong(why.to_string()));
+        let check = |url: &str| {
+            let checked = anywhere.check(url);
+            checked.map_err(|error| invalid(error.to_string()))
+        };
         let grants = check(&grants)?;
         if let Login::Oauth2(credentials) = &address.login {
             check(&credentials.token_endpoint)?;
@@ -136,7 +139,7 @@ impl Grants {
         let policy = Policy::NFVO.taking(address.time);
         let proxy = address.proxy.as_deref();
         Ok(Self {
-            client: Client::new(anywhere, policy, &address.tls, proxy).map_err(wrong)?,
+            client: Client::new(anywhere, policy, &address.tls, proxy).map_err(invalid)?,
             logins: Logins::new(clock.clone()),
             login: address.login,
             resource: grants,
@@ -145,10 +148,14 @@ impl Grants {
         })
     }
 
-    async fn call(&self, url: &Url, body: Option<&GrantRequest>) -> Result<Answer, PortError> {
+    async fn call(
+        &self,
+        url: &Url,
+        body: Option<&GrantRequest>,
+    ) -> Result<FullResponse, PortError> {
         let to = self.client.allowed(url.as_str());
         let to =
-            to.map_err(|why| PortError::new(&CONFIGURATION, "call the NFVO", why.to_string()))?;
+            to.map_err(|error| PortError::new(&CONFIGURATION, "call the NFVO", error.to_string()))?;
         let request = || match body {
             Some(body) => self.client.begin(Method::POST, &to).json(body),
             None => self.client.begin(Method::GET, &to),
@@ -159,100 +166,103 @@ impl Grants {
                 .header("accept", "application/json")
         };
         let sent = self.logins.send(&self.client, &self.login, request).await?;
-        let doing = if body.is_some() {
-            "ask the NFVO for a grant"
+        let action = if body.is_some() {
+            "request a grant from the NFVO"
         } else {
-            "look for a grant"
+            "poll a pending grant"
         };
-        let response = sent.map_err(|error| PortError::new(&UNREACHABLE, doing, words(&error)))?;
+        let response = sent.map_err(|error| PortError::new(&UNREACHABLE, action, words(&error)))?;
         let status = response.status();
-        let (place, after) = (
-            place(response.headers()),
+        let (location, retry_after) = (
+            location(response.headers()),
             self.retry_after(response.headers()),
         );
-        let bytes = read_whole(response, self.client.policy()).await;
-        let bytes =
-            bytes.map_err(|error| PortError::new(unread(&error), doing, error.to_string()))?;
-        Ok(Answer {
-            doing,
+        let bytes = read_body(response, self.client.policy()).await;
+        let bytes = bytes
+            .map_err(|error| PortError::new(read_error_code(&error), action, error.to_string()))?;
+        Ok(FullResponse {
+            action,
             status,
-            place,
-            after,
+            location,
+            retry_after,
             bytes: bytes.into(),
         })
     }
 
     /// `Retry-After` (RFC 9110 10.2.3): seconds, or a date.
     fn retry_after(&self, headers: &HeaderMap) -> Option<Duration> {
-        let said = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-        if let Ok(seconds) = said.parse() {
+        let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+        if let Ok(seconds) = text.parse() {
             return Some(Duration::from_secs(seconds));
         }
-        let until = jiff::fmt::rfc2822::parse(said).ok()?.timestamp();
+        let until = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
         Some(Duration::try_from(until.duration_since(self.clock.now())).unwrap_or_default())
     }
 
-    /// A place to look at, which has to be at the NFVO itself.
-    fn at_nfvo(&self, answer: &Answer) -> Result<GrantAnswer, PortError> {
-        let malformed = |what: String| PortError::new(&MALFORMED, answer.doing, what);
-        let Some(place) = &answer.place else {
+    /// A pending grant, whose `Location` must be at the NFVO itself.
+    fn pending(&self, response: &FullResponse) -> Result<GrantAnswer, PortError> {
+        let malformed = |cause: String| PortError::new(&MALFORMED, response.action, cause);
+        let Some(location) = &response.location else {
             return Err(malformed("202 without `Location`".to_owned()));
         };
-        let url = self.resource.join(place);
-        let url = url.map_err(|_| malformed("202 with a `Location` that is no URL".to_owned()))?;
+        let url = self.resource.join(location);
+        let url = url.map_err(|_| malformed("202 with an invalid `Location`".to_owned()))?;
         if url.origin() != self.resource.origin() {
-            let what = format!(
+            let cause = format!(
                 "`Location` leads away from the NFVO, to `{}`",
                 shown(url.as_str())
             );
-            return Err(malformed(what));
+            return Err(malformed(cause));
         }
-        Ok(GrantAnswer::Later(url.to_string(), answer.after))
+        Ok(GrantAnswer::Later(url.to_string(), response.retry_after))
     }
 }
 
 #[async_trait]
 impl Nfvo for Grants {
     async fn ask(&self, request: &GrantRequest) -> Result<GrantAnswer, PortError> {
-        let below = |link: &Link| Link {
+        let absolute = |link: &Link| Link {
             href: format!("{}{}", self.root, link.href),
         };
         let links = request.links.as_ref().map(|links| GrantRequestLinks {
-            vnf_lcm_op_occ: below(&links.vnf_lcm_op_occ),
-            vnf_instance: below(&links.vnf_instance),
+            vnf_lcm_op_occ: absolute(&links.vnf_lcm_op_occ),
+            vnf_instance: absolute(&links.vnf_instance),
         });
         let request = GrantRequest {
             links,
             ..request.clone()
         };
-        let answer = self.call(&self.resource, Some(&request)).await?;
-        match answer.status {
-            StatusCode::CREATED => answer.grant(),
-            StatusCode::ACCEPTED => self.at_nfvo(&answer),
-            _ => Err(answer.refusal()),
+        let response = self.call(&self.resource, Some(&request)).await?;
+        match response.status {
+            StatusCode::CREATED => response.grant(),
+            StatusCode::ACCEPTED => self.pending(&response),
+            _ => Err(response.error()),
         }
     }
 
-    async fn look(&self, place: &str) -> Result<GrantAnswer, PortError> {
-        // The NFVO may be configured elsewhere by now: what was promised at another server is forgotten.
-        let Some(url) = Url::parse(place)
+    async fn look(&self, location: &str) -> Result<GrantAnswer, PortError> {
+        // If another NFVO is configured by now, a grant pending at the old one is lost.
+        let Some(url) = Url::parse(location)
             .ok()
             .filter(|url| url.origin() == self.resource.origin())
         else {
             return Ok(GrantAnswer::Forgotten);
         };
-        let answer = self.call(&url, None).await?;
-        match answer.status {
-            StatusCode::OK => answer.grant(),
-            StatusCode::ACCEPTED => Ok(GrantAnswer::Later(place.to_owned(), answer.after)),
+        let response = self.call(&url, None).await?;
+        match response.status {
+            StatusCode::OK => response.grant(),
+            StatusCode::ACCEPTED => Ok(GrantAnswer::Later(
+                location.to_owned(),
+                response.retry_after,
+            )),
             StatusCode::NOT_FOUND => Ok(GrantAnswer::Forgotten),
-            _ => Err(answer.refusal()),
+            _ => Err(response.error()),
         }
     }
 }
 
-/// What an answer means that cannot be read to its end.
-pub(crate) fn unread(error: &ReadError) -> &'static Code {
+/// The code for a body that could not be read completely.
+fn read_error_code(error: &ReadError) -> &'static Code {
     if matches!(error, ReadError::Lost(_)) {
         &UNREACHABLE
     } else {
@@ -260,30 +270,33 @@ pub(crate) fn unread(error: &ReadError) -> &'static Code {
     }
 }
 
-fn place(headers: &HeaderMap) -> Option<String> {
-    let place = headers.get(LOCATION)?;
-    place.to_str().ok().map(ToOwned::to_owned)
+fn location(headers: &HeaderMap) -> Option<String> {
+    let location = headers.get(LOCATION)?;
+    location.to_str().ok().map(ToOwned::to_owned)
 }
 
-/// An answer, read to its end.
-struct Answer {
-    doing: &'static str,
+/// A response with its complete body, and the action that it belongs to.
+struct FullResponse {
+    action: &'static str,
     status: StatusCode,
-    place: Option<String>,
-    after: Option<Duration>,
+    location: Option<String>,
+    retry_after: Option<Duration>,
     bytes: Vec<u8>,
 }
 
-impl Answer {
+impl FullResponse {
     fn grant(&self) -> Result<GrantAnswer, PortError> {
-        let grant: Grant = read(&self.bytes).map_err(|place| {
-            let what = format!("the answer {} is no Grant: `{place}`", self.status);
-            PortError::new(&MALFORMED, self.doing, what)
+        let grant: Grant = read(&self.bytes).map_err(|path| {
+            let cause = format!(
+                "the {} response is not a valid Grant: `{path}`",
+                self.status
+            );
+            PortError::new(&MALFORMED, self.action, cause)
         })?;
         Ok(GrantAnswer::Granted(Box::new(grant)))
     }
 
-    fn refusal(&self) -> PortError {
+    fn error(&self) -> PortError {
         let status = self.status;
         let later = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
         let code = match status {
@@ -293,17 +306,17 @@ impl Answer {
             _ => &MALFORMED,
         };
         let problem = self.problem();
-        let words = if problem.detail.is_empty() {
-            "it gives no reason".to_owned()
+        let detail = if problem.detail.is_empty() {
+            "no reason given".to_owned()
         } else {
             problem.detail.clone()
         };
         let error = PortError::new(
             code,
-            self.doing,
-            format!("the NFVO answers {status}: {words}"),
+            self.action,
+            format!("the NFVO responded with {status}: {detail}"),
         );
-        let error = error.after(self.after);
+        let error = error.after(self.retry_after);
         if status.is_client_error() {
             error.told(problem)
         } else {
@@ -311,12 +324,12 @@ impl Answer {
         }
     }
 
-    /// The NFVO's ProblemDetails, as far as it has brought any.
+    /// The NFVO's ProblemDetails, with as many members as it sent.
     fn problem(&self) -> ProblemDetails {
         let body: Value = serde_json::from_slice(&self.bytes).unwrap_or_default();
         let text = |name: &str| {
             let text = body.get(name)?.as_str()?;
-            Some(text.chars().take(LONGEST_WORDS).collect::<String>())
+            Some(text.chars().take(MAX_QUOTED_CHARS).collect::<String>())
         };
         let detail = text("detail").or_else(|| text("title")).unwrap_or_default();
         ProblemDetails {
@@ -328,7 +341,7 @@ impl Answer {
     }
 }
 
-/// A body, or the place where it is not as it should be. What stands there is not told: it may be a secret.
+/// Parses a body. The error is the path of the invalid member, without its value, which may be a secret.
 pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
@@ -339,7 +352,7 @@ pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
         match (error.path().to_string().as_str(), missing) {
             (".", Some(name)) => name.to_owned(),
             (path, Some(name)) => format!("{path}.{name}"),
-            (".", None) => "the whole body".to_owned(),
+            (".", None) => "(body)".to_owned(),
             (path, None) => path.to_owned(),
         }
     })
@@ -351,18 +364,18 @@ mod tests {
     use vnfm_types::Grant;
 
     #[test]
-    fn what_is_wrong_with_a_grant_is_told_by_its_place_alone() {
-        for (body, place) in [
+    fn an_invalid_grant_is_reported_by_path_without_its_value() {
+        for (body, path) in [
             (r#"{"id": "g", "vnfInstanceId": "i"}"#, "vnfLcmOpOccId"),
             (r#"{"id": {"password": "hunter2"}}"#, "id"),
             (
                 r#"{"id": "g", "vnfInstanceId": "i", "vnfLcmOpOccId": "o", "zones": [{"id": "z"}]}"#,
                 "zones[0].zoneId",
             ),
-            ("hunter2", "the whole body"),
-            ("", "the whole body"),
+            ("hunter2", "(body)"),
+            ("", "(body)"),
         ] {
-            assert_eq!(read::<Grant>(body.as_bytes()).unwrap_err(), place, "{body}");
+            assert_eq!(read::<Grant>(body.as_bytes()).unwrap_err(), path, "{body}");
         }
     }
 }

@@ -1,17 +1,17 @@
-//! SOL003 towards the NFVO: grants, VNF packages, and notifications to whoever subscribed to them.
+//! SOL003 client for the NFVO (grants, VNF packages) and for subscribers (notifications).
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | [`grants`] | the NFVO is asked whether an operation may go on |
-//! | [`packages`] | VNF packages that the NFVO has, and the subscription to what becomes of them |
-//! | [`download`] | a large file, and after a cut the rest of it |
-//! | [`callbacks`] | the requests to subscribers: test of a callback, delivery |
-//! | [`login`] | how we log in at either: user and password, OAuth 2.0 client credentials, a certificate |
+//! | [`grants`] | requests for grants |
+//! | [`packages`] | VNF packages at the NFVO, and the subscription to their changes |
+//! | [`download`] | large files, with resumption after an interruption |
+//! | [`callbacks`] | requests to subscribers: test of a callback, delivery |
+//! | [`login`] | how we log in at both: HTTP Basic, OAuth 2.0 client credentials, a client certificate |
 //!
-//! What all requests have in common (no redirects, a largest answer, checked addresses) is `vnfm-outbound`'s.
+//! What all requests share (no redirects, limited responses, checked addresses) is in `vnfm-outbound`.
 //!
-//! Which notification goes to whom, in which order, how often and for how long is the engine's
-//! ([`vnfm_core::Notifier`]), and so is what a grant is needed for and what becomes of it ([`vnfm_core::lcm::grant`]).
+//! The engine decides who receives which notification, in which order, and how delivery is retried
+//! ([`vnfm_core::Notifier`]), and also when a grant is requested and how it is applied ([`vnfm_core::lcm::grant`]).
 
 pub mod callbacks;
 pub mod download;
@@ -26,7 +26,7 @@ pub use login::{ClientCredentials, Login};
 pub use packages::{OfferedPackage, PackageSource};
 pub use vnfm_outbound::{Networks, Tls};
 
-/// One row of a table of codes.
+/// A row of a table of error codes.
 const fn code(
     name: &'static str,
     kind: vnfm_core::ports::ErrorKind,

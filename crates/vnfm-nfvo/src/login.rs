@@ -1,12 +1,12 @@
-//! How we log in where we call (SOL013 8.3): not at all, with user and password, with a token of a token endpoint, and
-//! beside any of them with a certificate of ours.
+//! How we log in at the NFVO and at subscribers (SOL013 8.3): not at all, with HTTP Basic, or with an OAuth 2.0 token;
+//! in addition to any of these, with a client certificate.
 //!
 //! ```text
-//!  request ─ token known, and not about to end? ─ yes ──────────────► sent ─ 401? ─ forget it, once ─┐
-//!                        └ no ─ token endpoint, with client and password ─► kept ─► sent ◄────────────┘
+//!  request ─ valid token cached? ─ yes ─────────────────────────────► sent ─ 401? ─ drop it, once ─┐
+//!                        └ no ─ token endpoint, with client and password ─► cached ─► sent ◄────────┘
 //! ```
-//! A token is kept in memory alone. Nothing here is ever printed: clients, passwords and tokens are [`Secret`]s, and an
-//! answer of a token endpoint is told by its status.
+//! Tokens are cached only in memory. No credential is ever printed: passwords and tokens are [`Secret`]s, and of a
+//! response of a token endpoint only the status is reported.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -19,68 +19,69 @@ use vnfm_outbound::{
 };
 use vnfm_types::Secret;
 
-/// A way to log in.
+/// How to log in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Login {
-    /// None.
+    /// Without credentials.
     #[default]
     None,
-    /// User and password with every request.
+    /// HTTP Basic, in every request.
     Basic {
-        /// The user.
+        /// The user name.
         user: String,
-        /// Its password.
+        /// The user's password.
         password: Secret,
     },
-    /// A bearer token.
+    /// A bearer token of a token endpoint.
     Oauth2(ClientCredentials),
 }
 
 /// OAuth 2.0 client credentials (RFC 6749 4.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCredentials {
-    /// Who gives tokens.
+    /// URL of the token endpoint.
     pub token_endpoint: String,
-    /// The client.
+    /// The client's identifier at the token endpoint.
     pub client_id: String,
-    /// Its password.
+    /// The client's secret.
     pub client_password: Secret,
 }
 
-/// No token was given.
+/// The token endpoint rejected the client, or its response is invalid.
 const NO_TOKEN: Code = Code {
     name: "nfvo.no-token",
     kind: Refused,
-    means: "the token endpoint of a neighbour gives us no token",
-    next: "check the client's id and password, and the address of the token endpoint",
+    means: "the token endpoint of the NFVO or a subscriber issued no token",
+    next: "check the client's id and password, and the URL of the token endpoint",
 };
-/// Nobody gives tokens now.
+/// The token endpoint is unreachable or has a temporary error.
 const NO_TOKEN_NOW: Code = Code {
     name: "nfvo.no-token-now",
     kind: Unavailable,
-    means: "the token endpoint of a neighbour does not answer",
-    next: "check that the token endpoint runs and can be reached from here",
+    means: "the token endpoint of the NFVO or a subscriber is unavailable",
+    next: "check that the token endpoint is running and reachable from this server",
 };
 
-/// All of them, for `docs/errors.md`.
+/// All error codes of this file, for `docs/errors.md`.
 pub(crate) const CODES: &[&Code] = &[&NO_TOKEN, &NO_TOKEN_NOW];
 
-/// A token is renewed when it has less to live than a tenth of its life, and than this.
-const SPARE: SignedDuration = SignedDuration::from_secs(30);
-/// How long a token is used whose life is not said.
-const UNSAID: i64 = 300;
-/// The longest that is believed.
-const LONGEST: i64 = 24 * 3600;
+/// A token is renewed this long before it expires, or a tenth of its lifetime before if that is less.
+const RENEWAL_MARGIN: SignedDuration = SignedDuration::from_secs(30);
+/// Lifetime of a token without `expires_in`, in seconds.
+const DEFAULT_LIFETIME: i64 = 300;
+/// Longest lifetime of a token, in seconds; a longer `expires_in` is cut.
+const MAX_LIFETIME: i64 = 24 * 3600;
 
 struct Token {
     value: Secret,
     renewed_at: Timestamp,
-    of: Secret,
+    /// The client's password that the token was issued for: after a change of the password it is not used.
+    password: Secret,
 }
 
-/// What a token endpoint answers (RFC 6749 5.1).
+/// The response of a token endpoint (RFC 6749 5.1).
 #[derive(Deserialize)]
-struct Given {
+struct TokenResponse {
     access_token: Secret,
     #[serde(default)]
     token_type: String,
@@ -88,7 +89,7 @@ struct Given {
     expires_in: Option<i64>,
 }
 
-/// Logs in, and keeps tokens.
+/// Logs in, and caches tokens.
 pub(crate) struct Logins {
     clock: Arc<dyn Clock>,
     /// By token endpoint and client.
@@ -96,7 +97,7 @@ pub(crate) struct Logins {
 }
 
 impl Logins {
-    /// Logins without any token yet. Token endpoints lie where the client of a request may call.
+    /// Starts without tokens. A token endpoint must be at an address that the request's client may call.
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
@@ -104,11 +105,11 @@ impl Logins {
         }
     }
 
-    /// Sends what `request` builds, logged in; after a 401 once more with a new token.
+    /// Sends the request that `request` builds, with credentials; after a 401 once more with a new token.
     ///
     /// # Errors
     ///
-    /// The inner one is that of the request itself; the outer one says that there is no token.
+    /// The outer error is that of getting a token, the inner one that of the request itself.
     pub(crate) async fn send(
         &self,
         client: &Client,
@@ -126,89 +127,100 @@ impl Logins {
             Login::Oauth2(credentials) => credentials,
         };
         let token = self.token(client, credentials).await?;
-        let answer = request().bearer_auth(token.reveal()).send().await;
-        if !answer
+        let result = request().bearer_auth(token.reveal()).send().await;
+        if !result
             .as_ref()
-            .is_ok_and(|answer| answer.status() == StatusCode::UNAUTHORIZED)
+            .is_ok_and(|response| response.status() == StatusCode::UNAUTHORIZED)
         {
-            return Ok(answer);
+            return Ok(result);
         }
-        self.forget(credentials, &token);
+        self.drop_token(credentials, &token);
         let token = self.token(client, credentials).await?;
         Ok(request().bearer_auth(token.reveal()).send().await)
     }
 
-    async fn token(&self, client: &Client, of: &ClientCredentials) -> Result<Secret, PortError> {
-        if let Some(known) = self.known(of) {
-            return Ok(known);
+    async fn token(
+        &self,
+        client: &Client,
+        credentials: &ClientCredentials,
+    ) -> Result<Secret, PortError> {
+        if let Some(cached) = self.cached(credentials) {
+            return Ok(cached);
         }
-        let endpoint = &of.token_endpoint;
-        let doing = format!("get a token for client `{}`", of.client_id);
-        let request = client.request(Method::POST, endpoint);
+        let (id, password) = (&credentials.client_id, &credentials.client_password);
+        let action = format!("get a token for client `{id}`");
+        let request = client.request(Method::POST, &credentials.token_endpoint);
         let request = request
-            .map_err(|why| PortError::new(&NO_TOKEN, doing.clone(), why.to_string()))?
-            .basic_auth(&of.client_id, Some(of.client_password.reveal()))
+            .map_err(|cause| PortError::new(&NO_TOKEN, action.clone(), cause.to_string()))?
+            .basic_auth(id, Some(password.reveal()))
             .form(&[("grant_type", "client_credentials")]);
-        let answer = request
+        let response = request
             .send()
             .await
-            .map_err(|error| PortError::new(&NO_TOKEN_NOW, doing.clone(), words(&error)))?;
-        let status = answer.status();
+            .map_err(|error| PortError::new(&NO_TOKEN_NOW, action.clone(), words(&error)))?;
+        let status = response.status();
         if !status.is_success() {
             let later = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
             let code = if later { &NO_TOKEN_NOW } else { &NO_TOKEN };
-            let what = format!("the token endpoint answers {status}");
-            return Err(PortError::new(code, doing, what));
+            let cause = format!("the token endpoint responded with {status}");
+            return Err(PortError::new(code, action, cause));
         }
-        // What is wrong with the answer is not told: it may be a token that stands there.
-        let bytes = read(answer, &Policy::IDENTITY).await.unwrap_or_default();
-        let given = serde_json::from_slice::<Given>(&bytes).ok();
-        let bearer = |given: &Given| {
-            given.token_type.is_empty() || given.token_type.eq_ignore_ascii_case("bearer")
+        // The response is not quoted in the error: it may contain a token.
+        let bytes = read(response, &Policy::IDENTITY).await.unwrap_or_default();
+        let token = serde_json::from_slice::<TokenResponse>(&bytes).ok();
+        let is_bearer = |token: &TokenResponse| {
+            token.token_type.is_empty() || token.token_type.eq_ignore_ascii_case("bearer")
         };
-        let Some(given) = given.filter(bearer) else {
-            let what = "the token endpoint answers with something else than a bearer token";
-            return Err(PortError::new(&NO_TOKEN, doing, what));
+        let Some(token) = token.filter(is_bearer) else {
+            let cause = "the response of the token endpoint is not a bearer token";
+            return Err(PortError::new(&NO_TOKEN, action, cause));
         };
-        self.keep(of, &given);
-        Ok(given.access_token)
+        self.cache(credentials, &token);
+        Ok(token.access_token)
     }
 
-    fn known(&self, of: &ClientCredentials) -> Option<Secret> {
+    fn cached(&self, credentials: &ClientCredentials) -> Option<Secret> {
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = tokens.get(&key(of))?;
-        let fits = known.of == of.client_password && self.clock.now() < known.renewed_at;
-        fits.then(|| known.value.clone())
+        let token = tokens.get(&key(credentials))?;
+        let is_valid =
+            token.password == credentials.client_password && self.clock.now() < token.renewed_at;
+        is_valid.then(|| token.value.clone())
     }
 
-    fn keep(&self, of: &ClientCredentials, given: &Given) {
-        let life = given.expires_in.unwrap_or(UNSAID).clamp(0, LONGEST);
-        let spare = SPARE.min(SignedDuration::from_secs(life / 10));
-        let renewed_at = self.clock.now() + SignedDuration::from_secs(life) - spare;
-        let value = given.access_token.clone();
+    fn cache(&self, credentials: &ClientCredentials, response: &TokenResponse) {
+        let lifetime = response
+            .expires_in
+            .unwrap_or(DEFAULT_LIFETIME)
+            .clamp(0, MAX_LIFETIME);
+        let margin = RENEWAL_MARGIN.min(SignedDuration::from_secs(lifetime / 10));
+        let renewed_at = self.clock.now() + SignedDuration::from_secs(lifetime) - margin;
         let token = Token {
-            value,
+            value: response.access_token.clone(),
             renewed_at,
-            of: of.client_password.clone(),
+            password: credentials.client_password.clone(),
         };
         self.tokens
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(key(of), token);
+            .insert(key(credentials), token);
     }
 
-    /// Somebody else may have renewed it meanwhile: that one stays.
-    fn forget(&self, of: &ClientCredentials, token: &Secret) {
+    /// Drops a rejected token, unless another task has already replaced it.
+    fn drop_token(&self, credentials: &ClientCredentials, token: &Secret) {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = key(credentials);
         if tokens
-            .get(&key(of))
-            .is_some_and(|known| known.value == *token)
+            .get(&key)
+            .is_some_and(|cached| cached.value == *token)
         {
-            tokens.remove(&key(of));
+            tokens.remove(&key);
         }
     }
 }
 
-fn key(of: &ClientCredentials) -> (String, String) {
-    (of.token_endpoint.clone(), of.client_id.clone())
+fn key(credentials: &ClientCredentials) -> (String, String) {
+    (
+        credentials.token_endpoint.clone(),
+        credentials.client_id.clone(),
+    )
 }

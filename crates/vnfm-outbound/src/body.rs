@@ -1,43 +1,42 @@
-//! Answers that are read whole end where a policy ends them: by their size, and by how many values their JSON has, which
-//! is what a parser makes memory of.
+//! Limits for response bodies: their size, and the number of values in their JSON, which determines a parser's memory.
 
 use crate::client::{Policy, words};
 use bytes::{Bytes, BytesMut};
 use reqwest::Response;
 use std::fmt;
 
-/// Why an answer could not be read.
+/// Why a response could not be read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// It has more bytes than are read.
+    /// It has more bytes than this limit.
     TooLarge(u64),
-    /// Its JSON has more values than are read.
+    /// Its JSON has more values than this limit.
     TooManyValues(u64),
-    /// It takes longer than is waited.
+    /// It exceeded the timeout.
     TooSlow,
-    /// It did not arrive whole.
+    /// The connection broke or timed out.
     Lost(reqwest::Error),
 }
 
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLarge(most) => write!(f, "the answer is larger than {most} bytes"),
-            Self::TooManyValues(most) => write!(f, "the answer has more than {most} values"),
-            Self::TooSlow => f.write_str("the answer takes longer than is waited"),
-            Self::Lost(error) => write!(f, "the answer did not arrive whole: {}", words(error)),
+            Self::TooLarge(most) => write!(f, "the response is larger than {most} bytes"),
+            Self::TooManyValues(most) => write!(f, "the response has more than {most} values"),
+            Self::TooSlow => f.write_str("the response timed out"),
+            Self::Lost(error) => write!(f, "the response is incomplete: {}", words(error)),
         }
     }
 }
 
 impl std::error::Error for ReadError {}
 
-/// Reads an answer to its end.
+/// Reads a complete response body.
 ///
 /// # Errors
 ///
-/// Where it is larger than the policy allows, or is cut off.
+/// If it is larger than the policy allows, or the connection breaks.
 pub async fn read(mut response: Response, policy: &Policy) -> Result<Bytes, ReadError> {
     let mut meter = Meter::new(policy);
     if response
@@ -54,7 +53,7 @@ pub async fn read(mut response: Response, policy: &Policy) -> Result<Bytes, Read
     Ok(whole.freeze())
 }
 
-/// A large answer that its reader takes in pieces, up to a number of bytes.
+/// A large response, read in pieces up to a maximum size.
 #[derive(Debug)]
 pub struct Pieces {
     response: Response,
@@ -63,7 +62,7 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// The pieces of an answer of at most `most` bytes.
+    /// Limits the response to `most` bytes.
     pub fn new(response: Response, most: u64) -> Self {
         Self {
             response,
@@ -76,7 +75,7 @@ impl Pieces {
     ///
     /// # Errors
     ///
-    /// Where more than the allowed number of bytes came, or the answer is cut off.
+    /// If the response is larger than allowed, or the connection breaks.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ReadError> {
         let piece = self.response.chunk().await.map_err(ReadError::Lost)?;
         self.got += piece.as_ref().map_or(0, |piece| piece.len() as u64);
@@ -87,7 +86,7 @@ impl Pieces {
     }
 }
 
-/// Measures an answer while it comes. Values are what a comma, a bracket or a brace outside of a string begins.
+/// Counts bytes and JSON values as they arrive: each comma, bracket or brace outside of a string starts a value.
 #[derive(Debug)]
 pub(crate) struct Meter {
     policy: Policy,
@@ -128,7 +127,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Another object of a stream begins.
+    /// Resets the counters for the next object of a stream.
     pub(crate) fn begin_again(&mut self) {
         *self = Self::new(&self.policy);
     }
@@ -140,7 +139,7 @@ mod tests {
     use crate::Policy;
 
     #[test]
-    fn values_are_counted_across_pieces_and_not_inside_strings() {
+    fn values_are_counted_across_chunks_but_not_inside_strings() {
         let policy = Policy {
             body: 1000,
             values: 3,

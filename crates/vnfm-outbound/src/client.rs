@@ -1,5 +1,4 @@
-//! A client for one purpose: it follows no redirect, takes no proxy from the environment, ends in time, and calls only
-//! where its destinations allow.
+//! An HTTP client for one purpose: no redirects, no proxy of the environment, timeouts, and only allowed destinations.
 
 use crate::destinations::{Destinations, Forbidden};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -8,35 +7,35 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(10);
-/// How long a connection without requests is kept.
-const IDLE: Duration = Duration::from_secs(20);
+/// Timeout for connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an idle connection is kept open.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The limits of a purpose.
+/// Limits of the requests for one purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// The largest answer that is read whole, in bytes.
+    /// Largest response body, in bytes.
     pub body: u64,
-    /// The most values that the JSON of an answer may have.
+    /// Maximum number of values in a JSON response.
     pub values: u64,
-    /// How long a request and its answer may take together.
+    /// Timeout for a request and its response together.
     pub total: Duration,
-    /// How long nothing may come.
+    /// Timeout without any received data.
     pub stalled: Duration,
 }
 
 const MIB: u64 = 1 << 20;
 
 impl Policy {
-    /// Calls to a VIM. Uploads of images have a time of their own.
+    /// Calls to a VIM. Uploads of images have their own timeout.
     pub const VIM: Self = Self {
         body: 16 * MIB,
         values: 500_000,
         total: Duration::from_secs(70),
         stalled: Duration::from_secs(70),
     };
-    /// HTTP requests of hooks; a request says its time itself.
+    /// HTTP requests of hooks, which set their own timeout.
     pub const HOOK: Self = Self {
         body: 4 * MIB,
         values: u64::MAX,
@@ -72,7 +71,7 @@ impl Policy {
         stalled: Duration::from_mins(1),
     };
 
-    /// The same with another time for a request and its answer.
+    /// Sets the total timeout; the stall timeout is at most as long.
     #[must_use]
     pub fn taking(self, total: Duration) -> Self {
         Self {
@@ -82,19 +81,19 @@ impl Policy {
         }
     }
 
-    /// The same with another time for silence.
+    /// Sets the stall timeout.
     #[must_use]
     pub fn stalled(self, stalled: Duration) -> Self {
         Self { stalled, ..self }
     }
 }
 
-/// How TLS is spoken.
+/// TLS settings.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// Certificates of authorities, PEM; those of the machine where there are none.
+    /// CA certificates, PEM; if empty, those of the machine.
     pub authorities: Vec<u8>,
-    /// Our certificate with its chain and its private key, PEM.
+    /// Our client certificate with chain and private key, PEM.
     pub certificate: Option<Vec<u8>>,
 }
 
@@ -107,18 +106,18 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// How a server's certificate is looked at, beside what [`Tls`] says.
+/// How a server's certificate is verified.
 #[derive(Debug, Clone, Default)]
 pub struct Trust {
-    /// Authorities, read already; those of the machine where there are none.
+    /// CA certificates; if empty, those of the machine.
     pub authorities: Vec<Certificate>,
-    /// Any certificate is taken.
+    /// Accept any certificate.
     pub skip_verification: bool,
-    /// Any name in a certificate is taken.
+    /// Accept a certificate for any host name.
     pub skip_hostname: bool,
 }
 
-/// A URL that a client checked and may call.
+/// A URL that the client has checked and may call.
 #[derive(Debug, Clone)]
 pub struct Allowed(Url);
 
@@ -131,11 +130,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client for what `to` allows, through a proxy where one is named. The proxy's address is checked like any other.
+    /// A client for the destinations `to`, optionally through a proxy, whose address is checked like any other.
     ///
     /// # Errors
     ///
-    /// Where TLS cannot be set up, a certificate cannot be read, or the proxy must not be called.
+    /// If TLS cannot be set up, a certificate cannot be read, or the proxy is not an allowed destination.
     pub fn new(
         to: Destinations,
         policy: Policy,
@@ -146,22 +145,23 @@ impl Client {
         if !tls.authorities.is_empty() {
             let bundle = Certificate::from_pem_bundle(&tls.authorities);
             let bundle = bundle.ok().filter(|bundle| !bundle.is_empty());
-            trust.authorities = bundle.ok_or("the authorities are no PEM certificates")?;
+            trust.authorities = bundle.ok_or("the CA certificates are not valid PEM")?;
         }
         let identity = tls
             .certificate
             .as_ref()
             .map(|own| Identity::from_pem(own))
             .transpose();
-        let identity = identity.map_err(|_| "the certificate and its key are no PEM pair")?;
+        let identity = identity
+            .map_err(|_| "the client certificate and key are not valid PEM, or do not match")?;
         Self::made((to, policy), &trust, identity.as_ref(), proxy)
     }
 
-    /// The same, with a trust of its own.
+    /// A client with its own verification settings and no client certificate.
     ///
     /// # Errors
     ///
-    /// As [`Client::new`].
+    /// See [`Client::new`].
     pub fn trusting(
         to: Destinations,
         policy: Policy,
@@ -199,7 +199,7 @@ impl Client {
         };
         let http = match build(trust, false)? {
             Ok(http) => http,
-            // A machine without any CA can still speak plain HTTP.
+            // On a machine without any CA certificate, plain HTTP still works.
             Err(_) if trust.authorities.is_empty() && identity.is_none() => {
                 build(&Trust::default(), true)?.map_err(|error| words(&error))?
             }
@@ -208,20 +208,20 @@ impl Client {
         Ok(Self { http, to, policy })
     }
 
-    /// A request, which may go there.
+    /// A request to `url`.
     ///
     /// # Errors
     ///
-    /// Where it must not be called.
+    /// If the destination is not allowed.
     pub fn request(&self, method: Method, url: &str) -> Result<RequestBuilder, Forbidden> {
         Ok(self.begin(method, &self.allowed(url)?))
     }
 
-    /// The URL, where it may be called.
+    /// Checks that `url` may be called.
     ///
     /// # Errors
     ///
-    /// Why it must not be called.
+    /// Why it is not allowed.
     pub fn allowed(&self, url: &str) -> Result<Allowed, Forbidden> {
         self.to.check(url).map(Allowed)
     }
@@ -231,12 +231,12 @@ impl Client {
         self.http.request(method, to.0.clone())
     }
 
-    /// The limits of its answers.
+    /// The limits of this client.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// Where it may call.
+    /// The allowed destinations of this client.
     pub fn destinations(&self) -> &Destinations {
         &self.to
     }
@@ -246,14 +246,14 @@ fn builder(to: &Destinations, policy: &Policy) -> ClientBuilder {
     reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
-        .connect_timeout(CONNECT.min(policy.total))
-        .pool_idle_timeout(IDLE)
+        .connect_timeout(CONNECT_TIMEOUT.min(policy.total))
+        .pool_idle_timeout(IDLE_TIMEOUT)
         .timeout(policy.total)
         .read_timeout(policy.stalled)
         .dns_resolver(Arc::new(Checked(to.clone())))
 }
 
-/// Names lead only to addresses that were checked.
+/// Resolves names only to allowed addresses.
 struct Checked(Destinations);
 
 impl Resolve for Checked {
@@ -266,7 +266,8 @@ impl Resolve for Checked {
     }
 }
 
-/// An error with its causes: the outermost one alone says little. The URL, which may hold a secret in its query, is left out.
+/// An error with its causes, since the outermost one says little. Query and credentials of its URL, which may be secret,
+/// are removed.
 pub fn words(error: &reqwest::Error) -> String {
     let mut texts = vec![error.to_string()];
     if let Some(url) = error.url() {
@@ -283,7 +284,7 @@ pub fn words(error: &reqwest::Error) -> String {
     texts.join(": ")
 }
 
-/// A URL as it may be shown: what stands before an @ and behind a ? may be a secret.
+/// A URL without credentials, query and fragment, which may be secret.
 pub fn shown(url: &str) -> String {
     Url::parse(url).map_or_else(
         |_| "?".to_owned(),

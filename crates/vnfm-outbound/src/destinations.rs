@@ -1,5 +1,5 @@
-//! Where requests may go: an address that somebody other than the operator chose is checked before it is called, and the
-//! connection goes to the very address that was checked.
+//! Allowed destinations: an address that was not chosen by the operator is checked before it is called, and the
+//! connection goes to the checked address.
 
 use crate::networks::{Networks, is_loopback};
 use futures_util::future::BoxFuture;
@@ -9,11 +9,11 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-/// What is asked of the machine: its own addresses, and what a name leads to. A test brings its own.
+/// The machine's own addresses and its resolver; tests supply their own.
 pub trait Machine: Send + Sync {
     /// The addresses of its interfaces.
     fn addresses(&self) -> Vec<IpAddr>;
-    /// The addresses that a name leads to now.
+    /// The addresses that a name resolves to now.
     fn lookup<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 
@@ -51,11 +51,11 @@ impl fmt::Display for Forbidden {
 
 impl std::error::Error for Forbidden {}
 
-/// Where the requests of one purpose may go.
+/// The allowed destinations for one purpose.
 #[derive(Clone)]
 pub struct Destinations {
     rule: Rule,
-    /// Hosts that may be called whatever the rule says: the operator wrote them, or they were in use before there was a rule.
+    /// Hosts that are allowed regardless of the rule: configured by the operator, or in use before there was a rule.
     hosts: Vec<String>,
     machine: Arc<dyn Machine>,
 }
@@ -80,12 +80,12 @@ impl fmt::Debug for Destinations {
 }
 
 impl Destinations {
-    /// Every address: for URLs that the operator wrote, and for a program whose one user is trusted.
+    /// Any address: for URLs from the operator, and for programs whose only user is trusted.
     pub fn anywhere() -> Self {
         Self::with(Rule::Anywhere, Arc::new(ThisMachine))
     }
 
-    /// What `networks` allow.
+    /// The addresses that `networks` allow.
     pub fn within(networks: Networks) -> Self {
         Self::with(Rule::Networks(networks), Arc::new(ThisMachine))
     }
@@ -150,7 +150,7 @@ impl Destinations {
     ///
     /// # Errors
     ///
-    /// Where the name leads nowhere, or only to addresses that must not be called.
+    /// If the name does not resolve, or only to addresses that are not allowed.
     pub async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         let host = plain(host);
         let found = match host.parse() {
@@ -162,17 +162,17 @@ impl Destinations {
             .filter(|address| self.allow(&host, *address))
             .collect();
         if allowed.is_empty() {
-            let why = Forbidden(format!("`{host}` leads to no address that is allowed"));
+            let why = Forbidden(format!("`{host}` does not resolve to an allowed address"));
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
         Ok(allowed)
     }
 
-    /// A connection to a host, at an address that was checked.
+    /// Connects to a host at a checked address.
     ///
     /// # Errors
     ///
-    /// As [`Destinations::resolve`], and where nobody answers.
+    /// See [`Destinations::resolve`]; also if the connection fails.
     pub async fn connect(&self, host: &str, port: u16) -> io::Result<tokio::net::TcpStream> {
         let found = self.resolve(host).await?;
         let addresses: Vec<_> = found
@@ -203,12 +203,12 @@ impl Destinations {
     }
 }
 
-/// A host without the brackets of IPv6, in lower case.
+/// A host in lowercase, without the brackets of IPv6.
 fn plain(host: &str) -> String {
     host.trim_matches(['[', ']']).to_ascii_lowercase()
 }
 
-/// Whether an error says, itself or by one of its causes, that an address must not be called.
+/// Whether an error, or one of its causes, is [`Forbidden`].
 pub fn is_forbidden(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -235,7 +235,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// A name that leads elsewhere at each look: first to a public address, then inward.
+    /// A name that resolves differently each time: first to a public address, then to loopback.
     #[derive(Default)]
     struct Rebinding(AtomicUsize);
 
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_is_checked_at_each_look_and_own_addresses_are_left_out() {
+    async fn a_name_is_checked_at_each_resolution_and_own_addresses_are_excluded() {
         let to = Destinations::within_on(Networks::default(), Arc::new(Rebinding::default()));
         let first = to.resolve("rebind.example").await.unwrap();
         assert_eq!(first, ["203.0.113.7".parse::<IpAddr>().unwrap()]);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trusted_host_is_trusted_alone() {
+    fn only_the_named_host_is_trusted() {
         let to = Destinations::within_on(Networks::default(), Arc::new(Rebinding::default()));
         let kept = to.clone().and_host_of("http://169.254.1.1:5000/v3");
         assert!(kept.check("http://169.254.1.1:9999/x").is_ok());
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_be_called_is_refused_with_the_reason() {
+    fn a_forbidden_url_is_rejected_with_the_reason() {
         let to = Destinations::within_on(Networks::default(), Arc::new(Rebinding::default()));
         for (url, why) in [
             ("not a url", "no URL"),

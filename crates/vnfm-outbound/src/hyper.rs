@@ -1,4 +1,4 @@
-//! The same limits for a client that is built on hyper: its resolver, and the measured body of its answers.
+//! The same limits for a client built on hyper: a resolver, and a measured response body.
 
 use crate::body::{Meter, ReadError};
 use crate::{Destinations, Policy};
@@ -16,11 +16,11 @@ use tower_service::Service;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The longest that a watch lasts, whatever comes.
-const WATCH: Duration = Duration::from_mins(10);
+/// Maximum duration of a watch.
+const MAX_WATCH: Duration = Duration::from_mins(10);
 
-/// Resolves names for hyper's `HttpConnector` to addresses that were checked. A host that is an address never comes
-/// here: check the URL before.
+/// Resolves names for hyper's `HttpConnector` to allowed addresses. It is not called for hosts that are IP addresses, so
+/// check the URL as well.
 #[derive(Debug, Clone)]
 pub struct Resolver(pub Destinations);
 
@@ -43,20 +43,20 @@ impl Service<Name> for Resolver {
     }
 }
 
-/// The body of an answer, which ends with an error where it grows beyond its policy.
+/// A response body that fails once it exceeds its policy.
 #[derive(Debug)]
 pub struct Measured<B> {
     body: B,
     meter: Meter,
     ends: Instant,
-    /// A stream of objects, one in each line: each of them is measured.
+    /// Whether the body is a stream of one object per line, each measured separately.
     lines: bool,
 }
 
 impl<B> Measured<B> {
-    /// Measures one answer; with `lines` each line of it, for a watch that has no end of its own.
+    /// Measures one response; with `lines`, each line separately, for an unbounded watch.
     pub fn new(body: B, policy: &Policy, lines: bool) -> Self {
-        let total = if lines { WATCH } else { policy.total };
+        let total = if lines { MAX_WATCH } else { policy.total };
         Self {
             body,
             meter: Meter::new(policy),

@@ -1,21 +1,21 @@
-//! HTTP towards neighbours. Every byte that a VIM, a hook's target, a subscriber, a token endpoint, the NFVO or a package's
-//! server sends comes through here.
+//! Outbound HTTP. All calls to VIMs, targets of hooks, subscribers, token endpoints, the NFVO and file servers go through
+//! this crate.
 //!
 //! ```text
-//! Destinations ── which addresses: networks of the configuration, own and metadata addresses refused,
-//!      │          a name resolved once and connected to where it was checked
-//! Client ──────── no redirects, no proxy of the environment, total and stalled time of its Policy
+//! Destinations ── allowed addresses: configured networks; own and metadata addresses rejected;
+//!      │          a name is resolved once, and the connection goes to the checked address
+//! Client ──────── no redirects, no proxy of the environment, total and stall timeout of its Policy
 //!      │
-//! read, Pieces ── no answer is larger than its Policy
+//! read, Pieces ── no response is larger than its Policy allows
 //! ```
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `networks.rs` | networks that the configuration names, and the default rule |
-//! | `destinations.rs` | what is checked before and while connecting |
+//! | `networks.rs` | the configured networks, and the default rule |
+//! | `destinations.rs` | address checks before and during connecting |
 //! | `client.rs` | a client with the limits of one purpose |
-//! | `body.rs` | answers read whole, or in pieces, up to a limit |
-//! | [`hyper`] | the same for a client that is built on hyper |
+//! | `body.rs` | response bodies, read completely or in pieces, up to a limit |
+//! | [`hyper`] | the same limits for a client built on hyper |
 //!
 //! An address that the operator wrote into the configuration is trusted ([`Destinations::anywhere`],
 //! [`Destinations::and_host_of`]); one that a tenant, a package, a catalog or a redirect chose is not.
@@ -30,7 +30,7 @@ pub use body::{Pieces, ReadError, read};
 pub use client::{Allowed, Client, Policy, Tls, Trust, shown, words};
 pub use destinations::{Destinations, Forbidden, Machine, ThisMachine, is_forbidden};
 pub use networks::Networks;
-// What a caller needs to build a request and to look at an answer's head.
+// For building a request and reading the head of a response.
 pub use reqwest::{
     Body, Certificate, Error, Method, RequestBuilder, Response, StatusCode, Url, header,
 };

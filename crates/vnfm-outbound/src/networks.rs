@@ -1,21 +1,21 @@
-//! Networks that a purpose may reach, as the configuration names them.
+//! Networks that may be reached for a purpose, from the configuration.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The word that stands for every address but those of this machine and of its cloud's metadata service.
+/// The keyword for all addresses except this machine's and its cloud's metadata service.
 const DEFAULT: &str = "default";
 
-/// Networks that a purpose may reach; where none is named, the default rule: every address but those of this machine,
-/// link-local and multicast ones, and metadata services.
+/// Allowed networks. If none is configured, the default rule applies: all addresses except this machine's, link-local and
+/// multicast ones, and metadata services.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Networks {
     named: Vec<Network>,
-    /// Whether the word `default` stands among them.
+    /// Whether the keyword `default` is among them.
     with_default: bool,
 }
 
-/// Such as `10.0.0.0/8`.
+/// A network such as `10.0.0.0/8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Network {
     address: IpAddr,
@@ -23,11 +23,11 @@ struct Network {
 }
 
 impl Networks {
-    /// Reads networks such as `10.0.0.0/8`, `2001:db8::/32`, a single address, or the word `default`.
+    /// Parses networks such as `10.0.0.0/8` and `2001:db8::/32`, single addresses, and the keyword `default`.
     ///
     /// # Errors
     ///
-    /// Names the text that is none of these.
+    /// Names the invalid text.
     pub fn parse(texts: &[String]) -> Result<Self, String> {
         let with_default = texts.iter().any(|text| text == DEFAULT);
         let named = texts
@@ -40,11 +40,11 @@ impl Networks {
         })
     }
 
-    /// The same without the word `default`: where addresses are listed that are trusted, and not reached.
+    /// Like [`Networks::parse`], but without the keyword `default`: for lists of trusted peers instead of destinations.
     ///
     /// # Errors
     ///
-    /// Names the text that is no network.
+    /// Names the invalid text.
     pub fn listed(texts: &[String]) -> Result<Self, String> {
         let named = texts
             .iter()
@@ -56,7 +56,7 @@ impl Networks {
         })
     }
 
-    /// Whether an address may be reached; `own` are the addresses of this machine's interfaces.
+    /// Whether an address is allowed; `own` are the addresses of this machine's interfaces.
     pub fn allow(&self, address: IpAddr, own: &[IpAddr]) -> bool {
         let address = address.to_canonical();
         if self.named.iter().any(|network| network.has(address)) {
@@ -102,7 +102,7 @@ fn is_metadata(address: IpAddr) -> bool {
     }
 }
 
-/// The IPv4 address that an IPv6 address leads to: IPv4-compatible, NAT64 (`64:ff9b::/96`) or 6to4 (`2002::/16`).
+/// The IPv4 address embedded in an IPv6 address: IPv4-compatible, NAT64 (`64:ff9b::/96`) or 6to4 (`2002::/16`).
 fn embedded(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else {
         return address;
@@ -142,7 +142,7 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no network such as `10.0.0.0/8`");
+        let wrong = || format!("`{text}` is not a network such as `10.0.0.0/8`");
         let (address, bits) = text
             .split_once('/')
             .map_or((text, None), |(a, b)| (a, Some(b)));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_itself_is_out_of_reach_unless_it_is_named() {
+    fn the_machine_itself_is_forbidden_unless_configured() {
         let own = [
             "127.0.0.1",
             "127.9.9.9",
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn where_networks_are_named_only_those_are_allowed() {
+    fn only_configured_networks_are_allowed() {
         for (network, address, is_allowed) in [
             ("10.0.0.0/8", "10.255.0.1", true),
             ("10.0.0.0/8", "11.0.0.1", false),

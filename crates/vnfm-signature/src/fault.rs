@@ -1,86 +1,87 @@
-//! What can be wrong with a signature, sorted by who can mend it.
+//! Errors of signatures, classified by who can fix them.
 
 use crate::signature::{LARGEST, SIGNERS};
 
-/// Who can mend it.
+/// Who can fix an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Nobody signed, or not everything: the vendor signs.
+    /// The package is not signed, or not completely: the vendor must sign it.
     Missing,
-    /// The signature does not fit, or is of a kind that is not taken: the vendor signs anew, or the package was
-    /// changed on its way.
+    /// The signature does not match or is unsupported: the package was changed in transit, or the vendor must sign it again.
     Wrong,
-    /// Nobody vouches for who signed: the operator looks at the authorities that are trusted.
+    /// The signer is not trusted: the operator must check the trusted authorities.
     Untrusted,
 }
 
-/// What is wrong.
+/// An error of a signature.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// There is no signature.
     #[error("the package is not signed")]
     Unsigned,
-    /// The manifest is signed and does not vouch for this file.
+    /// The manifest is signed but does not cover this file.
     #[error(
-        "no signature covers it: the manifest states no hash of it, and it has no signature of its own"
+        "no signature covers it: it has neither a hash in the manifest nor a separate signature"
     )]
     Uncovered,
-    /// What has to be read to verify a signature cannot be read.
+    /// A file needed for the verification cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(String),
-    /// A signature is larger than any that is meant well.
-    #[error("the signature has {0} bytes, more than the {LARGEST} that are read")]
+    /// The signature exceeds the size limit.
+    #[error("the signature has {0} bytes; at most {LARGEST} are allowed")]
     TooLarge(usize),
-    /// These bytes are no CMS.
-    #[error("the signature is no CMS that can be read: {0}")]
+    /// The signature is not CMS.
+    #[error("the signature is not valid CMS: {0}")]
     NotCms(String),
     /// It is CMS, but not signed data.
-    #[error("the CMS is of the type {0}, not signed data")]
+    #[error("the CMS has type {0} instead of signed data")]
     NotSigned(String),
-    /// The signature brings what it signs.
-    #[error("the signature holds a content of its own; SOL004 wants a detached one")]
+    /// The signature includes its content.
+    #[error("the signature contains the content; SOL004 requires a detached signature")]
     Attached,
-    /// A CMS with certificates and nobody who signs.
+    /// The CMS has no signer.
     #[error("the signature has no signer")]
     NoSigner,
-    /// More signers than any that is meant well.
-    #[error("the signature has {0} signers, more than the {SIGNERS} that are looked at")]
+    /// The CMS exceeds the limit of signers.
+    #[error("the signature has {0} signers; at most {SIGNERS} are allowed")]
     TooManySigners(usize),
-    /// A hash that is too weak, or not known.
-    #[error("the hash `{0}` is not taken; SHA-256, SHA-384 and SHA-512 are")]
+    /// The hash algorithm is weak or unknown.
+    #[error("the hash `{0}` is not supported; use SHA-256, SHA-384 or SHA-512")]
     Hash(String),
-    /// A way to sign that is not known.
-    #[error("the signature's algorithm `{0}` is not taken; RSA, RSA-PSS and ECDSA are")]
+    /// The signature algorithm is unknown.
+    #[error("the signature algorithm `{0}` is not supported; use RSA, RSA-PSS or ECDSA")]
     Algorithm(String),
-    /// The signed attributes are not what CMS demands.
-    #[error("the signed attributes are wrong: {0}")]
+    /// The signed attributes violate CMS.
+    #[error("the signed attributes are invalid: {0}")]
     Attributes(&'static str),
-    /// Whose signature it is cannot be told.
-    #[error("the certificate of signer `{0}` is neither in the signature nor beside it")]
+    /// The signer's certificate is missing.
+    #[error(
+        "the certificate of signer `{0}` is neither in the signature nor in a certificate file"
+    )]
     NoCertificate(String),
-    /// What was signed is something else.
-    #[error("it is not what was signed: the content was changed afterwards")]
+    /// The content does not match the signature.
+    #[error("the content was changed after it was signed")]
     Content,
-    /// Not made with the key of this certificate.
+    /// The signature does not match the certificate's key.
     #[error("the signature was not made with the key of the certificate `{0}`")]
     Signature(String),
-    /// No way leads from the certificate to an authority that is trusted.
+    /// There is no chain from the certificate to a trusted authority.
     #[error("the certificate `{subject}` is not trusted: {why}")]
     Untrusted {
-        /// Whose certificate.
+        /// Subject of the certificate.
         subject: String,
-        /// Why not.
+        /// Why it is not trusted.
         why: String,
     },
-    /// A file of certificates, keys or revocations is not one.
+    /// A file of certificates, keys or revocation lists is invalid.
     #[error("{0}")]
     File(String),
 }
 
 impl Fault {
-    /// Who can mend it.
+    /// Who can fix the error.
     pub fn kind(&self) -> Kind {
         match self {
             Fault::Unsigned | Fault::Uncovered => Kind::Missing,

@@ -1,20 +1,20 @@
-//! Signatures of VNF packages (SOL004 5.1): who made a package, and whether it is still what they made.
+//! Signatures of VNF packages (SOL004 5.1): who signed a package, and whether it is unchanged.
 //!
 //! ```text
 //! option 1   the manifest is signed, and names every file with its hash   ─┐
 //! option 2   an outer zip: the package, its signature, its certificate    ─┤
-//! artifacts  a file with a signature of its own                           ─┴► Signature ─► Signer ─► Trust
+//! artifacts  a file with a separate signature                             ─┴► Signature ─► Signer ─► Trust
 //! ```
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | [`signature`](Signature) | a signature is read, and compared with what it signs |
-//! | [`certificate`](Certificate) | certificates out of PEM and DER files |
-//! | [`trust`](Trust) | from a signer's certificate to an authority that somebody trusts |
+//! | [`signature`](Signature) | parsing of a signature, and verification against the content |
+//! | [`certificate`](Certificate) | certificates from PEM and DER files |
+//! | [`trust`](Trust) | the chain from a signer's certificate to a trusted authority |
 //! | [`package`](check) | all signatures of a package, and the files that none covers |
-//! | [`sign`](Key), [`seal`](Seal) | signatures are made, and packages signed, for vendors |
+//! | [`sign`](Key), [`seal`](Seal) | signing of packages, for vendors |
 //!
-//! Structures are read by `cms` and `x509-cert`, signatures computed by `aws-lc-rs`, chains built by `webpki`; what
-//! is ours is what SOL004 wants of them. Time is told by who asks.
+//! `cms` and `x509-cert` parse structures, `aws-lc-rs` computes signatures, `webpki` builds chains; this crate implements
+//! the requirements of SOL004. Callers supply the time.
 
 mod algorithm;
 mod certificate;

@@ -1,46 +1,46 @@
-//! What goes wrong inside, until the public function adds what it was doing and on what.
+//! Internal errors, before the public function adds the action that failed.
 
 use std::ffi::c_int;
 use vnfm_core::ports::StoreError;
 
-/// Result of everything that speaks SQL.
+/// Result of functions that use SQL.
 pub(crate) type Done<T> = Result<T, Fault>;
 
-/// A failed condition, or the database's own words.
+/// A failed condition, or an error of the database.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// Already said as the port says it.
+    /// Already an error of the port.
     Said(StoreError),
-    /// What SQL says where it is read, or looked after.
+    /// An error of a reading or maintenance connection.
     Sql(sqlx::Error),
-    /// What SQL says to the thread that writes.
+    /// An error of the writer thread.
     Write(rusqlite::Error),
-    /// A row that is not what we wrote.
+    /// A row whose JSON cannot be parsed.
     Json(serde_json::Error),
 }
 
 impl Fault {
-    /// As the port says it; `doing` is such as "write the journal".
-    pub(crate) fn told(self, doing: &str) -> StoreError {
+    /// Converts it to an error of the port; `action` is what failed, such as "write the journal".
+    pub(crate) fn with_action(self, action: &str) -> StoreError {
         match self {
             Self::Said(error) => error,
-            Self::Json(error) => StoreError::Broken(format!("cannot {doing}: {error}")),
-            Self::Sql(error) => told(may_pass(&error), format!("cannot {doing}: {error}")),
+            Self::Json(error) => StoreError::Broken(format!("cannot {action}: {error}")),
+            Self::Sql(error) => store_error(may_pass(&error), format!("cannot {action}: {error}")),
             Self::Write(error) => {
                 let passes = error
                     .sqlite_error()
                     .is_some_and(|e| passes(e.extended_code));
-                told(passes, format!("cannot {doing}: {error}"))
+                store_error(passes, format!("cannot {action}: {error}"))
             }
         }
     }
 
-    /// True where the database itself failed, and not a condition.
+    /// Whether the database itself failed, and not a condition.
     pub(crate) fn is_of_the_database(&self) -> bool {
         matches!(self, Self::Sql(_) | Self::Write(_))
     }
 
-    /// True where a unique constraint refused the row.
+    /// Whether a unique constraint rejected the row.
     pub(crate) fn is_duplicate(&self) -> bool {
         let Self::Write(error) = self else {
             return false;
@@ -75,7 +75,7 @@ impl From<serde_json::Error> for Fault {
     }
 }
 
-fn told(may_pass: bool, text: String) -> StoreError {
+fn store_error(may_pass: bool, text: String) -> StoreError {
     if may_pass {
         StoreError::Unavailable(text)
     } else {
@@ -83,7 +83,7 @@ fn told(may_pass: bool, text: String) -> StoreError {
     }
 }
 
-/// True where the same call may work later: a busy or full or unreachable disk, a lost connection.
+/// Whether the same call may succeed later: a busy database, a full or unreachable disk, a lost connection.
 fn may_pass(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_)
@@ -124,11 +124,11 @@ mod tests {
 
     #[test]
     fn it_says_what_we_were_doing() {
-        let told = Fault::Sql(sqlx::Error::WorkerCrashed).told("write the journal");
+        let store_error = Fault::Sql(sqlx::Error::WorkerCrashed).with_action("write the journal");
         assert!(
-            matches!(&told, StoreError::Unavailable(text) if text.starts_with("cannot write the journal: "))
+            matches!(&store_error, StoreError::Unavailable(text) if text.starts_with("cannot write the journal: "))
         );
-        let told = Fault::Sql(sqlx::Error::RowNotFound).told("read");
-        assert!(matches!(told, StoreError::Broken(_)));
+        let store_error = Fault::Sql(sqlx::Error::RowNotFound).with_action("read");
+        assert!(matches!(store_error, StoreError::Broken(_)));
     }
 }

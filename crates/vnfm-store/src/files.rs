@@ -9,7 +9,7 @@ use crate::fault::Fault;
 use crate::keys::{SecretKeys, sync_folder_of};
 use crate::leftovers::{Folder, sweep};
 use crate::sqlite::SqliteStore;
-use crate::{alone, wal};
+use crate::{process_lock, wal};
 use jiff::Timestamp;
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -43,7 +43,7 @@ pub fn check_files(data: &Path) -> Result<(), StoreError> {
     if let Some(sign) = signs.first() {
         return Err(lost(&database, sign));
     }
-    alone::create(&database)?;
+    process_lock::create(&database)?;
     sync_folder_of(&database).map_err(|error| failed("write", &database, &error))
 }
 
@@ -94,7 +94,7 @@ fn archives(data: &Path) -> Result<Vec<PathBuf>, StoreError> {
 /// `Unavailable` where a server has the folder, or the disk does not take it.
 pub fn accept_loss(data: &Path, at: Timestamp) -> Result<Vec<(PathBuf, PathBuf)>, StoreError> {
     let database = data.join(DATABASE);
-    let _lock = alone::lock(&database)?;
+    let _lock = process_lock::lock(&database)?;
     let aside = data.join(format!("{DATABASE}.lost-{}", at.strftime("%Y%m%dT%H%M%SZ")));
     let companions = COMPANIONS.map(|end| wal::beside(&database, end));
     let has_database = database.metadata().is_ok_and(|meta| meta.len() > 0);
@@ -118,7 +118,7 @@ pub fn accept_loss(data: &Path, at: Timestamp) -> Result<Vec<(PathBuf, PathBuf)>
         moved.push((file, to));
     }
     if !has_database {
-        alone::create(&database)?;
+        process_lock::create(&database)?;
     }
     sync_folder_of(&database).map_err(|error| failed("write", &database, &error))?;
     Ok(moved)
@@ -173,7 +173,7 @@ pub(crate) fn tidy(path: &Path, keys: &SecretKeys) {
             folder
         };
         if let Err(error) = sweep(Folder::Data, folder) {
-            tracing::warn!(%error, folder = %folder.display(), "cannot remove what a crash left");
+            tracing::warn!(%error, folder = %folder.display(), "cannot remove leftovers of a crash");
         }
     }
 }
@@ -190,7 +190,7 @@ impl SqliteStore {
         if self.is_folded().await? {
             return Ok(());
         }
-        let why = "cannot fold the write-ahead log into the database: somebody reads it";
+        let why = "cannot checkpoint the write-ahead log: the database is being read";
         Err(StoreError::Unavailable(why.to_owned()))
     }
 
@@ -206,7 +206,7 @@ impl SqliteStore {
             .fetch_one(&mut *writer)
             .await;
         let folded = folded.map(|(busy, ..)| busy == 0).map_err(Fault::from);
-        self.ended(&mut writer, folded, "fold the write-ahead log")
+        self.ended(&mut writer, folded, "checkpoint the write-ahead log")
             .await
     }
 

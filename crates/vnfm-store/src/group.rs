@@ -5,16 +5,15 @@
 //! claim ─┼──────► writer ── each under a SAVEPOINT, where there are several: one refused by its condition is undone alone
 //! log   ─┘           └─ the database itself failed: nothing of it is there; each goes again, alone
 //! ```
-//! The writer is a thread of its own, so a caller that is dropped interrupts nobody: its write is there as a whole,
-//! or not at all where it was dropped before its turn. SQLite runs in this thread: the way to the thread of an
-//! asynchronous driver and back costs more than most statements do. Order is that of the calls. While several callers
-//! are about, the writer waits a moment for those that wrote with the last transaction; a single caller never waits for
-//! others.
+//! The writer is a separate thread, so a dropped caller interrupts nothing: its write is done completely, or not at all if
+//! it was still queued. SQLite runs in this thread: a round trip to the thread of an asynchronous driver costs more than
+//! most statements. Writes are done in the order of the calls. While there are several callers, the writer waits a moment
+//! for those of the last transaction; a single caller never waits for others.
 
 use crate::fault::{Done, Fault};
 use crate::keys::SecretKeys;
-use crate::known::KnownVims;
-use crate::place::Place;
+use crate::location::Location;
+use crate::vim_cache::VimCache;
 use crate::wal::Acknowledged;
 use crate::write::{Statement, Writing};
 use crate::{lease, write};
@@ -29,20 +28,20 @@ use tokio::sync::{Mutex, MutexGuard, oneshot, watch};
 use vnfm_core::ports::{Change, Claim, Fence, News, StoreError};
 use vnfm_types::{CancelMode, LogLine};
 
-/// What writes, beside this thread's own connection.
+/// The state of the writer, besides the thread's own connection.
 pub(crate) struct Writer {
     /// Before the connections: what they committed is noted before the last of them closes.
     pub(crate) acknowledged: Option<std::sync::Mutex<Acknowledged>>,
-    /// For whoever looks after the database. This thread writes while it holds the lock, and nobody else does then.
+    /// For maintenance. The writer thread holds this lock while it writes, so there is one writer at a time.
     pub(crate) connection: Mutex<SqliteConnection>,
     pub(crate) keys: RwLock<Arc<SecretKeys>>,
-    pub(crate) place: Place,
-    pub(crate) vims: KnownVims,
+    pub(crate) location: Location,
+    pub(crate) vims: VimCache,
     /// Who waits for what is new in the outbox, or among subscriptions.
     pub(crate) news: watch::Sender<News>,
 }
 
-/// What one caller wants written.
+/// One caller's request.
 pub(crate) enum Work {
     Write {
         fence: Option<Fence>,
@@ -77,7 +76,8 @@ impl Work {
     }
 }
 
-/// What a caller hears.
+/// The result for a caller.
+
 pub(crate) enum Answer {
     Written,
     Claimed(Option<Claim>),
@@ -106,7 +106,7 @@ impl Group {
     /// Starts the thread that writes.
     pub(crate) fn start(writer: Arc<Writer>) -> Done<Self> {
         let (jobs, queue) = channel();
-        let db = writer.place.open()?;
+        let db = writer.location.open()?;
         let thread = std::thread::Builder::new()
             .name("vnfm-store-writer".into())
             .spawn(move || serve(&writer, db, &queue))
@@ -225,10 +225,10 @@ impl Writer {
     }
 
     /// After an error of the database itself, the next write gets a new connection.
-    fn mend(&self, db: &mut Connection, fault: &Fault) {
+    fn repair(&self, db: &mut Connection, fault: &Fault) {
         if fault.is_of_the_database()
-            && self.place.is_file()
-            && let Ok(new) = self.place.open()
+            && self.location.is_file()
+            && let Ok(new) = self.location.open()
         {
             *db = new;
         }
@@ -284,16 +284,16 @@ fn all(writer: &Writer, db: &mut Connection, jobs: &[Job]) -> Vec<Result<Answer,
     if jobs.len() > 1 {
         match together(Writing { db, keys: &keys }, jobs) {
             Ok(answers) => return answers,
-            Err(fault) => writer.mend(db, &fault),
+            Err(fault) => writer.repair(db, &fault),
         }
     }
     let mut answers = Vec::with_capacity(jobs.len());
     for job in jobs {
         let answer = alone(Writing { db, keys: &keys }, &job.work);
         if let Err((fault, _)) = &answer {
-            writer.mend(db, fault);
+            writer.repair(db, fault);
         }
-        answers.push(answer.map_err(|(fault, doing)| fault.told(doing)));
+        answers.push(answer.map_err(|(fault, doing)| fault.with_action(doing)));
     }
     answers
 }
@@ -310,7 +310,7 @@ fn together(writing: Writing<'_>, jobs: &[Job]) -> Done<Vec<Result<Answer, Store
                 Err((fault, _)) if fault.is_of_the_database() => return Err(fault),
                 Err((fault, doing)) => {
                     run("ROLLBACK TO job")?;
-                    answers.push(Err(fault.told(doing)));
+                    answers.push(Err(fault.with_action(doing)));
                 }
             }
             run("RELEASE job")?;

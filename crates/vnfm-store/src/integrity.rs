@@ -1,9 +1,8 @@
-//! Whether the database is whole: SQLite reads every page of it when it is opened (`PRAGMA quick_check`), on a connection
-//! and a thread of its own.
+//! The integrity check: at open, SQLite reads every page (`PRAGMA quick_check`) on a separate connection and thread.
 //!
 //! ```text
-//! open ─ check begins ─┬─ ends within a minute ─ whole: go on │ damaged: the open is refused
-//!                      └─ takes longer: the open goes on ─ damaged: changes are refused from then on
+//! open ─ check starts ─┬─ ends within a minute ─ intact: continue │ damaged: the open fails
+//!                      └─ takes longer: the open continues ─ damaged: changes are rejected from then on
 //! ```
 
 use crate::fault::Done;
@@ -83,11 +82,11 @@ impl Integrity {
             tracing::info!(
                 seconds,
                 bytes,
-                "still checking whether the database is whole"
+                "still checking the integrity of the database"
             );
         }
         tracing::warn!(
-            "the check of the database goes on in the background; `/readyz` tells its result"
+            "the integrity check continues in the background; `/readyz` reports its result"
         );
         Ok(())
     }

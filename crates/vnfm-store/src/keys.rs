@@ -1,8 +1,8 @@
-//! The keys that seal secrets, and the file that they are kept in, unless somebody else keeps them (`keeper`).
+//! The keys that encrypt ("seal") secrets, and the key file; keys outside the file are in `key_provider`.
 //!
-//! The file holds one Fernet key per line, `#` begins a comment. The first key seals, all unseal. A sealed text is
-//! `<fingerprint of the key>:<Fernet token>`, so a missing key can be named and rotation finds what is left.
-//! Tokens carry no time: a clock that was set back must not make secrets unreadable.
+//! The file has one Fernet key per line; `#` starts a comment. The first key seals, all keys unseal. A sealed text is
+//! `<fingerprint of the key>:<Fernet token>`, so a missing key can be named and rotation can resume.
+//! Tokens have no timestamp: setting the clock back must not make secrets unreadable.
 
 use crate::fault::Done;
 use fernet::Fernet;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use vnfm_core::ports::{SecretJson, SecretSealer, StoreError};
 use zeroize::Zeroizing;
 
-/// The keys that seal secrets. Prints nothing of them.
+/// The keys that seal secrets. `Debug` hides them.
 #[derive(Clone)]
 pub struct SecretKeys {
     keys: Vec<Key>,
@@ -34,16 +34,16 @@ pub(crate) struct Key {
     kept: Option<Kept>,
 }
 
-/// Where a key lies that is not in the file.
+/// Location of a key that is not in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// Who keeps it, such as `barbican_key`.
+    /// The provider, such as `barbican_key`.
     pub(crate) key_type: String,
-    /// Its id there.
+    /// The key's id at the provider.
     pub(crate) secret_uuid: String,
 }
 
-/// Where keys may lie.
+/// Where keys may be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyPlace {
     /// In the key file.
@@ -62,15 +62,14 @@ impl std::fmt::Debug for SecretKeys {
 }
 
 impl SecretKeys {
-    /// The keys in the file at `path`; the file is made, with a new key and mode 0600, where there is none.
+    /// The keys of the file at `path`. A missing file is created with a new key and mode 0600.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the file cannot be read or made, `Broken` where others can read it or where it holds
-    /// no key.
+    /// `Unavailable` if the file cannot be read or created, `Broken` if other users can read it or it has no key.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         if !path.exists() {
-            create(path).map_err(|e| io_error("make the key file", path, &e))?;
+            create(path).map_err(|e| io_error("create the key file", path, &e))?;
         }
         Ok(Self {
             keys: read(path)?,
@@ -79,8 +78,8 @@ impl SecretKeys {
         })
     }
 
-    /// The keys of the file at `path`, if it is there, and those that `sealer` keeps: which these are the database says.
-    /// A new database gets its key from `sealer`.
+    /// The keys of the file at `path`, if it exists, and those of `sealer` that the database refers to. A new database gets
+    /// its key from `sealer`.
     ///
     /// # Errors
     ///
@@ -98,7 +97,7 @@ impl SecretKeys {
         })
     }
 
-    /// A new key that is kept in memory only: what it seals is lost with the process.
+    /// A new key in memory only: secrets sealed with it are lost with the process.
     pub fn ephemeral() -> Self {
         Self {
             keys: vec![Key::generate()],
@@ -232,14 +231,14 @@ impl SecretKeys {
         }
     }
 
-    /// `stored` sealed anew with the first key.
+    /// Re-seals `stored` with the first key.
     pub(crate) fn reseal(&self, stored: &str) -> Done<String> {
         self.seal_bytes(&self.unseal_bytes(stored)?)
     }
 
     fn seal_bytes(&self, clear: &[u8]) -> Done<String> {
         let Some(key) = self.keys.first() else {
-            return Err(StoreError::Broken("there is no key to seal with".into()).into());
+            return Err(StoreError::Broken("no key to seal with".into()).into());
         };
         Ok(format!(
             "{}:{}",
@@ -252,7 +251,7 @@ impl SecretKeys {
         let (fingerprint, token) = stored.split_once(':').unwrap_or(("", stored));
         let Some(key) = self.keys.iter().find(|key| key.fingerprint == fingerprint) else {
             return Err(StoreError::Broken(format!(
-                "a secret was sealed with the key `{fingerprint}`, which {} does not hold; hint: bring back the key \
+                "a secret was sealed with the key `{fingerprint}`, which {} does not contain; hint: bring back the key \
                  file that belongs to this database",
                 self.holder()
             ))
@@ -322,7 +321,7 @@ impl Key {
         &self.fingerprint
     }
 
-    /// The key itself, for whoever keeps it.
+    /// The key itself, for the key provider.
     pub(crate) fn reveal(&self) -> &str {
         &self.text
     }
@@ -331,7 +330,7 @@ impl Key {
 /// The keys of a file that its owner alone reads.
 fn read(path: &Path) -> Result<Vec<Key>, StoreError> {
     let mode = fs::metadata(path)
-        .map_err(|e| io_error("look at the key file", path, &e))?
+        .map_err(|e| io_error("inspect the key file", path, &e))?
         .permissions()
         .mode();
     if mode & 0o077 != 0 {
@@ -356,7 +355,7 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Key>, StoreError> {
         }
         keys.push(Key::parse(line).ok_or_else(|| {
             StoreError::Broken(format!(
-                "line {} of the key file `{}` is no key: it takes 32 bytes in URL-safe base64",
+                "line {} of the key file `{}` is not a key: expected 32 bytes in URL-safe base64",
                 index + 1,
                 path.display()
             ))
@@ -365,7 +364,7 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Key>, StoreError> {
     if keys.is_empty() {
         let path = path.display();
         return Err(StoreError::Broken(format!(
-            "the key file `{path}` holds no key"
+            "the key file `{path}` contains no key"
         )));
     }
     Ok(keys)
@@ -393,7 +392,7 @@ fn write_keys<'k>(path: &Path, keys: impl Iterator<Item = &'k Key>) -> io::Resul
         .open(path)?;
     writeln!(
         file,
-        "# Seals the secrets of vnfm.db beside it. Keep a copy: without it they are lost."
+        "# Encrypts the secrets of vnfm.db in this folder. Keep a copy: without it they are lost."
     )?;
     for key in keys {
         writeln!(file, "{}", *key.text)?;
@@ -465,7 +464,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secrets.key");
         SecretKeys::open(&path).unwrap();
-        for (content, expected) in [("# none\n", "holds no key"), ("\nhunter2\n", "line 2")] {
+        for (content, expected) in [("# none\n", "contains no key"), ("\nhunter2\n", "line 2")] {
             std::fs::write(&path, content).unwrap();
             let Err(StoreError::Broken(text)) = SecretKeys::open(&path) else {
                 panic!("{content}")
@@ -494,11 +493,11 @@ mod tests {
         let error = SecretKeys::ephemeral()
             .unseal(Some(&sealed))
             .unwrap_err()
-            .told("read");
-        assert!(error.to_string().contains("does not hold"), "{error}");
+            .with_action("read");
+        assert!(error.to_string().contains("does not contain"), "{error}");
         let last = if sealed.ends_with("A=") { "B=" } else { "A=" };
         sealed.replace_range(sealed.len() - 2.., last);
-        let error = keys.unseal(Some(&sealed)).unwrap_err().told("read");
+        let error = keys.unseal(Some(&sealed)).unwrap_err().with_action("read");
         assert!(error.to_string().contains("was changed since"), "{error}");
     }
 }

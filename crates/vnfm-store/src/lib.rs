@@ -1,76 +1,76 @@
 //! Store port: SQLite with journal, leases, outbox, and sealed secrets.
 //!
 //! ```text
-//! SqliteStore::open ─ lock ─ log whole? ─ database whole? ─ schema (migrations) ─ keys fit? ─ leases of a dead process given back
+//! SqliteStore::open ─ lock ─ check log ─ check database ─ migrate schema ─ check keys ─ release leases of a dead process
 //!   write(fence, changes)   the fence, then each change as one conditional statement: all or none
 //!   claim / renew / release by the clock of the database
-//!     … all that wait at a moment share one BEGIN IMMEDIATE and one fsync, each under a savepoint of its own
-//!   everything else         reads, on connections of their own
+//!     … concurrent calls share one BEGIN IMMEDIATE and one fsync, each under its own savepoint
+//!   everything else         reads, on separate connections
 //! ```
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | `alone` | the lock on the file |
-//! | `files`, `leftovers` | which files have to be there, and which a crash left |
-//! | `integrity` | whether the database is whole |
+//! | `process_lock` | the lock on the file |
+//! | `files`, `leftovers` | which files must exist, and which are leftovers of a crash |
+//! | `integrity` | the integrity check of the database |
 //! | `sqlite` | connections, and the [`Store`](vnfm_core::ports::Store) trait itself |
-//! | `group` | the thread that writes: group commit |
-//! | `wal` | whether the write-ahead log holds all that was acknowledged |
+//! | `group` | the writer thread: group commit |
+//! | `wal` | checks that the write-ahead log has all acknowledged transactions |
 //! | `schema` | numbered migrations |
 //! | `write` | one function per [`Change`](vnfm_core::ports::Change), with its condition |
-//! | `read` | rows back into records |
-//! | `tally` | what tenants have, counted |
-//! | `filter`, `dialect` | what a list is asked for, as SQL; how this database spells JSON |
-//! | `sight` | what somebody sees of a list, as SQL |
-//! | `lease` | who drives an operation |
-//! | `known` | VIMs as they were last read |
-//! | `kept` | addresses that VIMs keep which were in use before addresses were checked |
-//! | `keys`, `keeper`, `rotate` | what seals secrets, and where it lies; sealing happens here and nowhere else |
-//! | `backup` | a backup, and its way back |
-//! | `figures` | what there is, and whether it can be written, for those who watch |
-//! | `retention` | how long what is over is kept |
-//! | `packages` | the packages' files, on disk beside the database |
+//! | `read` | converts rows to records |
+//! | `usage` | resources counted per tenant |
+//! | `filter`, `dialect` | list filters as SQL; this database's JSON functions |
+//! | `visibility` | visibility rules of lists as SQL |
+//! | `lease` | leases of operations |
+//! | `vim_cache` | cached VIM records |
+//! | `kept_addresses` | VIM addresses from before addresses were checked, which remain allowed |
+//! | `keys`, `key_provider`, `rotate` | the keys that encrypt secrets, and where they are stored; secrets are encrypted only here |
+//! | `backup` | backup and restore |
+//! | `statistics` | statistics and a write probe, for monitoring |
+//! | `retention` | retention of finished operations, logs and events |
+//! | `packages` | package files, in a folder next to the database |
 //!
-//! Statements hold one SQL text that PostgreSQL takes as well; there, transactions are to be SERIALIZABLE. What
-//! differs between the two is in `schema` (the view `clock`), in `dialect` (JSON) and in `sqlite` (how to connect).
+//! The SQL is also valid for PostgreSQL, where transactions would have to be SERIALIZABLE. What differs is in `schema`
+//! (the view `clock`), in `dialect` (JSON) and in `sqlite` (connections).
 
-mod alone;
 mod backup;
 mod dialect;
 mod fault;
-mod figures;
 mod files;
 mod filter;
 mod group;
 mod integrity;
-mod keeper;
-mod kept;
+mod kept_addresses;
+mod key_provider;
 mod keys;
-mod known;
 mod lease;
 mod leftovers;
+mod location;
 mod packages;
-mod place;
+mod process_lock;
 mod quotas;
 mod read;
 mod retention;
 mod rotate;
 mod schema;
-mod sight;
 mod sqlite;
-mod tally;
+mod statistics;
 mod upgrade;
+mod usage;
+mod vim_cache;
+mod visibility;
 mod wal;
 mod write;
 
 pub use backup::{Recovery, Restored, restore, restore_with};
-pub use figures::{Figures, VimEnd};
 pub use files::{accept_loss, check_files};
-pub use keeper::SealedBy;
-pub use kept::{KeptAddress, kept_addresses_in};
+pub use kept_addresses::{KeptAddress, kept_addresses_in};
+pub use key_provider::SealedBy;
 pub use keys::{KeyPlace, SecretKeys};
 pub use leftovers::{Folder, sweep};
 pub use packages::{CODES as PACKAGE_CODES, PackageDir, PackageFailure};
 pub use quotas::Most;
 pub use retention::{Pruned, Retention};
 pub use sqlite::SqliteStore;
+pub use statistics::{Figures, VimEnd};

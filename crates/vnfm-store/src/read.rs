@@ -5,8 +5,8 @@ use crate::fault::{Done, Fault};
 use crate::filter::{Bound, INSTANCES, OPS, PACKAGES, Table, condition};
 use crate::keys::SecretKeys;
 use crate::lease::cancel_mode;
-use crate::sight::{self, List};
-use crate::write::{absent, count, number, status_text};
+use crate::visibility::{self, List};
+use crate::write::{absent, count, status_text};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{
     Arguments as _, AssertSqlSafe, FromRow, Row as _, query, query_as, query_as_with, query_scalar,
@@ -14,11 +14,10 @@ use sqlx::{
 };
 use std::sync::Arc;
 use vnfm_core::ports::{
-    HostPin, InstanceRecord, OpRecord, OutboxRow, PackageRecord, PinnedHost, PinnedKey, SecretJson,
-    StepStatus, StoreError, Use, VimRecord,
+    InstanceRecord, OpRecord, PackageRecord, SecretJson, StepStatus, StoreError, Use, VimRecord,
 };
 use vnfm_core::query::Query;
-use vnfm_types::{AuditEntry, LogLine, PackageUsageState, Tombstone, Vim, VnfLcmOpOcc, VnfPkgInfo};
+use vnfm_types::{PackageUsageState, Tombstone, Vim, VnfLcmOpOcc, VnfPkgInfo};
 
 /// Each field from the column of its name.
 macro_rules! from_columns {
@@ -31,8 +30,12 @@ macro_rules! from_columns {
     };
 }
 
+mod host_keys;
+mod logs;
 mod steps;
 mod subscriptions;
+pub(crate) use host_keys::{host_key, host_keys};
+pub(crate) use logs::{audit, events, log, outbox};
 pub(crate) use steps::{OpenStepRow, journal, left_in_order, open_steps};
 pub(crate) use subscriptions::{subscribers, subscription, subscriptions};
 
@@ -304,7 +307,7 @@ pub(crate) async fn packages(
 /// What a list's rows have to be beside their tenant's: what its filter says, and seen.
 fn conditions((table, list): (&Table, List), query: &Query) -> Done<(String, Vec<Bound>)> {
     let (mut sql, mut bound) = condition(table, &query.filter, FIRST);
-    let (seen, more) = sight::condition(list, &query.sight, FIRST + bound.len())?;
+    let (seen, more) = visibility::condition(list, &query.sight, FIRST + bound.len())?;
     sql += &seen;
     bound.extend(more);
     Ok((sql, bound))
@@ -360,105 +363,6 @@ pub(crate) fn unsealed_package_of(row: &SqliteRow, keys: &SecretKeys) -> Done<Pa
     })
 }
 
-/// Lines of an operation's log after number `after`.
-pub(crate) async fn log(
-    connection: &mut SqliteConnection,
-    op_id: &str,
-    after: u64,
-) -> Done<Vec<LogLine>> {
-    const LINES: &str = "
-        SELECT seq, at, level, source, text FROM log WHERE op_id = $1 AND seq > $2 ORDER BY seq";
-    let rows = query(LINES)
-        .bind(op_id)
-        .bind(number(after))
-        .fetch_all(connection)
-        .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(LogLine {
-                seq: count(row.try_get("seq")?),
-                at: time(row.try_get("at")?)?,
-                level: row.try_get("level")?,
-                source: row.try_get("source")?,
-                text: row.try_get("text")?,
-            })
-        })
-        .collect()
-}
-
-/// Notifications after number `after`, in order.
-pub(crate) async fn outbox(
-    connection: &mut SqliteConnection,
-    after: u64,
-    most: usize,
-) -> Done<Vec<OutboxRow>> {
-    const ROWS: &str = "
-        SELECT seq, tenant, instance_id, kind, body, at, about FROM outbox WHERE seq > $1 ORDER BY seq LIMIT $2";
-    let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let rows = query(ROWS)
-        .bind(number(after))
-        .bind(most)
-        .fetch_all(connection)
-        .await?;
-    rows.iter().map(outbox_row).collect()
-}
-
-/// Notifications of a tenant after its number `after`, in order; each with its number among those of the tenant.
-pub(crate) async fn events(
-    connection: &mut SqliteConnection,
-    tenant: &str,
-    after: u64,
-    most: usize,
-) -> Done<Vec<OutboxRow>> {
-    const ROWS: &str = "
-        SELECT number AS seq, tenant, instance_id, kind, body, at, about FROM outbox
-        WHERE tenant = $1 AND number > $2 ORDER BY number LIMIT $3";
-    let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let rows = query(ROWS).bind(tenant).bind(number(after)).bind(most);
-    rows.fetch_all(connection)
-        .await?
-        .iter()
-        .map(outbox_row)
-        .collect()
-}
-
-fn outbox_row(row: &SqliteRow) -> Done<OutboxRow> {
-    Ok(OutboxRow {
-        seq: count(row.try_get("seq")?),
-        tenant: row.try_get("tenant")?,
-        instance_id: row.try_get("instance_id")?,
-        kind: row.try_get("kind")?,
-        body: serde_json::from_str(row.try_get("body")?)?,
-        about: serde_json::from_str(row.try_get("about")?)?,
-        at: time(row.try_get("at")?)?,
-    })
-}
-
-/// Entries of the audit after number `after`, in order.
-pub(crate) async fn audit(
-    connection: &mut SqliteConnection,
-    tenant: &str,
-    after: u64,
-    most: usize,
-) -> Done<Vec<AuditEntry>> {
-    const ROWS: &str =
-        "SELECT seq, entry FROM audit WHERE tenant = $1 AND seq > $2 ORDER BY seq LIMIT $3";
-    let rows = query(ROWS)
-        .bind(tenant)
-        .bind(number(after))
-        .bind(limit(most));
-    let rows = rows.fetch_all(connection).await?;
-    rows.iter()
-        .map(|row| {
-            let entry: AuditEntry = serde_json::from_str(row.try_get("entry")?)?;
-            Ok(AuditEntry {
-                seq: count(row.try_get("seq")?),
-                ..entry
-            })
-        })
-        .collect()
-}
-
 /// What is kept of abandoned instances, in order of id.
 pub(crate) async fn tombstones(
     connection: &mut SqliteConnection,
@@ -472,53 +376,6 @@ pub(crate) async fn tombstones(
     rows.iter()
         .map(|row| Ok(serde_json::from_str(row)?))
         .collect()
-}
-
-/// The key that is pinned to a host; else one that an older version pinned to a host of that name. The one that knows
-/// most counts, also where it was forgotten.
-pub(crate) async fn host_key(
-    connection: &mut SqliteConnection,
-    pin: &HostPin,
-) -> Done<Option<PinnedKey>> {
-    const FIND: &str = "
-        SELECT tenant, vim_id, host, instance_id, key FROM pinned_hosts
-        WHERE (tenant = $1 AND vim_id = $2 AND host = $3)
-            OR (tenant IN ($1, '') AND vim_id = '' AND host = $4)
-        ORDER BY vim_id DESC, tenant DESC LIMIT 1";
-    let at = &pin.at;
-    let found = query_as(FIND)
-        .bind(&at.tenant)
-        .bind(&at.vim_id)
-        .bind(&at.host)
-        .bind(&pin.formerly);
-    let found = found.fetch_optional(connection).await?.map(pinned);
-    Ok(found.filter(|pinned| !pinned.key.is_empty()))
-}
-
-/// All keys that are pinned for a tenant.
-pub(crate) async fn host_keys(
-    connection: &mut SqliteConnection,
-    tenant: &str,
-) -> Done<Vec<PinnedKey>> {
-    const ALL: &str = "
-        SELECT tenant, vim_id, host, instance_id, key FROM pinned_hosts
-        WHERE tenant = $1 AND key <> '' ORDER BY vim_id, host";
-    let rows = query_as(ALL).bind(tenant).fetch_all(connection).await?;
-    Ok(rows.into_iter().map(pinned).collect())
-}
-
-fn pinned(
-    (tenant, vim_id, host, instance_id, key): (String, String, String, String, String),
-) -> PinnedKey {
-    PinnedKey {
-        at: PinnedHost {
-            tenant,
-            vim_id,
-            host,
-        },
-        instance_id,
-        key,
-    }
 }
 
 fn status(stored: &str) -> Done<StepStatus> {

@@ -147,7 +147,7 @@ impl SqliteStore {
         };
         if dry_run {
             let counted = counted(&mut *self.reader().await, &before).await;
-            return counted.map_err(|e| e.told("count what is older than it is kept"));
+            return counted.map_err(|e| e.with_action("count what is older than it is kept"));
         }
         let mut gone = Pruned::default();
         let mut after = Some(String::new());

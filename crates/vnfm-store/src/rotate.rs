@@ -140,7 +140,7 @@ impl SqliteStore {
         // What the old key sealed leaves the log too.
         if !self.is_folded().await? {
             tracing::warn!(
-                "somebody reads the database: what the old key sealed stays in the write-ahead log for a while"
+                "the database is being read: secrets sealed with the old key remain in the write-ahead log for a while"
             );
         }
         self.drop_other_keys().await?;

@@ -104,7 +104,8 @@ pub(crate) async fn migrate(
                 .await
                 .map_err(|error| {
                     let number = migration.number;
-                    Fault::from(error).told(&format!("apply migration {number} to the database"))
+                    Fault::from(error)
+                        .with_action(&format!("apply migration {number} to the database"))
                 })?;
             sqlx::query(
                 "INSERT INTO schema_version (version, applied_at) VALUES ($1, CURRENT_TIMESTAMP)",
@@ -125,7 +126,7 @@ async fn refuse_newer(connection: &mut SqliteConnection, migrations: &[Migration
         return Ok(());
     }
     Err(StoreError::Broken(format!(
-        "it has schema {theirs}, and this binary knows schemas up to {ours}; hint: start the newer binary that \
+        "it has schema {theirs}, but this binary supports schemas up to {ours}; hint: start the newer binary that \
          wrote it, nothing was changed"
     ))
     .into())
@@ -192,7 +193,7 @@ mod tests {
         let error = migrate(&mut connection, &[FIRST, SECOND, WRONG])
             .await
             .unwrap_err()
-            .told("open");
+            .with_action("open");
         assert!(error.to_string().contains("migration 3"), "{error}");
         assert_eq!(y(&mut connection).await, 8);
         assert_eq!(version(&mut connection).await.unwrap(), 2);
@@ -255,7 +256,7 @@ mod tests {
         let error = migrate(&mut connection, &[FIRST])
             .await
             .unwrap_err()
-            .told("open");
+            .with_action("open");
         assert!(error.to_string().contains("schema 2"), "{error}");
         assert_eq!(version(&mut connection).await.unwrap(), 2);
     }

@@ -5,18 +5,18 @@
 //! read, each from a snapshot, without waiting for the writer. Whoever opens the file is alone (`alone`), so the leases that
 //! it finds belong to the dead.
 
-use crate::alone::{Lock, create, lock};
 use crate::fault::{Done, Fault};
 use crate::files::{Places, refuse_lost, tidy};
 use crate::group::{Group, Turn, Writer};
 use crate::integrity::Integrity;
-use crate::kept::{self, KeptAddress, KeptAddresses};
+use crate::kept_addresses::{self, KeptAddress, KeptAddresses};
 use crate::keys::SecretKeys;
-use crate::known::KnownVims;
-use crate::place::Place;
+use crate::location::Location;
+use crate::process_lock::{Lock, create, lock};
 use crate::quotas::{Most, Quotas};
+use crate::vim_cache::VimCache;
 use crate::wal::Acknowledged;
-use crate::{keeper, schema, tally, upgrade, wal, write};
+use crate::{key_provider, schema, upgrade, usage, wal, write};
 use sqlx::Connection as _;
 use sqlx::sqlite::SqliteConnection;
 use std::fs::File;
@@ -81,8 +81,8 @@ impl SqliteStore {
         let doing = format!("open the database `{}`", path.display());
         let opened = async {
             wal::check(path)?;
-            let place = Place::File(path.to_path_buf());
-            let options = place.options();
+            let location = Location::File(path.to_path_buf());
+            let options = location.options();
             let mut writer = SqliteConnection::connect_with(&options).await?;
             let integrity = Integrity::begin(path)?;
             integrity.settle(path).await?;
@@ -101,11 +101,11 @@ impl SqliteStore {
                 _lock: lock,
             };
             let notes = Some((acknowledged, index));
-            Self::on((writer, readers), keys, (place, Some(file)), notes).await
+            Self::on((writer, readers), keys, (location, Some(file)), notes).await
         };
         opened
             .await
-            .map_err(|fault: Fault| match fault.told(&doing) {
+            .map_err(|fault: Fault| match fault.with_action(&doing) {
                 StoreError::Broken(why) if !why.starts_with("cannot") => {
                     StoreError::Broken(format!("cannot {doing}: {why}"))
                 }
@@ -120,39 +120,39 @@ impl SqliteStore {
     /// `Unavailable` where memory runs out.
     pub async fn in_memory() -> Result<Self, StoreError> {
         let opened = async {
-            let place = Place::Memory(format!("/vnfm-{}", Uuid::new_v4()));
-            let mut writer = SqliteConnection::connect_with(&place.options()).await?;
+            let location = Location::Memory(format!("/vnfm-{}", Uuid::new_v4()));
+            let mut writer = SqliteConnection::connect_with(&location.options()).await?;
             schema::migrate(&mut writer, schema::MIGRATIONS).await?;
             Self::on(
                 (writer, Vec::new()),
                 SecretKeys::ephemeral(),
-                (place, None),
+                (location, None),
                 None,
             )
             .await
         };
         opened
             .await
-            .map_err(|fault: Fault| fault.told("make a database in memory"))
+            .map_err(|fault: Fault| fault.with_action("make a database in memory"))
     }
 
     async fn on(
         (mut writer, readers): (SqliteConnection, Vec<Mutex<SqliteConnection>>),
         keys: SecretKeys,
-        (place, file): (Place, Option<OfFile>),
+        (location, file): (Location, Option<OfFile>),
         notes: Option<(Acknowledged, Arc<File>)>,
     ) -> Done<Self> {
-        let keys = keeper::complete(&mut writer, keys).await?;
+        let keys = key_provider::complete(&mut writer, keys).await?;
         let installation_id = write::prepare(&mut writer, &keys).await?;
         upgrade::convert(&mut writer, &keys).await?;
-        let kept = kept::read(&mut writer, &keys).await?;
+        let kept = kept_addresses::read(&mut writer, &keys).await?;
         let (acknowledged, index) = notes.unzip();
         let writer = Arc::new(Writer {
             acknowledged: acknowledged.map(Into::into),
             connection: Mutex::new(writer),
             keys: RwLock::new(Arc::new(keys)),
-            place,
-            vims: KnownVims::default(),
+            location,
+            vims: VimCache::default(),
             news: watch::Sender::default(),
         });
         writer.note();
@@ -184,7 +184,7 @@ impl SqliteStore {
     /// If the database does not answer.
     pub async fn instances_without_levels(&self) -> Result<Vec<(String, String)>, StoreError> {
         let found = upgrade::needing_levels(&mut *self.reader().await).await;
-        found.map_err(|fault| fault.told("list instances without scale levels"))
+        found.map_err(|fault| fault.with_action("list instances without scale levels"))
     }
 
     /// Packages whose files were never measured, each with its tenant: those of a database from before sizes were kept.
@@ -193,8 +193,8 @@ impl SqliteStore {
     ///
     /// Where the database does not answer.
     pub async fn unmeasured_packages(&self) -> Result<Vec<(String, String)>, StoreError> {
-        let found = tally::unmeasured(&mut *self.reader().await).await;
-        found.map_err(|e| e.told("look for packages that were not measured"))
+        let found = usage::unmeasured(&mut *self.reader().await).await;
+        found.map_err(|e| e.with_action("look for packages that were not measured"))
     }
 
     /// Closes the database in order, which folds the write-ahead log into it. Dropping the store is safe too.
@@ -217,7 +217,7 @@ impl SqliteStore {
         };
         closed
             .await
-            .map_err(|fault: Fault| fault.told("close the database"))
+            .map_err(|fault: Fault| fault.with_action("close the database"))
     }
 
     /// The one connection that writes, once those who wait for it now had it.
@@ -248,9 +248,9 @@ impl SqliteStore {
 
     /// Where the file is; none in memory.
     pub(crate) fn path(&self) -> Option<&Path> {
-        match &self.writer.place {
-            Place::File(path) => Some(path),
-            Place::Memory(_) => None,
+        match &self.writer.location {
+            Location::File(path) => Some(path),
+            Location::Memory(_) => None,
         }
     }
 
@@ -291,14 +291,14 @@ impl SqliteStore {
         outcome: Done<T>,
         doing: &str,
     ) -> Result<T, StoreError> {
-        let place = &self.writer.place;
+        let location = &self.writer.location;
         if outcome.as_ref().is_err_and(Fault::is_of_the_database)
-            && place.is_file()
-            && let Ok(new) = SqliteConnection::connect_with(&place.options()).await
+            && location.is_file()
+            && let Ok(new) = SqliteConnection::connect_with(&location.options()).await
         {
             *writer = new;
         }
-        outcome.map_err(|fault| fault.told(doing))
+        outcome.map_err(|fault| fault.with_action(doing))
     }
 }
 
@@ -336,7 +336,7 @@ mod tests {
             .unwrap()
     }
 
-    fn told(size: usize) -> Vec<Change> {
+    fn notification_changes(size: usize) -> Vec<Change> {
         let row = OutboxRow {
             seq: 0,
             tenant: "default".into(),
@@ -372,7 +372,7 @@ mod tests {
             .unwrap()
             .ino();
         for _ in 0..2 {
-            store.write(None, told(1)).await.unwrap();
+            store.write(None, notification_changes(1)).await.unwrap();
             // While others lock and unlock, a look at all locks may miss some.
             assert!((0..100).any(|_| is_in_use(index)), "nobody holds the index");
         }
@@ -401,12 +401,18 @@ mod tests {
     async fn a_full_disk_is_told_and_the_next_write_works() {
         let folder = tempfile::tempdir().unwrap();
         let store = file(&folder).await;
-        store.write(None, told(1)).await.unwrap();
+        store.write(None, notification_changes(1)).await.unwrap();
         assert!(store.pragma("PRAGMA page_count").await[0] < 100);
         store.pragma("PRAGMA max_page_count = 100").await;
-        let error = store.write(None, told(1 << 20)).await.unwrap_err();
+        let error = store
+            .write(None, notification_changes(1 << 20))
+            .await
+            .unwrap_err();
         assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
-        store.write(None, told(1 << 20)).await.unwrap();
+        store
+            .write(None, notification_changes(1 << 20))
+            .await
+            .unwrap();
         let numbers: Vec<_> = store
             .outbox(0, 9)
             .await

@@ -285,7 +285,7 @@ mod tests {
             .fetch_all(&mut db)
             .await
             .unwrap();
-        assert_eq!(before, after, "what is converted is not touched again");
+        assert_eq!(before, after, "converted rows are not changed again");
 
         let (deployment, request): (String, Option<String>) =
             query_as("SELECT deployment, request FROM instances")
@@ -326,9 +326,13 @@ mod tests {
             (vec!["heal_end".into()], Edition::V1)
         );
 
+        assert_journal_is_converted(&mut db, &keys).await;
+    }
+
+    async fn assert_journal_is_converted(db: &mut SqliteConnection, keys: &SecretKeys) {
         let (output, lives, hook): (String, String, String) =
             query_as("SELECT output, lives, hook FROM journal")
-                .fetch_one(&mut db)
+                .fetch_one(&mut *db)
                 .await
                 .unwrap();
         assert_eq!(
@@ -344,7 +348,7 @@ mod tests {
         );
         assert_eq!((&*hook.driver.name, hook.can_undo), ("cluster", true));
         let left: (i64,) = query_as("SELECT COUNT(*) FROM checkpoints")
-            .fetch_one(&mut db)
+            .fetch_one(&mut *db)
             .await
             .unwrap();
         assert_eq!(left.0, 0);

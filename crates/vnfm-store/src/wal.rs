@@ -1,17 +1,17 @@
-//! The write-ahead log, looked at before SQLite does: SQLite drops, without a word, everything behind the first frame
-//! that is not whole. After a crash that is right for what nobody was told of, and for nothing else.
+//! Checks the write-ahead log before SQLite opens it: SQLite silently drops everything after the first damaged frame.
+//! After a crash that is right only for transactions that were not acknowledged.
 //!
 //! ```text
 //! header ─ frame ─ frame(commit) ─ frame ─ frame(commit) ─ … ─ frame(commit) │ what was being written
 //!                                                              acknowledged ─┘
 //! ```
-//! Two things tell how far acknowledged transactions reach. Beside the database lies a note of the last one, written
-//! after each commit; it costs no fsync, so the crash of a machine may leave an older one, which is still true. And
-//! a transaction begins after the fsync of the one before: where a frame is damaged, and two transactions end behind
-//! it, at least the first of them was acknowledged. A log that lost any of that is refused, with what to do.
+//! Two sources show how far acknowledged transactions reach. A note next to the database has the last one, written after
+//! each commit; it costs no fsync, so a machine crash may leave an older note, which is still true. And a transaction
+//! starts after the fsync of the previous one: if a frame is damaged and two transactions end after it, at least the
+//! first of them was acknowledged. A log that lost any of these is rejected, with a hint.
 //!
-//! The note also has a sum of the page in the last acknowledged frame. A log may be gone because SQLite folded it into
-//! the database, which is in order, or because somebody removed it: the database has that page, or it has not.
+//! The note also has a checksum of the page in the last acknowledged frame. A missing log was either checkpointed by
+//! SQLite, which is fine, or removed: the page in the database tells which.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -92,7 +92,7 @@ impl Acknowledged {
         }
         match self.note.write_all_at(&mark.bytes(), 0) {
             Ok(()) => self.last = Some(mark),
-            Err(error) => tracing::warn!(%error, "what is acknowledged was not noted"),
+            Err(error) => tracing::warn!(%error, "could not save the acknowledgement"),
         }
     }
 
@@ -101,7 +101,7 @@ impl Acknowledged {
     pub(crate) fn note_for_good(&mut self) {
         self.note();
         if let Err(error) = self.note.sync_data() {
-            tracing::warn!(%error, "what is acknowledged was not noted durably");
+            tracing::warn!(%error, "could not sync the acknowledgement");
         }
     }
 }
@@ -241,7 +241,7 @@ pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
         return Ok(());
     };
     Err(StoreError::Broken(format!(
-        "its write-ahead log `{}` is damaged: {found}; hint: nothing was changed: mend the disk and bring both files \
+        "its write-ahead log `{}` is damaged: {found}; hint: nothing was changed: repair the disk and bring both files \
          back as they were, or restore a backup; to give up the transactions from there on instead, keep a copy of \
          the folder and run `truncate -s {} {}` and `rm {}`",
         log.display(),
@@ -278,14 +278,10 @@ struct Damage {
 
 impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "frame {} at byte {} is not whole",
-            self.frame, self.offset
-        )?;
+        write!(f, "frame {} at byte {} is damaged", self.frame, self.offset)?;
         match self.acknowledged {
             Some(frames) => write!(f, ", and {frames} frames were acknowledged"),
-            None => write!(f, ", and acknowledged transactions lie behind it"),
+            None => write!(f, ", and acknowledged transactions follow it"),
         }
     }
 }

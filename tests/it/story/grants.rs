@@ -225,7 +225,7 @@ fn a_rejection_an_unknown_zone_and_a_wrong_shape_are_told_by_name() {
         &["zone `moon`", "the cloud has nova, edge"],
     );
     scene.sim.set_nfvo(&json!({"grant": {"id": null}}));
-    scene.is_refused("nfvo.malformed", &["no Grant: `id`"]);
+    scene.is_refused("nfvo.malformed", &["not a valid Grant: `id`"]);
     scene
         .sim
         .set_nfvo(&json!({"grant": {"addResources": null}}));

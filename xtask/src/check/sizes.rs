@@ -1,4 +1,4 @@
-//! How long files may be: 500 lines of code, 800 with the tests at their end.
+//! Limits the length of files: 500 lines of code, 800 including the tests at the end.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use anyhow::{Context, Result, ensure};
 
 use crate::places;
 
-/// Lines before the tests begin.
-const CODE: usize = 500;
-/// Lines in all.
-const ALL: usize = 800;
-/// How many of the largest are shown.
+/// Maximum lines before the tests.
+const MAX_CODE_LINES: usize = 500;
+/// Maximum lines including tests.
+const MAX_LINES: usize = 800;
+/// Number of the largest files that are listed.
 const SHOWN: usize = 10;
-/// Folders that hold nothing of ours.
+/// Folders without our own code.
 const SKIPPED: [&str; 3] = ["target", ".git", "node_modules"];
 
 struct Size {
@@ -21,10 +21,10 @@ struct Size {
     all: usize,
 }
 
-/// Prints the largest files.
+/// Lists the largest files.
 ///
 /// # Errors
-/// When one is too long.
+/// If a file is too long.
 pub(crate) fn check() -> Result<()> {
     let root = places::root();
     let mut sizes = Vec::new();
@@ -48,12 +48,12 @@ pub(crate) fn check() -> Result<()> {
     }
     let long: Vec<_> = sizes
         .iter()
-        .filter(|size| size.code > CODE || size.all > ALL)
+        .filter(|size| size.code > MAX_CODE_LINES || size.all > MAX_LINES)
         .collect();
     let names: Vec<_> = long.iter().map(|size| short(&size.file, &root)).collect();
     ensure!(
         long.is_empty(),
-        "longer than {CODE} lines, or {ALL} with tests: {}",
+        "longer than {MAX_CODE_LINES} lines, or {MAX_LINES} with tests: {}",
         names.join(", ")
     );
     Ok(())

@@ -1,31 +1,31 @@
-//! Packages on the command line: at a server, and on this machine.
+//! `vnfmctl package …`, `lint` and `new`: packages on a server and on this machine.
 
-use super::Listing;
+use super::ListOptions;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// Packages to look at.
+/// Packages to check.
 #[derive(Debug, Args)]
 pub struct Lint {
-    /// Folders, .csar or .zip files, or YAML files alone
+    /// Folders, .csar or .zip files, or single YAML files
     #[arg(required_unless_present = "explain", value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// What a code means, with an example that is wrong and the same mended; `all` for every code
+    /// Explain a code, with a wrong example and its fix; `all` for every code
     #[arg(long, value_name = "CODE", conflicts_with = "paths")]
     pub explain: Option<String>,
 }
 
-/// What can be made.
+/// What can be scaffolded.
 #[derive(Debug, Subcommand)]
 pub enum New {
-    /// A VNF package that can be onboarded as it is
+    /// Create a VNF package that lints clean and can be onboarded as it is
     Vnfd {
-        /// What the VNF is called; lower case letters, digits and `-`
+        /// Name of the VNF: lowercase letters, digits and `-`
         name: String,
-        /// Of virtual machines, or of containers
+        /// Virtual machines or containers
         #[arg(long, value_enum, default_value_t = Kind::Vm)]
         kind: Kind,
-        /// The folder to make; where absent, one of the VNF's name here
+        /// Folder to create [default: the VNF's name]
         #[arg(long)]
         dir: Option<PathBuf>,
     },
@@ -34,73 +34,73 @@ pub enum New {
 /// What a VNF is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// Virtual machines, by OpenStack
+    /// Virtual machines on OpenStack
     Vm,
-    /// Containers, by Kubernetes
+    /// Containers on Kubernetes
     Cnf,
 }
 
-/// VNF packages.
+/// VNF package commands.
 #[derive(Debug, Subcommand)]
 pub enum Package {
-    /// Upload a folder or a .csar, or have the server fetch one, and wait until it was checked
+    /// Upload a folder or .csar, or have the server fetch one, and wait until it is onboarded
     Onboard(Onboard),
-    /// All packages
-    List(Listing),
-    /// One package with what is in it: of the server, or a folder or archive here
+    /// List all packages
+    List(ListOptions),
+    /// Show a package and its contents: one on the server, or a local folder or archive
     Show {
-        /// Id, vnfdId or product name, or the path of a folder or archive
+        /// ID, vnfdId or product name, or the path of a folder or archive
         package: String,
     },
-    /// Draw a package's topology, as Mermaid
+    /// Draw the topology of a local package as a Mermaid diagram
     Graph {
         /// Folder or archive
         path: PathBuf,
     },
-    /// Write what SOL004 wants of a folder and is not there: TOSCA.meta, and the manifest with the hash of each file
+    /// Add what SOL004 requires to a folder: TOSCA.meta, and the manifest with the hash of each file
     Init {
         /// Folder with a descriptor
         folder: PathBuf,
-        /// The descriptor, where it is not the only one: a path in the folder
+        /// Descriptor, if there are several: a path in the folder
         #[arg(long)]
         entry: Option<String>,
     },
-    /// Pack a folder: the manifest gets the hash of each file; the same files give the same bytes
+    /// Pack a folder into a .csar, with fresh hashes in the manifest; reproducible byte for byte
     Build {
         /// Folder
         folder: PathBuf,
-        /// The archive to write; the folder's name with `.csar` where absent
+        /// Archive to write [default: the folder's name with `.csar`]
         #[arg(long)]
         out: Option<PathBuf>,
     },
-    /// Sign a folder or archive, as SOL004 has it
+    /// Sign a folder or archive as SOL004 specifies
     Sign(Sign),
-    /// Verify the signatures of a package, without a server
+    /// Verify the signatures of a local package (works offline)
     Verify {
         /// Folder or archive
         package: PathBuf,
-        /// PEM file of the certificates that are trusted; where absent, only what was signed is compared
+        /// PEM file of trusted certificates; without it, only the signatures are checked, not who signed
         #[arg(long)]
         trust: Option<PathBuf>,
-        /// PEM file of revocation lists
+        /// PEM file of certificate revocation lists
         #[arg(long, requires = "trust")]
         crl: Option<PathBuf>,
     },
-    /// Let instances be made from a package again
+    /// Enable a disabled package: instances can be created from it again
     Enable {
-        /// Id, vnfdId or product name
+        /// ID, vnfdId or product name
         package: String,
     },
-    /// Let nothing more be made from a package; what lives lives on
+    /// Disable a package: no new instances; existing ones are unaffected
     Disable {
-        /// Id, vnfdId or product name
+        /// ID, vnfdId or product name
         package: String,
     },
-    /// Fetch a package from the server, or a part of it; after a cut the rest of it
+    /// Download a package or part of it; interrupted downloads resume
     Download(Download),
-    /// Delete a package that no instance was made from
+    /// Delete a package that no instance uses
     Delete {
-        /// Id, vnfdId or product name
+        /// ID, vnfdId or product name
         package: String,
     },
 }
@@ -111,10 +111,10 @@ pub struct Onboard {
     /// Folder or archive
     #[arg(required_unless_present = "from_uri")]
     pub path: Option<PathBuf>,
-    /// Have the server fetch the archive from here: below one of the addresses of its `packages.external`
+    /// Have the server fetch the archive from this URI, which its `packages.external` must allow
     #[arg(long, value_name = "URI", conflicts_with = "path")]
     pub from_uri: Option<String>,
-    /// Who the server is there
+    /// User that the server logs in as there
     #[arg(
         long,
         value_name = "NAME",
@@ -122,40 +122,40 @@ pub struct Onboard {
         requires = "password_file"
     )]
     pub user: Option<String>,
-    /// File with that one's password
+    /// File with that user's password
     #[arg(long, value_name = "FILE", requires = "user")]
     pub password_file: Option<PathBuf>,
 }
 
-/// What to fetch.
+/// What to download.
 #[derive(Debug, Args)]
 pub struct Download {
-    /// Id, vnfdId or product name
+    /// ID, vnfdId or product name
     pub package: String,
-    /// What of it
+    /// Part to download
     #[arg(long, value_enum, default_value_t = Part::Content)]
     pub part: Part,
-    /// One artifact instead, by its path in the package
+    /// Download one artifact instead, by its path in the package
     #[arg(long, value_name = "PATH", conflicts_with = "part")]
     pub artifact: Option<String>,
-    /// With the signatures and certificates of what is fetched, in an archive
+    /// Include signatures and certificates, in an archive
     #[arg(long)]
     pub signatures: bool,
-    /// The file to write; what is fetched has a name of its own where absent
+    /// File to write [default: named after the package or artifact]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
 
-/// What there is of a package.
+/// The downloadable parts of a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Part {
     /// The archive as it was onboarded
     Content,
-    /// The descriptor, all its files in an archive
+    /// The descriptor's files, in an archive
     Vnfd,
     /// The manifest
     Manifest,
-    /// All that is neither descriptor nor manifest, software image or signature, in an archive
+    /// Everything except descriptor, manifest, software images and signatures, in an archive
     Artifacts,
 }
 
@@ -167,19 +167,19 @@ pub struct Sign {
     /// Private key, PEM or DER, not encrypted
     #[arg(long)]
     pub key: PathBuf,
-    /// Certificate of the key, PEM; those of authorities between may follow it
+    /// Certificate of the key, PEM; intermediate CA certificates may follow it
     #[arg(long)]
     pub cert: PathBuf,
-    /// 1: the manifest is signed; 2: the whole archive is, in an outer one
+    /// 1: sign the manifest; 2: sign the archive and wrap it in an outer one
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     pub option: u8,
-    /// Sign by RSA-PSS; the key is RSA
+    /// Sign with RSA-PSS (RSA keys only)
     #[arg(long)]
     pub pss: bool,
-    /// Put the certificates into a file beside the signature
+    /// Put the certificates into a separate file instead of into the signature
     #[arg(long)]
     pub cert_beside: bool,
-    /// The archive to write; the package's name with `-signed.csar`, or `-signed.zip` for option 2, where absent
+    /// Archive to write [default: the package's name with `-signed.csar`, or `-signed.zip` for option 2]
     #[arg(long)]
     pub out: Option<PathBuf>,
 }

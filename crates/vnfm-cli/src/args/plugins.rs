@@ -1,85 +1,86 @@
-//! Plugins on the command line: at a server, and in the hands of who writes one.
+//! `vnfmctl plugin …`: for operators of a server, and for plugin authors.
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// MgmtDriver plugins.
+/// Plugin commands.
 #[derive(Debug, Subcommand)]
 pub enum Plugin {
-    /// The plugins that the server may load, and why one cannot be used
+    /// List the plugins that the server may load, and why one is unusable
     List,
-    /// Allow a library in the server's plugin folder: copy it there and pin its SHA-256
+    /// Allow a plugin: copy its library to the server's plugin folder and pin its SHA-256
     Allow {
-        /// The library, `lib….so`
+        /// Plugin library, `lib….so`
         #[arg(required_unless_present = "package", conflicts_with = "package")]
         file: Option<PathBuf>,
-        /// What this package brings for its hooks, libraries and scripts: an onboarded package by its id, vnfdId or
-        /// product, or a folder or .csar here
+        /// Allow the libraries and scripts that this package has for its hooks: an onboarded package by its ID, vnfdId or
+        /// product name, or a local folder or .csar
         #[arg(long, value_name = "ID|PATH")]
         package: Option<String>,
-        /// The server's plugin folder; where absent, `plugins` in the data folder that it uses by default
+        /// The server's plugin folder [default: `plugins` in the default data folder]
         #[arg(long, env = "VNFM_PLUGINS", value_name = "DIR")]
         dir: Option<PathBuf>,
     },
-    /// What a library says of itself
+    /// Show a library's name, version, hooks and parameter schemas
     Inspect {
-        /// The library, `lib….so`
+        /// Plugin library, `lib….so`
         file: PathBuf,
     },
-    /// Run one hook of a library without a VNFM, and say what it asks of its hosts
+    /// Run one hook of a library without a VNFM, and trace its calls
     Run(Box<Run>),
-    /// Make a crate with a plugin of one hook, a test and what `plugin run` needs
+    /// Scaffold a plugin crate: one hook, tests, and inputs for `plugin run`
     New(NewPlugin),
 }
 
-/// One hook to run.
+/// A hook to run, and its environment.
 #[derive(Debug, Args)]
 pub struct Run {
-    /// The library, `lib….so`
+    /// Plugin library, `lib….so`
+    #[arg(value_name = "LIBRARY")]
     pub file: PathBuf,
-    /// The hook, such as `instantiate_end`
+    /// Hook to run, such as `instantiate_end`
     pub hook: String,
-    /// Hosts that the hook finds, real or simulated, as YAML
+    /// Inventory of hosts for the hook, real or simulated, as YAML
     #[arg(long, value_name = "FILE")]
     pub hosts: PathBuf,
-    /// What the hook is told, as JSON or YAML; `additionalParams` usually suffices
+    /// The hook's request as JSON or YAML; `additionalParams` usually suffices
     #[arg(long, value_name = "FILE")]
     pub request: Option<PathBuf>,
     /// The plugin's configuration, as JSON or YAML
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Folder or .csar whose files the hook may ask for
+    /// Folder or .csar whose files the hook may read
     #[arg(long, value_name = "PATH")]
     pub package: Option<PathBuf>,
-    /// Keep checkpoints and host keys here, and go on from those that are there
+    /// Save checkpoints and host keys in this folder, and resume from them
     #[arg(long, value_name = "DIR")]
     pub checkpoints: Option<PathBuf>,
-    /// Let the N-th call of the hook, from 1, fail without doing anything
+    /// Make the hook's N-th call (from 1) fail without any effect
     #[arg(long, value_name = "N")]
     pub fail_at: Option<usize>,
-    /// Let the N-th call of the hook do what it should, and lose its answer
+    /// Let the hook's N-th call (from 1) take effect, but return an error
     #[arg(long, value_name = "N", conflicts_with = "fail_at")]
     pub fail_after: Option<usize>,
-    /// Run the opposite of the hook, as a rollback does
+    /// Run the hook's undo, as a rollback does
     #[arg(long)]
     pub undo: bool,
-    /// Seconds until the hook is dropped
+    /// Timeout of the hook, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     pub deadline: u32,
-    /// Run it in this process, for a debugger; what crashes there ends everything
+    /// Run in this process, for a debugger; a crash of the hook then ends vnfmctl
     #[arg(long)]
     pub in_process: bool,
 }
 
-/// A plugin to be made.
+/// A plugin to scaffold.
 #[derive(Debug, Args)]
 pub struct NewPlugin {
-    /// What the plugin and its crate are called; lower case letters, digits and `-`
+    /// Name of the plugin and its crate: lowercase letters, digits and `-`
     pub name: String,
-    /// The SDK: `crates/vnfm-plugin-sdk` of a checkout of vnfm, since it is in no registry
+    /// Path of the SDK: `crates/vnfm-plugin-sdk` in a checkout of vnfm (it is not on a registry)
     #[arg(long, value_name = "PATH")]
     pub sdk: PathBuf,
-    /// The folder to make; where absent, one of the plugin's name here
+    /// Folder to create [default: the plugin's name]
     #[arg(long)]
     pub dir: Option<PathBuf>,
 }

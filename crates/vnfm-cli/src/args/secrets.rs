@@ -2,38 +2,38 @@
 
 use clap::{Subcommand, ValueEnum};
 
-/// Sealed secrets.
+/// Commands for the keys that encrypt the server's secrets.
 #[derive(Debug, Subcommand)]
 pub enum Secrets {
-    /// Where the keys lie, and how much each of them sealed
+    /// Show the keys, where they are stored and how many values each encrypts
     Show,
-    /// Make a new key where the key lies by now, and seal everything anew with it
+    /// Generate a new key in the current key store and re-encrypt all secrets
     Rotate,
-    /// Bring the key to another place and seal everything anew; one that was cut short goes on
+    /// Move the key to another key store and re-encrypt all secrets; resumes if interrupted
     Migrate {
-        /// Where to
+        /// Target key store
         #[arg(long, value_enum)]
-        to: KeyPlace,
+        to: KeyStore,
     },
 }
 
-/// Keys of the hosts that hooks log in to.
+/// Commands for the pinned SSH keys of the hosts that hooks log in to.
 #[derive(Debug, Subcommand)]
 pub enum HostKey {
-    /// All that are pinned, with their fingerprints
+    /// List all pinned keys, with their fingerprints
     List,
-    /// Trust the next key that a host shows: it was rebuilt on purpose
+    /// Forget a pinned key and trust the next one that the host shows, after it was rebuilt
     Forget {
-        /// As `vnfmctl hostkey list` has it
+        /// ID of the key in `vnfmctl hostkey list`
         id: String,
     },
 }
 
-/// Where the key lies that seals secrets.
+/// Where the key that encrypts secrets is stored.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum KeyPlace {
+pub enum KeyStore {
     /// `secrets.key` in the server's data folder
     File,
-    /// The Barbican of the server's configuration
+    /// Barbican, as configured on the server
     Barbican,
 }

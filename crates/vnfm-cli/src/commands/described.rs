@@ -1,4 +1,4 @@
-//! `vnfmctl package show`: what a package holds, as tables.
+//! `vnfmctl package show`: the contents of a package, as tables or as one JSON document.
 
 mod containers;
 
@@ -21,8 +21,8 @@ const IDENTITY: &[Column] = &[
     ("files", "/files"),
 ];
 
-/// Configurable properties that SOL001 gives every VNF.
-const STANDARD: &[&str] = &[
+/// Configurable properties that SOL001 gives every VNF; they are not shown.
+const STANDARD_PROPERTIES: &[&str] = &[
     "isAutoscaleEnabled",
     "isAutohealEnabled",
     "vnfm_interface_info",
@@ -32,47 +32,46 @@ const STANDARD: &[&str] = &[
     "additional_configurable_properties.is_writable_anytime",
 ];
 
-/// Prints it.
 pub(super) fn show(output: Output, package: &Package) -> Outcome<()> {
-    let whole = whole(package);
+    let document = document(package);
     if !output.is_table() {
-        return output.value(&whole);
+        return output.value(&document);
     }
-    output.one(&whole, IDENTITY)?;
-    parts(output, package)?;
+    output.one(&document, IDENTITY)?;
+    tables(output, package)?;
     for warning in package.warnings() {
         print(&format!("\n{warning}"));
     }
     Ok(())
 }
 
-/// Everything, for programs.
-pub(super) fn whole(package: &Package) -> Value {
-    let mut whole = json!(package.vnfd());
-    whole["entry"] = json!(package.entry());
-    whole["manifest"] = json!(package.manifest().map(|manifest| &manifest.path));
-    whole["sha256"] = json!(package.sha256());
-    whole["files"] = json!(package.paths().count());
-    whole["asd"] = json!(package.asd());
-    whole["orderFile"] = json!(package.order_file());
+/// The complete description, for `-o json` and `-o yaml`.
+pub(super) fn document(package: &Package) -> Value {
+    let mut document = json!(package.vnfd());
+    document["entry"] = json!(package.entry());
+    document["manifest"] = json!(package.manifest().map(|manifest| &manifest.path));
+    document["sha256"] = json!(package.sha256());
+    document["files"] = json!(package.paths().count());
+    document["asd"] = json!(package.asd());
+    document["orderFile"] = json!(package.order_file());
     let flavours = package.vnfd().flavours.values();
     let charts = flavours.flat_map(|flavour| flavour.mciops.values());
     let files = charts.flat_map(|mciop| mciop.files.values()).cloned();
-    whole["charts"] = files
+    document["charts"] = files
         .filter_map(|file| Some((file.clone(), json!(package.chart(&file).ok()?))))
         .collect();
-    whole["warnings"] = json!(
+    document["warnings"] = json!(
         package
             .warnings()
             .iter()
             .map(ToString::to_string)
             .collect::<Vec<_>>()
     );
-    whole
+    document
 }
 
-/// The flavours with what is in them, and the manifests, for people.
-pub(super) fn parts(output: Output, package: &Package) -> Outcome<()> {
+/// The deployment flavours, deployment items and manifests, as tables.
+pub(super) fn tables(output: Output, package: &Package) -> Outcome<()> {
     for flavour in package.vnfd().flavours.values() {
         print(&format!(
             "\nDEPLOYMENT FLAVOUR {}  {}",
@@ -80,7 +79,7 @@ pub(super) fn parts(output: Output, package: &Package) -> Outcome<()> {
         ));
         levels(output, flavour)?;
         vdus(output, flavour)?;
-        containers::of(output, package, flavour)?;
+        containers::tables(output, package, flavour)?;
         connections(output, flavour)?;
         images(output, flavour)?;
         hooks(output, flavour)?;
@@ -100,7 +99,7 @@ pub(super) fn parts(output: Output, package: &Package) -> Outcome<()> {
     manifests(output, package)
 }
 
-/// A table with its title, if there is anything in it.
+/// Prints a table with its title, unless it is empty.
 fn section(output: Output, title: &str, rows: &[Value], columns: &[Column]) -> Outcome<()> {
     if rows.is_empty() {
         return Ok(());
@@ -109,7 +108,7 @@ fn section(output: Output, title: &str, rows: &[Value], columns: &[Column]) -> O
     output.list(rows, columns)
 }
 
-/// Levels with the number of each VDU, and what scales.
+/// Instantiation levels with the number of instances of each VDU, and scaling aspects.
 fn levels(output: Output, flavour: &Flavour) -> Outcome<()> {
     let counts = |level: Option<&str>| {
         let each = flavour.vdus.keys().map(|vdu| {
@@ -264,7 +263,7 @@ fn images(output: Output, flavour: &Flavour) -> Outcome<()> {
             (None, Some(file)) if image.container_format.as_deref() == Some("docker") => {
                 file.clone()
             }
-            _ => "on the VIM, by its name".to_owned(),
+            _ => "on the VIM, by name".to_owned(),
         };
         let checksum = image
             .checksum
@@ -280,7 +279,7 @@ fn images(output: Output, flavour: &Flavour) -> Outcome<()> {
         ("version", "/version"),
         ("of", "/of"),
         ("format", "/format"),
-        ("least disk", "/disk"),
+        ("min disk", "/disk"),
         ("from", "/from"),
         ("checksum", "/checksum"),
     ];
@@ -305,26 +304,26 @@ fn hooks(output: Output, flavour: &Flavour) -> Outcome<()> {
         ("hook", "/operation"),
         ("implementation", "/implementation"),
         ("from", "/from"),
-        ("time limit", "/timeout"),
+        ("timeout", "/timeout"),
     ];
     section(output, "Hooks", &rows, &columns)
 }
 
-/// What requests may give: additional parameters, extensions, metadata, configurable properties.
+/// What requests may set: additional parameters, extensions, metadata, configurable properties.
 fn parameters(output: Output, flavour: &Flavour) -> Outcome<()> {
     let mut rows = Vec::new();
     for (operation, schema) in &flavour.additional_params {
         members((schema, schema), operation, "", &mut rows);
     }
-    for (what, schema) in &flavour.modifiable_types {
-        members((schema, schema), what, "", &mut rows);
+    for (attribute, schema) in &flavour.modifiable_types {
+        members((schema, schema), attribute, "", &mut rows);
     }
-    // What every VNF has tells nothing about this one.
-    rows.retain(|row| !STANDARD.iter().any(|name| row["name"] == *name));
+    // Every VNF has these.
+    rows.retain(|row| !STANDARD_PROPERTIES.iter().any(|name| row["name"] == *name));
     parameter_table(output, &rows)
 }
 
-/// What a plugin takes: its configuration, and the parameters of its hooks.
+/// The configuration of a plugin and the parameters of its hooks.
 pub(super) fn plugin(output: Output, declaration: &Value) -> Outcome<()> {
     let mut rows = Vec::new();
     let config = &declaration["configSchema"];
@@ -348,12 +347,12 @@ fn parameter_table(output: Output, rows: &[Value]) -> Outcome<()> {
     section(output, "Parameters", rows, &columns)
 }
 
-/// How deep members are shown: a schema may lead back to itself.
-const DEEPEST: usize = 5;
+/// Nesting depth at which members are cut off: a schema may be recursive.
+const MAX_DEPTH: usize = 5;
 
-/// The members of a schema, a part of `root`, and those inside others too.
+/// Appends the members of a schema (a part of `root`), with nested ones.
 fn members((schema, root): (&Value, &Value), of: &str, above: &str, rows: &mut Vec<Value>) {
-    if above.split('.').count() > DEEPEST {
+    if above.split('.').count() > MAX_DEPTH {
         return;
     }
     let required = schema["required"].as_array().cloned().unwrap_or_default();
@@ -363,13 +362,13 @@ fn members((schema, root): (&Value, &Value), of: &str, above: &str, rows: &mut V
         } else {
             format!("{above}.{name}")
         };
-        let must = if required.contains(&json!(name)) {
+        let required = if required.contains(&json!(name)) {
             "yes"
         } else {
             ""
         };
-        let described = &member["description"];
-        let member = meant(member, root);
+        let description = &member["description"];
+        let member = resolved(member, root);
         let secret = if member["writeOnly"] == true {
             ", secret"
         } else {
@@ -377,28 +376,28 @@ fn members((schema, root): (&Value, &Value), of: &str, above: &str, rows: &mut V
         };
         let kind = format!("{}{secret}", kind(member));
         rows.push(
-            json!({"of": of, "name": path, "type": kind, "required": must,
-            "default": member["default"], "description": described}),
+            json!({"of": of, "name": path, "type": kind, "required": required,
+            "default": member["default"], "description": description}),
         );
         members((member, root), of, &path, rows);
     }
 }
 
-/// A schema where its reference leads; what may also be null counts as what it is else.
-fn meant<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+/// Follows a schema's reference; a nullable schema counts as its non-null choice.
+fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let mut choices = schema["anyOf"].as_array().into_iter().flatten();
     let schema = choices
         .find(|choice| choice["type"] != "null")
         .unwrap_or(schema);
-    let place = schema["$ref"]
+    let pointer = schema["$ref"]
         .as_str()
-        .and_then(|place| place.strip_prefix('#'));
-    place
-        .and_then(|place| root.pointer(place))
+        .and_then(|reference| reference.strip_prefix('#'));
+    pointer
+        .and_then(|pointer| root.pointer(pointer))
         .unwrap_or(schema)
 }
 
-/// The type of a member, in a word.
+/// The JSON type of a member; `any` if the schema does not restrict it.
 fn kind(member: &Value) -> &str {
     let several = member["type"].as_array().into_iter().flatten();
     let one = several

@@ -1,5 +1,5 @@
-//! `vnfmctl package download`: a package or a part of it, into a file. After a cut the rest is asked for; the file gets its
-//! name when all of it is there.
+//! `vnfmctl package download`: a package or a part of it, into a file. An interrupted download resumes; the file gets its
+//! name when it is complete.
 
 use super::package::{PACKAGES, find};
 use crate::args::{Download, Part};
@@ -16,36 +16,39 @@ use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
 use vnfm::SystemClock;
 use vnfm::ports::Clock as _;
 
-/// Requests in a row that bring nothing, before it is given up.
-const IN_VAIN: u32 = 5;
-/// Before the rest is asked for.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Consecutive requests without progress before the download fails.
+const MAX_STALLED_ATTEMPTS: u32 = 5;
+/// Pause before a resumed request.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(client: &Client, output: Output, wanted: &Download) -> Outcome<()> {
     let found = find(client, &wanted.package).await?;
-    let out = wanted.out.clone().unwrap_or_else(|| name(wanted, &found));
+    let out = wanted
+        .out
+        .clone()
+        .unwrap_or_else(|| default_name(wanted, &found));
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let file = NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(local)?;
-    let mut part = Arriving {
+    let mut transfer = Transfer {
         file: File::from_std(file.reopen().map_err(local)?),
-        got: 0,
+        received: 0,
         tag: None,
         path: path(wanted, found["id"].as_str().unwrap_or_default()),
         accept: accept(wanted),
     };
-    part.all(client).await?;
+    transfer.run(client).await?;
     file.persist(&out)
         .map_err(|error| local(format!("cannot write `{}`: {error}", out.display())))?;
-    let done = json!({ "file": out, "bytes": part.got });
+    let done = json!({ "file": out, "bytes": transfer.received });
     output.done(
-        &format!("wrote {} bytes to `{}`", part.got, out.display()),
+        &format!("wrote {} bytes to `{}`", transfer.received, out.display()),
         &done,
     )
 }
 
-/// Where it is.
+/// The path of the requested part on the server.
 fn path(wanted: &Download, id: &str) -> String {
-    let of = match (&wanted.artifact, wanted.part) {
+    let part = match (&wanted.artifact, wanted.part) {
         (Some(path), _) => {
             let segments: Vec<_> = path.split('/').map(segment).collect();
             format!("artifacts/{}", segments.join("/"))
@@ -55,20 +58,20 @@ fn path(wanted: &Download, id: &str) -> String {
         (None, Part::Manifest) => "manifest".to_owned(),
         (None, Part::Artifacts) => "artifacts".to_owned(),
     };
-    let signatures = if is_signed(wanted) {
+    let signatures = if needs_signatures(wanted) {
         "?include_signatures"
     } else {
         ""
     };
-    format!("{PACKAGES}/{id}/{of}{signatures}")
+    format!("{PACKAGES}/{id}/{part}{signatures}")
 }
 
-/// Whether signatures are asked for; the whole archive has them anyway.
-fn is_signed(wanted: &Download) -> bool {
+/// Whether to request signatures; the complete archive contains them anyway.
+fn needs_signatures(wanted: &Download) -> bool {
     wanted.signatures && (wanted.artifact.is_some() || wanted.part != Part::Content)
 }
 
-/// What is taken. A descriptor is one kind of file, however many files it has.
+/// The `Accept` header. A descriptor is always requested as an archive, as it may have several files.
 fn accept(wanted: &Download) -> &'static str {
     let is_one_file = wanted.artifact.is_some() || wanted.part == Part::Manifest;
     if is_one_file {
@@ -78,8 +81,8 @@ fn accept(wanted: &Download) -> &'static str {
     }
 }
 
-/// What the file is called where nobody says it.
-fn name(wanted: &Download, found: &Value) -> PathBuf {
+/// The default name of the file.
+fn default_name(wanted: &Download, found: &Value) -> PathBuf {
     let text = |name: &str| found[name].as_str().map(ToOwned::to_owned);
     let package = text("vnfProductName")
         .or_else(|| text("id"))
@@ -88,7 +91,7 @@ fn name(wanted: &Download, found: &Value) -> PathBuf {
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .collect();
-    let zipped = if is_signed(wanted) { ".zip" } else { "" };
+    let zipped = if needs_signatures(wanted) { ".zip" } else { "" };
     let name = match (&wanted.artifact, wanted.part) {
         (Some(path), _) => {
             let base = path
@@ -104,63 +107,74 @@ fn name(wanted: &Download, found: &Value) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// As much as has come.
-struct Arriving {
+/// A download in progress.
+struct Transfer {
     file: File,
-    got: u64,
-    /// Which version of it.
+    /// Bytes received so far.
+    received: u64,
+    /// ETag of the version being received.
     tag: Option<HeaderValue>,
     path: String,
     accept: &'static str,
 }
 
-impl Arriving {
-    async fn all(&mut self, client: &Client) -> Outcome<()> {
-        let mut in_vain = 0;
+impl Transfer {
+    async fn run(&mut self, client: &Client) -> Outcome<()> {
+        let mut stalled = 0;
         loop {
-            let before = self.got;
-            let broke = match self.more(client).await {
-                Err(broke @ Failure::Unreachable { .. }) if before > 0 || self.got > 0 => broke,
+            let before = self.received;
+            let broken = match self.resume(client).await {
+                Err(broken @ Failure::Unreachable { .. }) if before > 0 || self.received > 0 => {
+                    broken
+                }
                 ended => break ended?,
             };
-            in_vain = if self.got > before { 0 } else { in_vain + 1 };
-            if in_vain == IN_VAIN {
-                return Err(broke);
+            stalled = if self.received > before {
+                0
+            } else {
+                stalled + 1
+            };
+            if stalled == MAX_STALLED_ATTEMPTS {
+                return Err(broken);
             }
             tell(&format!(
-                "the connection broke after {} bytes; going on",
-                self.got
+                "connection lost after {} bytes; resuming",
+                self.received
             ));
-            SystemClock.sleep(PAUSE).await;
+            SystemClock.sleep(RETRY_INTERVAL).await;
         }
         self.file.sync_all().await.map_err(local)
     }
 
-    /// One request for what is missing.
-    async fn more(&mut self, client: &Client) -> Outcome<()> {
+    /// One request for the missing bytes.
+    async fn resume(&mut self, client: &Client) -> Outcome<()> {
         let mut request = client
             .request(Method::GET, &self.path)
             .header(header::ACCEPT, self.accept);
-        if let (true, Some(tag)) = (self.got > 0, &self.tag) {
-            request = request.header(header::RANGE, format!("bytes={}-", self.got));
+        if let (true, Some(tag)) = (self.received > 0, &self.tag) {
+            request = request.header(header::RANGE, format!("bytes={}-", self.received));
             request = request.header(header::IF_RANGE, tag.clone());
         }
-        let mut answer = client.send(request).await?;
-        self.begin(&answer).await?;
-        while let Some(piece) = answer.chunk().await.map_err(|error| lost(client, &error))? {
+        let mut response = client.send(request).await?;
+        self.begin(&response).await?;
+        while let Some(piece) = response
+            .chunk()
+            .await
+            .map_err(|error| lost(client, &error))?
+        {
             self.file.write_all(&piece).await.map_err(local)?;
-            self.got += piece.len() as u64;
+            self.received += piece.len() as u64;
         }
         Ok(())
     }
 
-    /// All of it comes where the answer is not the part that was asked for.
-    async fn begin(&mut self, answer: &Response) -> Outcome<()> {
-        if answer.status() != StatusCode::PARTIAL_CONTENT {
+    /// Starts over unless the response is the requested range.
+    async fn begin(&mut self, response: &Response) -> Outcome<()> {
+        if response.status() != StatusCode::PARTIAL_CONTENT {
             self.file.set_len(0).await.map_err(local)?;
             self.file.rewind().await.map_err(local)?;
-            self.got = 0;
-            self.tag = answer.headers().get(header::ETAG).cloned();
+            self.received = 0;
+            self.tag = response.headers().get(header::ETAG).cloned();
         }
         Ok(())
     }

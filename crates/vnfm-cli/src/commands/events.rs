@@ -1,4 +1,4 @@
-//! `vnfmctl events`: what happened, and what happens.
+//! `vnfmctl events`: past lifecycle events, and new ones with `--follow`.
 
 use crate::args::Format;
 use crate::client::{Client, Outcome, local};
@@ -13,23 +13,24 @@ const COLUMNS: &[Column] = &[
     ("what", "/what"),
     ("why", "/detail"),
 ];
-/// How long the server waits for something new before it says that there is nothing, in seconds.
-const WAIT: u64 = 30;
+/// How long the server waits for new events before it returns an empty page, in seconds.
+const WAIT_SECONDS: u64 = 30;
 
-/// All that is kept behind `after`, and with `follow` what comes.
+/// Prints the stored events after number `after`, and with `follow` new ones as they come.
 pub(super) async fn run(
     client: &Client,
     output: Output,
-    (mut after, follow): (u64, bool),
+    mut after: u64,
+    follow: bool,
 ) -> Outcome<()> {
     if follow && output.0 == Format::Yaml {
         return Err(local(
-            "`events --follow` has no end, and so is no YAML; -o json writes a line for each",
+            "`events --follow` does not end, so it cannot be YAML; use -o json for one line per event",
         ));
     }
     let mut all = Vec::new();
     loop {
-        let wait = if follow { WAIT } else { 0 };
+        let wait = if follow { WAIT_SECONDS } else { 0 };
         let path = format!("/vnfm/v1/events?after={after}&wait_seconds={wait}");
         let mut page: Value = client.get(&path).await?;
         after = page["next"].as_u64().unwrap_or(after);
@@ -38,7 +39,7 @@ pub(super) async fn run(
             .map(std::mem::take)
             .unwrap_or_default();
         let is_end = events.is_empty();
-        let events = events.into_iter().map(told);
+        let events = events.into_iter().map(with_summary);
         if follow {
             events.for_each(|event| line(output, &event));
         } else if is_end {
@@ -49,8 +50,8 @@ pub(super) async fn run(
     }
 }
 
-/// With what it was in one word or two.
-fn told(mut event: Value) -> Value {
+/// Adds `what`: the event in one or two words.
+fn with_summary(mut event: Value) -> Value {
     let of_operation = event["operation"].as_str().map(|operation| {
         format!(
             "{operation} {}",
@@ -70,8 +71,16 @@ fn line(output: Output, event: &Value) {
     if output.0 == Format::Json {
         return print(&event.to_string());
     }
-    let of = |place: &str| cell(event.pointer(place));
-    let name = Some(of("/vnfInstanceName")).filter(|name| !name.is_empty());
-    let who = name.unwrap_or_else(|| of("/vnfInstanceId"));
-    print(format!("{}  {who}  {}  {}", of("/at"), of("/what"), of("/detail")).trim_end());
+    let text = |pointer: &str| cell(event.pointer(pointer));
+    let name = Some(text("/vnfInstanceName")).filter(|name| !name.is_empty());
+    let vnf = name.unwrap_or_else(|| text("/vnfInstanceId"));
+    print(
+        format!(
+            "{}  {vnf}  {}  {}",
+            text("/at"),
+            text("/what"),
+            text("/detail")
+        )
+        .trim_end(),
+    );
 }

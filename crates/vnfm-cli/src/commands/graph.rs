@@ -1,4 +1,4 @@
-//! `vnfmctl package graph PATH`: the topology as Mermaid, which Markdown viewers draw.
+//! `vnfmctl package graph PATH`: the topology as a Mermaid diagram.
 //!
 //! ```text
 //! flowchart LR
@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 use vnfm_descriptor::{Flavour, Package};
 
 pub(super) fn draw(output: Output, package: &Package) -> Outcome<()> {
-    let drawn = mermaid(package.vnfd().flavours.values());
+    let diagram = mermaid(package.vnfd().flavours.values());
     if output.0 != Format::Table {
-        return output.value(&json!({"mermaid": drawn}));
+        return output.value(&json!({"mermaid": diagram}));
     }
-    print(drawn.trim_end());
+    print(diagram.trim_end());
     Ok(())
 }
 
@@ -27,7 +27,7 @@ fn mermaid<'a>(flavours: impl Iterator<Item = &'a Flavour>) -> String {
     let mut lines = vec!["flowchart LR".to_owned()];
     for (index, flavour) in flavours.enumerate() {
         lines.push(format!("  subgraph f{index}[\"{}\"]", label(&flavour.id)));
-        lines.extend(Drawn::of(flavour, index).lines(flavour));
+        lines.extend(NodeIds::new(flavour, index).lines(flavour));
         lines.push("  end".to_owned());
         let outside = flavour
             .cps
@@ -41,16 +41,16 @@ fn mermaid<'a>(flavours: impl Iterator<Item = &'a Flavour>) -> String {
     lines.join("\n")
 }
 
-/// The names that Mermaid knows things by.
-struct Drawn<'a> {
+/// The Mermaid identifiers of a flavour's nodes: a prefix and a number per kind.
+struct NodeIds<'a> {
     prefix: String,
     vdus: BTreeMap<&'a str, usize>,
     links: BTreeMap<&'a str, usize>,
     storages: BTreeMap<&'a str, usize>,
 }
 
-impl<'a> Drawn<'a> {
-    fn of(flavour: &'a Flavour, index: usize) -> Self {
+impl<'a> NodeIds<'a> {
+    fn new(flavour: &'a Flavour, index: usize) -> Self {
         let numbered = |names: Vec<&'a String>| {
             names
                 .into_iter()
@@ -58,7 +58,7 @@ impl<'a> Drawn<'a> {
                 .map(|(at, name)| (name.as_str(), at))
                 .collect()
         };
-        Drawn {
+        NodeIds {
             prefix: format!("f{index}"),
             vdus: numbered(flavour.vdus.keys().collect()),
             links: numbered(flavour.virtual_links.keys().collect()),
@@ -118,7 +118,7 @@ impl<'a> Drawn<'a> {
     }
 }
 
-/// A name as Mermaid takes it between quotes.
+/// Escapes a name for a quoted Mermaid label.
 fn label(name: &str) -> String {
     name.replace('"', "#quot;").replace(['\n', '`'], " ")
 }

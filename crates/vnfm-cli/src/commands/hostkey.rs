@@ -1,4 +1,4 @@
-//! `vnfmctl hostkey …`: which keys of hosts are trusted.
+//! `vnfmctl hostkey …`: the pinned SSH host keys.
 
 use crate::args::HostKey;
 use crate::client::{Client, Outcome, segment};

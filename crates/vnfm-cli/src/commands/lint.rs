@@ -1,4 +1,4 @@
-//! `vnfmctl lint …`: what is wrong or doubtful in packages, without a server.
+//! `vnfmctl lint …`: checks packages for errors and warnings, without a server.
 
 use super::vendor::{self, Local};
 use crate::args::{Format, Lint};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use vnfm_descriptor::{CODES, EXPLANATIONS, Explanation, Finding, Limits, Report, Severity};
 
-/// A package with what lint says of it.
+/// A package's path and its lint report.
 pub type Linted = (PathBuf, Report);
 
 pub(super) fn run(output: Output, wanted: &Lint) -> Outcome<()> {
@@ -19,7 +19,7 @@ pub(super) fn run(output: Output, wanted: &Lint) -> Outcome<()> {
     let all: Vec<Linted> = wanted
         .paths
         .iter()
-        .map(|path| linted(path))
+        .map(|path| check(path))
         .collect::<Outcome<_>>()?;
     match output.0 {
         Format::Table => print_text(&all),
@@ -27,18 +27,18 @@ pub(super) fn run(output: Output, wanted: &Lint) -> Outcome<()> {
             print(&serde_json::to_string_pretty(&sarif::log(&all)).map_err(local)?);
         }
         Format::Json | Format::Yaml => {
-            let reports: Vec<Value> = all.iter().map(shown).collect();
+            let reports: Vec<Value> = all.iter().map(report_json).collect();
             output.value(&Value::Array(reports))?;
         }
     }
-    ended(&all)
+    verdict(&all)
 }
 
-/// What is said of one package, its signatures too.
-fn linted(path: &Path) -> Outcome<Linted> {
+/// Checks one package, including its signatures.
+fn check(path: &Path) -> Outcome<Linted> {
     let package = Local::at(path, None)?;
     let mut report = vnfm_descriptor::lint(package.path(), &Limits::default());
-    vendor::linted(&package, &mut report.findings);
+    vendor::check_signatures(&package, &mut report.findings);
     Ok((path.to_owned(), report))
 }
 
@@ -49,17 +49,18 @@ fn print_text(all: &[Linted]) {
             print_rendered(text.trim_end());
         }
         if !report.allowed.is_empty() {
-            let many = report.allowed.len();
+            let count = report.allowed.len();
+            let plural = if count == 1 { "" } else { "s" };
             tell(&format!(
-                "{}: {many} allowed by comments; -o json shows them",
+                "{}: {count} finding{plural} suppressed by comments (see -o json)",
                 path.display()
             ));
         }
     }
 }
 
-/// How it ends: by the gravest finding.
-fn ended(all: &[Linted]) -> Outcome<()> {
+/// Fails if there are findings; the most severe one decides.
+fn verdict(all: &[Linted]) -> Outcome<()> {
     let count = |severity| {
         let findings = all.iter().flat_map(|(_, report)| &report.findings);
         findings
@@ -67,11 +68,11 @@ fn ended(all: &[Linted]) -> Outcome<()> {
             .count()
     };
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-    let many = |count: usize, what: &str| {
-        let ending = if count == 1 { "" } else { "s" };
-        (count > 0).then(|| format!("{count} {what}{ending}"))
+    let counted = |count: usize, noun: &str| {
+        let plural = if count == 1 { "" } else { "s" };
+        (count > 0).then(|| format!("{count} {noun}{plural}"))
     };
-    let parts: Vec<String> = [many(errors, "error"), many(warnings, "warning")]
+    let parts: Vec<String> = [counted(errors, "error"), counted(warnings, "warning")]
         .into_iter()
         .flatten()
         .collect();
@@ -79,12 +80,12 @@ fn ended(all: &[Linted]) -> Outcome<()> {
         return Ok(());
     }
     Err(Failure::Found {
-        what: format!("lint has {}", parts.join(" and ")),
+        message: format!("lint found {}", parts.join(" and ")),
         errors: errors > 0,
     })
 }
 
-fn shown((path, report): &Linted) -> Value {
+fn report_json((path, report): &Linted) -> Value {
     let one = |finding: &Finding| {
         let mut value = json!(finding);
         if let Some(members) = value.as_object_mut() {
@@ -122,8 +123,8 @@ fn explain(output: Output, code: &str) -> Outcome<()> {
         .collect();
     if chosen.is_empty() {
         return Err(Failure::Hinted {
-            what: format!("`{code}` is no code of a finding"),
-            hint: "`vnfmctl lint --explain all` shows every code".to_owned(),
+            message: format!("unknown lint code `{code}`"),
+            hint: "`vnfmctl lint --explain all` lists every code".to_owned(),
         });
     }
     if output.0 != Format::Table {
@@ -148,23 +149,23 @@ fn explained(explanation: &Explanation) -> String {
         .iter()
         .find(|known| known.code == *code)
         .map_or("", |known| known.meaning);
-    let grave = if code.starts_with("E-") {
-        "An error: onboarding refuses the package."
+    let severity = if code.starts_with("E-") {
+        "An error: onboarding rejects the package."
     } else {
-        "A warning: the package is taken. `# vnfm-lint: allow CODE reason` allows it on a line."
+        "A warning: the package is accepted. `# vnfm-lint: allow CODE reason` suppresses it on a line."
     };
     let indented = |text: &str| text.replace('\n', "\n    ");
     format!(
-        "{code}\n  {meaning}\n  {grave}\n\n  Expected: {expected}\n\n  Wrong:\n    {}\n\n  Right:\n    {}\n\n  By: {clause}\n",
+        "{code}\n  {meaning}\n  {severity}\n\n  Expected: {expected}\n\n  Wrong:\n    {}\n\n  Right:\n    {}\n\n  By: {clause}\n",
         indented(wrong),
         indented(right),
     )
 }
 
-/// Where a finding is, as people name it: the package, and the file in it.
-pub fn place(path: &Path, file: &str) -> String {
-    let alone = path.is_file() && path.file_name().is_some_and(|name| name == file);
-    if alone {
+/// The path of a finding's file: the package's path joined with the file's, or the path itself for a single file.
+pub fn file_path(path: &Path, file: &str) -> String {
+    let is_single_file = path.is_file() && path.file_name().is_some_and(|name| name == file);
+    if is_single_file {
         path.display().to_string()
     } else {
         path.join(file).display().to_string()

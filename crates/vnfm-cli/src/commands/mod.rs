@@ -1,4 +1,4 @@
-//! What each command does; one file per noun.
+//! The commands, one file per noun.
 
 mod described;
 mod download;
@@ -6,6 +6,7 @@ mod events;
 mod graph;
 mod hostkey;
 mod lint;
+mod maintenance;
 mod new;
 mod op;
 mod package;
@@ -14,12 +15,11 @@ mod plugin_run;
 mod profile;
 mod secrets;
 mod subscription;
-mod upkeep;
 mod vendor;
 mod vim;
 mod vnf;
 
-pub use lint::{Linted, place};
+pub use lint::{Linted, file_path};
 
 use crate::args::{Cli, Command, Format};
 use crate::client::{Client, Outcome, local, segment};
@@ -33,11 +33,11 @@ use std::io::Read as _;
 ///
 /// # Errors
 ///
-/// As [`crate::client::Failure`] says.
+/// See [`crate::client::Failure`].
 pub async fn run(cli: Cli) -> Outcome<()> {
     let output = Output(cli.output);
     let cli = match cli {
-        // They may name a server, or be mended, whatever the current one is.
+        // Needs no server, so a broken current profile can be fixed.
         Cli {
             command: Command::Profile(command),
             ..
@@ -66,10 +66,10 @@ pub async fn run(cli: Cli) -> Outcome<()> {
         } => forget(&client, output, &id, reason.as_deref()).await,
         Command::Orphans { .. } => orphans(&client, output).await,
         Command::Audit => audit(&client, output).await,
-        Command::Events { after, follow } => events::run(&client, output, (after, follow)).await,
-        Command::Backup { file } => upkeep::backup(&client, output, &file).await,
-        Command::Prune { dry_run } => upkeep::prune(&client, output, dry_run).await,
-        Command::Recovery(command) => upkeep::recovery(&client, output, command).await,
+        Command::Events { after, follow } => events::run(&client, output, after, follow).await,
+        Command::Backup { file } => maintenance::backup(&client, output, &file).await,
+        Command::Prune { dry_run } => maintenance::prune(&client, output, dry_run).await,
+        Command::Recovery(command) => maintenance::recovery(&client, output, command).await,
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "vnfmctl", &mut script);
@@ -79,14 +79,14 @@ pub async fn run(cli: Cli) -> Outcome<()> {
     }
 }
 
-/// A secret from standard input, where no list of processes shows it.
+/// Reads a secret from standard input, so that it does not appear in the process list.
 fn secret() -> Outcome<String> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(local)?;
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
-/// All entries, oldest first.
+/// Prints all entries, oldest first.
 async fn audit(client: &Client, output: Output) -> Outcome<()> {
     let mut all: Vec<Value> = Vec::new();
     loop {
@@ -115,7 +115,7 @@ async fn audit(client: &Client, output: Output) -> Outcome<()> {
 async fn forget(client: &Client, output: Output, id: &str, reason: Option<&str>) -> Outcome<()> {
     let path = format!("/vnfm/v1/orphans/{}", segment(id));
     let request = client.request(Method::DELETE, &path);
-    client.send(client.acting(request, reason)?).await?;
+    client.send(client.with_audit(request, reason)?).await?;
     output.done(
         &format!("forgot the abandoned VNF instance {id}"),
         &json!({"id": id}),
@@ -125,9 +125,9 @@ async fn forget(client: &Client, output: Output, id: &str, reason: Option<&str>)
 async fn orphans(client: &Client, output: Output) -> Outcome<()> {
     let found: Value = client.get("/vnfm/v1/orphans").await?;
     let list = |member: &str| found[member].as_array().cloned().unwrap_or_default();
-    for silent in list("notAsked") {
-        let (vim, why) = (cell(silent.get("vim")), cell(silent.get("why")));
-        tell(&format!("VIM {vim} was not asked: {why}"));
+    for skipped in list("notAsked") {
+        let (vim, why) = (cell(skipped.get("vim")), cell(skipped.get("why")));
+        tell(&format!("VIM {vim} could not be queried: {why}"));
     }
     let orphans = list("orphans");
     if orphans.is_empty() {

@@ -1,13 +1,13 @@
-//! `vnfmctl op …`
+//! `vnfmctl op …`: operation occurrences.
 
-use crate::args::{Format, Op};
+use crate::args::{Format, Op, Restart};
 use crate::client::{Client, Outcome, lost};
 use crate::output::{Column, Output, print};
 use crate::watch;
 use reqwest::Method;
 use serde_json::{Value, json};
 use vnfm_types::LcmOperationState::{Completed, RolledBack};
-use vnfm_types::{LogLine, Progress};
+use vnfm_types::{LcmOperationState, LogLine, Progress};
 
 const OPS: &str = "/vnflcm/v2/vnf_lcm_op_occs";
 const COLUMNS: &[Column] = &[
@@ -42,28 +42,18 @@ pub(super) async fn run(client: &Client, output: Output, command: Op) -> Outcome
         Op::Watch { op } => watch::operation(client, &op, Completed).await,
         Op::Explain { op } => explain(client, output, &op).await,
         Op::Log { op, follow } => log(client, output, &op, follow).await,
-        Op::Retry(way) => {
-            again(
-                client,
-                output,
-                (&way.op, "retry"),
-                way.watch.then_some(Completed),
-            )
-            .await
+        Op::Retry(Restart { op, watch }) => {
+            let target = watch.then_some(Completed);
+            restart(client, output, (&op, "retry"), target).await
         }
-        Op::Rollback(way) => {
-            again(
-                client,
-                output,
-                (&way.op, "rollback"),
-                way.watch.then_some(RolledBack),
-            )
-            .await
+        Op::Rollback(Restart { op, watch }) => {
+            let target = watch.then_some(RolledBack);
+            restart(client, output, (&op, "rollback"), target).await
         }
         Op::Fail { op, reason } => {
             let request = client.request(Method::POST, &format!("{OPS}/{op}/fail"));
             let failed: Value = client
-                .json(client.acting(request, reason.as_deref())?)
+                .json(client.with_audit(request, reason.as_deref())?)
                 .await?;
             output.done(&format!("operation {op} is FAILED"), &failed)
         }
@@ -74,7 +64,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Op) -> Outcome
         } => {
             let mode = if forceful { "FORCEFUL" } else { "GRACEFUL" };
             let request = client.request(Method::POST, &format!("{OPS}/{op}/cancel"));
-            let request = client.acting(request, reason.as_deref())?;
+            let request = client.with_audit(request, reason.as_deref())?;
             client
                 .send(request.json(&json!({"cancelMode": mode})))
                 .await?;
@@ -86,17 +76,18 @@ pub(super) async fn run(client: &Client, output: Output, command: Op) -> Outcome
     }
 }
 
-async fn again(
+/// Retries an operation or rolls it back, and watches it if it has a `target` state.
+async fn restart(
     client: &Client,
     output: Output,
     (op, task): (&str, &str),
-    watched: Option<vnfm_types::LcmOperationState>,
+    target: Option<LcmOperationState>,
 ) -> Outcome<()> {
     client
         .send(client.request(Method::POST, &format!("{OPS}/{op}/{task}")))
         .await?;
-    if let Some(wanted) = watched {
-        watch::operation(client, op, wanted).await?;
+    if let Some(target) = target {
+        watch::operation(client, op, target).await?;
     }
     output.done(
         &format!("{task} of operation {op} accepted"),
@@ -124,28 +115,28 @@ async fn explain(client: &Client, output: Output, op: &str) -> Outcome<()> {
     if let Some(waiting) = &now.waiting {
         let until = waiting
             .until
-            .map(|at| format!(", at most until {at}"))
+            .map(|at| format!(", until {at} at the latest"))
             .unwrap_or_default();
         print(&format!(
-            "waits for: {} since {}{until}",
+            "waiting for: {} since {}{until}",
             waiting.for_what, waiting.since
         ));
     }
     if let Some(error) = &now.error {
-        // An operation that is retried or rolled back still says why it had stopped.
+        // An operation that is being retried or rolled back still has the error of its previous attempt.
         let when = if now.operation_state.is_driven() {
-            "stopped before"
+            "previous error"
         } else {
-            "stopped"
+            "error"
         };
         print(&format!("{when}: {}", error.detail));
         if let Some(next) = &error.next {
             print(&format!("hint: {next}"));
         }
     }
-    for way in &now.ways_on {
-        let may = if way.allowed { "can" } else { "cannot" };
-        print(&format!("{may} {}: {}", way.task, way.what));
+    for task in &now.ways_on {
+        let may = if task.allowed { "can" } else { "cannot" };
+        print(&format!("{may} {}: {}", task.task, task.what));
     }
     Ok(())
 }
@@ -177,7 +168,7 @@ async fn log(client: &Client, output: Output, op: &str, follow: bool) -> Outcome
     }
 }
 
-/// Completes at the operation's next event but one: the first is what is known already.
+/// Waits for the operation's next change: the first event of the stream is the state already known.
 async fn next_event(client: &Client, op: &str) -> Outcome<()> {
     let path = format!("/vnfm/v1/op_occs/{op}/events");
     let mut response = client.send(client.request(Method::GET, &path)).await?;

@@ -1,4 +1,4 @@
-//! `vnfmctl package …`
+//! `vnfmctl package …`: packages on the server; those on this machine are handled by `vendor.rs`.
 
 use super::vendor::{self, Local, Opened};
 use super::{described, download};
@@ -16,8 +16,8 @@ use vnfm::SystemClock;
 use vnfm::ports::Clock as _;
 use vnfm_descriptor::Limits;
 
-/// Between two looks at a package that is on its way.
-const BETWEEN: Duration = Duration::from_millis(500);
+/// Interval at which a package is polled until it is onboarded.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
 const COLUMNS: &[Column] = &[
@@ -51,9 +51,9 @@ pub(super) async fn run(client: &Client, output: Output, command: Package) -> Ou
             output.chosen(&all, COLUMNS, wanted.fields.as_deref())
         }
         Package::Show { package } if is_path(&package) => {
-            described::show(output, &opened(Path::new(&package))?.package)
+            described::show(output, &open(Path::new(&package))?.package)
         }
-        Package::Graph { path } => super::graph::draw(output, &opened(&path)?.package),
+        Package::Graph { path } => super::graph::draw(output, &open(&path)?.package),
         Package::Init { folder, entry } => vendor::init(output, &folder, entry.as_deref()),
         Package::Build { folder, out } => vendor::build(output, &folder, out.as_deref()),
         Package::Sign(wanted) => vendor::sign(output, &wanted),
@@ -61,53 +61,57 @@ pub(super) async fn run(client: &Client, output: Output, command: Package) -> Ou
             package,
             trust,
             crl,
-        } => vendor::verify(output, &package, (trust.as_deref(), crl.as_deref())),
+        } => vendor::verify(output, &package, trust.as_deref(), crl.as_deref()),
         Package::Show { package } => show(client, output, &package).await,
-        Package::Enable { package } => switch(client, output, (&package, "ENABLED")).await,
-        Package::Disable { package } => switch(client, output, (&package, "DISABLED")).await,
+        Package::Enable { package } => set_state(client, output, &package, "ENABLED").await,
+        Package::Disable { package } => set_state(client, output, &package, "DISABLED").await,
         Package::Download(wanted) => download::run(client, output, &wanted).await,
         Package::Delete { package } => delete(client, output, &package).await,
     }
 }
 
-/// Whether this names a package here; an id or a product of the server has no `/`, and is no file.
+/// Whether `name` is a local path: it contains a `/` or exists. Otherwise it is an ID or name on the server.
 fn is_path(name: &str) -> bool {
     name.contains('/') || Path::new(name).exists()
 }
 
-/// A package on this machine, also one in an outer archive.
-pub(super) fn opened(path: &Path) -> Outcome<Opened> {
+/// Opens a package on this machine, unwrapping an outer archive.
+pub(super) fn open(path: &Path) -> Outcome<Opened> {
     let local = Local::at(path, None)?;
     match vnfm_descriptor::Package::open(local.path(), &Limits::default()) {
         Ok(package) => Ok(Opened { package, local }),
         Err(findings) => Err(Failure::Hinted {
-            what: format!("`{}` cannot be used:\n{findings}", path.display()),
-            hint: format!("`vnfmctl lint {}` shows the places", path.display()),
+            message: format!("`{}` is not a valid package:\n{findings}", path.display()),
+            hint: format!("`vnfmctl lint {}` shows the source lines", path.display()),
         }),
     }
 }
 
-/// A package on this machine, or one that is onboarded, in a file that goes with what is returned.
-pub(super) async fn here_or_onboarded(
+/// Opens a local package, or downloads an onboarded one into the temporary file that is returned with it.
+pub(super) async fn local_or_onboarded(
     client: &Client,
     named: &str,
 ) -> Outcome<(Opened, Option<NamedTempFile>)> {
     if is_path(named) {
-        return Ok((opened(Path::new(named))?, None));
+        return Ok((open(Path::new(named))?, None));
     }
-    let (opened, file) = fetched(client, &find(client, named).await?, u64::MAX).await?;
+    let (opened, file) = fetch(client, &find(client, named).await?, u64::MAX).await?;
     Ok((opened, Some(file)))
 }
 
-/// The archive of an onboarded package of at most `most` bytes, in a file that goes with it.
-async fn fetched(client: &Client, record: &Value, most: u64) -> Outcome<(Opened, NamedTempFile)> {
+/// Downloads an onboarded package of at most `max_bytes` into a temporary file.
+async fn fetch(
+    client: &Client,
+    record: &Value,
+    max_bytes: u64,
+) -> Outcome<(Opened, NamedTempFile)> {
     let id = record["id"].as_str().unwrap_or_default();
     let content = client.request(Method::GET, &format!("{PACKAGES}/{id}/package_content"));
     let mut content = client.send(content).await?;
-    if let Some(size) = content.content_length().filter(|size| *size > most) {
+    if let Some(size) = content.content_length().filter(|size| *size > max_bytes) {
         return Err(Failure::Hinted {
-            what: format!("it has {} MiB", size >> 20),
-            hint: "`vnfmctl package show PATH` shows what a file here holds".to_owned(),
+            message: format!("the archive has {} MiB", size >> 20),
+            hint: "download it and use `vnfmctl package show PATH`".to_owned(),
         });
     }
     let mut file = NamedTempFile::new().map_err(local)?;
@@ -118,32 +122,31 @@ async fn fetched(client: &Client, record: &Value, most: u64) -> Outcome<(Opened,
     {
         file.write_all(&piece).map_err(local)?;
     }
-    let here = opened(file.path())?;
-    let told = record["checksum"]["hash"].as_str().unwrap_or_default();
-    if !told.eq_ignore_ascii_case(here.package.sha256()) {
-        let what = format!(
-            "package {id} has SHA-256 {told}, and what the server sent has {}",
-            here.package.sha256()
-        );
-        return Err(local(what));
+    let opened = open(file.path())?;
+    let expected = record["checksum"]["hash"].as_str().unwrap_or_default();
+    let received = opened.package.sha256();
+    if !expected.eq_ignore_ascii_case(received) {
+        return Err(local(format!(
+            "package {id} has SHA-256 {expected}, but the archive that the server sent has {received}"
+        )));
     }
-    Ok((here, file))
+    Ok((opened, file))
 }
 
-/// Larger packages are not fetched to be shown.
-const LARGEST_SHOWN: u64 = 1 << 30;
+/// Largest archive that `package show` downloads, in bytes.
+const MAX_SHOWN_BYTES: u64 = 1 << 30;
 
-/// A package of the server: its record, and what it holds.
+/// Shows a package of the server: its record and its contents.
 async fn show(client: &Client, output: Output, named: &str) -> Outcome<()> {
     let mut record = find(client, named).await?;
     if record["onboardingState"] != "ONBOARDED" {
         return output.one(&record, DETAILS);
     }
-    let held = match fetched(client, &record, LARGEST_SHOWN).await {
-        Ok(held) => Some(held),
-        // The record can be read all the same.
+    let contents = match fetch(client, &record, MAX_SHOWN_BYTES).await {
+        Ok(contents) => Some(contents),
+        // The record is still worth showing.
         Err(error @ (Failure::Hinted { .. } | Failure::Refused(_))) => {
-            tell(&format!("what the package holds is not shown: {error}"));
+            tell(&format!("cannot show the contents of the package: {error}"));
             if let Some(hint) = error.hint() {
                 tell(&format!("hint: {hint}"));
             }
@@ -151,13 +154,13 @@ async fn show(client: &Client, output: Output, named: &str) -> Outcome<()> {
         }
         Err(error) => return Err(error),
     };
-    let package = held.as_ref().map(|(held, _file)| &held.package);
+    let package = contents.as_ref().map(|(opened, _file)| &opened.package);
     if let (Some(package), false) = (package, output.is_table()) {
-        record["described"] = described::whole(package);
+        record["described"] = described::document(package);
     }
     output.one(&record, DETAILS)?;
     match package {
-        Some(package) if output.is_table() => described::parts(output, package),
+        Some(package) if output.is_table() => described::tables(output, package),
         _ => Ok(()),
     }
 }
@@ -168,8 +171,7 @@ pub(super) async fn find(client: &Client, wanted: &str) -> Outcome<Value> {
         .await
 }
 
-/// Enables or disables a package.
-async fn switch(client: &Client, output: Output, (package, state): (&str, &str)) -> Outcome<()> {
+async fn set_state(client: &Client, output: Output, package: &str, state: &str) -> Outcome<()> {
     let found = find(client, package).await?;
     let id = found["id"].as_str().unwrap_or_default();
     let request = client.request(Method::PATCH, &format!("{PACKAGES}/{id}"));
@@ -179,28 +181,26 @@ async fn switch(client: &Client, output: Output, (package, state): (&str, &str))
     output.done(&format!("package {id} is {state}"), &changed)
 }
 
-/// Deletes a package. The standard wants it DISABLED first: one that nobody uses is, and is ENABLED again where it cannot
-/// be deleted all the same.
+/// Deletes a package. The standard requires it to be DISABLED first: an unused one is disabled, and enabled again if it
+/// cannot be deleted.
 async fn delete(client: &Client, output: Output, package: &str) -> Outcome<()> {
     let found = find(client, package).await?;
     let id = found["id"].as_str().unwrap_or_default();
     let uri = format!("{PACKAGES}/{id}");
-    let switched = async |state: &str| {
+    let set_state = async |state: &str| {
         let request = client.request(Method::PATCH, &uri);
         client
             .send(request.json(&json!({"operationalState": state})))
             .await
     };
     let is_free = found["operationalState"] == "ENABLED" && found["usageState"] == "NOT_IN_USE";
-    // Where somebody has disabled it meanwhile, deleting it is right all the same; of the two answers that is the better.
-    let is_ours = is_free && switched("DISABLED").await.is_ok();
-    if is_ours {
-        tell(&format!(
-            "package {id} is DISABLED, so that it can be deleted"
-        ));
+    // If someone else has disabled it meanwhile, deleting it is still right, and its error is the more useful one.
+    let is_disabled_by_us = is_free && set_state("DISABLED").await.is_ok();
+    if is_disabled_by_us {
+        tell(&format!("package {id} is now DISABLED, to delete it"));
     }
     if let Err(failure) = client.send(client.request(Method::DELETE, &uri)).await {
-        if is_ours && switched("ENABLED").await.is_ok() {
+        if is_disabled_by_us && set_state("ENABLED").await.is_ok() {
             tell(&format!("package {id} is ENABLED again"));
         }
         return Err(failure);
@@ -209,7 +209,7 @@ async fn delete(client: &Client, output: Output, package: &str) -> Outcome<()> {
 }
 
 async fn onboard(client: &Client, output: Output, wanted: &Onboard) -> Outcome<()> {
-    // What is wrong here is said before anything is made there.
+    // Local errors come before anything is created on the server.
     let content = wanted.path.as_deref().map(content).transpose()?;
     let from_uri = wanted
         .from_uri
@@ -235,16 +235,16 @@ async fn onboard(client: &Client, output: Output, wanted: &Onboard) -> Outcome<(
         client.send(request.json(&from_uri)).await
     };
     if let Err(failure) = sent {
-        // What was never asked for is no package; the first failure is the one that counts.
+        // Remove the empty package; the first failure is the one to report.
         let _ = client.send(client.request(Method::DELETE, &uri)).await;
         return Err(failure);
     }
-    let shown = checked(client, &uri).await?;
-    if shown["onboardingState"] != "ONBOARDED" {
+    let record = onboarded(client, &uri).await?;
+    if record["onboardingState"] != "ONBOARDED" {
         client.send(client.request(Method::DELETE, &uri)).await?;
-        return Err(not_onboarded(wanted, &shown["onboardingFailureDetails"]));
+        return Err(not_onboarded(wanted, &record["onboardingFailureDetails"]));
     }
-    for warning in shown["warnings"]
+    for warning in record["warnings"]
         .as_array()
         .into_iter()
         .flatten()
@@ -252,31 +252,31 @@ async fn onboard(client: &Client, output: Output, wanted: &Onboard) -> Outcome<(
     {
         tell(warning);
     }
-    let (product, vnfd) = (&shown["vnfProductName"], &shown["vnfdId"]);
+    let (product, vnfd) = (&record["vnfProductName"], &record["vnfdId"]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let sentence = format!(
         "onboarded {} as package {id}, vnfdId {}",
         text(product),
         text(vnfd)
     );
-    output.done(&sentence, &shown)
+    output.done(&sentence, &record)
 }
 
-/// The package once nobody works on it any more.
-async fn checked(client: &Client, uri: &str) -> Outcome<Value> {
+/// Polls the package until the server has finished processing it.
+async fn onboarded(client: &Client, uri: &str) -> Outcome<Value> {
     loop {
-        let shown: Value = client.get(uri).await?;
+        let record: Value = client.get(uri).await?;
         if !["UPLOADING", "PROCESSING"]
             .iter()
-            .any(|state| shown["onboardingState"] == *state)
+            .any(|state| record["onboardingState"] == *state)
         {
-            return Ok(shown);
+            return Ok(record);
         }
-        SystemClock.sleep(BETWEEN).await;
+        SystemClock.sleep(POLL_INTERVAL).await;
     }
 }
 
-/// What the server is asked to fetch.
+/// The body of an `upload_from_uri` request.
 fn from_uri(uri: &str, wanted: &Onboard) -> Outcome<Value> {
     let mut request = json!({ "addressInformation": uri });
     if let (Some(user), Some(file)) = (&wanted.user, &wanted.password_file) {
@@ -290,36 +290,36 @@ fn from_uri(uri: &str, wanted: &Onboard) -> Outcome<Value> {
 }
 
 fn not_onboarded(wanted: &Onboard, problem: &Value) -> Failure {
-    let why = problem["detail"].as_str().unwrap_or("no reason given");
+    let cause = problem["detail"].as_str().unwrap_or("no reason given");
     if let Some(path) = &wanted.path {
         return Failure::Hinted {
-            what: format!("`{}` was not onboarded:\n{why}", path.display()),
+            message: format!("`{}` was not onboarded:\n{cause}", path.display()),
             hint: format!(
-                "`vnfmctl lint {}` shows the places, without a server",
+                "`vnfmctl lint {}` shows the source lines (works offline)",
                 path.display()
             ),
         };
     }
-    let what = format!("the server has not onboarded what lies there:\n{why}");
+    let message = format!("the server did not onboard the package at that URI:\n{cause}");
     match problem["next"].as_str() {
         Some(next) => Failure::Hinted {
-            what,
+            message,
             hint: next.to_owned(),
         },
-        None => local(what),
+        None => local(message),
     }
 }
 
-/// The archive, or the folder packed into a file that is gone when it is closed.
+/// The archive, or the folder packed into a temporary file.
 fn content(path: &Path) -> Outcome<File> {
     if path.is_dir() {
         let mut file = tempfile::tempfile().map_err(|error| Failure::Hinted {
-            what: format!(
+            message: format!(
                 "cannot pack `{}` into a file in `{}`: {error}",
                 path.display(),
                 std::env::temp_dir().display()
             ),
-            hint: "name another folder in the environment variable TMPDIR".to_owned(),
+            hint: "set TMPDIR to another folder".to_owned(),
         })?;
         vnfm_descriptor::pack_to(path, &Limits::default(), &mut file).map_err(local)?;
         file.rewind().map_err(local)?;

@@ -1,4 +1,4 @@
-//! `vnfmctl plugin …`: `list` asks the server; all others work on files of this machine.
+//! `vnfmctl plugin …`: `list` queries the server; all others work on local files.
 
 use super::plugin_run;
 use crate::args::{Format, Plugin};
@@ -20,7 +20,7 @@ const COLUMNS: &[Column] = &[
     ("used by", "/usedBy"),
     ("instances", "/instances"),
     ("file", "/file"),
-    ("why not", "/problem"),
+    ("problem", "/problem"),
 ];
 const SHARED_LIBRARY: &str = "tosca.artifacts.Implementation.SharedLibrary";
 const DETAILS: &[Column] = &[
@@ -37,14 +37,14 @@ pub(super) async fn run(client: &Client, output: Output, command: Plugin) -> Out
     match command {
         Plugin::List => {
             let plugins: Vec<Value> = client.get("/vnfm/v1/plugins").await?;
-            output.list(&for_people(output, plugins), COLUMNS)
+            output.list(&table_rows(output, plugins), COLUMNS)
         }
         Plugin::Inspect { file } => {
-            let seen = serde_json::to_value(inspect(&file)?).map_err(local)?;
-            let shown = for_people(output, vec![seen.clone()]);
-            output.one(&shown[0], DETAILS)?;
+            let inspected = serde_json::to_value(inspect(&file)?).map_err(local)?;
+            let rows = table_rows(output, vec![inspected.clone()]);
+            output.one(&rows[0], DETAILS)?;
             if output.0 == Format::Table {
-                super::described::plugin(output, &seen)
+                super::described::plugin(output, &inspected)
             } else {
                 Ok(())
             }
@@ -61,24 +61,24 @@ pub(super) async fn run(client: &Client, output: Output, command: Plugin) -> Out
     }
 }
 
-/// A package that names a plugin, and whether somebody lives by it.
-fn user(package: &Value) -> Value {
+/// The name of a package that uses a plugin, and whether it has instances.
+fn package_name(package: &Value) -> Value {
     let names = ["vnfProductName", "vnfdId", "vnfPkgId"];
     let name = names
         .iter()
         .find_map(|name| package[name].as_str())
         .unwrap_or_default();
-    let lives = if package["usageState"] == "IN_USE" {
+    let in_use = if package["usageState"] == "IN_USE" {
         " (in use)"
     } else {
         ""
     };
-    format!("{name}{lives}").into()
+    format!("{name}{in_use}").into()
 }
 
-/// Allows one library, and says so.
+/// Allows one library, and warns if a running server does not see it.
 async fn allow(client: &Client, output: Output, file: &Path, dir: &Path) -> Outcome<()> {
-    let pin = pinned(file, dir)?;
+    let pin = copy_and_pin(file, dir)?;
     let copy = dir.join(&pin.file);
     let sentence = format!(
         "allowed {pin} as `{}` with SHA-256 {}",
@@ -86,17 +86,17 @@ async fn allow(client: &Client, output: Output, file: &Path, dir: &Path) -> Outc
         pin.sha256
     );
     output.done(&sentence, &serde_json::to_value(&pin).map_err(local)?)?;
-    if is_unknown_to(client, &pin).await {
+    if is_missing_on_server(client, &pin).await {
         tell(
-            "warning: the server that runs looks for plugins in another folder; give that one with --dir",
+            "warning: the running server looks for plugins in another folder; pass that folder with --dir",
         );
     }
     Ok(())
 }
 
-/// Allows what a package brings for its hooks: each library by itself, all of its scripts by the package.
+/// Allows what a package contains for its hooks: each library individually, all scripts through the package.
 async fn allow_package(client: &Client, output: Output, named: &str, dir: &Path) -> Outcome<()> {
-    let (opened, _file) = super::package::here_or_onboarded(client, named).await?;
+    let (opened, _file) = super::package::local_or_onboarded(client, named).await?;
     let package = &opened.package;
     let hooks = || package.vnfd().flavours.values().flat_map(Flavour::hooks);
     let artifacts = || hooks().filter_map(|hook| hook.artifact.as_ref());
@@ -107,12 +107,12 @@ async fn allow_package(client: &Client, output: Output, named: &str, dir: &Path)
     let scripts: BTreeSet<_> = artifacts().filter_map(Artifact::script).collect();
     if libraries.is_empty() && scripts.is_empty() {
         return Err(Failure::Hinted {
-            what: format!("no hook of `{named}` names a library or a script that lies in it"),
-            hint: format!("an artifact of type {SHARED_LIBRARY} needs the library as its `file`"),
+            message: format!("no hook of `{named}` names a library or script in the package"),
+            hint: format!("set `file` of the {SHARED_LIBRARY} artifact to the library"),
         });
     }
-    let unpacked = unpacked(package, &libraries, named)?;
-    for file in libraries_of(unpacked.path())? {
+    let unpacked = unpack(package, &libraries, named)?;
+    for file in sorted_files(unpacked.path())? {
         allow(client, output, &file, dir).await?;
     }
     if scripts.is_empty() {
@@ -122,7 +122,7 @@ async fn allow_package(client: &Client, output: Output, named: &str, dir: &Path)
     }
 }
 
-/// Pins a package for its scripts, and says which they are.
+/// Pins a package for its scripts.
 fn allow_scripts(
     output: Output,
     package: &Package,
@@ -139,7 +139,8 @@ fn allow_scripts(
         sha256,
         scripts,
     };
-    let failed = |error: std::io::Error| local(format!("cannot make `{}`: {error}", dir.display()));
+    let failed =
+        |error: std::io::Error| local(format!("cannot create `{}`: {error}", dir.display()));
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -149,7 +150,7 @@ fn allow_scripts(
     lock.add_package(pin.clone());
     lock.write(dir)?;
     let sentence = format!(
-        "allowed {} of the package `{}` with SHA-256 {}",
+        "allowed {} of package `{}` with SHA-256 {}",
         pin.scripts.join(", "),
         pin.vnfd_id,
         pin.sha256
@@ -161,7 +162,7 @@ fn allow_scripts(
         .any(|plugin| plugin.name == Scripts::default().plugin)
     {
         tell(&format!(
-            "warning: scripts are run by the plugin `{}`, which is not allowed in `{}` yet",
+            "warning: scripts need the plugin `{}`, which is not allowed in `{}` yet",
             Scripts::default().plugin,
             dir.display()
         ));
@@ -169,22 +170,22 @@ fn allow_scripts(
     Ok(())
 }
 
-/// Libraries of a package, as files of a folder of ours.
-fn unpacked(package: &Package, libraries: &BTreeSet<&str>, named: &str) -> Outcome<TempDir> {
+/// Unpacks libraries of a package into a temporary folder.
+fn unpack(package: &Package, libraries: &BTreeSet<&str>, named: &str) -> Outcome<TempDir> {
     let folder = tempfile::tempdir().map_err(local)?;
     for (number, file) in libraries.iter().enumerate() {
-        let wrong = |error: String| local(format!("cannot read `{file}` of `{named}`: {error}"));
+        let failed = |error: String| local(format!("cannot read `{file}` of `{named}`: {error}"));
         let bytes = package
             .read(file)
-            .map_err(|error| wrong(error.to_string()))?;
+            .map_err(|error| failed(error.to_string()))?;
         let copy = folder.path().join(format!("{number}.so"));
-        std::fs::write(copy, bytes).map_err(|error| wrong(error.to_string()))?;
+        std::fs::write(copy, bytes).map_err(|error| failed(error.to_string()))?;
     }
     Ok(folder)
 }
 
-/// The files of a folder, in order.
-fn libraries_of(folder: &Path) -> Outcome<Vec<PathBuf>> {
+/// The files of a folder, sorted by name.
+fn sorted_files(folder: &Path) -> Outcome<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder)
         .map_err(local)?
         .collect::<Result<Vec<_>, _>>();
@@ -197,15 +198,16 @@ fn libraries_of(folder: &Path) -> Outcome<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whether a server answers that does not know what was allowed; one that does not run yet may still find it.
-async fn is_unknown_to(client: &Client, pin: &Pin) -> bool {
+/// Whether a running server does not list the plugin. False if no server responds: it may still find it at start.
+async fn is_missing_on_server(client: &Client, pin: &Pin) -> bool {
     let plugins: Outcome<Vec<Value>> = client.get("/vnfm/v1/plugins").await;
-    let is_it = |shown: &Value| shown["name"] == *pin.name && shown["version"] == *pin.version;
-    plugins.is_ok_and(|plugins| !plugins.iter().any(is_it))
+    let is_pinned =
+        |plugin: &Value| plugin["name"] == *pin.name && plugin["version"] == *pin.version;
+    plugins.is_ok_and(|plugins| !plugins.iter().any(is_pinned))
 }
 
-/// In a table, hooks and packages are shown by their names and a problem by its sentence.
-fn for_people(output: Output, mut plugins: Vec<Value>) -> Vec<Value> {
+/// For a table, reduces hooks, packages and instances to their names and a problem to its detail.
+fn table_rows(output: Output, mut plugins: Vec<Value>) -> Vec<Value> {
     if output.0 == Format::Table {
         for plugin in &mut plugins {
             let hooks = plugin["hooks"].as_object();
@@ -213,7 +215,7 @@ fn for_people(output: Output, mut plugins: Vec<Value>) -> Vec<Value> {
             plugin["hooks"] = json!(names);
             plugin["problem"] = plugin["problem"]["detail"].take();
             let users = plugin["usedBy"].as_array().cloned().unwrap_or_default();
-            plugin["usedBy"] = users.iter().map(user).collect();
+            plugin["usedBy"] = users.iter().map(package_name).collect();
             let instances = plugin["instances"].as_array().cloned().unwrap_or_default();
             let name = |instance: &Value| {
                 let names = ["vnfInstanceName", "id"];
@@ -228,10 +230,10 @@ fn for_people(output: Output, mut plugins: Vec<Value>) -> Vec<Value> {
     plugins
 }
 
-/// Copies `file` into `dir` beside all other versions, and pins the copy's hash.
-fn pinned(file: &Path, dir: &Path) -> Outcome<Pin> {
-    let doing = format!("cannot copy `{}` into `{}`", file.display(), dir.display());
-    let failed = |error: std::io::Error| local(format!("{doing}: {error}"));
+/// Copies `file` into `dir`, keeping other versions, and pins the copy's hash.
+fn copy_and_pin(file: &Path, dir: &Path) -> Outcome<Pin> {
+    let action = format!("cannot copy `{}` into `{}`", file.display(), dir.display());
+    let failed = |error: std::io::Error| local(format!("{action}: {error}"));
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -246,13 +248,14 @@ fn pinned(file: &Path, dir: &Path) -> Outcome<Pin> {
     let mode = std::fs::Permissions::from_mode(0o644);
     copy.as_file().set_permissions(mode).map_err(failed)?;
     copy.as_file().sync_all().map_err(failed)?;
-    let seen = inspect(copy.path())?;
-    let says = seen.declaration;
+    let inspected = inspect(copy.path())?;
+    let declaration = inspected.declaration;
+    let (name, version) = (declaration.name, declaration.version);
     let pin = Pin {
-        file: free_name(dir, &says.name, &says.version, &seen.sha256)?,
-        name: says.name,
-        version: says.version,
-        sha256: seen.sha256,
+        file: free_name(dir, &name, &version, &inspected.sha256)?,
+        name,
+        version,
+        sha256: inspected.sha256,
         superseded: false,
     };
     copy.persist(dir.join(&pin.file))
@@ -263,31 +266,32 @@ fn pinned(file: &Path, dir: &Path) -> Outcome<Pin> {
     Ok(pin)
 }
 
-/// The file of a plugin, beside one of the same name and version that operations may have begun with.
+/// The file name of a plugin. A different library of the same name and version is kept, as running operations may use
+/// it; the new one then gets a part of its hash as a suffix.
 fn free_name(dir: &Path, name: &str, version: &str, sha256: &str) -> Outcome<String> {
     let file = file_name(name, version)?;
-    if file_sha256(&dir.join(&file)).is_ok_and(|there| there != sha256) {
-        let begin = sha256.get(..12).unwrap_or(sha256);
-        return Ok(file.replace(".so", &format!("-{begin}.so")));
+    if file_sha256(&dir.join(&file)).is_ok_and(|existing| existing != sha256) {
+        let prefix = sha256.get(..12).unwrap_or(sha256);
+        return Ok(file.replace(".so", &format!("-{prefix}.so")));
     }
     Ok(file)
 }
 
-/// The file of a plugin; its name and version come out of the library, so they are looked at first.
+/// The default file name of a plugin. Name and version come from the library, so they are validated.
 fn file_name(name: &str, version: &str) -> Outcome<String> {
-    let plain = |text: &str| {
-        let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.+".contains(letter);
-        !text.is_empty() && text.chars().all(fits)
+    let is_safe = |text: &str| {
+        let is_valid = |letter: char| letter.is_ascii_alphanumeric() || "-_.+".contains(letter);
+        !text.is_empty() && text.chars().all(is_valid)
     };
-    if plain(name) && plain(version) {
+    if is_safe(name) && is_safe(version) {
         return Ok(format!("{name}-{version}.so"));
     }
     Err(local(format!(
-        "the library calls itself `{name}@{version}`, which is no name for a file: letters, digits and `-_.+` are"
+        "the library declares `{name}@{version}`, which is not a valid file name: use only letters, digits and `-_.+`"
     )))
 }
 
-/// Where vnfm-server looks for plugins, unless it is told otherwise.
+/// The default plugin folder of vnfm-server.
 fn default_dir() -> Outcome<PathBuf> {
     if std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0) {
         return Ok("/var/lib/vnfm/plugins".into());
@@ -296,7 +300,7 @@ fn default_dir() -> Outcome<PathBuf> {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
     let base = state.or_else(home);
     base.map(|base| base.join("vnfm/plugins"))
-        .ok_or_else(|| local("neither XDG_STATE_HOME nor HOME is set; give --dir"))
+        .ok_or_else(|| local("neither XDG_STATE_HOME nor HOME is set; pass --dir"))
 }
 
 #[cfg(test)]
@@ -304,7 +308,7 @@ mod tests {
     use super::file_name;
 
     #[test]
-    fn another_library_of_the_same_version_lies_beside_the_first() {
+    fn another_library_of_the_same_version_does_not_replace_the_first() {
         let dir = tempfile::tempdir().unwrap();
         let sha256 = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
         let name = |sha256: &str| super::free_name(dir.path(), "a", "1.0.0", sha256).unwrap();
@@ -315,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_cannot_choose_where_it_is_copied_to() {
+    fn a_library_name_cannot_escape_the_plugin_folder() {
         assert_eq!(file_name("a-b", "1.2.0+x").unwrap(), "a-b-1.2.0+x.so");
         for (name, version) in [("../a", "1"), ("a", "1/2"), ("", "1")] {
             let error = file_name(name, version).unwrap_err().to_string();

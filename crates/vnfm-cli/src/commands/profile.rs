@@ -1,4 +1,4 @@
-//! `vnfmctl profile …`: servers by name, with their logins.
+//! `vnfmctl profile …`: saved servers and logins.
 
 use crate::args::{NewProfile, ProfileCommand};
 use crate::client::{Outcome, local};
@@ -8,27 +8,30 @@ use serde_json::{Value, json};
 
 pub(super) fn run(output: Output, command: ProfileCommand) -> Outcome<()> {
     let file = profile::file().ok_or_else(|| {
-        local("neither XDG_CONFIG_HOME nor HOME is set; VNFM_PROFILES names the file of profiles")
+        local("neither XDG_CONFIG_HOME nor HOME is set; set VNFM_PROFILES to the profiles file")
     })?;
     let mut all = Profiles::read(&file)?;
     let (sentence, name) = match command {
         ProfileCommand::List => return list(output, &all),
         ProfileCommand::Set(new) => {
             let name = new.name.clone();
-            all.profiles.insert(name.clone(), made(new)?);
+            all.profiles.insert(name.clone(), read_profile(new)?);
             all.current.get_or_insert_with(|| name.clone());
-            (format!("set profile {name} in `{}`", file.display()), name)
+            (
+                format!("saved profile `{name}` to `{}`", file.display()),
+                name,
+            )
         }
         ProfileCommand::Use { name } => {
-            all.chosen(Some(&name))?;
+            all.select(Some(&name))?;
             all.current = Some(name.clone());
-            (format!("profile {name} is used from now on"), name)
+            (format!("profile `{name}` is now the current one"), name)
         }
         ProfileCommand::Delete { name } => {
-            all.chosen(Some(&name))?;
+            all.select(Some(&name))?;
             all.profiles.remove(&name);
             all.current = all.current.filter(|current| *current != name);
-            (format!("deleted profile {name}"), name)
+            (format!("deleted profile `{name}`"), name)
         }
     };
     all.write(&file)?;
@@ -38,8 +41,8 @@ pub(super) fn run(output: Output, command: ProfileCommand) -> Outcome<()> {
     )
 }
 
-/// The login's secret is read from standard input, where no list of processes shows it.
-fn made(new: NewProfile) -> Outcome<Profile> {
+/// Builds a profile; its secret is read from standard input, so that it does not appear in the process list.
+fn read_profile(new: NewProfile) -> Outcome<Profile> {
     let NewProfile {
         server,
         ca,
@@ -66,9 +69,8 @@ fn made(new: NewProfile) -> Outcome<Profile> {
     })
 }
 
-/// Without secrets.
 fn list(output: Output, all: &Profiles) -> Outcome<()> {
-    let shown = all.profiles.iter().map(|(name, profile)| {
+    let rows = all.profiles.iter().map(|(name, profile)| {
         let login = match (&profile.user, &profile.token) {
             (Some(user), _) => format!("user {user}"),
             (None, Some(_)) => "token".to_owned(),
@@ -83,5 +85,5 @@ fn list(output: Output, all: &Profiles) -> Outcome<()> {
         ("login", "/login"),
         ("current", "/current"),
     ];
-    output.list(&shown.collect::<Vec<Value>>(), &columns)
+    output.list(&rows.collect::<Vec<Value>>(), &columns)
 }

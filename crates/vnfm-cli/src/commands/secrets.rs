@@ -1,6 +1,6 @@
-//! `vnfmctl secrets …`: the keys that seal secrets.
+//! `vnfmctl secrets …`: the keys that encrypt the server's secrets.
 
-use crate::args::{Format, KeyPlace, Secrets};
+use crate::args::{Format, KeyStore, Secrets};
 use crate::client::{Client, Outcome};
 use crate::output::{Column, Output, tell};
 use reqwest::Method;
@@ -21,7 +21,7 @@ pub(super) async fn run(client: &Client, output: Output, command: &Secrets) -> O
             let request = client.request(Method::POST, "/vnfm/v1/secrets/rotate");
             let done: Value = client.json(request).await?;
             output.done(
-                &format!("sealed {} values anew with a new key", done["sealedAnew"]),
+                &format!("re-encrypted {} values with a new key", done["sealedAnew"]),
                 &done,
             )
         }
@@ -30,48 +30,49 @@ pub(super) async fn run(client: &Client, output: Output, command: &Secrets) -> O
 }
 
 async fn show(client: &Client, output: Output) -> Outcome<()> {
-    let shown: Value = client.get("/vnfm/v1/secrets").await?;
+    let report: Value = client.get("/vnfm/v1/secrets").await?;
     if output.0 != Format::Table {
-        return output.done("", &shown);
+        return output.done("", &report);
     }
-    unused(&shown);
-    output.list(&shown["keys"].as_array().cloned().unwrap_or_default(), KEYS)
+    report_unused_keys(&report);
+    output.list(
+        &report["keys"].as_array().cloned().unwrap_or_default(),
+        KEYS,
+    )
 }
 
-async fn migrate(client: &Client, output: Output, to: KeyPlace) -> Outcome<()> {
-    let (place, named) = match to {
-        KeyPlace::File => ("file", "the key file"),
-        KeyPlace::Barbican => ("barbican", "Barbican"),
+async fn migrate(client: &Client, output: Output, to: KeyStore) -> Outcome<()> {
+    let (store, name) = match to {
+        KeyStore::File => ("file", "the key file"),
+        KeyStore::Barbican => ("barbican", "Barbican"),
     };
     let request = client.request(Method::POST, "/vnfm/v1/secrets/migrate");
-    let done: Value = client.json(request.json(&json!({"to": place}))).await?;
-    tell(
-        "backups that were made before need the key of their own time; make a new one: `vnfmctl backup`",
-    );
-    unused(&done);
+    let done: Value = client.json(request.json(&json!({"to": store}))).await?;
+    tell("older backups still need the old key; write a new backup with `vnfmctl backup`");
+    report_unused_keys(&done);
     let sentence = format!(
-        "sealed {} values anew; the key is in {named}",
+        "re-encrypted {} values; the key is now in {name}",
         done["sealedAnew"]
     );
     output.done(&sentence, &done)
 }
 
-/// Keys that nothing needs any more, which we never delete.
-fn unused(shown: &Value) {
-    if let Some(why) = shown["notAsked"].as_str() {
+/// Reports keys that nothing in the database needs. They are never deleted: a backup may need them.
+fn report_unused_keys(report: &Value) {
+    if let Some(cause) = report["notAsked"].as_str() {
         tell(&format!(
-            "Barbican was not asked for keys that nothing needs: {why}"
+            "could not check Barbican for unused keys: {cause}"
         ));
     }
-    for id in shown["unused"]
+    for id in report["unused"]
         .as_array()
         .into_iter()
         .flatten()
         .filter_map(Value::as_str)
     {
         tell(&format!(
-            "Barbican has the key {id}, which nothing in the database needs; once no backup needs it either: `openstack \
-             secret delete`"
+            "the key {id} in Barbican is no longer used by the database; once no backup needs it, delete it with \
+             `openstack secret delete`"
         ));
     }
 }

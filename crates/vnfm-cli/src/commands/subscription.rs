@@ -1,6 +1,6 @@
-//! `vnfmctl subscription …`
+//! `vnfmctl subscription …`: subscriptions to lifecycle notifications.
 
-use crate::args::{Subscription, Telling};
+use crate::args::{NewSubscription, Subscription};
 use crate::client::{Client, Outcome, read, segment};
 use crate::commands::vnf;
 use crate::output::{Column, Output};
@@ -16,14 +16,14 @@ const COLUMNS: &[Column] = &[
     ("operations", "/filter/operationTypes"),
     ("states", "/filter/operationStates"),
 ];
-/// What one has beside the columns of the list.
+/// Shown by `show` in addition to the columns of the list.
 const INSTANCES: Column = ("instances", "/filter/vnfInstanceSubscriptionFilter");
-/// What operations are told by.
-const OF_OPERATIONS: &str = "VnfLcmOperationOccurrenceNotification";
+/// The notification type of operation state changes.
+const OPERATION_NOTIFICATION: &str = "VnfLcmOperationOccurrenceNotification";
 
 pub(super) async fn run(client: &Client, output: Output, command: Subscription) -> Outcome<()> {
     match command {
-        Subscription::Create(telling) => create(client, output, telling).await,
+        Subscription::Create(new) => create(client, output, new).await,
         Subscription::List(wanted) => {
             let all = client.listing(SUBSCRIPTIONS, &wanted, "").await?;
             output.chosen(&all, COLUMNS, wanted.fields.as_deref())
@@ -48,57 +48,57 @@ fn at(subscription: &str) -> String {
     format!("{SUBSCRIPTIONS}/{}", segment(subscription))
 }
 
-async fn create(client: &Client, output: Output, telling: Telling) -> Outcome<()> {
-    let login = telling.user.as_deref().map(basic).transpose()?;
-    let callback = telling.callback.clone();
-    let verbosity = if telling.short { "SHORT" } else { "FULL" };
+async fn create(client: &Client, output: Output, new: NewSubscription) -> Outcome<()> {
+    let login = new.user.as_deref().map(basic_login).transpose()?;
+    let callback = new.callback.clone();
+    let verbosity = if new.short { "SHORT" } else { "FULL" };
     let mut body = json!({"callbackUri": callback, "verbosity": verbosity});
-    if let Some(filter) = filter(client, telling).await? {
+    if let Some(filter) = filter(client, new).await? {
         body["filter"] = filter;
     }
     if let Some(login) = login {
         body["authentication"] = login;
     }
     let request = client.request(Method::POST, SUBSCRIPTIONS).json(&body);
-    // One that says the same is answered with a redirection to it, which is followed.
+    // For an identical subscription the server redirects to it, which the client follows.
     let response = client.send(request).await?;
     let is_new = response.status() == StatusCode::CREATED;
-    let shown: Value = read(response).await?;
-    let id = shown["id"].as_str().unwrap_or_default();
+    let created: Value = read(response).await?;
+    let id = created["id"].as_str().unwrap_or_default();
     let sentence = if is_new {
         format!("subscribed {callback} as {id}")
     } else {
-        format!("{callback} is subscribed to the same already, as {id}")
+        format!("{callback} already has an identical subscription, {id}")
     };
-    output.done(&sentence, &shown)
+    output.done(&sentence, &created)
 }
 
-/// A login by name and password.
-fn basic(user: &str) -> Outcome<Value> {
+/// An HTTP Basic login; the password is read from standard input.
+fn basic_login(user: &str) -> Outcome<Value> {
     let login = json!({"userName": user, "password": super::secret()?});
     Ok(json!({"authType": ["BASIC"], "paramsBasic": login}))
 }
 
-/// What is chosen, if anything is.
-async fn filter(client: &Client, telling: Telling) -> Outcome<Option<Value>> {
-    let Telling {
+/// The filter of a subscription, unless it is empty.
+async fn filter(client: &Client, new: NewSubscription) -> Outcome<Option<Value>> {
+    let NewSubscription {
         mut types,
         operations,
         states,
         vnfs,
         vnfds,
         ..
-    } = telling;
+    } = new;
     if types.is_empty() && !(operations.is_empty() && states.is_empty()) {
-        types.push(OF_OPERATIONS.to_owned());
+        types.push(OPERATION_NOTIFICATION.to_owned());
     }
     let mut ids = Vec::new();
     for vnf in &vnfs {
         let found = vnf::find(client, vnf).await?;
         ids.extend(found["id"].as_str().map(str::to_owned));
     }
-    let instances = members([("vnfInstanceIds", ids), ("vnfdIds", vnfds)]);
-    let mut filter = members([
+    let instances = non_empty([("vnfInstanceIds", ids), ("vnfdIds", vnfds)]);
+    let mut filter = non_empty([
         ("notificationTypes", types),
         ("operationTypes", operations),
         ("operationStates", states),
@@ -114,8 +114,8 @@ async fn filter(client: &Client, telling: Telling) -> Outcome<Option<Value>> {
         .map(Value::Object))
 }
 
-/// The lists that hold anything.
-fn members<const N: usize>(lists: [(&str, Vec<String>); N]) -> Map<String, Value> {
+/// The lists that are not empty, as members of an object.
+fn non_empty<const N: usize>(lists: [(&str, Vec<String>); N]) -> Map<String, Value> {
     let filled = lists.into_iter().filter(|(_, list)| !list.is_empty());
     filled
         .map(|(name, list)| (name.to_owned(), list.into()))

@@ -1,4 +1,4 @@
-//! `vnfmctl package init`, `build`, `sign`, `verify`: what a vendor does with a package before anybody gets it.
+//! `vnfmctl package init`, `build`, `sign`, `verify`: how a vendor prepares a package.
 
 use crate::args::Sign;
 use crate::client::{Failure, Outcome, local};
@@ -16,16 +16,16 @@ use vnfm_signature::{Certificate, Fault, Key, Kind, Padding, Report, Seal, Trust
 
 const META: &str = "TOSCA-Metadata/TOSCA.meta";
 
-/// A package on this machine, out of its outer archive where it lies in one.
+/// A package on this machine, unwrapped from its outer archive if it has one.
 pub(super) struct Local {
     path: PathBuf,
-    /// What the signature of the outer archive says.
+    /// Verification result of the outer archive's signature.
     outer: Option<Report>,
     _file: Option<NamedTempFile>,
 }
 
 impl Local {
-    /// The package at `path`; `trust` is asked about who signed the outer archive.
+    /// The package at `path`; `trust` decides whether the signer of the outer archive is trusted.
     pub(super) fn at(path: &Path, trust: Option<&Trust>) -> Outcome<Self> {
         let Some(outer) = Outer::find(path, &Limits::default()) else {
             return Ok(Self {
@@ -34,19 +34,19 @@ impl Local {
                 _file: None,
             });
         };
-        let wrong = |error: &dyn std::fmt::Display| {
+        let failed = |error: &dyn std::fmt::Display| {
             local(format!(
-                "cannot take the package out of `{}`: {error}",
+                "cannot extract the package from `{}`: {error}",
                 path.display()
             ))
         };
-        let mut file = NamedTempFile::new().map_err(|error| wrong(&error))?;
-        let most = Limits::default().total_bytes;
+        let mut file = NamedTempFile::new().map_err(|error| failed(&error))?;
+        let max_bytes = Limits::default().total_bytes;
         let mut out = BufWriter::new(file.as_file_mut());
         let trust = trust.map(|trust| (trust, now()));
-        let report = vnfm_signature::check_outer(&outer, (most, &mut out), trust)
-            .map_err(|error| wrong(&error))?;
-        out.flush().map_err(|error| wrong(&error))?;
+        let report = vnfm_signature::check_outer(&outer, (max_bytes, &mut out), trust)
+            .map_err(|error| failed(&error))?;
+        out.flush().map_err(|error| failed(&error))?;
         drop(out);
         Ok(Self {
             path: file.path().to_owned(),
@@ -55,25 +55,25 @@ impl Local {
         })
     }
 
-    /// Where the package itself is.
+    /// The path of the package itself, without its outer archive.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// A package that was opened; the file that it is read from stays as long.
+/// An open package, with the temporary file that it may be read from.
 pub(super) struct Opened {
     pub(super) package: Package,
     pub(super) local: Local,
 }
 
-/// Seconds since 1970.
+/// Seconds since the epoch.
 fn now() -> u64 {
     u64::try_from(Timestamp::now().as_second()).unwrap_or_default()
 }
 
-/// What lint says of signatures, in place of that nobody verified them.
-pub(super) fn linted(package: &Local, findings: &mut Vec<Finding>) {
+/// Verifies the signatures and replaces lint's "not verified" finding with the result.
+pub(super) fn check_signatures(package: &Local, findings: &mut Vec<Finding>) {
     let signed = findings
         .iter()
         .any(|finding| finding.code == codes::SIGNATURE);
@@ -103,12 +103,12 @@ pub(super) fn linted(package: &Local, findings: &mut Vec<Finding>) {
 
 pub(super) fn init(output: Output, folder: &Path, entry: Option<&str>) -> Outcome<()> {
     if !folder.is_dir() {
-        return Err(local(format!("`{}` is no folder", folder.display())));
+        return Err(local(format!("`{}` is not a folder", folder.display())));
     }
     let mut written = Vec::new();
     let meta = folder.join(META);
     if !meta.exists() {
-        let entry = entry.map_or_else(|| descriptor(folder), |entry| Ok(entry.to_owned()))?;
+        let entry = entry.map_or_else(|| find_descriptor(folder), |entry| Ok(entry.to_owned()))?;
         let stem = Path::new(&entry)
             .file_stem()
             .and_then(|stem| stem.to_str())
@@ -119,17 +119,17 @@ pub(super) fn init(output: Output, folder: &Path, entry: Option<&str>) -> Outcom
         )?;
         written.push(META.to_owned());
     }
-    let manifest = manifest_of(folder)?;
+    let manifest = manifest_path(folder)?;
     let path = folder.join(&manifest);
     let old = fs::read_to_string(&path).ok();
-    // Old hashes may be those of files that were edited since.
+    // Drop the old hashes, which no longer match edited files.
     write(
         &path,
         &vnfm_descriptor::without_files(old.as_deref().unwrap_or("metadata:\n")),
     )?;
-    let renewed = super::package::opened(folder).and_then(|Opened { package, .. }| {
-        let fresh = || vnfm_descriptor::new_manifest(package.vnfd(), &released());
-        let text = old.clone().unwrap_or_else(fresh);
+    let renewed = super::package::open(folder).and_then(|Opened { package, .. }| {
+        let new = || vnfm_descriptor::new_manifest(package.vnfd(), &release_date());
+        let text = old.clone().unwrap_or_else(new);
         let without = [manifest.as_str(), package.certificate().unwrap_or_default()];
         vnfm_descriptor::manifest_with(&package, &text, &BTreeMap::new(), &without).map_err(local)
     });
@@ -149,18 +149,18 @@ pub(super) fn init(output: Output, folder: &Path, entry: Option<&str>) -> Outcom
 }
 
 /// The only YAML file at the root or in `Definitions` that has a topology.
-fn descriptor(folder: &Path) -> Outcome<String> {
+fn find_descriptor(folder: &Path) -> Outcome<String> {
     let mut found = Vec::new();
-    for (place, prefix) in [
+    for (directory, prefix) in [
         (folder.to_owned(), ""),
         (folder.join("Definitions"), "Definitions/"),
     ] {
-        for entry in fs::read_dir(&place).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let yaml = Path::new(&name)
+            let is_yaml = Path::new(&name)
                 .extension()
                 .is_some_and(|end| end == "yaml" || end == "yml");
-            let text = if yaml {
+            let text = if is_yaml {
                 fs::read_to_string(entry.path()).unwrap_or_default()
             } else {
                 String::new()
@@ -178,7 +178,7 @@ fn descriptor(folder: &Path) -> Outcome<String> {
     }
     found.sort();
     Err(Failure::Hinted {
-        what: if found.is_empty() {
+        message: if found.is_empty() {
             "no YAML file at the root or in Definitions has a topology_template".to_owned()
         } else {
             format!(
@@ -186,24 +186,24 @@ fn descriptor(folder: &Path) -> Outcome<String> {
                 found.join(", ")
             )
         },
-        hint: "name it with --entry, such as --entry Definitions/vnfd.yaml".to_owned(),
+        hint: "choose it with --entry, such as --entry Definitions/vnfd.yaml".to_owned(),
     })
 }
 
-/// The manifest's path, as `TOSCA.meta` names it, or beside the descriptor.
-fn manifest_of(folder: &Path) -> Outcome<String> {
+/// The manifest's path as in `TOSCA.meta`, or else derived from the descriptor's name.
+fn manifest_path(folder: &Path) -> Outcome<String> {
     let text = fs::read_to_string(folder.join(META)).map_err(local)?;
-    let of = |key: &str| {
+    let value = |key: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once(':'));
         lines
             .find(|(name, _)| name.trim().eq_ignore_ascii_case(key))
             .map(|(_, value)| value.trim())
     };
-    let named = of("ETSI-Entry-Manifest").or_else(|| of("Entry-Manifest"));
-    if let Some(named) = named {
-        return Ok(named.to_owned());
+    let manifest = value("ETSI-Entry-Manifest").or_else(|| value("Entry-Manifest"));
+    if let Some(manifest) = manifest {
+        return Ok(manifest.to_owned());
     }
-    let entry = of("Entry-Definitions").unwrap_or("vnfd.yaml");
+    let entry = value("Entry-Definitions").unwrap_or("vnfd.yaml");
     let stem = Path::new(entry)
         .file_stem()
         .and_then(|stem| stem.to_str())
@@ -211,24 +211,24 @@ fn manifest_of(folder: &Path) -> Outcome<String> {
     Ok(format!("{stem}.mf"))
 }
 
-/// Now, to the second, as RFC 3339 has it.
-fn released() -> String {
+/// The current time to the second, RFC 3339.
+fn release_date() -> String {
     Timestamp::from_second(Timestamp::now().as_second())
         .unwrap_or_default()
         .to_string()
 }
 
 fn write(path: &Path, text: &str) -> Outcome<()> {
-    let wrong = |error| local(format!("cannot write `{}`: {error}", path.display()));
+    let failed = |error| local(format!("cannot write `{}`: {error}", path.display()));
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(wrong)?;
+        fs::create_dir_all(folder).map_err(failed)?;
     }
-    fs::write(path, text).map_err(wrong)
+    fs::write(path, text).map_err(failed)
 }
 
 pub(super) fn build(output: Output, folder: &Path, out: Option<&Path>) -> Outcome<()> {
-    let Opened { package, .. } = super::package::opened(folder)?;
-    let out = target(folder, out, ".csar")?;
+    let Opened { package, .. } = super::package::open(folder)?;
+    let out = output_path(folder, out, ".csar")?;
     let mut replaced = BTreeMap::new();
     if let Some(manifest) = package.manifest() {
         let text = package.read(&manifest.path).map_err(local)?;
@@ -241,18 +241,18 @@ pub(super) fn build(output: Output, folder: &Path, out: Option<&Path>) -> Outcom
             .map_err(local)?;
         replaced.insert(manifest.path.clone(), text.into_bytes());
     }
-    made(&out, |file| {
+    write_atomically(&out, |file| {
         vnfm_descriptor::repack(&package, &replaced, file).map_err(local)
     })?;
-    let Opened { package: whole, .. } = super::package::opened(&out)?;
-    whole
+    let Opened { package: built, .. } = super::package::open(&out)?;
+    built
         .warnings()
         .iter()
         .for_each(|warning| tell(&warning.to_string()));
-    let shown = out.display().to_string();
+    let path = out.display().to_string();
     output.done(
-        &format!("built `{shown}`"),
-        &json!({"path": shown, "sha256": whole.sha256()}),
+        &format!("built `{path}`"),
+        &json!({"path": path, "sha256": built.sha256()}),
     )
 }
 
@@ -260,26 +260,26 @@ pub(super) fn sign(output: Output, wanted: &Sign) -> Outcome<()> {
     let read = |path: &Path| {
         fs::read(path).map_err(|error| local(format!("cannot read `{}`: {error}", path.display())))
     };
-    let named = |path: &Path, fault: &Fault| local(format!("`{}`: {fault}", path.display()));
+    let invalid = |path: &Path, fault: &Fault| local(format!("`{}`: {fault}", path.display()));
     let padding = if wanted.pss {
         Padding::Pss
     } else {
         Padding::Pkcs1
     };
     let key =
-        Key::read(&read(&wanted.key)?, padding).map_err(|fault| named(&wanted.key, &fault))?;
+        Key::read(&read(&wanted.key)?, padding).map_err(|fault| invalid(&wanted.key, &fault))?;
     let chain =
-        Certificate::read(&read(&wanted.cert)?).map_err(|fault| named(&wanted.cert, &fault))?;
+        Certificate::read(&read(&wanted.cert)?).map_err(|fault| invalid(&wanted.cert, &fault))?;
     let seal = Seal {
         key: &key,
         chain: &chain,
         inside: !wanted.cert_beside,
     };
-    let packed = packed(&wanted.package)?;
+    let packed = pack(&wanted.package)?;
     let Opened {
         package,
         local: inner,
-    } = super::package::opened(packed.path())?;
+    } = super::package::open(packed.path())?;
     let failed = |fault: Fault| {
         local(format!(
             "cannot sign `{}`: {fault}",
@@ -287,97 +287,100 @@ pub(super) fn sign(output: Output, wanted: &Sign) -> Outcome<()> {
         ))
     };
     let out = if wanted.option == 1 {
-        let out = target(&wanted.package, wanted.out.as_deref(), "-signed.csar")?;
-        made(&out, |file| seal.package(&package, file).map_err(failed))?;
+        let out = output_path(&wanted.package, wanted.out.as_deref(), "-signed.csar")?;
+        write_atomically(&out, |file| seal.package(&package, file).map_err(failed))?;
         out
     } else {
-        let out = target(&wanted.package, wanted.out.as_deref(), "-signed.zip")?;
+        let out = output_path(&wanted.package, wanted.out.as_deref(), "-signed.zip")?;
         let (name, inner) = (stem(&wanted.package), inner.path());
-        made(&out, |file| {
+        write_atomically(&out, |file| {
             seal.outer((&name, inner), file).map_err(failed)
         })?;
         out
     };
-    let shown = out.display().to_string();
-    let who = chain.first().map(Certificate::subject).unwrap_or_default();
-    let sentence = format!("signed `{shown}` as {who}, by {}", key.algorithm());
+    let path = out.display().to_string();
+    let signer = chain.first().map(Certificate::subject).unwrap_or_default();
+    let sentence = format!("signed `{path}` as {signer}, with {}", key.algorithm());
     output.done(
         &sentence,
-        &json!({"path": shown, "signer": who, "algorithm": key.algorithm()}),
+        &json!({"path": path, "signer": signer, "algorithm": key.algorithm()}),
     )
 }
 
-/// The archive of a folder, or the archive itself.
+/// A package as an archive.
 enum Packed {
-    There(PathBuf),
-    Made(NamedTempFile),
+    /// It was an archive already.
+    Archive(PathBuf),
+    /// A folder, packed into a temporary file.
+    Folder(NamedTempFile),
 }
 
 impl Packed {
     fn path(&self) -> &Path {
         match self {
-            Packed::There(path) => path,
-            Packed::Made(file) => file.path(),
+            Packed::Archive(path) => path,
+            Packed::Folder(file) => file.path(),
         }
     }
 }
 
-fn packed(package: &Path) -> Outcome<Packed> {
+fn pack(package: &Path) -> Outcome<Packed> {
     if !package.is_dir() {
-        return Ok(Packed::There(package.to_owned()));
+        return Ok(Packed::Archive(package.to_owned()));
     }
     let mut file = NamedTempFile::new().map_err(local)?;
     vnfm_descriptor::pack_to(package, &Limits::default(), file.as_file_mut()).map_err(local)?;
-    Ok(Packed::Made(file))
+    Ok(Packed::Folder(file))
 }
 
-/// The package's name without its ending.
+/// The package's name without its extension.
 fn stem(package: &Path) -> String {
-    let whole = package
+    let path = package
         .canonicalize()
         .unwrap_or_else(|_| package.to_owned());
-    let name = if whole.is_dir() {
-        whole.file_name()
+    let name = if path.is_dir() {
+        path.file_name()
     } else {
-        whole.file_stem()
+        path.file_stem()
     };
     name.and_then(|name| name.to_str())
         .unwrap_or("package")
         .to_owned()
 }
 
-/// Where to write; nothing that is there is overwritten.
-fn target(package: &Path, out: Option<&Path>, ending: &str) -> Outcome<PathBuf> {
-    let out = out.map_or_else(|| PathBuf::from(stem(package) + ending), Path::to_owned);
+/// The file to write; an existing one is never overwritten.
+fn output_path(package: &Path, out: Option<&Path>, suffix: &str) -> Outcome<PathBuf> {
+    let out = out.map_or_else(|| PathBuf::from(stem(package) + suffix), Path::to_owned);
     if out.exists() {
         return Err(Failure::Hinted {
-            what: format!("`{}` is already there", out.display()),
-            hint: "name another file with --out, or remove it".to_owned(),
+            message: format!("`{}` already exists", out.display()),
+            hint: "choose another file with --out, or remove this one".to_owned(),
         });
     }
     Ok(out)
 }
 
-/// Writes a file as a whole, or not at all.
-fn made(out: &Path, fill: impl FnOnce(&mut File) -> Outcome<()>) -> Outcome<()> {
+/// Writes a file completely or not at all.
+fn write_atomically(out: &Path, fill: impl FnOnce(&mut File) -> Outcome<()>) -> Outcome<()> {
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    let wrong =
+    let failed =
         |error: &dyn std::fmt::Display| local(format!("cannot write `{}`: {error}", out.display()));
-    let mut file = NamedTempFile::new_in(folder).map_err(|error| wrong(&error))?;
+    let mut file = NamedTempFile::new_in(folder).map_err(|error| failed(&error))?;
     fill(file.as_file_mut())?;
     file.as_file()
         .set_permissions(Permissions::from_mode(0o644))
-        .map_err(|error| wrong(&error))?;
+        .map_err(|error| failed(&error))?;
     file.persist_noclobber(out)
         .map(drop)
-        .map_err(|error| wrong(&error))
+        .map_err(|error| failed(&error))
 }
 
 pub(super) fn verify(
     output: Output,
     path: &Path,
-    (trust, crl): (Option<&Path>, Option<&Path>),
+    trust: Option<&Path>,
+    crl: Option<&Path>,
 ) -> Outcome<()> {
     let read = |path: &Path| {
         fs::read(path).map_err(|error| local(format!("cannot read `{}`: {error}", path.display())))
@@ -390,7 +393,7 @@ pub(super) fn verify(
         }
     };
     let found = Local::at(path, trust.as_ref())?;
-    let Opened { package, .. } = super::package::opened(found.path())?;
+    let Opened { package, .. } = super::package::open(found.path())?;
     let signed = package.manifest().is_some_and(|manifest| manifest.signed);
     let inner = (found.outer.is_none() || signed)
         .then(|| vnfm_signature::check(&package, trust.as_ref().map(|trust| (trust, now()))));
@@ -403,25 +406,28 @@ pub(super) fn verify(
     let faults: Vec<String> = reports.iter().flat_map(|report| lines(report)).collect();
     let columns = [
         ("signed", "/file"),
-        ("by", "/signer"),
-        ("how", "/algorithm"),
-        ("certificate of", "/issuer"),
-        ("until", "/validUntil"),
+        ("signer", "/signer"),
+        ("algorithm", "/algorithm"),
+        ("issuer", "/issuer"),
+        ("valid until", "/validUntil"),
     ];
     output.list(&rows, &columns)?;
     if faults.is_empty() {
         if trust.is_none() {
-            tell("nobody was asked whether the signers are trusted; --trust names who is");
+            tell(
+                "note: the signatures match, but whether the signers are trusted was not checked; pass trusted certificates \
+                 with --trust",
+            );
         }
         return Ok(());
     }
     Err(Failure::Hinted {
-        what: format!(
-            "`{}` does not stand:\n{}",
+        message: format!(
+            "the signatures of `{}` are not valid:\n{}",
             path.display(),
             faults.join("\n")
         ),
-        hint: "docs/how-to/sign-a-package.md tells how packages are signed".to_owned(),
+        hint: "see docs/how-to/sign-a-package.md".to_owned(),
     })
 }
 

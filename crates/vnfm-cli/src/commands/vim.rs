@@ -1,6 +1,6 @@
-//! `vnfmctl vim …`
+//! `vnfmctl vim …`: the VIM registry.
 
-use crate::args::{Source, Vim};
+use crate::args::{Vim, VimSource};
 use crate::client::{Client, Outcome, local, segment};
 use crate::commands::vnf;
 use crate::output::{Column, Output, cell, tell};
@@ -13,8 +13,8 @@ use std::path::Path;
 use vnfm_types::{VimConnectionInfo, VimPolicy};
 
 const VIMS: &str = "/vnfm/v1/vims";
-/// The most bytes that a policy may have: what the server takes as a body.
-const LARGEST_POLICY: u64 = 1 << 20;
+/// Largest policy in bytes: the server's limit for a request body.
+const MAX_POLICY_BYTES: u64 = 1 << 20;
 const COLUMNS: &[Column] = &[
     ("name", "/name"),
     ("id", "/id"),
@@ -48,7 +48,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Vim) -> Outcom
             shared,
             policy,
         } => {
-            let policy = policy.as_deref().map(policy_of).transpose()?;
+            let policy = policy.as_deref().map(read_policy).transpose()?;
             register(
                 client,
                 output,
@@ -65,15 +65,18 @@ pub(super) async fn run(client: &Client, output: Output, command: Vim) -> Outcom
             shared,
             policy,
         } => {
-            let policy = policy.as_deref().map(policy_of).transpose()?;
-            let body = changed(&source, password_stdin, (name, shared, policy))?;
+            let policy = policy.as_deref().map(read_policy).transpose()?;
+            let body = changes(&source, password_stdin, (name, shared, policy))?;
             update(client, output, &vim, body).await
         }
         Vim::Check { vim } => {
             let id = id(client, &vim).await?;
             let request = client.request(Method::POST, &format!("{VIMS}/{id}/check"));
             let report: Value = client.json(request).await?;
-            output.done(&format!("VIM {vim} answers: {}", found(&report)), &report)
+            output.done(
+                &format!("VIM {vim} is reachable: {}", findings(&report)),
+                &report,
+            )
         }
         Vim::List => output.list(&client.list(VIMS).await?, COLUMNS),
         Vim::Show { vim } => output.one(&find(client, &vim).await?, DETAILS),
@@ -82,7 +85,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Vim) -> Outcom
             let path = format!("{VIMS}/{id}{}", if force { "?force=true" } else { "" });
             let request = client.request(Method::DELETE, &path);
             client
-                .send(client.acting(request, reason.as_deref())?)
+                .send(client.with_audit(request, reason.as_deref())?)
                 .await?;
             output.done(&format!("deleted VIM {vim}"), &json!({"id": id}))
         }
@@ -101,25 +104,25 @@ async fn id(client: &Client, vim: &str) -> Outcome<String> {
         .to_owned())
 }
 
-/// What a driver found, on one line; the end of the credential with what it is that ends.
-fn found(report: &Value) -> String {
+/// What the driver found, on one line, with the expiry of the credential.
+fn findings(report: &Value) -> String {
     let detail = report["detail"].as_object().into_iter().flatten();
-    let mut told: Vec<_> = detail
+    let mut parts: Vec<_> = detail
         .filter(|(name, _)| *name != "expires")
         .map(|(name, value)| format!("{name} {}", cell(Some(value))))
         .collect();
     if let Some(end) = report["expiresAt"].as_str() {
-        let what = report["detail"]["expires"].as_str().unwrap_or("credential");
-        told.push(format!("{what} expires {end}"));
+        let subject = report["detail"]["expires"].as_str().unwrap_or("credential");
+        parts.push(format!("{subject} expires {end}"));
     }
-    told.join("; ")
+    parts.join("; ")
 }
 
 async fn register(
     client: &Client,
     output: Output,
     (name, id, shared, policy): (String, Option<String>, bool, Option<Value>),
-    (source, from_vnf): (Source, Option<String>),
+    (source, from_vnf): (VimSource, Option<String>),
 ) -> Outcome<()> {
     let mut body = match from_vnf {
         Some(vnf) => {
@@ -144,39 +147,42 @@ async fn register(
     output.done(&format!("registered VIM {name} as {id}"), &vim)
 }
 
-/// The policy in a YAML file; an empty file limits nothing. It is sent as it is written, so that the server sees what a
-/// type would let pass.
-fn policy_of(file: &Path) -> Outcome<Value> {
-    let read = |error: String| {
+/// Reads a policy from a YAML file; an empty file restricts nothing. It is sent as written, so that the server rejects
+/// members that our type would ignore.
+fn read_policy(file: &Path) -> Outcome<Value> {
+    let failed = |error: String| {
         local(format!(
             "cannot read the policy `{}`: {error}",
             file.display()
         ))
     };
     let mut text = String::new();
-    let opened = std::fs::File::open(file).map_err(|error| read(error.to_string()))?;
-    let taken = opened.take(LARGEST_POLICY + 1).read_to_string(&mut text);
-    if taken.map_err(|error| read(error.to_string()))? as u64 > LARGEST_POLICY {
-        return Err(read(format!("it is larger than {LARGEST_POLICY} bytes")));
+    let opened = std::fs::File::open(file).map_err(|error| failed(error.to_string()))?;
+    let bytes = opened.take(MAX_POLICY_BYTES + 1).read_to_string(&mut text);
+    if bytes.map_err(|error| failed(error.to_string()))? as u64 > MAX_POLICY_BYTES {
+        return Err(failed(format!(
+            "it is larger than {MAX_POLICY_BYTES} bytes"
+        )));
     }
-    let policy: Value = serde_yaml::from_str(&text).map_err(|error| read(error.to_string()))?;
+    let policy: Value = serde_yaml::from_str(&text).map_err(|error| failed(error.to_string()))?;
     match policy {
         Value::Null => Ok(json!({})),
         Value::Object(_) => {
-            let known = VimPolicy::deserialize(&policy).map_err(|error| read(error.to_string()))?;
-            known.checked().map_err(read)?;
+            let known =
+                VimPolicy::deserialize(&policy).map_err(|error| failed(error.to_string()))?;
+            known.checked().map_err(failed)?;
             Ok(policy)
         }
-        _ => Err(read(
+        _ => Err(failed(
             "it is not a mapping of rules, such as `podSecurity: baseline`".to_owned(),
         )),
     }
 }
 
-fn connection(source: &Source) -> Outcome<VimConnectionInfo> {
+fn connection(source: &VimSource) -> Outcome<VimConnectionInfo> {
     let Some(file) = &source.config_file else {
         return Err(local(
-            "give --config-file (clouds.yaml, kubeconfig, VIM file) or --from-vnf",
+            "pass --config-file (clouds.yaml, kubeconfig or VIM file) or --from-vnf",
         ));
     };
     let read = vimfile::read(file, source.cloud.as_deref())?;
@@ -186,8 +192,8 @@ fn connection(source: &Source) -> Outcome<VimConnectionInfo> {
     Ok(read.connection)
 }
 
-fn changed(
-    source: &Source,
+fn changes(
+    source: &VimSource,
     password_stdin: bool,
     (name, shared, policy): (Option<String>, Option<bool>, Option<Value>),
 ) -> Outcome<Value> {
@@ -209,7 +215,7 @@ fn changed(
     }
     if body.as_object().is_none_or(serde_json::Map::is_empty) {
         return Err(local(
-            "nothing to change: give --config-file, --password-stdin, --name, --shared or --policy",
+            "nothing to change: pass --config-file, --password-stdin, --name, --shared or --policy",
         ));
     }
     Ok(body)
@@ -222,7 +228,7 @@ async fn update(client: &Client, output: Output, vim: &str, body: Value) -> Outc
         .json(&body);
     let updated: Value = client.json(request).await?;
     output.done(
-        &format!("updated VIM {vim}; operations in flight use it from their next call on"),
+        &format!("updated VIM {vim}; running operations use it from their next call on"),
         &updated,
     )
 }

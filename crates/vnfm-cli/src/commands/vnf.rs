@@ -1,6 +1,8 @@
-//! `vnfmctl vnf …`
+//! `vnfmctl vnf …`: VNF instances and the operations on them.
 
-use crate::args::{Format, Listing, Modification, Skip, Vnf};
+use crate::args::{
+    Format, Healing, Instantiation, ListOptions, Modification, SkipHooks, Termination, Vnf,
+};
 use crate::client::{Client, Outcome, local};
 use crate::commands::package;
 use crate::output::{Column, Output};
@@ -59,86 +61,73 @@ pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcom
             client.send(client.request(Method::DELETE, &path)).await?;
             output.done(&format!("deleted VNF instance {vnf}"), &found)
         }
-        Vnf::Instantiate {
-            vnf,
-            request,
-            params,
-            vim,
-            watch,
-        } => {
-            let mut body = read(&request)?;
-            for param in params {
-                set(&mut body["additionalParams"], &param)?;
-            }
-            if let Some(vim) = vim {
-                let vim = super::vim::find(client, &vim).await?;
-                body["vimConnectionInfo"] =
-                    json!({"vim1": {"vimId": vim["id"], "vimType": vim["vimType"]}});
-            }
-            let asked = Asked {
-                vnf,
-                task: "instantiate",
-                body,
-                skip: None,
-                watch,
-            };
-            task(client, output, asked).await
-        }
-        Vnf::Heal {
-            vnf,
-            vnfcs,
-            cause,
-            all,
-            params,
-            skip,
-            watch,
-        } => {
-            let mut body = json!({"additionalParams": {}});
-            if all {
-                body["additionalParams"]["all"] = json!(true);
-            }
-            for param in params {
-                set(&mut body["additionalParams"], &param)?;
-            }
-            if !vnfcs.is_empty() {
-                body["vnfcInstanceId"] = json!(vnfcs);
-            }
-            if let Some(cause) = cause {
-                body["cause"] = json!(cause);
-            }
-            let asked = Asked {
-                vnf,
-                task: "heal",
-                body,
-                skip: Some(skip),
-                watch,
-            };
-            task(client, output, asked).await
-        }
-        Vnf::Modify(asked) => modify(client, output, asked).await,
-        Vnf::Terminate {
-            vnf,
-            graceful,
-            skip,
-            watch,
-        } => {
-            let body = match graceful {
-                None => json!({"terminationType": "FORCEFUL"}),
-                Some(None) => json!({"terminationType": "GRACEFUL"}),
-                Some(Some(seconds)) => {
-                    json!({"terminationType": "GRACEFUL", "gracefulTerminationTimeout": seconds})
-                }
-            };
-            let asked = Asked {
-                vnf,
-                task: "terminate",
-                body,
-                skip: Some(skip),
-                watch,
-            };
-            task(client, output, asked).await
-        }
+        Vnf::Modify(modification) => modify(client, output, modification).await,
         Vnf::Abandon { vnf, reason, force } => abandon(client, output, &vnf, (reason, force)).await,
+        Vnf::Instantiate(wanted) => {
+            let request = instantiate(client, wanted).await?;
+            start(client, output, request).await
+        }
+        Vnf::Heal(wanted) => start(client, output, heal(wanted)?).await,
+        Vnf::Terminate(wanted) => start(client, output, terminate(wanted)).await,
+    }
+}
+
+async fn instantiate(client: &Client, wanted: Instantiation) -> Outcome<TaskRequest> {
+    let mut body = read(&wanted.request)?;
+    for param in wanted.params {
+        set(&mut body["additionalParams"], &param)?;
+    }
+    if let Some(vim) = wanted.vim {
+        let vim = super::vim::find(client, &vim).await?;
+        body["vimConnectionInfo"] =
+            json!({"vim1": {"vimId": vim["id"], "vimType": vim["vimType"]}});
+    }
+    Ok(TaskRequest {
+        vnf: wanted.vnf,
+        task: "instantiate",
+        body,
+        skip: None,
+        watch: wanted.watch,
+    })
+}
+
+fn heal(wanted: Healing) -> Outcome<TaskRequest> {
+    let mut body = json!({"additionalParams": {}});
+    if wanted.all {
+        body["additionalParams"]["all"] = json!(true);
+    }
+    for param in wanted.params {
+        set(&mut body["additionalParams"], &param)?;
+    }
+    if !wanted.vnfcs.is_empty() {
+        body["vnfcInstanceId"] = json!(wanted.vnfcs);
+    }
+    if let Some(cause) = wanted.cause {
+        body["cause"] = json!(cause);
+    }
+    Ok(TaskRequest {
+        vnf: wanted.vnf,
+        task: "heal",
+        body,
+        skip: Some(wanted.skip),
+        watch: wanted.watch,
+    })
+}
+
+fn terminate(wanted: Termination) -> TaskRequest {
+    let body = match wanted.graceful {
+        None => json!({"terminationType": "FORCEFUL"}),
+        Some(None) => json!({"terminationType": "GRACEFUL"}),
+        Some(Some(seconds)) => {
+            json!({"terminationType": "GRACEFUL", "gracefulTerminationTimeout": seconds})
+        }
+    };
+    TaskRequest {
+        vnf: wanted.vnf,
+        task: "terminate",
+        body,
+        skip: Some(wanted.skip),
+        watch: wanted.watch,
     }
 }
 
@@ -152,17 +141,17 @@ fn id_of(instance: &Value) -> &str {
     instance["id"].as_str().unwrap_or_default()
 }
 
-async fn vnfd_id(client: &Client, vnfd: Option<String>, wanted: Option<String>) -> Outcome<Value> {
-    match (vnfd, wanted) {
+async fn vnfd_id(client: &Client, vnfd: Option<String>, package: Option<String>) -> Outcome<Value> {
+    match (vnfd, package) {
         (Some(vnfd), _) => Ok(Value::String(vnfd)),
-        (None, Some(wanted)) => Ok(package::find(client, &wanted).await?["vnfdId"].clone()),
-        (None, None) => Err(local("give --vnfd or --package")),
+        (None, Some(package)) => Ok(package::find(client, &package).await?["vnfdId"].clone()),
+        (None, None) => Err(local("pass --vnfd or --package")),
     }
 }
 
-async fn list(client: &Client, output: Output, wanted: &Listing) -> Outcome<()> {
-    let all = client.listing(INSTANCES, wanted, "instantiatedVnfInfo/vnfcResourceInfo");
-    output.chosen(&all.await?, COLUMNS, wanted.fields.as_deref())
+async fn list(client: &Client, output: Output, options: &ListOptions) -> Outcome<()> {
+    let all = client.listing(INSTANCES, options, "instantiatedVnfInfo/vnfcResourceInfo");
+    output.chosen(&all.await?, COLUMNS, options.fields.as_deref())
 }
 
 async fn create(client: &Client, output: Output, body: &Value) -> Outcome<()> {
@@ -170,16 +159,16 @@ async fn create(client: &Client, output: Output, body: &Value) -> Outcome<()> {
     if let Some(members) = body.as_object_mut() {
         members.retain(|_, value| !value.is_null());
     }
-    let made: Value = client
+    let created: Value = client
         .json(client.request(Method::POST, INSTANCES).json(&body))
         .await?;
-    let name = made["vnfInstanceName"]
+    let name = created["vnfInstanceName"]
         .as_str()
         .map(|name| format!("{name} as "))
         .unwrap_or_default();
     output.done(
-        &format!("created VNF instance {name}{}", id_of(&made)),
-        &made,
+        &format!("created VNF instance {name}{}", id_of(&created)),
+        &created,
     )
 }
 
@@ -187,15 +176,15 @@ fn show(output: Output, instance: &Value) -> Outcome<()> {
     if output.0 != Format::Table {
         return output.one(instance, DETAILS);
     }
-    let mut shown = instance.clone();
+    let mut row = instance.clone();
     let vims = instance["vimConnectionInfo"]
         .as_object()
         .into_iter()
         .flatten();
-    shown["vims"] = vims
+    row["vims"] = vims
         .map(|(key, vim)| Value::from(vim_line(key, vim)))
         .collect();
-    output.one(&shown, DETAILS)?;
+    output.one(&row, DETAILS)?;
     let vnfcs = instance
         .pointer("/instantiatedVnfInfo/vnfcResourceInfo")
         .and_then(Value::as_array);
@@ -211,21 +200,21 @@ fn show(output: Output, instance: &Value) -> Outcome<()> {
 }
 
 fn vim_line(key: &str, vim: &Value) -> String {
-    let id = vim["vimId"].as_str().unwrap_or("of the request");
+    let id = vim["vimId"].as_str().unwrap_or("inline in the request");
     format!(
         "{key} = {id} ({})",
         vim["vimType"].as_str().unwrap_or_default()
     )
 }
 
-/// All addresses of a VNFC, over all its connection points.
+/// All addresses of a VNFC, on all its connection points.
 fn addresses(vnfc: &Value) -> Value {
-    let of = |value: &Value, member: &str| value[member].as_array().cloned().unwrap_or_default();
-    let protocols = of(vnfc, "vnfcCpInfo")
+    let list = |value: &Value, member: &str| value[member].as_array().cloned().unwrap_or_default();
+    let protocols = list(vnfc, "vnfcCpInfo")
         .into_iter()
-        .flat_map(|cp| of(&cp, "cpProtocolInfo"));
-    let groups = protocols.flat_map(|protocol| of(&protocol["ipOverEthernet"], "ipAddresses"));
-    groups.flat_map(|group| of(&group, "addresses")).collect()
+        .flat_map(|cp| list(&cp, "cpProtocolInfo"));
+    let groups = protocols.flat_map(|protocol| list(&protocol["ipOverEthernet"], "ipAddresses"));
+    groups.flat_map(|group| list(&group, "addresses")).collect()
 }
 
 async fn abandon(
@@ -238,22 +227,25 @@ async fn abandon(
     let force = if force { "?force=true" } else { "" };
     let path = format!("/vnfm/v1/vnf_instances/{}/abandon{force}", id_of(&found));
     let request = client.request(Method::POST, &path);
-    client.send(client.acting(request, Some(&reason))?).await?;
-    let sentence = format!("abandoned VNF instance {vnf}; `vnfmctl orphans` names what it left");
+    client
+        .send(client.with_audit(request, Some(&reason))?)
+        .await?;
+    let sentence =
+        format!("abandoned VNF instance {vnf}; `vnfmctl orphans` lists the resources that it left");
     output.done(&sentence, &found)
 }
 
-async fn modify(client: &Client, output: Output, asked: Modification) -> Outcome<()> {
-    let mut body = asked
+async fn modify(client: &Client, output: Output, modification: Modification) -> Outcome<()> {
+    let mut body = modification
         .request
         .as_deref()
         .map_or_else(|| Ok(json!({})), read)?;
     if !body.is_object() {
-        return Err(local("the request is no object"));
+        return Err(local("the request must be an object"));
     }
     let texts = [
-        ("vnfInstanceName", asked.name),
-        ("vnfInstanceDescription", asked.description),
+        ("vnfInstanceName", modification.name),
+        ("vnfInstanceDescription", modification.description),
     ];
     for (member, text) in texts {
         if let Some(text) = text {
@@ -261,53 +253,54 @@ async fn modify(client: &Client, output: Output, asked: Modification) -> Outcome
         }
     }
     let values = [
-        ("metadata", asked.metadata),
-        ("extensions", asked.extensions),
-        ("vnfConfigurableProperties", asked.properties),
+        ("metadata", modification.metadata),
+        ("extensions", modification.extensions),
+        ("vnfConfigurableProperties", modification.properties),
     ];
     for (member, all) in values {
         all.iter().try_for_each(|one| set(&mut body[member], one))?;
     }
-    let found = find(client, &asked.vnf).await?;
+    let found = find(client, &modification.vnf).await?;
     let path = format!("{INSTANCES}/{}", id_of(&found));
     let request = client.request(Method::PATCH, &path);
     let request = request
         .header("content-type", "application/merge-patch+json")
         .json(&body);
     let op_id = client.task(request).await?;
-    followed(client, output, &op_id, (&asked.vnf, "modify", asked.watch)).await
+    let Modification { vnf, watch, .. } = modification;
+    report(client, output, &op_id, (&vnf, "modify", watch)).await
 }
 
-/// A task on an instance.
-struct Asked {
+/// An operation to start on an instance.
+struct TaskRequest {
     vnf: String,
     task: &'static str,
     body: Value,
-    skip: Option<Skip>,
+    skip: Option<SkipHooks>,
     watch: bool,
 }
 
-async fn task(client: &Client, output: Output, asked: Asked) -> Outcome<()> {
-    let Asked {
+async fn start(client: &Client, output: Output, request: TaskRequest) -> Outcome<()> {
+    let TaskRequest {
         vnf,
         task,
         body,
         skip,
         watch,
-    } = asked;
+    } = request;
     let found = find(client, &vnf).await?;
     let path = format!("{INSTANCES}/{}/{task}", id_of(&found));
     let mut request = client.request(Method::POST, &path).json(&body);
-    if let Some(Skip { hooks, reason }) = skip.filter(|skip| !skip.hooks.is_empty()) {
-        request = client.acting(request, reason.as_deref())?;
+    if let Some(SkipHooks { hooks, reason }) = skip.filter(|skip| !skip.hooks.is_empty()) {
+        request = client.with_audit(request, reason.as_deref())?;
         request = request.header("x-vnfm-skip-hooks", hooks.join(","));
     }
     let op_id = client.task(request).await?;
-    followed(client, output, &op_id, (&vnf, task, watch)).await
+    report(client, output, &op_id, (&vnf, task, watch)).await
 }
 
-/// Says that a task was accepted, or follows it to its end.
-async fn followed(
+/// Prints that an operation was accepted, or watches it until it finishes.
+async fn report(
     client: &Client,
     output: Output,
     op_id: &str,
@@ -335,19 +328,19 @@ fn read(file: &Path) -> Outcome<Value> {
         .map_err(|e| local(format!("`{name}` is neither JSON nor YAML: {e}")))
 }
 
-/// Sets `a.b.c=value` in `params`; a value that is JSON is taken as such.
+/// Sets `a.b.c=value` in `params`; a value that is valid JSON is parsed.
 fn set(params: &mut Value, assignment: &str) -> Outcome<()> {
     let Some((key, value)) = assignment.split_once('=') else {
         return Err(local(format!("`{assignment}` is not KEY=VALUE")));
     };
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-    let place = key.split('.').fold(params, |place, name| {
-        if !place.is_object() {
-            *place = json!({});
+    let member = key.split('.').fold(params, |parent, name| {
+        if !parent.is_object() {
+            *parent = json!({});
         }
-        &mut place[name]
+        &mut parent[name]
     });
-    *place = value;
+    *member = value;
     Ok(())
 }
 
@@ -357,7 +350,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_parameter_goes_as_deep_as_its_dots() {
+    fn dots_in_a_parameter_name_address_nested_members() {
         let mut params = Value::Null;
         for assignment in ["a.b=1", "a.c=text", "d=[true]"] {
             set(&mut params, assignment).unwrap();

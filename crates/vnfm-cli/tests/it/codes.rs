@@ -1,4 +1,4 @@
-//! Exit codes, and errors that say what to do next.
+//! Exit codes, and errors with hints.
 
 use crate::stub::{Ended, OP, Stub, VNF, accepted, events, hinted, ok, progress, run};
 use serde_json::json;
@@ -9,15 +9,15 @@ fn named() -> serde_json::Value {
     json!({"id": VNF, "vnfInstanceName": "vnf-a"})
 }
 
-fn ended_with(ended: &Ended, code: i32, said: &str) {
+fn assert_failed(ended: &Ended, code: i32, messages: &str) {
     assert_eq!(
-        (ended.code, ended.said.as_str(), ended.data.as_str()),
-        (code, said, "")
+        (ended.code, ended.messages.as_str(), ended.data.as_str()),
+        (code, messages, "")
     );
 }
 
 #[tokio::test]
-async fn what_the_server_refuses_is_3_with_its_hint() {
+async fn a_rejected_request_exits_with_3_and_the_hint_of_the_server() {
     let detail = "1 live VNF instance runs on the cluster: vnf-b";
     let task = format!("POST /vnflcm/v2/vnf_instances/{VNF}/terminate");
     let stub = Stub::new([
@@ -28,14 +28,15 @@ async fn what_the_server_refuses_is_3_with_its_hint() {
     let ended = stub
         .run(&["vnf", "terminate", "vnf-a", "--graceful", "30"])
         .await;
-    let said = "error: 1 live VNF instance runs on the cluster: vnf-b\nhint: terminate it first\n";
-    ended_with(&ended, 3, said);
-    let wanted = json!({"terminationType": "GRACEFUL", "gracefulTerminationTimeout": 30});
-    assert_eq!(stub.asked().last().unwrap().body, wanted);
+    let expected =
+        "error: 1 live VNF instance runs on the cluster: vnf-b\nhint: terminate it first\n";
+    assert_failed(&ended, 3, expected);
+    let expected = json!({"terminationType": "GRACEFUL", "gracefulTerminationTimeout": 30});
+    assert_eq!(stub.requests().last().unwrap().body, expected);
 }
 
 #[tokio::test]
-async fn a_name_that_nobody_has_is_3_and_one_that_several_have_is_1_with_their_ids() {
+async fn an_unknown_name_exits_with_3_and_an_ambiguous_one_with_1_and_the_ids() {
     let twice =
         json!([{"id": "i-1", "vnfInstanceName": "x"}, {"id": "i-2", "vnfInstanceName": "x"}]);
     let named = |name: &str| {
@@ -45,33 +46,34 @@ async fn a_name_that_nobody_has_is_3_and_one_that_several_have_is_1_with_their_i
     };
     let stub = Stub::new([(&*named("x"), ok(&twice)), (&*named("y"), ok(&json!([])))]).await;
     let none = stub.run(&["vnf", "show", "y"]).await;
-    let said = "error: there is no vnf `y`\nhint: `vnfmctl vnf list` shows those that there are\n";
-    ended_with(&none, 3, said);
-    ended_with(
+    let expected =
+        "error: no vnf has the name or ID `y`\nhint: `vnfmctl vnf list` shows what exists\n";
+    assert_failed(&none, 3, expected);
+    assert_failed(
         &stub.run(&["vnf", "show", "x"]).await,
         1,
-        "error: several vnfs are named `x`: i-1, i-2\n",
+        "error: several vnfs are named `x`, use an ID: i-1, i-2\n",
     );
 }
 
 #[tokio::test]
-async fn a_server_that_fails_or_is_not_there_is_4() {
+async fn a_failing_or_unreachable_server_exits_with_4() {
     let stub = Stub::new([("GET /vnfm/v1/vims", hinted(500, "a bug", "read its log"))]).await;
-    let said = "error: the server failed with status 500: a bug\nhint: read its log\n";
-    ended_with(&stub.run(&["vim", "list"]).await, 4, said);
+    let expected = "error: the server failed with status 500: a bug\nhint: read its log\n";
+    assert_failed(&stub.run(&["vim", "list"]).await, 4, expected);
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", free.local_addr().unwrap());
     drop(free);
     let ended = run(&["--server", &url, "vim", "list"], "").await;
-    let said = format!(
+    let expected = format!(
         "error: cannot reach {url}: Connection refused (os error 111)\n\
-         hint: is vnfm-server running there? --server or VNFM_SERVER says where it is\n"
+         hint: is vnfm-server running there? Set its URL with --server or VNFM_SERVER\n"
     );
-    ended_with(&ended, 4, &said);
+    assert_failed(&ended, 4, &expected);
 }
 
 #[tokio::test]
-async fn an_operation_that_stops_is_1_with_the_ways_on() {
+async fn a_failed_operation_exits_with_1_and_lists_what_it_can_do_next() {
     let end = progress(
         "FAILED_TEMP",
         &json!({
@@ -95,16 +97,16 @@ async fn an_operation_that_stops_is_1_with_the_ways_on() {
     ])
     .await;
     let ended = stub.run(&["vnf", "terminate", "vnf-a", "--watch"]).await;
-    let said = format!(
+    let expected = format!(
         "FAILED_TEMP allocate\n\
          error: operation `{OP}` is FAILED_TEMP: allocate: no host was found\n  vnfmctl op retry {OP}   goes on\n\
          hint: make room\n"
     );
-    ended_with(&ended, 1, &said);
+    assert_failed(&ended, 1, &expected);
 }
 
 #[test]
-fn where_nothing_temporary_can_be_written_it_says_what_it_wanted_to_pack_and_where() {
+fn an_unwritable_tmpdir_is_reported_with_the_folder_to_pack() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vnfmctl"));
     command
@@ -112,9 +114,9 @@ fn where_nothing_temporary_can_be_written_it_says_what_it_wanted_to_pack_and_whe
         .arg(folder.path())
         .env("TMPDIR", "/nonexistent");
     let ended = command.output().unwrap();
-    let said = format!(
+    let expected = format!(
         "error: cannot pack `{}` into a file in `/nonexistent`: No such file or directory (os error 2)\n\
-         hint: name another folder in the environment variable TMPDIR\n",
+         hint: set TMPDIR to another folder\n",
         folder.path().display()
     );
     assert_eq!(
@@ -122,30 +124,31 @@ fn where_nothing_temporary_can_be_written_it_says_what_it_wanted_to_pack_and_whe
             ended.status.code(),
             String::from_utf8_lossy(&ended.stderr).as_ref()
         ),
-        (Some(1), &*said)
+        (Some(1), &*expected)
     );
 }
 
 #[tokio::test]
-async fn what_is_wrong_here_is_1_and_a_wrong_command_line_is_2() {
+async fn a_local_error_exits_with_1_and_a_wrong_command_line_with_2() {
     let ended = run(&["package", "onboard", "/does/not/exist"], "").await;
-    let said = "error: cannot read `/does/not/exist`: No such file or directory (os error 2)\n";
-    ended_with(&ended, 1, said);
+    let expected = "error: cannot read `/does/not/exist`: No such file or directory (os error 2)\n";
+    assert_failed(&ended, 1, expected);
     let ended = run(&["vim", "register", "--name", "x"], "").await;
-    let said = "error: give --config-file (clouds.yaml, kubeconfig, VIM file) or --from-vnf\n";
-    ended_with(&ended, 1, said);
-    for words in [
+    let expected =
+        "error: pass --config-file (clouds.yaml, kubeconfig or VIM file) or --from-vnf\n";
+    assert_failed(&ended, 1, expected);
+    for args in [
         &["vnf"][..],
         &["vnf", "create"],
         &["nothing"],
         &["vnf", "show"],
     ] {
-        assert_eq!(run(words, "").await.code, 2, "{words:?}");
+        assert_eq!(run(args, "").await.code, 2, "{args:?}");
     }
 }
 
 #[tokio::test]
-async fn a_policy_is_a_mapping_in_a_file_of_bounded_size() {
+async fn a_policy_must_be_a_mapping_of_limited_size() {
     let folder = tempfile::tempdir().unwrap();
     let refused = async |policy: &str| {
         let file = folder.path().join("policy.yaml");
@@ -155,8 +158,8 @@ async fn a_policy_is_a_mapping_in_a_file_of_bounded_size() {
             "",
         )
         .await;
-        assert_eq!(ended.code, 1, "{}", ended.said);
-        ended.said
+        assert_eq!(ended.code, 1, "{}", ended.messages);
+        ended.messages
     };
     let list = refused("[]").await;
     assert!(
@@ -169,20 +172,20 @@ async fn a_policy_is_a_mapping_in_a_file_of_bounded_size() {
     assert!(large.contains("larger than 1048576 bytes"), "{large}");
     let endless = run(&["vim", "update", "x", "--policy", "/dev/zero"], "").await;
     assert!(
-        endless.said.contains("larger than 1048576 bytes"),
+        endless.messages.contains("larger than 1048576 bytes"),
         "{}",
-        endless.said
+        endless.messages
     );
 }
 
 #[tokio::test]
-async fn help_shows_the_codes() {
+async fn help_lists_the_exit_codes() {
     let ended = run(&["--help"], "").await;
     for line in [
         "0  done",
-        "2  the command line is wrong",
-        "3  the server refused",
-        "4  the server cannot",
+        "2  invalid command line",
+        "3  the server rejected",
+        "4  the server is unreachable",
     ] {
         assert!(
             ended.data.contains(line),

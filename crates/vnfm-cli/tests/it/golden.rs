@@ -1,4 +1,4 @@
-//! What commands print, letter by letter, and what they send.
+//! The exact output of commands, and the requests that they send.
 
 use crate::stub::{OP, Stub, VNF, accepted, at, events, ok, problem, progress};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn instance() -> Value {
 }
 
 #[tokio::test]
-async fn lists_are_tables_without_trailing_blanks() {
+async fn lists_are_printed_as_tables_without_trailing_blanks() {
     let package = json!({"id": "p-1", "vnfdId": "vnfd-1", "vnfProductName": "Cluster", "vnfSoftwareVersion": "1.0",
         "onboardingState": "ONBOARDED", "usageState": "IN_USE"});
     let stub = Stub::new([(
@@ -35,23 +35,23 @@ async fn lists_are_tables_without_trailing_blanks() {
     )])
     .await;
     let ended = stub.run(&["package", "list"]).await;
-    let wanted = "\
+    let expected = "\
 PRODUCT  VERSION  ID   VNFDID  STATE      USAGE
 Cluster  1.0      p-1  vnfd-1  ONBOARDED  IN_USE
                   p-2          CREATED
 ";
     assert_eq!(
-        (ended.code, ended.data.as_str(), ended.said.as_str()),
-        (0, wanted, "")
+        (ended.code, ended.data.as_str(), ended.messages.as_str()),
+        (0, expected, "")
     );
     assert_eq!(
-        stub.asked()[0].headers["authorization"],
+        stub.requests()[0].headers["authorization"],
         "Bearer planted-token"
     );
 }
 
 #[tokio::test]
-async fn a_list_is_asked_for_what_it_shows() {
+async fn a_list_requests_only_the_attributes_that_it_shows() {
     let all = "GET /vnflcm/v2/vnf_instances?fields=instantiatedVnfInfo%2FvnfcResourceInfo";
     let some = "GET /vnflcm/v2/vnf_instances?fields=id%2Cmetadata%2Fsite\
                 &filter=%28cont%2CvnfInstanceName%2Cvnf%29";
@@ -60,13 +60,13 @@ async fn a_list_is_asked_for_what_it_shows() {
     let stub = Stub::new([(all, ok(&json!([instance()]))), (some, ok(&json!([shown])))]).await;
     let ended = stub.run(&["vnf", "list"]).await;
     assert!(ended.data.contains("INSTANTIATED  simple"), "{ended:?}");
-    let words = [
+    let args = [
         "--filter",
         "(cont,vnfInstanceName,vnf)",
         "--fields",
         "id,metadata/site",
     ];
-    let ended = stub.run(&[&["vnf", "list"][..], &words].concat()).await;
+    let ended = stub.run(&[&["vnf", "list"][..], &args].concat()).await;
     let id = "ID".to_owned() + &" ".repeat(VNF.len() - 2);
     assert_eq!(
         ended.data,
@@ -76,10 +76,10 @@ async fn a_list_is_asked_for_what_it_shows() {
 }
 
 #[tokio::test]
-async fn an_instance_with_its_vims_and_vnfcs() {
+async fn an_instance_is_shown_with_its_vims_and_vnfcs() {
     let stub = Stub::new([(INSTANCES, ok(&json!([instance()])))]).await;
     let ended = stub.run(&["vnf", "show", "vnf-a"]).await;
-    let wanted = format!(
+    let expected = format!(
         "\
 name         vnf-a
 id           {VNF}
@@ -94,11 +94,16 @@ VDU     NAME      TYPE              RESOURCE  ADDRESSES
 master  master-0  OS::Nova::Server  s-1       192.0.2.1, 10.0.0.1
 "
     );
-    assert_eq!((ended.code, ended.data), (0, wanted), "{}", ended.said);
+    assert_eq!(
+        (ended.code, ended.data),
+        (0, expected),
+        "{}",
+        ended.messages
+    );
 }
 
 #[tokio::test]
-async fn scripts_get_what_the_server_sent() {
+async fn json_and_yaml_are_what_the_server_sent() {
     let stub = Stub::new([(INSTANCES, ok(&json!([instance()])))]).await;
     let as_json = stub.run(&["-o", "json", "vnf", "show", "vnf-a"]).await;
     assert_eq!(
@@ -113,22 +118,22 @@ async fn scripts_get_what_the_server_sent() {
 }
 
 #[tokio::test]
-async fn an_operation_is_followed_to_its_end() {
+async fn an_operation_is_watched_until_it_finishes() {
     let request = json!({"flavourId": "simple", "additionalParams": {"a": {"b": 1}}}).to_string();
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(request.as_bytes()).unwrap();
     let task = format!("POST /vnflcm/v2/vnf_instances/{VNF}/instantiate");
-    let (followed, asked) = (
+    let (stream, state) = (
         format!("GET /vnfm/v1/op_occs/{OP}/events"),
         format!("GET /vnfm/v1/op_occs/{OP}/progress"),
     );
     let waiting = json!({"step": "allocate", "waiting": {"for": "stack `s`", "since": "2026-01-01T00:00:00Z"}});
-    let told = json!({"step": "instantiate_end", "percent": 10, "message": "hosts are reached", "attempt": 2});
+    let hook = json!({"step": "instantiate_end", "percent": 10, "message": "hosts are reached", "attempt": 2});
     let end = progress("COMPLETED", &Value::Null);
     let all = [
         progress("STARTING", &Value::Null),
         progress("PROCESSING", &waiting),
-        progress("PROCESSING", &told),
+        progress("PROCESSING", &hook),
         end.clone(),
     ];
     let stub = Stub::new([
@@ -138,8 +143,8 @@ async fn an_operation_is_followed_to_its_end() {
             ok(&json!({"id": "v-1", "vimType": "T"})),
         ),
         (&task, accepted()),
-        (&followed, events(&all)),
-        (&asked, ok(&end)),
+        (&stream, events(&all)),
+        (&state, ok(&end)),
         (
             &format!("GET /vnflcm/v2/vnf_lcm_op_occs/{OP}"),
             ok(&json!({"id": OP})),
@@ -147,44 +152,34 @@ async fn an_operation_is_followed_to_its_end() {
     ])
     .await;
     let file = file.path().to_str().unwrap();
-    let ended = stub
-        .run(&[
-            "vnf",
-            "instantiate",
-            "vnf-a",
-            "--request",
-            file,
-            "--vim",
-            "cloud",
-            "--param",
-            "a.c=[2]",
-            "--watch",
-        ])
-        .await;
+    let args =
+        format!("vnf instantiate vnf-a --request {file} --vim cloud --param a.c=[2] --watch");
+    let args: Vec<&str> = args.split(' ').collect();
+    let ended = stub.run(&args).await;
     assert_eq!(
         ended.data,
         format!("instantiate of vnf-a is COMPLETED (operation {OP})\n")
     );
-    let wanted = "\
+    let expected = "\
 STARTING
-PROCESSING allocate, waits for stack `s`
+PROCESSING allocate, waiting for stack `s`
 PROCESSING instantiate_end (attempt 2): hosts are reached
 COMPLETED
 ";
-    assert_eq!((ended.code, ended.said.as_str()), (0, wanted));
+    assert_eq!((ended.code, ended.messages.as_str()), (0, expected));
     let sent = stub
-        .asked()
+        .requests()
         .into_iter()
-        .find(|asked| asked.what == task)
+        .find(|request| request.target == task)
         .unwrap()
         .body;
-    let wanted = json!({"flavourId": "simple", "additionalParams": {"a": {"b": 1, "c": [2]}},
+    let expected = json!({"flavourId": "simple", "additionalParams": {"a": {"b": 1, "c": [2]}},
         "vimConnectionInfo": {"vim1": {"vimId": "v-1", "vimType": "T"}}});
-    assert_eq!(sent, wanted);
+    assert_eq!(sent, expected);
 }
 
 #[tokio::test]
-async fn why_an_operation_waits_and_what_each_way_on_does() {
+async fn explain_shows_what_an_operation_waits_for_and_what_it_can_do_next() {
     let picture = progress(
         "PROCESSING",
         &json!({
@@ -202,22 +197,27 @@ async fn why_an_operation_waits_and_what_each_way_on_does() {
     )])
     .await;
     let ended = stub.run(&["op", "explain", OP]).await;
-    let wanted = format!(
+    let expected = format!(
         "\
 operation {OP} is PROCESSING
   check_vim          done since 2026-01-01T00:00:00Z
   allocate           planned
 doing: half of it
-waits for: stack `s` since 2026-01-01T00:00:00Z, at most until 2026-01-01T00:30:00Z
+waiting for: stack `s` since 2026-01-01T00:00:00Z, until 2026-01-01T00:30:00Z at the latest
 can cancel: stops it
 cannot retry: it runs
 "
     );
-    assert_eq!((ended.code, ended.data), (0, wanted), "{}", ended.said);
+    assert_eq!(
+        (ended.code, ended.data),
+        (0, expected),
+        "{}",
+        ended.messages
+    );
 }
 
 #[tokio::test]
-async fn orphans_and_those_who_could_not_be_asked() {
+async fn orphans_are_listed_with_the_vims_that_could_not_be_queried() {
     let found = json!({"orphans": [{"kind": "Namespace", "id": "i", "name": "vnf-x", "vimId": "v-1"}],
         "notAsked": [{"vim": "cloud", "why": "no answer"}]});
     let stub = Stub::new([("GET /vnfm/v1/orphans", ok(&found))]).await;
@@ -226,7 +226,10 @@ async fn orphans_and_those_who_could_not_be_asked() {
         ended.data,
         "KIND       NAME   ID  VIM  VNF  ABANDONED\nNamespace  vnf-x  i   v-1\n"
     );
-    assert_eq!(ended.said, "VIM cloud was not asked: no answer\n");
+    assert_eq!(
+        ended.messages,
+        "VIM cloud could not be queried: no answer\n"
+    );
     let none = Stub::new([(
         "GET /vnfm/v1/orphans",
         ok(&json!({"orphans": [], "notAsked": []})),
@@ -236,27 +239,27 @@ async fn orphans_and_those_who_could_not_be_asked() {
 }
 
 #[tokio::test]
-async fn a_new_password_comes_by_standard_input() {
+async fn a_new_password_is_read_from_standard_input() {
     let stub = Stub::new([
         ("GET /vnfm/v1/vims/my%20cloud", ok(&json!({"id": "v-1"}))),
         ("PATCH /vnfm/v1/vims/v%2D1", ok(&json!({"id": "v-1"}))),
         ("PATCH /vnfm/v1/vims/v-1", ok(&json!({"id": "v-1"}))),
     ])
     .await;
-    let words = ["vim", "update", "my cloud", "--password-stdin"];
-    let ended = stub.run_with(&words, "planted-password\n").await;
+    let args = ["vim", "update", "my cloud", "--password-stdin"];
+    let ended = stub.run_with(&args, "planted-password\n").await;
     assert_eq!(
         ended.data,
-        "updated VIM my cloud; operations in flight use it from their next call on\n"
+        "updated VIM my cloud; running operations use it from their next call on\n"
     );
     assert_eq!(
-        stub.asked()[1].body,
+        stub.requests()[1].body,
         json!({"password": "planted-password"})
     );
 }
 
 #[tokio::test]
-async fn a_check_says_what_expires_and_a_certificate_is_one_line() {
+async fn a_check_reports_what_expires_and_a_certificate_is_cut_to_one_line() {
     let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     let vim = json!({"id": "v-1", "name": "k", "interfaceInfo": {"endpoint": "https://h", "ssl_ca_cert": pem}});
     let report = json!({"expiresAt": "2036-11-18T12:30:42Z",
@@ -267,15 +270,16 @@ async fn a_check_says_what_expires_and_a_certificate_is_one_line() {
     ])
     .await;
     let checked = stub.run(&["vim", "check", "k"]).await;
-    let said = "VIM k answers: version v1.36.2; CA certificate expires 2036-11-18T12:30:42Z\n";
-    assert_eq!(checked.data, said, "{checked:?}");
+    let expected =
+        "VIM k is reachable: version v1.36.2; CA certificate expires 2036-11-18T12:30:42Z\n";
+    assert_eq!(checked.data, expected, "{checked:?}");
     let shown = stub.run(&["vim", "show", "k"]).await;
     let line = r#"{"endpoint":"https://h","ssl_ca_cert":"-----BEGIN CERTIFICATE----- …"}"#;
     assert!(shown.data.contains(line), "{shown:?}");
 }
 
 #[test]
-fn a_completion_script_that_nobody_reads_to_its_end_is_no_crash() {
+fn a_closed_pipe_does_not_crash_the_command() {
     use std::process::{Command, Stdio};
     let mut command = Command::new(env!("CARGO_BIN_EXE_vnfmctl"));
     command
@@ -285,12 +289,14 @@ fn a_completion_script_that_nobody_reads_to_its_end_is_no_crash() {
     let mut child = command.spawn().unwrap();
     drop(child.stdout.take());
     let ended = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success() && said.is_empty(), "{ended:?}");
+    assert!(
+        ended.status.success() && ended.stderr.is_empty(),
+        "{ended:?}"
+    );
 }
 
 #[tokio::test]
-async fn every_shell_gets_its_completion() {
+async fn a_completion_script_is_generated_for_each_shell() {
     for shell in ["bash", "zsh", "fish"] {
         let ended = crate::stub::run(&["completion", shell], "").await;
         assert!(
@@ -301,38 +307,41 @@ async fn every_shell_gets_its_completion() {
 }
 
 #[tokio::test]
-async fn a_heal_says_what_is_meant() {
+async fn a_heal_request_has_the_vnfcs_cause_and_parameters() {
     let task = format!("POST /vnflcm/v2/vnf_instances/{VNF}/heal");
     let stub = Stub::new([(INSTANCES, ok(&json!([instance()]))), (&task, accepted())]).await;
-    let words = [
+    let args = [
         "vnf", "heal", "vnf-a", "--vnfc", "1", "--vnfc", "2", "--cause", "smoke", "--all",
     ];
-    let ended = stub
-        .run(&[&words[..], &["--param", "a.b=1"]].concat())
-        .await;
-    let said = format!("heal of vnf-a accepted as operation {OP}\n");
-    assert_eq!((ended.code, ended.data), (0, said), "{}", ended.said);
+    let ended = stub.run(&[&args[..], &["--param", "a.b=1"]].concat()).await;
+    let expected = format!("heal of vnf-a accepted as operation {OP}\n");
+    assert_eq!(
+        (ended.code, ended.data),
+        (0, expected),
+        "{}",
+        ended.messages
+    );
     let sent = stub
-        .asked()
+        .requests()
         .into_iter()
-        .find(|asked| asked.what == task)
+        .find(|request| request.target == task)
         .unwrap();
-    let wanted = json!({"vnfcInstanceId": ["1", "2"], "cause": "smoke",
+    let expected = json!({"vnfcInstanceId": ["1", "2"], "cause": "smoke",
         "additionalParams": {"all": true, "a": {"b": 1}}});
-    assert_eq!(sent.body, wanted);
+    assert_eq!(sent.body, expected);
     assert!(!sent.headers.contains_key("x-vnfm-skip-hooks"));
     assert_eq!(stub.run(&["vnf", "heal", "vnf-a"]).await.code, 0);
     assert_eq!(
-        stub.asked().last().unwrap().body,
+        stub.requests().last().unwrap().body,
         json!({"additionalParams": {}})
     );
 }
 
 #[tokio::test]
-async fn a_modification_is_a_merge_patch() {
+async fn a_modification_is_sent_as_a_merge_patch() {
     let task = format!("PATCH /vnflcm/v2/vnf_instances/{VNF}");
     let stub = Stub::new([(INSTANCES, ok(&json!([instance()]))), (&task, accepted())]).await;
-    let words = [
+    let args = [
         "--name",
         "new",
         "--metadata",
@@ -343,24 +352,29 @@ async fn a_modification_is_a_merge_patch() {
         "e=x",
     ];
     let ended = stub
-        .run(&[&["vnf", "modify", "vnf-a"][..], &words].concat())
+        .run(&[&["vnf", "modify", "vnf-a"][..], &args].concat())
         .await;
-    let said = format!("modify of vnf-a accepted as operation {OP}\n");
-    assert_eq!((ended.code, ended.data), (0, said), "{}", ended.said);
+    let expected = format!("modify of vnf-a accepted as operation {OP}\n");
+    assert_eq!(
+        (ended.code, ended.data),
+        (0, expected),
+        "{}",
+        ended.messages
+    );
     let sent = stub
-        .asked()
+        .requests()
         .into_iter()
-        .find(|asked| asked.what == task)
+        .find(|request| request.target == task)
         .unwrap();
-    let wanted = json!({"vnfInstanceName": "new", "metadata": {"a": {"b": 1}, "c": null}, "extensions": {"e": "x"}});
-    assert_eq!(sent.body, wanted);
+    let expected = json!({"vnfInstanceName": "new", "metadata": {"a": {"b": 1}, "c": null}, "extensions": {"e": "x"}});
+    assert_eq!(sent.body, expected);
     assert_eq!(sent.headers["content-type"], "application/merge-patch+json");
 }
 
 #[tokio::test]
-async fn who_is_told_is_chosen_by_names_and_logs_in() {
+async fn a_subscription_is_created_with_filter_and_login() {
     const POST: &str = "POST /vnflcm/v2/subscriptions";
-    let shown = json!({"id": "s-1", "callbackUri": "http://nfvo/told", "verbosity": "SHORT"});
+    let shown = json!({"id": "s-1", "callbackUri": "http://nfvo/hook", "verbosity": "SHORT"});
     let stub = Stub::new([
         (INSTANCES, ok(&json!([instance()]))),
         (POST, at(201, "/vnflcm/v2/subscriptions/s-1", &shown)),
@@ -375,19 +389,19 @@ async fn who_is_told_is_chosen_by_names_and_logs_in() {
         "--user",
         "vnfm",
     ];
-    let words = [&["subscription", "create", "http://nfvo/told"][..], &what].concat();
-    let ended = stub.run_with(&words, "hunter2\n").await;
+    let args = [&["subscription", "create", "http://nfvo/hook"][..], &what].concat();
+    let ended = stub.run_with(&args, "hunter2\n").await;
     assert_eq!(
         (ended.code, ended.data.as_str()),
-        (0, "subscribed http://nfvo/told as s-1\n")
+        (0, "subscribed http://nfvo/hook as s-1\n")
     );
     let sent = stub
-        .asked()
+        .requests()
         .into_iter()
-        .find(|asked| asked.what == POST)
+        .find(|request| request.target == POST)
         .unwrap();
-    let wanted = json!({
-        "callbackUri": "http://nfvo/told",
+    let expected = json!({
+        "callbackUri": "http://nfvo/hook",
         "verbosity": "SHORT",
         "filter": {
             "notificationTypes": ["VnfLcmOperationOccurrenceNotification"],
@@ -396,13 +410,13 @@ async fn who_is_told_is_chosen_by_names_and_logs_in() {
         },
         "authentication": {"authType": ["BASIC"], "paramsBasic": {"userName": "vnfm", "password": "hunter2"}},
     });
-    assert_eq!(sent.body, wanted);
+    assert_eq!(sent.body, expected);
 }
 
 #[tokio::test]
-async fn who_is_told_already_is_said_with_the_subscription() {
+async fn an_identical_subscription_is_reported() {
     const PATH: &str = "/vnflcm/v2/subscriptions/s1";
-    let shown = json!({"id": "s1", "callbackUri": "http://nfvo/told", "verbosity": "FULL"});
+    let shown = json!({"id": "s1", "callbackUri": "http://nfvo/hook", "verbosity": "FULL"});
     let stub = Stub::new([
         ("POST /vnflcm/v2/subscriptions", at(303, PATH, &Value::Null)),
         ("GET /vnflcm/v2/subscriptions/s1", ok(&shown)),
@@ -411,31 +425,31 @@ async fn who_is_told_already_is_said_with_the_subscription() {
     ])
     .await;
     let list =
-        "ID  CALLBACK          VERBOSITY  TYPES  OPERATIONS  STATES\ns1  http://nfvo/told  FULL\n";
-    for (words, said) in [
+        "ID  CALLBACK          VERBOSITY  TYPES  OPERATIONS  STATES\ns1  http://nfvo/hook  FULL\n";
+    for (args, expected) in [
         (
-            &["create", "http://nfvo/told"][..],
-            "http://nfvo/told is subscribed to the same already, as s1\n",
+            &["create", "http://nfvo/hook"][..],
+            "http://nfvo/hook already has an identical subscription, s1\n",
         ),
         (&["list"], list),
         (
             &["show", "s1"],
-            "id          s1\ncallback    http://nfvo/told\nverbosity   FULL\n",
+            "id          s1\ncallback    http://nfvo/hook\nverbosity   FULL\n",
         ),
         (&["delete", "s1"], "deleted subscription s1\n"),
     ] {
-        let ended = stub.run(&[&["subscription"][..], words].concat()).await;
+        let ended = stub.run(&[&["subscription"][..], args].concat()).await;
         assert_eq!(
             (ended.code, ended.data.as_str()),
-            (0, said),
+            (0, expected),
             "{}",
-            ended.said
+            ended.messages
         );
     }
 }
 
 #[tokio::test]
-async fn what_overrides_says_why() {
+async fn overrides_require_a_reason() {
     let of_instance = |task: &str| format!("POST /vnflcm/v2/vnf_instances/{VNF}/{task}");
     let (terminate, heal) = (of_instance("terminate"), of_instance("heal"));
     let abandon = format!("POST /vnfm/v1/vnf_instances/{VNF}/abandon?force=true");
@@ -456,7 +470,7 @@ async fn what_overrides_says_why() {
         "--skip-hook",
         "terminate_end",
     ];
-    for (words, said) in [
+    for (args, expected) in [
         (
             [&["vnf", "terminate", "vnf-a"][..], &skip].concat(),
             "terminate of vnf-a accepted",
@@ -467,7 +481,7 @@ async fn what_overrides_says_why() {
         ),
         (
             vec!["vnf", "abandon", "vnf-a", "--force"],
-            "abandoned VNF instance vnf-a; `vnfmctl orphans` names what it left",
+            "abandoned VNF instance vnf-a; `vnfmctl orphans` lists the resources that it left",
         ),
         (
             vec!["vim", "delete", "cloud", "--force"],
@@ -478,19 +492,17 @@ async fn what_overrides_says_why() {
             "forgot the abandoned VNF instance i-1",
         ),
     ] {
-        assert_eq!(stub.run(&words).await.code, 2, "{words:?} needs a reason");
-        let ended = stub.run(&[&words[..], &why].concat()).await;
-        assert!(
-            ended.code == 0 && ended.data.starts_with(said),
-            "{words:?}: {ended:?}"
-        );
-        let headers = stub.asked().last().unwrap().headers.clone();
+        assert_eq!(stub.run(&args).await.code, 2, "{args:?} needs a reason");
+        let ended = stub.run(&[&args[..], &why].concat()).await;
+        let is_done = ended.code == 0 && ended.data.starts_with(expected);
+        assert!(is_done, "{args:?}: {ended:?}");
+        let headers = stub.requests().last().unwrap().headers.clone();
         assert_eq!(
             headers["x-vnfm-reason"].as_bytes(),
             "burnt – down".as_bytes(),
-            "{words:?}"
+            "{args:?}"
         );
-        if words.contains(&"terminate_start") {
+        if args.contains(&"terminate_start") {
             assert_eq!(
                 headers["x-vnfm-skip-hooks"],
                 "terminate_start,terminate_end"
@@ -512,17 +524,17 @@ async fn host_keys_are_listed_and_forgotten() {
         assert!(listed.data.contains(word), "{listed:?}");
     }
     let forgot = stub.run(&["hostkey", "forget", "k-1"]).await;
-    let said = "forgot host key k-1; the next key that the host shows is trusted\n";
+    let expected = "forgot host key k-1; the next key that the host shows is trusted\n";
     assert_eq!(
         (forgot.code, forgot.data.as_str()),
-        (0, said),
+        (0, expected),
         "{}",
-        forgot.said
+        forgot.messages
     );
 }
 
 #[tokio::test]
-async fn the_audit_is_read_to_its_end() {
+async fn the_audit_log_is_read_page_by_page() {
     let entry = |seq: u64, what: &str| {
         json!({"seq": seq, "at": "2026-01-01T00:00:00Z", "who": "ann", "what": what,
             "target": "i-1", "name": "web", "reason": "gone", "from": "192.0.2.1", "status": 202})
@@ -536,28 +548,28 @@ async fn the_audit_is_read_to_its_end() {
     ])
     .await;
     let ended = stub.run(&["audit"]).await;
-    let wanted = "\
+    let expected = "\
 AT                    WHO  WHAT         NAME  ID   REASON  FROM       ANSWER
 2026-01-01T00:00:00Z  ann  op fail      web   i-1  gone    192.0.2.1  202
 2026-01-01T00:00:00Z  ann  vnf abandon  web   i-1  gone    192.0.2.1  202
 ";
     assert_eq!(
         (ended.code, ended.data.as_str()),
-        (0, wanted),
+        (0, expected),
         "{}",
-        ended.said
+        ended.messages
     );
 }
 
-/// How a package is looked for by its id.
+/// The lookup of a package by its id.
 const FOUND: &str = "GET /vnfpkgm/v2/vnf_packages/p%2D1";
 
-#[tokio::test]
-async fn a_package_is_enabled_disabled_and_downloaded() {
+/// A server with one package and its parts.
+async fn package_stub() -> Stub {
     let package =
         json!({"id": "p-1", "vnfProductName": "Web server", "onboardingState": "ONBOARDED"});
     let one = "/vnfpkgm/v2/vnf_packages/p-1";
-    let stub = Stub::new([
+    Stub::new([
         (FOUND, ok(&package)),
         (
             &*format!("PATCH {one}"),
@@ -576,22 +588,27 @@ async fn a_package_is_enabled_disabled_and_downloaded() {
             ok(&json!("a manifest")),
         ),
     ])
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn a_package_is_disabled_and_downloaded() {
+    let stub = package_stub().await;
     let ended = stub.run(&["package", "disable", "p-1"]).await;
     assert_eq!(
         (ended.code, ended.data.as_str()),
         (0, "package p-1 is DISABLED\n"),
         "{ended:?}"
     );
-    let asked = stub.asked();
+    let requests = stub.requests();
     assert_eq!(
-        asked.last().unwrap().body,
+        requests.last().unwrap().body,
         json!({"operationalState": "DISABLED"})
     );
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let file = out.to_str().unwrap();
-    for (words, content) in [
+    for (args, content) in [
         (vec!["p-1", "--out", file], "\"the archive\""),
         (
             vec!["p-1", "--artifact", "Files/a.yaml", "--out", file],
@@ -603,7 +620,7 @@ async fn a_package_is_enabled_disabled_and_downloaded() {
         ),
     ] {
         let ended = stub
-            .run(&[vec!["package", "download"], words].concat())
+            .run(&[vec!["package", "download"], args].concat())
             .await;
         assert_eq!(ended.code, 0, "{ended:?}");
         assert_eq!(std::fs::read_to_string(&out).unwrap(), content);
@@ -621,20 +638,20 @@ async fn a_package_is_enabled_disabled_and_downloaded() {
     assert_eq!(
         std::fs::read_to_string(&out).unwrap(),
         "\"a manifest\"",
-        "it stays as it was"
+        "a failed download does not touch the file"
     );
 }
 
 #[tokio::test]
-async fn a_package_is_disabled_before_it_is_deleted_and_enabled_again_where_it_stays() {
+async fn a_package_is_disabled_for_its_deletion_and_enabled_again_if_that_fails() {
     let one = "/vnfpkgm/v2/vnf_packages/p-1";
     let (patch, delete) = (format!("PATCH {one}"), format!("DELETE {one}"));
-    for (usage, deleted, code, said, asked) in [
+    for (usage, deleted, code, expected, requests) in [
         (
             "NOT_IN_USE",
             ok(&json!(null)),
             0,
-            "p-1 is DISABLED",
+            "p-1 is now DISABLED",
             vec!["DISABLED", ""],
         ),
         (
@@ -657,23 +674,23 @@ async fn a_package_is_disabled_before_it_is_deleted_and_enabled_again_where_it_s
         .await;
         let ended = stub.run(&["package", "delete", "p-1"]).await;
         assert_eq!(
-            (ended.code, ended.said.contains(said)),
+            (ended.code, ended.messages.contains(expected)),
             (code, true),
             "{ended:?}"
         );
-        let states = stub.asked().into_iter().skip(1);
-        let states = states.map(|asked| {
-            asked.body["operationalState"]
+        let states = stub.requests().into_iter().skip(1);
+        let states = states.map(|request| {
+            request.body["operationalState"]
                 .as_str()
                 .unwrap_or_default()
                 .to_owned()
         });
-        assert_eq!(states.collect::<Vec<_>>(), asked, "{usage}");
+        assert_eq!(states.collect::<Vec<_>>(), requests, "{usage}");
     }
 }
 
 #[tokio::test]
-async fn a_package_is_fetched_by_the_server_with_a_password_out_of_a_file() {
+async fn the_server_fetches_a_package_with_a_password_from_a_file() {
     let one = "/vnfpkgm/v2/vnf_packages/p-1";
     let upload = format!("POST {one}/package_content/upload_from_uri");
     let onboarded = json!({"id": "p-1", "vnfdId": "d", "vnfProductName": "Web", "onboardingState": "ONBOARDED"});
@@ -687,7 +704,7 @@ async fn a_package_is_fetched_by_the_server_with_a_password_out_of_a_file() {
     writeln!(password, "planted-password").unwrap();
     let file = password.path().to_str().unwrap();
     let uri = "https://files.example.com/web.csar";
-    let words = [
+    let args = [
         "package",
         "onboard",
         "--from-uri",
@@ -697,21 +714,21 @@ async fn a_package_is_fetched_by_the_server_with_a_password_out_of_a_file() {
         "--password-file",
         file,
     ];
-    let ended = stub.run(&words).await;
+    let ended = stub.run(&args).await;
     assert_eq!(
         (ended.code, ended.data.as_str()),
         (0, "onboarded Web as package p-1, vnfdId d\n")
     );
     let sent = stub
-        .asked()
+        .requests()
         .into_iter()
-        .find(|asked| asked.what == upload)
+        .find(|request| request.target == upload)
         .unwrap()
         .body;
-    let wanted = json!({"addressInformation": uri, "authType": "BASIC",
+    let expected = json!({"addressInformation": uri, "authType": "BASIC",
         "paramsBasic": {"userName": "u", "password": "planted-password"}});
-    assert_eq!(sent, wanted);
-    assert!(!ended.said.contains("planted"), "{ended:?}");
+    assert_eq!(sent, expected);
+    assert!(!ended.messages.contains("planted"), "{ended:?}");
     let nothing = stub.run(&["package", "onboard"]).await;
     assert_eq!(nothing.code, 2, "{nothing:?}");
 }

@@ -1,4 +1,4 @@
-//! `vnfmctl lint`, `new vnfd`, `package show` and `graph`: what they print and end with.
+//! `vnfmctl lint`, `new vnfd`, `package show` and `graph`: their output and exit codes.
 
 use crate::stub::{Ended, Stub, file, ok, run};
 use serde_json::Value;
@@ -16,19 +16,19 @@ fn sample(name: &str) -> String {
         .to_owned()
 }
 
-async fn lint(words: &[&str]) -> Ended {
-    run(&[&["lint"][..], words].concat(), "").await
+async fn lint(args: &[&str]) -> Ended {
+    run(&[&["lint"][..], args].concat(), "").await
 }
 
-async fn json(words: &[&str]) -> Value {
-    serde_json::from_str(&lint(words).await.data).unwrap()
+async fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&lint(args).await.data).unwrap()
 }
 
 #[tokio::test]
 async fn a_finding_is_shown_with_its_line_and_what_was_expected() {
     let path = sample("broken/unused-link");
     let ended = lint(&[&path]).await;
-    let wanted = format!(
+    let expected = format!(
         "\
 warning[W-LINK-UNUSED]: no connection point is on link `net`
   --> {path}/vnfd.yaml:41:5
@@ -40,35 +40,38 @@ warning[W-LINK-UNUSED]: no connection point is on link `net`
    = clause: SOL001 6.8 (node types)
 "
     );
-    assert_eq!(ended.data, wanted);
-    let said = format!(
-        "{path}: 1 allowed by comments; -o json shows them\nerror: lint has 1 warning\n\
-         hint: `vnfmctl lint --explain CODE` tells more about a code\n"
+    assert_eq!(ended.data, expected);
+    let expected = format!(
+        "{path}: 1 finding suppressed by comments (see -o json)\nwarning: lint found 1 warning\n\
+         hint: `vnfmctl lint --explain CODE` explains a code\n"
     );
-    assert_eq!((ended.code, ended.said), (5, said));
+    assert_eq!((ended.code, ended.messages), (5, expected));
 }
 
 #[tokio::test]
-async fn the_gravest_finding_is_the_exit_code() {
-    let (clean, doubtful, wrong) = (
+async fn the_most_severe_finding_decides_the_exit_code() {
+    let (clean, incomplete, wrong) = (
         sample("vnf-b-cnf"),
         sample("broken/no-manifest"),
         sample("broken/unknown-node"),
     );
     let ended = lint(&[&clean]).await;
     assert_eq!(
-        (ended.code, ended.data.as_str(), ended.said.as_str()),
+        (ended.code, ended.data.as_str(), ended.messages.as_str()),
         (0, "", "")
     );
-    assert_eq!(lint(&[&clean, &doubtful]).await.code, 5);
-    let ended = lint(&[&doubtful, &clean, &wrong]).await;
+    assert_eq!(lint(&[&clean, &incomplete]).await.code, 5);
+    let ended = lint(&[&incomplete, &clean, &wrong]).await;
     assert_eq!(ended.code, 6);
-    assert!(ended.said.contains("1 error and 1 warning"), "{ended:?}");
+    assert!(
+        ended.messages.contains("1 error and 1 warning"),
+        "{ended:?}"
+    );
     assert_eq!(lint(&["no/such/package.csar"]).await.code, 6);
 }
 
 #[tokio::test]
-async fn json_has_everything_that_is_known() {
+async fn json_has_all_members_of_a_finding() {
     let all = json(&["-o", "json", &sample("broken/unknown-node")]).await;
     let finding = &all[0]["findings"][0];
     assert_eq!(finding["code"], "E-NODE-UNKNOWN");
@@ -87,10 +90,10 @@ async fn json_has_everything_that_is_known() {
     );
 }
 
-/// A place in the log, and whether what is there is what has to be.
+/// A JSON pointer into the log, and a check of the value there.
 type Fact = (&'static str, fn(&Value) -> bool);
 
-/// What SARIF 2.1.0 demands of the parts that are written.
+/// Requirements of SARIF 2.1.0.
 const SARIF: &[Fact] = &[
     ("/version", |value| value == "2.1.0"),
     ("/$schema", Value::is_string),
@@ -102,17 +105,17 @@ const SARIF: &[Fact] = &[
     }),
 ];
 
-/// The same for each result and each rule.
-fn is_result(result: &Value, rules: &[Value]) {
+/// Checks a result against SARIF 2.1.0.
+fn assert_sarif_result(result: &Value, rules: &[Value]) {
     let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
     assert_eq!(rules[index]["id"], result["ruleId"]);
     assert!(["none", "note", "warning", "error"].contains(&result["level"].as_str().unwrap()));
     assert!(result["message"]["text"].is_string());
     for location in result["locations"].as_array().unwrap() {
-        let place = &location["physicalLocation"];
-        let uri = place["artifactLocation"]["uri"].as_str().unwrap();
+        let physical = &location["physicalLocation"];
+        let uri = physical["artifactLocation"]["uri"].as_str().unwrap();
         assert!(!uri.contains([' ', '\\', '#']), "{uri}");
-        if let Some(region) = place.get("region") {
+        if let Some(region) = physical.get("region") {
             assert!(region["startLine"].as_u64().unwrap() >= 1, "{region}");
             assert!(region["startColumn"].as_u64().unwrap() >= 1, "{region}");
         }
@@ -123,7 +126,7 @@ fn is_result(result: &Value, rules: &[Value]) {
 }
 
 #[tokio::test]
-async fn sarif_is_what_its_standard_demands() {
+async fn sarif_output_conforms_to_the_standard() {
     let folder = tempfile::tempdir().unwrap();
     let packed = folder.path().join("my package.csar");
     let bytes = vnfm_descriptor::pack(
@@ -131,16 +134,16 @@ async fn sarif_is_what_its_standard_demands() {
         &vnfm_descriptor::Limits::default(),
     );
     std::fs::write(&packed, bytes.unwrap()).unwrap();
-    let words = [
+    let args = [
         "-o",
         "sarif",
         &sample("broken/unused-link"),
         packed.to_str().unwrap(),
         &sample("vnf-a-seed"),
     ];
-    let log = json(&words).await;
-    for (place, holds) in SARIF {
-        assert!(log.pointer(place).is_some_and(holds), "{place}");
+    let log = json(&args).await;
+    for (pointer, holds) in SARIF {
+        assert!(log.pointer(pointer).is_some_and(holds), "{pointer}");
     }
     let rules = log["runs"][0]["tool"]["driver"]["rules"]
         .as_array()
@@ -154,7 +157,7 @@ async fn sarif_is_what_its_standard_demands() {
     }
     let results = log["runs"][0]["results"].as_array().unwrap();
     for result in results {
-        is_result(result, rules);
+        assert_sarif_result(result, rules);
     }
     let suppressed = results
         .iter()
@@ -183,23 +186,26 @@ async fn sarif_is_what_its_standard_demands() {
 }
 
 #[tokio::test]
-async fn sarif_is_of_lint_alone() {
+async fn only_lint_writes_sarif() {
     let ended = run(&["-o", "sarif", "completion", "bash"], "").await;
     assert_eq!(
-        (ended.code, ended.said.as_str()),
+        (ended.code, ended.messages.as_str()),
         (1, "error: only `vnfmctl lint` writes SARIF\n")
     );
 }
 
 #[tokio::test]
-async fn a_code_is_explained() {
+async fn explain_describes_a_code_and_rejects_an_unknown_one() {
     let ended = lint(&["--explain", "w-cp-link"]).await;
     for part in ["W-CP-LINK", "Expected:", "Wrong:", "Right:", "SOL001"] {
         assert!(ended.data.contains(part), "{ended:?}");
     }
     let ended = lint(&["--explain", "W-NOTHING"]).await;
     assert_eq!(ended.code, 1);
-    assert!(ended.said.contains("is no code"), "{ended:?}");
+    assert!(
+        ended.messages.contains("unknown lint code `W-NOTHING`"),
+        "{ended:?}"
+    );
 }
 
 #[tokio::test]
@@ -221,7 +227,7 @@ async fn secrets_are_found_and_not_shown() {
 }
 
 #[tokio::test]
-async fn one_file_is_looked_at_alone_or_with_its_package() {
+async fn a_single_file_is_checked_alone_or_with_its_package() {
     let vnfd = PathBuf::from(sample("vnf-b-cnf")).join("Definitions/vnf-b.yaml");
     assert_eq!(
         lint(&[vnfd.to_str().unwrap()]).await.code,
@@ -266,23 +272,23 @@ async fn one_file_is_looked_at_alone_or_with_its_package() {
 }
 
 #[tokio::test]
-async fn what_is_new_is_clean_and_can_be_shown() {
+async fn a_new_package_is_clean_and_can_be_shown() {
     let folder = tempfile::tempdir().unwrap();
     for kind in ["vm", "cnf"] {
         let path = folder.path().join(kind);
         let path = path.to_str().unwrap();
-        let words = ["new", "vnfd", "web-server", "--kind", kind, "--dir", path];
-        let made = run(&words, "").await;
+        let args = ["new", "vnfd", "web-server", "--kind", kind, "--dir", path];
+        let made = run(&args, "").await;
         assert_eq!(made.code, 0, "{made:?}");
         let ended = lint(&[path]).await;
         assert_eq!(
-            (ended.code, ended.data.as_str(), ended.said.as_str()),
+            (ended.code, ended.data.as_str(), ended.messages.as_str()),
             (0, "", ""),
             "{kind}"
         );
-        let again = run(&words, "").await;
+        let again = run(&args, "").await;
         assert!(
-            again.code == 1 && again.said.contains("already there"),
+            again.code == 1 && again.messages.contains("already exists"),
             "{again:?}"
         );
         let shown = run(&["package", "show", path], "").await;
@@ -295,13 +301,16 @@ async fn what_is_new_is_clean_and_can_be_shown() {
     }
     let ended = run(&["new", "vnfd", "Web_Server"], "").await;
     assert!(
-        ended.code == 1 && ended.said.contains("hint: lower case"),
+        ended.code == 1
+            && ended
+                .messages
+                .contains("hint: use at most 40 lowercase letters"),
         "{ended:?}"
     );
 }
 
 #[tokio::test]
-async fn a_package_is_shown_with_what_a_person_wants_to_know() {
+async fn a_package_is_shown_with_its_flavours_hooks_and_parameters() {
     let shown = run(&["package", "show", &sample("vnf-a-k8s-cluster")], "").await;
     for part in [
         "product       Kubernetes cluster",
@@ -323,7 +332,7 @@ async fn a_package_is_shown_with_what_a_person_wants_to_know() {
     }
     let refused = run(&["package", "show", &sample("broken/unknown-node")], "").await;
     assert!(
-        refused.code == 1 && refused.said.contains("E-NODE-UNKNOWN"),
+        refused.code == 1 && refused.messages.contains("E-NODE-UNKNOWN"),
         "{refused:?}"
     );
 }
@@ -363,7 +372,7 @@ fn onboarded(name: &str) -> (Value, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn an_onboarded_package_is_shown_with_what_it_holds() {
+async fn an_onboarded_package_is_shown_with_its_contents() {
     let (record, bytes) = onboarded("vnf-a-k8s-cluster");
     let stub = Stub::new([
         ("GET /vnfpkgm/v2/vnf_packages/p1", ok(&record)),
@@ -391,14 +400,16 @@ async fn an_onboarded_package_is_shown_with_what_it_holds() {
 }
 
 #[tokio::test]
-async fn a_package_whose_content_is_refused_or_changed_is_not_shown_wrongly() {
+async fn a_package_whose_content_is_unavailable_or_wrong_is_shown_without_it() {
     let (mut record, bytes) = onboarded("vnf-b-cnf");
     let path = "GET /vnfpkgm/v2/vnf_packages/p1";
     let stub = Stub::new([(path, ok(&record))]).await;
     let shown = stub.run(&["package", "show", "p1"]).await;
     assert_eq!(shown.code, 0, "the record is shown: {shown:?}");
     assert!(
-        shown.said.contains("what the package holds is not shown"),
+        shown
+            .messages
+            .contains("cannot show the contents of the package"),
         "{shown:?}"
     );
 
@@ -407,7 +418,7 @@ async fn a_package_whose_content_is_refused_or_changed_is_not_shown_wrongly() {
     let stub = Stub::new([(path, ok(&record)), (content, file(bytes))]).await;
     let shown = stub.run(&["package", "show", "p1"]).await;
     assert!(
-        shown.code == 1 && shown.said.contains("has SHA-256 00"),
+        shown.code == 1 && shown.messages.contains("has SHA-256 00"),
         "{shown:?}"
     );
 
@@ -415,7 +426,7 @@ async fn a_package_whose_content_is_refused_or_changed_is_not_shown_wrongly() {
     let stub = Stub::new([(path, ok(&record))]).await;
     let shown = stub.run(&["package", "show", "p1"]).await;
     assert!(
-        shown.code == 0 && shown.said.is_empty(),
+        shown.code == 0 && shown.messages.is_empty(),
         "there is nothing to fetch: {shown:?}"
     );
 }

@@ -1,8 +1,5 @@
-//! `vnfmctl` as a program, against a server that answers from a table: what it prints, sends, and ends with.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
+//! `vnfmctl` as a program, against a server with canned responses: its output, requests and exit codes.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod codes;
 mod golden;

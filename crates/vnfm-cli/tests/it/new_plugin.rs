@@ -1,4 +1,4 @@
-//! `vnfmctl plugin new`: what it makes is built outside of our tree, tested, and run.
+//! `vnfmctl plugin new`: the scaffolded crate is built outside of our tree, tested, and run.
 
 use crate::stub::{Ended, run};
 use serde_json::Value;
@@ -23,21 +23,21 @@ async fn new(name: &str, sdk: &str, dir: &Path) -> Ended {
     .await
 }
 
-/// Runs cargo in the crate; what others built of it is used again.
-async fn cargo(folder: &Path, words: &[&str]) -> String {
+/// Runs cargo in the crate, with a target folder that is reused between runs.
+async fn cargo(folder: &Path, args: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO"));
     command
-        .args(words)
+        .args(args)
         .current_dir(folder)
         .env("CARGO_TARGET_DIR", target());
     let output = command.output().await.unwrap();
-    let said = [output.stdout, output.stderr].map(|b| String::from_utf8_lossy(&b).into_owned());
+    let text = [&output.stdout, &output.stderr].map(|b| String::from_utf8_lossy(b).into_owned());
     assert!(
         output.status.success(),
-        "cargo {words:?}: {}",
-        said.join("\n")
+        "cargo {args:?}: {}",
+        text.join("\n")
     );
-    said.join("\n")
+    text.join("\n")
 }
 
 fn target() -> PathBuf {
@@ -53,7 +53,7 @@ async fn a_new_plugin_is_built_tested_and_run_outside_of_our_tree() {
         ended.code == 0 && ended.data.contains("README.md"),
         "{ended:?}"
     );
-    // The versions that we are built with are the ones that are surely here.
+    // Offline, only the versions of our own lock file are sure to be available.
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
     std::fs::copy(lock, made.join("Cargo.lock")).unwrap();
     let tested = cargo(&made, &["test", "--offline", "--lib"]).await;
@@ -68,35 +68,38 @@ async fn a_new_plugin_is_built_tested_and_run_outside_of_our_tree() {
     std::fs::write(made.join("hosts.yaml"), hosts).unwrap();
     let file = |name: &str| made.join(name).to_str().unwrap().to_owned();
     let (request, hosts) = (file("request.json"), file("hosts.yaml"));
-    let words = [
+    let args = [
         "plugin",
         "run",
         library.to_str().unwrap(),
         "instantiate_end",
     ];
     let files = ["--request", request.as_str(), "--hosts", hosts.as_str()];
-    let ended = run(&[words, files].concat(), "").await;
+    let ended = run(&[args, files].concat(), "").await;
     assert_eq!(ended.code, 0, "{ended:?}");
     let effects: Value = serde_json::from_str(&ended.data).unwrap();
     assert_eq!(effects["metadata"]["pages"][1], "http://192.0.2.12:8080/");
 }
 
 #[tokio::test]
-async fn what_cannot_be_made_is_refused_and_leaves_nothing() {
+async fn invalid_arguments_are_rejected_before_anything_is_created() {
     let folder = tempfile::tempdir().unwrap();
     let free = folder.path().join("free");
     let no_sdk = folder.path().to_str().unwrap();
     for (name, sdk, word) in [
-        ("Web Page", SDK, "cannot be the name"),
-        ("web-page", no_sdk, "is not the SDK"),
+        ("Web Page", SDK, "is not a valid plugin name"),
+        ("web-page", no_sdk, "is not vnfm-plugin-sdk"),
     ] {
         let ended = new(name, sdk, &free).await;
-        assert!(ended.code == 1 && ended.said.contains(word), "{ended:?}");
+        assert!(
+            ended.code == 1 && ended.messages.contains(word),
+            "{ended:?}"
+        );
         assert!(!free.exists());
     }
     let ended = new("web-page", SDK, folder.path()).await;
     assert!(
-        ended.code == 1 && ended.said.contains("already there"),
+        ended.code == 1 && ended.messages.contains("already exists"),
         "{ended:?}"
     );
 }

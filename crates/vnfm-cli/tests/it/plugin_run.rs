@@ -1,4 +1,4 @@
-//! `vnfmctl plugin run`: hooks of real libraries, on simulated hosts and over SSH, without a server.
+//! `vnfmctl plugin run`: hooks of real libraries on simulated hosts and over SSH, without a server.
 
 use crate::stub::{Ended, run};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use vnfm_sim::hosts::{HostSpec, Hosts, User};
 use vnfm_sim::kubernetes::Clusters;
 
 const PASSWORD: &str = "planted-password";
-/// A host that keeps its files, and a request for the template's hook.
+/// One simulated host, which stores uploaded files.
 const SIMULATED: &str = "
 hosts:
   - {name: web-1, addresses: {CP1: 192.0.2.1}, simulated: []}
@@ -23,13 +23,13 @@ secrets: {password: {file: password}}
 const WELCOME: &str =
     r#"{"additionalParams": {"sshCp": "CP1", "username": "ubuntu", "text": "hello"}}"#;
 
-/// A folder with what the command reads, and a library.
-struct Desk {
+/// A folder with the command's input files, and a plugin library.
+struct Fixture {
     folder: TempDir,
     library: PathBuf,
 }
 
-impl Desk {
+impl Fixture {
     fn new(library: &str, hosts: &str, request: &str) -> Self {
         use {fixture_misbehaving as _, mgmt_template as _};
         let folder = tempfile::tempdir().unwrap();
@@ -62,9 +62,9 @@ impl Desk {
 
     async fn hook(&self, hook: &str, more: &[&str]) -> Ended {
         let (hosts, request) = (self.path("hosts.yaml"), self.path("request.json"));
-        let words = ["plugin", "run", self.library.to_str().unwrap(), hook];
+        let args = ["plugin", "run", self.library.to_str().unwrap(), hook];
         let files = ["--hosts", hosts.as_str(), "--request", request.as_str()];
-        run(&[&words, &files, more].concat(), "").await
+        run(&[&args, &files, more].concat(), "").await
     }
 }
 
@@ -74,10 +74,10 @@ fn effects(ended: &Ended) -> Value {
 }
 
 #[tokio::test]
-async fn a_hook_runs_on_simulated_hosts_and_tells_each_call() {
-    let desk = Desk::template(SIMULATED);
+async fn a_hook_runs_on_simulated_hosts_and_each_call_is_traced() {
+    let fixture = Fixture::template(SIMULATED);
     for runner in [&[][..], &["--in-process"]] {
-        let ended = desk.hook("instantiate_end", runner).await;
+        let ended = fixture.hook("instantiate_end", runner).await;
         assert_eq!(effects(&ended)["metadata"]["welcomed"], 1);
         for line in [
             "hook `instantiate_end` of `mgmt-template@",
@@ -86,21 +86,21 @@ async fn a_hook_runs_on_simulated_hosts_and_tells_each_call() {
             "ssh.run         web-1  $ cat /etc/vnf-welcome",
             "done, 5 calls in ",
         ] {
-            assert!(ended.said.contains(line), "{line}: {ended:?}");
+            assert!(ended.messages.contains(line), "{line}: {ended:?}");
         }
     }
 }
 
-/// A debugger opens a library by the name that the linker knows it by: `/proc/self/fd/N` would be the debugger's own.
+/// A debugger opens a library by the name that the linker knows: `/proc/self/fd/N` would be the debugger's own file.
 #[test]
-fn a_debugger_finds_the_library_by_its_name() {
-    let desk = Desk::template(SIMULATED);
-    let (hosts, request) = (desk.path("hosts.yaml"), desk.path("request.json"));
+fn a_debugger_can_find_the_library_of_a_hook() {
+    let fixture = Fixture::template(SIMULATED);
+    let (hosts, request) = (fixture.path("hosts.yaml"), fixture.path("request.json"));
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vnfmctl"));
     command.args([
         "plugin",
         "run",
-        desk.library.to_str().unwrap(),
+        fixture.library.to_str().unwrap(),
         "instantiate_end",
     ]);
     command.args(["--hosts", &hosts, "--request", &request, "--in-process"]);
@@ -111,45 +111,48 @@ fn a_debugger_finds_the_library_by_its_name() {
     let process = command.spawn().unwrap();
     let id = process.id();
     let ended = process.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success(), "{said}");
-    assert!(said.contains(&format!("file=/proc/{id}/fd/")), "{said}");
-    assert!(!said.contains("file=/proc/self/fd/"), "{said}");
+    let output = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{output}");
+    assert!(output.contains(&format!("file=/proc/{id}/fd/")), "{output}");
+    assert!(!output.contains("file=/proc/self/fd/"), "{output}");
 }
 
 #[tokio::test]
-async fn a_secret_that_a_host_says_back_is_hidden() {
+async fn a_secret_in_the_output_of_a_host_is_redacted() {
     let answer = format!("simulated: [{{holds: cat, exit: 1, stderr: 'no {PASSWORD} here'}}]");
-    let desk = Desk::template(&SIMULATED.replace("simulated: []", &answer));
-    let ended = desk.hook("instantiate_end", &[]).await;
+    let fixture = Fixture::template(&SIMULATED.replace("simulated: []", &answer));
+    let ended = fixture.hook("instantiate_end", &[]).await;
     assert_eq!(ended.code, 1, "{ended:?}");
-    // Beside the call, and in the error that the hook made of it.
+    // In the trace of the call, and in the hook's error.
     assert_eq!(
-        ended.said.matches("no [hidden] here").count(),
+        ended.messages.matches("no [hidden] here").count(),
         2,
         "{ended:?}"
     );
 }
 
 #[tokio::test]
-async fn a_call_that_fails_is_told_and_the_next_run_goes_on_from_the_checkpoints() {
-    let desk = Desk::template(SIMULATED);
-    let state = desk.path("state");
-    let kept = ["--checkpoints", state.as_str()];
+async fn an_injected_fault_fails_the_hook_and_the_next_run_resumes_from_its_checkpoints() {
+    let fixture = Fixture::template(SIMULATED);
+    let state = fixture.path("state");
+    let checkpoints = ["--checkpoints", state.as_str()];
     for (option, number) in [("--fail-at", "3"), ("--fail-after", "4")] {
-        let ended = desk
-            .hook("instantiate_end", &[&kept[..], &[option, number]].concat())
+        let ended = fixture
+            .hook(
+                "instantiate_end",
+                &[&checkpoints[..], &[option, number]].concat(),
+            )
             .await;
         assert_eq!(ended.code, 7, "{ended:?}");
-        let told = format!("`{option} {number}` asked for this fault");
+        let fault = format!("fault injected by `{option} {number}`");
         assert!(
-            ended.said.contains(&told) && ended.said.contains("hint: "),
+            ended.messages.contains(&fault) && ended.messages.contains("hint: "),
             "{ended:?}"
         );
     }
-    let ended = desk.hook("instantiate_end", &kept).await;
+    let ended = fixture.hook("instantiate_end", &checkpoints).await;
     effects(&ended);
-    assert!(ended.said.contains(", attempt 3"), "{ended:?}");
+    assert!(ended.messages.contains(", attempt 3"), "{ended:?}");
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let state = Path::new(&state);
     assert_eq!(
@@ -159,56 +162,62 @@ async fn a_call_that_fails_is_told_and_the_next_run_goes_on_from_the_checkpoints
 }
 
 #[tokio::test]
-async fn a_step_that_was_done_in_an_earlier_run_is_not_done_again() {
-    let desk = Desk::misbehaving(&json!({}));
-    let state = desk.path("state");
-    let first = desk.hook("terminate_end", &["--checkpoints", &state]).await;
+async fn a_step_completed_in_an_earlier_run_is_not_repeated() {
+    let fixture = Fixture::misbehaving(&json!({}));
+    let state = fixture.path("state");
+    let first = fixture
+        .hook("terminate_end", &["--checkpoints", &state])
+        .await;
     assert_eq!(first.code, 7, "{first:?}");
-    assert!(first.said.contains("first-time"), "{first:?}");
-    let second = desk.hook("terminate_end", &["--checkpoints", &state]).await;
+    assert!(first.messages.contains("first-time"), "{first:?}");
+    let second = fixture
+        .hook("terminate_end", &["--checkpoints", &state])
+        .await;
     assert_eq!(effects(&second)["message"], "counted in attempt 1");
     assert_eq!(
-        desk.hook("terminate_end", &[]).await.code,
+        fixture.hook("terminate_end", &[]).await.code,
         7,
-        "without them it begins anew"
+        "without checkpoints it starts over"
     );
 }
 
 #[tokio::test]
-async fn a_panic_and_a_crash_are_told_with_their_last_words() {
-    let desk = Desk::misbehaving(&json!({}));
+async fn a_panic_and_a_crash_are_reported_with_their_last_output() {
+    let fixture = Fixture::misbehaving(&json!({}));
     for runner in [&[][..], &["--in-process"]] {
-        let ended = desk.hook("instantiate_start", runner).await;
+        let ended = fixture.hook("instantiate_start", runner).await;
         assert_eq!(ended.code, 8, "{ended:?}");
-        assert!(ended.said.contains("a bug on attempt 1"), "{ended:?}");
+        assert!(ended.messages.contains("a bug on attempt 1"), "{ended:?}");
         assert!(
-            ended.said.contains("src/lib.rs:"),
-            "the place is named: {ended:?}"
+            ended.messages.contains("src/lib.rs:"),
+            "the source location is reported: {ended:?}"
         );
     }
-    let desk = Desk::misbehaving(&json!({"additionalParams": {"how": "abort"}}));
-    let ended = desk.hook("instantiate_start", &[]).await;
+    let fixture = Fixture::misbehaving(&json!({"additionalParams": {"how": "abort"}}));
+    let ended = fixture.hook("instantiate_start", &[]).await;
     assert_eq!(ended.code, 8, "{ended:?}");
     assert!(
-        ended.said.contains("SIGABRT") && ended.said.contains("last words"),
+        ended.messages.contains("SIGABRT") && ended.messages.contains("last words"),
         "{ended:?}"
     );
 }
 
 #[tokio::test]
-async fn a_hook_past_its_deadline_is_dropped() {
-    let desk = Desk::misbehaving(&json!({}));
-    let ended = desk.hook("scale_start", &["--deadline", "1"]).await;
+async fn a_hook_past_its_deadline_fails() {
+    let fixture = Fixture::misbehaving(&json!({}));
+    let ended = fixture.hook("scale_start", &["--deadline", "1"]).await;
     assert_eq!(ended.code, 7, "{ended:?}");
     assert!(
-        ended.said.contains("waiting         for what never comes"),
+        ended
+            .messages
+            .contains("waiting         for what never comes"),
         "{ended:?}"
     );
-    assert!(ended.said.contains("plugin.deadline"), "{ended:?}");
+    assert!(ended.messages.contains("plugin.deadline"), "{ended:?}");
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_files_is_told_before_anything_runs() {
+async fn invalid_input_files_are_reported_before_the_hook_runs() {
     let cases = [
         (
             r#"{"additionalParams": {"sshCp": 7}}"#,
@@ -219,37 +228,40 @@ async fn what_is_wrong_with_the_files_is_told_before_anything_runs() {
         ("[", "neither JSON nor YAML"),
     ];
     for (request, word) in cases {
-        let desk = Desk::new("libmgmt_template.so", SIMULATED, request);
-        let ended = desk.hook("instantiate_end", &[]).await;
+        let fixture = Fixture::new("libmgmt_template.so", SIMULATED, request);
+        let ended = fixture.hook("instantiate_end", &[]).await;
         assert!(
-            ended.code == 1 && ended.said.contains(word),
+            ended.code == 1 && ended.messages.contains(word),
             "{request}: {ended:?}"
         );
-        assert!(!ended.said.contains('#'), "nothing ran: {ended:?}");
+        assert!(!ended.messages.contains('#'), "nothing ran: {ended:?}");
     }
-    let desk = Desk::template(SIMULATED);
-    let ended = desk.hook("heal_end", &[]).await;
+    let fixture = Fixture::template(SIMULATED);
+    let ended = fixture.hook("heal_end", &[]).await;
     assert!(
-        ended.code == 1 && ended.said.contains("instantiate_end"),
+        ended.code == 1 && ended.messages.contains("instantiate_end"),
         "{ended:?}"
     );
-    let ended = desk.hook("instantiate_end", &["--undo"]).await;
+    let ended = fixture.hook("instantiate_end", &["--undo"]).await;
     assert!(
-        ended.code == 1 && ended.said.contains("declares no opposite"),
+        ended.code == 1 && ended.messages.contains("has no undo"),
         "{ended:?}"
     );
-    std::fs::write(desk.path("config.yaml"), "path: 7").unwrap();
-    let ended = desk
-        .hook("instantiate_end", &["--config", &desk.path("config.yaml")])
+    std::fs::write(fixture.path("config.yaml"), "path: 7").unwrap();
+    let ended = fixture
+        .hook(
+            "instantiate_end",
+            &["--config", &fixture.path("config.yaml")],
+        )
         .await;
     assert!(
-        ended.code == 1 && ended.said.contains("config.path"),
+        ended.code == 1 && ended.messages.contains("config.path"),
         "{ended:?}"
     );
 }
 
-/// A machine with sshd, by its address and port.
-async fn machine() -> (Hosts, IpAddr, u16) {
+/// A host with an SSH server, with its address and port.
+async fn ssh_host() -> (Hosts, IpAddr, u16) {
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let port = tokio::net::TcpListener::bind((address, 0))
         .await
@@ -276,20 +288,20 @@ async fn machine() -> (Hosts, IpAddr, u16) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_host_is_reached_over_ssh_where_the_inventory_says() {
-    let (_hosts, address, port) = machine().await;
-    let desk = Desk::template(&format!(
+async fn a_real_host_is_reached_at_the_ssh_endpoint_of_the_inventory() {
+    let (_hosts, address, port) = ssh_host().await;
+    let fixture = Fixture::template(&format!(
         "hosts: [{{name: web-1, addresses: {{CP1: 192.0.2.1}}, ssh: '{address}:{port}'}}]\n\
          secrets: {{password: {{file: password}}}}\n"
     ));
-    let state = desk.path("state");
-    let ended = desk
+    let state = fixture.path("state");
+    let ended = fixture
         .hook("instantiate_end", &["--checkpoints", &state])
         .await;
     assert_eq!(effects(&ended)["metadata"]["welcomed"], 1);
-    let kept: Value =
+    let state: Value =
         serde_json::from_slice(&std::fs::read(Path::new(&state).join("state.json")).unwrap())
             .unwrap();
-    let key = kept["hostKeys"]["server-web-1"].as_str().unwrap();
+    let key = state["hostKeys"]["server-web-1"].as_str().unwrap();
     assert!(key.starts_with("ssh-"), "its key is pinned: {key}");
 }

@@ -1,11 +1,11 @@
-//! Plugins as files: a real library is looked at, copied and pinned.
+//! `vnfmctl plugin inspect`, `allow` and `list`, with a real library.
 
 use crate::stub::{Stub, ok, run};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// The template's library, which cargo builds beside this test; used so that it does.
+/// A copy of the template's library, which cargo builds next to this test because the test depends on it.
 fn library(folder: &Path) -> PathBuf {
     use mgmt_template as _;
     let built = std::env::current_exe()
@@ -18,13 +18,13 @@ fn library(folder: &Path) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_library_is_copied_beside_the_others_and_pinned_by_its_hash() {
+async fn an_allowed_library_is_copied_and_pinned_by_its_hash() {
     let folder = tempfile::tempdir().unwrap();
     let library = library(folder.path());
     let (file, dir) = (library.to_str().unwrap(), folder.path().join("plugins"));
-    let seen = run(&["-o", "json", "plugin", "inspect", file], "").await;
-    assert_eq!(seen.code, 0, "{seen:?}");
-    let seen: Value = serde_json::from_str(&seen.data).unwrap();
+    let inspected = run(&["-o", "json", "plugin", "inspect", file], "").await;
+    assert_eq!(inspected.code, 0, "{inspected:?}");
+    let inspected: Value = serde_json::from_str(&inspected.data).unwrap();
     let shown = run(&["plugin", "inspect", file], "").await.data;
     for line in [
         "abi      1.0",
@@ -42,27 +42,27 @@ async fn a_library_is_copied_beside_the_others_and_pinned_by_its_hash() {
         .await;
         assert_eq!(allowed.code, 0, "{allowed:?}");
         assert!(
-            allowed.data.contains(seen["sha256"].as_str().unwrap()),
+            allowed.data.contains(inspected["sha256"].as_str().unwrap()),
             "{allowed:?}"
         );
     }
     let lock = std::fs::read_to_string(dir.join("plugins.lock")).unwrap();
     let pins: Value = serde_json::from_str(&lock).unwrap();
     let (name, version) = (
-        seen["name"].as_str().unwrap(),
-        seen["version"].as_str().unwrap(),
+        inspected["name"].as_str().unwrap(),
+        inspected["version"].as_str().unwrap(),
     );
-    let wanted = json!([{"name": name, "version": version, "file": format!("{name}-{version}.so"), "sha256": seen["sha256"]}]);
-    assert_eq!(pins["plugins"], wanted);
+    let expected = json!([{"name": name, "version": version, "file": format!("{name}-{version}.so"), "sha256": inspected["sha256"]}]);
+    assert_eq!(pins["plugins"], expected);
     assert_eq!(
         std::fs::read_dir(&dir).unwrap().count(),
         2,
-        "something else was left"
+        "nothing but the library and the lock file"
     );
 }
 
 #[tokio::test]
-async fn the_libraries_that_lie_in_a_package_are_pinned() {
+async fn the_libraries_of_a_package_are_pinned() {
     let folder = tempfile::tempdir().unwrap();
     let (package, dir) = (folder.path().join("web"), folder.path().join("plugins"));
     let path = package.to_str().unwrap();
@@ -80,10 +80,10 @@ async fn the_libraries_that_lie_in_a_package_are_pinned() {
     ];
     let none = run(&allow, "").await;
     assert!(
-        none.code == 1 && none.said.contains("names a library"),
+        none.code == 1 && none.messages.contains("names a library or script"),
         "{none:?}"
     );
-    assert!(!dir.exists(), "nothing is begun");
+    assert!(!dir.exists(), "nothing is written");
 
     let vnfd = package.join("Definitions/web.yaml");
     let text = std::fs::read_to_string(&vnfd).unwrap();
@@ -110,33 +110,34 @@ async fn the_libraries_that_lie_in_a_package_are_pinned() {
     assert_eq!(
         run(&["plugin", "allow"], "").await.code,
         2,
-        "one of the two is needed"
+        "either a file or a package is required"
     );
 }
 
 #[tokio::test]
-async fn a_server_that_looks_elsewhere_is_a_warning() {
+async fn a_server_with_another_plugin_folder_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let (library, dir) = (library(folder.path()), folder.path().join("plugins"));
-    let words = [
+    let args = [
         "plugin",
         "allow",
         library.to_str().unwrap(),
         "--dir",
         dir.to_str().unwrap(),
     ];
-    let seen = run(
+    let inspected = run(
         &["-o", "json", "plugin", "inspect", library.to_str().unwrap()],
         "",
     )
     .await;
-    let seen: Value = serde_json::from_str(&seen.data).unwrap();
-    let known = json!([{"name": seen["name"], "version": seen["version"], "usable": true}]);
+    let inspected: Value = serde_json::from_str(&inspected.data).unwrap();
+    let known =
+        json!([{"name": inspected["name"], "version": inspected["version"], "usable": true}]);
     for (plugins, warned) in [(json!([]), true), (known, false)] {
         let stub = Stub::new([("GET /vnfm/v1/plugins", ok(&plugins))]).await;
-        let allowed = stub.run(&words).await;
+        let allowed = stub.run(&args).await;
         assert_eq!(
-            (allowed.code, allowed.said.contains("another folder")),
+            (allowed.code, allowed.messages.contains("another folder")),
             (0, warned),
             "{allowed:?}"
         );
@@ -144,32 +145,32 @@ async fn a_server_that_looks_elsewhere_is_a_warning() {
 }
 
 #[tokio::test]
-async fn what_is_no_plugin_is_not_allowed() {
+async fn a_file_that_is_not_a_plugin_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("lib.so");
     std::fs::write(&file, "no library").unwrap();
     let dir = folder.path().join("plugins");
-    let words = [
+    let args = [
         "plugin",
         "allow",
         file.to_str().unwrap(),
         "--dir",
         dir.to_str().unwrap(),
     ];
-    let refused = run(&words, "").await;
+    let refused = run(&args, "").await;
     assert!(
-        refused.code == 1 && refused.said.contains("hint: "),
+        refused.code == 1 && refused.messages.contains("hint: "),
         "{refused:?}"
     );
     assert_eq!(
         std::fs::read_dir(&dir).unwrap().count(),
         0,
-        "something was left"
+        "the folder is empty"
     );
 }
 
 #[tokio::test]
-async fn the_list_says_why_one_cannot_be_used() {
+async fn the_list_shows_why_a_plugin_is_unusable() {
     let all = json!([
         {"name": "a", "version": "1.0.0", "hooks": {"heal_end": {}, "instantiate_end": {}}, "file": "a.so", "usable": true,
             "usedBy": [{"vnfPkgId": "p-1", "vnfProductName": "Web", "usageState": "IN_USE"}, {"vnfPkgId": "p-2", "usageState": "NOT_IN_USE"}],
@@ -177,10 +178,10 @@ async fn the_list_says_why_one_cannot_be_used() {
         {"name": "b", "version": "2.0.0", "file": "b.so", "sha256": "0", "usable": false, "problem": {"status": 422, "detail": "it was changed"}},
     ]);
     let stub = Stub::new([("GET /vnfm/v1/plugins", ok(&all))]).await;
-    let wanted = "\
-NAME  VERSION  USABLE  HOOKS                      USED BY            INSTANCES  FILE  WHY NOT
+    let expected = "\
+NAME  VERSION  USABLE  HOOKS                      USED BY            INSTANCES  FILE  PROBLEM
 a     1.0.0    true    heal_end, instantiate_end  Web (in use), p-2  web, i-2   a.so
 b     2.0.0    false                                                            b.so  it was changed
 ";
-    assert_eq!(stub.run(&["plugin", "list"]).await.data, wanted);
+    assert_eq!(stub.run(&["plugin", "list"]).await.data, expected);
 }

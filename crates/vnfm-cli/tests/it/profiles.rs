@@ -1,4 +1,4 @@
-//! Servers by name: which one is asked, and as whom.
+//! Profiles: which server is called, with which login.
 
 use crate::stub::{Stub, ok};
 use serde_json::json;
@@ -8,10 +8,10 @@ use tokio::process::Command;
 
 const LIST: &str = "GET /vnfm/v1/vims";
 
-/// `vnfmctl` with the profiles of this file and nothing else that says where to go; its exit code and all its words.
-async fn ctl(file: &Path, words: &[&str], input: &str) -> (i32, String) {
+/// Runs `vnfmctl` with the profiles of this file, without other server settings. Returns exit code and all output.
+async fn ctl(file: &Path, args: &[&str], input: &str) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vnfmctl"));
-    command.args(words).env("VNFM_PROFILES", file);
+    command.args(args).env("VNFM_PROFILES", file);
     for variable in [
         "VNFM_SERVER",
         "VNFM_TOKEN",
@@ -33,27 +33,27 @@ async fn ctl(file: &Path, words: &[&str], input: &str) -> (i32, String) {
     stdin.write_all(input.as_bytes()).await.unwrap();
     drop(stdin);
     let output = process.wait_with_output().await.unwrap();
-    let words = [output.stdout, output.stderr].concat();
-    let words = String::from_utf8(words).unwrap();
-    assert!(!words.contains("planted"), "a secret was printed: {words}");
-    (output.status.code().unwrap(), words)
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8(text).unwrap();
+    assert!(!text.contains("planted"), "a secret was printed: {text}");
+    (output.status.code().unwrap(), text)
 }
 
-/// Who each request was from.
+/// The `Authorization` header of each request.
 fn logins(stub: &Stub) -> Vec<Option<String>> {
     let login = |headers: &axum::http::HeaderMap| {
         headers
             .get("authorization")
             .map(|login| login.to_str().unwrap().to_owned())
     };
-    stub.asked()
+    stub.requests()
         .iter()
-        .map(|asked| login(&asked.headers))
+        .map(|request| login(&request.headers))
         .collect()
 }
 
 #[tokio::test]
-async fn a_profile_says_where_to_go_and_as_whom() {
+async fn a_profile_selects_the_server_and_the_login() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("vnfmctl.yaml");
     let (lab, dc1) = (
@@ -61,11 +61,11 @@ async fn a_profile_says_where_to_go_and_as_whom() {
         Stub::new([(LIST, ok(&json!([])))]).await,
     );
     let set = async |name: &str, stub: &Stub, login: &[&str], secret: &str| {
-        let words = [&["profile", "set", name, "--url", stub.url()], login].concat();
-        ctl(&file, &words, secret).await
+        let args = [&["profile", "set", name, "--url", stub.url()], login].concat();
+        ctl(&file, &args, secret).await
     };
-    let (code, said) = set("lab", &lab, &["--by-token"], "planted-token\n").await;
-    assert_eq!(code, 0, "{said}");
+    let (code, output) = set("lab", &lab, &["--by-token"], "planted-token\n").await;
+    assert_eq!(code, 0, "{output}");
     assert_eq!(
         set("dc1", &dc1, &["--user", "anne"], "planted-password\n")
             .await
@@ -82,7 +82,7 @@ async fn a_profile_says_where_to_go_and_as_whom() {
     assert_eq!(
         logins(&lab),
         [Some("Bearer planted-token".to_owned())],
-        "the first is the current one"
+        "the first profile is the current one"
     );
     assert_eq!(
         ctl(&file, &["--profile", "dc1", "vim", "list"], "").await.0,
@@ -101,13 +101,13 @@ async fn a_profile_says_where_to_go_and_as_whom() {
     assert_eq!(
         logins(&lab)[1],
         None,
-        "a login goes to no server that it was not meant for"
+        "the login of a profile is not sent to another server"
     );
 
-    let (code, said) = ctl(&file, &["--profile", "dc2", "vim", "list"], "").await;
+    let (code, output) = ctl(&file, &["--profile", "dc2", "vim", "list"], "").await;
     assert!(
-        code == 1 && said.contains("there are: dc1, lab"),
-        "{code} {said}"
+        code == 1 && output.contains("existing profiles: dc1, lab"),
+        "{code} {output}"
     );
     assert_eq!(ctl(&file, &["profile", "delete", "dc1"], "").await.0, 0);
     let (_, listed) = ctl(&file, &["profile", "list"], "").await;

@@ -1,4 +1,4 @@
-//! A server that answers from a table and remembers what it was asked.
+//! A server that responds from a table and records the requests.
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -12,39 +12,40 @@ use std::sync::{Arc, Mutex};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-/// An instance, as the server shows it.
+/// Id of a VNF instance.
 pub(crate) const VNF: &str = "5f1d0f0a-0000-4000-8000-000000000001";
-/// An operation.
+/// Id of an operation occurrence.
 pub(crate) const OP: &str = "5f1d0f0a-0000-4000-8000-000000000002";
 
-/// What was asked: method and path, headers, body.
+/// A recorded request.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    pub(crate) what: String,
+pub(crate) struct Recorded {
+    /// Method and path, as in `GET /vnfm/v1/vims`.
+    pub(crate) target: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
 }
 
-/// An answer of the table.
+/// A response of the table.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct Canned {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
 }
 
 /// JSON with status 200.
-pub(crate) fn ok(body: &Value) -> Told {
-    Told {
+pub(crate) fn ok(body: &Value) -> Canned {
+    Canned {
         status: 200,
         headers: Vec::new(),
         body: body.to_string().into(),
     }
 }
 
-/// A file.
-pub(crate) fn file(bytes: Vec<u8>) -> Told {
-    Told {
+/// An archive with status 200.
+pub(crate) fn file(bytes: Vec<u8>) -> Canned {
+    Canned {
         status: 200,
         headers: vec![("content-type", "application/zip".into())],
         body: bytes,
@@ -52,56 +53,56 @@ pub(crate) fn file(bytes: Vec<u8>) -> Told {
 }
 
 /// JSON with this status and `Location`.
-pub(crate) fn at(status: u16, location: &str, body: &Value) -> Told {
-    Told {
+pub(crate) fn at(status: u16, location: &str, body: &Value) -> Canned {
+    Canned {
         status,
         headers: vec![("location", location.to_owned())],
         body: body.to_string().into(),
     }
 }
 
-/// An operation was accepted.
-pub(crate) fn accepted() -> Told {
+/// 202 for the operation [`OP`].
+pub(crate) fn accepted() -> Canned {
     let location = format!("http://elsewhere/vnflcm/v2/vnf_lcm_op_occs/{OP}");
-    Told {
+    Canned {
         status: 202,
         headers: vec![("location", location)],
         body: Vec::new(),
     }
 }
 
-/// A problem.
-pub(crate) fn problem(status: u16, detail: &str) -> Told {
+/// ProblemDetails without a hint.
+pub(crate) fn problem(status: u16, detail: &str) -> Canned {
     let body = json!({"status": status, "detail": detail})
         .to_string()
         .into();
-    Told {
+    Canned {
         status,
         headers: Vec::new(),
         body,
     }
 }
 
-/// A problem that says what to do next.
-pub(crate) fn hinted(status: u16, detail: &str, next: &str) -> Told {
+/// ProblemDetails with a hint.
+pub(crate) fn hinted(status: u16, detail: &str, next: &str) -> Canned {
     let body = json!({"status": status, "detail": detail, "next": next})
         .to_string()
         .into();
-    Told {
+    Canned {
         status,
         headers: Vec::new(),
         body,
     }
 }
 
-/// Server-sent events.
-pub(crate) fn events(all: &[Value]) -> Told {
+/// Progress events as a stream.
+pub(crate) fn events(all: &[Value]) -> Canned {
     let events: Vec<_> = all
         .iter()
         .map(|one| format!("event: progress\ndata: {one}"))
         .collect();
     let body = events.join("\n\n") + "\n\n";
-    Told {
+    Canned {
         status: 200,
         headers: vec![("content-type", "text/event-stream".into())],
         body: body.into(),
@@ -110,11 +111,11 @@ pub(crate) fn events(all: &[Value]) -> Told {
 
 #[derive(Default)]
 struct Table {
-    answers: HashMap<String, Told>,
-    asked: Mutex<Vec<Asked>>,
+    responses: HashMap<String, Canned>,
+    requests: Mutex<Vec<Recorded>>,
 }
 
-/// The server.
+/// A server on a loopback port.
 pub(crate) struct Stub {
     url: String,
     table: Arc<Table>,
@@ -122,35 +123,35 @@ pub(crate) struct Stub {
 
 async fn answer(State(table): State<Arc<Table>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let what = format!("{} {}", parts.method, parts.uri);
+    let target = format!("{} {}", parts.method, parts.uri);
     let body = to_bytes(body, usize::MAX).await.unwrap();
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    let told = match parts.headers.get("version") {
-        Some(version) if version == "2.3.0" => table.answers.get(&what).cloned(),
+    let canned = match parts.headers.get("version") {
+        Some(version) if version == "2.3.0" => table.responses.get(&target).cloned(),
         other => Some(problem(400, &format!("`Version` is {other:?}"))),
     };
-    table.asked.lock().unwrap().push(Asked {
-        what: what.clone(),
+    table.requests.lock().unwrap().push(Recorded {
+        target: target.clone(),
         headers: parts.headers,
         body,
     });
-    let told = told.unwrap_or_else(|| problem(404, &format!("no {what}")));
-    let mut response = Response::builder().status(StatusCode::from_u16(told.status).unwrap());
-    for (name, value) in told.headers {
+    let canned = canned.unwrap_or_else(|| problem(404, &format!("no {target}")));
+    let mut response = Response::builder().status(StatusCode::from_u16(canned.status).unwrap());
+    for (name, value) in canned.headers {
         response = response.header(name, value);
     }
-    response.body(Body::from(told.body)).unwrap()
+    response.body(Body::from(canned.body)).unwrap()
 }
 
 impl Stub {
-    pub(crate) async fn new<const N: usize>(answers: [(&str, Told); N]) -> Self {
-        let answers = answers
+    pub(crate) async fn new<const N: usize>(responses: [(&str, Canned); N]) -> Self {
+        let responses = responses
             .into_iter()
-            .map(|(what, told)| (what.to_owned(), told))
+            .map(|(target, canned)| (target.to_owned(), canned))
             .collect();
         let table = Arc::new(Table {
-            answers,
-            asked: Mutex::default(),
+            responses,
+            requests: Mutex::default(),
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -159,40 +160,43 @@ impl Stub {
         Self { url, table }
     }
 
-    /// Where it is.
+    /// Base URL of the server.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Everything that was asked.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.table.asked.lock().unwrap().clone()
+    /// All requests so far.
+    pub(crate) fn requests(&self) -> Vec<Recorded> {
+        self.table.requests.lock().unwrap().clone()
     }
 
-    /// Runs `vnfmctl` with `words`.
-    pub(crate) async fn run(&self, words: &[&str]) -> Ended {
-        run(&[&["--server", self.url.as_str()], words].concat(), "").await
+    /// Runs `vnfmctl` with these arguments against this server.
+    pub(crate) async fn run(&self, args: &[&str]) -> Ended {
+        run(&[&["--server", self.url.as_str()], args].concat(), "").await
     }
 
-    /// The same with something on standard input.
-    pub(crate) async fn run_with(&self, words: &[&str], input: &str) -> Ended {
-        run(&[&["--server", self.url.as_str()], words].concat(), input).await
+    /// Runs `vnfmctl` with `input` on standard input.
+    pub(crate) async fn run_with(&self, args: &[&str], input: &str) -> Ended {
+        run(&[&["--server", self.url.as_str()], args].concat(), input).await
     }
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
+    /// Exit code.
     pub(crate) code: i32,
+    /// Standard output.
     pub(crate) data: String,
-    pub(crate) said: String,
+    /// Standard error.
+    pub(crate) messages: String,
 }
 
-/// Runs `vnfmctl`.
-pub(crate) async fn run(words: &[&str], input: &str) -> Ended {
+/// Runs `vnfmctl`, and checks that it prints no planted secret.
+pub(crate) async fn run(args: &[&str], input: &str) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vnfmctl"));
     command
-        .args(words)
+        .args(args)
         .env("VNFM_TOKEN", "planted-token")
         .env_remove("VNFM_SERVER")
         .env_remove("VNFM_PROFILE");
@@ -207,23 +211,23 @@ pub(crate) async fn run(words: &[&str], input: &str) -> Ended {
     drop(stdin);
     let output = process.wait_with_output().await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    let (data, said) = (text(output.stdout), text(output.stderr));
+    let (data, messages) = (text(output.stdout), text(output.stderr));
     assert!(
-        !format!("{data}{said}").contains("planted"),
-        "a secret was printed: {data}{said}"
+        !format!("{data}{messages}").contains("planted"),
+        "a secret was printed: {data}{messages}"
     );
     Ended {
         code: output.status.code().unwrap(),
         data,
-        said,
+        messages,
     }
 }
 
-/// A picture of the operation's progress.
+/// The progress of the operation [`OP`], with more members.
 pub(crate) fn progress(state: &str, more: &Value) -> Value {
-    let mut picture = json!({"vnfLcmOpOccId": OP, "operationState": state, "attempt": 1});
+    let mut progress = json!({"vnfLcmOpOccId": OP, "operationState": state, "attempt": 1});
     for (name, value) in more.as_object().into_iter().flatten() {
-        picture[name] = value.clone();
+        progress[name] = value.clone();
     }
-    picture
+    progress
 }

@@ -12,7 +12,7 @@ fn has_evil(text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn names_and_errors_of_the_server_are_shown_with_their_control_characters_escaped() {
+async fn control_characters_in_names_and_errors_of_the_server_are_escaped() {
     let list = "GET /vnfpkgm/v2/vnf_packages";
     let package =
         json!({"id": "p-1", "vnfdId": "d", "vnfProductName": EVIL, "onboardingState": EVIL});
@@ -23,25 +23,25 @@ async fn names_and_errors_of_the_server_are_shown_with_their_control_characters_
         assert!(!has_evil(&ended.data), "{format}: {:?}", ended.data);
         assert!(ended.data.contains("pwned"), "{ended:?}");
         if format != "table" {
-            let said: serde_json::Value = serde_yaml::from_str(&ended.data).unwrap();
+            let parsed: serde_json::Value = serde_yaml::from_str(&ended.data).unwrap();
             assert_eq!(
-                said[0]["vnfProductName"], EVIL,
-                "{format}: it is the same text for a script"
+                parsed[0]["vnfProductName"], EVIL,
+                "{format}: a script reads the original text"
             );
         }
     }
     let stub = Stub::new([(list, hinted(409, EVIL, EVIL))]).await;
     let ended = stub.run(&["package", "list"]).await;
     assert!(
-        ended.said.contains("pwned") && !has_evil(&ended.said),
+        ended.messages.contains("pwned") && !has_evil(&ended.messages),
         "{:?}",
-        ended.said
+        ended.messages
     );
 }
 
-/// Clippy refuses `println!` in this crate; this finds who writes to the streams themselves.
+/// Clippy denies `println!` in this crate; this test finds direct writes to the streams.
 #[test]
-fn one_file_alone_writes_to_the_terminal() {
+fn only_output_rs_writes_to_the_terminal() {
     fn look(folder: &Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
             let path = entry.path();
@@ -76,6 +76,6 @@ fn one_file_alone_writes_to_the_terminal() {
     assert_eq!(
         found,
         Vec::<String>::new(),
-        "print by `output::print` or `output::tell`"
+        "print with `output::print` or `output::tell`"
     );
 }

@@ -1,4 +1,4 @@
-//! `vnfmctl package init`, `build`, `sign`, `verify`: what a vendor does, and what `openssl` says of it.
+//! `vnfmctl package init`, `build`, `sign`, `verify`, cross-checked with `openssl`.
 
 use crate::stub::{Ended, run};
 use std::fs;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A folder with a copy of VNF-B (`web`), a key and a certificate that vouches for itself (`vendor`).
-struct Shop(TempDir);
+/// A folder with a copy of VNF-B (`web`), and a key with a self-signed certificate (`vendor`).
+struct Workspace(TempDir);
 
-impl Shop {
+impl Workspace {
     fn new() -> Self {
-        let shop = Self(tempfile::tempdir().unwrap());
+        let workspace = Self(tempfile::tempdir().unwrap());
         let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/vnf-b-cnf");
-        copy(&sample, &shop.path("web"));
-        shop.certificate("vendor");
-        shop
+        copy(&sample, &workspace.path("web"));
+        workspace.certificate("vendor");
+        workspace
     }
 
     fn certificate(&self, name: &str) {
@@ -37,27 +37,27 @@ impl Shop {
         let output = openssl
             .output()
             .unwrap_or_else(|error| panic!("openssl: {error}"));
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         if output.status.success() {
             Ok(())
         } else {
-            Err(said)
+            Err(errors)
         }
     }
 
-    /// Runs `vnfmctl package …`; words with `@` are names in the folder.
+    /// Runs `vnfmctl package …`; `@name` stands for a path in the folder.
     async fn package(&self, line: &str) -> Ended {
-        let words: Vec<String> = line
+        let args: Vec<String> = line
             .split_whitespace()
             .map(|word| match word.strip_prefix('@') {
                 Some(name) => self.path(name).to_str().unwrap().to_owned(),
                 None => word.to_owned(),
             })
             .collect();
-        let words: Vec<&str> = std::iter::once("package")
-            .chain(words.iter().map(String::as_str))
+        let args: Vec<&str> = std::iter::once("package")
+            .chain(args.iter().map(String::as_str))
             .collect();
-        run(&words, "").await
+        run(&args, "").await
     }
 
     async fn done(&self, line: &str) -> Ended {
@@ -81,114 +81,130 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test]
-async fn a_build_is_the_same_twice_and_has_every_hash() {
-    let shop = Shop::new();
-    shop.done("build @web --out @one.csar").await;
-    shop.done("build @web --out @two.csar").await;
+async fn a_build_is_reproducible_and_has_every_hash() {
+    let workspace = Workspace::new();
+    workspace.done("build @web --out @one.csar").await;
+    workspace.done("build @web --out @two.csar").await;
     assert_eq!(
-        fs::read(shop.path("one.csar")).unwrap(),
-        fs::read(shop.path("two.csar")).unwrap()
+        fs::read(workspace.path("one.csar")).unwrap(),
+        fs::read(workspace.path("two.csar")).unwrap()
     );
-    let package =
-        vnfm_descriptor::Package::open(&shop.path("one.csar"), &vnfm_descriptor::Limits::default())
-            .unwrap();
+    let package = vnfm_descriptor::Package::open(
+        &workspace.path("one.csar"),
+        &vnfm_descriptor::Limits::default(),
+    )
+    .unwrap();
     let manifest = package.manifest().unwrap();
     assert_eq!(
         manifest.sources.len(),
         package.paths().count() - 1,
-        "all but the manifest itself"
+        "all files except the manifest"
     );
     assert!(manifest.sources.iter().all(|source| source.hash.is_some()));
-    let again = shop.package("build @web --out @one.csar").await;
+    let again = workspace.package("build @web --out @one.csar").await;
     assert!(
-        again.code == 1 && again.said.contains("is already there"),
+        again.code == 1 && again.messages.contains("already exists"),
         "{again:?}"
     );
 }
 
 #[tokio::test]
-async fn a_package_is_signed_and_verified_by_both_options() {
-    let shop = Shop::new();
+async fn a_package_is_signed_and_verified_with_both_options() {
+    let workspace = Workspace::new();
     let who = "--key @vendor.key --cert @vendor.pem";
-    shop.done(&format!("sign @web {who} --out @one.csar")).await;
-    shop.done(&format!(
-        "sign @web {who} --pss --cert-beside --out @beside.csar"
-    ))
-    .await;
-    shop.done("build @web --out @web.csar").await;
-    shop.done(&format!("sign @web.csar {who} --option 2 --out @whole.zip"))
+    workspace
+        .done(&format!("sign @web {who} --out @one.csar"))
+        .await;
+    workspace
+        .done(&format!(
+            "sign @web {who} --pss --cert-beside --out @beside.csar"
+        ))
+        .await;
+    workspace.done("build @web --out @web.csar").await;
+    workspace
+        .done(&format!("sign @web.csar {who} --option 2 --out @whole.zip"))
         .await;
     for (package, how) in [
         ("one.csar", "RSA with SHA-256"),
         ("beside.csar", "RSA-PSS with SHA-256"),
         ("whole.zip", "RSA with SHA-256"),
     ] {
-        let ended = shop
+        let ended = workspace
             .done(&format!("verify @{package} --trust @vendor.pem"))
             .await;
         assert!(
             ended.data.contains("CN=vendor") && ended.data.contains(how),
             "{ended:?}"
         );
-        assert_eq!(ended.said, "", "{package}");
-        let ended = shop.done(&format!("verify @{package}")).await;
-        assert!(ended.said.contains("--trust"), "{ended:?}");
-        let shown = shop.done(&format!("show @{package}")).await;
+        assert_eq!(ended.messages, "", "{package}");
+        let ended = workspace.done(&format!("verify @{package}")).await;
+        assert!(ended.messages.contains("--trust"), "{ended:?}");
+        let shown = workspace.done(&format!("show @{package}")).await;
         assert!(shown.data.contains("Web server"), "{shown:?}");
-        let linted = run(&["lint", shop.path(package).to_str().unwrap()], "").await;
+        let linted = run(&["lint", workspace.path(package).to_str().unwrap()], "").await;
         assert_eq!(
             (linted.code, linted.data.as_str()),
             (0, ""),
             "{package}: {linted:?}"
         );
     }
-    shop.certificate("stranger");
-    let ended = shop.package("verify @one.csar --trust @stranger.pem").await;
+    workspace.certificate("stranger");
+    let ended = workspace
+        .package("verify @one.csar --trust @stranger.pem")
+        .await;
     assert!(
-        ended.code == 1 && ended.said.contains("`CN=vendor` is not trusted"),
+        ended.code == 1 && ended.messages.contains("`CN=vendor` is not trusted"),
         "{ended:?}"
     );
-    let ended = shop.package("verify @web.csar").await;
+    let ended = workspace.package("verify @web.csar").await;
     assert!(
-        ended.code == 1 && ended.said.contains("the package is not signed"),
+        ended.code == 1 && ended.messages.contains("the package is not signed"),
         "{ended:?}"
     );
 }
 
 #[tokio::test]
-async fn openssl_verifies_what_was_signed() {
-    let shop = Shop::new();
+async fn openssl_verifies_our_signatures() {
+    let workspace = Workspace::new();
     let who = "--key @vendor.key --cert @vendor.pem";
-    shop.done(&format!("sign @web {who} --out @one.csar")).await;
-    let one =
-        vnfm_descriptor::Package::open(&shop.path("one.csar"), &vnfm_descriptor::Limits::default())
-            .unwrap();
+    workspace
+        .done(&format!("sign @web {who} --out @one.csar"))
+        .await;
+    let one = vnfm_descriptor::Package::open(
+        &workspace.path("one.csar"),
+        &vnfm_descriptor::Limits::default(),
+    )
+    .unwrap();
     let text = one.read(&one.manifest().unwrap().path).unwrap();
     let at = text
         .windows(10)
         .position(|window| window == b"-----BEGIN")
         .unwrap();
-    fs::write(shop.path("content"), &text[..at]).unwrap();
-    fs::write(shop.path("signature"), &text[at..]).unwrap();
+    fs::write(workspace.path("content"), &text[..at]).unwrap();
+    fs::write(workspace.path("signature"), &text[at..]).unwrap();
     let verify = "cms -verify -binary -inform PEM -in signature -CAfile vendor.pem -purpose any -out out -content";
-    shop.openssl(&format!("{verify} content")).unwrap();
-    shop.done("build @web --out @web.csar").await;
-    shop.done(&format!(
-        "sign @web.csar {who} --option 2 --cert-beside --out @whole.zip"
-    ))
-    .await;
-    let outer =
-        vnfm_descriptor::Outer::find(&shop.path("whole.zip"), &vnfm_descriptor::Limits::default())
-            .unwrap();
-    fs::write(shop.path("signature"), outer.signature().unwrap()).unwrap();
-    shop.openssl(&format!("{verify} web.csar -certfile vendor.pem"))
+    workspace.openssl(&format!("{verify} content")).unwrap();
+    workspace.done("build @web --out @web.csar").await;
+    workspace
+        .done(&format!(
+            "sign @web.csar {who} --option 2 --cert-beside --out @whole.zip"
+        ))
+        .await;
+    let outer = vnfm_descriptor::Outer::find(
+        &workspace.path("whole.zip"),
+        &vnfm_descriptor::Limits::default(),
+    )
+    .unwrap();
+    fs::write(workspace.path("signature"), outer.signature().unwrap()).unwrap();
+    workspace
+        .openssl(&format!("{verify} web.csar -certfile vendor.pem"))
         .unwrap();
 }
 
 #[tokio::test]
-async fn what_cannot_be_signed_is_told_why() {
-    let shop = Shop::new();
-    shop.certificate("other");
+async fn a_package_that_cannot_be_signed_is_reported_with_the_cause() {
+    let workspace = Workspace::new();
+    workspace.certificate("other");
     for (line, why) in [
         (
             "sign @web --key @other.key --cert @vendor.pem --out @a",
@@ -212,26 +228,29 @@ async fn what_cannot_be_signed_is_told_why() {
         ),
         (
             "sign @web --key @vendor.key --cert @vendor.pem --out @vendor.pem",
-            "is already there",
+            "already exists",
         ),
     ] {
-        let ended = shop.package(line).await;
+        let ended = workspace.package(line).await;
         assert!(
-            ended.code == 1 && ended.said.contains(why),
+            ended.code == 1 && ended.messages.contains(why),
             "{line}: {ended:?}"
         );
-        assert!(!shop.path("a").exists(), "{line}");
+        assert!(!workspace.path("a").exists(), "{line}");
     }
 }
 
 #[tokio::test]
-async fn lint_says_where_a_signature_does_not_fit() {
-    let shop = Shop::new();
-    shop.done("sign @web --key @vendor.key --cert @vendor.pem --out @one.csar")
+async fn lint_reports_wrong_and_missing_signatures() {
+    let workspace = Workspace::new();
+    workspace
+        .done("sign @web --key @vendor.key --cert @vendor.pem --out @one.csar")
         .await;
-    let one =
-        vnfm_descriptor::Package::open(&shop.path("one.csar"), &vnfm_descriptor::Limits::default())
-            .unwrap();
+    let one = vnfm_descriptor::Package::open(
+        &workspace.path("one.csar"),
+        &vnfm_descriptor::Limits::default(),
+    )
+    .unwrap();
     let manifest = one.manifest().unwrap().path.clone();
     let text = String::from_utf8(one.read(&manifest).unwrap()).unwrap();
     let write = |name: &str, files: &[(&str, String)]| {
@@ -242,7 +261,7 @@ async fn lint_says_where_a_signature_does_not_fit() {
         vnfm_descriptor::repack(
             &one,
             &files,
-            &mut fs::File::create(shop.path(name)).unwrap(),
+            &mut fs::File::create(workspace.path(name)).unwrap(),
         )
         .unwrap();
     };
@@ -255,7 +274,7 @@ async fn lint_says_where_a_signature_does_not_fit() {
         ("edited.csar", "W-SIGNATURE-WRONG", manifest.as_str()),
         ("more.csar", "W-SIGNATURE-GAP", "Scripts/more.sh"),
     ] {
-        let linted = run(&["lint", shop.path(name).to_str().unwrap()], "").await;
+        let linted = run(&["lint", workspace.path(name).to_str().unwrap()], "").await;
         assert_eq!(linted.code, 5, "{linted:?}");
         assert!(
             linted.data.contains(code) && linted.data.contains(file),
@@ -265,45 +284,46 @@ async fn lint_says_where_a_signature_does_not_fit() {
 }
 
 #[tokio::test]
-async fn init_writes_what_is_not_there_and_renews_hashes() {
-    let shop = Shop::new();
-    fs::remove_dir_all(shop.path("web/TOSCA-Metadata")).unwrap();
-    fs::remove_file(shop.path("web/vnf-b.mf")).unwrap();
-    let ended = shop.done("init @web").await;
+async fn init_adds_missing_files_and_updates_hashes() {
+    let workspace = Workspace::new();
+    fs::remove_dir_all(workspace.path("web/TOSCA-Metadata")).unwrap();
+    fs::remove_file(workspace.path("web/vnf-b.mf")).unwrap();
+    let ended = workspace.done("init @web").await;
     assert!(
         ended
             .data
             .contains("TOSCA-Metadata/TOSCA.meta and vnf-b.mf"),
         "{ended:?}"
     );
-    let linted = run(&["lint", shop.path("web").to_str().unwrap()], "").await;
+    let linted = run(&["lint", workspace.path("web").to_str().unwrap()], "").await;
     assert_eq!((linted.code, linted.data.as_str()), (0, ""), "{linted:?}");
-    let page = shop.path("web/Files/kubernetes/page.yaml");
+    let page = workspace.path("web/Files/kubernetes/page.yaml");
     let edited = fs::read_to_string(&page).unwrap() + "# edited\n";
     fs::write(&page, edited).unwrap();
-    let wrong = shop.package("show @web").await;
+    let wrong = workspace.package("show @web").await;
     assert!(
-        wrong.code == 1 && wrong.said.contains("E-MANIFEST-HASH"),
+        wrong.code == 1 && wrong.messages.contains("E-MANIFEST-HASH"),
         "{wrong:?}"
     );
-    shop.done("init @web").await;
-    shop.done("show @web").await;
-    // What cannot be used is left as it was.
-    let before = fs::read_to_string(shop.path("web/vnf-b.mf")).unwrap();
+    workspace.done("init @web").await;
+    workspace.done("show @web").await;
+    // An invalid package is left unchanged.
+
+    let before = fs::read_to_string(workspace.path("web/vnf-b.mf")).unwrap();
     fs::write(
-        shop.path("web/Definitions/vnf-b.yaml"),
+        workspace.path("web/Definitions/vnf-b.yaml"),
         "topology_template: {}\n",
     )
     .unwrap();
-    assert_eq!(shop.package("init @web").await.code, 1);
+    assert_eq!(workspace.package("init @web").await.code, 1);
     assert_eq!(
-        fs::read_to_string(shop.path("web/vnf-b.mf")).unwrap(),
+        fs::read_to_string(workspace.path("web/vnf-b.mf")).unwrap(),
         before
     );
-    fs::create_dir(shop.path("empty")).unwrap();
-    let empty = shop.package("init @empty").await;
+    fs::create_dir(workspace.path("empty")).unwrap();
+    let empty = workspace.package("init @empty").await;
     assert!(
-        empty.code == 1 && empty.said.contains("--entry"),
+        empty.code == 1 && empty.messages.contains("--entry"),
         "{empty:?}"
     );
 }

@@ -1,6 +1,6 @@
-//! Subscribers and token endpoints that lie.
+//! Malicious subscribers and token endpoints.
 
-use crate::Still;
+use crate::ManualClock;
 use serde_json::json;
 use std::time::Duration;
 use vnfm_core::ports::{Callback, Subscribers as _};
@@ -16,13 +16,13 @@ fn callbacks(networks: &[&str]) -> Callbacks {
         networks,
         Duration::from_mins(1),
         &Tls::default(),
-        Still::new(),
+        ManualClock::new(),
     )
     .unwrap()
 }
 
 /// A login with a token of this endpoint.
-fn token_of(endpoint: &str) -> SubscriptionAuthentication {
+fn oauth2_login(endpoint: &str) -> SubscriptionAuthentication {
     let token =
         json!({"clientId": "c", "clientPassword": "planted-password", "tokenEndpoint": endpoint});
     let login =
@@ -31,12 +31,12 @@ fn token_of(endpoint: &str) -> SubscriptionAuthentication {
 }
 
 #[tokio::test]
-async fn a_token_endpoint_whose_answer_never_ends_gives_no_token() {
+async fn an_endless_response_of_a_token_endpoint_is_an_error() {
     for lie in [Lie::Endless, Lie::Huge, Lie::Values(1_000_000)] {
         let endpoint = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
         let (uri, login) = (
             format!("{}/callback", endpoint.url()),
-            token_of(&endpoint.url()),
+            oauth2_login(&endpoint.url()),
         );
         let callback = Callback {
             uri: &uri,
@@ -57,7 +57,7 @@ async fn a_token_endpoint_whose_answer_never_ends_gives_no_token() {
 }
 
 #[tokio::test]
-async fn a_callback_without_an_end_is_not_read_and_a_redirect_not_followed() {
+async fn the_body_of_a_callback_response_is_not_read_and_redirects_are_not_followed() {
     let endless = Liar::start("127.0.0.1", Lie::Endless).await.unwrap();
     let uri = endless.url();
     let callback = Callback {

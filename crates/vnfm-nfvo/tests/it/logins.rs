@@ -1,6 +1,6 @@
-//! Every way to log in, at an NFVO and at a subscriber.
+//! Each kind of login, at the NFVO and at a subscriber.
 
-use crate::{Still, basic, credentials, grants, request, world};
+use crate::{ManualClock, basic, credentials, grants, request, world};
 use serde_json::{Value, json};
 use std::time::Duration;
 use vnfm_core::ports::{Callback, GrantAnswer, Nfvo as _, Subscribers as _};
@@ -11,12 +11,12 @@ use vnfm_sim::nfvo::{CLIENT, PASSWORD, Wanted};
 use vnfm_types::SubscriptionAuthentication;
 use vnfm_types::v1::Edition;
 
-fn given(world: &World) -> Value {
+fn tokens_issued(world: &World) -> Value {
     world.nfvo().page()["tokensGiven"].clone()
 }
 
-/// Our papers for the world's NFVO.
-fn papers(world: &World, certificate: bool) -> Tls {
+/// TLS settings for the world's NFVO.
+fn tls(world: &World, certificate: bool) -> Tls {
     let certificate = certificate.then(|| world.nfvo().certificate().as_bytes().to_vec());
     Tls {
         authorities: world.nfvo().authority().as_bytes().to_vec(),
@@ -25,8 +25,8 @@ fn papers(world: &World, certificate: bool) -> Tls {
 }
 
 #[tokio::test]
-async fn a_token_is_kept_renewed_before_it_ends_and_once_after_a_401() {
-    let (world, clock) = (world(Wanted::Oauth2).await, Still::new());
+async fn a_token_is_cached_renewed_before_it_expires_and_once_after_a_401() {
+    let (world, clock) = (world(Wanted::Oauth2).await, ManualClock::new());
     let login = Login::Oauth2(credentials(&world, PASSWORD));
     let nfvo = grants(world.nfvo().url(), login, Tls::default(), &clock);
     for _ in 0..3 {
@@ -35,31 +35,31 @@ async fn a_token_is_kept_renewed_before_it_ends_and_once_after_a_401() {
             GrantAnswer::Granted(_)
         ));
     }
-    assert_eq!(given(&world), 1, "it is kept");
-    clock.pass(89);
+    assert_eq!(tokens_issued(&world), 1, "it is cached");
+    clock.advance(89);
     nfvo.ask(&request()).await.unwrap();
-    assert_eq!(given(&world), 1, "it has a tenth of its life left");
-    clock.pass(2);
+    assert_eq!(tokens_issued(&world), 1, "a tenth of its lifetime is left");
+    clock.advance(2);
     nfvo.ask(&request()).await.unwrap();
-    assert_eq!(given(&world), 2, "it is renewed before it ends");
+    assert_eq!(tokens_issued(&world), 2, "it is renewed before it expires");
     world.nfvo().revoke_tokens();
     nfvo.ask(&request()).await.unwrap();
-    assert_eq!(given(&world), 3, "it is renewed after a 401");
+    assert_eq!(tokens_issued(&world), 3, "it is renewed after a 401");
     world.faults().arm(Rule {
         times: 9,
         ..Rule::new("nfvo.grant", Fault::Status { status: 401 })
     });
     let error = nfvo.ask(&request()).await.unwrap_err();
     assert_eq!(
-        (error.name(), given(&world)),
+        (error.name(), tokens_issued(&world)),
         ("nfvo.refuses", json!(4)),
-        "once"
+        "renewed only once"
     );
 }
 
 #[tokio::test]
-async fn no_token_is_told_without_a_secret() {
-    let (world, clock) = (world(Wanted::Oauth2).await, Still::new());
+async fn an_error_of_the_token_endpoint_reveals_no_secret() {
+    let (world, clock) = (world(Wanted::Oauth2).await, ManualClock::new());
     let login = Login::Oauth2(credentials(&world, "planted-wrong-password"));
     let nfvo = grants(world.nfvo().url(), login.clone(), Tls::default(), &clock);
     let error = nfvo.ask(&request()).await.unwrap_err();
@@ -77,12 +77,12 @@ async fn no_token_is_told_without_a_secret() {
 }
 
 #[tokio::test]
-async fn a_password_goes_with_every_request_and_nothing_else_is_taken_for_it() {
-    let (world, clock) = (world(Wanted::Basic).await, Still::new());
+async fn http_basic_is_sent_with_every_request() {
+    let (world, clock) = (world(Wanted::Basic).await, ManualClock::new());
     let nfvo = grants(world.nfvo().url(), basic(), Tls::default(), &clock);
     nfvo.ask(&request()).await.unwrap();
-    let nobody = grants(world.nfvo().url(), Login::None, Tls::default(), &clock);
-    let error = nobody.ask(&request()).await.unwrap_err();
+    let anonymous = grants(world.nfvo().url(), Login::None, Tls::default(), &clock);
+    let error = anonymous.ask(&request()).await.unwrap_err();
     assert_eq!(
         (error.name(), error.problem().map(|it| it.status)),
         ("nfvo.refuses", Some(401))
@@ -90,27 +90,27 @@ async fn a_password_goes_with_every_request_and_nothing_else_is_taken_for_it() {
 }
 
 #[tokio::test]
-async fn a_certificate_opens_what_is_closed_without_one() {
+async fn an_nfvo_that_requires_a_client_certificate_is_unreachable_without_one() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let (world, clock) = (world(Wanted::None).await, Still::new());
+    let (world, clock) = (world(Wanted::None).await, ManualClock::new());
     let url = world.nfvo().secure_url();
-    let nfvo = grants(url, Login::None, papers(&world, true), &clock);
+    let nfvo = grants(url, Login::None, tls(&world, true), &clock);
     assert!(matches!(
         nfvo.ask(&request()).await.unwrap(),
         GrantAnswer::Granted(_)
     ));
-    let without = grants(url, Login::None, papers(&world, false), &clock);
+    let without = grants(url, Login::None, tls(&world, false), &clock);
     assert_eq!(
         without.ask(&request()).await.unwrap_err().name(),
         "nfvo.unreachable"
     );
-    let strangers = Tls {
+    let no_authority = Tls {
         authorities: Vec::new(),
-        ..papers(&world, true)
+        ..tls(&world, true)
     };
-    let stranger = grants(url, Login::None, strangers, &clock);
+    let untrusting = grants(url, Login::None, no_authority, &clock);
     assert_eq!(
-        stranger.ask(&request()).await.unwrap_err().name(),
+        untrusting.ask(&request()).await.unwrap_err().name(),
         "nfvo.unreachable"
     );
 }
@@ -128,12 +128,12 @@ fn at<'a>(uri: &'a str, login: &'a SubscriptionAuthentication) -> Callback<'a> {
 }
 
 #[tokio::test]
-async fn subscribers_are_told_with_a_token_and_with_a_certificate() {
+async fn notifications_are_sent_with_a_token_and_with_a_certificate() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let (world, clock) = (world(Wanted::Oauth2).await, Still::new());
+    let (world, clock) = (world(Wanted::Oauth2).await, ManualClock::new());
     let networks = Networks::parse(&["127.0.0.0/8".to_owned()]).unwrap();
     let time = Duration::from_mins(1);
-    let callbacks = Callbacks::new(networks, time, &papers(&world, true), clock.clone()).unwrap();
+    let callbacks = Callbacks::new(networks, time, &tls(&world, true), clock.clone()).unwrap();
     assert!(callbacks.has_certificate());
     let token = json!({"clientId": CLIENT, "clientPassword": PASSWORD,
         "tokenEndpoint": format!("{}/token", world.nfvo().url())});
@@ -146,9 +146,9 @@ async fn subscribers_are_told_with_a_token_and_with_a_certificate() {
         .await
         .unwrap();
     assert_eq!(
-        given(&world),
+        tokens_issued(&world),
         1,
-        "rather a token than a password, and it is kept"
+        "a token is preferred to a password, and cached"
     );
     let secure = format!("{}/notifications", world.nfvo().secure_url());
     let certified = subscriber(
@@ -166,7 +166,7 @@ async fn subscribers_are_told_with_a_token_and_with_a_certificate() {
     assert_eq!(
         error.name(),
         "nfvo.callback-unreachable",
-        "only who wants it gets our certificate"
+        "our certificate is presented only to subscribers with TLS_CERT"
     );
     assert_eq!(
         world.nfvo().page()["notifications"],
@@ -175,8 +175,8 @@ async fn subscribers_are_told_with_a_token_and_with_a_certificate() {
 }
 
 #[tokio::test]
-async fn a_subscribers_token_endpoint_lies_where_callbacks_may() {
-    let (world, clock) = (world(Wanted::Oauth2).await, Still::new());
+async fn the_token_endpoint_of_a_subscriber_must_be_in_an_allowed_network() {
+    let (world, clock) = (world(Wanted::Oauth2).await, ManualClock::new());
     let networks = Networks::parse(&["192.0.2.0/24".to_owned()]).unwrap();
     let callbacks =
         Callbacks::new(networks, Duration::from_mins(1), &Tls::default(), clock).unwrap();
@@ -192,5 +192,5 @@ async fn a_subscribers_token_endpoint_lies_where_callbacks_may() {
         error.to_string().contains("127.0.0.1 is not allowed"),
         "{error}"
     );
-    assert_eq!(given(&world), 0);
+    assert_eq!(tokens_issued(&world), 0);
 }

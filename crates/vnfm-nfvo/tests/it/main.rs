@@ -1,11 +1,8 @@
-//! The client of the NFVO and of subscribers, against the simulated NFVO and against canned answers.
+//! The client of the NFVO and of subscribers, against the simulated NFVO and canned responses.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod answers;
+mod grant_responses;
 mod hostile;
 mod logins;
 mod packages;
@@ -22,20 +19,20 @@ use vnfm_sim::nfvo::{CLIENT, PASSWORD, Policy, Wanted};
 use vnfm_sim::{Options, World};
 use vnfm_types::{GrantRequest, Secret};
 
-/// Time that only a test lets pass.
-pub(crate) struct Still(AtomicI64);
+/// A clock that only the test advances.
+pub(crate) struct ManualClock(AtomicI64);
 
-impl Still {
+impl ManualClock {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self(AtomicI64::new(Timestamp::now().as_second())))
     }
 
-    pub(crate) fn pass(&self, seconds: i64) {
+    pub(crate) fn advance(&self, seconds: i64) {
         self.0.fetch_add(seconds, SeqCst);
     }
 }
 
-impl Clock for Still {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_second(self.0.load(SeqCst)).unwrap()
     }
@@ -44,16 +41,16 @@ impl Clock for Still {
     }
 }
 
-/// Time that has passed before anybody waits for it.
-pub(crate) struct Hurried;
+/// A clock whose sleeps return at once.
+pub(crate) struct NoSleep;
 
-impl Hurried {
+impl NoSleep {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self)
     }
 }
 
-impl Clock for Hurried {
+impl Clock for NoSleep {
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }
@@ -62,7 +59,7 @@ impl Clock for Hurried {
     }
 }
 
-/// A world whose NFVO wants this.
+/// A world whose NFVO requires this login.
 pub(crate) async fn world(login: Wanted) -> World {
     let world = World::start(Options::default()).await.unwrap();
     world.nfvo().set_policy(Policy {
@@ -73,7 +70,7 @@ pub(crate) async fn world(login: Wanted) -> World {
     world
 }
 
-/// The client credentials that the world's NFVO takes.
+/// Client credentials for the token endpoint of the world's NFVO.
 pub(crate) fn credentials(world: &World, password: &str) -> ClientCredentials {
     ClientCredentials {
         token_endpoint: format!("{}/token", world.nfvo().url()),
@@ -82,8 +79,8 @@ pub(crate) fn credentials(world: &World, password: &str) -> ClientCredentials {
     }
 }
 
-/// A client at `endpoint`.
-pub(crate) fn grants(endpoint: &str, login: Login, tls: Tls, clock: &Arc<Still>) -> Grants {
+/// A grant client for `endpoint`.
+pub(crate) fn grants(endpoint: &str, login: Login, tls: Tls, clock: &Arc<ManualClock>) -> Grants {
     Grants::new(address(endpoint, login, tls), clock.clone()).unwrap()
 }
 

@@ -1,9 +1,6 @@
-//! A client against neighbours that lie.
+//! The client against malicious servers.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +35,7 @@ async fn answer(to: &str, policy: Policy) -> Result<vnfm_outbound::Response, vnf
 }
 
 #[tokio::test]
-async fn an_answer_without_an_end_ends_at_the_limit() {
+async fn an_endless_response_is_cut_at_the_limit() {
     for lie in [Lie::Endless, Lie::Huge] {
         let neighbour = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
         let response = answer(&neighbour.url(), policy()).await.unwrap();
@@ -68,7 +65,7 @@ async fn an_answer_without_an_end_ends_at_the_limit() {
 }
 
 #[tokio::test]
-async fn a_dripping_answer_ends_with_its_time() {
+async fn a_dripping_response_ends_at_the_timeout() {
     let neighbour = Liar::start("127.0.0.1", Lie::Dripping).await.unwrap();
     let quick = policy().taking(Duration::from_millis(300));
     let response = answer(&neighbour.url(), quick.clone()).await.unwrap();
@@ -80,7 +77,7 @@ async fn a_dripping_answer_ends_with_its_time() {
 }
 
 #[tokio::test]
-async fn a_list_of_many_values_is_refused_before_it_is_parsed() {
+async fn a_response_with_too_many_values_is_rejected_before_parsing() {
     let neighbour = Liar::start("127.0.0.1", Lie::Values(5000)).await.unwrap();
     let response = answer(&neighbour.url(), policy()).await.unwrap();
     let error = read(response, &policy()).await.unwrap_err();
@@ -88,7 +85,7 @@ async fn a_list_of_many_values_is_refused_before_it_is_parsed() {
 }
 
 #[tokio::test]
-async fn no_redirect_is_followed() {
+async fn redirects_are_not_followed() {
     let inner = Liar::start("127.0.0.1", Lie::Plain(200, "inner".into()))
         .await
         .unwrap();
@@ -99,7 +96,7 @@ async fn no_redirect_is_followed() {
     assert!(inner.seen().is_empty(), "{:?}", inner.seen());
 }
 
-/// A name that leads to this machine.
+/// A resolver that resolves every name to this machine.
 struct Inward;
 
 impl Machine for Inward {
@@ -116,7 +113,7 @@ impl Machine for Inward {
 }
 
 #[tokio::test]
-async fn a_name_that_leads_inward_is_not_called_directly_nor_as_a_proxy() {
+async fn a_name_that_resolves_to_loopback_is_rejected_also_as_a_proxy() {
     let inner = Liar::start("127.0.0.1", Lie::Plain(200, "inner".into()))
         .await
         .unwrap();
@@ -145,7 +142,7 @@ async fn a_name_that_leads_inward_is_not_called_directly_nor_as_a_proxy() {
 }
 
 #[tokio::test]
-async fn an_address_of_this_machine_is_refused_whichever_it_is() {
+async fn every_address_of_this_machine_is_rejected() {
     let own = vnfm_outbound::ThisMachine.addresses();
     assert!(
         own.iter().any(std::net::IpAddr::is_loopback),

@@ -287,9 +287,9 @@ async fn what_cannot_be_had_is_told_and_may_be_tried_again() {
     let request = json!({"addressInformation": shelf.at("/packages/b.csar?sig=planted-signature")});
     let id = begun(&bench, &request).await;
     for (code, says) in [
-        ("download.refused", "it answers 404"),
+        ("download.refused", "the server responded with 404"),
         ("download.refused", "redirects are not followed"),
-        ("download.refused", "it answers 403"),
+        ("download.refused", "the server responded with 403"),
     ] {
         let shown = ended(&bench, &id).await;
         let why = &shown["onboardingFailureDetails"];

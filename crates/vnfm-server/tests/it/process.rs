@@ -146,7 +146,7 @@ fn a_second_server_on_the_same_folder_is_kept_out() {
         "{said}"
     );
     assert!(
-        said.contains("hint: stop that one, or give this one another data folder"),
+        said.contains("hint: stop that process, or use another data folder"),
         "{said}"
     );
 }

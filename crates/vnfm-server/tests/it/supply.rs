@@ -218,7 +218,7 @@ async fn whatever_goes_wrong_is_told_and_leaves_nothing() {
     scene.refuses(422, "download.refused", "404").await;
     says(json!({"checksum": {"hash": "0".repeat(64)}}));
     scene
-        .refuses(422, "nfvo.package-checksum", "stated is 000")
+        .refuses(422, "nfvo.package-checksum", "the stated one 000")
         .await;
     says(json!({"operationalState": 7}));
     scene

@@ -4,7 +4,7 @@ use super::{arguments, conditions};
 use crate::fault::Done;
 use crate::filter::SUBSCRIPTIONS;
 use crate::keys::SecretKeys;
-use crate::sight::List;
+use crate::visibility::List;
 use crate::write::{absent, count};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, FromRow, Row as _, query_as, query_as_with};

@@ -2,7 +2,7 @@
 
 use super::SqliteStore;
 use crate::group::{Answer, Work};
-use crate::{read, tally};
+use crate::{read, usage};
 use async_trait::async_trait;
 use std::time::Duration;
 use vnfm_core::ports::{
@@ -89,7 +89,7 @@ impl Store for SqliteStore {
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
         let row = read::instance(&mut *self.reader().await, tenant, id).await;
         row.and_then(|row| row.record(&self.keys()))
-            .map_err(|e| e.told("read an instance"))
+            .map_err(|e| e.with_action("read an instance"))
     }
 
     async fn instances(
@@ -100,38 +100,38 @@ impl Store for SqliteStore {
         let rows = read::instances(&mut *self.reader().await, tenant, query).await;
         let keys = self.keys();
         let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
-        records.map_err(|e| e.told("list instances"))
+        records.map_err(|e| e.with_action("list instances"))
     }
 
     async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
         let row = read::op(&mut *self.reader().await, tenant, id).await;
         row.and_then(|row| row.record(&self.keys()))
-            .map_err(|e| e.told("read an operation"))
+            .map_err(|e| e.with_action("read an operation"))
     }
 
     async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
         let rows = read::ops(&mut *self.reader().await, tenant, query).await;
         let keys = self.keys();
         let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
-        records.map_err(|e| e.told("list operations"))
+        records.map_err(|e| e.with_action("list operations"))
     }
 
     async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
         let rows = read::journal(&mut *self.reader().await, op_id).await;
         let keys = self.keys();
         let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
-        records.map_err(|e| e.told("read the journal"))
+        records.map_err(|e| e.with_action("read the journal"))
     }
 
     async fn open_steps(&self) -> Result<Vec<OpenStep>, StoreError> {
         let rows = read::open_steps(&mut *self.reader().await).await;
         let steps = rows.and_then(|rows| rows.into_iter().map(read::OpenStepRow::record).collect());
-        steps.map_err(|e| e.told("look for steps that have not ended"))
+        steps.map_err(|e| e.with_action("look for steps that have not ended"))
     }
 
     async fn left_in_order(&self, op_id: &str) -> Result<Vec<String>, StoreError> {
         let left = read::left_in_order(&mut *self.reader().await, op_id).await;
-        left.map_err(|e| e.told("read which processes stopped in order"))
+        left.map_err(|e| e.with_action("read which processes stopped in order"))
     }
 
     async fn checkpoint(
@@ -147,7 +147,7 @@ impl Store for SqliteStore {
                 .map(|sealed| keys.unseal(sealed.as_deref()))
                 .transpose()
         });
-        value.map_err(|e| e.told("read a checkpoint"))
+        value.map_err(|e| e.with_action("read a checkpoint"))
     }
 
     async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, StoreError> {
@@ -158,7 +158,7 @@ impl Store for SqliteStore {
         let row = read::vim(&mut *self.reader().await, tenant, id_or_name).await;
         let record = row
             .and_then(|row| row.record(&self.keys()))
-            .map_err(|e| e.told("read a VIM"))?;
+            .map_err(|e| e.with_action("read a VIM"))?;
         self.writer
             .vims
             .keep(changes, (tenant, id_or_name), &record);
@@ -169,19 +169,19 @@ impl Store for SqliteStore {
         let rows = read::vims(&mut *self.reader().await, tenant).await;
         let keys = self.keys();
         let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
-        records.map_err(|e| e.told("list VIMs"))
+        records.map_err(|e| e.with_action("list VIMs"))
     }
 
     async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<Use>, StoreError> {
         let uses = read::uses(&mut *self.reader().await, tenant, vim_id).await;
-        uses.map_err(|e| e.told("read who uses a VIM"))
+        uses.map_err(|e| e.with_action("read who uses a VIM"))
     }
 
     async fn package_record(&self, tenant: &str, id: &str) -> Result<PackageRecord, StoreError> {
         let row = read::package(&mut *self.reader().await, (tenant, id)).await;
         // A key that came meanwhile is among these.
         let record = row.and_then(|row| read::unsealed_package_of(&row, &self.keys()));
-        record.map_err(|e| e.told("read a VNF package's record"))
+        record.map_err(|e| e.with_action("read a VNF package's record"))
     }
 
     async fn package_records(
@@ -190,7 +190,7 @@ impl Store for SqliteStore {
         query: &Query,
     ) -> Result<Vec<PackageRecord>, StoreError> {
         let records = read::packages(&mut *self.reader().await, tenant, query).await;
-        records.map_err(|e| e.told("list VNF packages"))
+        records.map_err(|e| e.with_action("list VNF packages"))
     }
 
     async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError> {
@@ -208,12 +208,12 @@ impl Store for SqliteStore {
 
     async fn log(&self, op_id: &str, after: u64) -> Result<Vec<LogLine>, StoreError> {
         let lines = read::log(&mut *self.reader().await, op_id, after).await;
-        lines.map_err(|e| e.told("read an operation's log"))
+        lines.map_err(|e| e.with_action("read an operation's log"))
     }
 
     async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
         let rows = read::outbox(&mut *self.reader().await, after, limit).await;
-        rows.map_err(|e| e.told("read the outbox"))
+        rows.map_err(|e| e.with_action("read the outbox"))
     }
 
     async fn events(
@@ -223,13 +223,13 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<OutboxRow>, StoreError> {
         let rows = read::events(&mut *self.reader().await, tenant, after, limit).await;
-        rows.map_err(|e| e.told("read the outbox of a tenant"))
+        rows.map_err(|e| e.with_action("read the outbox of a tenant"))
     }
 
     async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
         let row = read::subscription(&mut *self.reader().await, tenant, id).await;
         row.and_then(|row| row.record(&self.keys()))
-            .map_err(|e| e.told("read a subscription"))
+            .map_err(|e| e.with_action("read a subscription"))
     }
 
     async fn subscriptions(
@@ -240,14 +240,14 @@ impl Store for SqliteStore {
         let rows = read::subscriptions(&mut *self.reader().await, tenant, query).await;
         let keys = self.keys();
         let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
-        records.map_err(|e| e.told("list subscriptions"))
+        records.map_err(|e| e.with_action("list subscriptions"))
     }
 
     async fn subscribers(&self) -> Result<Vec<SubscriptionRecord>, StoreError> {
         let rows = read::subscribers(&mut *self.reader().await).await;
         let keys = self.keys();
         let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
-        records.map_err(|e| e.told("read who is told of lifecycle changes"))
+        records.map_err(|e| e.with_action("read who is told of lifecycle changes"))
     }
 
     async fn news(&self, seen: News) -> News {
@@ -265,36 +265,36 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError> {
         let entries = read::audit(&mut *self.reader().await, tenant, after, limit).await;
-        entries.map_err(|e| e.told("read the audit"))
+        entries.map_err(|e| e.with_action("read the audit"))
     }
 
     async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError> {
         let rows = read::tombstones(&mut *self.reader().await, tenant).await;
-        rows.map_err(|e| e.told("read what was abandoned"))
+        rows.map_err(|e| e.with_action("read what was abandoned"))
     }
 
     async fn usage(&self, tenant: &str) -> Result<Usage, StoreError> {
-        let usage = tally::usage(&mut *self.reader().await, tenant).await;
-        usage.map_err(|e| e.told("count what a tenant has"))
+        let usage = usage::usage(&mut *self.reader().await, tenant).await;
+        usage.map_err(|e| e.with_action("count what a tenant has"))
     }
 
     async fn used(&self, tenant: &str, what: Counted) -> Result<u64, StoreError> {
-        let used = tally::used(&mut *self.reader().await, tenant, what).await;
-        used.map_err(|e| e.told("count what a tenant has"))
+        let used = usage::used(&mut *self.reader().await, tenant, what).await;
+        used.map_err(|e| e.with_action("count what a tenant has"))
     }
 
     async fn tenants(&self) -> Result<Vec<String>, StoreError> {
-        let tenants = tally::tenants(&mut *self.reader().await).await;
-        tenants.map_err(|e| e.told("list tenants"))
+        let tenants = usage::tenants(&mut *self.reader().await).await;
+        tenants.map_err(|e| e.with_action("list tenants"))
     }
 
     async fn host_key(&self, pin: &HostPin) -> Result<Option<PinnedKey>, StoreError> {
         let key = read::host_key(&mut *self.reader().await, pin).await;
-        key.map_err(|e| e.told("read a host key"))
+        key.map_err(|e| e.with_action("read a host key"))
     }
 
     async fn host_keys(&self, tenant: &str) -> Result<Vec<PinnedKey>, StoreError> {
         let keys = read::host_keys(&mut *self.reader().await, tenant).await;
-        keys.map_err(|e| e.told("list host keys"))
+        keys.map_err(|e| e.with_action("list host keys"))
     }
 }

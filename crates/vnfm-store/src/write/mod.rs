@@ -12,7 +12,7 @@ mod vims;
 
 use crate::fault::Done;
 use crate::keys::SecretKeys;
-use crate::tally;
+use crate::usage;
 use rusqlite::Connection;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, query, query_scalar};
@@ -104,17 +104,17 @@ fn apply_to_quotas(writing: &Writing<'_>, change: &Change) -> Done<()> {
             id,
             what,
             amount,
-        } => tally::reserve(writing, (tenant, id), *what, *amount),
-        Change::Release { id } => tally::release(writing, id),
+        } => usage::reserve(writing, (tenant, id), *what, *amount),
+        Change::Release { id } => usage::release(writing, id),
         Change::PackageSize { tenant, id, bytes } => {
-            tally::package_size(writing, (tenant, id), *bytes)
+            usage::package_size(writing, (tenant, id), *bytes)
         }
         Change::Within {
             tenant,
             what,
             most,
             adds,
-        } => tally::within(writing, tenant, *what, (*most, *adds)),
+        } => usage::within(writing, tenant, *what, (*most, *adds)),
         other => {
             let name = doing(other);
             Err(StoreError::Broken(format!("this store does not know how to {name}")).into())

@@ -2,7 +2,7 @@
 
 use super::{Writing, absent, number};
 use crate::fault::Done;
-use crate::sight;
+use crate::visibility;
 use vnfm_core::ports::{StoreError, SubscriptionRecord};
 
 const WHAT: &str = "subscription";
@@ -23,7 +23,7 @@ pub(super) fn add(writing: &Writing<'_>, record: &SubscriptionRecord) -> Done<()
         .bind(serde_json::to_string(&record.subscription)?)
         .bind(keys.seal(&record.authentication)?)
         .bind(&record.root)
-        .bind(sight::stored(&record.sight)?)
+        .bind(visibility::stored(&record.sight)?)
         .changed()?;
     if added {
         return Ok(());

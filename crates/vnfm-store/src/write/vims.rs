@@ -6,7 +6,7 @@
 
 use super::{Writing, absent, number, pins};
 use crate::fault::Done;
-use crate::kept;
+use crate::kept_addresses;
 use vnfm_core::ports::{StoreError, Use, VimRecord};
 
 const WHAT: &str = "VIM";
@@ -73,7 +73,7 @@ pub(super) fn put(writing: &Writing<'_>, record: &VimRecord) -> Done<()> {
         }
         .into()),
         Err(fault) => Err(fault),
-        Ok(true) => kept::changed(writing, record),
+        Ok(true) => kept_addresses::changed(writing, record),
         Ok(false) => Err(not_put(writing, record)?.into()),
     }
 }
@@ -135,7 +135,7 @@ pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str, force: bool)
         .bind(id)
         .bind(i64::from(force));
     if remove.changed()? || !is_known(writing, tenant, id)? {
-        return kept::removed(writing, tenant, id);
+        return kept_addresses::removed(writing, tenant, id);
     }
     let users: Vec<User> = writing.statement(USERS).bind(tenant).bind(id).rows()?;
     Err(in_use(WHAT, id, tenant, users).into())

@@ -161,7 +161,7 @@ async fn what_cannot_be_restored_is_told_and_changes_nothing() {
         let error = restore(&folder.join(name), folder, at()).await.unwrap_err();
         let named = error.to_string();
         assert!(
-            named.contains("no backup") || named.contains("nothing.backup"),
+            named.contains("backup cannot be used") || named.contains("nothing.backup"),
             "{name}: {error}"
         );
         assert_eq!(all(folder), before, "{name}");

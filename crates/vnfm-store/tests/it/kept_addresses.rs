@@ -29,7 +29,7 @@ fn as_before(home: &Home) {
 }
 
 #[tokio::test]
-async fn an_old_database_is_marked_once_and_a_change_of_endpoint_takes_the_mark() {
+async fn addresses_of_an_old_database_are_kept_until_the_endpoint_changes() {
     let home = Home::new();
     let store = home.open().await;
     let mut record = vim("old", "old");
@@ -41,13 +41,8 @@ async fn an_old_database_is_marked_once_and_a_change_of_endpoint_takes_the_mark(
     let request = serde_json::from_value(request).unwrap();
     lives.deployment = Some(Arc::new(Deployment::requested("package", request)));
     seed(&store, &[]).await;
-    store
-        .write(
-            None,
-            vec![Change::AddVim(record), Change::AddInstance(lives)],
-        )
-        .await
-        .unwrap();
+    let changes = vec![Change::AddVim(record), Change::AddInstance(lives)];
+    store.write(None, changes).await.unwrap();
     assert!(
         !store.keeps_address(TENANT, Some(&id), &at("http://127.0.0.1:5000")),
         "it is new"
@@ -57,24 +52,20 @@ async fn an_old_database_is_marked_once_and_a_change_of_endpoint_takes_the_mark(
     let seen: Vec<_> = kept_addresses_in(&home.database()).unwrap();
     assert!(
         seen.iter().any(|one| one.vim_id == id),
-        "it is told before the upgrade: {seen:?}"
+        "known before the upgrade: {seen:?}"
     );
 
     let store = home.open().await;
     assert!(store.keeps_address(TENANT, Some(&id), &at("http://127.0.0.1:5000")));
-    assert!(
-        store.keeps_address(TENANT, None, &at("http://127.0.0.1:6000")),
-        "of a request"
-    );
+    // The address of a request, too.
+    assert!(store.keeps_address(TENANT, None, &at("http://127.0.0.1:6000")));
     for (tenant, vim, endpoint) in [
         ("other", Some(id.as_str()), "http://127.0.0.1:5000"),
         (TENANT, None, "http://127.0.0.1:5000"),
         (TENANT, Some(id.as_str()), "http://127.0.0.1:5001"),
     ] {
-        assert!(
-            !store.keeps_address(tenant, vim, &at(endpoint)),
-            "{tenant} {vim:?} {endpoint}"
-        );
+        let keeps = store.keeps_address(tenant, vim, &at(endpoint));
+        assert!(!keeps, "{tenant} {vim:?} {endpoint}");
     }
     let mut through = at("http://127.0.0.1:5000");
     through
@@ -88,10 +79,8 @@ async fn an_old_database_is_marked_once_and_a_change_of_endpoint_takes_the_mark(
     for endpoint in ["http://192.0.2.1:5000", "http://127.0.0.1:5000"] {
         let mut record = store.vim(TENANT, &id).await.unwrap();
         record.vim.interface_info = at(endpoint).interface_info;
-        store
-            .write(None, vec![Change::PutVim(Box::new(record))])
-            .await
-            .unwrap();
+        let changes = vec![Change::PutVim(Box::new(record))];
+        store.write(None, changes).await.unwrap();
     }
     assert!(!store.keeps_address(TENANT, Some(&id), &at("http://127.0.0.1:5000")));
     store.close().await.unwrap();

@@ -1,4 +1,4 @@
-//! What runs on a container platform: containers, Mciops with their charts, the deployment items of an ASD.
+//! Containers, Mciops with their charts, and the deployment items of an ASD.
 
 use super::section;
 use crate::client::Outcome;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use vnfm_descriptor::{Container, Flavour, Package};
 
 /// The containers and Mciops of a flavour.
-pub(super) fn of(output: Output, package: &Package, flavour: &Flavour) -> Outcome<()> {
+pub(super) fn tables(output: Output, package: &Package, flavour: &Flavour) -> Outcome<()> {
     let rows: Vec<Value> = flavour
         .containers
         .values()
@@ -58,22 +58,22 @@ fn container(container: &Container, flavour: &Flavour) -> Value {
     json!({
         "name": container.name, "of": of,
         "image": container.image.as_ref().map(|image| image.file.as_ref().unwrap_or(&image.name)),
-        "cpu": between(milli(container.requested_cpu_resources), milli(container.cpu_resource_limit)),
-        "memory": between(mib(container.requested_memory_bytes), mib(container.memory_limit_bytes)),
+        "cpu": range(milli(container.requested_cpu_resources), milli(container.cpu_resource_limit)),
+        "memory": range(mib(container.requested_memory_bytes), mib(container.memory_limit_bytes)),
         "extended": extended.collect::<Vec<_>>(),
     })
 }
 
-/// What is asked for, and what is the most.
-fn between(least: Option<String>, most: Option<String>) -> Option<String> {
-    match (least, most) {
-        (Some(least), Some(most)) if least != most => Some(format!("{least} to {most}")),
-        (None, Some(most)) => Some(format!("up to {most}")),
-        (least, _) => least,
+/// A request and a limit as a range.
+fn range(request: Option<String>, limit: Option<String>) -> Option<String> {
+    match (request, limit) {
+        (Some(request), Some(limit)) if request != limit => Some(format!("{request} to {limit}")),
+        (None, Some(limit)) => Some(format!("up to {limit}")),
+        (request, _) => request,
     }
 }
 
-/// A chart with its version, and that of what it deploys.
+/// A chart's name and version, and the version of the application that it deploys.
 fn chart(package: &Package, file: &str) -> Option<String> {
     let chart = package.chart(file).ok()?;
     let app = chart

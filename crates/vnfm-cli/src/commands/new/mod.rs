@@ -1,5 +1,5 @@
-//! `vnfmctl new vnfd NAME`: a package that lints clean and can be onboarded as it is. `vnfmctl plugin new NAME` makes a
-//! crate: `plugin.rs`.
+//! `vnfmctl new vnfd NAME`: scaffolds a package that lints clean and can be onboarded as it is. `vnfmctl plugin new NAME`
+//! scaffolds a crate: `plugin.rs`.
 
 mod plugin;
 
@@ -13,10 +13,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
-/// A file of a template: its path, and its text with `@NAME@` and `@ID@` in it.
+/// A template file: its path and its text, both with placeholders such as `@NAME@`.
 type File = (&'static str, &'static str);
 
-const BOTH: &[File] = &[("TOSCA-Metadata/TOSCA.meta", include_str!("TOSCA.meta"))];
+const COMMON: &[File] = &[("TOSCA-Metadata/TOSCA.meta", include_str!("TOSCA.meta"))];
 const VM: &[File] = &[
     ("Definitions/@NAME@.yaml", include_str!("vm/vnfd.yaml")),
     ("@NAME@.mf", include_str!("vm/manifest.mf")),
@@ -50,48 +50,49 @@ const CNF: &[File] = &[
 
 pub(super) fn run(output: Output, wanted: &New) -> Outcome<()> {
     let New::Vnfd { name, kind, dir } = wanted;
-    named(name, "VNF")?;
-    let folder = free(dir.as_deref(), name)?;
+    check_name(name, "VNF")?;
+    let folder = new_folder(dir.as_deref(), name)?;
     let id = Uuid::new_v4().to_string();
-    let own = if *kind == Kind::Vm { VM } else { CNF };
-    for (path, text) in BOTH.iter().chain(own) {
+    let files = if *kind == Kind::Vm { VM } else { CNF };
+    for (path, text) in COMMON.iter().chain(files) {
         let fill = |text: &str| text.replace("@NAME@", name).replace("@ID@", &id);
         write(&folder.join(fill(path)), &fill(text))?;
     }
-    let shown = folder.display().to_string();
-    let sentence = format!("made the package `{shown}`; its README.md says what to do with it");
-    output.done(&sentence, &json!({"path": shown, "vnfdId": id}))
+    let path = folder.display().to_string();
+    let sentence = format!("created package `{path}`; see its README.md for the next steps");
+    output.done(&sentence, &json!({"path": path, "vnfdId": id}))
 }
 
-/// The folder to make, which must not be there.
-fn free(dir: Option<&Path>, name: &str) -> Outcome<PathBuf> {
+/// The folder to create; fails if it exists.
+fn new_folder(dir: Option<&Path>, name: &str) -> Outcome<PathBuf> {
     let folder = dir.map_or_else(|| PathBuf::from(name), Path::to_owned);
     if folder.exists() {
         return Err(Failure::Hinted {
-            what: format!("`{}` is already there", folder.display()),
-            hint: "name another folder with --dir".to_owned(),
+            message: format!("`{}` already exists", folder.display()),
+            hint: "choose another folder with --dir".to_owned(),
         });
     }
     Ok(folder)
 }
 
-/// The name goes into file names, node templates, Kubernetes' objects and crates.
-fn named(name: &str, what: &str) -> Outcome<()> {
-    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let begins = name.starts_with(|first: char| first.is_ascii_lowercase());
-    if begins && !name.ends_with('-') && name.len() <= 40 && name.bytes().all(fits) {
+/// Checks a name that becomes part of file names, node templates, Kubernetes objects and crates.
+fn check_name(name: &str, noun: &str) -> Outcome<()> {
+    let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let starts_with_letter = name.starts_with(|first: char| first.is_ascii_lowercase());
+    if starts_with_letter && !name.ends_with('-') && name.len() <= 40 && name.bytes().all(is_valid)
+    {
         return Ok(());
     }
     Err(Failure::Hinted {
-        what: format!("`{name}` cannot be the name of a new {what}"),
-        hint: "lower case letters, digits and `-`, a letter first, 40 at most".to_owned(),
+        message: format!("`{name}` is not a valid {noun} name"),
+        hint: "use at most 40 lowercase letters, digits and `-`, starting with a letter".to_owned(),
     })
 }
 
 fn write(path: &Path, text: &str) -> Outcome<()> {
-    let wrong = |error| local(format!("cannot write `{}`: {error}", path.display()));
+    let failed = |error| local(format!("cannot write `{}`: {error}", path.display()));
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(wrong)?;
+        fs::create_dir_all(folder).map_err(failed)?;
     }
-    fs::write(path, text).map_err(wrong)
+    fs::write(path, text).map_err(failed)
 }

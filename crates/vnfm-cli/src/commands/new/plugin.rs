@@ -1,6 +1,6 @@
-//! `vnfmctl plugin new NAME`: a crate that builds anywhere, with a driver that installs a service on every host.
+//! `vnfmctl plugin new NAME`: scaffolds a crate with a driver that installs a service on every host.
 
-use super::{File, free, named, write};
+use super::{File, check_name, new_folder, write};
 use crate::args::NewPlugin;
 use crate::client::{Failure, Outcome};
 use crate::output::Output;
@@ -22,9 +22,9 @@ const FILES: &[File] = &[
 
 pub(in crate::commands) fn plugin(output: Output, wanted: &NewPlugin) -> Outcome<()> {
     let name = &wanted.name;
-    named(name, "plugin")?;
+    check_name(name, "plugin")?;
     let sdk = sdk(&wanted.sdk)?;
-    let folder = free(wanted.dir.as_deref(), name)?;
+    let folder = new_folder(wanted.dir.as_deref(), name)?;
     let (library, kind) = (name.replace('-', "_"), camel(name));
     for (path, text) in FILES {
         let text = text
@@ -34,29 +34,29 @@ pub(in crate::commands) fn plugin(output: Output, wanted: &NewPlugin) -> Outcome
             .replace("@SDK@", &sdk.display().to_string());
         write(&folder.join(path), &text)?;
     }
-    let shown = folder.display().to_string();
-    let sentence = format!("made the plugin `{shown}`; its README.md says what to do with it");
-    output.done(&sentence, &json!({"path": shown, "sdk": sdk}))
+    let path = folder.display().to_string();
+    let sentence = format!("created plugin `{path}`; see its README.md for the next steps");
+    output.done(&sentence, &json!({"path": path, "sdk": sdk}))
 }
 
-/// The folder of the SDK, from wherever the crate will be built.
+/// The absolute path of the SDK, so that the crate builds from any folder.
 fn sdk(path: &Path) -> Outcome<PathBuf> {
     let manifest = path.join("Cargo.toml");
-    let is_it = std::fs::read_to_string(&manifest).is_ok_and(|text| {
+    let is_sdk = std::fs::read_to_string(&manifest).is_ok_and(|text| {
         text.lines()
             .any(|line| line.trim() == "name = \"vnfm-plugin-sdk\"")
     });
     match path.canonicalize() {
-        Ok(path) if is_it => Ok(path),
+        Ok(path) if is_sdk => Ok(path),
         _ => Err(Failure::Hinted {
-            what: format!("`{}` is not the SDK", path.display()),
-            hint: "give `crates/vnfm-plugin-sdk` of a checkout of vnfm; the SDK is in no registry"
+            message: format!("`{}` is not vnfm-plugin-sdk", path.display()),
+            hint: "pass the path of `crates/vnfm-plugin-sdk` in a checkout of vnfm; the SDK is not on a registry"
                 .into(),
         }),
     }
 }
 
-/// `web-server` as `WebServer`.
+/// Converts `web-server` to `WebServer`.
 fn camel(name: &str) -> String {
     let capital = |word: &str| {
         let (first, rest) = word.split_at(word.len().min(1));

@@ -1,7 +1,7 @@
-//! The host of a hook of `plugin run`: serves each call, numbers it, and tells it in a line. Faults strike here.
+//! The host of the hook of `plugin run`: serves, numbers and traces each call, and injects faults.
 
 use super::inventory::{Inventory, Machine};
-use super::kept::Kept;
+use super::state::RunState;
 use crate::output::tell;
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -19,22 +19,22 @@ use vnfm::ports::{
 };
 use vnfm::{Hosts, Redactor, SystemClock};
 
-/// Which call is to fail: before its effect, or after it.
+/// Number of the call that fails, before or after its effect.
 pub(super) struct Fault {
     pub(super) before: Option<usize>,
     pub(super) after: Option<usize>,
 }
 
-/// The host of one hook.
+/// Serves the calls of one hook.
 pub(super) struct Host {
     inventory: Inventory,
     package: Option<Package>,
     hosts: Hosts,
-    kept: Arc<Kept>,
+    state: Arc<RunState>,
     fault: Fault,
     secrets: Redactor,
     calls: AtomicUsize,
-    /// Calls that have not ended, by number.
+    /// Calls in progress, by number.
     running: Mutex<BTreeMap<usize, String>>,
     cancelled: AtomicBool,
 }
@@ -42,15 +42,15 @@ pub(super) struct Host {
 impl Host {
     pub(super) fn new(
         (inventory, package): (Inventory, Option<Package>),
-        kept: Arc<Kept>,
+        state: Arc<RunState>,
         fault: Fault,
         secrets: Redactor,
     ) -> Self {
         Self {
             inventory,
             package,
-            hosts: Hosts::trusting(kept.clone(), Destinations::anywhere()),
-            kept,
+            hosts: Hosts::trusting(state.clone(), Destinations::anywhere()),
+            state,
             fault,
             secrets,
             calls: AtomicUsize::new(0),
@@ -59,17 +59,17 @@ impl Host {
         }
     }
 
-    /// How many calls there were.
+    /// Number of calls so far.
     pub(super) fn calls(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Lets the hook know that its operation is cancelled; whether it was told before.
+    /// Cancels the hook's operation. Returns whether it was cancelled before.
     pub(super) fn cancel(&self) -> bool {
         self.cancelled.swap(true, Ordering::Relaxed)
     }
 
-    /// The calls that have no answer.
+    /// The calls in progress.
     pub(super) fn unanswered(&self) -> Vec<String> {
         self.running().values().cloned().collect()
     }
@@ -78,7 +78,7 @@ impl Host {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A line for people, without secrets.
+    /// Prints a trace line, without secrets.
     fn tell(&self, line: &str) {
         tell(&self.secrets.clean(line));
     }
@@ -90,15 +90,15 @@ impl HookHost for Host {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let call = HookCall::parse(service, request)
             .inspect_err(|error| self.tell(&format!("#{number:<3} {service}  -> {error}")))?;
-        let shown = self.shown(&call);
+        let summary = self.summary(&call);
         self.running()
-            .insert(number, self.secrets.clean(&format!("#{number} {shown}")));
+            .insert(number, self.secrets.clean(&format!("#{number} {summary}")));
         let begun = Instant::now();
-        let answer = self.faulty(number, call).await;
+        let answer = self.serve_with_faults(number, call).await;
         self.running().remove(&number);
         let seconds = begun.elapsed().as_secs_f64();
         self.tell(&format!(
-            "#{number:<3} {seconds:>8.3} s  {shown}{}",
+            "#{number:<3} {seconds:>8.3} s  {summary}{}",
             outcome(&answer)
         ));
         for line in last_lines(&answer) {
@@ -113,20 +113,20 @@ impl HookHost for Host {
 }
 
 impl Host {
-    /// Serves the call, unless it is the one that is to fail.
-    async fn faulty(&self, number: usize, call: HookCall) -> Result<Value, PortError> {
-        let asked_for = |option: &str| {
-            let doing = format!("serve `{}`", call.service());
+    /// Serves the call, unless it is the one to fail.
+    async fn serve_with_faults(&self, number: usize, call: HookCall) -> Result<Value, PortError> {
+        let injected = |option: &str| {
+            let action = format!("serve `{}`", call.service());
             PortError::new(
                 &FAULT,
-                doing,
-                format!("`{option} {number}` asked for this fault"),
+                action,
+                format!("fault injected by `{option} {number}`"),
             )
         };
         if self.fault.before == Some(number) {
-            return Err(asked_for("--fail-at"));
+            return Err(injected("--fail-at"));
         }
-        let lost = (self.fault.after == Some(number)).then(|| asked_for("--fail-after"));
+        let lost = (self.fault.after == Some(number)).then(|| injected("--fail-after"));
         let answer = self.serve(call).await?;
         lost.map_or(Ok(answer), Err)
     }
@@ -138,7 +138,7 @@ impl Host {
             HookCall::Wait(target, seconds) => {
                 if !self.is_simulated(&target) {
                     self.hosts
-                        .ssh_wait(&self.inventory.reached(&target), seconds)
+                        .ssh_wait(&self.inventory.resolve(&target), seconds)
                         .await?;
                 }
                 Ok(json!({}))
@@ -151,21 +151,23 @@ impl Host {
             HookCall::Artifact(path) => {
                 Ok(json!({"contentBase64": BASE64.encode(self.artifact(&path)?)}))
             }
-            HookCall::Recall(key) => Ok(json!({"value": self.kept.checkpoint(&key)})),
-            HookCall::Remember(key, value) => self.kept.keep(key, value).map(|()| json!({})),
+            HookCall::Recall(key) => Ok(json!({"value": self.state.checkpoint(&key)})),
+            HookCall::Remember(key, value) => {
+                self.state.save_checkpoint(key, value).map(|()| json!({}))
+            }
             HookCall::Sleep(seconds) => {
                 SystemClock.sleep(Duration::from_secs_f64(seconds)).await;
                 Ok(json!({}))
             }
             HookCall::Cancelled => Ok(json!({"cancelled": self.cancelled.load(Ordering::Relaxed)})),
-            // They are told by their own line.
+            // Progress and waiting: the trace line says it all.
             _ => Ok(json!({})),
         }
     }
 
     fn is_simulated(&self, target: &SshTarget) -> bool {
         self.inventory
-            .at(&target.address)
+            .host_at(&target.address)
             .is_some_and(Machine::is_simulated)
     }
 
@@ -176,18 +178,18 @@ impl Host {
     ) -> Result<CommandOutput, PortError> {
         let host = self
             .inventory
-            .at(&target.address)
+            .host_at(&target.address)
             .filter(|host| host.is_simulated());
         let Some(host) = host else {
             return self
                 .hosts
-                .ssh_run(&self.inventory.reached(target), command)
+                .ssh_run(&self.inventory.resolve(target), command)
                 .await;
         };
         let line = command.command.as_str();
         let file = || {
             let content = self
-                .kept
+                .state
                 .file(&host.name, line.strip_prefix("cat ")?.trim())?;
             let stdout = String::from_utf8_lossy(&BASE64.decode(content).ok()?).into_owned();
             Some(CommandOutput {
@@ -201,7 +203,7 @@ impl Host {
             .unwrap_or_else(|| CommandOutput {
                 exit_code: 127,
                 stderr: format!(
-                    "`{}` is simulated, and the inventory has no answer to this",
+                    "`{}` is simulated and has no answer to this command: add `- {{holds: …}}` under `simulated` in the inventory",
                     host.name
                 ),
                 ..CommandOutput::default()
@@ -212,15 +214,15 @@ impl Host {
         let file = file.with(|path| self.artifact(path))?;
         match self
             .inventory
-            .at(&target.address)
+            .host_at(&target.address)
             .filter(|host| host.is_simulated())
         {
             Some(host) => self
-                .kept
+                .state
                 .put(&host.name, file.path, BASE64.encode(file.content))?,
             None => {
                 self.hosts
-                    .ssh_put(&self.inventory.reached(target), &file)
+                    .ssh_put(&self.inventory.resolve(target), &file)
                     .await?
             }
         }
@@ -228,42 +230,43 @@ impl Host {
     }
 
     fn artifact(&self, path: &str) -> Result<Vec<u8>, PortError> {
-        let wrong =
-            |what: String| PortError::new(&NO_FILE, format!("read `{path}` of the package"), what);
+        let missing = |cause: String| {
+            PortError::new(&NO_FILE, format!("read `{path}` of the package"), cause)
+        };
         let package = self
             .package
             .as_ref()
-            .ok_or_else(|| wrong("there is no package".into()))?;
-        package.read(path).map_err(|error| wrong(error.to_string()))
+            .ok_or_else(|| missing("there is no package".into()))?;
+        package
+            .read(path)
+            .map_err(|error| missing(error.to_string()))
     }
 }
 
-/// How much of a command line and of what it says is shown.
-const LONGEST: usize = 100;
-const LAST_LINES: usize = 12;
+/// Characters shown of a command line.
+const MAX_COMMAND_CHARS: usize = 100;
+/// Lines shown of the output of a failed command.
+const MAX_OUTPUT_LINES: usize = 12;
 
 impl Host {
-    /// A call in a line.
-    fn shown(&self, call: &HookCall) -> String {
+    /// A call on one line.
+    fn summary(&self, call: &HookCall) -> String {
         let on = |target: &SshTarget| {
             let known = self
                 .inventory
-                .at(&target.address)
+                .host_at(&target.address)
                 .map(|host| host.name.as_str());
             known.unwrap_or(&target.address).to_owned()
         };
-        let what = match call {
+        let arguments = match call {
             HookCall::Run(target, command) => {
-                let line: String = command
-                    .command
-                    .lines()
-                    .next()
-                    .unwrap_or_default()
-                    .chars()
-                    .take(LONGEST)
-                    .collect();
-                let sudo = if command.sudo { "sudo " } else { "" };
-                format!("{}  $ {sudo}{line}", on(target))
+                let line = shortened(&command.command);
+                let line = if command.sudo {
+                    format!("sudo sh -c '{line}'")
+                } else {
+                    line
+                };
+                format!("{}  $ {line}", on(target))
             }
             HookCall::Put(target, file) => format!("{}  {} {}", on(target), file.path, file.mode),
             HookCall::Wait(target, seconds) => format!("{}  {seconds} s at most", on(target)),
@@ -275,13 +278,23 @@ impl Host {
             HookCall::Sleep(seconds) => format!("{seconds} s"),
             _ => String::new(),
         };
-        format!("{:<14}  {what}", call.service())
+        format!("{:<14}  {arguments}", call.service())
             .trim_end()
             .to_owned()
     }
 }
 
-/// How a call ended, where that is worth a word.
+/// The first line of a command; `…` marks what was cut off.
+fn shortened(command: &str) -> String {
+    let first = command.lines().next().unwrap_or_default();
+    let mut line: String = first.chars().take(MAX_COMMAND_CHARS).collect();
+    if line.len() < command.trim_end().len() {
+        line.push('…');
+    }
+    line
+}
+
+/// The result of a call, if it is worth showing.
 fn outcome(answer: &Result<Value, PortError>) -> String {
     match answer {
         Err(error) => format!("  -> {error}"),
@@ -301,7 +314,7 @@ fn outcome(answer: &Result<Value, PortError>) -> String {
     }
 }
 
-/// The last words of a command that failed.
+/// The last output lines of a failed command.
 fn last_lines(answer: &Result<Value, PortError>) -> Vec<String> {
     let failed = answer
         .as_ref()
@@ -314,24 +327,24 @@ fn last_lines(answer: &Result<Value, PortError>) -> Vec<String> {
         .filter_map(Value::as_str)
         .flat_map(str::lines)
         .collect();
-    let from = lines.len().saturating_sub(LAST_LINES);
+    let from = lines.len().saturating_sub(MAX_OUTPUT_LINES);
     lines[from..]
         .iter()
         .map(|line| (*line).to_owned())
         .collect()
 }
 
-/// A fault that the command line asked for.
+/// A fault injected by `--fail-at` or `--fail-after`.
 const FAULT: Code = Code {
     name: "plugin-run.fault",
     kind: ErrorKind::Unavailable,
-    means: "the command line asked for this fault",
+    means: "a fault injected on the command line",
     next: "run the hook again with the same --checkpoints",
 };
-/// The package has no such file.
+/// `artifact` for a file that the package does not have.
 const NO_FILE: Code = Code {
     name: "plugin-run.no-file",
     kind: ErrorKind::Refused,
-    means: "the hook asked for a file that is not in the package",
-    next: "name a package that has it with --package",
+    means: "the hook requested a file that is not in the package",
+    next: "pass a package that contains it with --package",
 };

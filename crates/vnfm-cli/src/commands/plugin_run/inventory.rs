@@ -1,18 +1,18 @@
-//! The inventory of `plugin run`: which hosts there are, how they are reached or what they answer, where secrets are.
+//! The inventory of `plugin run`: hosts, how to reach them or what they answer, and where secrets come from.
 //!
 //! ```yaml
 //! hosts:
 //!   - name: web-1
-//!     vdu: VDU1                            # this where absent
+//!     vdu: VDU1                            # default
 //!     addresses: {CP1: 192.0.2.10}         # by connection point, as the hook finds them
-//!     ssh: 127.0.0.1:2201                  # where it is reached; where absent, as the hook says
+//!     ssh: 127.0.0.1:2201                  # how to reach it [default: as the hook says]
 //!   - name: web-2
 //!     addresses: {CP1: 192.0.2.11}
-//!     simulated:                           # no machine: commands are answered so, the first that fits
+//!     simulated:                           # not a real machine: the first matching answer wins
 //!       - {holds: systemctl restart, exit: 5, stderr: no such unit}
-//! secrets:                                 # members of additionalParams; dots go deeper
+//! secrets:                                 # members of additionalParams; dots address nested members
 //!   password: {env: LAB_PASSWORD}
-//!   login.key: {file: id_ed25519}          # beside this file
+//!   login.key: {file: id_ed25519}          # relative to this file
 //! ```
 
 use super::text;
@@ -25,24 +25,24 @@ use std::path::{Path, PathBuf};
 use vnfm::Redactor;
 use vnfm::ports::{CommandOutput, SshTarget};
 
-/// The inventory.
+/// The parsed inventory file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Inventory {
     hosts: Vec<Machine>,
     #[serde(default)]
-    secrets: BTreeMap<String, Origin>,
-    /// Where files of secrets are looked for.
+    secrets: BTreeMap<String, SecretSource>,
+    /// The inventory's folder, to which secret files are relative.
     #[serde(skip)]
     folder: PathBuf,
 }
 
-/// One host, a VNFC of the request.
+/// One host, which becomes a VNFC of the request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Machine {
     pub(super) name: String,
-    #[serde(default = "only_vdu")]
+    #[serde(default = "default_vdu")]
     vdu: String,
     addresses: BTreeMap<String, IpAddr>,
     server_id: Option<String>,
@@ -50,11 +50,11 @@ pub(super) struct Machine {
     simulated: Option<Vec<Answer>>,
 }
 
-/// What a simulated host says to a command.
+/// The answer of a simulated host to matching commands.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answer {
-    /// A part of the command line.
+    /// Substring of the command line that selects this answer.
     holds: String,
     #[serde(default)]
     stdout: String,
@@ -64,48 +64,52 @@ struct Answer {
     exit: i32,
 }
 
-/// Where a secret is.
+/// Where a secret comes from: exactly one of a file and an environment variable.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Origin {
+struct SecretSource {
     file: Option<PathBuf>,
     env: Option<String>,
 }
 
-fn only_vdu() -> String {
+fn default_vdu() -> String {
     "VDU1".to_owned()
 }
 
 impl Inventory {
-    /// Reads the file.
+    /// Reads and validates an inventory file.
     ///
     /// # Errors
     ///
-    /// Where it is no inventory; the text says what is wrong, and where.
+    /// If it is not a valid inventory.
     pub(super) fn read(path: &Path) -> Outcome<Self> {
-        let wrong = |what: String| Failure::Hinted {
-            what: format!("`{}` is no inventory: {what}", path.display()),
-            hint: "docs/how-to/write-a-plugin.md shows one".to_owned(),
+        let invalid = |cause: String| Failure::Hinted {
+            message: format!("`{}` is not a valid inventory: {cause}", path.display()),
+            hint: "see docs/how-to/write-a-plugin.md for an example".to_owned(),
         };
         let mut inventory: Self =
-            serde_yaml::from_str(&text(path)?).map_err(|error| wrong(error.to_string()))?;
+            serde_yaml::from_str(&text(path)?).map_err(|error| invalid(error.to_string()))?;
         inventory.folder = path.parent().map(Path::to_owned).unwrap_or_default();
         let mut seen = BTreeSet::new();
         for host in &inventory.hosts {
             let name = &host.name;
             if !seen.insert(name.clone()) {
-                return Err(wrong(format!("two hosts are called `{name}`")));
+                return Err(invalid(format!("two hosts have the name `{name}`")));
             }
             if host.addresses.is_empty() {
-                return Err(wrong(format!(
+                return Err(invalid(format!(
                     "`{name}` has no address on any connection point"
                 )));
             }
             if host.ssh.is_some() && host.simulated.is_some() {
-                return Err(wrong(format!("`{name}` has both `ssh` and `simulated`")));
+                return Err(invalid(format!("`{name}` has both `ssh` and `simulated`")));
             }
-            if host.ssh.as_deref().is_some_and(|ssh| parted(ssh).is_none()) {
-                return Err(wrong(format!("`ssh` of `{name}` is not ADDRESS:PORT")));
+            if host
+                .ssh
+                .as_deref()
+                .is_some_and(|ssh| parse_endpoint(ssh).is_none())
+            {
+                return Err(invalid(format!("`ssh` of `{name}` is not ADDRESS:PORT")));
             }
         }
         Ok(inventory)
@@ -116,21 +120,25 @@ impl Inventory {
         self.hosts.iter().map(Machine::vnfc).collect()
     }
 
-    /// Puts the secrets into `params`, and tells them to `known`.
+    /// Inserts the secrets into `params`, and registers them with `redactor`.
     ///
     /// # Errors
     ///
-    /// Where one cannot be read, or its place is taken by something else than an object.
-    pub(super) fn fill(&self, params: &mut Value, known: &mut Redactor) -> Outcome<()> {
-        for (place, origin) in &self.secrets {
-            let secret = Value::String(self.secret(place, origin)?);
-            known.add(&secret);
+    /// If one cannot be read, or a parent member of it is not an object.
+    pub(super) fn insert_secrets(
+        &self,
+        params: &mut Value,
+        redactor: &mut Redactor,
+    ) -> Outcome<()> {
+        for (path, source) in &self.secrets {
+            let secret = Value::String(self.secret(path, source)?);
+            redactor.add(&secret);
             let mut at = &mut *params;
-            for member in place.split('.') {
+            for member in path.split('.') {
                 if !at.is_object() && !at.is_null() {
-                    let what =
-                        format!("secret `{place}`: `{member}` would lie in what is no object");
-                    return Err(local(what));
+                    return Err(local(format!(
+                        "secret `{path}`: the parent of `{member}` is not an object"
+                    )));
                 }
                 at = &mut at[member];
             }
@@ -139,52 +147,52 @@ impl Inventory {
         Ok(())
     }
 
-    fn secret(&self, place: &str, origin: &Origin) -> Outcome<String> {
-        match (&origin.file, &origin.env) {
+    fn secret(&self, member: &str, source: &SecretSource) -> Outcome<String> {
+        match (&source.file, &source.env) {
             (Some(path), None) => Ok(text(&self.folder.join(path))?
                 .trim_end_matches(['\r', '\n'])
                 .to_owned()),
             (None, Some(name)) => std::env::var(name).map_err(|_| Failure::Hinted {
-                what: format!("secret `{place}`: the environment has no `{name}`"),
-                hint: format!("`export {name}=…` first"),
+                message: format!("secret `{member}`: the environment variable `{name}` is not set"),
+                hint: format!("run `export {name}=…` first"),
             }),
             _ => Err(local(format!(
-                "secret `{place}` needs one of `file` and `env`"
+                "secret `{member}` needs either `file` or `env`"
             ))),
         }
     }
 
-    /// The host that has this address.
-    pub(super) fn at(&self, address: &str) -> Option<&Machine> {
+    /// The host with this address, on any connection point.
+    pub(super) fn host_at(&self, address: &str) -> Option<&Machine> {
         let address: IpAddr = address.parse().ok()?;
         self.hosts
             .iter()
             .find(|host| host.addresses.values().any(|known| *known == address))
     }
 
-    /// The target as it is reached: a host with `ssh` directly there, also as a jump host.
-    pub(super) fn reached(&self, target: &SshTarget) -> SshTarget {
-        let mut reached = target.clone();
-        let known = self
-            .at(&target.address)
+    /// The target with the inventory's `ssh` endpoint instead of its own address and jump host. Applies to jump hosts, too.
+    pub(super) fn resolve(&self, target: &SshTarget) -> SshTarget {
+        let mut resolved = target.clone();
+        let endpoint = self
+            .host_at(&target.address)
             .and_then(|host| host.ssh.as_deref());
-        match known.and_then(parted) {
+        match endpoint.and_then(parse_endpoint) {
             Some((address, port)) => {
-                (reached.address, reached.port, reached.jump) = (address, port, None);
+                (resolved.address, resolved.port, resolved.jump) = (address, port, None);
             }
             None => {
-                reached.jump = target
+                resolved.jump = target
                     .jump
                     .as_ref()
-                    .map(|jump| Box::new(self.reached(jump)));
+                    .map(|jump| Box::new(self.resolve(jump)));
             }
         }
-        reached
+        resolved
     }
 }
 
-/// `ADDRESS:PORT` in its parts.
-fn parted(text: &str) -> Option<(String, u16)> {
+/// Splits `ADDRESS:PORT`.
+fn parse_endpoint(text: &str) -> Option<(String, u16)> {
     let (address, port) = text.rsplit_once(':')?;
     let address = address.trim_start_matches('[').trim_end_matches(']');
     Some((address.to_owned(), port.parse().ok()?)).filter(|(address, _)| !address.is_empty())
@@ -223,12 +231,12 @@ impl Machine {
         })
     }
 
-    /// True where it is no machine.
+    /// Whether commands are answered by the inventory instead of a machine.
     pub(super) fn is_simulated(&self) -> bool {
         self.simulated.is_some()
     }
 
-    /// What a simulated host answers to `command`; nothing where the inventory does not say.
+    /// The answer of a simulated host to `command`, if the inventory has one.
     pub(super) fn answer(&self, command: &str) -> Option<CommandOutput> {
         let mut answers = self.simulated.iter().flatten();
         let answer = answers.find(|answer| command.contains(&answer.holds))?;
@@ -243,7 +251,7 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
-    use super::{Inventory, parted};
+    use super::{Inventory, parse_endpoint};
     use serde_json::json;
     use std::io::Write as _;
     use vnfm::Redactor;
@@ -256,26 +264,26 @@ mod tests {
     }
 
     fn target(address: &str) -> SshTarget {
-        let said = json!({"serverId": "s", "address": address, "username": "u"});
-        serde_json::from_value(said).unwrap()
+        let target = json!({"serverId": "s", "address": address, "username": "u"});
+        serde_json::from_value(target).unwrap()
     }
 
     #[test]
-    fn a_host_is_reached_where_the_inventory_says_also_as_a_jump_host() {
+    fn the_inventory_overrides_the_ssh_endpoint_also_of_a_jump_host() {
         let inventory =
             read("hosts: [{name: a, addresses: {CP1: 192.0.2.1}, ssh: '127.0.0.1:2201'}]").unwrap();
-        let direct = inventory.reached(&target("192.0.2.1"));
+        let direct = inventory.resolve(&target("192.0.2.1"));
         assert_eq!((direct.address.as_str(), direct.port), ("127.0.0.1", 2201));
         let mut behind = target("192.0.2.9");
         behind.jump = Some(Box::new(target("192.0.2.1")));
-        let behind = inventory.reached(&behind);
+        let behind = inventory.resolve(&behind);
         assert_eq!((behind.address.as_str(), behind.port), ("192.0.2.9", 22));
         assert_eq!(behind.jump.unwrap().port, 2201);
-        assert_eq!(parted("[::1]:22"), Some(("::1".into(), 22)));
+        assert_eq!(parse_endpoint("[::1]:22"), Some(("::1".into(), 22)));
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn an_invalid_inventory_is_rejected_with_the_cause() {
         for (text, word) in [
             ("hosts: [{name: a, addresses: {}}]", "`a` has no address"),
             ("hosts: [{name: a, adresses: {}}]", "adresses"),
@@ -286,7 +294,7 @@ mod tests {
             ),
             (
                 "hosts: [{name: a, addresses: {C: 10.0.0.1}}, {name: a, addresses: {C: 10.0.0.2}}]",
-                "two hosts are called `a`",
+                "two hosts have the name `a`",
             ),
             ("{hosts: [], secrets: {p: {argv: x}}}", "argv"),
         ] {
@@ -296,30 +304,32 @@ mod tests {
     }
 
     #[test]
-    fn secrets_come_from_files_and_are_known_from_then_on() {
+    fn secrets_are_read_from_files_and_redacted() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("key"), "planted-key\n").unwrap();
         let path = folder.path().join("hosts.yaml");
         std::fs::write(&path, "{hosts: [], secrets: {login.key: {file: key}}}").unwrap();
-        let (mut params, mut known) = (json!({"login": {"user": "u"}}), Redactor::default());
+        let (mut params, mut redactor) = (json!({"login": {"user": "u"}}), Redactor::default());
         let inventory = Inventory::read(&path).unwrap();
-        inventory.fill(&mut params, &mut known).unwrap();
+        inventory
+            .insert_secrets(&mut params, &mut redactor)
+            .unwrap();
         assert_eq!(
             params,
             json!({"login": {"user": "u", "key": "planted-key"}})
         );
-        assert_eq!(known.clean("a planted-key"), "a [hidden]");
+        assert_eq!(redactor.clean("a planted-key"), "a [hidden]");
         let error = inventory
-            .fill(&mut json!({"login": "me"}), &mut known)
+            .insert_secrets(&mut json!({"login": "me"}), &mut redactor)
             .unwrap_err();
         assert!(error.to_string().contains("login.key"), "{error}");
         std::fs::write(&path, "{hosts: [], secrets: {k: {}}}").unwrap();
         let neither = Inventory::read(&path)
             .unwrap()
-            .fill(&mut params, &mut known)
+            .insert_secrets(&mut params, &mut redactor)
             .unwrap_err();
         assert!(
-            neither.to_string().contains("one of `file` and `env`"),
+            neither.to_string().contains("either `file` or `env`"),
             "{neither}"
         );
     }

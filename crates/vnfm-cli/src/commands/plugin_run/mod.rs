@@ -1,18 +1,18 @@
-//! `vnfmctl plugin run FILE HOOK`: one hook of a library, as the server would run it, without the server.
+//! `vnfmctl plugin run FILE HOOK`: runs one hook of a library as the server would, without a server.
 //!
 //! ```text
-//! library ── copied, pinned, loaded by the plugin host; a process of its own unless --in-process
+//! library ── copied, pinned, loaded by the plugin host; in its own process unless --in-process
 //! inventory ─ hosts, real or simulated; secrets from files and the environment     inventory.rs
-//! request ── what the file says, and what the server would add                     request.rs
-//! run ────── each call of the hook is served and told                              host.rs
-//!            its checkpoints outlive it                                            kept.rs
-//! effects ── to standard output; everything else went to standard error
+//! request ── members of the file, and what the server would add                    request.rs
+//! run ────── each call of the hook is served and traced                            host.rs
+//!            its checkpoints are saved for the next run                            state.rs
+//! effects ── to standard output; everything else goes to standard error
 //! ```
 
 mod host;
 mod inventory;
-mod kept;
 mod request;
+mod state;
 
 use crate::RUNNER_MODE;
 use crate::args::Run;
@@ -20,8 +20,8 @@ use crate::client::{Failure, Outcome, local};
 use crate::output::{Output, tell};
 use host::{Fault, Host};
 use inventory::Inventory;
-use kept::Kept;
 use serde_json::Value;
+use state::RunState;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -38,13 +38,13 @@ pub(super) async fn run(output: Output, wanted: &Run) -> Outcome<()> {
     let opened = wanted
         .package
         .as_deref()
-        .map(super::package::opened)
+        .map(super::package::open)
         .transpose()?;
     let (package, _file) = opened.map(|opened| (opened.package, opened.local)).unzip();
     let plugin = load(wanted)?;
-    let kept = Arc::new(Kept::open(wanted.checkpoints.as_deref(), &wanted.hook)?);
+    let state = Arc::new(RunState::open(wanted.checkpoints.as_deref(), &wanted.hook)?);
     let mut secrets = Redactor::default();
-    let attempt = kept.begin()?;
+    let attempt = state.begin()?;
     let request = request::build(
         wanted,
         (&inventory, package.as_ref()),
@@ -58,7 +58,7 @@ pub(super) async fn run(output: Output, wanted: &Run) -> Outcome<()> {
     };
     let host = Arc::new(Host::new(
         (inventory, package),
-        kept,
+        state,
         fault,
         secrets.clone(),
     ));
@@ -68,33 +68,33 @@ pub(super) async fn run(output: Output, wanted: &Run) -> Outcome<()> {
         wanted.hook, request.attempt
     ));
     let outcome = until_it_ends(&*plugin.driver, request, &host).await?;
-    let told = format!(
+    let summary = format!(
         "{} calls in {:.3} s",
         host.calls(),
         begun.elapsed().as_secs_f64()
     );
     match outcome {
         Ok(effects) => {
-            tell(&format!("done, {told}; its effects:"));
-            output.value(&shown(&effects, &secrets)?)
+            tell(&format!("done, {summary}; effects:"));
+            output.value(&redacted(&effects, &secrets)?)
         }
         Err(error) => {
             host.unanswered()
                 .iter()
-                .for_each(|call| tell(&format!("not answered: {call}")));
-            Err(failure(&error, &told, &secrets))
+                .for_each(|call| tell(&format!("not finished: {call}")));
+            Err(failure(&error, &summary, &secrets))
         }
     }
 }
 
-/// A plugin that was loaded, and what it lives on.
+/// A loaded plugin, with the host and the folder that must outlive it.
 struct Loaded {
     driver: Arc<dyn MgmtDriver>,
     _plugins: PluginHost,
     _folder: TempDir,
 }
 
-/// Loads the library as the server does: out of a folder of ours, by its hash.
+/// Loads the library as the server does: a copy pinned by its hash.
 fn load(wanted: &Run) -> Outcome<Loaded> {
     let failed =
         |error: std::io::Error| local(format!("cannot load `{}`: {error}", wanted.file.display()));
@@ -126,18 +126,18 @@ fn load(wanted: &Run) -> Outcome<Loaded> {
         ..Config::default()
     };
     let pin = PluginHost::new(config.clone(), Arc::new(SystemClock)).allow(file)?;
-    let own = wanted
+    let plugin_config = wanted
         .config
         .as_deref()
         .map(request::read)
         .transpose()?
         .unwrap_or_default();
-    // A debugger is worth more there than a script without a network.
+    // With --in-process, being able to debug matters more than isolating scripts from the network.
     config.scripts.network = wanted.in_process;
     config.plugins = BTreeMap::from([(
         pin.name.clone(),
         PluginConfig {
-            config: own,
+            config: plugin_config,
             runner,
         },
     )]);
@@ -150,7 +150,7 @@ fn load(wanted: &Run) -> Outcome<Loaded> {
     })
 }
 
-/// This program, in the mode in which it is the process of a hook.
+/// Runs this program as the process of a hook.
 fn runner() -> std::io::Result<ProcessConfig> {
     let program = std::env::current_exe()?;
     Ok(ProcessConfig {
@@ -159,35 +159,37 @@ fn runner() -> std::io::Result<ProcessConfig> {
     })
 }
 
-/// Checks what the server checks before it accepts the operation, and learns which parameters are secrets.
+/// Makes the server's checks of a request, and registers secret parameters with `secrets`.
 fn check(driver: &dyn MgmtDriver, request: &HookRequest, secrets: &mut Redactor) -> Outcome<()> {
     let Some(hook) = driver.declaration().hooks.get(&request.hook) else {
         return Ok(());
     };
     if request.undo && !hook.undo {
-        return Err(local(format!(
-            "hook `{}` declares no opposite",
-            request.hook
-        )));
+        return Err(local(format!("hook `{}` has no undo", request.hook)));
     }
     let params = Value::Object(request.additional_params.clone());
     let Some(schema) = &hook.parameters else {
         return Ok(());
     };
     redact(&params, Some(schema), secrets);
-    let places = misfits(schema, &params, "additionalParams")
-        .map_err(|error| local(format!("the schema of the hook is no JSON Schema: {error}")))?;
-    if places.is_empty() {
+    let mismatches = misfits(schema, &params, "additionalParams").map_err(|error| {
+        local(format!(
+            "the hook's parameter schema is not a valid JSON Schema: {error}"
+        ))
+    })?;
+    if mismatches.is_empty() {
         return Ok(());
     }
     Err(Failure::Hinted {
-        what: format!("the parameters do not fit the hook: {}", places.join("; ")),
-        hint: "correct the file of --request; `vnfmctl -o json plugin inspect` shows the schema"
-            .into(),
+        message: format!(
+            "the parameters do not match the hook's schema: {}",
+            mismatches.join("; ")
+        ),
+        hint: "fix the --request file; `vnfmctl -o json plugin inspect` shows the schema".into(),
     })
 }
 
-/// Runs the hook. The first interrupt tells it that its operation is cancelled, the second ends it.
+/// Runs the hook. The first interrupt cancels its operation, the second kills it.
 async fn until_it_ends(
     driver: &dyn MgmtDriver,
     request: HookRequest,
@@ -197,38 +199,39 @@ async fn until_it_ends(
     loop {
         tokio::select! {
             outcome = &mut running => return Ok(outcome),
-            heard = tokio::signal::ctrl_c() => {
-                heard.map_err(local)?;
+            interrupt = tokio::signal::ctrl_c() => {
+                interrupt.map_err(local)?;
                 if host.cancel() {
-                    return Err(local("the hook was ended in its middle; its checkpoints are kept"));
+                    return Err(local("the hook was killed; its checkpoints are saved"));
                 }
-                tell("cancelling: the hook is told when it asks; interrupt again to end it now");
+                tell("cancelling: the hook stops at its next check; interrupt again to kill it");
             }
         }
     }
 }
 
-fn shown(effects: &Effects, secrets: &Redactor) -> Outcome<Value> {
+/// The effects as JSON, without secrets.
+fn redacted(effects: &Effects, secrets: &Redactor) -> Outcome<Value> {
     let effects = serde_json::to_value(effects).map_err(local)?;
     let hidden = redact(&effects, None, &mut Redactor::default()).to_string();
     serde_json::from_str(&secrets.clean(&hidden)).map_err(local)
 }
 
-fn failure(error: &PortError, told: &str, secrets: &Redactor) -> Failure {
+fn failure(error: &PortError, summary: &str, secrets: &Redactor) -> Failure {
     let code = match error.kind() {
         ErrorKind::Unavailable => 7,
         ErrorKind::Broken => 8,
         _ => 1,
     };
-    let what = format!("{} ({told}): {error}", error.name());
+    let message = format!("{} ({summary}): {error}", error.name());
     Failure::Hook {
-        what: secrets.clean(&what),
+        message: secrets.clean(&message),
         hint: error.next().to_owned(),
         code,
     }
 }
 
-/// Reads a text file of the command line.
+/// Reads a text file named on the command line.
 fn text(path: &Path) -> Outcome<String> {
     std::fs::read_to_string(path)
         .map_err(|error| local(format!("cannot read `{}`: {error}", path.display())))

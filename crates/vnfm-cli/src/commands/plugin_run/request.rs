@@ -1,4 +1,4 @@
-//! What a hook of `plugin run` is told: the members of a file, and what the server would add to them.
+//! The request of the hook of `plugin run`: the members of a file, and what the server would add to them.
 
 use super::inventory::Inventory;
 use super::text;
@@ -12,7 +12,7 @@ use vnfm::descriptor::{Hook, Package};
 use vnfm::ports::{Clock as _, HookRequest};
 use vnfm::{Redactor, SystemClock};
 
-/// What a request may hold; what is not here is a slip of the pen.
+/// Members of a request; any other in the file is rejected as a typo.
 const MEMBERS: &[&str] = &[
     "schemaVersion",
     "operation",
@@ -30,26 +30,26 @@ const MEMBERS: &[&str] = &[
     "attempt",
 ];
 
-/// Interfaces whose operation the standard spells otherwise (SOL001 6.7, SOL003 5.5.4.5).
-const SPELT_OTHERWISE: &[(&str, &str)] = &[
+/// Interfaces whose operation has another name in SOL003 than in SOL001 (SOL001 6.7, SOL003 5.5.4.5).
+const SOL003_NAMES: &[(&str, &str)] = &[
     ("CHANGE_EXTERNAL_CONNECTIVITY", "CHANGE_EXT_CONN"),
     ("MODIFY_INFORMATION", "MODIFY_INFO"),
     ("CHANGE_CURRENT_PACKAGE", "CHANGE_VNFPKG"),
 ];
 
-/// Makes the request. What the file says goes over what is usual; hook, attempt and deadline are the command's.
+/// Builds the request: defaults, overridden by the file, then by the command line's hook, attempt and deadline.
 ///
 /// # Errors
 ///
-/// Where the file is no request; the text names the member.
+/// If the file is not a valid request; the message names the member.
 pub(super) fn build(
     wanted: &Run,
     (inventory, package): (&Inventory, Option<&Package>),
     attempt: u32,
     secrets: &mut Redactor,
 ) -> Outcome<HookRequest> {
-    let mut request = usual(wanted, inventory);
-    if let Some(hook) = package.and_then(|package| of_package(package, &wanted.hook)) {
+    let mut request = defaults(wanted, inventory);
+    if let Some(hook) = package.and_then(|package| package_hook(package, &wanted.hook)) {
         request["inputs"] = serde_json::to_value(&hook.inputs).map_err(local)?;
         let artifact = hook.artifact.as_ref();
         let file = artifact.and_then(|artifact| Some((artifact, artifact.file.as_ref()?)));
@@ -59,7 +59,7 @@ pub(super) fn build(
             .collect();
     }
     if let Some(path) = &wanted.request {
-        over(&mut request, read(path)?, path)?;
+        merge(&mut request, read(path)?, path)?;
     }
     request["hook"] = wanted.hook.as_str().into();
     request["attempt"] = attempt.into();
@@ -68,18 +68,18 @@ pub(super) fn build(
     if wanted.undo {
         request["undo"] = true.into();
     }
-    inventory.fill(&mut request["additionalParams"], secrets)?;
+    inventory.insert_secrets(&mut request["additionalParams"], secrets)?;
     serde_json::from_value(request).map_err(|error| Failure::Hinted {
-        what: format!(
-            "the request of hook `{}` does not fit: {error}",
+        message: format!(
+            "the request of hook `{}` is not valid: {error}",
             wanted.hook
         ),
-        hint: "schemas/plugin/hook-request.schema.json says what it holds".into(),
+        hint: "see schemas/plugin/hook-request.schema.json for its format".into(),
     })
 }
 
-/// The hook as the package's VNFD has it, in the first flavour that has it.
-fn of_package<'a>(package: &'a Package, hook: &str) -> Option<&'a Hook> {
+/// The hook in the package's VNFD, from the first flavour that has it.
+fn package_hook<'a>(package: &'a Package, hook: &str) -> Option<&'a Hook> {
     package
         .vnfd()
         .flavours
@@ -87,9 +87,9 @@ fn of_package<'a>(package: &'a Package, hook: &str) -> Option<&'a Hook> {
         .find_map(|flavour| flavour.hook(hook))
 }
 
-/// A request in which everything has a value that makes sense.
-fn usual(wanted: &Run, inventory: &Inventory) -> Value {
-    // The same instance whenever the same hosts are meant: hooks name things on them by it.
+/// A request with a plausible value for every member.
+fn defaults(wanted: &Run, inventory: &Inventory) -> Value {
+    // The same inventory gives the same instance id, since hooks name things on hosts by it.
     let hosts = wanted
         .hosts
         .canonicalize()
@@ -110,39 +110,38 @@ fn usual(wanted: &Run, inventory: &Inventory) -> Value {
     })
 }
 
-/// The operation that a hook belongs to, by its name.
+/// The operation of a hook, derived from its name.
 fn operation(hook: &str) -> String {
-    let of = hook
+    let interface = hook
         .rsplit_once('_')
-        .map_or(hook, |(of, _)| of)
+        .map_or(hook, |(interface, _)| interface)
         .to_uppercase();
-    let other = SPELT_OTHERWISE
-        .iter()
-        .find(|(interface, _)| *interface == of);
-    other.map_or(of, |(_, operation)| (*operation).to_owned())
+    let renamed = SOL003_NAMES.iter().find(|(sol001, _)| *sol001 == interface);
+    renamed.map_or(interface, |(_, operation)| (*operation).to_owned())
 }
 
-/// Puts the members of a file over the usual ones; `instance` and `inventory` member by member.
-fn over(request: &mut Value, file: Value, path: &Path) -> Outcome<()> {
+/// Overrides the defaults with the members of a file; `instance` and `inventory` are merged member by member.
+fn merge(request: &mut Value, file: Value, path: &Path) -> Outcome<()> {
     let Value::Object(members) = file else {
-        return Err(local(format!("`{}` is no object", path.display())));
+        return Err(local(format!("`{}` is not an object", path.display())));
     };
     for (name, member) in members {
         if !MEMBERS.contains(&name.as_str()) {
             return Err(Failure::Hinted {
-                what: format!(
+                message: format!(
                     "`{}`: a hook's request has no member `{name}`",
                     path.display()
                 ),
                 hint: format!(
-                    "parameters of the hook lie in `additionalParams`; members are {MEMBERS:?}"
+                    "put the hook's parameters into `additionalParams`; valid members: {}",
+                    MEMBERS.join(", ")
                 ),
             });
         }
         match (name.as_str(), member) {
             ("instance" | "inventory", Value::Object(inner)) => {
-                let place = request[&name].as_object_mut();
-                place.unwrap_or(&mut Map::new()).extend(inner);
+                let target = request[&name].as_object_mut();
+                target.unwrap_or(&mut Map::new()).extend(inner);
             }
             (_, member) => request[&name] = member,
         }
@@ -154,7 +153,7 @@ fn over(request: &mut Value, file: Value, path: &Path) -> Outcome<()> {
 ///
 /// # Errors
 ///
-/// Where it is neither.
+/// If it cannot be read, or is neither JSON nor YAML.
 pub(super) fn read(path: &Path) -> Outcome<Value> {
     let text = text(path)?;
     serde_json::from_str(&text)
@@ -172,7 +171,7 @@ mod tests {
     use super::operation;
 
     #[test]
-    fn a_hook_tells_its_operation() {
+    fn the_operation_is_derived_from_the_name_of_the_hook() {
         assert_eq!(operation("instantiate_end"), "INSTANTIATE");
         assert_eq!(operation("scale_to_level_start"), "SCALE_TO_LEVEL");
         assert_eq!(

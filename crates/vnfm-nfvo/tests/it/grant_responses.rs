@@ -1,6 +1,6 @@
-//! Every answer that an NFVO may give, canned.
+//! Every kind of response to a grant request, canned.
 
-use crate::{Still, grants, request};
+use crate::{ManualClock, grants, request};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -9,10 +9,10 @@ use tokio::task::JoinSet;
 use vnfm_core::ports::{Clock as _, GrantAnswer, Nfvo as _, PortError};
 use vnfm_nfvo::{Login, Tls};
 
-/// Somebody who answers everything alike.
+/// A server that sends the same response to every request.
 struct Canned {
     url: String,
-    heard: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
     _task: JoinSet<()>,
 }
 
@@ -21,40 +21,40 @@ impl Canned {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let length = body.len();
-        let answer = format!(
+        let response = format!(
             "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
         );
-        let heard = Arc::<Mutex<Vec<String>>>::default();
-        let noted = heard.clone();
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let recorded = requests.clone();
         let mut task = JoinSet::new();
         task.spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut bytes = Vec::new();
-                while !is_whole(&bytes) && stream.read_buf(&mut bytes).await.unwrap_or(0) > 0 {}
-                noted
+                while !is_complete(&bytes) && stream.read_buf(&mut bytes).await.unwrap_or(0) > 0 {}
+                recorded
                     .lock()
                     .unwrap()
                     .push(String::from_utf8_lossy(&bytes).into_owned());
-                // Whoever asked may have gone.
-                let _ = stream.write_all(answer.as_bytes()).await;
+                // The client may have disconnected.
+                let _ = stream.write_all(response.as_bytes()).await;
             }
         });
         Self {
             url,
-            heard,
+            requests,
             _task: task,
         }
     }
 
-    async fn asked(&self) -> Result<GrantAnswer, PortError> {
-        grants(&self.url, Login::None, Tls::default(), &Still::new())
+    async fn request(&self) -> Result<GrantAnswer, PortError> {
+        grants(&self.url, Login::None, Tls::default(), &ManualClock::new())
             .ask(&request())
             .await
     }
 }
 
-/// Whether a request has come to its end.
-fn is_whole(bytes: &[u8]) -> bool {
+/// Whether a request was received completely.
+fn is_complete(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes).to_lowercase();
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
         return false;
@@ -69,17 +69,17 @@ const GRANT: &str =
     r#"{"id": "g", "vnfInstanceId": "i1", "vnfLcmOpOccId": "o1", "new": {"member": 1}}"#;
 
 #[tokio::test]
-async fn each_answer_means_what_the_standard_says() {
+async fn each_response_maps_to_the_error_that_sol003_implies() {
     let problem = r#"{"status": 403, "title": "T", "detail": "D", "type": "https://t"}"#;
     let away = "location: http://192.0.2.1/grant/v1/grants/g\r\n";
-    for (status, headers, body, name, says) in [
+    for (status, headers, body, name, text) in [
         ("403 Forbidden", "", problem, "nfvo.grant-rejected", "D"),
         (
             "403 Forbidden",
             "",
             "<html>",
             "nfvo.grant-rejected",
-            "gives no reason",
+            "no reason given",
         ),
         ("400 Bad Request", "", problem, "nfvo.refuses", "D"),
         ("404 Not Found", "", "", "nfvo.refuses", "404"),
@@ -109,57 +109,49 @@ async fn each_answer_means_what_the_standard_says() {
             "away from the NFVO",
         ),
         ("201 Created", "", "{}", "nfvo.malformed", "`id`"),
-        (
-            "201 Created",
-            "",
-            "\"hunter2\"",
-            "nfvo.malformed",
-            "whole body",
-        ),
-        ("201 Created", "", "", "nfvo.malformed", "whole body"),
+        ("201 Created", "", "\"hunter2\"", "nfvo.malformed", "(body)"),
+        ("201 Created", "", "", "nfvo.malformed", "(body)"),
     ] {
         let canned = Canned::new(status, headers, body).await;
-        let error = canned.asked().await.unwrap_err();
+        let error = canned.request().await.unwrap_err();
         assert_eq!(error.name(), name, "{status} {body}: {error}");
-        assert!(error.to_string().contains(says), "{status} {body}: {error}");
-        let told = error
-            .problem()
-            .map(|told| (told.status, told.title.clone()));
-        let is_its = (body == problem && !error.is_unavailable()).then_some("T".to_owned());
-        assert_eq!(told.and_then(|told| told.1), is_its, "{status}");
+        assert!(error.to_string().contains(text), "{status} {body}: {error}");
+        let title = error.problem().and_then(|problem| problem.title.clone());
+        let expected = (body == problem && !error.is_unavailable()).then_some("T".to_owned());
+        assert_eq!(title, expected, "{status}");
         assert_eq!(
-            canned.heard.lock().unwrap().len(),
+            canned.requests.lock().unwrap().len(),
             1,
-            "{status}: it is not followed or repeated"
+            "{status}: neither followed nor retried"
         );
     }
 }
 
 #[tokio::test]
-async fn a_request_says_who_asks_and_where_to_find_what_it_is_about() {
+async fn a_grant_request_has_the_version_and_absolute_links() {
     let canned = Canned::new("201 Created", "", GRANT).await;
-    let GrantAnswer::Granted(grant) = canned.asked().await.unwrap() else {
+    let GrantAnswer::Granted(grant) = canned.request().await.unwrap() else {
         panic!("not granted")
     };
     assert_eq!(grant.id, "g");
-    let heard = canned.heard.lock().unwrap()[0].clone();
+    let request_text = canned.requests.lock().unwrap()[0].clone();
     assert!(
-        heard.starts_with("POST /grant/v1/grants HTTP/1.1"),
-        "{heard}"
+        request_text.starts_with("POST /grant/v1/grants HTTP/1.1"),
+        "{request_text}"
     );
     for part in [
         "version: 1.7.0",
         r#""vnfLcmOpOcc":{"href":"http://vnfm.example.com/vnflcm/v2/vnf_lcm_op_occs/o1"}"#,
         r#""vnfInstance":{"href":"http://vnfm.example.com/vnflcm/v2/vnf_instances/i1"}"#,
     ] {
-        assert!(heard.contains(part), "no `{part}` in {heard}");
+        assert!(request_text.contains(part), "no `{part}` in {request_text}");
     }
 }
 
 #[tokio::test]
-async fn what_was_promised_is_looked_at_where_it_is_and_nowhere_else() {
+async fn a_pending_grant_is_polled_only_at_the_configured_nfvo() {
     let canned = Canned::new("202 Accepted", "location: /elsewhere/g\r\n", "").await;
-    let GrantAnswer::Later(place, None) = canned.asked().await.unwrap() else {
+    let GrantAnswer::Later(place, None) = canned.request().await.unwrap() else {
         panic!("decided")
     };
     assert_eq!(place, format!("{}/elsewhere/g", canned.url));
@@ -173,7 +165,12 @@ async fn what_was_promised_is_looked_at_where_it_is_and_nowhere_else() {
         ("200 OK", GRANT, None),
     ] {
         let canned = Canned::new(status, "", body).await;
-        let nfvo = grants(&canned.url, Login::None, Tls::default(), &Still::new());
+        let nfvo = grants(
+            &canned.url,
+            Login::None,
+            Tls::default(),
+            &ManualClock::new(),
+        );
         let place = format!("{}/grant/v1/grants/g", canned.url);
         let found = nfvo.look(&place).await.unwrap();
         match wanted {
@@ -188,37 +185,37 @@ async fn what_was_promised_is_looked_at_where_it_is_and_nowhere_else() {
         assert_eq!(
             moved,
             GrantAnswer::Forgotten,
-            "the NFVO is another one by now"
+            "another NFVO is configured by now"
         );
-        assert_eq!(canned.heard.lock().unwrap().len(), 1);
+        assert_eq!(canned.requests.lock().unwrap().len(), 1);
     }
 }
 
 #[tokio::test]
-async fn how_long_it_wants_to_be_left_alone_is_heard_in_seconds_and_as_a_date() {
-    let now = Still::new().now();
+async fn retry_after_is_read_in_seconds_and_as_a_date() {
+    let now = ManualClock::new().now();
     let date = now.saturating_add(Duration::from_secs(90)).unwrap();
     let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
-    for (said, heard) in [
+    for (said, request_text) in [
         ("7".to_owned(), Some(7)),
         (date, Some(90)),
         ("Thu, 01 Jan 1970 00:00:00 GMT".to_owned(), Some(0)),
         ("soon".to_owned(), None),
         ("-1".to_owned(), None),
     ] {
-        let wanted = heard.map(Duration::from_secs);
+        let wanted = request_text.map(Duration::from_secs);
         let retry = format!("retry-after: {said}\r\n");
         for status in ["503 Service Unavailable", "429 Too Many Requests"] {
             let canned = Canned::new(status, &retry, "").await;
             assert_eq!(
-                canned.asked().await.unwrap_err().retry_after(),
+                canned.request().await.unwrap_err().retry_after(),
                 wanted,
                 "{status} {said}"
             );
         }
         let place = format!("location: /grant/v1/grants/g\r\n{retry}");
         let canned = Canned::new("202 Accepted", &place, "").await;
-        let Ok(GrantAnswer::Later(_, after)) = canned.asked().await else {
+        let Ok(GrantAnswer::Later(_, after)) = canned.request().await else {
             panic!("decided")
         };
         assert_eq!(after, wanted, "{said}");
@@ -226,11 +223,11 @@ async fn how_long_it_wants_to_be_left_alone_is_heard_in_seconds_and_as_a_date() 
 }
 
 #[tokio::test]
-async fn nobody_there_may_be_there_later() {
+async fn an_unreachable_nfvo_is_a_temporary_error() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let nfvo = grants(&url, Login::None, Tls::default(), &Still::new());
+    let nfvo = grants(&url, Login::None, Tls::default(), &ManualClock::new());
     let error = nfvo.ask(&request()).await.unwrap_err();
     assert_eq!(
         (error.name(), error.is_unavailable()),

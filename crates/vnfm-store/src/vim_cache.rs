@@ -12,7 +12,7 @@ use vnfm_core::ports::{Change, VimRecord};
 type Key = (String, String);
 
 #[derive(Default)]
-pub(crate) struct KnownVims(Mutex<State>);
+pub(crate) struct VimCache(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -20,7 +20,7 @@ struct State {
     records: HashMap<Key, VimRecord>,
 }
 
-impl KnownVims {
+impl VimCache {
     /// The record, or the count of changes to give to [`Self::keep`] once it is read.
     pub(crate) fn get(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, u64> {
         let state = self.state();

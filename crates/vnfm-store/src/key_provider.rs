@@ -1,13 +1,13 @@
-//! Keys that do not lie in the key file: which these are, the database says; the keys themselves whoever keeps them
-//! (the port [`SecretSealer`], Barbican) is asked for when the database is opened.
+//! Keys outside the key file. The database has their ids; the keys themselves are fetched from the key provider (the
+//! port [`SecretSealer`], Barbican) when the database is opened.
 //!
 //! ```text
-//! a new key:  kept there ─ noted in `sealing_keys`, as the one that seals ─ used
-//! an old one: nothing is sealed with it any more ─ not noted any more
+//! a new key:  stored at the provider ─ recorded in `sealing_keys` as the one that seals ─ used
+//! an old one: no secret is sealed with it any more ─ its record is deleted
 //! ```
-//! So no text is ever sealed with a key that the database does not know. An old key is not deleted there: a backup, or
-//! another database that was restored from one, may need it. [`SqliteStore::unused_keys`] names those that nothing in
-//! this database needs.
+//! So no text is ever sealed with a key that the database does not know. An old key is not deleted at the provider: a
+//! backup, or a database restored from one, may need it. [`SqliteStore::unused_keys`] lists those that this database
+//! does not need.
 
 use crate::fault::{Done, Fault};
 use crate::keys::{Kept, Key, KeyPlace, SecretKeys};
@@ -19,18 +19,18 @@ use std::sync::Arc;
 use vnfm_core::ports::{ErrorKind, SecretSealer, StoreError};
 use vnfm_types::Secret;
 
-/// A key that sealed something, and how much.
+/// A key, and the number of values sealed with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SealedBy {
-    /// What names the key without giving it away.
+    /// Fingerprint of the key, which does not reveal it.
     pub fingerprint: String,
-    /// Where it lies: `fernet_key` for the key file, `barbican_key`, or `missing`.
+    /// Where it is stored: `fernet_key` for the key file, `barbican_key`, or `missing`.
     pub key_type: String,
-    /// Its id there, where somebody keeps it.
+    /// Its id at the key provider, if it is there.
     pub secret_uuid: Option<String>,
-    /// How many texts it sealed.
+    /// Number of values sealed with it.
     pub values: u64,
-    /// Whether it seals what is new.
+    /// Whether new values are sealed with it.
     pub seals: bool,
 }
 
@@ -71,7 +71,7 @@ async fn fetched(keys: &SecretKeys, (fingerprint, kept): (String, Kept)) -> Done
     let key = Key::parse(text.reveal()).filter(|key| key.fingerprint() == fingerprint);
     let key = key.ok_or_else(|| {
         let detail = format!(
-            "what is kept as `{id}` is not the key `{fingerprint}` that sealed secrets of this database; hint: bring \
+            "the stored key `{id}` is not the key `{fingerprint}` that sealed secrets of this database; hint: bring \
              that one back under an id of its own, and put the id into the table `sealing_keys`"
         );
         StoreError::Keys { kind: ErrorKind::Refused, detail }
@@ -82,7 +82,7 @@ async fn fetched(keys: &SecretKeys, (fingerprint, kept): (String, Kept)) -> Done
 /// Whoever keeps keys, or why nobody can be asked.
 fn sealer_of(keys: &SecretKeys) -> Result<Arc<dyn SecretSealer>, StoreError> {
     keys.sealer().cloned().ok_or_else(|| {
-        let detail = "a key is to be in Barbican, and the configuration names none; hint: give `secrets.barbican` of \
+        let detail = "a key is stored in Barbican, but the configuration has none; hint: set `secrets.barbican` of \
                       the configuration, and start the server again";
         StoreError::Keys { kind: ErrorKind::Refused, detail: detail.to_owned() }
     })
@@ -161,10 +161,10 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database cannot be read.
     pub async fn sealed_by(&self) -> Result<Vec<SealedBy>, StoreError> {
         let counted = crate::rotate::counted(&mut *self.reader().await).await;
-        let counted = counted.map_err(|e| e.told("count what is sealed"))?;
+        let counted = counted.map_err(|e| e.with_action("count sealed values"))?;
         let keys = self.keys();
         let shown = |(fingerprint, values): (String, i64)| {
             let (key_type, secret_uuid) = keys.where_is(&fingerprint);
@@ -193,7 +193,7 @@ impl SqliteStore {
             keys.save(usize::MAX)?;
         }
         let noted = note(&mut writer, &key).await;
-        self.ended(&mut writer, noted, "note where the key lies")
+        self.ended(&mut writer, noted, "record the location of the key")
             .await?;
         self.set_keys(keys);
         Ok(())
@@ -211,7 +211,7 @@ impl SqliteStore {
             .execute(&mut *writer)
             .await;
         let gone = gone.map(drop).map_err(Fault::from);
-        self.ended(&mut writer, gone, "note which keys are needed")
+        self.ended(&mut writer, gone, "record which keys are needed")
             .await?;
         self.forget_vims();
         Ok(())
@@ -222,7 +222,7 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// `Keys` where whoever keeps them does not answer.
+    /// `Keys` if the key provider does not respond.
     pub async fn unused_keys(&self) -> Result<Vec<String>, StoreError> {
         let Some(sealer) = self.keys().sealer().cloned() else {
             return Ok(Vec::new());
@@ -230,7 +230,7 @@ impl SqliteStore {
         let kept = sealer.kept(&name(self.installation())).await;
         let mut kept = kept.map_err(|error| StoreError::keys(&error))?;
         let noted = noted(&mut *self.reader().await).await;
-        let noted = noted.map_err(|e| e.told("read which keys are needed"))?;
+        let noted = noted.map_err(|e| e.with_action("read which keys are needed"))?;
         kept.retain(|id| noted.iter().all(|((_, noted), _)| noted.secret_uuid != *id));
         Ok(kept)
     }

@@ -14,13 +14,13 @@ const STATEMENTS: usize = 96;
 const IN_MEMORY: &str = "memdb";
 
 /// Where the database is.
-pub(crate) enum Place {
+pub(crate) enum Location {
     File(PathBuf),
     /// By a name that nobody else has; one that begins with `/` is shared by the connections of a process.
     Memory(String),
 }
 
-impl Place {
+impl Location {
     /// How those connect who read it or look after it.
     pub(crate) fn options(&self) -> SqliteConnectOptions {
         match self {

@@ -41,7 +41,7 @@ impl SqliteStore {
     /// Where the database does not answer.
     pub async fn figures(&self) -> Result<Figures, StoreError> {
         let counted = counted(&mut *self.reader().await).await;
-        counted.map_err(|fault| fault.told("count what there is"))
+        counted.map_err(|fault| fault.with_action("count what there is"))
     }
 
     /// The packages of all tenants whose content was being taken in when the process before this one ended.
@@ -53,8 +53,8 @@ impl SqliteStore {
         let rows = packages(&mut *self.reader().await).await;
         let keys = self.keys();
         let all = rows.and_then(|rows| rows.iter().map(|row| left(row, &keys)).collect());
-        let mut found: Vec<PackageRecord> =
-            all.map_err(|fault| fault.told("look for packages that were left in the middle"))?;
+        let mut found: Vec<PackageRecord> = all
+            .map_err(|fault| fault.with_action("look for packages that were left in the middle"))?;
         found.retain(|record| matches!(record.info.onboarding_state, Uploading | Processing));
         Ok(found)
     }
@@ -120,7 +120,7 @@ fn left(row: &SqliteRow, keys: &SecretKeys) -> Done<PackageRecord> {
         let record = package_of(row)?;
         let (id, error) = (
             &record.info.id,
-            fault.told("unseal how a VNF package was fetched"),
+            fault.with_action("unseal how a VNF package was fetched"),
         );
         tracing::warn!(id, %error, "it is not fetched on");
         Ok(record)

@@ -1,7 +1,7 @@
-//! What `plugin run` keeps from one run to the next: checkpoints by hook, host keys, files on simulated hosts.
+//! The state that `plugin run` saves between runs: checkpoints by hook, host keys, files on simulated hosts.
 //!
-//! One file, `state.json`, readable by its owner alone: checkpoints may hold secrets. Without a folder all of it lives as
-//! long as the run.
+//! One file, `state.json`, readable only by its owner: checkpoints may contain secrets. Without a folder the state lasts
+//! for one run.
 
 use crate::client::{Outcome, local};
 use serde::{Deserialize, Serialize};
@@ -15,12 +15,12 @@ use vnfm::ports::{Code, ErrorKind, PortError, SshTarget};
 
 const FILE: &str = "state.json";
 
-/// What is kept.
+/// The contents of `state.json`.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct State {
     hooks: BTreeMap<String, Hook>,
-    /// By the server's id.
+    /// By server id.
     host_keys: BTreeMap<String, String>,
     /// By host, then path, in base64.
     files: BTreeMap<String, BTreeMap<String, String>>,
@@ -32,36 +32,37 @@ struct Hook {
     checkpoints: BTreeMap<String, Value>,
 }
 
-/// The state of the runs in one folder.
-pub(super) struct Kept {
+/// The state of the runs that share a folder, as seen by one hook.
+pub(super) struct RunState {
     folder: Option<PathBuf>,
     hook: String,
     state: Mutex<State>,
 }
 
-impl Kept {
-    /// What is there already, if anything is.
+impl RunState {
+    /// Loads the state of earlier runs, if any.
     ///
     /// # Errors
     ///
-    /// Where the folder cannot be made, or holds what is no state of ours.
+    /// If the folder cannot be created, or `state.json` in it is not valid.
     pub(super) fn open(folder: Option<&Path>, hook: &str) -> Outcome<Self> {
         let mut state = State::default();
         if let Some(folder) = folder {
-            let wrong = |what: String| local(format!("cannot use `{}`: {what}", folder.display()));
+            let failed =
+                |cause: String| local(format!("cannot use `{}`: {cause}", folder.display()));
             std::fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
                 .create(folder)
-                .map_err(|error| wrong(error.to_string()))?;
+                .map_err(|error| failed(error.to_string()))?;
             match std::fs::read(folder.join(FILE)) {
                 Ok(bytes) => {
                     state = serde_json::from_slice(&bytes).map_err(|error| {
-                        wrong(format!("`{FILE}` is not of this command: {error}"))
+                        failed(format!("`{FILE}` is not a state of `plugin run`: {error}"))
                     })?;
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(wrong(error.to_string())),
+                Err(error) => return Err(failed(error.to_string())),
             }
         }
         let folder = folder.map(Path::to_owned);
@@ -72,11 +73,11 @@ impl Kept {
         })
     }
 
-    /// Begins another attempt, and says which it is.
+    /// Starts the next attempt and returns its number, from 1.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written down.
+    /// If the state cannot be saved.
     pub(super) fn begin(&self) -> Outcome<u32> {
         let mut attempt = 0;
         let begun = self.change(|state| {
@@ -87,7 +88,7 @@ impl Kept {
         begun.map(|()| attempt).map_err(local)
     }
 
-    /// A checkpoint of the hook.
+    /// A checkpoint of this hook.
     pub(super) fn checkpoint(&self, key: &str) -> Option<Value> {
         self.state()
             .hooks
@@ -97,19 +98,19 @@ impl Kept {
             .cloned()
     }
 
-    /// Keeps a checkpoint of the hook.
+    /// Saves a checkpoint of this hook.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where it cannot be written down.
-    pub(super) fn keep(&self, key: String, value: Value) -> Result<(), PortError> {
+    /// `Unavailable` if the state cannot be saved.
+    pub(super) fn save_checkpoint(&self, key: String, value: Value) -> Result<(), PortError> {
         self.change(|state| {
             let hook = state.hooks.entry(self.hook.clone()).or_default();
             hook.checkpoints.insert(key, value);
         })
     }
 
-    /// A file of a simulated host, in base64.
+    /// The content of a file on a simulated host, in base64.
     pub(super) fn file(&self, host: &str, path: &str) -> Option<String> {
         self.state().files.get(host)?.get(path).cloned()
     }
@@ -118,7 +119,7 @@ impl Kept {
     ///
     /// # Errors
     ///
-    /// As [`Kept::keep`].
+    /// See [`RunState::save_checkpoint`].
     pub(super) fn put(&self, host: &str, path: String, content: String) -> Result<(), PortError> {
         self.change(|state| {
             state
@@ -133,7 +134,7 @@ impl Kept {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, and writes it down whole or not at all.
+    /// Changes the state and saves it atomically.
     fn change(&self, change: impl FnOnce(&mut State)) -> Result<(), PortError> {
         let mut state = self.state();
         change(&mut state);
@@ -147,14 +148,14 @@ impl Kept {
             Ok(())
         };
         write().map_err(|error| {
-            let doing = format!("write `{}`", folder.join(FILE).display());
-            PortError::new(&UNWRITTEN, doing, error.to_string())
+            let action = format!("write `{}`", folder.join(FILE).display());
+            PortError::new(&UNWRITTEN, action, error.to_string())
         })
     }
 }
 
 #[async_trait::async_trait]
-impl HostKeys for Kept {
+impl HostKeys for RunState {
     async fn known(&self, host: &SshTarget) -> Result<Option<String>, PortError> {
         Ok(self.state().host_keys.get(&host.server_id).cloned())
     }
@@ -168,10 +169,10 @@ impl HostKeys for Kept {
     }
 }
 
-/// The folder of checkpoints cannot be written.
+/// The folder of `--checkpoints` cannot be written.
 const UNWRITTEN: Code = Code {
     name: "plugin-run.unwritten",
     kind: ErrorKind::Unavailable,
-    means: "what is kept from one run to the next cannot be written",
-    next: "make room in the folder of --checkpoints, and see that it may be written",
+    means: "the state of `plugin run` cannot be saved",
+    next: "check free space and permissions of the --checkpoints folder",
 };

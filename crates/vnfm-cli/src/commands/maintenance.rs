@@ -15,13 +15,13 @@ const INSTANCES: &[Column] = &[
     ("found", "/found"),
 ];
 
-/// Writes the backup beside `file` first, so that no half one has its name.
+/// Writes the backup to a temporary file first, so that `file` never holds a partial one.
 pub(super) async fn backup(client: &Client, output: Output, file: &Path) -> Outcome<()> {
     let failed =
         |error: std::io::Error| local(format!("cannot write `{}`: {error}", file.display()));
     if file.exists() {
         return Err(local(format!(
-            "`{}` is there already; give another name",
+            "`{}` already exists; choose another name",
             file.display()
         )));
     }
@@ -30,18 +30,24 @@ pub(super) async fn backup(client: &Client, output: Output, file: &Path) -> Outc
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     let mut part = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
-    let mut answer = client
+    let mut response = client
         .send(client.request(Method::POST, "/vnfm/v1/backup"))
         .await?;
     let mut size = 0_u64;
-    while let Some(chunk) = answer.chunk().await.map_err(|error| lost(client, &error))? {
+    while let Some(chunk) = response
+        .chunk()
+        .await
+        .map_err(|error| lost(client, &error))?
+    {
         part.write_all(&chunk).map_err(failed)?;
         size += chunk.len() as u64;
     }
     part.as_file().sync_all().map_err(failed)?;
     part.persist_noclobber(file)
         .map_err(|error| failed(error.error))?;
-    tell("it holds no key: keep a copy of the server's `secrets.key` apart from it");
+    tell(
+        "note: the backup does not contain the encryption key; back up the server's `secrets.key` separately",
+    );
     let sentence = format!("wrote a backup of {size} bytes to `{}`", file.display());
     output.done(
         &sentence,
@@ -55,7 +61,7 @@ pub(super) async fn prune(client: &Client, output: Output, dry_run: bool) -> Out
         .json(&json!({"dryRun": dry_run}));
     let done: Value = client.json(request).await?;
     let sentence = format!(
-        "{} {} operation occurrences, {} rows of journals, {} lines of logs, {} notifications, {} entries of the audit, {} parsed packages",
+        "{} {} operation occurrences, {} journal rows, {} log lines, {} notifications, {} audit entries, {} parsed packages",
         if dry_run { "would remove" } else { "removed" },
         done["opOccs"],
         done["journalRows"],
@@ -74,29 +80,31 @@ pub(super) async fn recovery(client: &Client, output: Output, command: Recovery)
             if output.0 != Format::Table {
                 return output.done("", &found);
             }
-            differences(&found);
+            report_differences(&found);
             output.list(&list(&found, "instances"), INSTANCES)
         }
         Recovery::Confirm { force } => {
             let request = client.request(Method::POST, "/vnfm/v1/recovery/confirm");
             let found: Value = client.json(request.json(&json!({"force": force}))).await?;
-            differences(&found);
-            output.done("confirmed: operations are taken again", &found)
+            report_differences(&found);
+            output.done("confirmed: the server accepts operations again", &found)
         }
     }
 }
 
-/// What is not as the database says, a line each.
-fn differences(found: &Value) {
+/// Prints one line for each difference between the database and the VIMs.
+fn report_differences(found: &Value) {
     if found["recovering"] == true {
-        let (at, of) = (cell(found.get("restoredAt")), cell(found.get("backupAt")));
-        tell(&format!("in recovery: restored at {at}, shows {of}"));
-    }
-    for silent in list(found, "notAsked") {
+        let (restored, backup) = (cell(found.get("restoredAt")), cell(found.get("backupAt")));
         tell(&format!(
-            "VIM {} was not asked: {}",
-            cell(silent.get("vim")),
-            cell(silent.get("why"))
+            "in recovery: restored at {restored} from a backup of {backup}"
+        ));
+    }
+    for skipped in list(found, "notAsked") {
+        tell(&format!(
+            "VIM {} could not be queried: {}",
+            cell(skipped.get("vim")),
+            cell(skipped.get("why"))
         ));
     }
     for orphan in list(found, "orphans") {
@@ -109,17 +117,19 @@ fn differences(found: &Value) {
         .filter(|instance| instance["found"] == "MISSING")
     {
         tell(&format!(
-            "missing: nothing is left of VNF {}",
+            "missing: no resources found of VNF {}",
             cell(instance.get("vnfInstanceId"))
         ));
     }
     for op in list(found, "inFlight") {
-        let (id, what) = (cell(op.get("vnfLcmOpOccId")), cell(op.get("operation")));
+        let (id, operation) = (cell(op.get("vnfLcmOpOccId")), cell(op.get("operation")));
         let (state, vnf) = (
             cell(op.get("operationState")),
             cell(op.get("vnfInstanceId")),
         );
-        tell(&format!("not ended: {what} {id} of VNF {vnf} is {state}"));
+        tell(&format!(
+            "unfinished: {operation} {id} of VNF {vnf} is {state}"
+        ));
     }
 }
 

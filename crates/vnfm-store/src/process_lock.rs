@@ -1,6 +1,6 @@
-//! One process has a database. Two OS locks keep a second one out: on a file beside the database, which says who has it,
-//! and on the database file itself, so that removing the file beside it lets nobody in. The kernel gives both back when a
-//! process dies, however it dies.
+//! Only one process may open a database. Two OS locks enforce it: one on a lock file next to the database, which names
+//! the process, and one on the database file itself, so that removing the lock file does not help. The kernel releases
+//! both when the process dies, however it dies.
 
 use crate::wal;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vnfm_core::ports::StoreError;
 
-/// Both locks; they end with this value.
+/// Both locks, held until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _beside: File,
@@ -29,8 +29,8 @@ struct Held {
 /// Device and number.
 type Inode = (u64, u64);
 
-/// The databases that this process has. To close a file, any handle of it, takes away every POSIX lock of the process on
-/// it: one that SQLite has open here must not be opened and closed to see whether it is locked.
+/// The databases that this process has open. Closing any handle of a file drops all POSIX locks of the process on it, so
+/// a file that SQLite has open must not be opened and closed to test its lock.
 static HERE: Mutex<BTreeSet<Inode>> = Mutex::new(BTreeSet::new());
 
 fn here() -> MutexGuard<'static, BTreeSet<Inode>> {
@@ -43,7 +43,7 @@ impl Drop for Held {
     }
 }
 
-/// Takes the lock beside the database, and writes into it who has it; then that on the database itself, if it is there.
+/// Locks the lock file and writes the process into it, then locks the database itself, if it exists.
 pub(crate) fn lock(path: &Path) -> Result<Lock, StoreError> {
     let beside = wal::beside(path, ".lock");
     let failed = |what: &str, why: String| {
@@ -52,7 +52,7 @@ pub(crate) fn lock(path: &Path) -> Result<Lock, StoreError> {
     let mut file = opened(&beside).map_err(|e| {
         failed(
             "open",
-            format!("{e}; hint: its folder has to be there and writable"),
+            format!("{e}; hint: its folder must exist and be writable"),
         )
     })?;
     match file.try_lock() {
@@ -107,12 +107,12 @@ fn held(path: &Path) -> Result<Option<Held>, StoreError> {
 
 fn is_open(path: &Path, owner: &str) -> StoreError {
     StoreError::Unavailable(format!(
-        "cannot open the database `{}`: {owner} has it open; hint: stop that one, or give this one another data folder",
+        "cannot open the database `{}`: {owner} has it open; hint: stop that process, or use another data folder",
         path.display()
     ))
 }
 
-/// Makes an empty file that only its owner can read, where there is none; SQLite gives its companions the same mode.
+/// Creates an empty file that only its owner can read, unless it exists; SQLite gives its other files the same mode.
 pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
     let made = match OpenOptions::new()
         .write(true)
@@ -125,13 +125,13 @@ pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
     };
     made.map_err(|error| {
         StoreError::Unavailable(format!(
-            "cannot open the database `{}`: {error}; hint: its folder has to be there and writable",
+            "cannot open the database `{}`: {error}; hint: its folder must exist and be writable",
             path.display()
         ))
     })
 }
 
-/// The file as it is, or a new one that only its owner can read.
+/// Opens the file, or creates one that only its owner can read.
 fn opened(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)

@@ -247,7 +247,7 @@ pub fn kept_addresses_in(path: &Path) -> Result<Vec<KeptAddress>, StoreError> {
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     };
-    read().map_err(|fault: Fault| fault.told("look for addresses that VIMs keep"))
+    read().map_err(|fault: Fault| fault.with_action("look for addresses that VIMs keep"))
 }
 
 /// The migration that notes them.

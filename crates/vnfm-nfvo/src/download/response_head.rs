@@ -1,20 +1,21 @@
-//! What an answer with a file, or with a part of one, says before it comes (RFC 9110 8.8, 14.4).
+//! The head of a response with a file or a part of one (RFC 9110 8.8, 14.4).
 
 use vnfm_outbound::header::{CONTENT_RANGE, ETAG, HeaderValue};
 use vnfm_outbound::{Response, StatusCode};
 
-/// What the head of an answer says.
-pub(super) struct Said {
+/// The members of a response's head that matter to a download.
+pub(super) struct ResponseHead {
     pub(super) status: StatusCode,
+    /// `Content-Length`, in bytes.
     pub(super) length: Option<u64>,
-    /// A strong one.
+    /// `ETag`, if it is a strong one.
     pub(super) tag: Option<HeaderValue>,
-    /// The first byte that comes, and how many there are altogether where that is said.
+    /// `Content-Range`: the first byte, and the size of the file if stated.
     pub(super) range: Option<(u64, Option<u64>)>,
 }
 
-impl Said {
-    pub(super) fn of(response: &Response) -> Self {
+impl ResponseHead {
+    pub(super) fn new(response: &Response) -> Self {
         let range = response
             .headers()
             .get(CONTENT_RANGE)
@@ -32,14 +33,14 @@ impl Said {
     }
 }
 
-/// `bytes 5-9/10`: the first byte, and how many there are altogether where that is said.
+/// Parses `bytes 5-9/10` into the first byte and the size of the file, which is `None` for `*`.
 fn content_range(text: &str) -> Option<(u64, Option<u64>)> {
-    let (range, whole) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
+    let (range, size) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
     let (first, _) = range.split_once('-')?;
-    Some((first.trim().parse().ok()?, whole.trim().parse().ok()))
+    Some((first.trim().parse().ok()?, size.trim().parse().ok()))
 }
 
-/// Whether a tag stands for these very bytes (RFC 9110 8.8.1).
+/// Whether a tag identifies a representation byte for byte (RFC 9110 8.8.1).
 fn is_strong(tag: &HeaderValue) -> bool {
     tag.as_bytes().starts_with(b"\"")
 }
@@ -49,7 +50,7 @@ mod tests {
     use super::content_range;
 
     #[test]
-    fn a_content_range_is_read_as_http_has_it() {
+    fn a_content_range_is_parsed() {
         assert_eq!(content_range("bytes 5-9/10"), Some((5, Some(10))));
         assert_eq!(content_range("bytes 5-9/*"), Some((5, None)));
         for wrong in ["", "bytes */10", "bytes 5", "items 5-9/10", "bytes a-9/10"] {

@@ -1,0 +1,156 @@
+//! `vnfmctl vnf …`
+
+use super::ListOptions;
+use clap::{ArgGroup, Args, Subcommand};
+use std::path::PathBuf;
+
+/// VNF instance commands.
+#[derive(Debug, Subcommand)]
+pub enum Vnf {
+    /// Create an instance from --vnfd or --package; nothing is deployed yet
+    #[command(group = ArgGroup::new("source").args(["vnfd", "package"]).required(true))]
+    Create {
+        /// VNFD, by its ID
+        #[arg(long)]
+        vnfd: Option<String>,
+        /// Package, by ID or name
+        #[arg(long)]
+        package: Option<String>,
+        /// Name of the instance
+        #[arg(long)]
+        name: Option<String>,
+        /// Description of the instance
+        #[arg(long)]
+        description: Option<String>,
+    },
+    /// List all instances
+    List(ListOptions),
+    /// Show one instance
+    Show {
+        /// ID or name
+        vnf: String,
+    },
+    /// Delete an instance that is not instantiated
+    Delete {
+        /// ID or name
+        vnf: String,
+    },
+    /// Deploy an instance on a VIM
+    Instantiate(Instantiation),
+    /// Replace broken VNFCs: those named with --vnfc, otherwise all
+    Heal(Healing),
+    /// Change name, description, metadata, extensions or properties; the value `null` removes one
+    Modify(Modification),
+    /// Delete the VNF's resources; the instance remains as NOT_INSTANTIATED
+    Terminate(Termination),
+    /// Last resort: drop an instance in any state, without touching any VIM
+    Abandon {
+        /// ID or name
+        vnf: String,
+        /// Reason, recorded in the audit log
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+        /// Abandon even if its operation is running, or others use a VIM that it registered
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+/// An instance to deploy.
+#[derive(Debug, Args)]
+pub struct Instantiation {
+    /// ID or name
+    pub vnf: String,
+    /// Request body: an `InstantiateVnfRequest` as JSON or YAML
+    #[arg(long, value_name = "FILE")]
+    pub request: PathBuf,
+    /// Set a member of additionalParams; dots address nested members, JSON values are parsed
+    #[arg(long = "param", value_name = "KEY=VALUE")]
+    pub params: Vec<String>,
+    /// VIM to deploy on, by ID or name
+    #[arg(long)]
+    pub vim: Option<String>,
+    /// Watch until the operation finishes
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// What to heal, and how.
+#[derive(Debug, Args)]
+pub struct Healing {
+    /// ID or name
+    pub vnf: String,
+    /// VNFC to heal, by ID (vnfcResourceInfo in `-o json vnf show`); repeatable
+    #[arg(long = "vnfc", value_name = "ID")]
+    pub vnfcs: Vec<String>,
+    /// Cause of the failure, passed on to hooks
+    #[arg(long)]
+    pub cause: Option<String>,
+    /// Replace volumes too
+    #[arg(long)]
+    pub all: bool,
+    /// Set a member of additionalParams, overriding the one given at instantiation
+    #[arg(long = "param", value_name = "NAME=VALUE")]
+    pub params: Vec<String>,
+    /// Hooks to skip
+    #[command(flatten)]
+    pub skip: SkipHooks,
+    /// Watch until the operation finishes
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// An instance to terminate.
+#[derive(Debug, Args)]
+pub struct Termination {
+    /// ID or name
+    pub vnf: String,
+    /// Terminate gracefully, within SECONDS if given (default: forcefully)
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1)]
+    pub graceful: Option<Option<u32>>,
+    /// Hooks to skip
+    #[command(flatten)]
+    pub skip: SkipHooks,
+    /// Watch until the operation finishes
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// Changes to a VNF instance.
+#[derive(Debug, Args)]
+pub struct Modification {
+    /// ID or name
+    pub vnf: String,
+    /// New name
+    #[arg(long)]
+    pub name: Option<String>,
+    /// New description
+    #[arg(long)]
+    pub description: Option<String>,
+    /// Set a member of the metadata; dots address nested members, JSON values are parsed
+    #[arg(long = "metadata", value_name = "KEY=VALUE")]
+    pub metadata: Vec<String>,
+    /// Set an extension that the VNFD declares
+    #[arg(long = "extension", value_name = "KEY=VALUE")]
+    pub extensions: Vec<String>,
+    /// Set a configurable property that the VNFD declares
+    #[arg(long = "property", value_name = "KEY=VALUE")]
+    pub properties: Vec<String>,
+    /// A complete `VnfInfoModificationRequest` as JSON or YAML, for members without a flag
+    #[arg(long, value_name = "FILE")]
+    pub request: Option<PathBuf>,
+    /// Watch until the operation finishes
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// Hooks that an operation skips.
+#[derive(Debug, Args)]
+pub struct SkipHooks {
+    /// Do not run this hook; repeatable; requires --reason
+    #[arg(long = "skip-hook", value_name = "NAME", requires = "reason")]
+    pub hooks: Vec<String>,
+    /// Reason for skipping the hooks, recorded in the audit log; only with --skip-hook
+    #[arg(long, value_name = "TEXT", requires = "hooks")]
+    pub reason: Option<String>,
+}
