@@ -301,7 +301,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn operations_are_those_that_the_server_routes() {
+    fn operations_match_the_server_routes() {
         let operations: BTreeSet<_> = Document::read().unwrap().operations().into_iter().collect();
         let routes = vnfm_server::access::roles::NEEDS
             .iter()
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn every_driver_has_a_sample_that_is_played() {
+    fn samples_cover_both_openstack_and_kubernetes() {
         let all = samples().unwrap();
         let clusters = all.iter().filter(|sample| sample.is_kubernetes()).count();
         assert!(

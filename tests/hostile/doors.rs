@@ -230,7 +230,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_route_of_the_document_is_attacked_without_a_line_here() {
+    fn every_documented_route_is_attacked() {
         let described = Document::read().unwrap().requests();
         let described: BTreeSet<_> = described
             .into_iter()

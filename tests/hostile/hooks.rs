@@ -284,7 +284,7 @@ mod tests {
     use vnfm_tests::sources;
 
     #[test]
-    fn every_host_service_of_the_engine_is_asked_for() {
+    fn every_host_service_is_attacked() {
         let file = sources::root().join("crates/vnfm-core/src/ports/service.rs");
         let text = std::fs::read_to_string(file).unwrap();
         let (_, rest) = text.split_once("pub enum HookCall {").unwrap();

@@ -57,13 +57,13 @@ fn links(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn links_are_read_outside_of_code() {
+fn links_in_code_are_ignored() {
     let text = "see [a](b.md#x) and `[c](d)`\n```\n[e](f)\n```\n[g](h)";
     assert_eq!(links(text), ["b.md#x", "h"]);
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn relative_links_point_to_existing_files() {
     let mut dead = Vec::new();
     for paper in papers() {
         let folder = root().join(&paper.path).parent().unwrap().to_path_buf();
@@ -85,7 +85,7 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
-fn headings_that_links_name_are_there() {
+fn link_fragments_point_to_existing_headings() {
     let mut dead = Vec::new();
     for paper in papers() {
         let folder = root().join(&paper.path).parent().unwrap().to_path_buf();
@@ -130,7 +130,7 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn papers_tell_nothing_of_our_machines() {
+fn documents_contain_no_local_paths() {
     let names = [concat!("/wo", "rk/"), concat!("/tmp/bri", "efs")];
     let telling: Vec<_> = papers()
         .into_iter()
@@ -142,7 +142,7 @@ fn papers_tell_nothing_of_our_machines() {
 
 /// Each row of `docs/conformance.md` names the tests that would notice: they are in the files that it links to.
 #[test]
-fn every_test_of_the_conformance_page_is_there() {
+fn tests_cited_on_the_conformance_page_exist() {
     let page = std::fs::read_to_string(root().join("docs/conformance.md")).unwrap();
     let rows = page
         .lines()

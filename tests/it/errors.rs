@@ -61,7 +61,7 @@ fn rendered() -> String {
 }
 
 #[test]
-fn the_page_of_errors_is_current() {
+fn errors_page_is_current() {
     page_is_current("docs/errors.md", &rendered());
 }
 
@@ -129,7 +129,7 @@ fn tests_of(codes: &BTreeSet<&str>) -> BTreeMap<String, (String, String)> {
 }
 
 #[test]
-fn the_page_of_authors_errors_is_current_and_each_has_a_test() {
+fn plugin_errors_page_is_current_and_every_code_has_a_test() {
     let rows = of_authors();
     let tests = tests_of(&rows.iter().map(|row| row.0).collect());
     let mut page = String::from(
@@ -157,7 +157,7 @@ fn the_page_of_authors_errors_is_current_and_each_has_a_test() {
 }
 
 #[test]
-fn a_code_has_one_meaning() {
+fn error_codes_are_unique() {
     let mut seen: BTreeMap<&str, &Code> = BTreeMap::new();
     for (from, code) in all() {
         let before = seen.insert(code.name, code);
@@ -170,7 +170,7 @@ fn a_code_has_one_meaning() {
 }
 
 #[test]
-fn every_code_that_the_facade_gives_is_in_its_table() {
+fn server_error_codes_are_documented() {
     let known: BTreeSet<_> = vnfm_server::problem::CODES
         .iter()
         .map(|row| row.0)

@@ -45,6 +45,6 @@ fn rendered() -> String {
 }
 
 #[test]
-fn the_page_of_lint_is_current() {
+fn lint_page_is_current() {
     page_is_current("docs/lint.md", &rendered());
 }

@@ -11,7 +11,7 @@ fn crosses<T: Send + Sync + 'static + ?Sized>() {}
 
 /// The types that an embedder keeps, hands on, or awaits; that this compiles is the test.
 #[test]
-fn what_is_public_crosses_threads() {
+fn public_types_are_send_and_sync() {
     use vnfm_core::ports as p;
     crosses::<vnfm::Engine>();
     crosses::<vnfm::EngineParts>();
@@ -60,7 +60,7 @@ fn what_is_public_crosses_threads() {
 
 /// Futures of the engine may be spawned wherever the embedder likes.
 #[test]
-fn what_is_awaited_crosses_threads() {
+fn engine_futures_are_send() {
     fn sent<T: Send>(_: impl Fn(&'static vnfm::Engine) -> T) {}
     sent(|engine| engine.drive(""));
     sent(vnfm::Engine::resume_all);
@@ -71,7 +71,7 @@ fn what_is_awaited_crosses_threads() {
 }
 
 #[tokio::test]
-async fn two_engines_in_one_process_do_not_meet() {
+async fn two_engines_in_one_process_are_independent() {
     let (one, two) = (World::default().into(), World::default().into());
     let (first, second) = (engine(store().await, &one), engine(store().await, &two));
     let id = instance(&first).await;
@@ -138,7 +138,7 @@ fn tree(features: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn nothing_is_linked_that_was_not_asked_for() {
+fn features_link_only_the_crates_they_need() {
     let without = |features: &str, crates: &[&str]| {
         let tree = tree(features);
         let found: Vec<_> = crates.iter().filter(|name| tree.contains(**name)).collect();
@@ -175,7 +175,7 @@ fn nothing_is_linked_that_was_not_asked_for() {
 }
 
 #[test]
-fn nothing_is_global() {
+fn library_crates_have_no_global_state() {
     let sources = files(&["crates"], ".rs").unwrap();
     // What has one place in a program: what reads it, and what a program or a test may have for itself.
     let free = [

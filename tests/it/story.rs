@@ -75,17 +75,17 @@ fn holds(package: &str) {
 }
 
 #[test]
-fn vnf_a_from_tosca_carries_vnf_b_and_both_go_without_a_trace() {
+fn vnf_b_runs_on_vnf_a_from_tosca_and_both_are_removed_completely() {
     holds("tosca");
 }
 
 #[test]
-fn vnf_a_from_base_hot_carries_vnf_b_and_both_go_without_a_trace() {
+fn vnf_b_runs_on_vnf_a_from_base_hot_and_both_are_removed_completely() {
     holds("base-hot");
 }
 
 #[test]
-fn ctrl_c_in_the_middle_cleans_up_and_leaves_nothing() {
+fn ctrl_c_during_the_demo_cleans_up() {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("tmp");
     std::fs::create_dir(&own).unwrap();
@@ -112,7 +112,7 @@ fn ctrl_c_in_the_middle_cleans_up_and_leaves_nothing() {
 }
 
 #[test]
-fn what_is_kept_can_be_used_and_ended_as_it_says() {
+fn demo_keep_leaves_a_usable_environment_and_prints_how_to_end_it() {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("tmp");
     std::fs::create_dir(&own).unwrap();

@@ -87,7 +87,7 @@ fn openstack(clouds: &Path) -> Arc<dyn Stand> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_driver_of_openstack_keeps_its_rules_on_a_real_cloud() {
+async fn openstack_driver_meets_the_contract_on_a_real_cloud() {
     let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else {
         return;
     };
@@ -182,7 +182,7 @@ fn kubernetes(cluster: &Cluster) -> Arc<dyn Stand> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_driver_of_kubernetes_keeps_its_rules_on_a_real_control_plane() {
+async fn kubernetes_driver_meets_the_contract_on_a_real_control_plane() {
     let (Some(kubeconfig), Some(assets)) = (
         neighbour("VNFM_LIVE_KUBECONFIG"),
         neighbour("VNFM_LIVE_ASSETS"),

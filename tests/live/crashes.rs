@@ -23,7 +23,7 @@ const MASTER: &str = "masterNode";
 const WORKER: &str = "workerNode-0";
 
 #[test]
-fn killed_at_ten_points_of_the_story_it_loses_nothing_and_shows_no_secret() {
+fn ten_crashes_lose_nothing_and_leak_no_secret() {
     let Some(real) = Real::find() else { return };
     let mut secrets = Secrets::plant(&real);
     let mut stage = stage_of(secrets.clouds(), "trace");

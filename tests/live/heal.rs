@@ -10,7 +10,7 @@ use crate::hosts::Host;
 use crate::story::Real;
 
 #[test]
-fn a_worker_is_drained_and_replaced_then_one_whose_power_went_behind_our_back() {
+fn a_running_and_a_powered_off_worker_are_healed() {
     let Some(real) = Real::find() else { return };
     let stage = real.stage();
     let (_, request) = stage.create_a("vnf-a-k8s-cluster");

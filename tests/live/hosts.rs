@@ -201,7 +201,7 @@ impl Suffering {
 }
 
 #[test]
-fn the_network_of_one_is_cut_for_half_a_minute_and_sshd_is_killed_on_another() {
+fn a_network_outage_and_killed_ssh_sessions_are_survived() {
     let Some(story) = begun() else { return };
     let (host, other) = (story.host(), Host::new(&story.real, OTHER));
     let (mut cut, mut killed) = (None, None);
@@ -226,7 +226,7 @@ fn the_network_of_one_is_cut_for_half_a_minute_and_sshd_is_killed_on_another() {
 }
 
 #[test]
-fn the_power_goes_in_the_middle_of_a_join() {
+fn a_power_failure_during_a_join() {
     let Some(story) = begun() else { return };
     story.host().until_runs(JOIN);
     story.host().order("power-off");
@@ -237,7 +237,7 @@ fn the_power_goes_in_the_middle_of_a_join() {
 }
 
 #[test]
-fn the_disk_is_full() {
+fn a_full_disk_on_a_host() {
     let Some(story) = begun() else { return };
     // Full of nothing that could be removed: a join that is begun anew resets the host first.
     let full = "mkdir -p /var/lib/kubelet && mount -t tmpfs -o nr_inodes=1 tmpfs /var/lib/kubelet && \

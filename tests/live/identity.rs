@@ -141,7 +141,7 @@ pub(crate) fn part_of(token: &str, part: usize) -> Value {
 }
 
 #[test]
-fn tokens_of_keycloak_are_taken_also_when_its_keys_change() {
+fn keycloak_tokens_are_accepted_across_key_rotation() {
     let Some(distribution) = guest("VNFM_LIVE_KEYCLOAK") else {
         return;
     };
@@ -189,7 +189,7 @@ fn tokens_of_keycloak_are_taken_also_when_its_keys_change() {
 }
 
 #[test]
-fn tokens_of_the_clouds_keystone_are_taken() {
+fn keystone_tokens_are_accepted() {
     let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else {
         return;
     };

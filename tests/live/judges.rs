@@ -157,7 +157,7 @@ fn text(said: &Output) -> String {
 }
 
 #[test]
-fn schemathesis_finds_nothing_against_our_documents() {
+fn schemathesis_passes_with_our_openapi_documents() {
     let Some(judge) = guest("VNFM_LIVE_SCHEMATHESIS") else {
         return;
     };
@@ -176,7 +176,7 @@ fn schemathesis_finds_nothing_against_our_documents() {
 }
 
 #[test]
-fn schemathesis_finds_nothing_against_the_official_documents() {
+fn schemathesis_passes_with_the_official_openapi_documents() {
     let (Some(judge), Some(sol)) = (guest("VNFM_LIVE_SCHEMATHESIS"), sol_data()) else {
         return;
     };
@@ -343,11 +343,11 @@ fn as_lists(request: &mut Value) {
 }
 
 #[test]
-fn tackers_client_tells_the_story_in_version_1() {
+fn tacker_client_runs_a_vnf_lifecycle_in_api_version_1() {
     story("1");
 }
 
 #[test]
-fn tackers_client_tells_the_story_in_version_2() {
+fn tacker_client_runs_a_vnf_lifecycle_in_api_version_2() {
     story("2");
 }

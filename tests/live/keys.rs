@@ -7,7 +7,7 @@ use vnfm_tests::live::{neighbour, skip};
 use vnfm_tests::programs::Server;
 
 #[test]
-fn the_key_goes_into_barbican_and_back() {
+fn the_secret_key_moves_to_barbican_and_back() {
     let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else {
         return;
     };

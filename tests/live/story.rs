@@ -31,12 +31,12 @@ fn holds(package: &str) {
 }
 
 #[test]
-fn vnf_a_from_tosca_carries_vnf_b_and_both_go_without_a_trace() {
+fn vnf_b_runs_on_vnf_a_from_tosca_and_both_are_removed_completely() {
     holds("tosca");
 }
 
 #[test]
-fn vnf_a_from_base_hot_carries_vnf_b_and_both_go_without_a_trace() {
+fn vnf_b_runs_on_vnf_a_from_base_hot_and_both_are_removed_completely() {
     holds("base-hot");
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn stage_of(clouds: &Path, log: &str) -> Stage {
 }
 
 #[test]
-fn killed_while_the_stack_is_in_progress_and_during_a_join_it_goes_on() {
+fn crashes_during_stack_creation_and_a_join_are_resumed() {
     let Some(real) = Real::find() else { return };
     let mut stage = real.stage();
     let watch = Watch::begin(&real.hosts, &[]);
@@ -173,7 +173,7 @@ pub(crate) fn kubeadms(command: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_vendors_script_makes_the_cluster() {
+fn the_vendor_script_installs_the_cluster() {
     let Some(real) = Real::find() else { return };
     let stage = real.stage();
     let (_, request) = stage.create_a("vnf-a-vendor-script");

@@ -120,7 +120,7 @@ fn told_of_an_instance(server: &Server, package: &str, nginx: &Nginx) -> Vec<Val
 }
 
 #[test]
-fn a_subscriber_that_wants_a_certificate_is_shown_ours() {
+fn notifications_present_a_client_certificate() {
     let Some(nginx) = program("/usr/sbin/nginx", "nginx-light") else {
         return;
     };
@@ -160,7 +160,7 @@ fn a_subscriber_that_wants_a_certificate_is_shown_ours() {
 }
 
 #[test]
-fn a_subscriber_is_brought_a_token_of_its_keycloak() {
+fn notifications_carry_an_oauth2_token_from_keycloak() {
     let Some(distribution) = guest("VNFM_LIVE_KEYCLOAK") else {
         return;
     };

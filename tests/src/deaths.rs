@@ -161,7 +161,7 @@ mod tests {
     use super::{Deaths, draw};
 
     #[test]
-    fn the_same_seed_draws_the_same_points_and_each_once() {
+    fn the_same_seed_draws_the_same_distinct_points() {
         let course = [5, 3, 2];
         assert_eq!(draw(7, 6, &course), draw(7, 6, &course));
         assert_ne!(draw(7, 6, &course), draw(8, 6, &course));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_operation_was_too_short_for_comes_with_the_next_one() {
+    fn a_missed_crash_point_moves_to_the_next_operation() {
         let to_come = vec![(0, 1), (0, 7), (1, 0)];
         let mut deaths = Deaths {
             to_come,

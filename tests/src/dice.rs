@@ -47,7 +47,7 @@ mod tests {
     use super::Dice;
 
     #[test]
-    fn the_same_seed_gives_the_same_order_and_loses_nothing() {
+    fn the_same_seed_gives_the_same_permutation() {
         let order = |seed| {
             let mut all: Vec<_> = (0..50).collect();
             Dice::new(seed).shuffle(&mut all);

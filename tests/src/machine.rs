@@ -96,7 +96,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn costs_of_two_runs_are_those_of_both() {
+    fn costs_of_two_runs_add_up() {
         let (mut one, mut other) = (Costs::default(), Costs::default());
         one.add("door", Duration::from_secs(1), false);
         other.add("door", Duration::from_secs(3), true);

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_found_in_every_shape_and_place() {
+    fn a_secret_is_found_in_every_encoding() {
         let planted = planted();
         for before in ["", "x", "xy", "xyz", "{\"password\":\""] {
             for after in ["", "y", "\"}"] {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_processes_with_a_secret_are_named() {
+    fn files_and_processes_containing_a_secret_are_listed() {
         let (planted, folder) = (planted(), tempfile::tempdir().unwrap());
         let root = [folder.path().to_owned()];
         for name in ["deep", "left-out"] {

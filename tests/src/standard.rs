@@ -68,7 +68,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_the_standard_refuses_is_refused() {
+    fn bodies_the_schema_rejects_are_rejected() {
         let Some(standard) = Standard::of("GrantRequest") else {
             return;
         };

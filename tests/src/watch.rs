@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn who_runs_for_a_while_is_seen_and_two_at_once_are_said() {
+    fn kubeadm_runs_are_recorded_and_concurrent_ones_reported() {
         let folder = tempfile::tempdir().unwrap();
         let (host, file) = (folder.path().join("one"), folder.path().join("join.yaml"));
         let relative = file

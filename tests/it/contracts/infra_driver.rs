@@ -54,7 +54,7 @@ async fn openstack() -> Arc<dyn Stand> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_driver_of_openstack_keeps_every_rule() {
+async fn openstack_driver_meets_the_contract() {
     check(RULES, openstack).await.unwrap();
 }
 
@@ -97,7 +97,7 @@ async fn kubernetes() -> Arc<dyn Stand> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_driver_of_kubernetes_keeps_every_rule() {
+async fn kubernetes_driver_meets_the_contract() {
     check(RULES, kubernetes).await.unwrap();
 }
 
@@ -121,7 +121,7 @@ fn memory() -> On<MemoryVim> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_vim_in_memory_keeps_every_rule() {
+async fn memory_vim_meets_the_contract() {
     check(RULES, || async { Arc::new(memory()) as Arc<dyn Stand> })
         .await
         .unwrap();
@@ -294,7 +294,7 @@ impl InfraDriver for Broken {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_driver_that_breaks_a_rule_is_found() {
+async fn contract_detects_broken_infra_drivers() {
     for (flaw, rule) in [
         (
             Flaw::Repeats,

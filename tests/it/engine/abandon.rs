@@ -44,7 +44,7 @@ async fn instantiated(engine: &Engine, on_vim: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_process_that_drives_is_fenced_off_and_writes_nothing_more() {
+async fn forced_abandon_fences_off_the_process_that_runs_the_operation() {
     let world = Arc::new(World::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
@@ -107,7 +107,7 @@ async fn a_process_that_drives_is_fenced_off_and_writes_nothing_more() {
 }
 
 #[tokio::test]
-async fn what_is_left_is_an_orphan_also_where_its_vim_cannot_be_asked() {
+async fn resources_of_an_abandoned_instance_are_orphans_even_if_their_vim_is_unregistered() {
     let (world, engine, id) = ready(LcmOperationType::Terminate).await;
     engine
         .abandon(TENANT, &id, false, because("gone"))
@@ -161,7 +161,7 @@ async fn what_is_left_is_an_orphan_also_where_its_vim_cannot_be_asked() {
 }
 
 #[tokio::test]
-async fn those_who_live_on_its_cluster_are_named_and_keep_their_vim() {
+async fn abandon_names_the_instances_on_its_cluster_and_they_keep_their_vim() {
     let world = Arc::new(World::default());
     let engine = engine(store().await, &world);
     let a = instantiated(&engine, "cloud").await;
@@ -196,7 +196,7 @@ async fn those_who_live_on_its_cluster_are_named_and_keep_their_vim() {
 }
 
 #[tokio::test]
-async fn hooks_that_are_left_out_are_not_run_and_that_is_told() {
+async fn skipped_hooks_do_not_run_and_are_reported() {
     let (world, engine, id) = ready(LcmOperationType::Heal).await;
     for (skip, code) in [
         (without(&["terminate_start"], "x"), "request.unknown-hook"),
@@ -268,7 +268,7 @@ async fn hooks_that_are_left_out_are_not_run_and_that_is_told() {
 }
 
 #[tokio::test]
-async fn a_process_that_drives_hears_of_a_cancel_in_another_one() {
+async fn a_cancel_in_one_process_reaches_the_process_that_runs_the_operation() {
     for call in ["allocate", "instantiate_end"] {
         let world = Arc::new(World::default());
         *world.hangs_at.lock().unwrap() = Some(call);
@@ -303,7 +303,7 @@ async fn a_process_that_drives_hears_of_a_cancel_in_another_one() {
 }
 
 #[tokio::test]
-async fn a_vim_is_remembered_by_its_id_although_a_request_named_it_by_its_name() {
+async fn a_vim_named_in_a_request_is_recorded_by_id() {
     let (_world, engine, id) = ready(LcmOperationType::Terminate).await;
     let renamed = vnfm_core::VimChange {
         name: Some("cloud-2".into()),

@@ -61,7 +61,7 @@ async fn tried(store: Arc<dyn vnfm_core::ports::Store>) {
 }
 
 #[tokio::test]
-async fn events_come_in_order_and_are_gone_on_with() {
+async fn events_arrive_in_order_and_resume_after_a_restart() {
     let sqlite = vnfm_store::SqliteStore::in_memory().await.unwrap();
     tried(Arc::new(sqlite)).await;
     tried(Arc::new(MemoryStore::new(Arc::new(vnfm::SystemClock)))).await;

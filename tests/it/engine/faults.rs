@@ -83,7 +83,7 @@ pub(super) async fn ready_in(
 }
 
 #[tokio::test]
-async fn every_operation_does_what_its_table_says() {
+async fn every_operation_journals_the_steps_of_its_table() {
     for operation in vnfm_core::lcm::OPERATIONS {
         let (world, engine, id, _) = ready_in(World::with_nfvo(), operation.kind).await;
         let op = begin(&engine, operation.kind, &id).await;
@@ -98,7 +98,7 @@ async fn every_operation_does_what_its_table_says() {
 }
 
 #[tokio::test]
-async fn every_call_can_fail_once_and_every_way_on_ends_well() {
+async fn every_call_may_fail_once_and_retry_rollback_and_fail_all_recover() {
     let mut cases = 0;
     for operation in vnfm_core::lcm::OPERATIONS {
         for way in [Way::Retry, Way::Rollback, Way::FailAndTerminate] {
@@ -192,7 +192,7 @@ async fn end(engine: &Engine, op: &str, id: &str, way: Way, case: &str) {
 }
 
 #[tokio::test]
-async fn a_process_that_ends_at_any_write_is_resumed_by_the_next_one() {
+async fn a_crash_at_any_store_write_is_resumed_by_the_next_process() {
     let mut cases = 0;
     for operation in vnfm_core::lcm::OPERATIONS {
         for after_effect in [false, true] {

@@ -105,7 +105,7 @@ fn wanted() -> Vec<GrantInfo> {
 }
 
 #[tokio::test]
-async fn each_operation_asks_for_what_it_really_needs() {
+async fn grant_requests_list_the_resources_of_each_operation() {
     let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
     for kind in [Instantiate, Heal, ModifyInfo, Terminate] {
         let op = begin(&engine, kind, &id).await;
@@ -162,7 +162,7 @@ async fn each_operation_asks_for_what_it_really_needs() {
 }
 
 #[tokio::test]
-async fn a_link_that_the_request_says_others_manage_is_not_asked_for_and_used() {
+async fn externally_managed_links_are_used_and_not_requested_from_the_nfvo() {
     let world = World::with_nfvo();
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
@@ -210,7 +210,7 @@ async fn a_link_that_the_request_says_others_manage_is_not_asked_for_and_used() 
 }
 
 #[tokio::test]
-async fn an_nfvo_that_wants_to_be_left_alone_is_left_alone() {
+async fn grant_retries_honour_retry_after() {
     let world = World::with_nfvo();
     let clock = Arc::new(Quick(AtomicI64::new(Timestamp::now().as_millisecond())));
     // How long a call may take passes with each call, where it is short.
@@ -243,7 +243,7 @@ async fn an_nfvo_that_wants_to_be_left_alone_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_is_not_decided_is_looked_at_and_what_fails_for_now_is_asked_again() {
+async fn pending_grants_are_polled_and_transient_failures_retried() {
     let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
     answers(&world, [busy(), later(), later(), busy(), later()]);
     let op = begin(&engine, Instantiate, &id).await;
@@ -270,7 +270,7 @@ async fn what_is_not_decided_is_looked_at_and_what_fails_for_now_is_asked_again(
 }
 
 #[tokio::test]
-async fn a_rejection_ends_each_operation_with_the_words_of_the_nfvo() {
+async fn a_rejected_grant_rolls_back_with_the_problem_details_of_the_nfvo() {
     for kind in [Instantiate, Heal, Terminate] {
         let (world, engine, id, _) = ready_in(World::with_nfvo(), kind).await;
         let before = engine.store().instance(TENANT, &id).await.unwrap().vnf;
@@ -309,7 +309,7 @@ async fn a_rejection_ends_each_operation_with_the_words_of_the_nfvo() {
 }
 
 #[tokio::test]
-async fn an_nfvo_that_never_decides_is_given_up() {
+async fn a_grant_that_is_never_decided_times_out() {
     for (answer, says) in [(later as fn() -> _, "to decide"), (busy, "503")] {
         let world = World::with_nfvo();
         let clock = Arc::new(Quick(AtomicI64::new(Timestamp::now().as_millisecond())));
@@ -341,7 +341,7 @@ async fn an_nfvo_that_never_decides_is_given_up() {
 }
 
 #[tokio::test]
-async fn silence_is_an_answer_too() {
+async fn a_grant_request_without_response_times_out() {
     let world = World::with_nfvo();
     *world.hangs_at.lock().unwrap() = Some("grant");
     let clock = Arc::new(Quick(AtomicI64::new(Timestamp::now().as_millisecond())));
@@ -404,7 +404,7 @@ async fn cancelled_while_waiting(
 }
 
 #[tokio::test]
-async fn a_forceful_cancel_ends_the_wait_for_a_grant_and_the_reason_is_told_meanwhile() {
+async fn a_forceful_cancel_ends_the_wait_for_a_grant() {
     let waits = cancelled_while_waiting(CancelMode::Forceful, (later, None), "NFVO to decide");
     let (_, op) = waits.await;
     let error = op.error.unwrap();
@@ -413,7 +413,7 @@ async fn a_forceful_cancel_ends_the_wait_for_a_grant_and_the_reason_is_told_mean
 
 /// SOL003 5.5.4.6: it waits for the granting request to finish; then the operation is ROLLED_BACK.
 #[tokio::test]
-async fn a_graceful_cancel_waits_until_the_nfvo_has_decided() {
+async fn a_graceful_cancel_waits_for_the_grant_decision() {
     let rejected = Err(PortError::new(&NO, "ask the NFVO", "it is not wanted"));
     let waits = cancelled_while_waiting(CancelMode::Graceful, (later, Some(rejected)), "to decide");
     let (world, op) = waits.await;
@@ -428,7 +428,7 @@ async fn a_graceful_cancel_waits_until_the_nfvo_has_decided() {
 }
 
 #[tokio::test]
-async fn what_is_granted_to_an_operation_that_is_cancelled_is_not_used() {
+async fn a_grant_for_a_cancelled_operation_is_not_used() {
     let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
     let op = begin(&engine, Instantiate, &id).await;
     answers(&world, [later()]);
@@ -462,7 +462,7 @@ async fn what_is_granted_to_an_operation_that_is_cancelled_is_not_used() {
 }
 
 #[tokio::test]
-async fn a_graceful_cancel_does_not_ask_again_where_no_request_is_at_the_nfvo() {
+async fn a_graceful_cancel_does_not_retry_a_failed_grant_request() {
     let waits = cancelled_while_waiting(CancelMode::Graceful, (busy, None), "503");
     let (world, op) = waits.await;
     assert_eq!(op.error.unwrap().code.as_deref(), Some("op.cancelled"));
@@ -471,7 +471,7 @@ async fn a_graceful_cancel_does_not_ask_again_where_no_request_is_at_the_nfvo() 
 
 /// Where the operation began, its links lead, however it goes on.
 #[tokio::test]
-async fn a_request_links_into_the_version_in_which_the_operation_began() {
+async fn grant_request_links_use_the_api_version_of_the_operation() {
     for (edition, below) in [(Edition::V1, "/vnflcm/v1"), (Edition::V2, "/vnflcm/v2")] {
         let (world, engine, id, store) = ready_in(World::with_nfvo(), Instantiate).await;
         let begun = engine
@@ -499,7 +499,7 @@ async fn a_request_links_into_the_version_in_which_the_operation_began() {
 }
 
 #[tokio::test]
-async fn a_process_that_dies_while_it_waits_is_followed_by_one_that_looks_where_it_was_told_to() {
+async fn a_crash_while_waiting_for_a_grant_resumes_polling_the_same_location() {
     let (world, engine, id, store) = ready_in(World::with_nfvo(), Instantiate).await;
     let op = begin(&engine, Instantiate, &id).await;
     answers(&world, [later()]);
@@ -524,7 +524,7 @@ async fn a_process_that_dies_while_it_waits_is_followed_by_one_that_looks_where_
 }
 
 #[tokio::test]
-async fn a_request_in_doubt_is_made_again_for_the_same_operation() {
+async fn a_grant_request_of_unknown_outcome_is_repeated_for_the_same_operation() {
     let mut doubtful = 0;
     for number in 1.. {
         let (world, engine, id, store) = ready_in(World::with_nfvo(), Instantiate).await;
@@ -560,7 +560,7 @@ async fn a_request_in_doubt_is_made_again_for_the_same_operation() {
 }
 
 #[tokio::test]
-async fn what_is_granted_is_what_the_vnf_is_made_of() {
+async fn the_vnf_is_created_as_the_grant_says() {
     let (world, engine, id, op) = granted_as(|grant| {
         grant.zones = vec![ZoneInfo {
             id: "z".into(),
@@ -632,7 +632,7 @@ async fn what_is_granted_is_what_the_vnf_is_made_of() {
 }
 
 #[tokio::test]
-async fn the_nfvo_may_choose_the_vim() {
+async fn the_grant_may_choose_the_vim() {
     let world = World::with_nfvo();
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
@@ -658,7 +658,7 @@ async fn the_nfvo_may_choose_the_vim() {
 }
 
 #[tokio::test]
-async fn a_grant_that_names_another_vim_than_the_request_moves_the_use_as_well() {
+async fn a_grant_with_another_vim_moves_the_vim_usage() {
     let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
     let at = json!({"vimType": OPENSTACK, "interfaceInfo": {"endpoint": "http://second"}});
     let mut second = VimChange::to(serde_json::from_value(at).unwrap());
@@ -720,7 +720,7 @@ async fn stays_until_its_end(engine: &Engine, id: &str, vim: &str) {
 }
 
 #[tokio::test]
-async fn a_grant_that_contradicts_itself_or_cannot_be_done_is_refused_by_name() {
+async fn inconsistent_or_unsupported_grants_are_refused_with_the_offending_value() {
     type Change = fn(&mut Grant);
     let table: [(&str, &str, Change); 12] = [
         ("grant.amiss", "vnfInstanceId is `x`", |grant| {
@@ -798,7 +798,7 @@ async fn a_grant_that_contradicts_itself_or_cannot_be_done_is_refused_by_name() 
 }
 
 #[tokio::test]
-async fn a_vnf_that_is_there_stays_where_it_is() {
+async fn a_heal_grant_cannot_move_the_vnf() {
     type Change = fn(&mut Value);
     let table: [(&str, Change); 3] = [
         ("another VIM: `other`", |grant| {
@@ -833,7 +833,7 @@ async fn a_vnf_that_is_there_stays_where_it_is() {
 }
 
 #[tokio::test]
-async fn without_an_nfvo_nothing_is_asked_written_or_told() {
+async fn without_an_nfvo_there_is_no_grant_step() {
     let writes = |with: bool| async move {
         let world = if with {
             World::with_nfvo()
@@ -864,7 +864,7 @@ async fn without_an_nfvo_nothing_is_asked_written_or_told() {
 
 /// What the journal keeps of a grant holds for a retry, and secrets of a grant are told nowhere.
 #[tokio::test]
-async fn a_retry_uses_the_same_grant_and_its_secrets_stay_secret() {
+async fn a_retry_reuses_the_grant_and_hides_its_secrets() {
     let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
     let op = begin(&engine, Instantiate, &id).await;
     let vim = json!({"vimType": OPENSTACK, "accessInfo": {"password": "planted-grant-password"}});

@@ -61,7 +61,7 @@ const HEAL: usize = 3;
 const HEAL_END: usize = 4;
 
 #[tokio::test]
-async fn what_cannot_be_healed_is_refused_and_nothing_is_changed() {
+async fn invalid_heal_requests_are_refused_without_changes() {
     let (world, engine, id) = instantiated().await;
     let before = engine.store().instance(TENANT, &id).await.unwrap();
     for (request, named) in [
@@ -82,7 +82,7 @@ async fn what_cannot_be_healed_is_refused_and_nothing_is_changed() {
 }
 
 #[tokio::test]
-async fn its_parameters_go_over_those_of_the_instantiation_and_secrets_stay_hidden() {
+async fn heal_parameters_override_those_of_the_instantiation_and_secrets_stay_hidden() {
     let world = Arc::new(World::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
@@ -121,7 +121,7 @@ async fn its_parameters_go_over_those_of_the_instantiation_and_secrets_stay_hidd
 }
 
 #[tokio::test]
-async fn what_was_replaced_is_told_and_nothing_else() {
+async fn a_heal_reports_exactly_the_replaced_vnfcs() {
     let (_world, engine, id) = instantiated().await;
     let op = engine.heal(TENANT, &id, of(&["c1"])).await.unwrap();
     engine.drive(&op).await.unwrap();
@@ -140,7 +140,7 @@ async fn what_was_replaced_is_told_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_heal_that_is_given_up_leaves_the_record_as_the_vim_is() {
+async fn a_failed_heal_leaves_the_record_matching_the_vim() {
     for (after_effect, wanted) in [(false, "c1"), (true, "c1+")] {
         let (world, engine, id) = instantiated().await;
         *world.after_effect.lock().unwrap() = after_effect;
@@ -170,7 +170,7 @@ async fn a_heal_that_is_given_up_leaves_the_record_as_the_vim_is() {
 }
 
 #[tokio::test]
-async fn there_is_a_way_back_until_the_repair_has_begun() {
+async fn a_heal_can_be_rolled_back_until_the_repair_step() {
     let (world, engine, id) = instantiated().await;
     *world.after_effect.lock().unwrap() = true;
     let op = stopped(&engine, &world, &id, HEAL_START).await;
@@ -198,7 +198,7 @@ async fn there_is_a_way_back_until_the_repair_has_begun() {
 }
 
 #[tokio::test]
-async fn what_a_hook_never_did_needs_no_plugin_to_be_undone() {
+async fn a_hook_that_never_ran_is_rolled_back_without_its_plugin() {
     let (world, engine, id) = instantiated().await;
     let op = engine.heal(TENANT, &id, of(&[])).await.unwrap();
     world.plugin_gone.store(true, SeqCst);
@@ -230,7 +230,7 @@ async fn what_a_hook_never_did_needs_no_plugin_to_be_undone() {
 }
 
 #[tokio::test]
-async fn the_cluster_stays_registered_under_its_id_with_its_new_token() {
+async fn a_heal_keeps_the_cluster_vim_id_and_updates_its_token() {
     let (_world, engine, id) = instantiated().await;
     let name = format!("cluster-{id}");
     let before = engine.store().vim(TENANT, &name).await.unwrap();
@@ -259,7 +259,7 @@ async fn the_cluster_stays_registered_under_its_id_with_its_new_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_16_heals_and_of_a_heal_and_a_terminate_one_is_accepted() {
+async fn one_of_16_concurrent_heals_or_terminates_is_accepted() {
     for round in 0..20 {
         let (world, engine, id) = instantiated().await;
         let all = join_all((0..16).map(|number| {

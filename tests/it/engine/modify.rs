@@ -51,7 +51,7 @@ async fn kept(engine: &Engine, id: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn another_way_to_the_vim_is_tried_and_kept() {
+async fn a_changed_vim_connection_is_checked_and_stored() {
     let (world, engine, id) = instantiated_inline().await;
     world.calls.lock().unwrap().clear();
     let patch = json!({"vimConnectionInfo": {"vim1": {"accessInfo": {"password": "planted-new"},
@@ -79,7 +79,7 @@ async fn another_way_to_the_vim_is_tried_and_kept() {
 }
 
 #[tokio::test]
-async fn a_way_to_somewhere_else_is_not_kept() {
+async fn a_vim_connection_without_the_instances_resources_is_not_stored() {
     let (world, engine, id) = instantiated_inline().await;
     let there = std::mem::take(&mut *world.resources.lock().unwrap());
     let patch = json!({"vimConnectionInfo": {"vim1": {"accessInfo": {"password": "planted-new"}}}});
@@ -109,7 +109,7 @@ async fn a_way_to_somewhere_else_is_not_kept() {
 }
 
 #[tokio::test]
-async fn what_is_not_touched_is_not_tried() {
+async fn a_modification_without_connection_changes_calls_no_vim() {
     let (world, engine, id) = instantiated_inline().await;
     world.calls.lock().unwrap().clear();
     let (state, op) = modified(&engine, &id, json!({"vnfInstanceName": "web"})).await;
@@ -122,7 +122,7 @@ async fn what_is_not_touched_is_not_tried() {
 
 /// Mallory changes where a VIM is, and leaves its login to us: the password would go there.
 #[tokio::test]
-async fn a_stored_login_goes_nowhere_but_where_it_was_given_for() {
+async fn a_stored_vim_login_is_not_sent_to_a_changed_address() {
     let world = Arc::new(World::default());
     let engine = engine(store().await, &world);
     for (connection, says) in [
@@ -170,7 +170,7 @@ async fn a_stored_login_goes_nowhere_but_where_it_was_given_for() {
 }
 
 #[tokio::test]
-async fn a_login_of_an_instance_goes_nowhere_but_where_it_was_given_for() {
+async fn an_instances_login_is_not_sent_to_a_changed_address() {
     let (world, engine, id) = instantiated_inline().await;
     world.calls.lock().unwrap().clear();
     for there in [

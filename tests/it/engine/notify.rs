@@ -217,7 +217,7 @@ const LIFE: [&str; 8] = [
 ];
 
 #[tokio::test]
-async fn each_hears_what_it_wants_in_order() {
+async fn subscribers_receive_matching_notifications_in_order() {
     let scene = Scene::new().await;
     scene.life().await;
     scene.subscribe("all", json!({})).await;
@@ -249,7 +249,7 @@ async fn each_hears_what_it_wants_in_order() {
 }
 
 #[tokio::test]
-async fn one_that_is_dead_or_hangs_delays_nobody_else() {
+async fn a_dead_or_hanging_subscriber_does_not_delay_others() {
     let scene = Scene::new().await;
     scene.callbacks.dead.lock().unwrap().insert("dead".into());
     for callback in ["dead", "hangs", "quick"] {
@@ -262,7 +262,7 @@ async fn one_that_is_dead_or_hangs_delays_nobody_else() {
 }
 
 #[tokio::test]
-async fn what_is_not_taken_is_sent_again_by_the_next_process_too() {
+async fn undelivered_notifications_are_resent_after_a_restart() {
     let scene = Scene::new().await;
     let id = scene.subscribe("later", json!({})).await;
     scene.subscribe("quick", json!({})).await;
@@ -288,7 +288,7 @@ async fn what_is_not_taken_is_sent_again_by_the_next_process_too() {
 }
 
 #[tokio::test]
-async fn what_nobody_takes_is_given_up_and_counted() {
+async fn undeliverable_notifications_are_dropped_and_counted() {
     let mut scene = Scene::new().await;
     scene.patience = Patience::default();
     let id = scene.subscribe("dead", json!({})).await;
@@ -312,7 +312,7 @@ async fn what_nobody_takes_is_given_up_and_counted() {
 }
 
 #[tokio::test]
-async fn what_is_refused_makes_room_for_the_next_one_after_minutes() {
+async fn a_refused_notification_is_skipped_after_its_timeout() {
     let mut scene = Scene::new().await;
     scene.patience = Patience::default();
     let id = scene.subscribe("picky", json!({})).await;
@@ -336,7 +336,7 @@ async fn what_is_refused_makes_room_for_the_next_one_after_minutes() {
 }
 
 #[tokio::test]
-async fn one_that_is_gone_hears_nothing_more_and_a_new_one_hears_at_once() {
+async fn deleted_subscriptions_stop_and_new_ones_start_at_once() {
     let scene = Scene::new().await;
     let id = scene.subscribe("gone", json!({})).await;
     scene.callbacks.dead.lock().unwrap().insert("gone".into());
@@ -398,7 +398,7 @@ async fn reads_beside(strangers: usize) -> usize {
 }
 
 #[tokio::test]
-async fn subscriptions_of_other_tenants_cost_no_read_of_the_outbox() {
+async fn subscriptions_of_other_tenants_cause_no_outbox_reads() {
     let alone = reads_beside(0).await;
     let beside = reads_beside(300).await;
     assert!(beside <= alone + 1, "{beside} reads instead of {alone}");
@@ -406,7 +406,7 @@ async fn subscriptions_of_other_tenants_cost_no_read_of_the_outbox() {
 
 /// One that hangs has a handful handed to it, and hears the rest once it answers; nobody waits for it.
 #[tokio::test]
-async fn who_is_slow_holds_nobody_up_and_misses_nothing() {
+async fn a_slow_subscriber_does_not_delay_others_and_receives_everything() {
     let scene = Scene::new().await;
     scene.subscribe("dead", json!({})).await;
     scene.subscribe("quick", json!({})).await;

@@ -129,7 +129,7 @@ impl Place {
 type Driving<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + 'a>>;
 
 #[tokio::test]
-async fn another_takes_over_only_after_the_lease_and_who_slept_through_it_changes_nothing() {
+async fn an_operation_is_taken_over_only_after_its_lease_and_the_old_owner_writes_nothing() {
     let place = Place::new().await;
     let (first, second) = (place.engine(), place.engine());
     let (op, driving, opened) = place.held(&first).await;
@@ -160,7 +160,7 @@ async fn another_takes_over_only_after_the_lease_and_who_slept_through_it_change
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_back_an_hour_neither_ends_an_operation_nor_gives_it_to_another() {
+async fn a_clock_jump_back_neither_ends_an_operation_nor_hands_it_over() {
     let place = Place::new().await;
     let (first, second) = (place.engine(), place.engine());
     let (op, driving, opened) = place.held(&first).await;
@@ -174,7 +174,7 @@ async fn a_clock_that_jumps_back_an_hour_neither_ends_an_operation_nor_gives_it_
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_an_hour_ahead_lets_one_of_two_write_and_tells_everything_once() {
+async fn after_a_clock_jump_ahead_one_of_two_drivers_writes_and_notifies_once() {
     let place = Place::new().await;
     let engine = place.engine();
     let (op, driving, opened) = place.held(&engine).await;
@@ -195,7 +195,7 @@ async fn a_clock_that_jumps_an_hour_ahead_lets_one_of_two_write_and_tells_everyt
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_an_hour_ahead_does_not_end_a_step() {
+async fn a_clock_jump_ahead_does_not_end_a_step() {
     let place = Place::new().await;
     let engine = place.engine();
     let (op, driving, opened) = place.held(&engine).await;

@@ -40,7 +40,7 @@ async fn written(store: &dyn Store, id: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_plan_is_what_would_be_done_and_leaves_nothing() {
+async fn a_plan_lists_the_steps_that_run_and_writes_nothing() {
     for world in [Arc::new(World::default()), World::with_nfvo()] {
         let store = store().await;
         let engine = engine(store.clone(), &world);
@@ -78,7 +78,7 @@ async fn a_plan_is_what_would_be_done_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_would_be_refused_is_refused_with_the_same_words() {
+async fn a_plan_is_refused_with_the_same_error_as_the_operation() {
     let (world, store) = (Arc::new(World::default()), store().await);
     let engine = engine(store.clone(), &world);
     let (a, b) = (instance(&engine).await, instance(&engine).await);

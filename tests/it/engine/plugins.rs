@@ -65,7 +65,7 @@ async fn hanging() -> (Arc<World>, Arc<dyn Store>, String) {
 }
 
 #[tokio::test]
-async fn a_hook_in_which_the_server_died_while_it_ran_alone_is_not_begun_again() {
+async fn a_hook_that_killed_the_server_while_running_alone_is_not_restarted() {
     let (world, store, op) = hanging().await;
     for number in 1..=3 {
         into_the_hook(
@@ -108,7 +108,7 @@ async fn a_hook_in_which_the_server_died_while_it_ran_alone_is_not_begun_again()
 
 /// A process that lost its lease for a while takes its own operation up again: nobody died.
 #[tokio::test]
-async fn a_lease_that_was_lost_for_a_while_is_no_death() {
+async fn losing_a_lease_does_not_count_as_a_crash() {
     let (world, store, op) = hanging().await;
     let engine = engine_with(store, &world, limits());
     for number in 1..=4 {
@@ -128,7 +128,7 @@ async fn a_lease_that_was_lost_for_a_while_is_no_death() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_in_order_blames_no_hook_and_gives_its_lease_back() {
+async fn a_clean_shutdown_blames_no_hook_and_releases_the_lease() {
     let (world, store, op) = hanging().await;
     for number in 1..=3 {
         let engine = engine_with(store.clone(), &world, Limits::default());
@@ -150,7 +150,7 @@ async fn a_server_that_stops_in_order_blames_no_hook_and_gives_its_lease_back() 
 }
 
 #[tokio::test]
-async fn an_operation_ends_on_the_plugin_that_it_began_with() {
+async fn an_operation_finishes_on_the_plugin_version_it_started_with() {
     let world = Arc::new(World::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
@@ -187,7 +187,7 @@ async fn an_operation_ends_on_the_plugin_that_it_began_with() {
 }
 
 #[tokio::test]
-async fn an_instance_stays_on_the_version_that_instantiated_it_as_long_as_it_is_there() {
+async fn an_instance_stays_on_its_plugin_version_while_that_is_installed() {
     let world = Arc::new(World::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
@@ -226,7 +226,7 @@ async fn an_instance_stays_on_the_version_that_instantiated_it_as_long_as_it_is_
 }
 
 #[tokio::test]
-async fn a_newest_version_that_cannot_be_loaded_does_not_hurt_the_instances_of_the_one_before() {
+async fn a_broken_newest_plugin_version_does_not_affect_instances_of_older_versions() {
     let world = Arc::new(World::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
@@ -265,7 +265,7 @@ async fn a_newest_version_that_cannot_be_loaded_does_not_hurt_the_instances_of_t
 }
 
 #[tokio::test]
-async fn what_a_plugin_declares_or_asks_for_wrongly_is_named() {
+async fn wrong_plugin_declarations_and_service_requests_are_named() {
     let world = Arc::new(World::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;

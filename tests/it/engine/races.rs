@@ -16,7 +16,7 @@ async fn instantiated(engine: &Engine, on_vim: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_16_clients_that_instantiate_or_terminate_one_vnf_one_is_accepted() {
+async fn one_of_16_concurrent_instantiates_and_terminates_is_accepted() {
     let world = Arc::new(World::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
@@ -55,7 +55,7 @@ fn the_one(all: impl Iterator<Item = Result<String, vnfm_core::Refusal>>) -> Str
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_retry_and_a_rollback_that_race_one_wins() {
+async fn a_concurrent_retry_and_rollback_have_one_winner() {
     for _ in 0..50 {
         let world = Arc::new(World::default());
         let engine = engine(store().await, &world);
@@ -79,7 +79,7 @@ async fn of_a_retry_and_a_rollback_that_race_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_terminate_of_a_and_an_instantiate_of_b_on_it_one_is_accepted() {
+async fn terminating_a_cluster_vnf_and_instantiating_on_it_exclude_each_other() {
     for round in 0..100 {
         let world = Arc::new(World::default());
         let engine = engine(store().await, &world);
@@ -112,7 +112,7 @@ async fn of_a_terminate_of_a_and_an_instantiate_of_b_on_it_one_is_accepted() {
 }
 
 #[tokio::test]
-async fn what_lives_on_a_cluster_is_named_whichever_way_its_vim_came() {
+async fn terminate_names_the_instances_on_a_cluster_registered_by_hand() {
     let world = Arc::new(World::default());
     let engine = engine(store().await, &world);
     let a = instantiated(&engine, "cloud").await;

@@ -28,7 +28,7 @@ impl Clock for Short {
 }
 
 #[tokio::test]
-async fn a_step_without_a_descriptor_waits_for_one_at_every_call_to_the_vim() {
+async fn a_step_waits_when_file_descriptors_run_out() {
     let (world, engine, id, _) = ready_in(Arc::default(), LcmOperationType::Instantiate).await;
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     world.calls.lock().unwrap().clear();

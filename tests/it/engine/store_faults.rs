@@ -15,7 +15,7 @@ const LEASE: Duration = Duration::from_millis(50);
 const SLOW: StoreFault = StoreFault::Slow(Duration::from_millis(70));
 
 #[tokio::test]
-async fn a_database_that_fails_once_costs_no_operation() {
+async fn a_single_database_fault_fails_no_operation() {
     let mut cases = 0;
     for operation in vnfm_core::lcm::OPERATIONS {
         for fault in [StoreFault::Before, StoreFault::AfterCommit, SLOW] {
@@ -94,7 +94,7 @@ async fn log_where_fail(times: usize) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_log_that_cannot_be_stored_holds_up_nothing_and_is_stored_with_what_comes() {
+async fn unsaved_log_lines_do_not_block_an_operation_and_are_saved_later() {
     let whole = log_where_fail(0).await;
     assert!(whole.len() > 2, "{whole:?}");
     assert_eq!(log_where_fail(1).await, whole);

@@ -362,7 +362,7 @@ async fn all_left(kind: LcmOperationType) -> Vec<Left> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_state_leads_to_deleted_by_the_commands_of_the_page() {
+async fn documented_commands_delete_an_instance_from_every_state() {
     let page = Page::read();
     let mut seen = std::collections::BTreeMap::<_, usize>::new();
     for operation in vnfm_core::lcm::OPERATIONS {
@@ -395,7 +395,7 @@ async fn every_state_leads_to_deleted_by_the_commands_of_the_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_state_leads_to_deleted_by_abandon_alone() {
+async fn abandon_deletes_an_instance_from_every_state() {
     let page = Page::read();
     let mut cases = 0;
     for operation in vnfm_core::lcm::OPERATIONS {

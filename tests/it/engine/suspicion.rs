@@ -147,7 +147,7 @@ async fn calls_of(kind: LcmOperationType) -> BTreeSet<&'static str> {
 }
 
 #[tokio::test]
-async fn two_kills_during_any_step_fail_nothing_and_a_death_while_it_runs_alone_stops_it() {
+async fn two_crashes_in_a_step_are_tolerated_and_a_third_while_running_alone_stops_it() {
     let mut cases = 0;
     for operation in vnfm_core::lcm::OPERATIONS {
         for name in calls_of(operation.kind).await {
@@ -229,7 +229,7 @@ async fn suspect_and_another() -> (Arc<World>, Arc<dyn Store>, String, String) {
 }
 
 #[tokio::test]
-async fn while_a_suspect_runs_alone_others_rest_and_go_on_after_its_death() {
+async fn other_operations_wait_while_a_suspect_runs_alone_and_continue_afterwards() {
     let (world, store, suspect, another) = suspect_and_another().await;
     let third = engine_with(store.clone(), &world, Limits::default());
     let waits = || async {
@@ -267,7 +267,7 @@ async fn while_a_suspect_runs_alone_others_rest_and_go_on_after_its_death() {
 }
 
 #[tokio::test]
-async fn after_its_time_alone_others_go_on_beside_it_and_a_death_then_is_none_alone() {
+async fn after_the_isolation_period_other_operations_run_and_a_crash_is_not_blamed_on_the_suspect() {
     let (world, store, suspect, another) = suspect_and_another().await;
     *world.hangs_at.lock().unwrap() = None;
     *world.gate.lock().unwrap() = Some(("allocate", Arc::default()));
@@ -299,7 +299,7 @@ async fn after_its_time_alone_others_go_on_beside_it_and_a_death_then_is_none_al
 }
 
 #[tokio::test]
-async fn a_process_that_is_killed_while_it_stops_in_order_did_not_die_in_its_steps() {
+async fn a_kill_during_shutdown_does_not_count_as_a_crash() {
     for name in ["check", "allocate", "instantiate_end"] {
         let kind = LcmOperationType::Instantiate;
         let (world, first, id, store) = ready_in(Arc::default(), kind).await;
@@ -319,7 +319,7 @@ async fn a_process_that_is_killed_while_it_stops_in_order_did_not_die_in_its_ste
 }
 
 #[tokio::test]
-async fn a_process_that_loses_its_lease_did_not_die_in_the_step() {
+async fn losing_the_lease_in_a_step_does_not_count_as_a_crash() {
     let kind = LcmOperationType::Instantiate;
     let (world, first, id, store) = ready_in(Arc::default(), kind).await;
     let op = begin(&first, kind, &id).await;

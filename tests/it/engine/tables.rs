@@ -8,7 +8,7 @@ use vnfm_core::lcm::OPERATIONS;
 use vnfm_tests::sources::root;
 
 #[test]
-fn the_table_that_a_reader_sees_is_the_one_that_runs() {
+fn documented_step_tables_match_the_code() {
     for operation in OPERATIONS {
         let file = operation.kind.as_str().to_lowercase();
         let path = root().join(format!("crates/vnfm-core/src/lcm/{file}.rs"));
@@ -49,7 +49,7 @@ fn the_table_that_a_reader_sees_is_the_one_that_runs() {
 }
 
 #[tokio::test]
-async fn every_operation_begins_with_json_and_does_not_tell_what_does_not_fit() {
+async fn malformed_operation_requests_are_refused_without_echoing_values() {
     let world = Arc::new(World::default());
     let engine = engine_with(store().await, &world, Limits::default());
     let id = instance(&engine).await;

@@ -155,7 +155,7 @@ async fn levels_are_shown(engine: &Engine, name: &str) {
 }
 
 #[tokio::test]
-async fn every_operation_that_a_released_version_left_is_resumed() {
+async fn operations_left_by_released_versions_are_resumed() {
     let own = kept().join(env!("CARGO_PKG_VERSION"));
     if std::env::var("VNFM_BLESS").as_deref() == Ok("1") {
         keep(&own).await;
@@ -202,7 +202,7 @@ async fn every_operation_that_a_released_version_left_is_resumed() {
 }
 
 #[tokio::test]
-async fn what_this_build_leaves_has_every_step_of_every_operation() {
+async fn upgrade_state_covers_every_step_of_every_operation() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::with_nfvo();
     let store = open(folder.path()).await;

@@ -45,7 +45,7 @@ async fn a_forceful_cancel_ends_a_step_that_hangs() {
 }
 
 #[tokio::test]
-async fn a_step_that_never_answers_is_given_up_at_its_deadline() {
+async fn a_step_without_response_fails_at_its_deadline() {
     let world = Arc::new(World::default());
     *world.hangs_at.lock().unwrap() = Some("allocate");
     let limits = Limits {
@@ -73,7 +73,7 @@ async fn a_step_that_never_answers_is_given_up_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_refused_and_nothing_is_changed() {
+async fn invalid_requests_are_refused_without_changes() {
     let world = Arc::new(World::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
@@ -108,7 +108,7 @@ async fn what_cannot_be_is_refused_and_nothing_is_changed() {
 }
 
 #[tokio::test]
-async fn no_secret_is_in_what_an_operation_shows() {
+async fn operations_show_no_secrets() {
     let world = Arc::new(World::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
@@ -137,7 +137,7 @@ async fn no_secret_is_in_what_an_operation_shows() {
 }
 
 #[tokio::test]
-async fn an_instance_of_more_resources_than_are_allowed_is_refused_by_number_and_setting() {
+async fn an_instance_above_the_resource_limit_is_refused_with_the_setting() {
     let world = Arc::new(World::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;

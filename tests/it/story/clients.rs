@@ -36,7 +36,7 @@ fn at_once(stage: &Stage, path: &str, body: &str) -> BTreeMap<u16, usize> {
 }
 
 #[test]
-fn of_16_clients_one_instantiates_and_one_terminates() {
+fn one_of_16_concurrent_http_clients_is_accepted() {
     let (sim, stage) = stage(&[], "info");
     let (id, request) = stage.create_a("vnf-a-k8s-cluster");
     let path = format!("/vnflcm/v2/vnf_instances/{id}");

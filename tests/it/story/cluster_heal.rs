@@ -73,7 +73,7 @@ impl Before {
 }
 
 #[test]
-fn a_worker_is_drained_replaced_and_joins_again() {
+fn healing_a_worker_drains_replaces_and_rejoins_it() {
     let (sim, stage, cluster) = both("vnf-b-cnf");
     let before = Before::of(&stage, &cluster);
     assert_eq!(
@@ -94,7 +94,7 @@ fn a_worker_is_drained_replaced_and_joins_again() {
 }
 
 #[test]
-fn a_worker_that_is_off_heals_as_well() {
+fn a_powered_off_worker_is_healed() {
     let (sim, stage, cluster) = both("vnf-b-cnf");
     let before = Before::of(&stage, &cluster);
     sim.act("power-off", &json!({ "server": "workerNode-0" }));
@@ -126,7 +126,7 @@ fn with_a_budget(folder: &Path) -> String {
 }
 
 #[test]
-fn a_budget_that_blocks_is_named_and_a_retry_goes_on_once_it_is_gone() {
+fn a_blocking_disruption_budget_is_named_and_a_retry_succeeds_without_it() {
     let folder = tempfile::tempdir().unwrap();
     let (sim, stage, cluster) = both(&with_a_budget(folder.path()));
     let before = Before::of(&stage, &cluster);
@@ -161,7 +161,7 @@ fn a_budget_that_blocks_is_named_and_a_retry_goes_on_once_it_is_gone() {
 }
 
 #[test]
-fn the_control_plane_is_refused_with_who_lives_on_it_and_a_rollback_leaves_all_as_it_was() {
+fn healing_the_control_plane_is_refused_while_a_vnf_runs_on_the_cluster() {
     let (sim, stage, cluster) = both("vnf-b-cnf");
     let before = Before::of(&stage, &cluster);
     let op = stage.heal(&[before.id_of("masterNode")], &[]);
@@ -183,7 +183,7 @@ fn the_control_plane_is_refused_with_who_lives_on_it_and_a_rollback_leaves_all_a
 }
 
 #[test]
-fn the_whole_vnf_is_healed_by_another_cluster_under_the_same_id() {
+fn healing_the_entire_vnf_creates_a_new_cluster_under_the_same_vim_id() {
     let (sim, stage) = stage(&[], "info");
     let (_, request) = stage.create_a(SAMPLE);
     stage.ends_as(&stage.instantiate(VNF_A, &request), "COMPLETED");
@@ -211,7 +211,7 @@ fn the_whole_vnf_is_healed_by_another_cluster_under_the_same_id() {
 }
 
 #[test]
-fn killed_while_the_successor_joins_it_goes_on() {
+fn a_crash_while_the_replacement_joins_is_resumed() {
     let (sim, mut stage, cluster) = both("vnf-b-cnf");
     let before = Before::of(&stage, &cluster);
     sim.arm(&json!({"call": "host.exec", "subject": "workerNode-0: kubeadm join", "fault": {"delayMs": 3000}}));

@@ -141,7 +141,7 @@ fn an_image_that_cannot_be_pulled() {
 }
 
 #[test]
-fn an_overloaded_api_server_is_waited_for_and_nobody_has_to_retry() {
+fn an_overloaded_api_server_is_retried_automatically() {
     // Nothing is ready before the watch was begun anew: it is what shows that something is.
     let scene = scene_under("", image("localhost/no-such:1"));
     let arm = |call: &str, times: u64, status: u64| {
@@ -160,7 +160,7 @@ fn an_overloaded_api_server_is_waited_for_and_nobody_has_to_retry() {
 }
 
 #[test]
-fn a_container_that_crashes_again_and_again() {
+fn a_crash_looping_container() {
     let scene = scene(image("localhost/crash-loop:1"));
     let op = scene.begun();
     let says = [
@@ -277,7 +277,7 @@ fn held(object: &str, told: Told<'_>) {
 }
 
 #[test]
-fn an_object_that_a_finalizer_holds() {
+fn an_object_held_by_a_finalizer() {
     let says = [
         "finalizer `example.com/hold` holds it",
         "bring back the controller",
@@ -293,7 +293,7 @@ fn an_object_that_a_finalizer_holds() {
 }
 
 #[test]
-fn a_namespace_that_hangs_in_terminating() {
+fn a_namespace_stuck_in_terminating() {
     let says = [
         "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource",
         "configmaps. has 1 resource instances",

@@ -49,7 +49,7 @@ fn was_made_once(sim: &Simulated) {
 }
 
 #[test]
-fn killed_while_the_stack_is_in_progress_it_goes_on() {
+fn a_crash_during_stack_creation_is_resumed() {
     killed_when(&["--server-build", "1500"], None, |sim| {
         sim.calls("heat.stack_create", "")
             .iter()
@@ -58,20 +58,20 @@ fn killed_while_the_stack_is_in_progress_it_goes_on() {
 }
 
 #[test]
-fn killed_during_the_init_it_goes_on() {
+fn a_crash_during_kubeadm_init_is_resumed() {
     let slow =
         json!({"call": "host.exec", "subject": ": kubeadm init", "fault": {"delayMs": 3000}});
     killed_when(&[], Some(&slow), |sim| sim.seen() > 0);
 }
 
 #[test]
-fn killed_during_a_join_it_goes_on() {
+fn a_crash_during_a_join_is_resumed() {
     let slow = json!({"call": "host.exec", "subject": ": kubeadm join", "times": 2, "fault": {"delayMs": 3000}});
     killed_when(&[], Some(&slow), |sim| sim.seen() > 0);
 }
 
 #[test]
-fn killed_while_the_stack_goes_it_goes_on() {
+fn a_crash_during_stack_deletion_is_resumed() {
     let (sim, mut stage) = stage(&[], "info");
     let (_, request) = stage.create_a(SAMPLE);
     stage.ends_as(&stage.instantiate(VNF_A, &request), "COMPLETED");
@@ -93,7 +93,7 @@ fn killed_while_the_stack_goes_it_goes_on() {
 const COURSE: [usize; 4] = [12, 5, 3, 3];
 
 #[test]
-fn killed_at_ten_points_of_the_story_it_goes_on_each_time() {
+fn ten_crashes_across_the_scenario_are_resumed() {
     // Deletions take a moment, as they do in the real world.
     let (sim, mut stage) = stage(&["--server-build", "500"], "info");
     let mut deaths = Deaths::drawn(10, &COURSE);

@@ -38,14 +38,14 @@ fn lives((sim, stage): (Simulated, Stage), kind: &str, vim: &str) {
 }
 
 #[test]
-fn a_new_vnf_of_servers_lives() {
+fn a_generated_vm_package_can_be_instantiated() {
     let (sim, stage) = stage(&[], "info");
     let vim = stage.server.ctl(&["vim", "show", VIM]);
     lives((sim, stage), "vm", vim["id"].as_str().unwrap());
 }
 
 #[test]
-fn a_new_vnf_of_containers_lives() {
+fn a_generated_container_package_can_be_instantiated() {
     let (sim, stage) = stage_in(&["--cluster"], "");
     let file = sim.endpoint("kubeconfig").to_owned();
     assert!(Path::new(&file).is_file());

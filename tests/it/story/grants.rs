@@ -135,7 +135,7 @@ impl Scene {
 }
 
 #[test]
-fn a_life_by_grants_with_a_token_a_zone_and_notifications() {
+fn granted_lifecycle_with_oauth2_zone_and_notifications() {
     let oauth2 = "  endpoint: @NFVO@\n  oauth2: {token_endpoint: '@NFVO@/token', client_id: vnfm, \
                   client_password_file: '@PASSWORD@'}";
     let scene = scene(oauth2, "vnf-a-k8s-cluster");
@@ -210,7 +210,7 @@ fn a_life_by_grants_with_a_token_a_zone_and_notifications() {
 }
 
 #[test]
-fn a_rejection_an_unknown_zone_and_a_wrong_shape_are_told_by_name() {
+fn rejected_unusable_and_malformed_grants_are_reported_by_cause() {
     let scene = plain();
     scene
         .sim
@@ -238,7 +238,7 @@ fn a_rejection_an_unknown_zone_and_a_wrong_shape_are_told_by_name() {
 }
 
 #[test]
-fn what_fails_for_now_is_asked_again() {
+fn transient_nfvo_failures_are_retried() {
     let scene = plain();
     let faults = [
         json!({"call": "nfvo.grant", "times": 2, "fault": {"status": 503}}),
@@ -267,7 +267,7 @@ fn what_fails_for_now_is_asked_again() {
 }
 
 #[test]
-fn a_server_that_is_killed_while_it_waits_goes_on_waiting() {
+fn a_crash_while_waiting_for_a_grant_is_resumed() {
     let mut scene = plain();
     scene.sim.set_nfvo(&json!({"polls": 1_000_000}));
     let op = scene.begun();
@@ -296,7 +296,7 @@ fn a_server_that_is_killed_while_it_waits_goes_on_waiting() {
 }
 
 #[test]
-fn mutual_tls_and_a_base_hot_that_takes_flavor_and_image() {
+fn grants_over_mutual_tls_set_flavor_and_image_of_a_base_hot() {
     let tls = "  endpoint: @TLS@\n  authorities_file: '@WORLD@/nfvo-authority.pem'\n  \
                certificate: {cert: '@WORLD@/nfvo-client.pem', key: '@WORLD@/nfvo-client.pem'}\n  \
                basic: {user: vnfm, password_file: '@PASSWORD@'}";

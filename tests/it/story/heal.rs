@@ -40,7 +40,7 @@ fn ids(list: &Value) -> Vec<String> {
 }
 
 #[test]
-fn the_pods_meant_are_replaced_and_what_was_taken_away_comes_back() {
+fn healing_replaces_the_named_pods_and_restores_deleted_objects() {
     let (sim, stage, request) = containers();
     stage.ends_as(&stage.instantiate(VNF_B, &request), "COMPLETED");
     let before = stage.server.ctl(&["vnf", "show", VNF_B])["instantiatedVnfInfo"].clone();
@@ -100,7 +100,7 @@ fn the_pods_meant_are_replaced_and_what_was_taken_away_comes_back() {
 }
 
 #[test]
-fn what_the_cluster_refuses_is_said_and_works_on_retry() {
+fn kubernetes_refusals_are_reported_and_succeed_on_retry() {
     for (status, code, word) in [
         (401, "kubernetes.login-refused", "vnfmctl vim update"),
         (403, "kubernetes.forbidden", "Role"),

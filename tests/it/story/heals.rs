@@ -40,7 +40,7 @@ fn affected(stage: &Stage, op: &str, change: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_worker_that_somebody_deleted_is_replaced_and_nobody_else() {
+fn healing_replaces_only_the_deleted_worker() {
     for sample in ["vnf-a-k8s-cluster", "vnf-a-k8s-cluster-base-hot"] {
         let (sim, stage) = stage(&[], "info");
         let folder = tempfile::tempdir().unwrap();
@@ -98,7 +98,7 @@ fn a_worker_that_somebody_deleted_is_replaced_and_nobody_else() {
 
 /// `kill -9` while Heat replaces the server: started again, the operation goes on and replaces nobody twice.
 #[test]
-fn killed_in_the_middle_of_a_heal_it_goes_on() {
+fn a_crash_during_a_heal_is_resumed() {
     let (sim, mut stage) = stage(&["--server-build", "1500"], "info");
     let folder = tempfile::tempdir().unwrap();
     let (_, request) = stage.create_a(&without_hooks("vnf-a-k8s-cluster", folder.path()));

@@ -124,7 +124,7 @@ fn no_valid_host() {
 }
 
 #[test]
-fn a_name_that_a_foreign_stack_has() {
+fn a_stack_name_taken_by_a_foreign_stack() {
     let scene = scene(&[]);
     let cloud = Cloud::login(&scene.sim.clouds());
     let foreign = cloud.make_stack(&scene.stack());
@@ -139,7 +139,7 @@ fn a_name_that_a_foreign_stack_has() {
 }
 
 #[test]
-fn what_passes_by_itself_needs_nobody() {
+fn transient_heat_failures_are_retried_automatically() {
     let faults = [
         json!({"call": "heat.stack_create", "times": 2, "fault": {"status": 503}}),
         json!({"call": "heat.stack_create", "fault": {"drop": "after"}}),
@@ -169,7 +169,7 @@ fn what_passes_by_itself_needs_nobody() {
 }
 
 #[test]
-fn a_stack_that_somebody_deletes() {
+fn a_stack_deleted_during_creation() {
     let scene = scene(&["--server-build", "1500"]);
     let op = scene.begun();
     // Looking for resources, the driver is past the creation and waits for its end.
@@ -208,7 +208,7 @@ fn a_stack_that_cannot_be_deleted() {
 }
 
 #[test]
-fn a_stack_that_is_in_progress_past_the_deadline() {
+fn a_stack_still_in_progress_at_the_deadline() {
     let mut scene = scene(&[]);
     let file = scene.stage.server.folder().join("server.yaml");
     let text = std::fs::read_to_string(&file).unwrap();

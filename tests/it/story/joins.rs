@@ -40,7 +40,7 @@ fn state_of_a(stage: &Stage) -> Value {
 }
 
 #[test]
-fn the_error_names_host_phase_exit_code_and_last_lines() {
+fn a_join_error_names_host_phase_exit_code_and_last_lines() {
     let (_sim, stage, op, end) = stopped();
     let told = [
         "workernode-1",
@@ -80,7 +80,7 @@ fn the_error_names_host_phase_exit_code_and_last_lines() {
 }
 
 #[test]
-fn retry_goes_on_with_what_is_missing_and_does_not_touch_heat() {
+fn retry_completes_the_missing_join_without_calling_heat() {
     let (sim, stage, op, _) = stopped();
     sim.disarm();
     let before = sim.calls("heat.", "").len();
@@ -129,7 +129,7 @@ fn rollback_leaves_nothing() {
 }
 
 #[test]
-fn fail_ends_it_and_a_later_terminate_cleans_up() {
+fn fail_ends_the_operation_and_a_later_terminate_cleans_up() {
     let (sim, stage, op, _) = stopped();
     stage.server.ctl(&["op", "fail", &op]);
     stage.ends_as(&op, "FAILED");

@@ -20,7 +20,7 @@ fn with_script(script: &str, folder: &Path) -> String {
 }
 
 #[test]
-fn the_seeds_own_package_carries_vnf_b() {
+fn vnf_b_runs_on_the_reference_package() {
     let (sim, stage) = stage(&[], "info");
     let (_, request) = stage.create_a("vnf-a-seed");
     stage.ends_as(&stage.instantiate(VNF_A, &request), "COMPLETED");
@@ -33,7 +33,7 @@ fn the_seeds_own_package_carries_vnf_b() {
 }
 
 #[test]
-fn a_vendors_script_that_answers_nonsense_or_fails_is_said_with_its_words() {
+fn a_vendor_script_that_fails_or_prints_garbage_is_reported_with_its_output() {
     let cases = [
         ("echo nonsense", "script-answer", "it is no JSON"),
         (
@@ -77,7 +77,7 @@ fn bare() -> serde_json::Value {
 }
 
 #[test]
-fn a_host_without_the_packages_and_without_a_repository_is_refused_with_the_way_out() {
+fn missing_host_packages_without_a_repository_are_reported_with_a_remedy() {
     let (sim, stage) = stage(&[], "info");
     let (_, request) = stage.create_a("vnf-a-k8s-cluster");
     sim.arm(&bare());
@@ -94,7 +94,7 @@ fn a_host_without_the_packages_and_without_a_repository_is_refused_with_the_way_
 }
 
 #[test]
-fn a_host_without_the_packages_gets_them_from_its_repository_or_out_of_the_package() {
+fn missing_host_packages_are_installed_from_the_repository_or_the_vnf_package() {
     for has_repository in [true, false] {
         let (sim, stage) = stage(&[], "info");
         let folder = tempfile::tempdir().unwrap();

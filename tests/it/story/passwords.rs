@@ -7,7 +7,7 @@ use vnfm_tests::stage::{LONG, VIM, VNF_A};
 use super::stage;
 
 #[test]
-fn the_operation_goes_on_with_the_new_one() {
+fn an_operation_continues_after_the_vim_password_is_updated() {
     let (sim, stage) = stage(&["--server-build", "1500"], "info");
     let (_, request) = stage.create_a("vnf-a-k8s-cluster");
     let op = stage.instantiate(VNF_A, &request);

@@ -34,7 +34,7 @@ fn hooks(server: u32) -> Vec<String> {
 }
 
 #[test]
-fn a_killed_server_takes_its_hook_along_and_the_story_goes_on_to_its_end() {
+fn killing_the_server_kills_its_hook_processes_and_the_operation_is_resumed() {
     let (sim, mut stage) = stage();
     let (_, request) = stage.create_a("vnf-a-k8s-cluster");
     let slow =

@@ -57,7 +57,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn a_request_that_cannot_be_is_refused_at_once() {
+fn invalid_instantiate_requests_are_refused_at_once() {
     let (sim, stage) = stage(&[], "info");
     let (id, good) = stage.create_a("vnf-a-k8s-cluster");
     let before = known(&stage);
@@ -89,7 +89,7 @@ fn a_request_that_cannot_be_is_refused_at_once() {
 }
 
 #[test]
-fn a_login_that_the_vim_refuses_is_not_registered() {
+fn a_vim_with_wrong_credentials_is_not_registered() {
     let (sim, stage) = stage(&[], "info");
     let before = known(&stage);
     let text = std::fs::read_to_string(sim.clouds()).unwrap();
@@ -111,7 +111,7 @@ fn a_login_that_the_vim_refuses_is_not_registered() {
 }
 
 #[test]
-fn an_order_file_that_names_a_missing_manifest_is_found_at_onboarding() {
+fn a_missing_manifest_is_reported_at_onboarding() {
     let (_sim, stage) = stage(&[], "info");
     let folder = tempfile::tempdir().unwrap();
     let package = copy("broken/missing-manifest", folder.path());
@@ -132,7 +132,7 @@ fn an_order_file_that_names_a_missing_manifest_is_found_at_onboarding() {
 }
 
 #[test]
-fn an_image_that_the_cloud_lacks_rolls_back_before_anything_is_made() {
+fn a_missing_image_rolls_back_before_anything_is_created() {
     let (sim, stage) = stage(&[], "info");
     let folder = tempfile::tempdir().unwrap();
     let package = copy("vnf-a-k8s-cluster", folder.path());

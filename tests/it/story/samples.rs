@@ -91,7 +91,7 @@ fn on_a_cloud(sample: &str, look: impl FnOnce(&Value, &Cloud)) {
 }
 
 #[test]
-fn the_flavour_that_the_request_chooses_is_made() {
+fn the_requested_flavour_is_created() {
     on_a_cloud("vnf-flavours", |info, _| {
         has(info, &[("back", 2), ("front", 2)]);
         assert_eq!(info["flavourId"], "redundant");
@@ -100,7 +100,7 @@ fn the_flavour_that_the_request_chooses_is_made() {
 }
 
 #[test]
-fn the_level_that_the_request_chooses_is_made() {
+fn the_requested_instantiation_level_is_created() {
     on_a_cloud("vnf-levels", |info, _| {
         has(info, &[("web", 3), ("worker", 4)]);
         let levels = |clients: u32, load: u32| json!([{"aspectId": "clients", "scaleLevel": clients}, {"aspectId": "load", "scaleLevel": load}]);
@@ -111,7 +111,7 @@ fn the_level_that_the_request_chooses_is_made() {
 }
 
 #[test]
-fn a_pair_has_a_volume_each() {
+fn each_vnfc_of_the_pair_has_its_own_volume() {
     on_a_cloud("vnf-ha-pair", |info, _| {
         has(info, &[("active", 1), ("standby", 1)]);
         let volumes = info["virtualStorageResourceInfo"].as_array().unwrap();
@@ -132,7 +132,7 @@ fn a_pair_has_a_volume_each() {
 }
 
 #[test]
-fn a_base_hot_makes_trunks_virtual_functions_and_shared_addresses() {
+fn a_base_hot_creates_trunks_sriov_ports_and_shared_addresses() {
     on_a_cloud("vnf-ports", |info, cloud| {
         has(info, &[("router", 1)]);
         let cps = info["vnfcResourceInfo"][0]["vnfcCpInfo"]
@@ -169,7 +169,7 @@ fn a_base_hot_makes_trunks_virtual_functions_and_shared_addresses() {
 }
 
 #[test]
-fn groups_in_groups_are_counted_and_their_disks_belong_to_their_nodes() {
+fn nested_resource_groups_are_counted_and_their_disks_assigned() {
     on_a_cloud("vnf-nested-groups", |info, _| {
         has(info, &[("door", 1), ("node", 2)]);
         let volumes = info["virtualStorageResourceInfo"].as_array().unwrap();
@@ -214,7 +214,7 @@ fn without_cluster(sim: &Simulated, stage: &Stage) {
 }
 
 #[test]
-fn an_asd_of_manifests_is_deployed_in_its_order() {
+fn asd_manifests_are_applied_in_order() {
     let (sim, stage, vim) = with_cluster();
     let living = Living::create(&stage, "asd-web", "asd-web");
     let mut request = stage.request("asd-web", &vim);
@@ -251,7 +251,7 @@ fn an_asd_of_manifests_is_deployed_in_its_order() {
 }
 
 #[test]
-fn a_chart_is_refused_by_name_before_anything_is_made() {
+fn a_helm_chart_is_refused_before_anything_is_created() {
     let (sim, stage, vim) = with_cluster();
     let living = Living::create(&stage, "cnf-chart", "cnf-chart");
     let request = stage.request("cnf-chart", &vim);
@@ -299,7 +299,7 @@ fn key_pair(folder: &Path) {
 }
 
 #[test]
-fn a_signed_package_is_instantiated_where_signatures_are_required() {
+fn a_signed_package_is_accepted_when_signatures_are_required() {
     let folder = tempfile::tempdir().unwrap();
     key_pair(folder.path());
     let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();

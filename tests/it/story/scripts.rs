@@ -10,7 +10,7 @@ const SAMPLE: &str = "vnf-script-hooks";
 const VNF: &str = "scripted";
 
 #[test]
-fn a_package_with_scripts_runs_them_once_somebody_allowed_it() {
+fn package_scripts_run_only_after_an_administrator_allows_them() {
     let folder = tempfile::tempdir().unwrap();
     let world = Simulated::start(folder.path(), &[]);
     let stage = Stage::new(folder, &world.clouds(), world.ssh_port(), "info");
@@ -99,7 +99,7 @@ fn a_package_with_scripts_runs_them_once_somebody_allowed_it() {
 }
 
 #[test]
-fn a_script_is_tried_without_a_vnfm() {
+fn plugin_run_runs_a_script_without_a_server() {
     let sample = vnfm_tests::sources::root()
         .join("vnfd-samples")
         .join(SAMPLE);

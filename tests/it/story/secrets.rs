@@ -59,7 +59,7 @@ fn watched(stage: &Stage, request: &Value, state: &str, seen: &mut Processes) ->
 }
 
 #[test]
-fn planted_secrets_are_in_no_log_answer_output_database_page_command_line_or_file() {
+fn planted_secrets_leak_nowhere() {
     let (sim, stage) = stage(&[], "trace");
     let (private_key, public_key) = key_pair(stage.server.folder());
     let (mut planted, mut seen) = (planted(&private_key), Processes::default());

@@ -90,7 +90,7 @@ fn case(case: &Case) {
 }
 
 #[test]
-fn a_login_that_is_refused() {
+fn an_ssh_login_that_is_refused() {
     case(&Case {
         fault: on("ssh.login", HOST, &json!({"status": 401})),
         code: "host-refused",
@@ -105,7 +105,7 @@ fn a_login_that_is_refused() {
 }
 
 #[test]
-fn a_host_that_shows_another_key_than_its_console() {
+fn an_ssh_host_key_that_differs_from_the_console() {
     case(&Case {
         fault: on("ssh.key", HOST, &json!({"status": 401})),
         code: "host-refused",
@@ -120,7 +120,7 @@ fn a_host_that_shows_another_key_than_its_console() {
 }
 
 #[test]
-fn a_connection_that_drops_in_a_command() {
+fn an_ssh_connection_dropped_during_a_command() {
     case(&Case {
         fault: on(
             "ssh.run",
@@ -138,7 +138,7 @@ fn a_connection_that_drops_in_a_command() {
 }
 
 #[test]
-fn a_connection_that_drops_in_an_upload() {
+fn an_ssh_connection_dropped_during_an_upload() {
     case(&Case {
         fault: on(
             "ssh.put",
@@ -171,7 +171,7 @@ fn a_sudo_that_asks_for_a_password() {
 }
 
 #[test]
-fn a_host_that_answers_nobody() {
+fn a_host_that_does_not_answer() {
     let (sim, mut stage) = stage_with(IMPATIENT);
     let fault = on("ssh.connect", HOST, &json!({"status": 503}));
     let words = &[
@@ -218,7 +218,7 @@ fn a_command_that_never_ends() {
 const FLOOD: usize = 100_000_000;
 
 #[test]
-fn a_command_that_floods_us() {
+fn a_command_with_excessive_output() {
     case(&Case {
         fault: on(
             "ssh.run",
@@ -237,7 +237,7 @@ fn a_command_that_floods_us() {
 }
 
 #[test]
-fn a_join_that_floods_its_log() {
+fn a_join_with_excessive_log_output() {
     case(&Case {
         fault: on(
             "host.exec",

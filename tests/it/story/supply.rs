@@ -123,7 +123,7 @@ impl Scene {
 }
 
 #[test]
-fn a_vnf_by_its_vnfd_alone_is_fetched_cut_in_the_middle_resumed_and_instantiated() {
+fn a_package_is_fetched_from_the_nfvo_by_vnfd_id_and_an_interrupted_download_resumes() {
     let scene = scene("subscribe: false");
     let refused = scene.stage.server.refused(&scene.create());
     assert!(
@@ -175,7 +175,7 @@ fn a_vnf_by_its_vnfd_alone_is_fetched_cut_in_the_middle_resumed_and_instantiated
 }
 
 #[test]
-fn what_is_onboarded_at_the_nfvo_is_here_before_it_is_wanted_also_after_a_crash() {
+fn packages_onboarded_at_the_nfvo_are_fetched_in_advance_even_after_a_crash() {
     let mut scene = scene("look_seconds: 1");
     let first = scene.subscription();
     // The NFVO forgets meanwhile; the server comes up at another port, where nobody would be told.

@@ -6,7 +6,7 @@ use vnfm_tests::stage::VNF_A;
 use super::stage_with;
 
 #[test]
-fn a_collector_gets_a_span_for_each_request_operation_step_and_call() {
+fn traces_contain_requests_operations_steps_and_calls() {
     let collector = Collector::begin().unwrap();
     let (_sim, mut stage) = stage_with(&format!("monitoring: {{traces: '{}'}}", collector.url()));
     let (_, request) = stage.create_a("vnf-a-k8s-cluster");

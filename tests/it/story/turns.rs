@@ -46,7 +46,7 @@ fn at_work(stage: &Stage) -> usize {
 }
 
 #[test]
-fn a_heat_gets_so_many_calls_and_operations_at_a_time_and_all_end() {
+fn vim_call_and_operation_limits_are_kept_and_all_operations_finish() {
     let limits = format!("limits: {{vim_calls: {CALLS}, vim_operations: {OPERATIONS}}}");
     let (sim, stage) = stage_with(&limits);
     let folder = tempfile::tempdir().unwrap();
@@ -103,7 +103,7 @@ fn a_heat_gets_so_many_calls_and_operations_at_a_time_and_all_end() {
 }
 
 #[test]
-fn who_waits_for_a_turn_can_be_cancelled() {
+fn an_operation_waiting_for_a_vim_slot_can_be_cancelled() {
     let (sim, stage) = stage_with("limits: {vim_operations: 1}");
     let folder = tempfile::tempdir().unwrap();
     let package = stage.onboard(&without_hooks("vnf-a-k8s-cluster", folder.path()));

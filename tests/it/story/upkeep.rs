@@ -19,7 +19,7 @@ const SAMPLE: &str = "vnf-a-k8s-cluster";
 const GRACE: Duration = Duration::from_secs(10);
 
 #[test]
-fn told_to_stop_it_ends_the_running_step_and_the_next_start_goes_on() {
+fn sigterm_finishes_the_running_step_and_the_next_start_resumes() {
     let (sim, mut stage) = stage(&["--server-build", "1500"], "info");
     let (_, request) = stage.create_a(SAMPLE);
     let op = stage.instantiate(VNF_A, &request);
@@ -63,7 +63,7 @@ fn told_to_stop_it_ends_the_running_step_and_the_next_start_goes_on() {
 }
 
 #[test]
-fn a_step_that_takes_longer_does_not_keep_it_from_stopping() {
+fn a_long_step_does_not_delay_shutdown() {
     let (sim, mut stage) = stage(&[], "info");
     let (_, request) = stage.create_a(SAMPLE);
     sim.arm(
@@ -120,7 +120,7 @@ fn deleted_stacks(sim: &Simulated, instance: &str) -> usize {
 }
 
 #[test]
-fn an_older_backup_doubles_nothing_and_deletes_nothing() {
+fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
     let (sim, mut stage) = stage(&[], "info");
     let package = stage.onboard(SAMPLE);
     let early = up(&stage, &package, "early");
@@ -281,7 +281,7 @@ impl Drop for Disk {
 }
 
 #[test]
-fn a_full_disk_refuses_what_is_new_and_what_is_in_flight_goes_on_once_there_is_room() {
+fn a_full_disk_refuses_new_requests_and_running_operations_resume_with_free_space() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = Disk::mount(&folder.path().join("data"), 400) else {
         return;
