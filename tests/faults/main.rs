@@ -11,21 +11,21 @@
 //! ```
 //! `cargo xtask faults` runs it; `docs/how-to/faults.md` says how to read and replay it.
 
-mod acts;
-mod beside;
+mod admin_tasks;
+mod admin_faults;
 mod case;
 mod check;
 mod child;
 mod clock;
 mod exhaustive;
-mod line;
+mod call_queue;
 mod plan;
 mod ports;
 mod probe;
 mod process;
 mod random;
 mod report;
-mod rest;
+mod idle;
 mod site;
 mod vnf;
 mod world;
@@ -99,7 +99,7 @@ fn run() -> Result<bool> {
     // There is one already where a library was first.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     if arguments.act {
-        return beside::act().map(|()| true);
+        return admin_faults::act().map(|()| true);
     }
     if arguments.drive {
         return child::drive().map(|()| true);
@@ -119,7 +119,7 @@ fn run() -> Result<bool> {
         piece: arguments.piece,
     };
     let report = if arguments.beside {
-        beside::run(&choice)?
+        admin_faults::run(&choice)?
     } else {
         single(&arguments, &choice)?
     };
@@ -155,7 +155,7 @@ fn single(arguments: &Arguments, choice: &exhaustive::Choice) -> Result<Report> 
     } else {
         report.add(exhaustive::run(choice, site, &learnt));
         if choice.operation.is_none() && !choice.upgrade {
-            report.add(beside::run(choice)?);
+            report.add(admin_faults::run(choice)?);
         }
     }
     if arguments.seconds > 0 || arguments.piece.is_some() {

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use vnfm_core::ports::Clock as _;
 
 use crate::clock::JumpingClock;
-use crate::line::Line;
+use crate::call_queue::Line;
 use crate::plan::{Address, Dice, Fault, Plan};
 use crate::ports::WITH_HOSTS;
 use crate::world::Control;

@@ -25,7 +25,7 @@ use vnfm_store::{PackageDir, SecretKeys, SqliteStore};
 use crate::clock::JumpingClock;
 use crate::ports::{WatchedHooks, WatchedHosts, WatchedStore};
 use crate::probe::Probe;
-use crate::rest::{self, Watch};
+use crate::idle::{self, Watch};
 use crate::world::Control;
 
 /// Between two looks of the pacer.
@@ -111,7 +111,7 @@ impl Process {
     /// Works until `work` is done, or the probe ends it.
     pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> Result<Ran<T>> {
         let runtime = self.runtime.as_ref().context("the process has ended")?;
-        let watch = Watch::new(self.world.process(), rest::this_thread()?)?;
+        let watch = Watch::new(self.world.process(), idle::this_thread()?)?;
         let (over, until) = mpsc::channel();
         let (give_up, stuck) = oneshot::channel();
         let mut pacer = Pacer {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use ureq::Agent;
-use vnfm_tests::simulated::Simulated;
+use vnfm_tests::simulator::Simulated;
 
 use crate::clock::Latest;
 use crate::plan::{Fault, Plan};

@@ -1,13 +1,13 @@
 //! All cases of a run, each with a number: the same seed makes the same list.
 
 use anyhow::Result;
-use vnfm_tests::dice::Dice;
+use vnfm_tests::rng::Dice;
 
-use crate::ground::Ground;
+use crate::testbed::Ground;
 use crate::neighbours::Learnt;
 use crate::processes::Limits;
 use crate::{
-    destinations, disks, doors, floods, hooks, neighbours, packages, quotas, tokens, values,
+    destinations, disks, access, floods, hooks, neighbours, packages, quotas, tokens, values,
 };
 
 /// What a case does; what does not hold is its error.
@@ -58,8 +58,8 @@ pub(crate) fn all(seed: u64, learnt: &Learnt, most: usize) -> Result<Vec<Case>> 
     let mut dice = Dice::new(seed);
     let mut piles = vec![
         neighbours::cases(learnt),
-        doors::cases()?,
-        doors::queries(most, &mut dice)?,
+        access::cases()?,
+        access::queries(most, &mut dice)?,
         values::bodies(learnt)?,
         values::parameters(learnt, most, &mut dice),
         values::terminals(),

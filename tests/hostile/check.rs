@@ -2,13 +2,13 @@
 //!
 //! | | |
 //! |---|---|
-//! | I1 | an operation has ended, or stopped with a cause (`story.rs`) |
+//! | I1 | an operation has ended, or stopped with a cause (`lifecycle.rs`) |
 //! | I2 | nothing exists that no instance explains |
 //! | I3 | nothing of others was touched |
 //! | I4 | every change of state is among the events, once, in order |
 //! | I5 | what the record says is there: an instance that is not instantiated has nothing (with I2) |
 //! | I6 | no planted secret is in an answer, in the log or among the server's files |
-//! | I7 | a way on works (`story.rs`) |
+//! | I7 | a way on works (`lifecycle.rs`) |
 //! | I8 | no instance has two operations that have not ended |
 //! | I9 | the tenant that nobody attacks is served, and sees what it saw |
 //! | I10 | nobody came to an address that no policy names, least of all with a secret |
@@ -24,7 +24,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 use vnfm_types::LcmOperationState;
 
-use crate::ground::Ground;
+use crate::testbed::Ground;
 
 /// The longest that a request of the victim may take while nobody floods.
 const SERVED: Duration = Duration::from_secs(5);

@@ -7,13 +7,13 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use vnfm_tests::dice::Dice;
+use vnfm_tests::rng::Dice;
 
 use crate::canary::Canary;
 use crate::cases::Case;
-use crate::ground::Ground;
+use crate::testbed::Ground;
 use crate::processes::CLOUD_PASSWORD;
-use crate::story::{self, Begun};
+use crate::lifecycle::{self, Begun};
 
 /// How long an operation may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -67,12 +67,12 @@ pub(crate) fn cases() -> Vec<Case> {
                     let (sample, vnfd) = ground.samples[0].clone();
                     let mut request = sample.request("instantiate", "");
                     request["vimConnectionInfo"] = json!({"vim1": connection});
-                    let instance = story::create(ground, "olga", &vnfd)?;
-                    let begun = story::begin(ground, "olga", (&instance, "instantiate"), &request)?;
+                    let instance = lifecycle::create(ground, "olga", &vnfd)?;
+                    let begun = lifecycle::begin(ground, "olga", (&instance, "instantiate"), &request)?;
                     if let Begun::Op(op) = begun {
-                        story::settle(ground, "olga", &op, PATIENCE)?;
+                        lifecycle::settle(ground, "olga", &op, PATIENCE)?;
                     }
-                    return story::away(ground, "olga", &instance, dice);
+                    return lifecycle::away(ground, "olga", &instance, dice);
                 }
                 ask(ground, member, &url)
             }));
@@ -135,21 +135,21 @@ fn clear_text(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
     ] {
         let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
             "interfaceInfo": {"endpoint": format!("http://{host}:6443")},
-            "accessInfo": {"bearer_token": crate::grammar::SECRET},
+            "accessInfo": {"bearer_token": crate::payloads::SECRET},
             "extra": {"proxy": format!("http://{}", wire.address())}});
         let (sample, vnfd) = ground.samples[0].clone();
         let mut request = sample.request("instantiate", "");
         request["vimConnectionInfo"] = json!({"vim1": connection});
-        let instance = story::create(ground, "olga", &vnfd)?;
-        let begun = story::begin(ground, "olga", (&instance, "instantiate"), &request)?;
+        let instance = lifecycle::create(ground, "olga", &vnfd)?;
+        let begun = lifecycle::begin(ground, "olga", (&instance, "instantiate"), &request)?;
         if let Begun::Op(op) = begun {
-            story::settle(ground, "olga", &op, PATIENCE)?;
+            lifecycle::settle(ground, "olga", &op, PATIENCE)?;
         }
-        story::away(ground, "olga", &instance, dice)?;
+        lifecycle::away(ground, "olga", &instance, dice)?;
         let leaked = wire
             .seen()
             .iter()
-            .any(|said| said.contains(crate::grammar::SECRET));
+            .any(|said| said.contains(crate::payloads::SECRET));
         ensure!(
             !leaked,
             "I10: a token for `{host}` goes over the wire in clear text"
@@ -185,7 +185,7 @@ fn connection(ground: &Ground, member: &str, url: &str) -> Value {
                 "region": "RegionOne", "projectDomain": "default", "userDomain": "default"}})
     } else {
         json!({"vimType": "ETSINFV.KUBERNETES.V_1", "interfaceInfo": {"endpoint": url},
-            "accessInfo": {"bearer_token": crate::grammar::SECRET}})
+            "accessInfo": {"bearer_token": crate::payloads::SECRET}})
     };
     if is_proxy {
         connection["extra"] = json!({ "proxy": url.trim_end_matches("/v3") });
@@ -204,7 +204,7 @@ fn ask(ground: &mut Ground, member: &str, url: &str) -> Result<()> {
         ),
         "token endpoint of a callback" => {
             let callback = format!("{}/notifications", ground.endpoint("nfvo"));
-            let login = json!({"clientId": "vnfm", "clientPassword": crate::grammar::SECRET,
+            let login = json!({"clientId": "vnfm", "clientPassword": crate::payloads::SECRET,
                 "tokenEndpoint": url});
             let login = json!({"authType": ["OAUTH2_CLIENT_CREDENTIALS"],
                 "paramsOauth2ClientCredentials": login});

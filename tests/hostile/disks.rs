@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
-use vnfm_tests::dice::Dice;
+use vnfm_tests::rng::Dice;
 
 use crate::cases::Case;
-use crate::ground::Ground;
+use crate::testbed::Ground;
 use crate::neighbours::{Learnt, vim_of};
 use crate::processes::{ANYWHERE, Limits, start_server};
 use crate::quotas::padded;
-use crate::story::{self, Begun};
+use crate::lifecycle::{self, Begun};
 
 /// MiB of the disk that is full soon: nothing new is begun where less than 128 are left.
 const DISK: u64 = 168;
@@ -344,9 +344,9 @@ fn fill(ground: &mut Ground, way: &str, dice: &mut Dice) -> Result<()> {
         .iter()
         .find(|(sample, _)| sample.is_kubernetes());
     let (sample, vnfd) = found.context("no sample for Kubernetes")?.clone();
-    let instance = story::create(ground, "olga", &vnfd)?;
+    let instance = lifecycle::create(ground, "olga", &vnfd)?;
     let request = sample.request("instantiate", &vim_of(ground, &sample));
-    let begun = story::begin(ground, "olga", (&instance, "instantiate"), &request)?;
+    let begun = lifecycle::begin(ground, "olga", (&instance, "instantiate"), &request)?;
     let Begun::Op(op) = begun else {
         bail!("the operation is refused")
     };
@@ -378,10 +378,10 @@ fn fill(ground: &mut Ground, way: &str, dice: &mut Dice) -> Result<()> {
             gone.text()
         );
     }
-    story::settle(ground, "olga", &op, PATIENCE)?;
+    lifecycle::settle(ground, "olga", &op, PATIENCE)?;
     // What a database has once taken it keeps for itself: the operator makes the disk larger.
     ground.enlarge(LARGER)?;
-    story::away(ground, "olga", &instance, dice)
+    lifecycle::away(ground, "olga", &instance, dice)
 }
 
 /// Fills the disk; what was made, and how the first refusal was answered.

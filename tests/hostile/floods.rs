@@ -17,7 +17,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::cases::Case;
-use crate::ground::Ground;
+use crate::testbed::Ground;
 use crate::http::login;
 use crate::processes::Limits;
 
@@ -84,7 +84,7 @@ pub(crate) fn cases() -> Vec<Case> {
         for (name, victim, flood) in FLOODS {
             let of = descriptors.map_or("all descriptors".into(), |n| format!("{n} descriptors"));
             let what = format!("{name}, {of}");
-            let act = move |ground: &mut Ground, _: &mut vnfm_tests::dice::Dice| {
+            let act = move |ground: &mut Ground, _: &mut vnfm_tests::rng::Dice| {
                 play(ground, (name, victim), *flood)
             };
             let mut case = Case::new("flood", what, act);

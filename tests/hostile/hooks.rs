@@ -6,15 +6,15 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use vnfm_tests::dice::Dice;
+use vnfm_tests::rng::Dice;
 use vnfm_tests::sources;
 
 use crate::canary::{Fountain, INNER};
 use crate::cases::Case;
 use crate::catalogue::{archive, scripted};
-use crate::ground::Ground;
+use crate::testbed::Ground;
 use crate::processes::Limits;
-use crate::story;
+use crate::lifecycle;
 
 /// How long a hook may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -207,18 +207,18 @@ fn play(ground: &mut Ground, attempt: &str, dice: &mut Dice) -> Result<()> {
         .replace("@NETWORK_ID@", "provider")
         .replace("\"@SSH_PORT@\"", "2222");
     let request: Value = serde_json::from_str(&text)?;
-    let instance = story::create(ground, "olga", &vnfd)?;
-    let begun = story::begin(ground, "olga", (&instance, "instantiate"), &request)?;
-    let story::Begun::Op(op) = begun else {
+    let instance = lifecycle::create(ground, "olga", &vnfd)?;
+    let begun = lifecycle::begin(ground, "olga", (&instance, "instantiate"), &request)?;
+    let lifecycle::Begun::Op(op) = begun else {
         bail!("the sample with scripts is not instantiated")
     };
-    let end = story::settle(ground, "olga", &op, PATIENCE)?;
+    let end = lifecycle::settle(ground, "olga", &op, PATIENCE)?;
     let log = ground
         .clients
         .page("olga", &format!("/vnfm/v1/op_occs/{op}/log"))?
         .to_string();
     let grown = size(ground).saturating_sub(before);
-    story::away(ground, "olga", &instance, dice)?;
+    lifecycle::away(ground, "olga", &instance, dice)?;
     let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
     ground.clients.json(
         "olga",

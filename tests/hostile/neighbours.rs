@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use vnfm_tests::dice::Dice;
+use vnfm_tests::rng::Dice;
 
 use crate::canary::INNER;
 use crate::cases::Case;
 use crate::catalogue::{Document, Sample};
-use crate::ground::Ground;
+use crate::testbed::Ground;
 use crate::processes::{ANYWHERE, Limits, start_server};
 use crate::quotas::padded;
-use crate::{story, tokens};
+use crate::{lifecycle, tokens};
 
 /// How long an operation may take while a neighbour lies.
 const PATIENCE: Duration = Duration::from_millis(1500);
@@ -99,7 +99,7 @@ pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
     for (sample, vnfd) in ground.samples.clone() {
         let scene = |operation: &str| Scene::Life(learnt.samples.len(), operation.to_owned());
         let (instance, vim) = (
-            story::create(ground, "olga", &vnfd)?,
+            lifecycle::create(ground, "olga", &vnfd)?,
             vim_of(ground, &sample),
         );
         let mut lives = true;
@@ -112,7 +112,7 @@ pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
         let mut seen = Vec::new();
         for operation in order {
             let step = [(operation.to_owned(), sample.request(operation, &vim))];
-            let states = story::life(ground, ("olga", &instance), &step, HONEST)?;
+            let states = lifecycle::life(ground, ("olga", &instance), &step, HONEST)?;
             lives &= operation != "instantiate" || states == ["COMPLETED"];
             let scene = scene(if ends.contains(&operation) {
                 ends[1]
@@ -121,7 +121,7 @@ pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
             });
             seen.push((scene, fresh(ground, &mut after)?));
         }
-        story::away(ground, "olga", &instance, &mut dice)?;
+        lifecycle::away(ground, "olga", &instance, &mut dice)?;
         for (scene, calls) in seen.into_iter().filter(|_| lives) {
             note(&scene, calls, &mut known, &mut learnt);
         }
@@ -235,11 +235,11 @@ fn play(
     match scene {
         Scene::Life(at, operation) => {
             let (sample, vnfd) = &samples[*at];
-            let instance = story::create(ground, "olga", vnfd)?;
+            let instance = lifecycle::create(ground, "olga", vnfd)?;
             let steps = steps(ground, sample, operation);
-            story::life(ground, ("olga", &instance), &steps, PATIENCE)?;
+            lifecycle::life(ground, ("olga", &instance), &steps, PATIENCE)?;
             ground.disarm()?;
-            story::away(ground, "olga", &instance, dice)
+            lifecycle::away(ground, "olga", &instance, dice)
         }
         Scene::Ask(user, method, path) => {
             let path = path.replace("{cloud}", &ground.fixture.cloud);
@@ -312,7 +312,7 @@ fn offer(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
     std::thread::park_timeout(LOOK);
     ground.disarm()?;
     if let Some(instance) = made.made().filter(|_| made.status == 201) {
-        story::away(ground, "olga", &instance, dice)?;
+        lifecycle::away(ground, "olga", &instance, dice)?;
     }
     ground.act(&json!({"action": "withdraw-package", "vnfPkgId": id}))?;
     let filter = format!("/vnfpkgm/v2/vnf_packages?filter=(eq,vnfdId,{vnfd})");
@@ -350,7 +350,7 @@ fn subscribe(ground: &mut Ground) -> Result<()> {
         .clients
         .json("olga", ("POST", "/vnflcm/v2/subscriptions"), &request)?;
     let vnfd = ground.samples[0].1.clone();
-    let instance = story::create(ground, "olga", &vnfd)?;
+    let instance = lifecycle::create(ground, "olga", &vnfd)?;
     let path = format!("/vnflcm/v2/vnf_instances/{instance}");
     ground.clients.send("olga", ("DELETE", &path), None)?;
     if let Some(id) = made.made().filter(|_| made.status == 201) {

@@ -6,14 +6,14 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use vnfm_tests::dice::Dice;
+use vnfm_tests::rng::Dice;
 
 use crate::cases::Case;
 use crate::catalogue::{Sample, archive};
-use crate::grammar::{self, OWNED};
-use crate::ground::Ground;
+use crate::payloads::{self, OWNED};
+use crate::testbed::Ground;
 use crate::neighbours::{Learnt, vim_of};
-use crate::{check, story};
+use crate::{check, lifecycle};
 
 /// How long an operation may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -74,13 +74,13 @@ fn play(
     if user == "nina" {
         request["additionalParams"]["namespace"] = json!("web");
     }
-    let instance = story::create(ground, user, &vnfd);
+    let instance = lifecycle::create(ground, user, &vnfd);
     let mut outside = Ok(());
     if let Ok(instance) = &instance {
         let steps = [("instantiate".to_owned(), request)];
-        story::life(ground, (user, instance), &steps, PATIENCE)?;
+        lifecycle::life(ground, (user, instance), &steps, PATIENCE)?;
         outside = check::own_namespace(ground, instance, if user == "nina" { "web" } else { "" });
-        story::away(ground, user, instance, dice)?;
+        lifecycle::away(ground, user, instance, dice)?;
     }
     let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
     let disable = json!({"operationalState": "DISABLED"});
@@ -161,7 +161,7 @@ fn mutation(
         let mut sample = sample.clone();
         let new = match put {
             Some(number) => number.to_owned(),
-            None => json!(grammar::text(dice)).to_string(),
+            None => json!(payloads::text(dice)).to_string(),
         };
         for (file, from, to) in &scalars {
             if let Some(bytes) = sample.files.get_mut(file) {
@@ -222,11 +222,11 @@ fn object_case(
     if user == "nina" {
         request["additionalParams"]["namespace"] = json!("web");
     }
-    let instance = story::create(ground, user, &vnfd)?;
+    let instance = lifecycle::create(ground, user, &vnfd)?;
     let steps = [("instantiate".to_owned(), request)];
-    let states = story::life(ground, (user, &instance), &steps, PATIENCE)?;
+    let states = lifecycle::life(ground, (user, &instance), &steps, PATIENCE)?;
     let outside = check::own_namespace(ground, &instance, if user == "nina" { "web" } else { "" });
-    story::away(ground, user, &instance, dice)?;
+    lifecycle::away(ground, user, &instance, dice)?;
     let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
     ground.clients.json(
         onboards,

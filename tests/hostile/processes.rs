@@ -275,7 +275,7 @@ pub(crate) fn planted(folder: &Path) -> Result<Planted> {
     planted.add("the cluster's token", token);
     planted.add("the NFVO's password", NFVO_PASSWORD);
     planted.add("what lies on an inner address", crate::canary::INNER);
-    planted.add("a secret of a request", crate::grammar::SECRET);
+    planted.add("a secret of a request", crate::payloads::SECRET);
     Ok(planted)
 }
 

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use vnfm_tests::dice::Dice;
+use vnfm_tests::rng::Dice;
 
 use crate::cases::Case;
 use crate::catalogue::archive;
-use crate::ground::Ground;
-use crate::story::{self, Begun};
+use crate::testbed::Ground;
+use crate::lifecycle::{self, Begun};
 
 /// Clients at once.
 const AT_ONCE: usize = 16;
@@ -358,13 +358,13 @@ fn one_namespace(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
     let mut instances = Vec::new();
     let mut states = Vec::new();
     for (user, vim) in ["olga", "bob"].into_iter().zip(&vims) {
-        let instance = story::create(ground, user, &vnfd)?;
+        let instance = lifecycle::create(ground, user, &vnfd)?;
         let mut request = sample.request("instantiate", vim);
         request["additionalParams"]["namespace"] = json!("of-both");
-        let begun = story::begin(ground, user, (&instance, "instantiate"), &request)?;
+        let begun = lifecycle::begin(ground, user, (&instance, "instantiate"), &request)?;
         let state = match begun {
             Begun::Op(op) => {
-                let end = story::settle(ground, user, &op, std::time::Duration::from_secs(10))?;
+                let end = lifecycle::settle(ground, user, &op, std::time::Duration::from_secs(10))?;
                 ground
                     .clients
                     .page(user, &format!("/vnfm/v1/op_occs/{op}/log"))?;
@@ -379,7 +379,7 @@ fn one_namespace(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
         instances.push((user, instance));
     }
     for (user, instance) in instances.iter().rev() {
-        story::away(ground, user, instance, dice)?;
+        lifecycle::away(ground, user, instance, dice)?;
     }
     for (user, vim) in ["ann", "beth"].into_iter().zip(&vims) {
         let gone = ground

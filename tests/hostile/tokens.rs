@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::cases::Case;
-use crate::grammar;
-use crate::ground::Ground;
+use crate::payloads;
+use crate::testbed::Ground;
 
 /// Who gives the tokens, as they say of themselves.
 const ISSUER: &str = "https://issuer.example.com";
@@ -197,7 +197,7 @@ fn lies() -> Vec<(String, Value, Value)> {
     );
     for name in ["iss", "aud", "exp"] {
         add(&format!("without `{name}`"), json!({}), json!({name: null}));
-        for text in grammar::cores() {
+        for text in payloads::cores() {
             let text: String = text.chars().take(2000).collect();
             add(
                 &format!("`{name}` is hostile"),
@@ -219,7 +219,7 @@ fn lies() -> Vec<(String, Value, Value)> {
         text.chars()
             .all(|one| one.is_ascii_alphanumeric() || one == '-')
     };
-    for text in grammar::cores()
+    for text in payloads::cores()
         .into_iter()
         .filter(|text| !is_name(text) || text.len() > 100)
     {
@@ -277,7 +277,7 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         ));
     }
-    for text in grammar::cores() {
+    for text in payloads::cores() {
         let shown: String = text.chars().take(40).collect();
         all.push(Case::new(
             "token",

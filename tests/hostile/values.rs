@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use vnfm_tests::dice::Dice;
+use vnfm_tests::rng::Dice;
 
 use crate::cases::Case;
 use crate::catalogue::{Described, Document, Sample, leaves};
-use crate::grammar;
-use crate::ground::Ground;
+use crate::payloads;
+use crate::testbed::Ground;
 use crate::http::{Answer, JSON, PATCH};
 use crate::neighbours::{Learnt, vim_of};
-use crate::{check, story};
+use crate::{check, lifecycle};
 
 /// How long an operation may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -79,9 +79,9 @@ fn body(
     dice: &mut Dice,
 ) -> Result<()> {
     let value = if is_secret(pointer) && dice.below(2) == 0 {
-        json!(grammar::SECRET)
+        json!(payloads::SECRET)
     } else {
-        grammar::value(dice)
+        payloads::value(dice)
     };
     let mut body: Value = serde_json::from_str(
         &request
@@ -93,7 +93,7 @@ fn body(
         *place = value;
     }
     let vnfd = ground.samples[0].1.clone();
-    let instance = story::create(ground, "ann", &vnfd)?;
+    let instance = lifecycle::create(ground, "ann", &vnfd)?;
     let package = ground.make("ann", "/vnfpkgm/v2/vnf_packages", &json!({}))?;
     let mut path = request.path.replace("{vnfInstanceId}", &instance);
     path = path.replace("{vnfPkgId}", &package);
@@ -112,7 +112,7 @@ fn body(
         Some((kind, text.as_bytes())),
     )?;
     tidy(ground, &path, &answer, dice)?;
-    story::away(ground, "ann", &instance, dice)?;
+    lifecycle::away(ground, "ann", &instance, dice)?;
     let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
     let gone = ground.clients.send("ann", ("DELETE", &path), None)?;
     ensure!(
@@ -129,9 +129,9 @@ fn tidy(ground: &mut Ground, path: &str, answer: &Answer, dice: &mut Dice) -> Re
         return Ok(());
     };
     if answer.status == 202 {
-        story::settle(ground, "ann", &id, PATIENCE)?;
+        lifecycle::settle(ground, "ann", &id, PATIENCE)?;
     } else if answer.status == 201 && path.ends_with("/vnf_instances") {
-        story::away(ground, "ann", &id, dice)?;
+        lifecycle::away(ground, "ann", &id, dice)?;
     } else if answer.status == 201 {
         let gone = ground
             .clients
@@ -157,7 +157,7 @@ pub(crate) fn parameters(learnt: &Learnt, most: usize, dice: &mut Dice) -> Vec<C
     {
         for name in sample.variables() {
             let pointer = format!("/additionalParams/{name}");
-            for text in grammar::cores() {
+            for text in payloads::cores() {
                 let user = *dice.pick(&["olga", "nina"]);
                 all.push(parameter((sample, vnfd), pointer.clone(), user, Some(text)));
             }
@@ -191,7 +191,7 @@ fn parameter(
         .collect();
     let what = format!("{} `{pointer}` as {user}: {shown:?}", sample.name);
     Case::new("parameter", what, move |ground, dice| {
-        let text = text.clone().unwrap_or_else(|| grammar::text(dice));
+        let text = text.clone().unwrap_or_else(|| payloads::text(dice));
         let vim = vim_of(ground, &sample);
         let mut request = sample.request("instantiate", &vim);
         if user == "nina" {
@@ -206,11 +206,11 @@ fn parameter(
         } else {
             String::new()
         };
-        let instance = story::create(ground, user, &vnfd)?;
+        let instance = lifecycle::create(ground, user, &vnfd)?;
         let steps = [("instantiate".to_owned(), request)];
-        let states = story::life(ground, (user, &instance), &steps, PATIENCE)?;
+        let states = lifecycle::life(ground, (user, &instance), &steps, PATIENCE)?;
         let outside = check::own_namespace(ground, &instance, &asked);
-        let gone = story::away(ground, user, &instance, dice);
+        let gone = lifecycle::away(ground, user, &instance, dice);
         outside.map_err(|error| error.context(format!("{states:?}")))?;
         gone
     })
@@ -264,7 +264,7 @@ pub(crate) fn terminals() -> Vec<Case> {
                 let said = ground
                     .vnfmctl("olga", &words)
                     .unwrap_or_else(|why| why.to_string());
-                story::away(ground, "olga", &instance, dice)?;
+                lifecycle::away(ground, "olga", &instance, dice)?;
                 let raw = said.chars().find(|one| is_raw(*one));
                 ensure!(raw.is_none(), "vnfmctl prints {raw:?} as it is: {said:?}");
                 Ok(())

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use serde_json::Value;
-use vnfm_tests::deaths::Deaths;
+use vnfm_tests::crash_points::Deaths;
 use vnfm_tests::planted::Planted;
 use vnfm_tests::programs::until;
-use vnfm_tests::search::{ask_for_everything, is_found_in_the_open, written};
-use vnfm_tests::stage::{LONG, Stage, VNF_A, VNF_B};
-use vnfm_tests::watch::{Seen, Watch};
+use vnfm_tests::secret_search::{ask_for_everything, is_found_in_the_open, written};
+use vnfm_tests::testbed::{LONG, Stage, VNF_A, VNF_B};
+use vnfm_tests::process_watch::{Seen, Watch};
 
 use crate::hosts::Host;
 use crate::secrets::{FLEETING, Made, Secrets, bearer_token, lets_join, on_hosts};
-use crate::story::{Real, each_joined_once, stage_of};
+use crate::scenario::{Real, each_joined_once, stage_of};
 
 const DEATHS: usize = 10;
 /// The moments that the story's operations have at least: instantiate A and B, terminate B and A.

@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use vnfm_tests::inside::{Inside, vnfcs};
-use vnfm_tests::stage::{Stage, VNF_A, VNF_B};
+use vnfm_tests::cluster_access::{Inside, vnfcs};
+use vnfm_tests::testbed::{Stage, VNF_A, VNF_B};
 
 use crate::hosts::Host;
-use crate::story::Real;
+use crate::scenario::Real;
 
 #[test]
 fn a_running_and_a_powered_off_worker_are_healed() {

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use vnfm_tests::programs::until;
 use vnfm_tests::sources;
-use vnfm_tests::stage::{LONG, Stage, VNF_A};
+use vnfm_tests::testbed::{LONG, Stage, VNF_A};
 
-use crate::story::Real;
+use crate::scenario::Real;
 
 /// The host that suffers, and another beside it.
 const HOST: &str = "workernode-1";

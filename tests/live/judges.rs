@@ -11,9 +11,9 @@ use tempfile::TempDir;
 use vnfm_server::routes::PATHS;
 use vnfm_tests::live::{guest, program, sol_data};
 use vnfm_tests::programs::{Server, until};
-use vnfm_tests::simulated::Simulated;
+use vnfm_tests::simulator::Simulated;
 use vnfm_tests::sources;
-use vnfm_tests::stage::{LONG, Stage, VIM};
+use vnfm_tests::testbed::{LONG, Stage, VIM};
 
 /// Cases for each operation where `VNFM_JUDGE_CASES` does not say how many.
 const CASES: u32 = 12;

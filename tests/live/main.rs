@@ -17,5 +17,5 @@ mod keys;
 mod neighbours;
 mod scripts;
 mod secrets;
-mod story;
+mod scenario;
 mod subscribers;

@@ -6,7 +6,7 @@ use vnfm_tests::live;
 use vnfm_tests::programs::program;
 
 use crate::hosts::Host;
-use crate::story::Real;
+use crate::scenario::Real;
 
 const SAMPLE: &str = "vnf-script-hooks";
 const VNF: &str = "scripted";

@@ -9,10 +9,10 @@ use tempfile::TempDir;
 use vnfm_tests::cloud::Cloud;
 use vnfm_tests::planted::{Planted, key_pair, random};
 use vnfm_tests::sources::copy;
-use vnfm_tests::watch::running;
+use vnfm_tests::process_watch::running;
 
 use crate::hosts::{Host, fed};
-use crate::story::Real;
+use crate::scenario::Real;
 
 /// Files that hold what lets hosts join, for as long as a step runs; from a host's root.
 pub(crate) const FLEETING: &[&str] = &[

@@ -179,7 +179,7 @@ pub fn key_pair(folder: &Path) -> (String, String) {
 mod tests {
     use super::{Planted, Processes};
     use crate::programs::until;
-    use crate::stage::LONG;
+    use crate::testbed::LONG;
     use base64::Engine as _;
     use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 

@@ -1,7 +1,7 @@
 //! What abandon takes and what it leaves, whom it fences off; hooks that are left out; the audit; and a cancel that
 //! another process hears.
 
-use super::bench::*;
+use super::fakes::*;
 use super::faults::ready;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;

@@ -1,6 +1,6 @@
 //! Events as an embedder hears them: in order, without a gap, from any number on, also after a restart.
 
-use super::bench::*;
+use super::fakes::*;
 use futures::StreamExt as _;
 use std::pin::pin;
 use std::sync::Arc;

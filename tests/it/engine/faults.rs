@@ -1,8 +1,8 @@
 //! Every call to a neighbour fails once, before or after its effect; every write to the store is the last one of
 //! its process. Each case is brought to an end in each way there is, and then books and records have to agree.
 
-use super::bench::*;
-use super::stopping::Stopping;
+use super::fakes::*;
+use super::stopping_store::Stopping;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
@@ -215,7 +215,7 @@ async fn a_crash_at_any_store_write_is_resumed_by_the_next_process() {
                     }
                 }
                 let case = format!("{} write {number} after={after_effect}", operation.kind);
-                let second = super::bench::engine(store, &world);
+                let second = super::fakes::engine(store, &world);
                 taken_over(&second, &op).await;
                 assert_eq!(state(&second, &op).await, Completed, "{case}");
                 agrees(&second, &world, &case).await;

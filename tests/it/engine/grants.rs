@@ -1,8 +1,8 @@
 //! Grants: what is asked for, every way in which an NFVO answers, and what becomes of the answer.
 
-use super::bench::*;
+use super::fakes::*;
 use super::faults::{begin, ready_in, taken_over};
-use super::stopping::Stopping;
+use super::stopping_store::Stopping;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! What a heal refuses, says, keeps, and undoes.
 
-use super::bench::*;
+use super::fakes::*;
 use super::faults::ready;
 use futures::future::join_all;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! A login that came inline with the instantiation is changed where it lies sealed, and only to one that leads to the
 //! resources of the instance.
 
-use super::bench::*;
+use super::fakes::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::{Engine, VimChange, Why};

@@ -1,7 +1,7 @@
 //! Subscribers that are quick, slow, dead or gone: each hears what it wants, in order, at least once.
 
-use super::bench::*;
-use super::stopping::Stopping;
+use super::fakes::*;
+use super::stopping_store::Stopping;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use jiff::Timestamp;

@@ -1,6 +1,6 @@
 //! What the engine would do: told as it would be, refused as it would be, and nothing of it is written.
 
-use super::bench::*;
+use super::fakes::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::Store;

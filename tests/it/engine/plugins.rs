@@ -1,7 +1,7 @@
 //! Hooks and what happens to them from outside: the server dies in one, or stops in order; the plugin is replaced
 //! by another one in the middle of an operation.
 
-use super::bench::*;
+use super::fakes::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};

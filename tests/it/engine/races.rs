@@ -1,6 +1,6 @@
 //! Many clients at once: of those that exclude each other exactly one is accepted.
 
-use super::bench::*;
+use super::fakes::*;
 use futures::future::join_all;
 use std::sync::Arc;
 use vnfm_core::{Engine, Why};

@@ -1,12 +1,12 @@
 //! The database fails once, at every write of every operation: before it, after its commit, or by being slow. The
 //! operation is then driven again, and books and records agree.
 
-use super::bench::*;
+use super::fakes::*;
 use super::faults::begin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vnfm_core::{Engine, Limits};
-use vnfm_tests::faulty::{Faulty, StoreFault};
+use vnfm_tests::faulty_store::{Faulty, StoreFault};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp};
 use vnfm_types::LcmOperationType;
 

@@ -1,7 +1,7 @@
 //! Every state that an operation can be in, at every call that it makes, with everything that can be broken, leads to
 //! *deleted*: by the commands that docs/how-to/stuck.md has for it, read from there and run as they stand there.
 
-use super::bench::*;
+use super::fakes::*;
 use super::faults::{begin, ready, taken_over};
 use clap::Parser as _;
 use std::path::PathBuf;

@@ -4,8 +4,8 @@
 //! (`world.json`). The one of the version that is being made is written anew by `VNFM_BLESS=1`; those of released
 //! versions are never touched again.
 
-use super::bench::*;
-use super::stopping::Stopping;
+use super::fakes::*;
+use super::stopping_store::Stopping;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -50,7 +50,7 @@ async fn stop_everywhere(store: &Arc<SqliteStore>, world: &Arc<World>) -> usize 
                 }
                 let op = super::faults::begin(&engine, operation.kind, &id).await;
                 let stopping = Arc::new(Stopping::new(store.clone(), number, after_effect));
-                let first = super::bench::engine(stopping.clone(), world);
+                let first = super::fakes::engine(stopping.clone(), world);
                 tokio::select! {
                     biased;
                     () = stopping.stopped() => cases += 1,

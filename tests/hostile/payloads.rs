@@ -1,0 +1,132 @@
+//! Hostile texts and numbers: what a template, a shell, YAML, JSON, a path, a terminal, a database or a count is hurt by.
+
+use serde_json::{Value, json};
+use vnfm_tests::rng::Dice;
+
+/// A secret where a request has no business to have one shown again.
+pub(crate) const SECRET: &str = "planted-secret-of-a-request-e5a9";
+/// The name of an object that a value tries to make.
+pub(crate) const OWNED: &str = "own-the-cluster";
+
+/// What stands before what hurts.
+const BEFORE: &[&str] = &[
+    "", "x", "x\n", "\"", "'", "}}", "]", "\r\n", "\\", "#", "- ",
+];
+/// What stands behind it.
+const AFTER: &[&str] = &["", "\n#", "\"", "'", "\n---\n", "{", "\0", " ", "\\"];
+
+/// What hurts, each alone.
+pub(crate) fn cores() -> Vec<String> {
+    let object = |kind: &str, version: &str, more: &str| {
+        format!(
+            "\n---\napiVersion: {version}\nkind: {kind}\nmetadata: {{name: {OWNED}, namespace: kube-system}}\n{more}\n#"
+        )
+    };
+    let role = "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\nsubjects: []";
+    let mut all = vec![
+        object("ConfigMap", "v1", "data: {a: b}"),
+        object("ClusterRoleBinding", "rbac.authorization.k8s.io/v1", role),
+        "\n  injected: {kind: yes}".into(),
+        "\", \"kind\": \"Secret\", \"x\": \"".into(),
+        "$(touch /tmp/hostile)".into(),
+        "`id`; reboot".into(),
+        "{{ 7 * 7 }}{% for a in b %}".into(),
+        "${jndi:ldap://127.99.0.1/a}".into(),
+        "$greeting ${namespace} $$".into(),
+        "{get_file: /etc/passwd}".into(),
+        "!!python/object/apply:os.system [id]".into(),
+        "&a [*a, *a]".into(),
+        "../../../../etc/passwd".into(),
+        "/vnfm/v1/secrets".into(),
+        "%2e%2e%2f%00".into(),
+        "\u{1b}]0;owned\u{7}\u{1b}[2J".into(),
+        "\u{9b}31m\u{85}".into(),
+        "\u{202e}txt.exe\u{2066}".into(),
+        "e\u{301}\u{200b}\u{feff}".into(),
+        "' OR 1=1 --".into(),
+        "%_*?".into(),
+        "\r\nX-Injected: yes\r\n\r\n".into(),
+        "http://127.99.0.1:1/".into(),
+        "100000000".into(),
+        "-1".into(),
+        "1e999".into(),
+        "null".into(),
+        "NaN".into(),
+    ];
+    all.push("A".repeat(70_000));
+    all.push("\u{1f600}".repeat(300));
+    all.push("(".repeat(5000));
+    all
+}
+
+/// A hostile text.
+pub(crate) fn text(dice: &mut Dice) -> String {
+    let core = dice.pick(&cores()).clone();
+    if dice.below(2) == 0 {
+        return core;
+    }
+    format!("{}{core}{}", dice.pick(BEFORE), dice.pick(AFTER))
+}
+
+/// A hostile value of any type.
+pub(crate) fn value(dice: &mut Dice) -> Value {
+    match dice.below(12) {
+        0 => json!(100_000_000_u64),
+        1 => json!(-1),
+        2 => json!(1e300),
+        3 => Value::Null,
+        4 => json!([]),
+        5 => json!({}),
+        6 => json!(true),
+        7 => nested(60),
+        8 => (0..5000).map(|n| json!(n)).collect(),
+        _ => json!(text(dice)),
+    }
+}
+
+/// A value in a value in a value.
+fn nested(levels: usize) -> Value {
+    (0..levels).fold(json!("deep"), |inner, level| {
+        if level % 2 == 0 {
+            json!([inner])
+        } else {
+            json!({ "a": inner })
+        }
+    })
+}
+
+/// A filter, a field selector or a marker that the database has to get over.
+pub(crate) fn query(dice: &mut Dice) -> String {
+    let deep = "a/".repeat(1 + dice.below(30));
+    let clause = format!("(eq,metadata/{deep}b,x)");
+    let text: String = text(dice).chars().take(3000).collect();
+    let text = encoded(&text);
+    match dice.below(9) {
+        0 => format!("filter={}", encoded(&clause)),
+        1 => format!(
+            "filter={}",
+            encoded(&vec![clause; 1 + dice.below(40)].join(";"))
+        ),
+        2 => format!("filter={text}"),
+        3 => format!("fields={text}"),
+        4 => format!("exclude_fields={text}"),
+        5 => format!("nextpage_opaque_marker={text}"),
+        6 => format!("filter=(eq,id,{text})"),
+        7 => format!("filter=(cont,vnfInstanceName,{text})&all_fields"),
+        _ => format!("{text}={text}"),
+    }
+}
+
+/// A text as it may stand in a path or a query.
+pub(crate) fn encoded(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut all = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            all.push(char::from(byte));
+        } else {
+            let _ = write!(all, "%{byte:02X}"); // a String takes everything
+        }
+    }
+    all
+}

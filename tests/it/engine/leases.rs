@@ -1,0 +1,207 @@
+//! Clocks that jump, two engines on one database, and one that sleeps through its lease.
+//!
+//! What is right: a lease is over by the database's clock and nothing else, and then another may take the operation
+//! over, at once after a jump forward. Whoever held it, and does not know, changes nothing any more: the first write
+//! names the old epoch and is refused. A jump back makes the lease of a dead one longer by that much, until somebody
+//! opens the database. A step's own time is counted by waiting, so no jump ends it.
+
+use super::fakes::*;
+use jiff::{SignedDuration, Timestamp};
+use sqlx::Connection as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::sync::Notify;
+use vnfm_core::ports::{Clock, Store, StoreError};
+use vnfm_core::query::Query;
+use vnfm_core::{Engine, Limits};
+use vnfm_store::{SecretKeys, SqliteStore};
+use vnfm_types::LcmOperationState::Completed;
+
+const LEASE: Duration = Duration::from_mins(5);
+const HOUR: i64 = 3_600_000;
+
+/// The time of this machine, and what it is off by.
+#[derive(Default)]
+struct JumpyClock(AtomicI64);
+
+impl Clock for JumpyClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now() + SignedDuration::from_millis(self.0.load(SeqCst))
+    }
+    fn sleep(&self, duration: Duration) -> futures::future::BoxFuture<'static, ()> {
+        vnfm::SystemClock.sleep(duration)
+    }
+}
+
+/// A database in a file, whose clock can be set.
+struct Place {
+    folder: TempDir,
+    store: Arc<SqliteStore>,
+    clock: Arc<JumpyClock>,
+    world: Arc<World>,
+}
+
+impl Place {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = SecretKeys::open(&folder.path().join("secrets.key")).unwrap();
+        let store = SqliteStore::open(&folder.path().join("vnfm.db"), keys)
+            .await
+            .unwrap();
+        furnish(&store).await;
+        let store = Arc::new(store);
+        Self {
+            folder,
+            store,
+            clock: Arc::default(),
+            world: Arc::default(),
+        }
+    }
+
+    fn engine(&self) -> Engine {
+        let limits = Limits {
+            lease: LEASE,
+            ..Limits::default()
+        };
+        engine_at(self.store.clone(), &self.world, limits, self.clock.clone())
+    }
+
+    /// Every clock is off by this from now on.
+    async fn jump(&self, millis: i64) {
+        self.clock.0.store(millis, SeqCst);
+        let file = self.folder.path().join("vnfm.db");
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
+        let mut connection = sqlx::SqliteConnection::connect_with(&options)
+            .await
+            .unwrap();
+        let view = format!(
+            "DROP VIEW clock; CREATE VIEW clock AS \
+             SELECT CAST(unixepoch('subsec') * 1000 AS BIGINT) + {millis} AS now_ms"
+        );
+        sqlx::raw_sql(sqlx::AssertSqlSafe(view))
+            .execute(&mut connection)
+            .await
+            .unwrap();
+        connection.close().await.unwrap();
+    }
+
+    /// An operation whose `allocate` has begun and waits at the gate.
+    async fn held<'a>(&self, engine: &'a Engine) -> (String, Driving<'a>, Arc<Notify>) {
+        let id = instance(engine).await;
+        let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+        let opened = Arc::new(Notify::new());
+        *self.world.gate.lock().unwrap() = Some(("allocate", opened.clone()));
+        let its = op.clone();
+        let mut driving: Driving<'a> = Box::pin(async move { engine.drive(&its).await });
+        while !self.world.calls().iter().any(|call| call == "allocate") {
+            tokio::select! {
+                biased;
+                ended = &mut driving => panic!("it ended before the gate: {ended:?}"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        (op, driving, opened)
+    }
+
+    /// Everything that is written of an operation.
+    async fn written(&self, op: &str) -> String {
+        let store = &self.store;
+        let record = store.op(TENANT, op).await.unwrap();
+        let journal = store.journal(op).await.unwrap();
+        let outbox = store.outbox(0, 1000).await.unwrap();
+        let instances = store.instances(TENANT, &Query::default()).await.unwrap();
+        format!("{record:?} {journal:?} {outbox:?} {instances:?}")
+    }
+
+    /// The states that were told, in order.
+    async fn told(&self) -> Vec<String> {
+        let outbox = self.store.outbox(0, 1000).await.unwrap();
+        let states = outbox
+            .iter()
+            .filter_map(|row| row.body["operationState"].as_str());
+        states.map(ToOwned::to_owned).collect()
+    }
+}
+
+type Driving<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + 'a>>;
+
+#[tokio::test]
+async fn an_operation_is_taken_over_only_after_its_lease_and_the_old_owner_writes_nothing() {
+    let place = Place::new().await;
+    let (first, second) = (place.engine(), place.engine());
+    let (op, driving, opened) = place.held(&first).await;
+    assert!(
+        second.take_over().await.unwrap().is_none(),
+        "the lease is not over"
+    );
+    second.drive(&op).await.unwrap();
+    assert!(
+        state(&second, &op).await.is_driven(),
+        "the second one has driven it all the same"
+    );
+    place
+        .jump(i64::try_from(LEASE.as_millis()).unwrap() + 1)
+        .await;
+    second.resume_all().await.unwrap();
+    assert_eq!(state(&second, &op).await, Completed);
+    let written = place.written(&op).await;
+    opened.notify_one();
+    driving.await.unwrap();
+    assert_eq!(
+        place.written(&op).await,
+        written,
+        "who had lost the lease has written"
+    );
+    assert_eq!(place.told().await, ["STARTING", "PROCESSING", "COMPLETED"]);
+    agrees(&second, &place.world, "a lease slept through").await;
+}
+
+#[tokio::test]
+async fn a_clock_jump_back_neither_ends_an_operation_nor_hands_it_over() {
+    let place = Place::new().await;
+    let (first, second) = (place.engine(), place.engine());
+    let (op, driving, opened) = place.held(&first).await;
+    place.jump(-HOUR).await;
+    assert!(second.take_over().await.unwrap().is_none());
+    opened.notify_one();
+    driving.await.unwrap();
+    assert_eq!(state(&first, &op).await, Completed);
+    assert_eq!(place.told().await, ["STARTING", "PROCESSING", "COMPLETED"]);
+    agrees(&first, &place.world, "an hour back").await;
+}
+
+#[tokio::test]
+async fn after_a_clock_jump_ahead_one_of_two_drivers_writes_and_notifies_once() {
+    let place = Place::new().await;
+    let engine = place.engine();
+    let (op, driving, opened) = place.held(&engine).await;
+    place.jump(HOUR).await;
+    // As the server's loop does, which finds a lease that is over: its own.
+    let again = engine
+        .take_over()
+        .await
+        .unwrap()
+        .expect("the lease is over by the clock");
+    opened.notify_one();
+    let (first, second) = tokio::join!(driving, again);
+    first.unwrap();
+    second.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed);
+    assert_eq!(place.told().await, ["STARTING", "PROCESSING", "COMPLETED"]);
+    agrees(&engine, &place.world, "an hour ahead").await;
+}
+
+#[tokio::test]
+async fn a_clock_jump_ahead_does_not_end_a_step() {
+    let place = Place::new().await;
+    let engine = place.engine();
+    let (op, driving, opened) = place.held(&engine).await;
+    place.jump(HOUR).await;
+    opened.notify_one();
+    driving.await.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed);
+    agrees(&engine, &place.world, "an hour ahead").await;
+}

@@ -1,0 +1,350 @@
+//! A server that dies in the same step again and again: for every operation and every call that it makes, alone and
+//! beside others, killed from outside and stopped in order.
+
+use super::fakes::*;
+use super::faults::{begin, ready_in, taken_over};
+use jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use vnfm_core::ports::{Change, Clock, JournalRow, Store};
+use vnfm_core::query::Query;
+use vnfm_core::{Engine, Limits};
+use vnfm_types::LcmOperationState::{Completed, FailedTemp, RolledBack, Starting};
+use vnfm_types::{LcmOperationType, ProblemDetails};
+
+/// Time as it is, but a wait of 30 seconds ends when somebody says so, and a longer one never.
+#[derive(Clone, Default)]
+struct HandClock(Arc<Hand>);
+
+#[derive(Default)]
+struct Hand {
+    ahead: AtomicI64,
+    passed: AtomicBool,
+    told: Notify,
+}
+
+const TIME_ALONE: Duration = Duration::from_secs(30);
+
+impl HandClock {
+    fn pass_the_time_alone(&self) {
+        if !self.0.passed.swap(true, SeqCst) {
+            self.0.ahead.fetch_add(30, SeqCst);
+            self.0.told.notify_waiters();
+        }
+    }
+}
+
+impl Clock for HandClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now() + SignedDuration::from_secs(self.0.ahead.load(SeqCst))
+    }
+    fn sleep(&self, duration: Duration) -> futures::future::BoxFuture<'static, ()> {
+        if duration < TIME_ALONE {
+            return vnfm::SystemClock.sleep(duration);
+        }
+        let hand = self.0.clone();
+        Box::pin(async move {
+            loop {
+                let told = hand.told.notified();
+                if duration == TIME_ALONE && hand.passed.load(SeqCst) {
+                    return;
+                }
+                told.await;
+            }
+        })
+    }
+}
+
+/// How often a call of this name was made.
+fn calls(world: &World, name: &str) -> usize {
+    world.calls().iter().filter(|call| *call == name).count()
+}
+
+/// Drives everything until `seen`.
+async fn drive_until<F: Future<Output = bool>>(engine: &Engine, seen: impl Fn() -> F) {
+    // Each in a task of its own: one that stood still could hold what another needs.
+    let mut driven = JoinSet::new();
+    let driving = async {
+        loop {
+            while let Some(operation) = engine.take_over().await.unwrap() {
+                driven.spawn(operation);
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let begun = Instant::now();
+    let looking = async {
+        while !seen().await {
+            assert!(
+                begun.elapsed() < Duration::from_secs(30),
+                "it does not come to that"
+            );
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        never = driving => never,
+        () = looking => {}
+    }
+    driven.shutdown().await;
+}
+
+/// A process that dies once the call of this name was made for the `number`th time.
+async fn dies_at(engine: &Engine, world: &World, (name, number): (&str, usize)) {
+    drive_until(engine, || async { calls(world, name) >= number }).await;
+    free(engine.store()).await;
+}
+
+/// The leases of a process that died are over.
+async fn free(store: &dyn Store) {
+    for record in store.instances(TENANT, &Query::default()).await.unwrap() {
+        let Some(op_id) = record.active_op else {
+            continue;
+        };
+        let off = Change::FenceOff {
+            instance_id: record.vnf.id,
+            op_id,
+            force: true,
+        };
+        store.write(None, vec![off]).await.unwrap();
+    }
+}
+
+async fn error(engine: &Engine, op: &str) -> ProblemDetails {
+    engine
+        .store()
+        .op(TENANT, op)
+        .await
+        .unwrap()
+        .op
+        .error
+        .unwrap()
+}
+
+/// The row that has no end.
+async fn open_row(store: &dyn Store, op: &str) -> JournalRow {
+    let journal = store.journal(op).await.unwrap();
+    journal
+        .into_iter()
+        .find(|row| row.ended_at.is_none())
+        .unwrap()
+}
+
+/// The names of the calls that an operation makes.
+async fn calls_of(kind: LcmOperationType) -> BTreeSet<&'static str> {
+    let (world, engine, id, _) = ready_in(World::with_nfvo(), kind).await;
+    let op = begin(&engine, kind, &id).await;
+    engine.drive(&op).await.unwrap();
+    world
+        .calls()
+        .into_iter()
+        .map(|name| &*name.leak())
+        .collect()
+}
+
+#[tokio::test]
+async fn two_crashes_in_a_step_are_tolerated_and_a_third_while_running_alone_stops_it() {
+    let mut cases = 0;
+    for operation in vnfm_core::lcm::OPERATIONS {
+        for name in calls_of(operation.kind).await {
+            for kills in [2, 3] {
+                let case = format!("{} {name} {kills} kills", operation.kind);
+                let (world, first, id, store) = ready_in(World::with_nfvo(), operation.kind).await;
+                let op = begin(&first, operation.kind, &id).await;
+                *world.hangs_at.lock().unwrap() = Some(name);
+                for number in 1..=kills {
+                    let engine = engine_with(store.clone(), &world, Limits::default());
+                    dies_at(&engine, &world, (name, number)).await;
+                    let row = open_row(&*store, &op).await;
+                    assert_eq!(row.lives.alone, number == 3, "{case}: {row:?}");
+                    assert_eq!(row.lives.died.len(), number - 1, "{case}: {row:?}");
+                }
+                *world.hangs_at.lock().unwrap() = None;
+                let last = engine(store.clone(), &world);
+                taken_over(&last, &op).await;
+                if kills == 3 {
+                    assert_eq!(calls(&world, name), 3, "{case}: it was begun again");
+                    stopped(&last, &op, &case).await;
+                }
+                assert!(
+                    kills == 3 || state(&last, &op).await == Completed,
+                    "{case}: {:?}",
+                    last.store().op(TENANT, &op).await.unwrap().op
+                );
+                agrees(&last, &world, &case).await;
+                cases += 1;
+            }
+        }
+    }
+    assert!(cases >= 20, "only {cases} cases");
+}
+
+/// It stopped because of the deaths, and goes on where somebody says so.
+async fn stopped(engine: &Engine, op: &str, case: &str) {
+    let said = error(engine, op).await;
+    let code = said.code.as_deref().unwrap();
+    assert!(
+        ["op.server-died", "hook.server-died"].contains(&code),
+        "{case}: {said:?}"
+    );
+    assert!(
+        said.detail.contains("died 3 times") && said.step.is_some(),
+        "{case}: {said:?}"
+    );
+    let log = format!("{:?}", engine.log(TENANT, op, 0).await.unwrap());
+    assert!(log.contains("runs alone for up to 30 s"), "{case}: {log}");
+    match state(engine, op).await {
+        RolledBack => {}
+        FailedTemp => {
+            engine.retry(TENANT, op).await.unwrap();
+            engine.drive(op).await.unwrap();
+            assert_eq!(
+                state(engine, op).await,
+                Completed,
+                "{case}: an operator's word counts"
+            );
+        }
+        other => panic!("{case}: {other}"),
+    }
+}
+
+/// An instantiation in whose `allocate` two processes died, and another one that has not begun.
+async fn suspect_and_another() -> (Arc<World>, Arc<dyn Store>, String, String) {
+    let world = Arc::new(World::default());
+    let store: Arc<dyn Store> = store().await;
+    let first = engine_with(store.clone(), &world, Limits::default());
+    let id = instance(&first).await;
+    let suspect = first.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+    *world.hangs_at.lock().unwrap() = Some("allocate");
+    dies_at(&first, &world, ("allocate", 1)).await;
+    let second = engine_with(store.clone(), &world, Limits::default());
+    dies_at(&second, &world, ("allocate", 2)).await;
+    let id = instance(&second).await;
+    let another = second.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+    (world, store, suspect, another)
+}
+
+#[tokio::test]
+async fn other_operations_wait_while_a_suspect_runs_alone_and_continue_afterwards() {
+    let (world, store, suspect, another) = suspect_and_another().await;
+    let third = engine_with(store.clone(), &world, Limits::default());
+    let waits = || async {
+        let waiting = third.progress(TENANT, &another).await.unwrap().waiting;
+        calls(&world, "allocate") == 3 && waiting.is_some()
+    };
+    drive_until(&third, waits).await;
+    let waiting = third
+        .progress(TENANT, &another)
+        .await
+        .unwrap()
+        .waiting
+        .unwrap();
+    assert!(waiting.for_what.contains("runs alone"), "{waiting:?}");
+    assert!(
+        !waiting.for_what.contains(&suspect),
+        "it may be another tenant's: {waiting:?}"
+    );
+    assert_eq!(
+        store.journal(&another).await.unwrap(),
+        [],
+        "nothing of it has begun"
+    );
+    assert!(open_row(&*store, &suspect).await.lives.alone);
+    free(&*store).await;
+
+    *world.hangs_at.lock().unwrap() = None;
+    let last = engine_with(store, &world, Limits::default());
+    let ended = || async {
+        !state(&last, &another).await.is_driven() && !state(&last, &suspect).await.is_driven()
+    };
+    drive_until(&last, ended).await;
+    assert_eq!(state(&last, &another).await, Completed);
+    assert_eq!(state(&last, &suspect).await, FailedTemp);
+}
+
+#[tokio::test]
+async fn after_the_isolation_period_other_operations_run_and_a_crash_is_not_blamed_on_the_suspect() {
+    let (world, store, suspect, another) = suspect_and_another().await;
+    *world.hangs_at.lock().unwrap() = None;
+    *world.gate.lock().unwrap() = Some(("allocate", Arc::default()));
+    let clock = HandClock::default();
+    let third = engine_at(
+        store.clone(),
+        &world,
+        Limits::default(),
+        Arc::new(clock.clone()),
+    );
+    let other_ended = || async {
+        if calls(&world, "allocate") == 3 {
+            clock.pass_the_time_alone();
+        }
+        state(&third, &another).await == Completed
+    };
+    drive_until(&third, other_ended).await;
+    let row = open_row(&*store, &suspect).await;
+    assert_eq!((row.lives.alone, row.lives.outlived), (false, 1), "{row:?}");
+    free(&*store).await;
+
+    let last = engine_with(store, &world, Limits::default());
+    taken_over(&last, &suspect).await;
+    assert_eq!(
+        state(&last, &suspect).await,
+        Completed,
+        "it died beside others: no verdict"
+    );
+}
+
+#[tokio::test]
+async fn a_kill_during_shutdown_does_not_count_as_a_crash() {
+    for name in ["check", "allocate", "instantiate_end"] {
+        let kind = LcmOperationType::Instantiate;
+        let (world, first, id, store) = ready_in(Arc::default(), kind).await;
+        let op = begin(&first, kind, &id).await;
+        *world.hangs_at.lock().unwrap() = Some(name);
+        for number in 1..=5 {
+            let engine = engine_with(store.clone(), &world, Limits::default());
+            dies_at(&engine, &world, (name, number)).await;
+            engine.begin_to_stop().await;
+        }
+        assert_eq!(open_row(&*store, &op).await.lives.died, [""; 0], "{name}");
+        *world.hangs_at.lock().unwrap() = None;
+        let last = engine(store, &world);
+        taken_over(&last, &op).await;
+        assert_eq!(state(&last, &op).await, Completed, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn losing_the_lease_in_a_step_does_not_count_as_a_crash() {
+    let kind = LcmOperationType::Instantiate;
+    let (world, first, id, store) = ready_in(Arc::default(), kind).await;
+    let op = begin(&first, kind, &id).await;
+    *world.hangs_at.lock().unwrap() = Some("check");
+    for number in 1..=4 {
+        let engine = engine_with(store.clone(), &world, Limits::default());
+        let losing = async {
+            while calls(&world, "check") < number {
+                tokio::task::yield_now().await;
+            }
+            let (instance_id, op_id) = (id.clone(), op.clone());
+            let off = Change::FenceOff {
+                instance_id,
+                op_id,
+                force: true,
+            };
+            store.write(None, vec![off]).await.unwrap();
+        };
+        let (driven, ()) = tokio::join!(engine.drive(&op), losing);
+        driven.unwrap();
+        assert_eq!(state(&engine, &op).await, Starting);
+        assert_eq!(store.left_in_order(&op).await.unwrap().len(), number);
+    }
+    *world.hangs_at.lock().unwrap() = None;
+    let last = engine(store.clone(), &world);
+    last.drive(&op).await.unwrap();
+    assert_eq!(state(&last, &op).await, Completed);
+}

@@ -1,0 +1,234 @@
+//! Each way in which Heat goes wrong, as an operator sees it: the operation's state, its error with what to do next, and
+//! that a retry works once the cause is gone.
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use vnfm_tests::cloud::Cloud;
+use vnfm_tests::programs::until;
+use vnfm_tests::simulator::Simulated;
+use vnfm_tests::testbed::{LONG, Stage, VNF_A};
+
+use super::{stage, without_hooks};
+
+/// A VNF-A without hooks, created.
+struct Scene {
+    sim: Simulated,
+    stage: Stage,
+    id: String,
+    request: Value,
+    _package: TempDir,
+}
+
+fn scene(flags: &[&str]) -> Scene {
+    let (sim, stage) = stage(flags, "info");
+    let package = tempfile::tempdir().unwrap();
+    let (id, request) = stage.create_a(&without_hooks("vnf-a-k8s-cluster", package.path()));
+    Scene {
+        sim,
+        stage,
+        id,
+        request,
+        _package: package,
+    }
+}
+
+/// What an error must be: code, whether a retry may help by itself, and what it says.
+type Told<'a> = (&'a str, bool, &'a [&'a str]);
+
+impl Scene {
+    fn begun(&self) -> String {
+        self.stage.instantiate(VNF_A, &self.request)
+    }
+
+    fn stack(&self) -> String {
+        format!("vnf-{}", self.id)
+    }
+
+    /// How many stacks Heat was asked for and made.
+    fn creations(&self) -> usize {
+        let made = self.sim.calls("heat.stack_create", "");
+        made.iter().filter(|call| call["status"] == 201).count()
+    }
+
+    /// The operation stops with this error, in the answer and in `op explain`.
+    fn stops(&self, op: &str, state: &str, (code, retryable, says): Told<'_>) -> Value {
+        let error = self.stage.ends_as(op, state)["error"].clone();
+        assert_eq!(
+            (&error["code"], &error["retryable"]),
+            (&json!(code), &json!(retryable))
+        );
+        self.stage.explains(op, &error, says);
+        error
+    }
+
+    /// A retry brings it to its end; then everything goes without a trace.
+    fn is_retried(&self, op: &str) {
+        let retried = self.stage.server.run(&["op", "retry", op, "--watch"]);
+        assert_eq!(retried.code, 0, "{retried:?}");
+        self.ends();
+    }
+
+    fn ends(&self) {
+        self.stage.bring_down(VNF_A);
+        self.stage.ends();
+        self.sim.is_clean();
+    }
+}
+
+#[test]
+fn a_quota_that_is_used_up() {
+    let scene = scene(&[]);
+    // The quota of servers is known before anything is made.
+    scene
+        .sim
+        .act("set-quota", &json!({ "quota": "instances", "value": 2 }));
+    let told = (
+        "openstack.quota",
+        false,
+        &["3 are needed", "higher quota"][..],
+    );
+    scene.stops(&scene.begun(), "ROLLED_BACK", told);
+    assert_eq!(scene.creations(), 0);
+    scene
+        .sim
+        .act("set-quota", &json!({ "quota": "instances", "value": -1 }));
+    // That of networks only when Heat meets it.
+    scene
+        .sim
+        .act("set-quota", &json!({ "quota": "network", "value": 0 }));
+    let op = scene.begun();
+    let says = [
+        "CREATE_FAILED",
+        "Quota exceeded for resources: ['network']",
+        "higher quota",
+    ];
+    let error = scene.stops(&op, "FAILED_TEMP", ("openstack.quota", false, &says));
+    assert_eq!(error["resource"], "internalVL");
+    assert_eq!(error["step"], "allocate");
+    scene
+        .sim
+        .act("set-quota", &json!({ "quota": "network", "value": -1 }));
+    scene.is_retried(&op);
+}
+
+#[test]
+fn no_valid_host() {
+    let scene = scene(&[]);
+    let fault = json!({"call": "heat.resource_create", "subject": "/masterNode", "nth": 3, "fault": {"status": 500}});
+    scene.sim.arm(&fault);
+    let op = scene.begun();
+    let says = ["No valid host was found", "no room for the server"];
+    let error = scene.stops(&op, "FAILED_TEMP", ("heat.stack-failed", false, &says));
+    assert_eq!(error["resource"], "masterNode");
+    scene.is_retried(&op);
+}
+
+#[test]
+fn a_stack_name_taken_by_a_foreign_stack() {
+    let scene = scene(&[]);
+    let cloud = Cloud::login(&scene.sim.clouds());
+    let foreign = cloud.make_stack(&scene.stack());
+    let touched = scene.sim.touched_stacks();
+    let op = scene.begun();
+    let says = [foreign.as_str(), "without the tag", "find out whose it is"];
+    let error = scene.stops(&op, "FAILED_TEMP", ("heat.stack-foreign", false, &says));
+    assert_eq!(error["resource"], foreign);
+    assert_eq!(scene.sim.touched_stacks(), touched, "it was not touched");
+    cloud.delete_stack(&scene.stack(), &foreign);
+    scene.is_retried(&op);
+}
+
+#[test]
+fn transient_heat_failures_are_retried_automatically() {
+    let faults = [
+        json!({"call": "heat.stack_create", "times": 2, "fault": {"status": 503}}),
+        json!({"call": "heat.stack_create", "fault": {"drop": "after"}}),
+        json!({"call": "heat.stack_show", "times": 2, "fault": {"status": 503}}),
+    ];
+    for fault in faults {
+        let scene = scene(&[]);
+        scene.sim.arm(&fault);
+        scene.stage.ends_as(&scene.begun(), "COMPLETED");
+        assert!(scene.sim.seen() > 0, "{fault}");
+        let stacks = Cloud::login(&scene.sim.clouds()).stack_states(&scene.id);
+        assert_eq!(stacks, ["CREATE_COMPLETE"], "adopted, not doubled: {fault}");
+        scene.ends();
+    }
+    let scene = scene(&["--server-build", "1500"]);
+    let op = scene.begun();
+    until("the stack", LONG, || (scene.creations() > 0).then_some(()));
+    let logins = scene.sim.calls("keystone.token_create", "").len();
+    scene.sim.act("revoke-tokens", &json!({}));
+    scene.stage.ends_as(&op, "COMPLETED");
+    assert!(
+        scene.sim.calls("keystone.token_create", "").len() > logins,
+        "the token is renewed"
+    );
+    assert_eq!(scene.creations(), 1);
+    scene.ends();
+}
+
+#[test]
+fn a_stack_deleted_during_creation() {
+    let scene = scene(&["--server-build", "1500"]);
+    let op = scene.begun();
+    // Looking for resources, the driver is past the creation and waits for its end.
+    until("the wait", LONG, || {
+        (!scene.sim.calls("heat.resource_list", "").is_empty()).then_some(())
+    });
+    scene
+        .sim
+        .act("delete-stack", &json!({ "stack": scene.stack() }));
+    let says = ["somebody delete", "then retry"];
+    scene.stops(&op, "FAILED_TEMP", ("heat.stack-failed", false, &says));
+    scene.is_retried(&op);
+    assert_eq!(scene.creations(), 2);
+}
+
+#[test]
+fn a_stack_that_cannot_be_deleted() {
+    let scene = scene(&[]);
+    scene.stage.ends_as(&scene.begun(), "COMPLETED");
+    let fault = json!({"call": "heat.resource_delete", "subject": "/internalVL_subnet", "times": 99, "fault": {"status": 500}});
+    scene.sim.arm(&fault);
+    let begun = scene.stage.server.ctl(&["vnf", "terminate", VNF_A]);
+    let op = begun["vnfLcmOpOccId"].as_str().unwrap();
+    let says = [
+        "after 4 tries",
+        "left: `internalVL_subnet` (OS::Neutron::Subnet",
+        "by hand",
+    ];
+    scene.stops(op, "FAILED_TEMP", ("heat.delete-failed", false, &says));
+    scene.sim.disarm();
+    let retried = scene.stage.server.run(&["op", "retry", op, "--watch"]);
+    assert_eq!(retried.code, 0, "{retried:?}");
+    scene.stage.server.ctl(&["vnf", "delete", VNF_A]);
+    scene.stage.ends();
+    scene.sim.is_clean();
+}
+
+#[test]
+fn a_stack_still_in_progress_at_the_deadline() {
+    let mut scene = scene(&[]);
+    let file = scene.stage.server.folder().join("server.yaml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(
+        &file,
+        text.replace("lease_seconds: 2", "lease_seconds: 2, step_seconds: 10"),
+    )
+    .unwrap();
+    scene.stage.server.kill();
+    scene.stage.server.begin();
+    let fault = json!({"call": "heat.resource_create", "subject": "/masterNode", "nth": 3, "fault": {"hang": true}});
+    scene.sim.arm(&fault);
+    let op = scene.begun();
+    let says = ["CREATE_IN_PROGRESS"];
+    scene.stops(&op, "FAILED_TEMP", ("op.deadline", true, &says));
+    assert_eq!(scene.creations(), 1);
+    let rolled = scene.stage.server.run(&["op", "rollback", &op, "--watch"]);
+    assert_eq!(rolled.code, 0, "{rolled:?}");
+    scene.stage.ends_as(&op, "ROLLED_BACK");
+    scene.stage.server.ctl(&["vnf", "delete", VNF_A]);
+    scene.stage.ends();
+    scene.sim.is_clean();
+}

@@ -1,0 +1,346 @@
+//! The samples that have no story of their own come and go in the simulated world, and what they are for is there.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use vnfm_tests::cloud::Cloud;
+use vnfm_tests::simulator::Simulated;
+use vnfm_tests::testbed::{Stage, VIM};
+
+use super::{stage, stage_in};
+
+/// A sample's instance, with the name of the sample.
+struct Living<'a> {
+    stage: &'a Stage,
+    name: &'a str,
+    package: String,
+}
+
+impl<'a> Living<'a> {
+    /// Onboards the package at `from`, and creates an instance of it.
+    fn create(stage: &'a Stage, name: &'a str, from: &str) -> Self {
+        let package = stage.onboard(from);
+        stage
+            .server
+            .ctl(&["vnf", "create", "--package", &package, "--name", name]);
+        Self {
+            stage,
+            name,
+            package,
+        }
+    }
+
+    fn vim(&self, name: &str) -> String {
+        self.stage.server.ctl(&["vim", "show", name])["id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+
+    /// Instantiates it by this request; what it has then.
+    fn is_up(&self, request: &Value) -> Value {
+        self.stage
+            .ends_as(&self.stage.instantiate(self.name, request), "COMPLETED");
+        self.stage.server.ctl(&["vnf", "show", self.name])["instantiatedVnfInfo"].clone()
+    }
+
+    fn ends(self) {
+        self.stage.bring_down(self.name);
+        self.forget();
+    }
+
+    fn forget(self) {
+        self.stage.server.ctl(&["package", "delete", &self.package]);
+    }
+}
+
+/// How many VNFCs each VDU has.
+fn counts(info: &Value) -> Vec<(String, usize)> {
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    for vnfc in info["vnfcResourceInfo"].as_array().unwrap() {
+        let vdu = vnfc["vduId"].as_str().unwrap();
+        match counts.iter_mut().find(|(known, _)| known == vdu) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((vdu.to_owned(), 1)),
+        }
+    }
+    counts.sort();
+    counts
+}
+
+#[track_caller]
+fn has(info: &Value, expected: &[(&str, usize)]) {
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(vdu, n)| ((*vdu).to_owned(), *n))
+        .collect();
+    assert_eq!(counts(info), expected, "{info:#}");
+}
+
+/// A sample on the simulated cloud: it comes up by its own request, is looked at, and goes.
+fn on_a_cloud(sample: &str, look: impl FnOnce(&Value, &Cloud)) {
+    let (sim, stage) = stage(&[], "info");
+    let living = Living::create(&stage, sample, sample);
+    let request = stage.request(sample, &living.vim(VIM));
+    let info = living.is_up(&request);
+    look(&info, &Cloud::login(&sim.clouds()));
+    living.ends();
+    stage.ends();
+    sim.is_clean();
+}
+
+#[test]
+fn the_requested_flavour_is_created() {
+    on_a_cloud("vnf-flavours", |info, _| {
+        has(info, &[("back", 2), ("front", 2)]);
+        assert_eq!(info["flavourId"], "redundant");
+        assert_eq!(info["extCpInfo"].as_array().unwrap().len(), 4, "{info:#}");
+    });
+}
+
+#[test]
+fn the_requested_instantiation_level_is_created() {
+    on_a_cloud("vnf-levels", |info, _| {
+        has(info, &[("web", 3), ("worker", 4)]);
+        let levels = |clients: u32, load: u32| json!([{"aspectId": "clients", "scaleLevel": clients}, {"aspectId": "load", "scaleLevel": load}]);
+        assert_eq!(info["scaleStatus"], levels(1, 1));
+        assert_eq!(info["maxScaleLevels"], levels(3, 2));
+        assert_eq!(info["vnfState"], "STARTED");
+    });
+}
+
+#[test]
+fn each_vnfc_of_the_pair_has_its_own_volume() {
+    on_a_cloud("vnf-ha-pair", |info, _| {
+        has(info, &[("active", 1), ("standby", 1)]);
+        let volumes = info["virtualStorageResourceInfo"].as_array().unwrap();
+        let mut of: Vec<_> = volumes
+            .iter()
+            .map(|one| one["virtualStorageDescId"].as_str().unwrap())
+            .collect();
+        of.sort_unstable();
+        assert_eq!(of, ["activeData", "standbyData"]);
+        for vnfc in info["vnfcResourceInfo"].as_array().unwrap() {
+            assert_eq!(
+                vnfc["storageResourceIds"].as_array().unwrap().len(),
+                1,
+                "{vnfc:#}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_base_hot_creates_trunks_sriov_ports_and_shared_addresses() {
+    on_a_cloud("vnf-ports", |info, cloud| {
+        has(info, &[("router", 1)]);
+        let cps = info["vnfcResourceInfo"][0]["vnfcCpInfo"]
+            .as_array()
+            .unwrap();
+        let mut names: Vec<_> = cps.iter().map(|cp| cp["cpdId"].as_str().unwrap()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["fast", "management", "tagged"]);
+        let ports = cloud.list("network", "/v2.0/ports", "ports");
+        let port = |end: &str| {
+            let of_name =
+                |one: &&Value| one["name"].as_str().unwrap().contains(&format!("-{end}-"));
+            ports
+                .iter()
+                .find(of_name)
+                .unwrap_or_else(|| panic!("no port {end}: {ports:#?}"))
+        };
+        let (fast, shared) = (port("fast"), port("shared"));
+        assert_eq!(fast["binding:vnic_type"], "direct");
+        let address = &shared["fixed_ips"][0]["ip_address"];
+        assert_eq!(&fast["allowed_address_pairs"][0]["ip_address"], address);
+        assert_eq!(shared["device_id"], "", "no server has the shared address");
+        let stack = &cloud.list("orchestration", "/stacks", "stacks")[0];
+        let word = |name: &str| stack[name].as_str().unwrap();
+        let path = format!("/stacks/{}/{}/resources", word("stack_name"), word("id"));
+        let made = cloud.list("orchestration", &path, "resources");
+        let is_trunk = |one: &Value| one["resource_type"] == "OS::Neutron::Trunk";
+        assert_eq!(
+            made.iter().filter(|one| is_trunk(one)).count(),
+            1,
+            "{made:#?}"
+        );
+    });
+}
+
+#[test]
+fn nested_resource_groups_are_counted_and_their_disks_assigned() {
+    on_a_cloud("vnf-nested-groups", |info, _| {
+        has(info, &[("door", 1), ("node", 2)]);
+        let volumes = info["virtualStorageResourceInfo"].as_array().unwrap();
+        assert_eq!(volumes.len(), 6, "three disks for each node");
+        assert!(
+            volumes
+                .iter()
+                .all(|one| one["virtualStorageDescId"] == "disk"),
+            "{volumes:#?}"
+        );
+        for vnfc in info["vnfcResourceInfo"].as_array().unwrap() {
+            let disks = vnfc["storageResourceIds"].as_array().map_or(0, Vec::len);
+            assert_eq!(
+                disks,
+                if vnfc["vduId"] == "node" { 3 } else { 0 },
+                "{vnfc:#}"
+            );
+        }
+    });
+}
+
+/// A cluster that is no VNF's, and the id of its VIM.
+fn with_cluster() -> (Simulated, Stage, String) {
+    let (sim, stage) = stage_in(&["--cluster"], "limits: {lease_seconds: 2}");
+    let file = sim.endpoint("kubeconfig");
+    let vim = stage.server.ctl(&[
+        "vim",
+        "register",
+        "--name",
+        "cluster",
+        "--config-file",
+        file,
+    ]);
+    let id = vim["id"].as_str().unwrap().to_owned();
+    (sim, stage, id)
+}
+
+fn without_cluster(sim: &Simulated, stage: &Stage) {
+    stage.server.ctl(&["vim", "delete", "cluster"]);
+    stage.ends();
+    sim.is_clean();
+}
+
+#[test]
+fn asd_manifests_are_applied_in_order() {
+    let (sim, stage, vim) = with_cluster();
+    let living = Living::create(&stage, "asd-web", "asd-web");
+    let mut request = stage.request("asd-web", &vim);
+    let whole = request["additionalParams"].take();
+    request["additionalParams"] = json!({"greeting": "hello"});
+    let id = stage.server.ctl(&["vnf", "show", "asd-web"])["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let path = format!("/vnflcm/v2/vnf_instances/{id}/instantiate");
+    let (status, problem) = stage.server.http("POST", &path, &request.to_string());
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(
+        status == 422 && detail.contains("variable `replicas` has no value"),
+        "{problem:#}"
+    );
+    assert!(
+        !detail.contains("order.yaml"),
+        "an ASD has no order file: {detail}"
+    );
+    request["additionalParams"] = whole;
+    let info = living.is_up(&request);
+    has(&info, &[("web", 2)]);
+    let applied: Vec<String> = sim
+        .calls("kubernetes.apply", "")
+        .iter()
+        .map(|call| call["subject"].as_str().unwrap().to_owned())
+        .collect();
+    let first = |kind: &str| applied.iter().position(|subject| subject.contains(kind));
+    let (page, web) = (first("configmaps/"), first("deployments/"));
+    assert!(page.is_some() && page < web, "{applied:#?}");
+    living.ends();
+    without_cluster(&sim, &stage);
+}
+
+#[test]
+fn a_helm_chart_is_refused_before_anything_is_created() {
+    let (sim, stage, vim) = with_cluster();
+    let living = Living::create(&stage, "cnf-chart", "cnf-chart");
+    let request = stage.request("cnf-chart", &vim);
+    let id = stage.server.ctl(&["vnf", "show", "cnf-chart"])["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let path = format!("/vnflcm/v2/vnf_instances/{id}/instantiate");
+    let (status, problem) = stage.server.http("POST", &path, &request.to_string());
+    assert_eq!(status, 422, "{problem:#}");
+    let detail = problem["detail"].as_str().unwrap();
+    for part in [
+        "Mciop `chart`",
+        "web-1.0.0.tgz",
+        "not deployed yet",
+        "order.yaml",
+    ] {
+        assert!(detail.contains(part), "no `{part}` in {detail}");
+    }
+    stage.server.ctl(&["vnf", "delete", "cnf-chart"]);
+    living.forget();
+    without_cluster(&sim, &stage);
+}
+
+/// A key and a certificate that vouches for itself, made by `openssl`.
+fn key_pair(folder: &Path) {
+    let mut openssl = Command::new("openssl");
+    openssl.args([
+        "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30",
+    ]);
+    openssl.args([
+        "-subj",
+        "/CN=vendor",
+        "-keyout",
+        "vendor.key",
+        "-out",
+        "vendor.pem",
+    ]);
+    let made = openssl.current_dir(folder).output().unwrap();
+    assert!(
+        made.status.success(),
+        "openssl: {}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+}
+
+#[test]
+fn a_signed_package_is_accepted_when_signatures_are_required() {
+    let folder = tempfile::tempdir().unwrap();
+    key_pair(folder.path());
+    let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let trust = at("vendor.pem");
+    let configuration = format!(
+        "limits: {{lease_seconds: 2}}\npackages: {{signatures: require, trust: {trust}}}\n"
+    );
+    let (sim, stage) = stage_in(&[], &configuration);
+    let sample = super::copy("vnf-ha-pair", folder.path())
+        .to_string_lossy()
+        .into_owned();
+    let said = stage.server.run(&["package", "onboard", &sample]);
+    assert_ne!(said.code, 0, "{said:?}");
+    assert!(
+        said.words.contains("the package is not signed"),
+        "{}",
+        said.words
+    );
+    for (option, name) in [("1", "pair.csar"), ("2", "pair.zip")] {
+        let (key, out) = (at("vendor.key"), at(name));
+        let words = [
+            "--key", &key, "--cert", &trust, "--option", option, "--out", &out,
+        ];
+        let built = at(&format!("built-{option}.csar"));
+        stage
+            .server
+            .ctl(&["package", "build", &sample, "--out", &built]);
+        stage
+            .server
+            .ctl(&[&["package", "sign", &built][..], &words].concat());
+        let living = Living::create(&stage, "pair", &out);
+        let record = stage.server.ctl(&["package", "show", &living.package]);
+        assert_eq!(
+            record["packageSecurityOption"],
+            format!("OPTION_{option}"),
+            "{record:#}"
+        );
+        let request = stage.request("vnf-ha-pair", &living.vim(VIM));
+        has(&living.is_up(&request), &[("active", 1), ("standby", 1)]);
+        living.ends();
+    }
+    stage.ends();
+    sim.is_clean();
+}

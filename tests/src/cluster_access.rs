@@ -1,0 +1,237 @@
+//! VNF-A's machines and its cluster from inside: the servers that its record names, and `kubectl` on the control plane
+//! over SSH. Checkers look here, not at what the drivers say.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use vnfm_core::ports::{CommandOutput, SshCommand, SshTarget};
+
+use vnfm_outbound::Destinations;
+use vnfm_ssh::{RememberedHostKeys, Ssh};
+use vnfm_types::Secret;
+
+use crate::programs::until;
+use crate::testbed::{LONG, Stage, VNF_A, VNF_B};
+
+/// A VNFC of VNF-A.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vnfc {
+    /// Its id in the instance.
+    pub id: String,
+    /// Its VDU.
+    pub vdu: String,
+    /// The VIM's id of its server.
+    pub server: String,
+    /// Its server's name.
+    pub name: String,
+    /// Where it is reached from outside.
+    pub address: String,
+}
+
+/// Where a connection point's address is.
+const ADDRESS: &str = "/cpProtocolInfo/0/ipOverEthernet/ipAddresses/0/addresses/0";
+
+/// The VNFCs of VNF-A, by their servers' names.
+pub fn vnfcs(stage: &Stage) -> BTreeMap<String, Vnfc> {
+    let instance = stage.server.ctl(&["vnf", "show", VNF_A]);
+    let all = instance["instantiatedVnfInfo"]["vnfcResourceInfo"]
+        .as_array()
+        .unwrap()
+        .clone();
+    all.iter()
+        .map(vnfc)
+        .map(|vnfc| (vnfc.name.clone(), vnfc))
+        .collect()
+}
+
+fn vnfc(shown: &Value) -> Vnfc {
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .unwrap_or_else(|| panic!("{shown:#}"))
+            .to_owned()
+    };
+    let cps = shown["vnfcCpInfo"].as_array().unwrap().iter();
+    let mut outside = cps.filter(|cp| text(&cp["cpdId"]).ends_with("ExternalCP"));
+    let address = outside.find_map(|cp| cp.pointer(ADDRESS).map(text));
+    Vnfc {
+        id: text(&shown["id"]),
+        vdu: text(&shown["vduId"]),
+        server: text(&shown["computeResource"]["resourceId"]),
+        name: text(&shown["metadata"]["name"]),
+        address: address.unwrap_or_else(|| panic!("no address outside: {shown:#}")),
+    }
+}
+
+/// A pod, as `kubectl` shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    /// Its name.
+    pub name: String,
+    /// The node that it is on; empty where none has it.
+    pub node: String,
+    /// Ready, and not about to end.
+    pub runs: bool,
+}
+
+/// A way into the machines.
+pub struct Inside {
+    ssh: Ssh,
+    port: u16,
+    master: Vnfc,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl std::fmt::Debug for Inside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Inside({})", self.master.address)
+    }
+}
+
+impl Inside {
+    /// Into the machines of VNF-A as it is now.
+    pub fn of(stage: &Stage) -> Self {
+        let master = vnfcs(stage)
+            .into_values()
+            .find(|vnfc| vnfc.vdu == "masterNode")
+            .unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build();
+        Self {
+            ssh: Ssh::new(
+                Arc::<RememberedHostKeys>::default(),
+                Destinations::anywhere(),
+            ),
+            port: stage.ssh_port(),
+            master,
+            runtime: runtime.unwrap(),
+        }
+    }
+
+    fn target(&self, on: &Vnfc) -> SshTarget {
+        let target = json!({ "serverId": on.server, "address": on.address, "port": self.port,
+            "username": "ubuntu", "password": "secret" });
+        serde_json::from_value(target).unwrap()
+    }
+
+    /// Runs a command as root on one of the machines.
+    pub fn run(&self, on: &Vnfc, command: &str) -> CommandOutput {
+        let command = SshCommand {
+            command: command.to_owned(),
+            stdin: Secret::default(),
+            sudo: true,
+            deadline_seconds: 60,
+        };
+        self.runtime
+            .block_on(self.ssh.run(&self.target(on), &command))
+            .unwrap()
+    }
+
+    /// Runs `kubectl`; what it says, or nothing where it fails.
+    pub fn kubectl(&self, words: &str) -> Option<String> {
+        let line = format!("kubectl --kubeconfig=/etc/kubernetes/admin.conf {words}");
+        let output = self.run(&self.master, &line);
+        (output.exit_code == 0).then_some(output.stdout)
+    }
+
+    /// Applies a document.
+    pub fn apply(&self, document: &Value) {
+        let target = self.target(&self.master);
+        let command = SshCommand {
+            command: "kubectl --kubeconfig=/etc/kubernetes/admin.conf apply -f -".to_owned(),
+            stdin: document.to_string().into(),
+            sudo: true,
+            deadline_seconds: 60,
+        };
+        let output = self
+            .runtime
+            .block_on(self.ssh.run(&target, &command))
+            .unwrap();
+        assert_eq!(output.exit_code, 0, "{output:?}");
+    }
+
+    /// Whether each node is Ready, by name.
+    pub fn nodes(&self) -> BTreeMap<String, bool> {
+        let nodes = self.items("get nodes -o json");
+        nodes
+            .iter()
+            .map(|node| (text(&node["metadata"]["name"]), is_ready(node)))
+            .collect()
+    }
+
+    /// The pods of VNF-B.
+    pub fn pods_of_b(&self, stage: &Stage) -> Vec<Pod> {
+        let namespace = namespace_of_b(stage);
+        let pods = self.items(&format!("get pods -n {namespace} -o json"));
+        let mut pods: Vec<_> = pods
+            .iter()
+            .map(|pod| Pod {
+                name: text(&pod["metadata"]["name"]),
+                node: pod["spec"]["nodeName"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+                runs: is_ready(pod) && pod["metadata"]["deletionTimestamp"].is_null(),
+            })
+            .collect();
+        pods.sort_by(|a, b| a.node.cmp(&b.node));
+        pods
+    }
+
+    /// Waits until so many pods of VNF-B run; the nodes that they are on.
+    pub fn b_runs(&self, stage: &Stage, pods: usize) -> Vec<String> {
+        until("the pods of VNF-B", LONG, || {
+            let running = self.pods_of_b(stage).into_iter().filter(|pod| pod.runs);
+            let nodes: Vec<_> = running.map(|pod| pod.node).collect();
+            (nodes.len() == pods).then_some(nodes)
+        })
+    }
+
+    /// Waits until a node is Ready, or is not.
+    pub fn until_ready(&self, node: &str, ready: bool, at_most: Duration) {
+        until(&format!("`{node}` ready: {ready}"), at_most, || {
+            (self.nodes().get(node) == Some(&ready)).then_some(())
+        });
+    }
+
+    fn items(&self, words: &str) -> Vec<Value> {
+        let said = self.kubectl(words).unwrap_or_default();
+        let list: Value = serde_json::from_str(&said).unwrap_or_default();
+        list["items"].as_array().cloned().unwrap_or_default()
+    }
+}
+
+/// The namespace that the VNFM makes for VNF-B.
+pub fn namespace_of_b(stage: &Stage) -> String {
+    format!(
+        "vnf-{}",
+        text(&stage.server.ctl(&["vnf", "show", VNF_B])["id"])
+    )
+}
+
+fn is_ready(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    conditions
+        .into_iter()
+        .any(|seen| seen["type"] == "Ready" && seen["status"] == "True")
+}
+
+fn text(value: &Value) -> String {
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("no text: {value}"))
+        .to_owned()
+}

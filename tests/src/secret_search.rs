@@ -1,0 +1,95 @@
+//! Where the server could show a secret: its answers, what `vnfmctl` prints, its log, its database and what else it writes.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+
+use crate::planted::Planted;
+use crate::testbed::{Stage, VIM, VNF_A};
+
+/// Asks for every page that there is; `vnfmctl` keeps what it prints.
+pub fn ask_for_everything(stage: &Stage, ops: &[&str]) -> String {
+    let server = &stage.server;
+    let mut answers = String::new();
+    let lists = [
+        "/vnflcm/v2/vnf_instances",
+        "/vnflcm/v2/vnf_lcm_op_occs",
+        "/vnfm/v1/vims",
+        "/vnfpkgm/v2/vnf_packages",
+    ];
+    for list in lists {
+        for item in server.get(list).as_array().unwrap() {
+            let one = server.get(&format!("{list}/{}", item["id"].as_str().unwrap()));
+            answers.extend([item.to_string(), one.to_string()]);
+        }
+    }
+    for op in ops {
+        answers += &server
+            .get(&format!("/vnfm/v1/op_occs/{op}/progress"))
+            .to_string();
+        answers += &server
+            .get(&format!("/vnfm/v1/op_occs/{op}/log"))
+            .to_string();
+        for words in [["op", "show", op], ["op", "explain", op], ["op", "log", op]] {
+            assert_eq!(server.run(&words).code, 0);
+        }
+    }
+    for words in [
+        ["vim", "show", VIM],
+        ["vim", "show", "cluster"],
+        ["vnf", "show", VNF_A],
+    ] {
+        let table = server.run(&words);
+        let json = server.run(&[&["-o", "json"], words.as_slice()].concat());
+        assert!(table.code == json.code, "{table:?}");
+    }
+    answers + &server.get("/vnfm/v1/plugins").to_string()
+}
+
+/// The server's files that hold a secret; the requests that the test itself has written are none of them.
+pub fn written(stage: &Stage, planted: &Planted) -> Vec<String> {
+    let folder = stage.server.folder();
+    for expected in [
+        "server.log",
+        "vnfmctl.log",
+        "data/vnfm.db",
+        "data/vnfm.db-wal",
+    ] {
+        assert!(
+            folder.join(expected).is_file(),
+            "{expected} was not looked at"
+        );
+    }
+    let log = std::fs::read(folder.join("server.log")).unwrap();
+    assert!(
+        String::from_utf8_lossy(&log).contains("TRACE"),
+        "the log is not at its loudest"
+    );
+    let mut found = planted.files(&[folder.to_owned()], &["world"]);
+    found.retain(|file| !file.ends_with(&format!("/{VNF_A}.json")));
+    found
+}
+
+/// What is sent as a description is shown as such: there the search finds a secret, or it finds nothing anywhere.
+pub fn is_found_in_the_open(stage: &Stage, planted: &Planted, secret: &str, what: &str) {
+    let package = stage.server.ctl(&["package", "list"])[0]["id"].clone();
+    let shown = ["--name", "shown", "--description", secret];
+    let words = [
+        &["vnf", "create", "--package", package.as_str().unwrap()],
+        &shown[..],
+    ]
+    .concat();
+    stage.server.ctl(&words);
+    let answer = stage.server.get("/vnflcm/v2/vnf_instances").to_string();
+    assert_eq!(planted.within(answer.as_bytes()), [what]);
+    let files = written(stage, planted);
+    for name in ["/vnfmctl.log", "/data/vnfm.db"] {
+        assert!(
+            files.iter().any(|file| file.contains(name)),
+            "not in {name}: {files:?}"
+        );
+    }
+    stage.server.ctl(&["vnf", "delete", "shown"]);
+}
