@@ -7,7 +7,7 @@
 //!           └── SIGKILL at k/n of the act                                      └─ refused by name ─ put back
 //! then:  start ─ holds ─ act again ─ holds ─ checks
 //! ```
-//! A new act is a row of [`ACTS`], a new file one of [`FILES`].
+//! A new act is a row of [`TASKS`], a new file one of [`FILES`].
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use vnfm_types::LcmOperationType::{Instantiate, Terminate};
 
-use crate::admin_tasks::{ACTS, Act, Place};
+use crate::admin_tasks::{AdminTask, TASKS, TaskContext};
 use crate::exhaustive::Choice;
 use crate::process::{Process, Ran};
 use crate::report::{Failure, Report};
@@ -30,9 +30,9 @@ use crate::{admin_tasks, check};
 /// The argument that makes this program a child.
 pub(crate) const ACT: &str = "--act";
 /// Into so many parts the time of an act is cut.
-const MOMENTS: u32 = 8;
+const KILL_POINTS: u32 = 8;
 /// How long a child may take that nobody kills.
-const STUCK: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const READY: &str = "ready";
 const DONE: &str = "done";
 
@@ -76,8 +76,8 @@ pub(crate) fn run(choice: &Choice) -> Result<Report> {
     let target = create(&process, site.facts(), Vnf::B)?;
     perform(&process, site.facts(), &target, Instantiate)?;
     drop(process);
-    let moments = MOMENTS
-        .div_ceil(u32::try_from(choice.share).unwrap_or(MOMENTS))
+    let moments = KILL_POINTS
+        .div_ceil(u32::try_from(choice.share).unwrap_or(KILL_POINTS))
         .max(1);
     let wanted = |name: &str| {
         choice
@@ -85,11 +85,11 @@ pub(crate) fn run(choice: &Choice) -> Result<Report> {
             .as_ref()
             .is_none_or(|only| name.contains(only.as_str()))
     };
-    for act in ACTS {
-        let took = match learn(&site, act) {
+    for act in TASKS {
+        let took = match measure(&site, act) {
             Ok(took) => took,
             Err(why) => {
-                keep(&mut report, act.name, "none", || Err(why));
+                record(&mut report, act.name, "none", || Err(why));
                 continue;
             }
         };
@@ -97,8 +97,8 @@ pub(crate) fn run(choice: &Choice) -> Result<Report> {
             let fault = format!("KilledAt {} of {moments} in {}", moment + 1, act.name);
             if wanted(&fault) {
                 let at = took * (2 * moment + 1) / (2 * moments);
-                keep(&mut report, act.name, &fault, || {
-                    killed(&site, &target, act, at)
+                record(&mut report, act.name, &fault, || {
+                    run_kill_case(&site, &target, act, at)
                 });
             }
         }
@@ -106,8 +106,8 @@ pub(crate) fn run(choice: &Choice) -> Result<Report> {
     for (file, refused) in FILES {
         let fault = format!("Removed {file}");
         if wanted(&fault) {
-            keep(&mut report, "start", &fault, || {
-                removed(&site, &target, file, *refused)
+            record(&mut report, "start", &fault, || {
+                run_removal_case(&site, &target, file, *refused)
             });
         }
     }
@@ -118,7 +118,7 @@ pub(crate) fn run(choice: &Choice) -> Result<Report> {
     Ok(report)
 }
 
-fn keep(report: &mut Report, act: &str, fault: &str, case: impl FnOnce() -> Result<()>) {
+fn record(report: &mut Report, act: &str, fault: &str, case: impl FnOnce() -> Result<()>) {
     let began = Instant::now();
     match case() {
         Ok(()) => report.hold("Beside", began.elapsed()),
@@ -132,79 +132,79 @@ fn keep(report: &mut Report, act: &str, fault: &str, case: impl FnOnce() -> Resu
 }
 
 /// How long an act takes that nobody cuts short.
-fn learn(site: &Site, act: &Act) -> Result<Duration> {
-    let mut child = Acting::start(site, act)?;
+fn measure(site: &Site, act: &AdminTask) -> Result<Duration> {
+    let mut child = TaskChild::start(site, act)?;
     let began = Instant::now();
     ensure!(
-        child.says(STUCK)?.as_deref() == Some(DONE),
+        child.next_line(TIMEOUT)?.as_deref() == Some(DONE),
         "`{}` does not end",
         act.name
     );
     let took = began.elapsed();
     drop(child);
-    after(site, site.start()?, act, true)?;
+    check_after(site, site.start()?, act, true)?;
     Ok(took)
 }
 
 /// The process dies in the middle of the act, and another one comes.
-fn killed(site: &Site, target: &Target, act: &Act, at: Duration) -> Result<()> {
-    let mut child = Acting::start(site, act)?;
-    let ended = child.says(at)?.is_some();
+fn run_kill_case(site: &Site, target: &Target, act: &AdminTask, at: Duration) -> Result<()> {
+    let mut child = TaskChild::start(site, act)?;
+    let ended = child.next_line(at)?.is_some();
     drop(child); // SIGKILL
     let process = site
         .start()
         .context("I7: the next process does not start")?;
     let mark = check::mark(site, &process)?;
-    after(site, process, act, ended)?;
+    check_after(site, process, act, ended)?;
     // Again, and to its end: what is left of the first time is no hindrance.
-    learn(site, act).context("I7: it is not done again")?;
-    whole(site, target, mark)
+    measure(site, act).context("I7: it is not done again")?;
+    check_instance(site, target, mark)
 }
 
 /// A file of the data folder is gone after a crash.
-fn removed(site: &Site, target: &Target, file: &str, refused: bool) -> Result<()> {
-    let subscription = ACTS
+fn run_removal_case(site: &Site, target: &Target, file: &str, refused: bool) -> Result<()> {
+    let subscription = TASKS
         .iter()
-        .find(|act| act.leaves_a_log)
+        .find(|act| act.leaves_wal)
         .context("no act leaves a log")?;
-    let mut child = Acting::start(site, subscription)?;
+    let mut child = TaskChild::start(site, subscription)?;
     ensure!(
-        child.says(STUCK)?.as_deref() == Some(DONE),
+        child.next_line(TIMEOUT)?.as_deref() == Some(DONE),
         "the act does not end"
     );
     drop(child);
     let log = std::fs::read(site.data().join("vnfm.db-wal")).unwrap_or_default();
     ensure!(!log.is_empty(), "a process that is killed leaves a log");
-    let (path, kept) = (site.data().join(file), site.data().with_extension("kept"));
-    std::fs::rename(&path, &kept).with_context(|| format!("there is no `{file}`"))?;
+    let (path, backup) = (site.data().join(file), site.data().with_extension("kept"));
+    std::fs::rename(&path, &backup).with_context(|| format!("there is no `{file}`"))?;
     let started = site.start();
     if refused {
         let Err(error) = started.map(drop) else {
             bail!("it starts without `{file}`")
         };
-        let said = format!("{error:#}");
+        let message = format!("{error:#}");
         ensure!(
-            said.contains(file),
-            "the refusal does not name `{file}`: {said}"
+            message.contains(file),
+            "the refusal does not name `{file}`: {message}"
         );
-        std::fs::rename(&kept, &path)?;
+        std::fs::rename(&backup, &path)?;
     } else {
         drop(started.with_context(|| format!("it does not start without `{file}`"))?);
-        std::fs::remove_file(&kept)?;
+        std::fs::remove_file(&backup)?;
     }
     let process = site
         .start()
         .context("I7: it does not start although everything is back")?;
     let mark = check::mark(site, &process)?;
-    after(site, process, subscription, true)?;
-    whole(site, target, mark)
+    check_after(site, process, subscription, true)?;
+    check_instance(site, target, mark)
 }
 
 /// What holds of the act itself, and of the folder once the process has ended.
-fn after(site: &Site, process: Process, act: &Act, ended: bool) -> Result<()> {
-    let place = place(&process, &site.data(), site.facts())?;
-    process.finish((act.holds)(&place, ended))?;
-    drop((place, process));
+fn check_after(site: &Site, process: Process, act: &AdminTask, ended: bool) -> Result<()> {
+    let context = context(&process, &site.data(), site.facts())?;
+    process.finish((act.holds)(&context, ended))?;
+    drop((context, process));
     let names = site
         .data()
         .read_dir()?
@@ -217,15 +217,15 @@ fn after(site: &Site, process: Process, act: &Act, ended: bool) -> Result<()> {
 }
 
 /// I1 to I8 of the instance beside which all of it was done.
-fn whole(site: &Site, target: &Target, mark: check::Mark) -> Result<()> {
+fn check_instance(site: &Site, target: &Target, mark: check::Mark) -> Result<()> {
     let process = site.start()?;
     check::all(site, &process, target, mark)
 }
 
-fn place(process: &Process, data: &Path, facts: &Facts) -> Result<Place> {
-    let (store, packages) = process.kept()?;
+fn context(process: &Process, data: &Path, facts: &Facts) -> Result<TaskContext> {
+    let (store, packages) = process.storage()?;
     let engine = process.engine()?;
-    Ok(Place {
+    Ok(TaskContext {
         engine,
         store,
         packages,
@@ -235,24 +235,24 @@ fn place(process: &Process, data: &Path, facts: &Facts) -> Result<Place> {
 }
 
 /// What a restore brings back is as new as can be: nothing that was checked before is forgotten by it.
-fn prepare(site: &Site, act: &Act) -> Result<()> {
-    if act.closed.is_none() {
+fn prepare(site: &Site, act: &AdminTask) -> Result<()> {
+    if act.offline.is_none() {
         return Ok(());
     }
     let process = site.start()?;
-    let place = place(&process, &site.data(), site.facts())?;
-    process.finish(admin_tasks::keep_backup(&place))
+    let context = context(&process, &site.data(), site.facts())?;
+    process.finish(admin_tasks::create_backup(&context))
 }
 
 /// A child that does an act; killed when it is dropped.
-struct Acting {
+struct TaskChild {
     child: Child,
     lines: mpsc::Receiver<String>,
 }
 
-impl Acting {
+impl TaskChild {
     /// Starts one, which is about to begin when this returns.
-    fn start(site: &Site, act: &Act) -> Result<Self> {
+    fn start(site: &Site, act: &AdminTask) -> Result<Self> {
         prepare(site, act)?;
         let order = Order {
             data: site.data(),
@@ -268,23 +268,23 @@ impl Acting {
             .spawn()
             .context("cannot start the program that is to be killed")?;
         serde_json::to_writer(child.stdin.take().context("no standard input")?, &order)?;
-        let words = BufReader::new(child.stdout.take().context("no standard output")?);
-        let (tell, lines) = mpsc::channel();
+        let stdout = BufReader::new(child.stdout.take().context("no standard output")?);
+        let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
-            words
+            stdout
                 .lines()
                 .map_while(Result::ok)
-                .all(|line| tell.send(line).is_ok())
+                .all(|line| sender.send(line).is_ok())
         });
         let mut acting = Self { child, lines };
-        match acting.says(STUCK)?.as_deref() {
+        match acting.next_line(TIMEOUT)?.as_deref() {
             Some(READY) => Ok(acting),
             other => bail!("a child that was to do `{}` said {other:?}", act.name),
         }
     }
 
     /// What it says next, if it says it in time.
-    fn says(&mut self, within: Duration) -> Result<Option<String>> {
+    fn next_line(&mut self, within: Duration) -> Result<Option<String>> {
         match self.lines.recv_timeout(within) {
             Ok(line) => Ok(Some(line)),
             Err(mpsc::RecvTimeoutError::Timeout) => Ok(None),
@@ -295,7 +295,7 @@ impl Acting {
     }
 }
 
-impl Drop for Acting {
+impl Drop for TaskChild {
     fn drop(&mut self) {
         let _ = self.child.kill(); // it may have ended by itself
         let _ = self.child.wait();
@@ -305,32 +305,32 @@ impl Drop for Acting {
 /// The child's side.
 pub(crate) fn act() -> Result<()> {
     let order: Order = serde_json::from_reader(std::io::stdin().lock())?;
-    let act = ACTS
+    let act = TASKS
         .iter()
         .find(|act| act.name == order.act)
         .context("there is no such act")?;
-    if let Some(closed) = act.closed {
-        say(READY)?;
+    if let Some(offline) = act.offline {
+        print_line(READY)?;
         tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?
-            .block_on(closed(&order.data))?;
+            .block_on(offline(&order.data))?;
     } else {
         let process = Process::start(&order.data, &Control::at(&order.control, order.world))?;
-        let place = place(&process, &order.data, &order.facts)?;
-        say(READY)?;
-        match process.run((act.work)(&place))? {
+        let context = context(&process, &order.data, &order.facts)?;
+        print_line(READY)?;
+        match process.run((act.work)(&context))? {
             Ran::Through(done) => done?,
             Ran::Ended => bail!("a fault struck where none was planned"),
         }
-        say(DONE)?;
+        print_line(DONE)?;
         park();
     }
-    say(DONE)?;
+    print_line(DONE)?;
     park()
 }
 
-fn say(word: &str) -> Result<()> {
+fn print_line(word: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{word}")?;
     Ok(out.flush()?)

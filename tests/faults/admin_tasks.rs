@@ -13,7 +13,7 @@ use vnfm_core::ports::{
     StoreError, Subscribers, VimRecord,
 };
 use vnfm_core::query::{Query, Sight};
-use vnfm_core::{Act as OnOnesOwn, Engine, VimChange};
+use vnfm_core::{Act, Engine, VimChange};
 use vnfm_store::{PackageDir, Retention, SqliteStore};
 use vnfm_tests::sources::root;
 use vnfm_types::{CreateVnfRequest, InstantiationState, VimConnectionInfo};
@@ -22,7 +22,7 @@ use crate::site::PLANTED;
 use crate::vnf::{Facts, TENANT};
 
 /// What an act works with.
-pub(crate) struct Place {
+pub(crate) struct TaskContext {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<SqliteStore>,
     pub(crate) packages: Arc<PackageDir>,
@@ -34,90 +34,90 @@ pub(crate) struct Place {
 pub(crate) type Work<'p> = Pin<Box<dyn Future<Output = Result<()>> + 'p>>;
 
 /// One row.
-pub(crate) struct Act {
+pub(crate) struct AdminTask {
     /// What it is called.
     pub(crate) name: &'static str,
     /// What is done by a process that runs.
-    pub(crate) work: fn(&Place) -> Work<'_>,
+    pub(crate) work: fn(&TaskContext) -> Work<'_>,
     /// Where no process may run: what is done instead.
-    pub(crate) closed: Option<fn(&Path) -> Work<'_>>,
+    pub(crate) offline: Option<fn(&Path) -> Work<'_>>,
     /// What holds afterwards, and whether it came to its end.
-    pub(crate) holds: fn(&Place, bool) -> Work<'_>,
+    pub(crate) holds: fn(&TaskContext, bool) -> Work<'_>,
     /// Whether a process that is killed behind it leaves changes in the write-ahead log.
-    pub(crate) leaves_a_log: bool,
+    pub(crate) leaves_wal: bool,
 }
 
 /// All of them.
-pub(crate) const ACTS: &[Act] = &[
+pub(crate) const TASKS: &[AdminTask] = &[
     row(
         "key rotation",
-        |at| Box::pin(rotate(at)),
-        |at, _| Box::pin(is_readable(at)),
+        |cx| Box::pin(rotate(cx)),
+        |cx, _| Box::pin(is_readable(cx)),
     ),
     row(
         "backup",
-        |at| Box::pin(back_up(at)),
-        |at, _| Box::pin(is_readable(at)),
+        |cx| Box::pin(back_up(cx)),
+        |cx, _| Box::pin(is_readable(cx)),
     ),
-    Act {
-        closed: Some(|data| Box::pin(restore(data))),
+    AdminTask {
+        offline: Some(|data| Box::pin(restore(data))),
         ..row(
             "restore",
-            |at| Box::pin(back_up(at)),
-            |at, ended| Box::pin(is_restored(at, ended)),
+            |cx| Box::pin(back_up(cx)),
+            |cx, ended| Box::pin(is_restored(cx, ended)),
         )
     },
     row(
         "prune",
-        |at| Box::pin(prune(at)),
-        |at, _| Box::pin(is_readable(at)),
+        |cx| Box::pin(prune(cx)),
+        |cx, _| Box::pin(is_readable(cx)),
     ),
     row(
         "onboarding",
-        |at| Box::pin(onboard(at)),
-        |at, ended| Box::pin(is_onboarded(at, ended)),
+        |cx| Box::pin(onboard(cx)),
+        |cx, ended| Box::pin(is_onboarded(cx, ended)),
     ),
     row(
         "package download",
-        |at| Box::pin(download(at)),
-        |at, ended| Box::pin(is_onboarded(at, ended)),
+        |cx| Box::pin(download(cx)),
+        |cx, ended| Box::pin(is_onboarded(cx, ended)),
     ),
     row(
         "vim update",
-        |at| Box::pin(update_vim(at)),
-        |at, _| Box::pin(is_readable(at)),
+        |cx| Box::pin(update_vim(cx)),
+        |cx, _| Box::pin(is_readable(cx)),
     ),
     row(
         "vim delete",
-        |at| Box::pin(delete_vim(at)),
-        |at, ended| Box::pin(is_deleted(at, ended)),
+        |cx| Box::pin(delete_vim(cx)),
+        |cx, ended| Box::pin(is_deleted(cx, ended)),
     ),
     row(
         "abandon",
-        |at| Box::pin(abandon(at)),
-        |at, ended| Box::pin(is_abandoned(at, ended)),
+        |cx| Box::pin(abandon(cx)),
+        |cx, ended| Box::pin(is_abandoned(cx, ended)),
     ),
-    Act {
-        leaves_a_log: true,
+    AdminTask {
+        leaves_wal: true,
         ..row(
             "subscription",
-            |at| Box::pin(subscribe(at)),
-            |at, ended| Box::pin(is_subscribed(at, ended)),
+            |cx| Box::pin(subscribe(cx)),
+            |cx, ended| Box::pin(is_subscribed(cx, ended)),
         )
     },
 ];
 
 const fn row(
     name: &'static str,
-    work: fn(&Place) -> Work<'_>,
-    holds: fn(&Place, bool) -> Work<'_>,
-) -> Act {
-    Act {
+    work: fn(&TaskContext) -> Work<'_>,
+    holds: fn(&TaskContext, bool) -> Work<'_>,
+) -> AdminTask {
+    AdminTask {
         name,
         work,
-        closed: None,
+        offline: None,
         holds,
-        leaves_a_log: false,
+        leaves_wal: false,
     }
 }
 
@@ -132,55 +132,55 @@ fn now() -> Timestamp {
     Timestamp::UNIX_EPOCH
 }
 
-async fn rotate(at: &Place) -> Result<()> {
-    at.store.rotate().await?;
+async fn rotate(cx: &TaskContext) -> Result<()> {
+    cx.store.rotate().await?;
     Ok(())
 }
 
-async fn back_up(at: &Place) -> Result<()> {
+async fn back_up(cx: &TaskContext) -> Result<()> {
     drop(
-        at.store
-            .nameless_backup(&at.packages, &at.data, now())
+        cx.store
+            .nameless_backup(&cx.packages, &cx.data, now())
             .await?,
     );
     Ok(())
 }
 
-async fn prune(at: &Place) -> Result<()> {
-    at.store.prune(&Retention::default(), now(), false).await?;
+async fn prune(cx: &TaskContext) -> Result<()> {
+    cx.store.prune(&Retention::default(), now(), false).await?;
     Ok(())
 }
 
 /// Where the backup lies that is restored: beside the data folder.
-fn backup_of(data: &Path) -> PathBuf {
+fn backup_file(data: &Path) -> PathBuf {
     data.with_extension("backup")
 }
 
 /// Makes the backup that the next restore brings back.
-pub(crate) async fn keep_backup(at: &Place) -> Result<()> {
-    let file = backup_of(&at.data);
+pub(crate) async fn create_backup(cx: &TaskContext) -> Result<()> {
+    let file = backup_file(&cx.data);
     if file.exists() {
         std::fs::remove_file(&file)?;
     }
-    Ok(at.store.backup(&at.packages, &file, now()).await?)
+    Ok(cx.store.backup(&cx.packages, &file, now()).await?)
 }
 
 async fn restore(data: &Path) -> Result<()> {
-    vnfm_store::restore(&backup_of(data), data, now()).await?;
+    vnfm_store::restore(&backup_file(data), data, now()).await?;
     Ok(())
 }
 
 /// Takes away what a restore keeps.
-async fn is_restored(at: &Place, ended: bool) -> Result<()> {
-    is_readable(at).await?;
-    if ended && backup_of(&at.data).exists() {
+async fn is_restored(cx: &TaskContext, ended: bool) -> Result<()> {
+    is_readable(cx).await?;
+    if ended && backup_file(&cx.data).exists() {
         ensure!(
-            at.store.recovery().await?.is_some(),
+            cx.store.recovery().await?.is_some(),
             "it is not in recovery"
         );
     }
-    at.store.end_recovery().await?;
-    for entry in at.data.read_dir()? {
+    cx.store.end_recovery().await?;
+    for entry in cx.data.read_dir()? {
         let entry = entry?;
         if entry
             .file_name()
@@ -194,9 +194,9 @@ async fn is_restored(at: &Place, ended: bool) -> Result<()> {
 }
 
 /// Every secret can be unsealed: the VIMs can be logged in to.
-async fn is_readable(at: &Place) -> Result<()> {
-    for vim in [&at.facts.cloud, &at.facts.cluster] {
-        at.engine
+async fn is_readable(cx: &TaskContext) -> Result<()> {
+    for vim in [&cx.facts.cloud, &cx.facts.cluster] {
+        cx.engine
             .check_vim(TENANT, vim)
             .await
             .context("a VIM cannot be reached")?;
@@ -205,65 +205,65 @@ async fn is_readable(at: &Place) -> Result<()> {
 }
 
 /// Takes the package away, whatever there is of it.
-async fn remove_package(at: &Place) -> Result<()> {
-    if at.store.package_record(TENANT, PACKAGE).await.is_ok() {
-        let gone = Change::RemovePackage {
+async fn remove_package(cx: &TaskContext) -> Result<()> {
+    if cx.store.package_record(TENANT, PACKAGE).await.is_ok() {
+        let removal = Change::RemovePackage {
             tenant: TENANT.to_owned(),
             id: PACKAGE.to_owned(),
         };
-        at.engine.store().write(None, vec![gone]).await?;
+        cx.engine.store().write(None, vec![removal]).await?;
     }
-    Ok(at.packages.remove(PACKAGE).await?)
+    Ok(cx.packages.remove(PACKAGE).await?)
 }
 
-async fn add_package(at: &Place, upload: PathBuf) -> Result<()> {
-    let stored = at.packages.store(PACKAGE, upload).await;
+async fn add_package(cx: &TaskContext, upload: PathBuf) -> Result<()> {
+    let stored = cx.packages.store(PACKAGE, upload).await;
     let package = stored.map_err(|why| anyhow::anyhow!("{why}"))?;
     let record = PackageRecord::onboarded(TENANT, PACKAGE, &package.vnfd().descriptor_id);
-    Ok(at
+    Ok(cx
         .engine
         .store()
         .write(None, vec![Change::AddPackage(Box::new(record))])
         .await?)
 }
 
-fn packed(at: &Place) -> Result<Vec<u8>> {
+fn archive(cx: &TaskContext) -> Result<Vec<u8>> {
     let sample = root().join("vnfd-samples/vnf-levels");
-    Ok(vnfm_descriptor::pack(&sample, at.packages.limits())?)
+    Ok(vnfm_descriptor::pack(&sample, cx.packages.limits())?)
 }
 
-async fn onboard(at: &Place) -> Result<()> {
-    remove_package(at).await?;
-    let upload = at.packages.incoming();
-    std::fs::write(&upload, packed(at)?)?;
-    add_package(at, upload).await
+async fn onboard(cx: &TaskContext) -> Result<()> {
+    remove_package(cx).await?;
+    let upload = cx.packages.incoming();
+    std::fs::write(&upload, archive(cx)?)?;
+    add_package(cx, upload).await
 }
 
 /// The same, where it comes in pieces that another process may go on with.
-async fn download(at: &Place) -> Result<()> {
+async fn download(cx: &TaskContext) -> Result<()> {
     use std::io::Write as _;
-    remove_package(at).await?;
-    let (arriving, bytes) = (at.packages.arriving(PACKAGE)?, packed(at)?);
+    remove_package(cx).await?;
+    let (arriving, bytes) = (cx.packages.arriving(PACKAGE)?, archive(cx)?);
     let mut file = std::fs::File::create(&arriving)?;
     for piece in bytes.chunks(1 << 10) {
         file.write_all(piece)?;
     }
-    add_package(at, arriving).await
+    add_package(cx, arriving).await
 }
 
 /// What is recorded can be read; of what is not, nothing is there but what goes with the next look.
-async fn is_onboarded(at: &Place, ended: bool) -> Result<()> {
-    let is_recorded = at.store.package_record(TENANT, PACKAGE).await.is_ok();
+async fn is_onboarded(cx: &TaskContext, ended: bool) -> Result<()> {
+    let is_recorded = cx.store.package_record(TENANT, PACKAGE).await.is_ok();
     ensure!(is_recorded || !ended, "the package is gone");
     if is_recorded {
-        at.packages
+        cx.packages
             .package(TENANT, PACKAGE)
             .await
             .context("the package cannot be read")?;
     }
-    at.packages.forget_arrived(&[])?;
-    remove_package(at).await?;
-    let mut left = at.data.join("packages").read_dir()?;
+    cx.packages.forget_arrived(&[])?;
+    remove_package(cx).await?;
+    let mut left = cx.data.join("packages").read_dir()?;
     let left = left.find_map(|entry| {
         let name = entry.ok()?.file_name().to_string_lossy().into_owned();
         (name.starts_with(PACKAGE) || name.starts_with('.')).then_some(name)
@@ -281,80 +281,80 @@ fn connection(record: &VimRecord) -> Result<SecretConnection> {
     Ok(SecretConnection(connection))
 }
 
-async fn update_vim(at: &Place) -> Result<()> {
-    let known = at.store.vim(TENANT, &at.facts.cloud).await?;
-    let name = if known.vim.name == "cloud" {
+async fn update_vim(cx: &TaskContext) -> Result<()> {
+    let record = cx.store.vim(TENANT, &cx.facts.cloud).await?;
+    let name = if record.vim.name == "cloud" {
         "another"
     } else {
         "cloud"
     };
     let change = VimChange {
         name: Some(name.to_owned()),
-        connection: connection(&known)?,
+        connection: connection(&record)?,
         ..VimChange::default()
     };
-    at.engine
-        .update_vim(TENANT, &at.facts.cloud, change)
+    cx.engine
+        .update_vim(TENANT, &cx.facts.cloud, change)
         .await?;
     Ok(())
 }
 
 /// Registers the VIM, if it is not there, and deletes it.
-async fn delete_vim(at: &Place) -> Result<()> {
-    if at.store.vim(TENANT, SPARE).await.is_err() {
-        let known = at.store.vim(TENANT, &at.facts.cloud).await?;
+async fn delete_vim(cx: &TaskContext) -> Result<()> {
+    if cx.store.vim(TENANT, SPARE).await.is_err() {
+        let record = cx.store.vim(TENANT, &cx.facts.cloud).await?;
         let change = VimChange {
             name: Some(SPARE.to_owned()),
-            connection: connection(&known)?,
+            connection: connection(&record)?,
             ..VimChange::default()
         };
-        at.engine.register_vim(TENANT, change).await?;
+        cx.engine.register_vim(TENANT, change).await?;
     }
-    Ok(at.engine.delete_vim(TENANT, SPARE, None).await?)
+    Ok(cx.engine.delete_vim(TENANT, SPARE, None).await?)
 }
 
-async fn is_deleted(at: &Place, ended: bool) -> Result<()> {
-    match at.store.vim(TENANT, SPARE).await {
+async fn is_deleted(cx: &TaskContext, ended: bool) -> Result<()> {
+    match cx.store.vim(TENANT, SPARE).await {
         Err(StoreError::NotFound { .. }) => {}
         Ok(_) if !ended => {
-            at.engine
+            cx.engine
                 .check_vim(TENANT, SPARE)
                 .await
                 .context("the VIM cannot be reached")?;
         }
         other => anyhow::bail!("the VIM was deleted, and is {other:?}"),
     }
-    is_readable(at).await
+    is_readable(cx).await
 }
 
-fn because() -> OnOnesOwn {
-    OnOnesOwn::new("faults", "to see what holds")
+fn test_act() -> Act {
+    Act::new("faults", "to see what holds")
 }
 
 /// Makes an instance, abandons it, and forgets it.
-async fn abandon(at: &Place) -> Result<()> {
-    let [_, vnfd_id] = at.facts.vnfds.clone();
+async fn abandon(cx: &TaskContext) -> Result<()> {
+    let [_, vnfd_id] = cx.facts.vnfds.clone();
     let request = CreateVnfRequest {
         vnfd_id,
         ..CreateVnfRequest::default()
     };
-    let id = at.engine.create(TENANT, request).await?.vnf.id;
-    at.engine.abandon(TENANT, &id, false, because()).await?;
-    Ok(at.engine.forget_abandoned(TENANT, &id, because()).await?)
+    let id = cx.engine.create(TENANT, request).await?.vnf.id;
+    cx.engine.abandon(TENANT, &id, false, test_act()).await?;
+    Ok(cx.engine.forget_abandoned(TENANT, &id, test_act()).await?)
 }
 
 /// An instance is there as it was made, or gone with a tombstone, or forgotten; then none of it is left.
-async fn is_abandoned(at: &Place, ended: bool) -> Result<()> {
-    let (mut left, store) = (0, &at.store);
+async fn is_abandoned(cx: &TaskContext, ended: bool) -> Result<()> {
+    let (mut left, store) = (0, &cx.store);
     for one in store.instances(TENANT, &Query::default()).await? {
         if one.vnf.instantiation_state == InstantiationState::NotInstantiated {
-            at.engine.delete(TENANT, &one.vnf.id).await?;
+            cx.engine.delete(TENANT, &one.vnf.id).await?;
             left += 1;
         }
     }
     for one in store.tombstones(TENANT).await? {
-        at.engine
-            .forget_abandoned(TENANT, &one.vnf_instance_id, because())
+        cx.engine
+            .forget_abandoned(TENANT, &one.vnf_instance_id, test_act())
             .await?;
         left += 1;
     }
@@ -367,10 +367,10 @@ async fn is_abandoned(at: &Place, ended: bool) -> Result<()> {
 }
 
 /// A subscriber that takes everything.
-struct Anybody;
+struct AcceptAll;
 
 #[async_trait]
-impl Subscribers for Anybody {
+impl Subscribers for AcceptAll {
     async fn test(&self, _: &Callback<'_>) -> Result<(), PortError> {
         Ok(())
     }
@@ -380,27 +380,29 @@ impl Subscribers for Anybody {
 }
 
 /// Ends the subscriptions that there are, and makes one.
-async fn subscribe(at: &Place) -> Result<()> {
-    unsubscribe(at).await?;
+async fn subscribe(cx: &TaskContext) -> Result<()> {
+    unsubscribe(cx).await?;
     let login =
         json!({"authType": ["BASIC"], "paramsBasic": {"userName": "a", "password": PLANTED}});
     let request = json!({"callbackUri": CALLBACK, "authentication": login});
-    let (request, whole) = (serde_json::from_value(request)?, Sight::default());
-    let root = ("http://vnfm.example.com", &whole);
-    at.engine.subscribe(TENANT, request, root, &Anybody).await?;
+    let (request, full) = (serde_json::from_value(request)?, Sight::default());
+    let root = ("http://vnfm.example.com", &full);
+    cx.engine
+        .subscribe(TENANT, request, root, &AcceptAll)
+        .await?;
     Ok(())
 }
 
-async fn unsubscribe(at: &Place) -> Result<()> {
-    for one in at.store.subscribers().await? {
-        at.engine.unsubscribe(TENANT, &one.subscription.id).await?;
+async fn unsubscribe(cx: &TaskContext) -> Result<()> {
+    for one in cx.store.subscribers().await? {
+        cx.engine.unsubscribe(TENANT, &one.subscription.id).await?;
     }
     Ok(())
 }
 
 /// There is one at most, whose login can be unsealed; then there is none.
-async fn is_subscribed(at: &Place, ended: bool) -> Result<()> {
-    let all = at.store.subscribers().await?;
+async fn is_subscribed(cx: &TaskContext, ended: bool) -> Result<()> {
+    let all = cx.store.subscribers().await?;
     ensure!(
         all.len() <= 1 && (all.len() == 1 || !ended),
         "there are {} subscriptions",
@@ -410,5 +412,5 @@ async fn is_subscribed(at: &Place, ended: bool) -> Result<()> {
         let password = &one.authentication["paramsBasic"]["password"];
         ensure!(*password == PLANTED, "the login of a subscription is lost");
     }
-    unsubscribe(at).await
+    unsubscribe(cx).await
 }

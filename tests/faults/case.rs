@@ -18,7 +18,7 @@ use vnfm_core::{Engine, Why};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp};
 use vnfm_types::{InstantiationState, LcmOperationState, LcmOperationType};
 
-use crate::plan::{Address, Death, Fault, Plan, Way};
+use crate::plan::{Address, Death, Fault, Plan, Recovery};
 use crate::probe::Probe;
 use crate::process::{Process, Ran};
 use crate::site::Site;
@@ -35,7 +35,7 @@ pub(crate) struct Case {
     /// What goes wrong in the process that takes it up.
     pub(crate) second: Option<Plan>,
     /// How it is brought to an end where it stops.
-    pub(crate) way: Way,
+    pub(crate) way: Recovery,
     /// How a process ends that is killed.
     pub(crate) death: Death,
     /// What decides who goes on first, where calls go on one after the other.
@@ -44,12 +44,12 @@ pub(crate) struct Case {
 
 impl Case {
     /// One in which nothing goes wrong.
-    pub(crate) fn calm(act: Act) -> Self {
+    pub(crate) fn without_faults(act: Act) -> Self {
         Self {
             act,
             first: None,
             second: None,
-            way: Way::Retry,
+            way: Recovery::Retry,
             death: Death::Dropped,
             order: None,
         }
@@ -57,7 +57,7 @@ impl Case {
 }
 
 /// What became of a case.
-pub(crate) struct Played {
+pub(crate) struct Outcome {
     /// What the process met that began it, and the one that took it up.
     pub(crate) met: [Vec<Address>; 2],
     /// Whether the faults were reached.
@@ -69,12 +69,12 @@ pub(crate) struct Played {
 /// Plays a case and checks that all is well.
 pub(crate) fn play(
     site: &Site,
-    calm: &mut Option<Process>,
+    idle: &mut Option<Process>,
     target: &Target,
     case: &Case,
-) -> Result<Played> {
+) -> Result<Outcome> {
     let began = Instant::now();
-    let mut process = match calm.take() {
+    let mut process = match idle.take() {
         Some(process) => process,
         None => site.start()?,
     };
@@ -93,11 +93,11 @@ pub(crate) fn play(
             (Vec::new(), struck)
         }
         (first, _) => {
-            first_life(site, &process, target, case)?;
+            run_first_process(site, &process, target, case)?;
             let probe = process.probe();
             let met = probe.met();
             let struck = first.is_some() && probe.has_struck();
-            if let Some(trouble) = probe.trouble() {
+            if let Some(trouble) = probe.error() {
                 bail!("the probe: {trouble}");
             }
             if first.is_some() {
@@ -114,7 +114,7 @@ pub(crate) fn play(
         case,
         before: &before,
     };
-    let mut played = Played {
+    let mut played = Outcome {
         met: [met, Vec::new()],
         struck: [struck, false],
         took: Duration::ZERO,
@@ -124,7 +124,7 @@ pub(crate) fn play(
         process.probe().learn()?;
         let engine = process.engine()?;
         // What the fault makes of it is seen, and mended, by the next process.
-        let outcome = process.run(ending.bring_about(&engine))?;
+        let outcome = process.run(ending.finish(&engine))?;
         played.met[1] = process.probe().met();
         played.struck[1] = process.probe().has_struck();
         if let (Ran::Through(Err(error)), false) = (outcome, played.struck[1]) {
@@ -136,9 +136,9 @@ pub(crate) fn play(
     }
     process.probe().begin(&target.instance, None);
     let engine = process.engine()?;
-    process.finish(ending.bring_about(&engine))?;
+    process.finish(ending.finish(&engine))?;
     check::all(site, &process, target, mark)?;
-    *calm = Some(process);
+    *idle = Some(process);
     played.took = began.elapsed();
     Ok(played)
 }
@@ -146,7 +146,7 @@ pub(crate) fn play(
 fn begin_probe(probe: &Probe, target: &Target, (case, plan): (&Case, Option<Plan>)) {
     probe.begin(&target.instance, plan);
     if let Some(seed) = case.order {
-        probe.keep_order(seed);
+        probe.serialize_calls(seed);
     }
 }
 
@@ -165,7 +165,7 @@ async fn operations(engine: &Engine, target: &Target) -> Result<Vec<OpRecord>> {
 }
 
 /// Begins the operation and drives it, until it ends, stops, or is struck.
-fn first_life(site: &Site, process: &Process, target: &Target, case: &Case) -> Result<()> {
+fn run_first_process(site: &Site, process: &Process, target: &Target, case: &Case) -> Result<()> {
     let probe = process.probe();
     begin_probe(probe, target, (case, case.first.clone()));
     if case.first.is_none() {
@@ -181,7 +181,7 @@ fn first_life(site: &Site, process: &Process, target: &Target, case: &Case) -> R
         (Ran::Through(Err(error)), None) => Err(error),
         (Ran::Ended, Some(plan)) if plan.fault == Fault::Dropped => {
             site.control().disarm()?;
-            lease_over(&site.data(), process)?;
+            expire_lease(&site.data(), process)?;
             process.finish(async {
                 engine.resume_all().await?;
                 Ok(())
@@ -192,7 +192,7 @@ fn first_life(site: &Site, process: &Process, target: &Target, case: &Case) -> R
 }
 
 /// Lets the lease run out: the process that holds it has not ended, and nobody polls what held it.
-fn lease_over(data: &Path, process: &Process) -> Result<()> {
+fn expire_lease(data: &Path, process: &Process) -> Result<()> {
     let path = data.join("vnfm.db");
     process.finish(async {
         let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
@@ -214,23 +214,23 @@ struct Ending<'a> {
 }
 
 /// How often an operation may stop before its end is given up.
-const STOPS: usize = 6;
+const MAX_STOPS: usize = 6;
 
 impl Ending<'_> {
     /// Resumes, and takes the way on where the operation has stopped. Whoever comes after a crash calls it again.
-    async fn bring_about(&self, engine: &Engine) -> Result<()> {
+    async fn finish(&self, engine: &Engine) -> Result<()> {
         engine.resume_all().await.context("cannot resume")?;
         let op = self.operation(engine).await?;
-        for _ in 0..STOPS {
+        for _ in 0..MAX_STOPS {
             let record = engine.store().op(TENANT, &op).await?;
             match record.op.operation_state {
-                state if state.is_final() => return self.is_as_expected(engine, &record).await,
-                FailedTemp => self.way_on(engine, &record).await?,
+                state if state.is_final() => return self.check_final_state(engine, &record).await,
+                FailedTemp => self.recover(engine, &record).await?,
                 _ => {}
             }
             engine.resume_all().await?;
         }
-        bail!("I7: operation `{op}` has stopped {STOPS} times")
+        bail!("I7: operation `{op}` has stopped {MAX_STOPS} times")
     }
 
     /// The operation, which is begun where that was lost.
@@ -239,7 +239,7 @@ impl Ending<'_> {
         new.retain(|record| record.op.operation == self.case.act.kind);
         // The last way on may have begun a second one.
         let is_second = |kind| kind == LcmOperationType::Terminate;
-        let by_us = self.case.way == Way::FailAndTerminate && is_second(self.case.act.kind);
+        let by_us = self.case.way == Recovery::FailAndTerminate && is_second(self.case.act.kind);
         ensure!(
             new.len() < 2 || by_us,
             "I8: one request has made {} operations",
@@ -269,7 +269,7 @@ impl Ending<'_> {
         Ok(all)
     }
 
-    async fn way_on(&self, engine: &Engine, record: &OpRecord) -> Result<()> {
+    async fn recover(&self, engine: &Engine, record: &OpRecord) -> Result<()> {
         let op = &record.op.id;
         let error = record
             .op
@@ -289,8 +289,8 @@ impl Ending<'_> {
             );
         }
         match self.case.way {
-            Way::Retry => engine.retry(TENANT, op).await?,
-            Way::Rollback => {
+            Recovery::Retry => engine.retry(TENANT, op).await?,
+            Recovery::Rollback => {
                 match (
                     &record.point_of_no_return,
                     engine.rollback(TENANT, op).await,
@@ -303,19 +303,19 @@ impl Ending<'_> {
                     (Some(step), Ok(())) => bail!("rolled back after `{step}`"),
                 }
             }
-            Way::FailAndTerminate => engine.fail(TENANT, op).await?,
+            Recovery::FailAndTerminate => engine.fail(TENANT, op).await?,
         }
         Ok(())
     }
 
     /// What its last state may be, and what that leaves to do.
-    async fn is_as_expected(&self, engine: &Engine, record: &OpRecord) -> Result<()> {
+    async fn check_final_state(&self, engine: &Engine, record: &OpRecord) -> Result<()> {
         use LcmOperationState::{Failed, RolledBack};
         let state = record.op.operation_state;
-        let possible = match self.case.way {
-            Way::Retry => state == Completed,
-            Way::Rollback => true,
-            Way::FailAndTerminate => matches!(state, Completed | Failed),
+        let is_allowed = match self.case.way {
+            Recovery::Retry => state == Completed,
+            Recovery::Rollback => true,
+            Recovery::FailAndTerminate => matches!(state, Completed | Failed),
         };
         // Without anybody's rollback it gets there from STARTING alone: no step of PROCESSING has begun.
         let begun = engine.store().journal(&record.op.id).await?;
@@ -325,20 +325,24 @@ impl Ending<'_> {
             .filter(|step| step.state == LcmOperationState::Processing);
         let has_begun = steps.any(|step| begun.iter().any(|row| row.step == step.name));
         let by_itself = state == RolledBack && !has_begun;
-        ensure!(possible || by_itself, "{:?} ends as {state}", self.case.way);
+        ensure!(
+            is_allowed || by_itself,
+            "{:?} ends as {state}",
+            self.case.way
+        );
         if state == Failed {
             // Who lives on it goes first.
             for one in self.target.all().collect::<Vec<_>>().into_iter().rev() {
-                self.terminated(engine, one).await?;
+                self.terminate(engine, one).await?;
             }
         }
         Ok(())
     }
 
     /// What a failed operation has left goes with a termination.
-    async fn terminated(&self, engine: &Engine, target: &Target) -> Result<()> {
+    async fn terminate(&self, engine: &Engine, target: &Target) -> Result<()> {
         let terminate = Act::whole(LcmOperationType::Terminate);
-        for _ in 0..STOPS {
+        for _ in 0..MAX_STOPS {
             let instance = engine.store().instance(TENANT, &target.instance).await?;
             if instance.vnf.instantiation_state == InstantiationState::NotInstantiated {
                 return Ok(());

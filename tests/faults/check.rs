@@ -27,7 +27,7 @@ use crate::vnf::{TENANT, Target, Vnf};
 /// What the beginnings of our tokens look like.
 const TOKEN: &str = "eyJhbGci";
 /// More notifications than a case can make.
-const MANY: usize = 10_000;
+const MAX_NOTIFICATIONS: usize = 10_000;
 
 /// Where the outbox was.
 #[derive(Debug, Clone, Copy)]
@@ -38,11 +38,14 @@ pub(crate) fn mark(site: &Site, process: &Process) -> Result<Mark> {
     let engine = process.engine()?;
     process.finish(async {
         loop {
-            let rows = engine.store().outbox(site.told().get(), MANY).await?;
+            let rows = engine
+                .store()
+                .outbox(site.last_outbox_seq().get(), MAX_NOTIFICATIONS)
+                .await?;
             let Some(last) = rows.last() else {
-                return Ok(Mark(site.told().get()));
+                return Ok(Mark(site.last_outbox_seq().get()));
             };
-            site.told().set(last.seq);
+            site.last_outbox_seq().set(last.seq);
         }
     })
 }
@@ -60,23 +63,23 @@ pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -
         for one in target.all() {
             let instance = engine.store().instance(TENANT, &one.instance).await?;
             let ops = operations(&engine, &one.instance).await?;
-            one_at_a_time(&instance, &ops)?;
-            shown(&engine, &instance, &ops).await?;
-            registry(&engine, &instance).await?;
+            check_no_open_operation(&instance, &ops)?;
+            check_hidden_secrets(&engine, &instance, &ops).await?;
+            check_vims(&engine, &instance).await?;
             all.extend(ops);
             instances.push((one.vnf, instance));
         }
         outbox(&engine, &all, mark).await?;
         Ok(instances)
     })?;
-    let found = site.ours()?;
-    let there = instances
+    let found = site.new_resources()?;
+    let instantiated = instances
         .iter()
         .filter(|(_, instance)| is_instantiated(instance))
         .enumerate();
-    let mut expected: Vec<_> = there
-        .map(|(place, (vnf, instance))| {
-            let extent = if place == 0 {
+    let mut expected: Vec<_> = instantiated
+        .map(|(index, (vnf, instance))| {
+            let extent = if index == 0 {
                 Extent::Exact
             } else {
                 Extent::Moved
@@ -90,7 +93,7 @@ pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -
         .collect();
     // What VNF-B has lies on what VNF-A has.
     expected.reverse();
-    exist(&found, &expected, process)?;
+    check_resources(&found, &expected, process)?;
     process.finish(async {
         let (orphans, silent) = engine.orphans(TENANT).await?;
         ensure!(
@@ -113,7 +116,7 @@ pub(crate) fn is_instantiated(instance: &InstanceRecord) -> bool {
 }
 
 /// I8.
-pub(crate) fn one_at_a_time(instance: &InstanceRecord, ops: &[OpRecord]) -> Result<()> {
+pub(crate) fn check_no_open_operation(instance: &InstanceRecord, ops: &[OpRecord]) -> Result<()> {
     let open: Vec<_> = ops
         .iter()
         .filter(|record| !record.op.operation_state.is_final())
@@ -134,9 +137,9 @@ pub(crate) fn one_at_a_time(instance: &InstanceRecord, ops: &[OpRecord]) -> Resu
 /// I4: for each operation its states, from its initial one to the last, each a legal move from the one before. I8: those of
 /// one instance do not overlap. Returns the operations as they began, which their times do not tell where a clock jumps.
 pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Result<Vec<String>> {
-    let rows = engine.store().outbox(mark.0, MANY).await?;
+    let rows = engine.store().outbox(mark.0, MAX_NOTIFICATIONS).await?;
     let mut began = Vec::new();
-    let mut told: BTreeMap<String, Vec<LcmOperationState>> = BTreeMap::new();
+    let mut states_by_op: BTreeMap<String, Vec<LcmOperationState>> = BTreeMap::new();
     let mut open: BTreeMap<String, String> = BTreeMap::new();
     let mut last = mark.0;
     for row in rows {
@@ -156,13 +159,13 @@ pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Res
         } else {
             open.insert(row.instance_id.clone(), op.to_owned());
         }
-        let states = told.entry(op.to_owned()).or_default();
+        let states = states_by_op.entry(op.to_owned()).or_default();
         if states.is_empty() {
             began.push(op.to_owned());
         }
         states.push(state);
     }
-    for (op, states) in &told {
+    for (op, states) in &states_by_op {
         let record = ops.iter().find(|record| record.op.id == *op);
         let record = record.with_context(|| format!("I4: told of an unknown `{op}`"))?;
         let initial = record.op.operation.initial_state();
@@ -183,7 +186,11 @@ pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Res
 }
 
 /// I6: what an operator can read.
-async fn shown(engine: &Engine, instance: &InstanceRecord, ops: &[OpRecord]) -> Result<()> {
+async fn check_hidden_secrets(
+    engine: &Engine,
+    instance: &InstanceRecord,
+    ops: &[OpRecord],
+) -> Result<()> {
     let mut texts = vec![
         serde_json::to_string(&instance.vnf)?,
         format!("{instance:?}"),
@@ -204,7 +211,7 @@ async fn shown(engine: &Engine, instance: &InstanceRecord, ops: &[OpRecord]) -> 
 }
 
 /// I6: what lies on the disk.
-pub(crate) fn pages(data: &Path) -> Result<()> {
+pub(crate) fn check_database(data: &Path) -> Result<()> {
     for name in ["vnfm.db", "vnfm.db-wal"] {
         let path = data.join(name);
         let Ok(bytes) = std::fs::read(&path) else {
@@ -257,7 +264,7 @@ fn holds(mut bytes: &[u8], part: &[u8]) -> bool {
 }
 
 /// I5: the VIMs of an instance are those of an instantiated one, and can be reached.
-async fn registry(engine: &Engine, instance: &InstanceRecord) -> Result<()> {
+async fn check_vims(engine: &Engine, instance: &InstanceRecord) -> Result<()> {
     let vims = engine.vims(TENANT).await?;
     let id = instance.vnf.id.as_str();
     let own: Vec<_> = vims
@@ -317,7 +324,11 @@ pub(crate) enum Extent {
 }
 
 /// I2 and I5: exactly these instances exist, each as its record says.
-pub(crate) fn exist(found: &[Value], expected: &[Expected<'_>], process: &Process) -> Result<()> {
+pub(crate) fn check_resources(
+    found: &[Value],
+    expected: &[Expected<'_>],
+    process: &Process,
+) -> Result<()> {
     let mut left: Vec<&Value> = found.iter().collect();
     for Expected {
         vnf,
@@ -325,39 +336,35 @@ pub(crate) fn exist(found: &[Value], expected: &[Expected<'_>], process: &Proces
         extent,
     } in expected
     {
-        let (of_it, others): (Vec<_>, Vec<_>) = match vnf {
+        let (own, others): (Vec<_>, Vec<_>) = match vnf {
             Vnf::A => left.into_iter().partition(|entry| is_of_a(entry)),
             Vnf::B => left.into_iter().partition(|entry| is_of_b(entry, instance)),
         };
         left = others;
         match vnf {
             _ if *extent == Extent::Part => {}
-            Vnf::A => is_a(
-                &of_it,
-                instance,
-                process.engine()?.store().installation_id(),
-            )?,
-            Vnf::B => is_b(&of_it, instance, *extent)?,
+            Vnf::A => check_a(&own, instance, process.engine()?.store().installation_id())?,
+            Vnf::B => check_b(&own, instance, *extent)?,
         }
     }
     ensure!(left.is_empty(), "I2: nobody knows of {left:?}");
     Ok(())
 }
 
-fn word<'a>(entry: &'a Value, name: &str) -> &'a str {
+fn field<'a>(entry: &'a Value, name: &str) -> &'a str {
     entry[name].as_str().unwrap_or_default()
 }
 
 /// Whether it is of VNF-A, of which there is one at a time: all but what instances of VNF-B have on a cluster.
 fn is_of_a(entry: &Value) -> bool {
-    let is_object = word(entry, "kind").starts_with("object:");
+    let is_object = field(entry, "kind").starts_with("object:");
     let at_home = entry["detail"]["cluster"] == "standalone";
-    !is_object || !at_home && !word(entry, "name").contains("vnf-")
+    !is_object || !at_home && !field(entry, "name").contains("vnf-")
 }
 
 fn is_of_b(entry: &Value, instance: &InstanceRecord) -> bool {
-    word(entry, "kind").starts_with("object:")
-        && word(entry, "name").contains(&format!("vnf-{}", instance.vnf.id))
+    field(entry, "kind").starts_with("object:")
+        && field(entry, "name").contains(&format!("vnf-{}", instance.vnf.id))
 }
 
 fn resources(instance: &InstanceRecord) -> BTreeSet<&str> {
@@ -371,18 +378,18 @@ fn resources(instance: &InstanceRecord) -> BTreeSet<&str> {
         .collect()
 }
 
-fn is_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> Result<()> {
+fn check_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> Result<()> {
     let of = |kind: &str| -> Vec<&&Value> {
         found
             .iter()
-            .filter(|entry| word(entry, "kind") == kind)
+            .filter(|entry| field(entry, "kind") == kind)
             .collect()
     };
     let [stack] = of("stack")[..] else {
         bail!("I2: {} stacks", of("stack").len())
     };
     ensure!(
-        word(stack, "name").contains(&instance.vnf.id),
+        field(stack, "name").contains(&instance.vnf.id),
         "I5: the stack is {stack}"
     );
     let tags = stack["detail"]["tags"].to_string();
@@ -393,7 +400,10 @@ fn is_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> Resu
     ensure!(tags.contains("vnfm-op-"), "I2: the stack has tags {tags}");
     let status = stack["detail"]["status"].as_str().unwrap_or_default();
     ensure!(status.ends_with("_COMPLETE"), "I5: the stack is {status}");
-    let servers: BTreeSet<_> = of("server").iter().map(|entry| word(entry, "id")).collect();
+    let servers: BTreeSet<_> = of("server")
+        .iter()
+        .map(|entry| field(entry, "id"))
+        .collect();
     let known = resources(instance);
     ensure!(
         servers == known,
@@ -407,12 +417,12 @@ fn is_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> Resu
     Ok(())
 }
 
-fn is_b(found: &[&Value], instance: &InstanceRecord, extent: Extent) -> Result<()> {
+fn check_b(found: &[&Value], instance: &InstanceRecord, extent: Extent) -> Result<()> {
     let pods = found
         .iter()
-        .filter(|entry| word(entry, "kind") == "object:pods");
+        .filter(|entry| field(entry, "kind") == "object:pods");
     let pods: BTreeSet<_> = pods
-        .map(|entry| word(entry, "name").rsplit('/').next().unwrap_or_default())
+        .map(|entry| field(entry, "name").rsplit('/').next().unwrap_or_default())
         .collect();
     let known = resources(instance);
     let as_many = extent == Extent::Moved && pods.len() == known.len();

@@ -17,7 +17,7 @@ use crate::world::Control;
 /// The argument that makes this program a child.
 pub(crate) const DRIVE: &str = "--drive";
 /// The program that begins operations: this one, or that of an earlier version.
-pub(crate) static FIRST: OnceLock<PathBuf> = OnceLock::new();
+pub(crate) static FIRST_PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 const STRUCK: &str = "struck";
 const DONE: &str = "done";
 
@@ -44,7 +44,7 @@ pub(crate) fn killed(site: &Site, target: &Target, act: Act, plan: &Plan) -> Res
         act,
         plan: plan.clone(),
     };
-    let program = FIRST
+    let program = FIRST_PROGRAM
         .get()
         .cloned()
         .map_or_else(std::env::current_exe, Ok)?;
@@ -56,12 +56,12 @@ pub(crate) fn killed(site: &Site, target: &Target, act: Act, plan: &Plan) -> Res
         .context("cannot start the program that is to be killed")?;
     let written = child.stdin.take().context("no standard input")?;
     serde_json::to_writer(written, &order)?;
-    let mut said = String::new();
-    let words = child.stdout.take().context("no standard output")?;
-    BufReader::new(words).read_line(&mut said)?;
+    let mut line = String::new();
+    let stdout = child.stdout.take().context("no standard output")?;
+    BufReader::new(stdout).read_line(&mut line)?;
     child.kill()?; // SIGKILL
     child.wait()?;
-    match said.trim() {
+    match line.trim() {
         STRUCK => Ok(true),
         DONE => Ok(false),
         other => bail!("a child that was to be killed said `{other}`"),

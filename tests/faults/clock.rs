@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use vnfm_core::ports::Clock;
 
 /// Shorter sleeps are pauses between two looks; longer ones are limits that something else has to beat.
-const PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// The latest time that a clock of one site has shown: a process that comes after another does not live before it.
 /// What happens at other sites does not count, or no run would be like the one before.
@@ -92,14 +92,14 @@ impl JumpingClock {
     }
 
     /// Shows another time from now on; who sleeps does not notice.
-    pub(crate) fn off_by(&self, offset: SignedDuration) {
+    pub(crate) fn set_offset(&self, offset: SignedDuration) {
         self.state().offset = offset;
     }
 
     /// Whether somebody pauses between two looks.
     pub(crate) fn is_paused(&self) -> bool {
         let mut state = self.state();
-        state.forget_the_gone();
+        state.drop_cancelled();
         state.sleepers.values().any(|sleeper| sleeper.pauses)
     }
 
@@ -122,14 +122,14 @@ impl State {
 
     /// Lets time pass until the next sleeper wakes.
     fn pass(&mut self) -> Option<Duration> {
-        self.forget_the_gone();
+        self.drop_cancelled();
         let (&(at, _), _) = self.sleepers.first_key_value()?;
         self.elapsed = at;
         self.latest.reach(self.true_now());
         Some(at)
     }
 
-    fn forget_the_gone(&mut self) {
+    fn drop_cancelled(&mut self) {
         self.sleepers.retain(|_, sleeper| !sleeper.wake.is_closed());
     }
 }
@@ -148,7 +148,7 @@ impl Clock for JumpingClock {
             key,
             Sleeper {
                 wake,
-                pauses: duration < PAUSE,
+                pauses: duration < MAX_PAUSE,
             },
         );
         Box::pin(async move {

@@ -10,9 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use vnfm_types::LcmOperationType;
 
-use crate::case::{Case, Played, play};
+use crate::case::{Case, Outcome, play};
 use crate::check;
-use crate::plan::{Address, Death, Dice, Fault, Plan, Way};
+use crate::plan::{Address, Death, Fault, Plan, Recovery, SeededRng};
 use crate::report::{Failure, Report};
 use crate::site::{Site, create, delete, host, is_instantiated};
 use crate::vnf::{Act, Vnf};
@@ -72,7 +72,7 @@ pub(crate) fn run(choice: &Choice, site: Site, learnt: &Learnt) -> Report {
     let queue = Queue(Mutex::new(cases(choice, learnt)));
     for (key, cases) in queue.cases().iter() {
         let calls = learnt.get(key).map_or(0, Vec::len);
-        eprintln!("{}: {calls} calls, {} cases", told(*key), cases.len());
+        eprintln!("{}: {calls} calls, {} cases", describe(*key), cases.len());
     }
     let report = Mutex::new(Report::new(choice.seed));
     std::thread::scope(|scope| {
@@ -82,7 +82,7 @@ pub(crate) fn run(choice: &Choice, site: Site, learnt: &Learnt) -> Report {
             let named = std::thread::Builder::new().name(format!("worker {number}"));
             let work = move || work(number, site, queue, report);
             if let Err(error) = named.spawn_scoped(scope, work) {
-                tell(report, "worker", &error.to_string());
+                record_failure(report, "worker", &error.to_string());
             }
         }
     });
@@ -94,15 +94,15 @@ pub(crate) fn run(choice: &Choice, site: Site, learnt: &Learnt) -> Report {
 /// Runs each operation of each package once; what each meets.
 pub(crate) fn learn() -> Result<(Site, Learnt)> {
     let site = Site::build()?;
-    let mut calm = Some(site.start()?);
+    let mut idle = Some(site.start()?);
     let mut learnt = BTreeMap::new();
     for vnf in Vnf::ALL {
-        let process = calm.take().context("no process")?;
+        let process = idle.take().context("no process")?;
         let mut target = create(&process, site.facts(), vnf)?;
-        calm = Some(process);
+        idle = Some(process);
         for act in vnf.acts() {
             host(
-                calm.as_ref().context("no process")?,
+                idle.as_ref().context("no process")?,
                 site.facts(),
                 &mut target,
                 act.carries,
@@ -110,21 +110,21 @@ pub(crate) fn learn() -> Result<(Site, Learnt)> {
             let key = (vnf, act);
             let in_order = Case {
                 order: Some(0),
-                ..Case::calm(act)
+                ..Case::without_faults(act)
             };
-            let played = play(&site, &mut calm, &target, &in_order);
-            let played = played.with_context(|| format!("{} without any fault", told(key)))?;
+            let played = play(&site, &mut idle, &target, &in_order);
+            let played = played.with_context(|| format!("{} without any fault", describe(key)))?;
             let [met, _] = played.met;
             learnt.insert(key, met);
         }
-        delete(calm.as_ref().context("no process")?, &target)?;
+        delete(idle.as_ref().context("no process")?, &target)?;
     }
-    drop(calm);
+    drop(idle);
     Ok((site, learnt))
 }
 
 /// An act, in words.
-fn told((vnf, act): Key) -> String {
+fn describe((vnf, act): Key) -> String {
     let on_it = if act.carries { " with VNF-B on it" } else { "" };
     format!("{act} of {vnf:?}{on_it}")
 }
@@ -155,15 +155,15 @@ fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
                 {
                     continue;
                 }
-                let mut dice = Dice::new(choice.seed, &format!("{vnf:?} {act} {text}"));
-                let way = *dice.one(&Way::ALL);
-                let signal = choice.all || choice.upgrade || dice.below(10) == 0;
+                let mut rng = SeededRng::new(choice.seed, &format!("{vnf:?} {act} {text}"));
+                let way = *rng.pick(&Recovery::ALL);
+                let signal = choice.all || choice.upgrade || rng.below(10) == 0;
                 let death = if signal {
                     Death::Signal
                 } else {
                     Death::Dropped
                 };
-                if dice.below(choice.share) == 0 {
+                if rng.below(choice.share) == 0 {
                     let case = Case {
                         act,
                         first: Some(plan),
@@ -187,53 +187,55 @@ fn work(number: usize, mut site: Option<Site>, queue: &Queue, report: &Mutex<Rep
         let Some(vnf) = most.filter(|vnf| queue.left(*vnf) > 0) else {
             return;
         };
-        let lived = catch_unwind(AssertUnwindSafe(|| {
+        let result = catch_unwind(AssertUnwindSafe(|| {
             let here = match site.take() {
                 Some(here) => here,
                 None => Site::build()?,
             };
             let next = |act| queue.next(vnf, act);
-            live(&here, vnf, next, |case, played| {
-                hear(report, vnf, "", (case, played))
+            run_lifecycle(&here, vnf, next, |case, played| {
+                record_outcome(report, vnf, "", (case, played))
             })?;
             site = Some(here);
             anyhow::Ok(())
         }));
-        match lived {
+        match result {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tell(report, &format!("worker {number}"), &format!("{error:#}")),
-            Err(_) => tell(report, &format!("worker {number}"), "it panicked"),
+            Ok(Err(error)) => {
+                record_failure(report, &format!("worker {number}"), &format!("{error:#}"))
+            }
+            Err(_) => record_failure(report, &format!("worker {number}"), "it panicked"),
         }
     }
 }
 
 /// A failure outside of any case.
-pub(crate) fn tell(report: &Mutex<Report>, whose: &str, why: &str) {
-    if why == GIVEN_UP {
+pub(crate) fn record_failure(report: &Mutex<Report>, source: &str, why: &str) {
+    if why == SITE_ABANDONED {
         return;
     }
     let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
     report.fail(Failure {
         operation: "site".to_owned(),
-        step: whose.to_owned(),
+        step: source.to_owned(),
         fault: String::new(),
         why: why.to_owned(),
     });
 }
 
 /// A case failed, and was told: its site is given up.
-pub(crate) const GIVEN_UP: &str = "the site is given up";
+pub(crate) const SITE_ABANDONED: &str = "the site is given up";
 
 /// One instance, from its creation to its end, with the cases that `next` has for a kind of operation.
-pub(crate) fn live(
+pub(crate) fn run_lifecycle(
     site: &Site,
     vnf: Vnf,
     mut next: impl FnMut(Act) -> Option<Case>,
-    mut hear: impl FnMut(&Case, Result<Played>) -> Result<()>,
+    mut record_outcome: impl FnMut(&Case, Result<Outcome>) -> Result<()>,
 ) -> Result<()> {
     let process = site.start()?;
     let mut target = create(&process, site.facts(), vnf)?;
-    let mut calm = Some(process);
+    let mut idle = Some(process);
     let acts = vnf.acts();
     let (first, last) = (acts[0], acts[acts.len() - 1]);
     let mut is_there = false;
@@ -243,56 +245,56 @@ pub(crate) fn live(
         } else {
             (next(first), first)
         };
-        let case = case.unwrap_or_else(|| Case::calm(otherwise));
-        let process = calm.as_ref().context("no process")?;
+        let case = case.unwrap_or_else(|| Case::without_faults(otherwise));
+        let process = idle.as_ref().context("no process")?;
         host(process, site.facts(), &mut target, case.act.carries)?;
-        let played = catch_unwind(AssertUnwindSafe(|| play(site, &mut calm, &target, &case)));
-        hear(
+        let played = catch_unwind(AssertUnwindSafe(|| play(site, &mut idle, &target, &case)));
+        record_outcome(
             &case,
             played.unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked"))),
         )?;
-        is_there = is_instantiated(calm.as_ref().context("no process")?, &target)?;
+        is_there = is_instantiated(idle.as_ref().context("no process")?, &target)?;
         if !is_there {
             break;
         }
     }
-    let process = calm.context("no process")?;
+    let process = idle.context("no process")?;
     host(&process, site.facts(), &mut target, false)?;
     delete(&process, &target)?;
     drop(process);
-    check::pages(&site.data())
+    check::check_database(&site.data())
 }
 
 /// What became of a case goes into the report.
-pub(crate) fn hear(
+pub(crate) fn record_outcome(
     report: &Mutex<Report>,
     vnf: Vnf,
     piece: &str,
-    (case, played): (&Case, Result<Played>),
+    (case, played): (&Case, Result<Outcome>),
 ) -> Result<()> {
     let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
     match (played, &case.first) {
         (Ok(played), Some(plan)) if !played.struck[0] => {
-            report.miss(&format!("{}: {plan}", told((vnf, case.act))));
+            report.miss(&format!("{}: {plan}", describe((vnf, case.act))));
         }
         (Ok(played), Some(plan)) => report.hold(&format!("{:?}", plan.fault), played.took),
         (Ok(_), None) => {}
         (Err(error), first) => {
             let plans = [first, &case.second].into_iter().flatten();
-            let mut words: Vec<_> = plans.map(ToString::to_string).collect();
-            words.extend([format!("{:?}", case.way), format!("{:?}", case.death)]);
-            words.extend(Some(piece.to_owned()).filter(|piece| !piece.is_empty()));
+            let mut parts: Vec<_> = plans.map(ToString::to_string).collect();
+            parts.extend([format!("{:?}", case.way), format!("{:?}", case.death)]);
+            parts.extend(Some(piece.to_owned()).filter(|piece| !piece.is_empty()));
             let step = first
                 .as_ref()
                 .map(|plan| plan.address.step.clone())
                 .unwrap_or_default();
             report.fail(Failure {
-                operation: told((vnf, case.act)),
+                operation: describe((vnf, case.act)),
                 step,
-                fault: words.join(", "),
+                fault: parts.join(", "),
                 why: format!("{error:#}"),
             });
-            anyhow::bail!(GIVEN_UP);
+            anyhow::bail!(SITE_ABANDONED);
         }
     }
     Ok(())

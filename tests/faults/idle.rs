@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 /// Beginnings of the names of threads that work for a process of ours without being seen otherwise: hooks, and reading
 /// files.
-const HANDS: [&str; 2] = ["hook", "tokio-"];
+const HELPER_THREADS: [&str; 2] = ["hook", "tokio-"];
 
 /// Where the kernel says for how long a process has run, and each of its threads in the same way.
 const COUNTED: &str = "/proc/self/schedstat";
 
 /// Looks at the simulated world and at the one thread that our process runs on.
-pub(crate) struct Watch {
+pub(crate) struct IdleWatch {
     world: PathBuf,
     own: PathBuf,
     own_ran: Vec<String>,
@@ -25,7 +25,7 @@ pub(crate) fn this_thread() -> std::io::Result<PathBuf> {
     fs::canonicalize("/proc/thread-self")
 }
 
-impl Watch {
+impl IdleWatch {
     /// One that has not looked yet. On a kernel that does not count, everybody would be taken to rest all the time.
     pub(crate) fn new(world: u32, own: PathBuf) -> Result<Self> {
         fs::read_to_string(COUNTED)
@@ -41,7 +41,7 @@ impl Watch {
 
     /// Whether our thread sleeps and has slept since the last look, and whether the whole world has: that is not looked
     /// at while ours is at work, for it happens often.
-    pub(crate) fn rests(&mut self) -> [bool; 2] {
+    pub(crate) fn idle(&mut self) -> [bool; 2] {
         if !slept(std::slice::from_ref(&self.own), &mut self.own_ran) {
             return [false, false];
         }
@@ -53,7 +53,7 @@ impl Watch {
 
     /// Whether hooks and those who read files sleep; those of others beside us are among them. One that was made a
     /// moment ago still has the name of our thread.
-    pub(crate) fn hands_sleep(&self) -> bool {
+    pub(crate) fn helpers_sleep(&self) -> bool {
         let name = |thread: &Path| fs::read_to_string(thread.join("comm")).unwrap_or_default();
         let own = name(&self.own);
         let threads = fs::read_dir("/proc/self/task")
@@ -62,7 +62,7 @@ impl Watch {
             .flatten();
         threads.map(|thread| thread.path()).all(|thread| {
             let name = name(&thread);
-            let is_hand = name == own || HANDS.iter().any(|hand| name.starts_with(hand));
+            let is_hand = name == own || HELPER_THREADS.iter().any(|hand| name.starts_with(hand));
             !is_hand || sleeps(&thread)
         })
     }

@@ -11,21 +11,21 @@
 //! ```
 //! `cargo xtask faults` runs it; `docs/how-to/faults.md` says how to read and replay it.
 
-mod admin_tasks;
 mod admin_faults;
+mod admin_tasks;
+mod call_queue;
 mod case;
 mod check;
 mod child;
 mod clock;
 mod exhaustive;
-mod call_queue;
+mod idle;
 mod plan;
 mod ports;
 mod probe;
 mod process;
 mod random;
 mod report;
-mod idle;
 mod site;
 mod vnf;
 mod world;
@@ -105,7 +105,7 @@ fn run() -> Result<bool> {
         return child::drive().map(|()| true);
     }
     if let Some(program) = arguments.from.clone() {
-        child::FIRST.get_or_init(|| program);
+        child::FIRST_PROGRAM.get_or_init(|| program);
     }
     let operation = arguments.operation.as_deref().map(operation).transpose()?;
     let choice = exhaustive::Choice {

@@ -21,7 +21,7 @@ impl Address {
     pub(crate) fn is_on_the_wire(&self) -> bool {
         !["store ", "ssh.", "hook "]
             .iter()
-            .any(|ours| self.call.starts_with(ours))
+            .any(|new_resources| self.call.starts_with(new_resources))
     }
 }
 
@@ -90,7 +90,7 @@ impl fmt::Display for Plan {
 
 /// How an operation that has stopped is brought to an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Way {
+pub(crate) enum Recovery {
     /// Forward again.
     Retry,
     /// Back; forward again where there is no way back.
@@ -99,7 +99,7 @@ pub(crate) enum Way {
     FailAndTerminate,
 }
 
-impl Way {
+impl Recovery {
     /// All of them.
     pub(crate) const ALL: [Self; 3] = [Self::Retry, Self::Rollback, Self::FailAndTerminate];
 }
@@ -115,9 +115,9 @@ pub(crate) enum Death {
 
 /// Numbers that look random and come again with the same seed.
 #[derive(Debug, Clone)]
-pub(crate) struct Dice(u64);
+pub(crate) struct SeededRng(u64);
 
-impl Dice {
+impl SeededRng {
     /// From a seed and what it is for.
     pub(crate) fn new(seed: u64, what: &str) -> Self {
         let mixed = what
@@ -139,7 +139,7 @@ impl Dice {
     }
 
     /// One of these.
-    pub(crate) fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
     }
 }

@@ -17,10 +17,10 @@ use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 use crate::probe::{Probe, without_ids};
 
 /// How long a database may not answer.
-const SLOW: Duration = Duration::from_mins(2);
+const STORE_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// What a struck call says.
-pub(crate) const TOLD_TO: Code = Code {
+pub(crate) const INJECTED: Code = Code {
     name: "faults.told-to",
     kind: ErrorKind::Unavailable,
     means: "the fault machine told it to fail",
@@ -28,7 +28,7 @@ pub(crate) const TOLD_TO: Code = Code {
 };
 
 /// The database.
-pub(crate) struct WatchedStore {
+pub(crate) struct ProbedStore {
     pub(crate) inner: Arc<SqliteStore>,
     pub(crate) probe: Probe,
 }
@@ -38,8 +38,8 @@ fn unavailable(why: &str) -> StoreError {
 }
 
 /// What a transaction is, in a few words, and the step that it begins: how one ends and what comes next share one.
-fn told(changes: &[Change]) -> (String, Option<String>) {
-    let (mut words, mut begins, mut other) = (Vec::new(), None, None);
+fn describe(changes: &[Change]) -> (String, Option<String>) {
+    let (mut parts, mut begins, mut other) = (Vec::new(), None, None);
     for change in changes {
         match change {
             Change::AddOp(_) => return ("begin".to_owned(), None),
@@ -49,10 +49,10 @@ fn told(changes: &[Change]) -> (String, Option<String>) {
                     StepStatus::Undoing => begins = Some(format!("undo {}", row.step)),
                     _ => {}
                 }
-                words.push(format!("journal {:?}", row.status).to_lowercase());
+                parts.push(format!("journal {:?}", row.status).to_lowercase());
             }
             Change::PutOp { record, .. } => {
-                words.push(format!("state {}", record.op.operation_state));
+                parts.push(format!("state {}", record.op.operation_state));
             }
             change => {
                 let text = format!("{change:?}");
@@ -61,15 +61,15 @@ fn told(changes: &[Change]) -> (String, Option<String>) {
             }
         }
     }
-    if words.is_empty() {
-        words.push(other.unwrap_or_else(|| "nothing".to_owned()));
+    if parts.is_empty() {
+        parts.push(other.unwrap_or_else(|| "nothing".to_owned()));
     }
-    (words.join(", "), begins)
+    (parts.join(", "), begins)
 }
 
 /// The operation that a transaction is of.
-fn of(fence: Option<&Fence>, changes: &[Change]) -> String {
-    let of = |change: &Change| match change {
+fn operation_of(fence: Option<&Fence>, changes: &[Change]) -> String {
+    let operation_of = |change: &Change| match change {
         Change::Journal(row) => Some(row.op_id.clone()),
         Change::AddOp(record) => Some(record.op.id.clone()),
         Change::PutOp { record, .. } => Some(record.op.id.clone()),
@@ -77,30 +77,30 @@ fn of(fence: Option<&Fence>, changes: &[Change]) -> String {
     };
     let fenced = fence.map(|fence| fence.op_id.clone());
     fenced
-        .or_else(|| changes.iter().find_map(of))
+        .or_else(|| changes.iter().find_map(operation_of))
         .unwrap_or_default()
 }
 
 #[async_trait]
-impl Store for WatchedStore {
+impl Store for ProbedStore {
     fn installation_id(&self) -> &str {
         self.inner.installation_id()
     }
     async fn write(&self, fence: Option<&Fence>, changes: Vec<Change>) -> Result<(), StoreError> {
-        let (name, begins) = told(&changes);
+        let (name, begins) = describe(&changes);
         for change in &changes {
             if let Change::AddOp(record) = change {
                 self.probe.own(&record.op.id, &record.op.vnf_instance_id);
             }
         }
-        let of = of(fence, &changes);
+        let operation_of = operation_of(fence, &changes);
         if let Some(step) = begins {
-            self.probe.enter(&of, &step);
+            self.probe.enter(&operation_of, &step);
         }
         let call = format!("store {name}");
         let work = self.inner.write(fence, changes);
         self.probe
-            .through((&of, &call), SLOW, work, unavailable)
+            .through((&operation_of, &call), STORE_TIMEOUT, work, unavailable)
             .await
     }
     async fn claim(
@@ -110,9 +110,14 @@ impl Store for WatchedStore {
         op_id: Option<&str>,
     ) -> Result<Option<Claim>, StoreError> {
         let work = self.inner.claim(owner, lease, op_id);
-        let of = op_id.unwrap_or_default();
+        let operation_of = op_id.unwrap_or_default();
         self.probe
-            .through((of, "store claim"), SLOW, work, unavailable)
+            .through(
+                (operation_of, "store claim"),
+                STORE_TIMEOUT,
+                work,
+                unavailable,
+            )
             .await
     }
     async fn renew(
@@ -126,7 +131,12 @@ impl Store for WatchedStore {
     async fn release(&self, fence: &Fence) -> Result<(), StoreError> {
         let work = self.inner.release(fence);
         self.probe
-            .through((&fence.op_id, "store release"), SLOW, work, unavailable)
+            .through(
+                (&fence.op_id, "store release"),
+                STORE_TIMEOUT,
+                work,
+                unavailable,
+            )
             .await
     }
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
@@ -200,7 +210,7 @@ impl Store for WatchedStore {
         }
         let work = self.inner.append_log(op_id, lines);
         self.probe
-            .through((op_id, "store log"), SLOW, work, unavailable)
+            .through((op_id, "store log"), STORE_TIMEOUT, work, unavailable)
             .await
     }
     async fn log(&self, op_id: &str, after: u64) -> Result<Vec<LogLine>, StoreError> {
@@ -272,15 +282,15 @@ impl Store for WatchedStore {
 }
 
 /// SSH and HTTP for hooks.
-pub(crate) struct WatchedHosts<H> {
+pub(crate) struct ProbedHosts<H> {
     pub(crate) inner: H,
     pub(crate) probe: Probe,
 }
 
-impl<H> WatchedHosts<H> {
+impl<H> ProbedHosts<H> {
     fn error(target: &SshTarget) -> impl Fn(&str) -> PortError {
-        let doing = format!("work on `{}`", target.address);
-        move |why| PortError::new(&TOLD_TO, doing.clone(), why)
+        let action = format!("work on `{}`", target.address);
+        move |why| PortError::new(&INJECTED, action.clone(), why)
     }
 }
 
@@ -288,10 +298,10 @@ impl<H> WatchedHosts<H> {
 pub(crate) const WITH_HOSTS: &str = "hosts";
 
 /// How long an upload may take.
-const UPLOAD: Duration = Duration::from_mins(10);
+const UPLOAD_TIMEOUT: Duration = Duration::from_mins(10);
 
 #[async_trait]
-impl<H: HostServices> HostServices for WatchedHosts<H> {
+impl<H: HostServices> HostServices for ProbedHosts<H> {
     async fn ssh_run(
         &self,
         target: &SshTarget,
@@ -313,7 +323,12 @@ impl<H: HostServices> HostServices for WatchedHosts<H> {
         let call = format!("ssh.put {host}: {}", without_ids(&file.path));
         let work = self.inner.ssh_put(target, file);
         self.probe
-            .through((WITH_HOSTS, &call), UPLOAD, work, Self::error(target))
+            .through(
+                (WITH_HOSTS, &call),
+                UPLOAD_TIMEOUT,
+                work,
+                Self::error(target),
+            )
             .await
     }
 
@@ -328,7 +343,7 @@ impl<H: HostServices> HostServices for WatchedHosts<H> {
 
     async fn http(&self, request: &HttpRequest) -> Result<HttpResponse, PortError> {
         let limit = Duration::from_secs(request.deadline_seconds.unwrap_or(60).into());
-        let error = |why: &str| PortError::new(&TOLD_TO, "send a hook's request", why);
+        let error = |why: &str| PortError::new(&INJECTED, "send a hook's request", why);
         let call = format!("ssh.http {}", request.method);
         self.probe
             .through((WITH_HOSTS, &call), limit, self.inner.http(request), error)
@@ -337,19 +352,19 @@ impl<H: HostServices> HostServices for WatchedHosts<H> {
 }
 
 /// The vendors' hooks.
-pub(crate) struct WatchedHooks<M> {
+pub(crate) struct ProbedHooks<M> {
     pub(crate) inner: M,
     pub(crate) probe: Probe,
 }
 
-impl<M: MgmtDrivers> MgmtDrivers for WatchedHooks<M> {
+impl<M: MgmtDrivers> MgmtDrivers for ProbedHooks<M> {
     fn find(
         &self,
         implementation: &str,
         plugin: Option<&str>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         let inner = self.inner.find(implementation, plugin)?;
-        Ok(Arc::new(WatchedHook {
+        Ok(Arc::new(ProbedHook {
             inner,
             probe: self.probe.clone(),
         }))
@@ -360,16 +375,16 @@ impl<M: MgmtDrivers> MgmtDrivers for WatchedHooks<M> {
     }
 }
 
-struct WatchedHook {
+struct ProbedHook {
     inner: Arc<dyn MgmtDriver>,
     probe: Probe,
 }
 
 /// Longer than any hook may take.
-const FOREVER: Duration = Duration::from_hours(24);
+const HOOK_TIMEOUT: Duration = Duration::from_hours(24);
 
 #[async_trait]
-impl MgmtDriver for WatchedHook {
+impl MgmtDriver for ProbedHook {
     fn declaration(&self) -> &Declaration {
         self.inner.declaration()
     }
@@ -380,11 +395,16 @@ impl MgmtDriver for WatchedHook {
         host: Arc<dyn HookHost>,
     ) -> Result<Effects, PortError> {
         let call = format!("hook {}", request.hook);
-        let error = |why: &str| PortError::new(&TOLD_TO, "run a hook", why);
+        let error = |why: &str| PortError::new(&INJECTED, "run a hook", why);
         // Its own calls are counted; the hook itself waits for them and is not in flight.
-        let of = request.instance.id.clone();
+        let operation_of = request.instance.id.clone();
         self.probe
-            .around((&of, &call), FOREVER, self.inner.call(request, host), error)
+            .around(
+                (&operation_of, &call),
+                HOOK_TIMEOUT,
+                self.inner.call(request, host),
+                error,
+            )
             .await
     }
 }

@@ -12,9 +12,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use vnfm_core::ports::Clock as _;
 
+use crate::call_queue::CallQueue;
 use crate::clock::JumpingClock;
-use crate::call_queue::Line;
-use crate::plan::{Address, Dice, Fault, Plan};
+use crate::plan::{Address, Fault, Plan, SeededRng};
 use crate::ports::WITH_HOSTS;
 use crate::world::Control;
 
@@ -50,7 +50,7 @@ struct Inner {
     met: Vec<Address>,
     plan: Option<Plan>,
     chance: Option<Chance>,
-    by_chance: Vec<String>,
+    random_fault: Vec<String>,
     learning: bool,
     calls_seen: usize,
     armed: bool,
@@ -58,25 +58,25 @@ struct Inner {
     /// Calls in flight on what is ours, and on hosts.
     in_flight: [usize; 2],
     hosts: HashMap<String, String>,
-    line: Option<Line>,
-    trouble: Option<String>,
+    line: Option<CallQueue>,
+    error: Option<String>,
 }
 
 impl Inner {
     fn new() -> Self {
         Self {
-            last: BEFORE.to_owned(),
+            last: BEFORE_FIRST_STEP.to_owned(),
             ..Self::default()
         }
     }
 }
 
 /// Where an operation is before its first step.
-const BEFORE: &str = "accept";
+const BEFORE_FIRST_STEP: &str = "accept";
 
 impl Inner {
     /// The name of an instance, or of that of an operation; empty where there is one.
-    fn who(&self, of: &str) -> String {
+    fn instance_name(&self, of: &str) -> String {
         self.owners
             .get(of)
             .or_else(|| self.names.get(of))
@@ -85,13 +85,16 @@ impl Inner {
     }
 
     /// The step of the address of what one of them does.
-    fn place(&self, of: &str) -> String {
-        let who = self.who(of);
-        let step = self.steps.get(&who).map_or(BEFORE, String::as_str);
-        if who.is_empty() {
+    fn step_name(&self, of: &str) -> String {
+        let instance_name = self.instance_name(of);
+        let step = self
+            .steps
+            .get(&instance_name)
+            .map_or(BEFORE_FIRST_STEP, String::as_str);
+        if instance_name.is_empty() {
             step.to_owned()
         } else {
-            format!("{who}: {step}")
+            format!("{instance_name}: {step}")
         }
     }
 }
@@ -137,35 +140,41 @@ impl Probe {
     }
 
     /// From now on those who call go on one after the other, in an order that depends on `seed` and their calls alone.
-    pub(crate) fn keep_order(&self, seed: u64) {
-        self.inner().line = Some(Line::new(seed));
+    pub(crate) fn serialize_calls(&self, seed: u64) {
+        self.inner().line = Some(CallQueue::new(seed));
     }
 
     /// Whether they do.
-    pub(crate) fn is_in_order(&self) -> bool {
+    pub(crate) fn is_serialized(&self) -> bool {
         self.inner().line.is_some()
     }
 
     /// Whether somebody waits for their turn.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.inner().line.as_mut().is_some_and(Line::is_awaited)
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.inner()
+            .line
+            .as_mut()
+            .is_some_and(CallQueue::has_waiting)
     }
 
     /// Lets one of those who wait go on; whether there was one.
-    pub(crate) fn call_next(&self) -> bool {
-        self.inner().line.as_mut().is_some_and(Line::call_next)
+    pub(crate) fn release_next(&self) -> bool {
+        self.inner()
+            .line
+            .as_mut()
+            .is_some_and(CallQueue::release_next)
     }
 
     /// Waits until it is the turn of a call, where they go one after the other.
-    async fn turn(&self, of: &str, call: &str) {
-        let turn = {
+    async fn wait_turn(&self, of: &str, call: &str) {
+        let wait_turn = {
             let mut inner = self.inner();
-            let place = format!("{} {call}", inner.place(of));
-            inner.line.as_mut().map(|line| line.stand(place))
+            let step_name = format!("{} {call}", inner.step_name(of));
+            inner.line.as_mut().map(|line| line.enqueue(step_name))
         };
-        if let Some(turn) = turn {
+        if let Some(wait_turn) = wait_turn {
             // The line is gone only with the process that stands in it.
-            let _ = turn.await;
+            let _ = wait_turn.await;
         }
     }
 
@@ -192,8 +201,8 @@ impl Probe {
     }
 
     /// What it has struck by chance.
-    pub(crate) fn struck_by_chance(&self) -> Vec<String> {
-        self.inner().by_chance.clone()
+    pub(crate) fn random_faults(&self) -> Vec<String> {
+        self.inner().random_fault.clone()
     }
 
     /// Whether the plan was carried out.
@@ -202,15 +211,15 @@ impl Probe {
     }
 
     /// Whether somebody waits for an answer that the simulated world was told not to give.
-    pub(crate) fn waits_in_vain(&self) -> bool {
+    pub(crate) fn waits_for_silent_call(&self) -> bool {
         let inner = self.inner();
         let silent = |plan: &Plan| plan.fault == Fault::NoAnswer;
         inner.armed && inner.struck && inner.plan.as_ref().is_some_and(silent)
     }
 
     /// What went wrong with the probe itself.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.inner().trouble.clone()
+    pub(crate) fn error(&self) -> Option<String> {
+        self.inner().error.clone()
     }
 
     /// How many calls are in flight on what is ours, and how many on hosts.
@@ -227,8 +236,8 @@ impl Probe {
     pub(crate) fn enter(&self, op: &str, step: &str) {
         self.collect_wire();
         let mut inner = self.inner();
-        let who = inner.who(op);
-        inner.steps.insert(who, step.to_owned());
+        let instance_name = inner.instance_name(op);
+        inner.steps.insert(instance_name, step.to_owned());
         step.clone_into(&mut inner.last);
         let due = inner
             .plan
@@ -239,14 +248,14 @@ impl Probe {
         if let Some(plan) = due {
             inner.armed = true;
             if let Err(error) = self.control.arm_plan(&plan, &inner.instance) {
-                inner.trouble = Some(format!("{error:#}"));
+                inner.error = Some(format!("{error:#}"));
             }
         }
     }
 
     /// Looks whether the simulated world has carried the plan out; then whoever drives the operation may have to end.
     /// Whether it has, since the last look.
-    pub(crate) fn look_at_the_wire(&self) -> bool {
+    pub(crate) fn poll_wire(&self) -> bool {
         let waits = {
             let inner = self.inner();
             inner.armed && !inner.struck
@@ -261,7 +270,7 @@ impl Probe {
                 .filter(|plan| plan.fault == Fault::ClockJumps);
             if let Some(plan) = jumps {
                 self.clock
-                    .off_by(an_hour(plan.address.nth.is_multiple_of(2)));
+                    .set_offset(an_hour(plan.address.nth.is_multiple_of(2)));
             }
             if self
                 .inner()
@@ -313,7 +322,7 @@ impl Probe {
         work: impl Future<Output = Result<T, E>>,
         error: impl Fn(&str) -> E,
     ) -> Result<T, E> {
-        self.turn(of, call).await;
+        self.wait_turn(of, call).await;
         let Some((fault, after)) = self.meet(of, call) else {
             return work.await;
         };
@@ -328,7 +337,7 @@ impl Probe {
                 Err(error("told not to answer"))
             }
             Fault::ClockJumps => {
-                self.clock.off_by(an_hour(after));
+                self.clock.set_offset(an_hour(after));
                 work.await
             }
             Fault::Dropped | Fault::KilledBefore | Fault::KilledAfter => {
@@ -345,7 +354,7 @@ impl Probe {
     /// Counts a call; what goes wrong with it, and whether after its effect.
     fn meet(&self, of: &str, call: &str) -> Option<(Fault, bool)> {
         let mut inner = self.inner();
-        let (step, call) = (inner.place(of), call.to_owned());
+        let (step, call) = (inner.step_name(of), call.to_owned());
         let nth = count(&mut inner.counts, &step, &call);
         let address = Address {
             step,
@@ -356,9 +365,11 @@ impl Probe {
         let planned = inner.plan.as_ref().filter(|plan| plan.address == address);
         let fault = planned.map(|plan| plan.fault).filter(|_| !inner.struck);
         inner.struck |= fault.is_some();
-        let chance = inner.chance.and_then(|chance| by_chance(chance, &address));
+        let chance = inner
+            .chance
+            .and_then(|chance| random_fault(chance, &address));
         if let Some(fault) = chance {
-            inner.by_chance.push(format!("{fault:?} at {address}"));
+            inner.random_fault.push(format!("{fault:?} at {address}"));
         }
         let fault = fault.or(chance);
         inner.met.push(address);
@@ -414,7 +425,7 @@ impl Probe {
         }
         let calls = match self.control.calls_after(seen) {
             Ok(calls) => calls,
-            Err(error) => return self.inner().trouble = Some(format!("{error:#}")),
+            Err(error) => return self.inner().error = Some(format!("{error:#}")),
         };
         let mut inner = self.inner();
         inner.calls_seen += calls.len();
@@ -424,7 +435,7 @@ impl Probe {
                 continue;
             }
             let subject = stable(&word("subject").replace(&inner.instance, "{id}"));
-            let (step, call) = (inner.place(""), word("call").to_owned());
+            let (step, call) = (inner.step_name(""), word("call").to_owned());
             // The world counts by name where there is no subject: all of them.
             let of_name = count(&mut inner.counts, &step, &call);
             let nth = match &subject {
@@ -485,7 +496,7 @@ fn stable(subject: &str) -> Option<String> {
 }
 
 /// What goes wrong with a call by chance; it depends on seed and address alone.
-fn by_chance(chance: Chance, address: &Address) -> Option<Fault> {
-    let mut dice = Dice::new(chance.seed, &address.to_string());
-    (dice.below(1000) < chance.per_mille).then(|| *dice.one(&Fault::ALL))
+fn random_fault(chance: Chance, address: &Address) -> Option<Fault> {
+    let mut rng = SeededRng::new(chance.seed, &address.to_string());
+    (rng.below(1000) < chance.per_mille).then(|| *rng.pick(&Fault::ALL))
 }

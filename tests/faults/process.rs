@@ -23,9 +23,9 @@ use vnfm_plugin_host::{Config, PluginHost};
 use vnfm_store::{PackageDir, SecretKeys, SqliteStore};
 
 use crate::clock::JumpingClock;
-use crate::ports::{WatchedHooks, WatchedHosts, WatchedStore};
+use crate::idle::{self, IdleWatch};
+use crate::ports::{ProbedHooks, ProbedHosts, ProbedStore};
 use crate::probe::Probe;
-use crate::idle::{self, Watch};
 use crate::world::Control;
 
 /// Between two looks of the pacer.
@@ -39,12 +39,12 @@ const LONG: u32 = 100;
 /// The same where a call is known to be in flight.
 const VERY_LONG: u32 = 2000;
 /// How long a case may take in all.
-const STUCK: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A process.
 pub(crate) struct Process {
     engine: Option<Engine>,
-    kept: Option<Kept>,
+    storage: Option<Storage>,
     runtime: Option<Runtime>,
     clock: JumpingClock,
     probe: Probe,
@@ -52,7 +52,7 @@ pub(crate) struct Process {
 }
 
 /// What lies in the data folder, as those use it who look after it.
-type Kept = (Arc<SqliteStore>, Arc<PackageDir>);
+type Storage = (Arc<SqliteStore>, Arc<PackageDir>);
 
 /// How a piece of work went.
 pub(crate) enum Ran<T> {
@@ -78,14 +78,14 @@ impl Process {
             .build()?;
         let clock = JumpingClock::new(control.latest());
         let probe = Probe::new(clock.clone(), control.clone());
-        let (engine, kept) = {
+        let (engine, storage) = {
             let _on = runtime.enter();
             let nfvo = control.endpoint("nfvo")?;
             runtime.block_on(compose(folder, (&clock, &probe), &nfvo))?
         };
         Ok(Self {
             engine: Some(engine),
-            kept: Some(kept),
+            storage: Some(storage),
             runtime: Some(runtime),
             clock,
             probe,
@@ -99,8 +99,8 @@ impl Process {
     }
 
     /// Its database and packages, without the probe.
-    pub(crate) fn kept(&self) -> Result<Kept> {
-        self.kept.clone().context("the process has ended")
+    pub(crate) fn storage(&self) -> Result<Storage> {
+        self.storage.clone().context("the process has ended")
     }
 
     /// Its probe.
@@ -111,7 +111,7 @@ impl Process {
     /// Works until `work` is done, or the probe ends it.
     pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> Result<Ran<T>> {
         let runtime = self.runtime.as_ref().context("the process has ended")?;
-        let watch = Watch::new(self.world.process(), idle::this_thread()?)?;
+        let watch = IdleWatch::new(self.world.process(), idle::this_thread()?)?;
         let (over, until) = mpsc::channel();
         let (give_up, stuck) = oneshot::channel();
         let mut pacer = Pacer {
@@ -119,12 +119,12 @@ impl Process {
             probe: self.probe.clone(),
             watch,
             still: [0, 0],
-            asked: Asked::No,
+            polled: Polled::No,
         };
         std::thread::scope(|scope| {
             let named = std::thread::Builder::new().name("pacer".to_owned());
             named.spawn_scoped(scope, move || {
-                if pacer.works(&until) {
+                if pacer.run(&until) {
                     let _ = give_up.send(()); // it may have ended in this very moment
                 }
             })?;
@@ -138,7 +138,7 @@ impl Process {
                     Either::Right((Either::Left((done, _)), _)) => Ok(Ran::Through(done)),
                     Either::Right(_) => {
                         bail!(
-                            "it did not end within {STUCK:?}, at `{}`",
+                            "it did not end within {TIMEOUT:?}, at `{}`",
                             self.probe.step()
                         )
                     }
@@ -162,15 +162,15 @@ impl Process {
 struct Pacer {
     clock: JumpingClock,
     probe: Probe,
-    watch: Watch,
+    watch: IdleWatch,
     /// Looks in a row that found our process at rest, and the world; a jump wakes whoever pauses, and not the world.
     still: [u32; 2],
-    asked: Asked,
+    polled: Polled,
 }
 
 /// Whether the world was asked about its script since somebody last did something.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum Polled {
     /// It was not.
     No,
     /// It was, and has not been seen at rest since: that it runs is our own doing, for it had to answer.
@@ -181,10 +181,10 @@ enum Asked {
 
 impl Pacer {
     /// Paces until there is nobody any more, or for too long; whether it was that.
-    fn works(&mut self, until: &mpsc::Receiver<()>) -> bool {
+    fn run(&mut self, until: &mpsc::Receiver<()>) -> bool {
         let began = Instant::now();
         while until.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
-            if began.elapsed() > STUCK {
+            if began.elapsed() > TIMEOUT {
                 return true;
             }
             self.look();
@@ -193,26 +193,26 @@ impl Pacer {
     }
 
     fn look(&mut self) {
-        let rest = self.watch.rests();
-        self.count(rest);
-        if rest != [true, true] {
+        let idle = self.watch.idle();
+        self.count(idle);
+        if idle != [true, true] {
             return;
         }
-        if self.asked == Asked::No {
-            self.asked = Asked::Now;
-            if self.probe.look_at_the_wire() {
+        if self.polled == Polled::No {
+            self.polled = Polled::Now;
+            if self.probe.poll_wire() {
                 // Whoever it struck may have to end, and no time passes for the dead.
                 return;
             }
         }
-        let [own, world] = self.patience();
+        let [own, world] = self.required_idle_polls();
         if self.still[0] < own || self.still[1] < world {
             return;
         }
         self.still[0] = 0;
-        if !self.probe.is_in_order() {
+        if !self.probe.is_serialized() {
             self.clock.jump();
-        } else if self.watch.hands_sleep() && !self.probe.call_next() {
+        } else if self.watch.helpers_sleep() && !self.probe.release_next() {
             self.clock.jump_to_one();
         }
     }
@@ -223,25 +223,25 @@ impl Pacer {
         self.still[0] = if own { self.still[0] + 1 } else { 0 };
         if world {
             self.still[1] += 1;
-            if self.asked == Asked::Now {
-                self.asked = Asked::Yes;
+            if self.polled == Polled::Now {
+                self.polled = Polled::Yes;
             }
-        } else if !own || self.asked != Asked::Now {
+        } else if !own || self.polled != Polled::Now {
             self.still[1] = 0;
-            self.asked = Asked::No;
+            self.polled = Polled::No;
         }
     }
 
     /// For how many looks our process has to be at rest, and the world.
-    fn patience(&self) -> [u32; 2] {
-        let (in_vain, is_awaited) = (self.probe.waits_in_vain(), self.probe.is_awaited());
+    fn required_idle_polls(&self) -> [u32; 2] {
+        let (in_vain, has_waiting) = (self.probe.waits_for_silent_call(), self.probe.has_waiting());
         match self.probe.in_flight() {
-            [0, 0] if in_vain || is_awaited || self.clock.is_paused() => [SHORT, SHORT],
+            [0, 0] if in_vain || has_waiting || self.clock.is_paused() => [SHORT, SHORT],
             [0, 0] => [LONG, SHORT],
             // It may be the one without an answer, or wait for that one: a command that asks a neighbour.
             [0, _] if in_vain => [SHORT, STILL],
             // A host may just boot, for which our client looks by a clock of its own.
-            [0, _] if is_awaited => [LONG, STILL],
+            [0, _] if has_waiting => [LONG, STILL],
             _ => [VERY_LONG, SHORT],
         }
     }
@@ -250,7 +250,7 @@ impl Pacer {
 impl Drop for Process {
     fn drop(&mut self) {
         self.engine = None;
-        self.kept = None;
+        self.storage = None;
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -261,16 +261,16 @@ async fn compose(
     folder: &Path,
     (clock, probe): (&JumpingClock, &Probe),
     nfvo: &str,
-) -> Result<(Engine, Kept)> {
+) -> Result<(Engine, Storage)> {
     vnfm_store::check_files(folder)?;
     let database = open(folder).await?;
-    let store = Arc::new(WatchedStore {
+    let store = Arc::new(ProbedStore {
         inner: database.clone(),
         probe: probe.clone(),
     });
     let packages = PackageDir::open(&folder.join("packages"), vnfm_descriptor::Limits::default())?;
     let packages = Arc::new(packages);
-    let kept = (database, packages.clone());
+    let storage = (database, packages.clone());
     let time: Arc<JumpingClock> = Arc::new(clock.clone());
     let hooks = PluginHost::new(Config::default(), time.clone());
     hooks.register(vnfm_plugin_sdk::static_driver::<
@@ -283,11 +283,11 @@ async fn compose(
         drivers: Drivers::default()
             .with(OpenStack::new(time.clone(), Destinations::anywhere()))
             .with(KubernetesDriver::new(Destinations::anywhere())),
-        mgmt: Arc::new(WatchedHooks {
+        mgmt: Arc::new(ProbedHooks {
             inner: hooks,
             probe: probe.clone(),
         }),
-        host: Arc::new(WatchedHosts {
+        host: Arc::new(ProbedHosts {
             inner: hosts,
             probe: probe.clone(),
         }),
@@ -296,7 +296,7 @@ async fn compose(
         clock: time,
         limits: limits(),
     });
-    Ok((engine, kept))
+    Ok((engine, storage))
 }
 
 /// The world's NFVO. How long a call may take is the engine's to say, whose time jumps.
@@ -307,7 +307,7 @@ fn address(nfvo: &str) -> NfvoAddress {
         tls: Tls::default(),
         proxy: None,
         root: "http://vnfm.example.com".to_owned(),
-        time: STUCK,
+        time: TIMEOUT,
     }
 }
 
@@ -320,7 +320,7 @@ async fn open(folder: &Path) -> Result<Arc<SqliteStore>> {
         let keys = SecretKeys::open(&folder.join("secrets.key"))?;
         match SqliteStore::open(&folder.join("vnfm.db"), keys).await {
             Ok(store) => return Ok(Arc::new(store)),
-            Err(StoreError::Unavailable(_)) if began.elapsed() < STUCK / 6 => {}
+            Err(StoreError::Unavailable(_)) if began.elapsed() < TIMEOUT / 6 => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -27,7 +27,7 @@ pub(crate) struct Site {
     folder: TempDir,
     facts: Facts,
     baseline: BTreeMap<(String, String), Value>,
-    told: Cell<u64>,
+    last_outbox_seq: Cell<u64>,
 }
 
 impl Site {
@@ -37,9 +37,9 @@ impl Site {
         let world = World::start(folder.path())?;
         let password = json!({"action": "set-password", "user": "nfv", "password": PLANTED});
         world.control().act(&password)?;
-        let facts = furnish(&world, &folder.path().join("ours"))?;
+        let facts = set_up(&world, &folder.path().join("ours"))?;
         let theirs = folder.path().join("theirs");
-        let their_facts = furnish(&world, &theirs)?;
+        let their_facts = set_up(&world, &theirs)?;
         let process = Process::start(&theirs, world.control())?;
         for vnf in Vnf::ALL {
             let target = create(&process, &their_facts, vnf)?;
@@ -51,7 +51,7 @@ impl Site {
             )?;
         }
         drop(process);
-        let baseline = stock(world.control())?;
+        let baseline = resources(world.control())?;
         ensure!(
             baseline.len() > 8,
             "the other installation has made too little"
@@ -61,7 +61,7 @@ impl Site {
             folder,
             facts,
             baseline,
-            told: Cell::new(0),
+            last_outbox_seq: Cell::new(0),
         })
     }
 
@@ -81,8 +81,8 @@ impl Site {
     }
 
     /// How much of the outbox was seen.
-    pub(crate) fn told(&self) -> &Cell<u64> {
-        &self.told
+    pub(crate) fn last_outbox_seq(&self) -> &Cell<u64> {
+        &self.last_outbox_seq
     }
 
     /// A process on our data.
@@ -91,8 +91,8 @@ impl Site {
     }
 
     /// What there is beside what was there before us. What was there is unchanged.
-    pub(crate) fn ours(&self) -> Result<Vec<Value>> {
-        let mut now = stock(self.control())?;
+    pub(crate) fn new_resources(&self) -> Result<Vec<Value>> {
+        let mut now = resources(self.control())?;
         for (key, was) in &self.baseline {
             match now.remove(key) {
                 Some(is) if is == *was => {}
@@ -109,22 +109,22 @@ fn scratch() -> Result<TempDir> {
     let memory = Path::new("/dev/shm");
     let mut folder = tempfile::Builder::new();
     folder.prefix("vnfm-faults.");
-    let made = if memory.is_dir() {
+    let id = if memory.is_dir() {
         folder.tempdir_in(memory)
     } else {
         folder.tempdir()
     };
-    made.context("cannot make a folder for the databases")
+    id.context("cannot make a folder for the databases")
 }
 
 /// Everything that was not there when the world began.
-fn stock(control: &Control) -> Result<BTreeMap<(String, String), Value>> {
+fn resources(control: &Control) -> Result<BTreeMap<(String, String), Value>> {
     let entries = control.page("left-behind")?.into_iter().map(|entry| {
         let word = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
-        let place = entry["detail"]["cluster"].as_str().unwrap_or_default();
+        let cluster = entry["detail"]["cluster"].as_str().unwrap_or_default();
         (
             (
-                format!("{} {place}", word("kind")),
+                format!("{} {cluster}", word("kind")),
                 format!("{} {}", word("id"), word("name")),
             ),
             entry,
@@ -134,7 +134,7 @@ fn stock(control: &Control) -> Result<BTreeMap<(String, String), Value>> {
 }
 
 /// An installation with both packages and both VIMs.
-fn furnish(world: &World, folder: &Path) -> Result<Facts> {
+fn set_up(world: &World, folder: &Path) -> Result<Facts> {
     std::fs::create_dir_all(folder)?;
     let cloud: VimConnectionInfo = serde_json::from_value(json!({
         "vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3",
@@ -214,12 +214,12 @@ fn cluster_of(kubeconfig: &Path) -> Result<VimConnectionInfo> {
 /// A new instance, on the VIM where its package usually lives.
 pub(crate) fn create(process: &Process, facts: &Facts, vnf: Vnf) -> Result<Target> {
     let engine = process.engine()?;
-    let made = process
+    let id = process
         .finish(async { Ok(engine.create(TENANT, vnf.create(facts)).await?.vnf.id) })
         .context("cannot create an instance")?;
     Ok(Target {
         vnf,
-        instance: made,
+        instance: id,
         vim: vnf.vim(facts).to_owned(),
         guest: None,
     })
@@ -241,10 +241,10 @@ pub(crate) fn host(process: &Process, facts: &Facts, on: &mut Target, wanted: bo
     if wanted && on.guest.is_none() {
         let engine = process.engine()?;
         let vims = process.finish(async { Ok(engine.vims(TENANT).await?) })?;
-        let its = vims
+        let registered = vims
             .into_iter()
             .find(|vim| vim.registered_by.as_ref() == Some(&on.instance));
-        let vim = its.context("there is no cluster to live on")?.id;
+        let vim = registered.context("there is no cluster to live on")?.id;
         let guest = Target {
             vim,
             ..create(process, facts, Vnf::B)?

@@ -199,7 +199,7 @@ async fn one_of(engine: &Engine, id: &str) -> Result<Vec<String>, Refusal> {
 
 fn unready(why: &anyhow::Error) -> Refusal {
     Refusal::unprocessable(vnfm_core::ports::PortError::new(
-        &crate::ports::TOLD_TO,
+        &crate::ports::INJECTED,
         "begin an operation",
         format!("{why:#}"),
     ))

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use ureq::Agent;
-use vnfm_tests::simulator::Simulated;
+use vnfm_tests::simulator::Simulator;
 
 use crate::clock::Latest;
 use crate::plan::{Fault, Plan};
 
 /// How long a call may take: a world that does not answer ends the case, and does not hold it for ever.
-const ANSWER: Duration = Duration::from_secs(30);
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A way to the books and the script of faults; clones share connections.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ impl Control {
         let agent = Agent::config_builder()
             .http_status_as_error(true)
             .proxy(None);
-        let agent = agent.timeout_global(Some(ANSWER)).build().into();
+        let agent = agent.timeout_global(Some(CALL_TIMEOUT)).build().into();
         Self {
             agent,
             url: url.to_owned(),
@@ -142,14 +142,14 @@ impl Control {
 
 /// A world that runs until it is dropped.
 pub(crate) struct World {
-    running: Simulated,
+    running: Simulator,
     control: Control,
 }
 
 impl World {
     /// Starts one without delays, with a cluster that is there from the beginning; its files go below `folder`.
     pub(crate) fn start(folder: &Path) -> Result<Self> {
-        let running = Simulated::start(folder, &["--cluster"]);
+        let running = Simulator::start(folder, &["--cluster"]);
         let control = Control::at(running.endpoint("control"), running.process());
         ensure!(
             control.page("violations")?.is_empty(),

@@ -6,13 +6,13 @@ use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 use vnfm_server::access::Role;
 use vnfm_server::access::roles::{NEEDS, Needs};
-use vnfm_tests::rng::Dice;
+use vnfm_tests::rng::SeededRng;
 
 use crate::cases::Case;
 use crate::catalogue::Document;
+use crate::http::{JSON, PATCH, Response, USERS};
 use crate::payloads;
-use crate::testbed::Ground;
-use crate::http::{Answer, JSON, PATCH, USERS};
+use crate::testbed::Testbed;
 
 /// An id that nothing has.
 const INVENTED: &str = "00000000-0000-4000-8000-00000000dead";
@@ -23,14 +23,14 @@ const OPEN: &[&str] = &["/healthz", "/readyz"];
 
 /// One method at one path.
 #[derive(Debug, Clone)]
-struct Door {
+struct Endpoint {
     method: String,
     path: String,
     needs: Needs,
     body: Value,
 }
 
-fn doors() -> Result<Vec<Door>> {
+fn endpoints() -> Result<Vec<Endpoint>> {
     let described = Document::read()?.requests();
     let mut all = Vec::new();
     for (path, methods) in NEEDS {
@@ -44,14 +44,14 @@ fn doors() -> Result<Vec<Door>> {
             if path.starts_with("/vnflcm/v2/") {
                 let older = path.replace("/v2/", "/v1/");
                 let body = body.clone();
-                all.push(Door {
+                all.push(Endpoint {
                     method: method.clone(),
                     path: older,
                     needs: *needs,
                     body,
                 });
             }
-            all.push(Door {
+            all.push(Endpoint {
                 method,
                 path,
                 needs: *needs,
@@ -70,36 +70,41 @@ fn doors() -> Result<Vec<Door>> {
 /// Each route × each user.
 pub(crate) fn cases() -> Result<Vec<Case>> {
     let mut all = Vec::new();
-    for door in doors()? {
+    for endpoint in endpoints()? {
         for user in USERS.iter().map(|(name, _)| *name).chain([""]) {
-            let door = door.clone();
+            let endpoint = endpoint.clone();
             let who = if user.is_empty() { "nobody" } else { user };
-            let what = format!("{} {} as {who}", door.method, door.path);
-            all.push(Case::new("door", what, move |ground, _| {
-                knock(ground, &door, user)
+            let what = format!("{} {} as {who}", endpoint.method, endpoint.path);
+            all.push(Case::new("door", what, move |testbed, _| {
+                check_access(testbed, &endpoint, user)
             }));
         }
-        let what = format!("{} {} with hostile ids", door.method, door.path);
-        all.push(Case::new("door", what, move |ground, dice| {
-            odd(ground, &door, dice)
+        let what = format!("{} {} with hostile ids", endpoint.method, endpoint.path);
+        all.push(Case::new("door", what, move |testbed, rng| {
+            send_hostile_ids(testbed, &endpoint, rng)
         }));
     }
     Ok(all)
 }
 
-fn send(ground: &Ground, door: &Door, user: &str, path: &str) -> Result<Answer> {
-    let kind = if door.method == "PATCH" { PATCH } else { JSON };
-    let body = door.body.to_string();
-    let body = (door.method != "GET" && !door.body.is_null()).then_some((kind, body.as_bytes()));
-    ground.clients.send(user, (&door.method, path), body)
+fn send(testbed: &Testbed, endpoint: &Endpoint, user: &str, path: &str) -> Result<Response> {
+    let kind = if endpoint.method == "PATCH" {
+        PATCH
+    } else {
+        JSON
+    };
+    let body = endpoint.body.to_string();
+    let body =
+        (endpoint.method != "GET" && !endpoint.body.is_null()).then_some((kind, body.as_bytes()));
+    testbed.clients.send(user, (&endpoint.method, path), body)
 }
 
 /// The path with ids of `acme`, or with one that nothing has.
-fn filled(ground: &Ground, path: &str, real: bool) -> String {
+fn filled(testbed: &Testbed, path: &str, real: bool) -> String {
     let mut filled = path.replace("{artifactPath}", "Definitions/vnfd.yaml");
     while let (Some(from), Some(to)) = (filled.find('{'), filled.find('}')) {
         let name = filled[from..=to].to_owned();
-        let id = ground.fixture.ids.get(&name).filter(|_| real);
+        let id = testbed.fixture.ids.get(&name).filter(|_| real);
         filled = filled.replace(&name, id.map_or(INVENTED, String::as_str));
     }
     filled
@@ -114,23 +119,33 @@ fn role(user: &str) -> Option<Role> {
     }
 }
 
-fn knock(ground: &Ground, door: &Door, user: &str) -> Result<()> {
-    let is_change = door.method != "GET";
-    let has_id = door.path.contains('{');
-    let invented = filled(ground, &door.path, false);
+fn check_access(testbed: &Testbed, endpoint: &Endpoint, user: &str) -> Result<()> {
+    let is_change = endpoint.method != "GET";
+    let has_id = endpoint.path.contains('{');
+    let invented = filled(testbed, &endpoint.path, false);
     if user.is_empty() {
-        let answer = send(ground, door, user, &filled(ground, &door.path, true))?;
-        let fine = answer.status == 401 || OPEN.contains(&door.path.as_str());
+        let answer = send(
+            testbed,
+            endpoint,
+            user,
+            &filled(testbed, &endpoint.path, true),
+        )?;
+        let fine = answer.status == 401 || OPEN.contains(&endpoint.path.as_str());
         ensure!(fine, "nobody gets {}: {}", answer.status, answer.text());
         return Ok(());
     }
-    let may = match (role(user), door.needs) {
+    let may = match (role(user), endpoint.needs) {
         (Some(role), Needs::Role(least)) => role >= least,
         (_, Needs::Operator) => user == "root",
         (None, Needs::Role(_)) => true,
     };
     if !may {
-        let answer = send(ground, door, user, &filled(ground, &door.path, true))?;
+        let answer = send(
+            testbed,
+            endpoint,
+            user,
+            &filled(testbed, &endpoint.path, true),
+        )?;
         ensure!(
             answer.status == 403,
             "{user} gets {}: {}",
@@ -143,7 +158,7 @@ fn knock(ground: &Ground, door: &Door, user: &str) -> Result<()> {
         // What somebody may make, the other classes make.
         return Ok(());
     }
-    let unknown = send(ground, door, user, &invented)?;
+    let unknown = send(testbed, endpoint, user, &invented)?;
     if has_id && is_change && unknown.is_success() {
         bail!(
             "a change of what is not there is {}: {}",
@@ -153,9 +168,9 @@ fn knock(ground: &Ground, door: &Door, user: &str) -> Result<()> {
     }
     let is_stranger = matches!(user, "bob" | "beth" | "vera" | "tina");
     if has_id && is_stranger {
-        let path = filled(ground, &door.path, true);
-        let foreign = send(ground, door, user, &path)?;
-        let (foreign, unknown) = (plain(ground, &foreign), plain(ground, &unknown));
+        let path = filled(testbed, &endpoint.path, true);
+        let foreign = send(testbed, endpoint, user, &path)?;
+        let (foreign, unknown) = (normalized(testbed, &foreign), normalized(testbed, &unknown));
         ensure!(
             foreign == unknown,
             "what another tenant has is told apart from nothing: {foreign:?}, {unknown:?}"
@@ -165,7 +180,7 @@ fn knock(ground: &Ground, door: &Door, user: &str) -> Result<()> {
 }
 
 /// An answer without the ids that the request named.
-fn plain(ground: &Ground, answer: &Answer) -> (u16, String) {
+fn normalized(testbed: &Testbed, answer: &Response) -> (u16, String) {
     let mut body = answer.json();
     if let Some(members) = body.as_object_mut() {
         members.remove("traceId");
@@ -176,47 +191,47 @@ fn plain(ground: &Ground, answer: &Answer) -> (u16, String) {
     } else {
         body.to_string()
     };
-    for id in ground.fixture.ids.values() {
+    for id in testbed.fixture.ids.values() {
         text = text.replace(id.as_str(), INVENTED);
     }
     (answer.status, text)
 }
 
 /// Hostile texts where an id stands.
-fn odd(ground: &mut Ground, door: &Door, dice: &mut Dice) -> Result<()> {
+fn send_hostile_ids(testbed: &mut Testbed, endpoint: &Endpoint, rng: &mut SeededRng) -> Result<()> {
     for _ in 0..TEXTS {
-        let text: String = payloads::text(dice).chars().take(2000).collect();
-        let mut path = door.path.clone();
+        let text: String = payloads::text(rng).chars().take(2000).collect();
+        let mut path = endpoint.path.clone();
         while let (Some(from), Some(to)) = (path.find('{'), path.find('}')) {
             path.replace_range(from..=to, &payloads::encoded(&text));
         }
-        if path == door.path {
+        if path == endpoint.path {
             path = format!("{path}/{}", payloads::encoded(&text));
         }
-        let answer = send(ground, door, "rita", &path)?;
-        let is_change = door.method != "GET" && answer.is_success();
+        let answer = send(testbed, endpoint, "rita", &path)?;
+        let is_change = endpoint.method != "GET" && answer.is_success();
         ensure!(!is_change, "a reader changes something: {}", answer.status);
     }
     Ok(())
 }
 
 /// Queries of every list.
-pub(crate) fn queries(most: usize, dice: &mut Dice) -> Result<Vec<Case>> {
-    let lists: Vec<_> = doors()?
+pub(crate) fn queries(most: usize, rng: &mut SeededRng) -> Result<Vec<Case>> {
+    let list_endpoints: Vec<_> = endpoints()?
         .into_iter()
-        .filter(|door| door.method == "GET" && !matches!(door.needs, Needs::Operator))
-        .filter(|door| door.path.matches('/').count() > 1)
+        .filter(|endpoint| endpoint.method == "GET" && !matches!(endpoint.needs, Needs::Operator))
+        .filter(|endpoint| endpoint.path.matches('/').count() > 1)
         .collect();
     let mut all = Vec::new();
     for _ in 0..(most / 10).max(40) {
-        let door = dice.pick(&lists).clone();
-        let query = payloads::query(dice);
-        let shown: String = query.chars().take(60).collect();
-        let what = format!("GET {}?{shown}", door.path);
-        all.push(Case::new("query", what, move |ground, _| {
-            let path = format!("{}?{query}", filled(ground, &door.path, true));
+        let endpoint = rng.pick(&list_endpoints).clone();
+        let query = payloads::query(rng);
+        let short: String = query.chars().take(60).collect();
+        let what = format!("GET {}?{short}", endpoint.path);
+        all.push(Case::new("query", what, move |testbed, _| {
+            let path = format!("{}?{query}", filled(testbed, &endpoint.path, true));
             let path = path.replace("wait_seconds", "wait");
-            ground.clients.send("ann", ("GET", &path), None)?;
+            testbed.clients.send("ann", ("GET", &path), None)?;
             Ok(())
         }));
     }
@@ -225,7 +240,7 @@ pub(crate) fn queries(most: usize, dice: &mut Dice) -> Result<Vec<Case>> {
 
 #[cfg(test)]
 mod tests {
-    use super::doors;
+    use super::endpoints;
     use crate::catalogue::Document;
     use std::collections::BTreeSet;
 
@@ -236,10 +251,10 @@ mod tests {
             .into_iter()
             .map(|one| format!("{} {}", one.method, one.path))
             .collect();
-        let attacked = doors().unwrap();
+        let attacked = endpoints().unwrap();
         let attacked: BTreeSet<_> = attacked
             .iter()
-            .map(|door| format!("{} {}", door.method, door.path))
+            .map(|endpoint| format!("{} {}", endpoint.method, endpoint.path))
             .collect();
         let missing: Vec<_> = described.difference(&attacked).collect();
         assert!(missing.is_empty(), "nobody knocks at {missing:?}");

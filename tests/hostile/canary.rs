@@ -10,9 +10,9 @@ use anyhow::{Context as _, Result, bail};
 use crate::network;
 
 /// What a canary answers: a user who reads it has read what lies on an inner address.
-pub(crate) const INNER: &str = "inner-secret-of-the-canary-91d2";
+pub(crate) const CANARY_SECRET: &str = "inner-secret-of-the-canary-91d2";
 /// How long a caller may take to say what it wants.
-const PATIENCE: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Listeners on addresses that no policy names.
 pub(crate) struct Canary {
@@ -21,7 +21,7 @@ pub(crate) struct Canary {
 }
 
 /// Ports that are tried, until one is free at each address.
-const PORTS: usize = 50;
+const PORT_ATTEMPTS: usize = 50;
 
 impl Canary {
     /// Listens at a loopback address, and at the same port of the other addresses of our own network, if we have one.
@@ -29,18 +29,18 @@ impl Canary {
     /// # Errors
     /// Where it cannot.
     pub(crate) fn open() -> Result<Self> {
-        let others: &[&str] = if network::is_own() {
+        let others: &[&str] = if network::is_isolated() {
             network::ADDRESSES
         } else {
             &[]
         };
-        'ports: for _ in 0..PORTS {
+        'ports: for _ in 0..PORT_ATTEMPTS {
             let canary = Self::at("127.99.0.1")?;
             for other in others {
                 let Ok(listener) = TcpListener::bind((*other, canary.address.port())) else {
                     continue 'ports;
                 };
-                watch(listener, canary.seen.clone());
+                record_requests(listener, canary.seen.clone());
             }
             return Ok(canary);
         }
@@ -56,7 +56,7 @@ impl Canary {
             .with_context(|| format!("cannot listen at `{address}`"))?;
         let address = listener.local_addr()?;
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-        watch(listener, seen.clone());
+        record_requests(listener, seen.clone());
         Ok(Self { address, seen })
     }
 
@@ -72,46 +72,46 @@ impl Canary {
 }
 
 /// Notes what each caller says.
-fn watch(listener: TcpListener, books: Arc<Mutex<Vec<String>>>) {
+fn record_requests(listener: TcpListener, notes: Arc<Mutex<Vec<String>>>) {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let books = books.clone();
+            let notes = notes.clone();
             std::thread::spawn(move || {
-                let said = listen(stream);
-                books
+                let received = read_request(stream);
+                notes
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
-                    .push(said);
+                    .push(received);
             });
         }
     });
 }
 
 /// What a caller says; it is answered as if everything were well.
-fn listen(mut stream: TcpStream) -> String {
-    let (mut said, mut piece) = (Vec::new(), [0; 8192]);
-    let _ = stream.set_read_timeout(Some(PATIENCE)); // a caller that says nothing has come all the same
-    while said.len() < 1 << 20 {
+fn read_request(mut stream: TcpStream) -> String {
+    let (mut received, mut piece) = (Vec::new(), [0; 8192]);
+    let _ = stream.set_read_timeout(Some(TIMEOUT)); // a caller that says nothing has come all the same
+    while received.len() < 1 << 20 {
         match stream.read(&mut piece) {
             Ok(0) | Err(_) => break,
-            Ok(more) => said.extend_from_slice(&piece[..more]),
+            Ok(more) => received.extend_from_slice(&piece[..more]),
         }
-        if is_whole(&said) {
+        if is_complete(&received) {
             break;
         }
     }
-    let body = format!("{{\"canary\": \"{INNER}\"}}");
+    let body = format!("{{\"canary\": \"{CANARY_SECRET}\"}}");
     let _ = write!(
         stream,
         "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
-    String::from_utf8_lossy(&said).into_owned()
+    String::from_utf8_lossy(&received).into_owned()
 }
 
 /// Whether a request has come to its end.
-fn is_whole(said: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(said);
+fn is_complete(received: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(received);
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
         return false;
     };
@@ -124,9 +124,9 @@ fn is_whole(said: &[u8]) -> bool {
 }
 
 /// A listener on the address that the world has: whoever asks it anything is answered without end.
-pub(crate) struct Fountain(SocketAddr);
+pub(crate) struct EndlessServer(SocketAddr);
 
-impl Fountain {
+impl EndlessServer {
     /// Listens at a free port, for as long as the process lives.
     ///
     /// # Errors

@@ -172,7 +172,7 @@ pub(crate) struct Document(Value);
 
 /// A request that the document describes.
 #[derive(Debug, Clone)]
-pub(crate) struct Described {
+pub(crate) struct DocumentedRequest {
     /// GET, POST …
     pub(crate) method: String,
     /// With `{…}` where an id stands.
@@ -196,7 +196,7 @@ impl Document {
     }
 
     /// Every request of it.
-    pub(crate) fn requests(&self) -> Vec<Described> {
+    pub(crate) fn requests(&self) -> Vec<DocumentedRequest> {
         let mut all = Vec::new();
         for (path, methods) in self.0["paths"].as_object().into_iter().flatten() {
             for (method, what) in methods.as_object().into_iter().flatten() {
@@ -209,7 +209,7 @@ impl Document {
                     .flatten()
                     .find(|(kind, _)| kind.contains("json"));
                 let body = kind.map_or(Value::Null, |(_, kind)| self.example(&kind["schema"], 0));
-                all.push(Described {
+                all.push(DocumentedRequest {
                     method: method.to_uppercase(),
                     path: path.clone(),
                     body,

@@ -24,51 +24,51 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 use vnfm_types::LcmOperationState;
 
-use crate::testbed::Ground;
+use crate::testbed::Testbed;
 
 /// The longest that a request of the victim may take while nobody floods.
-const SERVED: Duration = Duration::from_secs(5);
+const MAX_VICTIM_LATENCY: Duration = Duration::from_secs(5);
 /// How long what is deleted may take to go.
-const TO_GO: Duration = Duration::from_secs(10);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(10);
 /// What a command that came through would leave behind.
-const TOUCHED: &str = "/tmp/hostile";
+const SHELL_MARKER: &str = "/tmp/hostile";
 
 /// Checks everything; the first thing that does not hold is the error.
 ///
 /// # Errors
 /// What does not hold.
-pub(crate) fn all(ground: &mut Ground) -> Result<()> {
-    ground.disarm()?;
-    ground.is_alive()?;
-    let found = ground.clients.found();
+pub(crate) fn all(testbed: &mut Testbed) -> Result<()> {
+    testbed.disarm()?;
+    testbed.check_alive()?;
+    let found = testbed.clients.found();
     ensure!(found.is_empty(), "{}", found.join(" AND "));
-    canary(ground)?;
-    victim(ground)?;
-    world(ground)?;
-    events(ground)?;
-    log(ground)?;
-    let keys = ground.clients.page("root", "/vnfm/v1/secrets")?["keys"].clone();
+    canary(testbed)?;
+    victim(testbed)?;
+    world(testbed)?;
+    events(testbed)?;
+    log(testbed)?;
+    let keys = testbed.clients.page("root", "/vnfm/v1/secrets")?["keys"].clone();
     let sealed = |keys: &serde_json::Value| keys[0]["fingerprint"].clone();
     ensure!(
-        sealed(&keys) == sealed(&ground.fixture.keys),
+        sealed(&keys) == sealed(&testbed.fixture.keys),
         "the server's keys were changed"
     );
     ensure!(
-        !Path::new(TOUCHED).exists(),
-        "a value was run: `{TOUCHED}` is there"
+        !Path::new(SHELL_MARKER).exists(),
+        "a value was run: `{SHELL_MARKER}` is there"
     );
-    ground.is_alive()
+    testbed.check_alive()
 }
 
 /// I10.
-pub(crate) fn canary(ground: &Ground) -> Result<()> {
-    let seen = ground.canary.seen();
+pub(crate) fn canary(testbed: &Testbed) -> Result<()> {
+    let seen = testbed.canary.seen();
     let Some(first) = seen.first() else {
         return Ok(());
     };
     let secrets: Vec<_> = seen
         .iter()
-        .flat_map(|said| ground.planted.within(said.as_bytes()))
+        .flat_map(|request| testbed.planted.within(request.as_bytes()))
         .collect();
     let line: String = first
         .lines()
@@ -84,78 +84,86 @@ pub(crate) fn canary(ground: &Ground) -> Result<()> {
 }
 
 /// I9, while nothing is going on: the victim's small story.
-fn victim(ground: &mut Ground) -> Result<()> {
+fn victim(testbed: &mut Testbed) -> Result<()> {
     let began = Instant::now();
     let own = |after: u64| {
-        ground
+        testbed
             .clients
             .page("vera", &format!("/vnfm/v1/events?after={after}"))
     };
     let number = |page: &serde_json::Value| page["next"].as_u64().unwrap_or_default();
-    let events = own(ground.fixture.calm_events).context("I9: the victim")?;
-    let is_calm = events["events"] == json!([]) && number(&events) == ground.fixture.calm_events;
+    let events = own(testbed.fixture.calm_events).context("I9: the victim")?;
+    let is_calm = events["events"] == json!([]) && number(&events) == testbed.fixture.calm_events;
     ensure!(
         is_calm,
         "the victim's events tell of what others do: {events}"
     );
     let list = "/vnflcm/v2/vnf_instances";
-    let seen = ground
+    let seen = testbed
         .clients
         .page("vera", list)
         .context("I9: the victim")?;
     ensure!(
-        seen == ground.fixture.calm,
+        seen == testbed.fixture.calm,
         "I9: the victim sees another list: {seen}"
     );
-    let body = json!({"vnfdId": ground.fixture.calm_vnfd});
-    let made = ground.make("vera", list, &body).context("I9: the victim")?;
+    let body = json!({"vnfdId": testbed.fixture.calm_vnfd});
+    let made = testbed
+        .create("vera", list, &body)
+        .context("I9: the victim")?;
     let path = format!("{list}/{made}");
-    let gone = ground.clients.send("vera", ("DELETE", &path), None)?;
+    let missing = testbed.clients.send("vera", ("DELETE", &path), None)?;
     ensure!(
-        gone.status == 204,
+        missing.status == 204,
         "I9: the victim's DELETE is {}",
-        gone.status
+        missing.status
     );
-    let events = number(&own(ground.fixture.calm_events)?);
+    let events = number(&own(testbed.fixture.calm_events)?);
     let took = began.elapsed();
-    ensure!(took < SERVED, "I9: the victim's story takes {took:?}");
-    ground.fixture.calm_events = events;
+    ensure!(
+        took < MAX_VICTIM_LATENCY,
+        "I9: the victim's story takes {took:?}"
+    );
+    testbed.fixture.calm_events = events;
     Ok(())
 }
 
 /// I2, I3 and I5.
-fn world(ground: &Ground) -> Result<()> {
+fn world(testbed: &Testbed) -> Result<()> {
     let began = Instant::now();
-    let mut left = ground.stock(false)?;
-    while !left.is_empty() && began.elapsed() < TO_GO {
+    let mut left = testbed.resources(false)?;
+    while !left.is_empty() && began.elapsed() < CLEANUP_TIMEOUT {
         std::thread::park_timeout(Duration::from_millis(20));
-        left = ground.stock(false)?;
+        left = testbed.resources(false)?;
     }
     ensure!(
         left.is_empty(),
         "I2: {} things that nobody knows: {left:?}",
         left.len()
     );
-    let seeded = ground.stock(true)?;
-    let was = &ground.fixture.seeded;
-    let gone: Vec<_> = was.iter().filter(|one| !seeded.contains(one)).collect();
-    ensure!(gone.is_empty(), "I3: what others have is gone: {gone:?}");
+    let seeded = testbed.resources(true)?;
+    let before = &testbed.fixture.seeded;
+    let missing: Vec<_> = before.iter().filter(|one| !seeded.contains(one)).collect();
+    ensure!(
+        missing.is_empty(),
+        "I3: what others have is gone: {missing:?}"
+    );
     Ok(())
 }
 
 /// I4 and I8: for each operation its states, each a legal move from the one before.
-fn events(ground: &mut Ground) -> Result<()> {
-    let path = format!("/vnfm/v1/events?after={}", ground.fixture.events);
-    let page = ground.clients.page("ann", &path)?;
-    let mut told: BTreeMap<String, Vec<LcmOperationState>> = BTreeMap::new();
+fn events(testbed: &mut Testbed) -> Result<()> {
+    let path = format!("/vnfm/v1/events?after={}", testbed.fixture.events);
+    let page = testbed.clients.page("ann", &path)?;
+    let mut states_by_op: BTreeMap<String, Vec<LcmOperationState>> = BTreeMap::new();
     for event in page["events"].as_array().into_iter().flatten() {
         let Some(op) = event["vnfLcmOpOccId"].as_str() else {
             continue;
         };
         let state = serde_json::from_value(event["operationState"].clone())?;
-        told.entry(op.to_owned()).or_default().push(state);
+        states_by_op.entry(op.to_owned()).or_default().push(state);
     }
-    for (op, states) in &told {
+    for (op, states) in &states_by_op {
         let legal = states.windows(2).all(|pair| pair[0].can_become(pair[1]));
         ensure!(
             legal,
@@ -168,18 +176,18 @@ fn events(ground: &mut Ground) -> Result<()> {
         let is_over = states.last().is_some_and(|last| last.is_final());
         ensure!(is_over, "I8: `{op}` is not ended: {states:?}");
     }
-    ground.fixture.events = page["next"].as_u64().unwrap_or(ground.fixture.events);
+    testbed.fixture.events = page["next"].as_u64().unwrap_or(testbed.fixture.events);
     Ok(())
 }
 
 /// I6: what the server has logged since the last time; and that none of its threads has panicked.
-fn log(ground: &mut Ground) -> Result<()> {
-    let mut file = std::fs::File::open(ground.log())?;
-    file.seek(SeekFrom::Start(ground.log_read))?;
+fn log(testbed: &mut Testbed) -> Result<()> {
+    let mut file = std::fs::File::open(testbed.log())?;
+    file.seek(SeekFrom::Start(testbed.log_read))?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
-    ground.log_read += u64::try_from(bytes.len())?;
-    let found = ground.planted.within(&bytes);
+    testbed.log_read += u64::try_from(bytes.len())?;
+    let found = testbed.planted.within(&bytes);
     ensure!(found.is_empty(), "I6: {found:?} in the log");
     let text = String::from_utf8_lossy(&bytes);
     let panic = text.lines().find(|line| line.contains("panicked at"));
@@ -194,9 +202,9 @@ fn log(ground: &mut Ground) -> Result<()> {
 ///
 /// # Errors
 /// Where a secret is in a file.
-pub(crate) fn files(ground: &Ground) -> Result<()> {
-    let folders = [ground.data(), ground.log()];
-    let found = ground.planted.files(&folders, &[]);
+pub(crate) fn files(testbed: &Testbed) -> Result<()> {
+    let folders = [testbed.data(), testbed.log()];
+    let found = testbed.planted.files(&folders, &[]);
     ensure!(found.is_empty(), "I6: planted secrets in {found:?}");
     Ok(())
 }
@@ -205,9 +213,9 @@ pub(crate) fn files(ground: &Ground) -> Result<()> {
 ///
 /// # Errors
 /// Where something lies outside.
-pub(crate) fn own_namespace(ground: &Ground, instance: &str, asked: &str) -> Result<()> {
+pub(crate) fn own_namespace(testbed: &Testbed, instance: &str, asked: &str) -> Result<()> {
     let own = format!("vnf-{instance}");
-    for name in ground.stock(false)? {
+    for name in testbed.resources(false)? {
         let Some((kind, name)) = name.split_once(' ') else {
             continue;
         };
@@ -215,9 +223,9 @@ pub(crate) fn own_namespace(ground: &Ground, instance: &str, asked: &str) -> Res
             continue;
         };
         let namespace = name.split_once('/').map_or("", |(namespace, _)| namespace);
-        let is_own =
+        let is_isolated =
             |namespace: &str| namespace == own || (!asked.is_empty() && namespace == asked);
-        let fine = is_own(namespace) || (kind == "namespaces" && is_own(name));
+        let fine = is_isolated(namespace) || (kind == "namespaces" && is_isolated(name));
         ensure!(
             fine,
             "an object outside of the instance's own namespace: {kind} `{name}`"

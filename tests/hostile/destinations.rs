@@ -7,16 +7,16 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use vnfm_tests::rng::Dice;
+use vnfm_tests::rng::SeededRng;
 
 use crate::canary::Canary;
 use crate::cases::Case;
-use crate::testbed::Ground;
+use crate::lifecycle::{self, BeginOutcome};
 use crate::processes::CLOUD_PASSWORD;
-use crate::lifecycle::{self, Begun};
+use crate::testbed::Testbed;
 
 /// How long an operation may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Ways to spell an address.
 const SPELLINGS: &[&str] = &[
@@ -60,28 +60,29 @@ pub(crate) fn cases() -> Vec<Case> {
     for member in MEMBERS {
         for spelling in SPELLINGS {
             let what = format!("{member}: {spelling}");
-            all.push(Case::new("destination", what, move |ground, dice| {
-                let url = spell(spelling, ground.canary.address());
+            all.push(Case::new("destination", what, move |testbed, rng| {
+                let url = spell(spelling, testbed.canary.address());
                 if member.ends_with("of an operation") {
-                    let connection = connection(ground, member, &url);
-                    let (sample, vnfd) = ground.samples[0].clone();
+                    let connection = connection(testbed, member, &url);
+                    let (sample, vnfd) = testbed.samples[0].clone();
                     let mut request = sample.request("instantiate", "");
                     request["vimConnectionInfo"] = json!({"vim1": connection});
-                    let instance = lifecycle::create(ground, "olga", &vnfd)?;
-                    let begun = lifecycle::begin(ground, "olga", (&instance, "instantiate"), &request)?;
-                    if let Begun::Op(op) = begun {
-                        lifecycle::settle(ground, "olga", &op, PATIENCE)?;
+                    let instance = lifecycle::create(testbed, "olga", &vnfd)?;
+                    let begun =
+                        lifecycle::begin(testbed, "olga", (&instance, "instantiate"), &request)?;
+                    if let BeginOutcome::Op(op) = begun {
+                        lifecycle::wait_for_end(testbed, "olga", &op, TIMEOUT)?;
                     }
-                    return lifecycle::away(ground, "olga", &instance, dice);
+                    return lifecycle::remove(testbed, "olga", &instance, rng);
                 }
-                ask(ground, member, &url)
+                send_request(testbed, member, &url)
             }));
         }
     }
     all.push(Case::new(
         "destination",
         "a token in clear text".into(),
-        clear_text,
+        clear_text_token,
     ));
     for member in [
         "interfaceInfo/endpoint",
@@ -89,20 +90,21 @@ pub(crate) fn cases() -> Vec<Case> {
         "interfaceInfo/identityUri",
     ] {
         let what = format!("a stored login, and another `{member}` that is allowed");
-        let act = move |ground: &mut Ground, _: &mut Dice| stored(ground, member);
+        let act = move |testbed: &mut Testbed, _: &mut SeededRng| stored(testbed, member);
         all.push(Case::new("destination", what, act));
     }
     all
 }
 
 /// A VIM gets another address, where VIMs may be: the login that is stored does not go there.
-fn stored(ground: &mut Ground, member: &str) -> Result<()> {
-    let wire = Canary::at("127.0.0.1")?;
-    let true_one = ground.endpoint("authUrl").to_owned();
-    let body = json!({"name": "bound", "connection": connection(ground, "openstack", &true_one)});
-    let vim = ground.make("ann", "/vnfm/v1/vims", &body)?;
+fn stored(testbed: &mut Testbed, member: &str) -> Result<()> {
+    let listener = Canary::at("127.0.0.1")?;
+    let real_endpoint = testbed.endpoint("authUrl").to_owned();
+    let body =
+        json!({"name": "bound", "connection": connection(testbed, "openstack", &real_endpoint)});
+    let vim = testbed.create("ann", "/vnfm/v1/vims", &body)?;
     let path = format!("/vnfm/v1/vims/{vim}");
-    let url = format!("http://{}", wire.address());
+    let url = format!("http://{}", listener.address());
     let url = if member.ends_with("proxy") {
         url
     } else {
@@ -110,14 +112,14 @@ fn stored(ground: &mut Ground, member: &str) -> Result<()> {
     };
     let (group, name) = member.split_once('/').unwrap_or((member, ""));
     let change = json!({ "connection": { group: { name: url } } });
-    ground.clients.json("ann", ("PATCH", &path), &change)?;
-    ground
+    testbed.clients.json("ann", ("PATCH", &path), &change)?;
+    testbed
         .clients
         .send("ann", ("POST", &format!("{path}/check")), None)?;
-    let gone = ground.clients.send("ann", ("DELETE", &path), None)?;
+    let gone = testbed.clients.send("ann", ("DELETE", &path), None)?;
     ensure!(gone.is_success(), "a VIM does not go: {}", gone.text());
-    let seen = wire.seen();
-    let found = seen.iter().find(|said| said.contains(CLOUD_PASSWORD));
+    let seen = listener.seen();
+    let found = seen.iter().find(|request| request.contains(CLOUD_PASSWORD));
     ensure!(
         found.is_none(),
         "I10: a stored login goes to another `{member}`"
@@ -126,8 +128,8 @@ fn stored(ground: &mut Ground, member: &str) -> Result<()> {
 }
 
 /// A cluster at a name that begins as loopback addresses do, by a proxy that shows what passes: no token goes there.
-fn clear_text(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
-    let wire = Canary::at("127.0.0.1")?;
+fn clear_text_token(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
+    let listener = Canary::at("127.0.0.1")?;
     for host in [
         "127.evil.example",
         "127.0.0.1.evil.example",
@@ -136,20 +138,20 @@ fn clear_text(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
         let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
             "interfaceInfo": {"endpoint": format!("http://{host}:6443")},
             "accessInfo": {"bearer_token": crate::payloads::SECRET},
-            "extra": {"proxy": format!("http://{}", wire.address())}});
-        let (sample, vnfd) = ground.samples[0].clone();
+            "extra": {"proxy": format!("http://{}", listener.address())}});
+        let (sample, vnfd) = testbed.samples[0].clone();
         let mut request = sample.request("instantiate", "");
         request["vimConnectionInfo"] = json!({"vim1": connection});
-        let instance = lifecycle::create(ground, "olga", &vnfd)?;
-        let begun = lifecycle::begin(ground, "olga", (&instance, "instantiate"), &request)?;
-        if let Begun::Op(op) = begun {
-            lifecycle::settle(ground, "olga", &op, PATIENCE)?;
+        let instance = lifecycle::create(testbed, "olga", &vnfd)?;
+        let begun = lifecycle::begin(testbed, "olga", (&instance, "instantiate"), &request)?;
+        if let BeginOutcome::Op(op) = begun {
+            lifecycle::wait_for_end(testbed, "olga", &op, TIMEOUT)?;
         }
-        lifecycle::away(ground, "olga", &instance, dice)?;
-        let leaked = wire
+        lifecycle::remove(testbed, "olga", &instance, rng)?;
+        let leaked = listener
             .seen()
             .iter()
-            .any(|said| said.contains(crate::payloads::SECRET));
+            .any(|request| request.contains(crate::payloads::SECRET));
         ensure!(
             !leaked,
             "I10: a token for `{host}` goes over the wire in clear text"
@@ -175,12 +177,12 @@ fn spell(spelling: &str, address: SocketAddr) -> String {
 }
 
 /// How to log in to a VIM at this address, or to the true one by this proxy.
-fn connection(ground: &Ground, member: &str, url: &str) -> Value {
+fn connection(testbed: &Testbed, member: &str, url: &str) -> Value {
     let is_proxy = member.contains("proxy");
     let mut connection = if member.starts_with("openstack") {
-        let true_one = ground.endpoint("authUrl").to_owned();
+        let real_endpoint = testbed.endpoint("authUrl").to_owned();
         json!({"vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3",
-            "interfaceInfo": {"endpoint": if is_proxy { true_one.as_str() } else { url }},
+            "interfaceInfo": {"endpoint": if is_proxy { real_endpoint.as_str() } else { url }},
             "accessInfo": {"username": "nfv", "password": CLOUD_PASSWORD, "project": "nfv",
                 "region": "RegionOne", "projectDomain": "default", "userDomain": "default"}})
     } else {
@@ -194,7 +196,7 @@ fn connection(ground: &Ground, member: &str, url: &str) -> Value {
 }
 
 /// A request that is answered at once.
-fn ask(ground: &mut Ground, member: &str, url: &str) -> Result<()> {
+fn send_request(testbed: &mut Testbed, member: &str, url: &str) -> Result<()> {
     let (user, method, path, body) = match member {
         "callback" => (
             "olga",
@@ -203,7 +205,7 @@ fn ask(ground: &mut Ground, member: &str, url: &str) -> Result<()> {
             json!({ "callbackUri": url }),
         ),
         "token endpoint of a callback" => {
-            let callback = format!("{}/notifications", ground.endpoint("nfvo"));
+            let callback = format!("{}/notifications", testbed.endpoint("nfvo"));
             let login = json!({"clientId": "vnfm", "clientPassword": crate::payloads::SECRET,
                 "tokenEndpoint": url});
             let login = json!({"authType": ["OAUTH2_CLIENT_CREDENTIALS"],
@@ -212,7 +214,7 @@ fn ask(ground: &mut Ground, member: &str, url: &str) -> Result<()> {
             ("olga", "POST", "/vnflcm/v2/subscriptions".to_owned(), body)
         }
         "address of a package" => {
-            let id = &ground.fixture.ids["{vnfPkgId}"];
+            let id = &testbed.fixture.ids["{vnfPkgId}"];
             let path = format!("/vnfpkgm/v2/vnf_packages/{id}/package_content/upload_from_uri");
             ("olga", "POST", path, json!({ "addressInformation": url }))
         }
@@ -224,17 +226,17 @@ fn ask(ground: &mut Ground, member: &str, url: &str) -> Result<()> {
                     json!({"interfaceInfo": {"endpoint": url, "skipCertificateVerification": true}})
                 }
             };
-            let path = format!("/vnfm/v1/vims/{}", ground.fixture.cloud);
+            let path = format!("/vnfm/v1/vims/{}", testbed.fixture.cloud);
             ("ann", "PATCH", path, json!({ "connection": change }))
         }
         member => {
-            let body = json!({"name": "elsewhere", "connection": connection(ground, member, url)});
+            let body = json!({"name": "elsewhere", "connection": connection(testbed, member, url)});
             ("ann", "POST", "/vnfm/v1/vims".to_owned(), body)
         }
     };
-    let answer = ground.clients.json(user, (method, &path), &body)?;
-    if let Some(id) = answer.made().filter(|_| answer.status == 201) {
-        ground
+    let answer = testbed.clients.json(user, (method, &path), &body)?;
+    if let Some(id) = answer.created_id().filter(|_| answer.status == 201) {
+        testbed
             .clients
             .send(user, ("DELETE", &format!("{path}/{id}")), None)?;
     }

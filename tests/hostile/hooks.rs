@@ -6,27 +6,27 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use vnfm_tests::rng::Dice;
+use vnfm_tests::rng::SeededRng;
 use vnfm_tests::sources;
 
-use crate::canary::{Fountain, INNER};
+use crate::canary::{CANARY_SECRET, EndlessServer};
 use crate::cases::Case;
 use crate::catalogue::{archive, scripted};
-use crate::testbed::Ground;
-use crate::processes::Limits;
 use crate::lifecycle;
+use crate::processes::Limits;
+use crate::testbed::Testbed;
 
 /// How long a hook may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The `vnfdId` of the sample whose script is replaced.
 const SAMPLE: &str = "vnf-script-hooks";
 /// What the script writes for each thing that it should not have got.
 const REACHED: &str = "REACHED";
 /// What a hook may add to the database.
-const ON_DISK: u64 = 96 << 20;
+const MAX_DISK_GROWTH: u64 = 96 << 20;
 
 /// What a script tries.
-const TRIES: &[&str] = &[
+const ATTACKS: &[&str] = &[
     "services",
     "files",
     "processes",
@@ -121,18 +121,16 @@ json.dump({"schemaVersion": 1}, sys.stdout)
 /// Each try, as the server's user is root and as it is not.
 pub(crate) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
-    for attempt in TRIES {
+    for attack in ATTACKS {
         for unprivileged in [false, true] {
             let user = if unprivileged {
                 "another user than root"
             } else {
                 "root"
             };
-            let what = format!("a script tries {attempt}, server as {user}");
-            let mut case = Case::new("hook", what, move |ground, dice| {
-                play(ground, attempt, dice)
-            });
-            case.alone = Some(Limits {
+            let what = format!("a script tries {attack}, server as {user}");
+            let mut case = Case::new("hook", what, move |testbed, rng| play(testbed, attack, rng));
+            case.exclusive = Some(Limits {
                 unprivileged,
                 ..Limits::default()
             });
@@ -161,27 +159,27 @@ fn services() -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn play(ground: &mut Ground, attempt: &str, dice: &mut Dice) -> Result<()> {
-    let fountain = Fountain::open()?;
-    let canary = ground.canary.address();
-    let own = ground.clients.address().to_owned();
-    let data = ground.data();
+fn play(testbed: &mut Testbed, attack: &str, rng: &mut SeededRng) -> Result<()> {
+    let endless_server = EndlessServer::open()?;
+    let canary = testbed.canary.address();
+    let own = testbed.clients.address().to_owned();
+    let data = testbed.data();
     let paths = ["secrets.key", "vnfm.db", "vnfm.db-wal"].map(|name| data.join(name));
-    let config = ground.folder().join("server.yaml");
+    let config = testbed.folder().join("server.yaml");
     let port = own
         .rsplit(':')
         .next()
         .and_then(|port| port.parse::<u16>().ok());
     let spec = json!({
-        "try": attempt,
+        "try": attack,
         "services": services()?,
         "urls": [format!("http://{canary}/x"), format!("http://{own}/healthz"),
             format!("http://{own}/vnfm/v1/secrets/rotate"), "http://169.254.169.254/"],
         "paths": paths.iter().chain([&config]).collect::<Vec<_>>(),
-        "process": ground.process(),
+        "process": testbed.process(),
         "sockets": [[canary.ip().to_string(), canary.port()], ["127.98.0.1", port]],
-        "fountain": format!("http://{}/", fountain.address()),
-        "inner": INNER,
+        "fountain": format!("http://{}/", endless_server.address()),
+        "inner": CANARY_SECRET,
     });
     let script = SCRIPT.replace("@SPEC@", &spec.to_string());
     let mut files = scripted()?;
@@ -197,42 +195,42 @@ fn play(ground: &mut Ground, attempt: &str, dice: &mut Dice) -> Result<()> {
             .iter()
             .map(|(name, bytes)| (name.as_str(), bytes.as_slice())),
     )?;
-    let before = size(ground);
-    let (package, vnfd) = ground
+    let before = size(testbed);
+    let (package, vnfd) = testbed
         .onboard("olga", &archive)?
         .map_err(anyhow::Error::msg)?;
     let file = sources::root().join(format!("vnfd-samples/{SAMPLE}/requests/instantiate.json"));
-    let text = std::fs::read_to_string(file)?.replace("@VIM_ID@", &ground.fixture.cloud);
+    let text = std::fs::read_to_string(file)?.replace("@VIM_ID@", &testbed.fixture.cloud);
     let text = text
         .replace("@NETWORK_ID@", "provider")
         .replace("\"@SSH_PORT@\"", "2222");
     let request: Value = serde_json::from_str(&text)?;
-    let instance = lifecycle::create(ground, "olga", &vnfd)?;
-    let begun = lifecycle::begin(ground, "olga", (&instance, "instantiate"), &request)?;
-    let lifecycle::Begun::Op(op) = begun else {
+    let instance = lifecycle::create(testbed, "olga", &vnfd)?;
+    let begun = lifecycle::begin(testbed, "olga", (&instance, "instantiate"), &request)?;
+    let lifecycle::BeginOutcome::Op(op) = begun else {
         bail!("the sample with scripts is not instantiated")
     };
-    let end = lifecycle::settle(ground, "olga", &op, PATIENCE)?;
-    let log = ground
+    let end = lifecycle::wait_for_end(testbed, "olga", &op, TIMEOUT)?;
+    let log = testbed
         .clients
         .page("olga", &format!("/vnfm/v1/op_occs/{op}/log"))?
         .to_string();
-    let grown = size(ground).saturating_sub(before);
-    lifecycle::away(ground, "olga", &instance, dice)?;
+    let grown = size(testbed).saturating_sub(before);
+    lifecycle::remove(testbed, "olga", &instance, rng)?;
     let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
-    ground.clients.json(
+    testbed.clients.json(
         "olga",
         ("PATCH", &path),
         &json!({"operationalState": "DISABLED"}),
     )?;
-    ground.clients.send("olga", ("DELETE", &path), None)?;
+    testbed.clients.send("olga", ("DELETE", &path), None)?;
     let found: Vec<_> = log
         .match_indices(REACHED)
         .map(|(at, _)| line(&log[at..]))
         .collect();
     ensure!(found.is_empty(), "the script reached {found:?}");
     ensure!(
-        grown < ON_DISK,
+        grown < MAX_DISK_GROWTH,
         "a hook adds {} MiB to the database",
         grown >> 20
     );
@@ -255,8 +253,8 @@ fn line(text: &str) -> String {
         .collect()
 }
 
-fn size(ground: &Ground) -> u64 {
-    let all = std::fs::read_dir(ground.data())
+fn size(testbed: &Testbed) -> u64 {
+    let all = std::fs::read_dir(testbed.data())
         .into_iter()
         .flatten()
         .flatten();

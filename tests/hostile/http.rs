@@ -13,9 +13,9 @@ use vnfm_tests::planted::Planted;
 /// Every user's password.
 pub(crate) const PASSWORD: &str = "planted-password-of-users-4f1b";
 /// The longest that an answer may take while nothing is going on beside it.
-const LONGEST: Duration = Duration::from_secs(30);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest answer that is read.
-const LARGEST: u64 = 64 << 20;
+const MAX_BODY: u64 = 64 << 20;
 
 /// Users, with their tenants; the first is the operator of the server.
 pub(crate) const USERS: &[(&str, &str)] = &[
@@ -32,13 +32,13 @@ pub(crate) const USERS: &[(&str, &str)] = &[
 
 /// An answer.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) location: String,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl Response {
     /// Its body, as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
@@ -50,7 +50,7 @@ impl Answer {
     }
 
     /// The last segment of `Location`.
-    pub(crate) fn made(&self) -> Option<String> {
+    pub(crate) fn created_id(&self) -> Option<String> {
         let id = self.location.rsplit('/').next().unwrap_or_default();
         (!id.is_empty()).then(|| id.to_owned())
     }
@@ -107,7 +107,7 @@ impl Clients {
             .http_status_as_error(false)
             .proxy(None)
             .max_redirects(0)
-            .timeout_global(Some(LONGEST))
+            .timeout_global(Some(RESPONSE_TIMEOUT))
             .build();
         Self {
             agent: config.into(),
@@ -131,7 +131,7 @@ impl Clients {
         user: &str,
         (method, path): (&str, &str),
         body: Option<Body<'_>>,
-    ) -> Result<Answer> {
+    ) -> Result<Response> {
         let login = login(user);
         let header = (!user.is_empty()).then_some(("authorization", login.as_str()));
         let answer = self.exchange(header, (method, path), body)?;
@@ -155,7 +155,7 @@ impl Clients {
         header: Option<(&str, &str)>,
         (method, path): (&str, &str),
         body: Option<Body<'_>>,
-    ) -> Result<Answer> {
+    ) -> Result<Response> {
         let mut request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url))
@@ -181,9 +181,13 @@ impl Clients {
             .and_then(|value| value.to_str().ok());
         let location = location.unwrap_or_default().to_owned();
         let status = answer.status().as_u16();
-        let body_read = answer.body_mut().with_config().limit(LARGEST).read_to_vec();
+        let body_read = answer
+            .body_mut()
+            .with_config()
+            .limit(MAX_BODY)
+            .read_to_vec();
         let body_read = body_read.with_context(|| format!("the answer to {method} {path}"))?;
-        Ok(Answer {
+        Ok(Response {
             status,
             location,
             body: body_read,
@@ -199,7 +203,7 @@ impl Clients {
         user: &str,
         (method, path): (&str, &str),
         body: &Value,
-    ) -> Result<Answer> {
+    ) -> Result<Response> {
         let kind = if method == "PATCH" { PATCH } else { JSON };
         self.send(
             user,
@@ -226,12 +230,12 @@ impl Clients {
         user: &str,
         (method, path): (&str, &str),
         body: Option<Body<'_>>,
-        answer: &Answer,
+        answer: &Response,
     ) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let of = tenant(user);
         if answer.status == 201
-            && let Some(id) = answer.made().filter(|id| id.len() == 36)
+            && let Some(id) = answer.created_id().filter(|id| id.len() == 36)
         {
             notes.made.insert(id, of.to_owned());
         }

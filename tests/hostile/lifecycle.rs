@@ -4,36 +4,36 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
-use vnfm_tests::rng::Dice;
+use vnfm_tests::rng::SeededRng;
 
-use crate::testbed::Ground;
-use crate::http::Answer;
+use crate::http::Response;
+use crate::testbed::Testbed;
 
 /// States in which somebody drives an operation.
-const DRIVEN: &[&str] = &["STARTING", "PROCESSING", "ROLLING_BACK"];
+const RUNNING_STATES: &[&str] = &["STARTING", "PROCESSING", "ROLLING_BACK"];
 /// Between two looks.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// How long an operation may take when nobody lies any more.
-const LONG: Duration = Duration::from_secs(40);
+const HONEST_TIMEOUT: Duration = Duration::from_secs(40);
 /// How long it may take after it was cancelled.
-const CANCELLED: Duration = Duration::from_secs(15);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(15);
 /// Attempts to bring an instance away.
 const ATTEMPTS: usize = 8;
 
 /// What became of a request for an operation.
-pub(crate) enum Begun {
+pub(crate) enum BeginOutcome {
     /// It was accepted.
     Op(String),
     /// It was refused.
-    Refused(Box<Answer>),
+    Refused(Box<Response>),
 }
 
 /// Creates an instance; its id.
 ///
 /// # Errors
 /// Where it is refused.
-pub(crate) fn create(ground: &Ground, user: &str, vnfd: &str) -> Result<String> {
-    ground.make(user, "/vnflcm/v2/vnf_instances", &json!({"vnfdId": vnfd}))
+pub(crate) fn create(testbed: &Testbed, user: &str, vnfd: &str) -> Result<String> {
+    testbed.create(user, "/vnflcm/v2/vnf_instances", &json!({"vnfdId": vnfd}))
 }
 
 /// Begins an operation.
@@ -41,16 +41,16 @@ pub(crate) fn create(ground: &Ground, user: &str, vnfd: &str) -> Result<String> 
 /// # Errors
 /// Where there is no answer.
 pub(crate) fn begin(
-    ground: &Ground,
+    testbed: &Testbed,
     user: &str,
     (instance, operation): (&str, &str),
     request: &Value,
-) -> Result<Begun> {
+) -> Result<BeginOutcome> {
     let path = format!("/vnflcm/v2/vnf_instances/{instance}/{operation}");
-    let answer = ground.clients.json(user, ("POST", &path), request)?;
-    Ok(match answer.made().filter(|_| answer.status == 202) {
-        Some(op) => Begun::Op(op),
-        None => Begun::Refused(Box::new(answer)),
+    let answer = testbed.clients.json(user, ("POST", &path), request)?;
+    Ok(match answer.created_id().filter(|_| answer.status == 202) {
+        Some(op) => BeginOutcome::Op(op),
+        None => BeginOutcome::Refused(Box::new(answer)),
     })
 }
 
@@ -58,8 +58,8 @@ pub(crate) fn begin(
 ///
 /// # Errors
 /// Where it cannot be read.
-pub(crate) fn rest(
-    ground: &mut Ground,
+pub(crate) fn wait_until_idle(
+    testbed: &mut Testbed,
     user: &str,
     op: &str,
     at_most: Duration,
@@ -67,22 +67,22 @@ pub(crate) fn rest(
     let began = Instant::now();
     let path = format!("/vnflcm/v2/vnf_lcm_op_occs/{op}");
     loop {
-        let now = ground.clients.page(user, &path);
+        let now = testbed.clients.page(user, &path);
         let now = match now {
             Ok(now) => now,
             Err(error) => {
-                ground.is_alive()?;
+                testbed.check_alive()?;
                 return Err(error);
             }
         };
         let state = now["operationState"].as_str().unwrap_or_default();
-        if !DRIVEN.contains(&state) {
+        if !RUNNING_STATES.contains(&state) {
             return Ok(Some(now));
         }
         if began.elapsed() > at_most {
             return Ok(None);
         }
-        std::thread::park_timeout(LOOK_AGAIN);
+        std::thread::park_timeout(POLL_INTERVAL);
     }
 }
 
@@ -90,28 +90,28 @@ pub(crate) fn rest(
 ///
 /// # Errors
 /// I1: where it neither ends nor stops with a cause.
-pub(crate) fn settle(
-    ground: &mut Ground,
+pub(crate) fn wait_for_end(
+    testbed: &mut Testbed,
     user: &str,
     op: &str,
     patience: Duration,
 ) -> Result<Value> {
-    let mut end = rest(ground, user, op, patience)?;
+    let mut end = wait_until_idle(testbed, user, op, patience)?;
     if end.is_none() {
-        ground.disarm()?;
-        end = rest(ground, user, op, LONG)?;
+        testbed.disarm()?;
+        end = wait_until_idle(testbed, user, op, HONEST_TIMEOUT)?;
     }
     if end.is_none() {
         let cancel = format!("/vnflcm/v2/vnf_lcm_op_occs/{op}/cancel");
         let mode = json!({"cancelMode": "FORCEFUL"});
-        let answer = ground.clients.json(user, ("POST", &cancel), &mode)?;
+        let answer = testbed.clients.json(user, ("POST", &cancel), &mode)?;
         ensure!(
             matches!(answer.status, 202 | 409),
             "a cancel is answered {}: {}",
             answer.status,
             answer.text()
         );
-        end = rest(ground, user, op, CANCELLED)?;
+        end = wait_until_idle(testbed, user, op, CANCEL_TIMEOUT)?;
     }
     let end = end.with_context(|| format!("I1: operation `{op}` does not end"))?;
     let state = end["operationState"].as_str().unwrap_or_default();
@@ -129,9 +129,9 @@ pub(crate) fn settle(
 ///
 /// # Errors
 /// Where they cannot be read.
-pub(crate) fn operations(ground: &Ground, user: &str, instance: &str) -> Result<Vec<Value>> {
+pub(crate) fn operations(testbed: &Testbed, user: &str, instance: &str) -> Result<Vec<Value>> {
     let path = format!("/vnflcm/v2/vnf_lcm_op_occs?filter=(eq,vnfInstanceId,{instance})");
-    Ok(ground
+    Ok(testbed
         .clients
         .page(user, &path)?
         .as_array()
@@ -143,20 +143,25 @@ pub(crate) fn operations(ground: &Ground, user: &str, instance: &str) -> Result<
 ///
 /// # Errors
 /// I7: where no way on works.
-pub(crate) fn away(ground: &mut Ground, user: &str, instance: &str, dice: &mut Dice) -> Result<()> {
+pub(crate) fn remove(
+    testbed: &mut Testbed,
+    user: &str,
+    instance: &str,
+    rng: &mut SeededRng,
+) -> Result<()> {
     let path = format!("/vnflcm/v2/vnf_instances/{instance}");
     let mut last = String::new();
-    for attempt in 0..ATTEMPTS {
-        let seen = ground.clients.send(user, ("GET", &path), None)?;
+    for attack in 0..ATTEMPTS {
+        let seen = testbed.clients.send(user, ("GET", &path), None)?;
         if seen.status == 404 {
             return Ok(());
         }
-        let open = operations(ground, user, instance)?;
+        let open = operations(testbed, user, instance)?;
         let open: Vec<_> = open
             .iter()
             .filter(|op| {
                 let state = op["operationState"].as_str().unwrap_or_default();
-                DRIVEN.contains(&state) || state == "FAILED_TEMP"
+                RUNNING_STATES.contains(&state) || state == "FAILED_TEMP"
             })
             .collect();
         ensure!(
@@ -168,24 +173,25 @@ pub(crate) fn away(ground: &mut Ground, user: &str, instance: &str, dice: &mut D
             if op["operationState"] == "FAILED_TEMP" {
                 // A rollback or a retry may be impossible; to fail it is not.
                 let ways = ["retry", "rollback", "fail"];
-                let way = if attempt > 2 {
-                    "fail"
-                } else {
-                    *dice.pick(&ways)
-                };
+                let way = if attack > 2 { "fail" } else { *rng.pick(&ways) };
                 let way = format!("/vnflcm/v2/vnf_lcm_op_occs/{id}/{way}");
-                let answer = ground.clients.send(user, ("POST", &way), None)?;
+                let answer = testbed.clients.send(user, ("POST", &way), None)?;
                 last = format!("{way}: {} {}", answer.status, answer.text());
             }
-            last = format!("{last} {}", settle(ground, user, &id, LONG)?["error"]);
+            last = format!(
+                "{last} {}",
+                wait_for_end(testbed, user, &id, HONEST_TIMEOUT)?["error"]
+            );
         } else if seen.json()["instantiationState"] == "INSTANTIATED" {
             let request = json!({"terminationType": "FORCEFUL"});
-            match begin(ground, user, (instance, "terminate"), &request)? {
-                Begun::Op(op) => last = settle(ground, user, &op, LONG)?["error"].to_string(),
-                Begun::Refused(answer) => last = answer.text(),
+            match begin(testbed, user, (instance, "terminate"), &request)? {
+                BeginOutcome::Op(op) => {
+                    last = wait_for_end(testbed, user, &op, HONEST_TIMEOUT)?["error"].to_string()
+                }
+                BeginOutcome::Refused(answer) => last = answer.text(),
             }
         } else {
-            let gone = ground.clients.send(user, ("DELETE", &path), None)?;
+            let gone = testbed.clients.send(user, ("DELETE", &path), None)?;
             last = format!("DELETE: {} {}", gone.status, gone.text());
             if gone.is_success() {
                 return Ok(());
@@ -199,17 +205,17 @@ pub(crate) fn away(ground: &mut Ground, user: &str, instance: &str, dice: &mut D
 ///
 /// # Errors
 /// Where an invariant does not hold.
-pub(crate) fn life(
-    ground: &mut Ground,
+pub(crate) fn run_operations(
+    testbed: &mut Testbed,
     (user, instance): (&str, &str),
     steps: &[(String, Value)],
     patience: Duration,
 ) -> Result<Vec<String>> {
     let mut states = Vec::new();
     for (operation, request) in steps {
-        match begin(ground, user, (instance, operation), request)? {
-            Begun::Op(op) => {
-                let end = settle(ground, user, &op, patience)?;
+        match begin(testbed, user, (instance, operation), request)? {
+            BeginOutcome::Op(op) => {
+                let end = wait_for_end(testbed, user, &op, patience)?;
                 let state = end["operationState"]
                     .as_str()
                     .unwrap_or_default()
@@ -220,7 +226,7 @@ pub(crate) fn life(
                     break;
                 }
             }
-            Begun::Refused(answer) => {
+            BeginOutcome::Refused(answer) => {
                 states.push(answer.status.to_string());
                 break;
             }

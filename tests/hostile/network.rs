@@ -7,16 +7,16 @@ use std::process::{Command, Stdio};
 /// The machine's own address that is not a loopback one (RFC 5737), and that of metadata services.
 pub(crate) const ADDRESSES: &[&str] = &["198.51.100.9", "169.254.169.254"];
 /// Says that we are in it.
-const INSIDE: &str = "VNFM_HOSTILE_NETWORK";
+const IN_NAMESPACE: &str = "VNFM_HOSTILE_NETWORK";
 
 /// Whether we are in a network of our own.
-pub(crate) fn is_own() -> bool {
-    std::env::var_os(INSIDE).is_some()
+pub(crate) fn is_isolated() -> bool {
+    std::env::var_os(IN_NAMESPACE).is_some()
 }
 
 /// Begins again in a network of our own; where that cannot be had, this says so and returns.
-pub(crate) fn enter() {
-    if is_own() {
+pub(crate) fn isolate() {
+    if is_isolated() {
         return;
     }
     let mut script = "ip link set lo up".to_owned();
@@ -39,7 +39,7 @@ pub(crate) fn enter() {
             .arg(program);
         let why = command
             .args(std::env::args_os().skip(1))
-            .env(INSIDE, "1")
+            .env(IN_NAMESPACE, "1")
             .exec();
         eprintln!("cannot begin again in a network of our own: {why}");
     }

@@ -6,17 +6,17 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use vnfm_tests::rng::Dice;
+use vnfm_tests::rng::SeededRng;
 
 use crate::cases::Case;
 use crate::catalogue::{Sample, archive};
-use crate::payloads::{self, OWNED};
-use crate::testbed::Ground;
 use crate::neighbours::{Learnt, vim_of};
+use crate::payloads::{self, INJECTED_NAME};
+use crate::testbed::Testbed;
 use crate::{check, lifecycle};
 
 /// How long an operation may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// A number that nobody has that many of.
 const MANY: &str = "100000000";
 
@@ -61,31 +61,31 @@ fn renamed(sample: &Sample, vnfd: &str) -> (Sample, String) {
 
 /// Onboards, instantiates, looks, and brings everything away.
 fn play(
-    ground: &mut Ground,
+    testbed: &mut Testbed,
     user: &str,
     (sample, archive): (&Sample, &[u8]),
-    dice: &mut Dice,
+    rng: &mut SeededRng,
 ) -> Result<()> {
-    let Ok((package, vnfd)) = ground.onboard(user, archive)? else {
+    let Ok((package, vnfd)) = testbed.onboard(user, archive)? else {
         return Ok(());
     };
-    let vim = vim_of(ground, sample);
+    let vim = vim_of(testbed, sample);
     let mut request = sample.request("instantiate", &vim);
     if user == "nina" {
         request["additionalParams"]["namespace"] = json!("web");
     }
-    let instance = lifecycle::create(ground, user, &vnfd);
+    let instance = lifecycle::create(testbed, user, &vnfd);
     let mut outside = Ok(());
     if let Ok(instance) = &instance {
         let steps = [("instantiate".to_owned(), request)];
-        lifecycle::life(ground, (user, instance), &steps, PATIENCE)?;
-        outside = check::own_namespace(ground, instance, if user == "nina" { "web" } else { "" });
-        lifecycle::away(ground, user, instance, dice)?;
+        lifecycle::run_operations(testbed, (user, instance), &steps, TIMEOUT)?;
+        outside = check::own_namespace(testbed, instance, if user == "nina" { "web" } else { "" });
+        lifecycle::remove(testbed, user, instance, rng)?;
     }
     let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
     let disable = json!({"operationalState": "DISABLED"});
-    ground.clients.json(user, ("PATCH", &path), &disable)?;
-    let gone = ground.clients.send(user, ("DELETE", &path), None)?;
+    testbed.clients.json(user, ("PATCH", &path), &disable)?;
+    let gone = testbed.clients.send(user, ("DELETE", &path), None)?;
     ensure!(
         gone.is_success(),
         "a package does not go: {} {}",
@@ -105,7 +105,7 @@ fn user_for(sample: &Sample) -> &'static str {
 }
 
 /// One scalar of a package replaced, and numbers of one kind all together: one alone is beyond another one's limit.
-pub(crate) fn mutations(learnt: &Learnt, most: usize, dice: &mut Dice) -> Vec<Case> {
+pub(crate) fn mutations(learnt: &Learnt, most: usize, rng: &mut SeededRng) -> Vec<Case> {
     let mut all = Vec::new();
     for (sample, vnfd) in &learnt.samples {
         let mut kinds: BTreeMap<String, Vec<Scalar>> = BTreeMap::new();
@@ -122,9 +122,9 @@ pub(crate) fn mutations(learnt: &Learnt, most: usize, dice: &mut Dice) -> Vec<Ca
         }
     }
     for _ in 0..(most / 8).max(60) {
-        let (sample, vnfd) = dice.pick(&learnt.samples);
+        let (sample, vnfd) = rng.pick(&learnt.samples);
         let scalars = scalars(sample);
-        let scalar = dice.pick(&scalars).clone();
+        let scalar = rng.pick(&scalars).clone();
         all.push(mutation("package", (sample, vnfd), vec![scalar], None));
     }
     all
@@ -157,11 +157,11 @@ fn mutation(
     let (sample, vnfd) = (sample.clone(), vnfd.to_owned());
     // From behind, so that the places of the others stay.
     scalars.sort_by_key(|(file, from, _)| (file.clone(), std::cmp::Reverse(*from)));
-    Case::new(class, what, move |ground, dice| {
+    Case::new(class, what, move |testbed, rng| {
         let mut sample = sample.clone();
         let new = match put {
             Some(number) => number.to_owned(),
-            None => json!(payloads::text(dice)).to_string(),
+            None => json!(payloads::text(rng)).to_string(),
         };
         for (file, from, to) in &scalars {
             if let Some(bytes) = sample.files.get_mut(file) {
@@ -170,10 +170,10 @@ fn mutation(
         }
         let (sample, _) = renamed(&sample, &vnfd);
         play(
-            ground,
+            testbed,
             user_for(&sample),
             (&sample, &sample.archive()?),
-            dice,
+            rng,
         )
     })
 }
@@ -190,8 +190,8 @@ pub(crate) fn objects(learnt: &Learnt) -> Vec<Case> {
             for user in ["bob", "olga", "nina"] {
                 let what = format!("{name} in `{}` as {user}", sample.name);
                 let (sample, vnfd, object) = (sample.clone(), vnfd.clone(), object.clone());
-                all.push(Case::new("object", what, move |ground, dice| {
-                    object_case(ground, user, (&sample, &vnfd, &object), dice)
+                all.push(Case::new("object", what, move |testbed, rng| {
+                    object_case(testbed, user, (&sample, &vnfd, &object), rng)
                 }));
             }
         }
@@ -200,10 +200,10 @@ pub(crate) fn objects(learnt: &Learnt) -> Vec<Case> {
 }
 
 fn object_case(
-    ground: &mut Ground,
+    testbed: &mut Testbed,
     user: &str,
     (sample, vnfd, object): (&Sample, &str, &Value),
-    dice: &mut Dice,
+    rng: &mut SeededRng,
 ) -> Result<()> {
     let (mut sample, _) = renamed(sample, vnfd);
     let Some(name) = manifest(&sample) else {
@@ -215,25 +215,25 @@ fn object_case(
     let archive = sample.archive()?;
     // Who is narrowed onboards nothing: another one of the tenant does.
     let onboards = if user == "nina" { "olga" } else { user };
-    let Ok((package, vnfd)) = ground.onboard(onboards, &archive)? else {
+    let Ok((package, vnfd)) = testbed.onboard(onboards, &archive)? else {
         return Ok(());
     };
-    let mut request = sample.request("instantiate", &vim_of(ground, &sample));
+    let mut request = sample.request("instantiate", &vim_of(testbed, &sample));
     if user == "nina" {
         request["additionalParams"]["namespace"] = json!("web");
     }
-    let instance = lifecycle::create(ground, user, &vnfd)?;
+    let instance = lifecycle::create(testbed, user, &vnfd)?;
     let steps = [("instantiate".to_owned(), request)];
-    let states = lifecycle::life(ground, (user, &instance), &steps, PATIENCE)?;
-    let outside = check::own_namespace(ground, &instance, if user == "nina" { "web" } else { "" });
-    lifecycle::away(ground, user, &instance, dice)?;
+    let states = lifecycle::run_operations(testbed, (user, &instance), &steps, TIMEOUT)?;
+    let outside = check::own_namespace(testbed, &instance, if user == "nina" { "web" } else { "" });
+    lifecycle::remove(testbed, user, &instance, rng)?;
     let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
-    ground.clients.json(
+    testbed.clients.json(
         onboards,
         ("PATCH", &path),
         &json!({"operationalState": "DISABLED"}),
     )?;
-    ground.clients.send(onboards, ("DELETE", &path), None)?;
+    testbed.clients.send(onboards, ("DELETE", &path), None)?;
     outside?;
     let done = states.first().is_some_and(|state| state == "COMPLETED");
     ensure!(!done, "a forbidden object is made for `{user}`: {object}");
@@ -252,8 +252,8 @@ fn manifest(sample: &Sample) -> Option<String> {
 /// Each with a name.
 fn forbidden() -> Vec<(String, Value)> {
     let meta = |namespace: &str| match namespace {
-        "" => json!({"name": OWNED}),
-        namespace => json!({"name": OWNED, "namespace": namespace}),
+        "" => json!({"name": INJECTED_NAME}),
+        namespace => json!({"name": INJECTED_NAME, "namespace": namespace}),
     };
     let mut all = Vec::new();
     let rbac = "rbac.authorization.k8s.io/v1";
@@ -324,8 +324,8 @@ fn deployment(spec: &Value) -> Value {
     for (name, value) in spec["container"].as_object().into_iter().flatten() {
         pod["containers"][0][name] = value.clone();
     }
-    let labels = json!({"app": OWNED});
-    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": OWNED}, "spec": {
+    let labels = json!({"app": INJECTED_NAME});
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": INJECTED_NAME}, "spec": {
         "replicas": 1, "selector": {"matchLabels": labels},
         "template": {"metadata": {"labels": labels}, "spec": pod}}})
 }
@@ -341,15 +341,15 @@ pub(crate) fn archives(learnt: &Learnt) -> Vec<Case> {
         all.push(Case::new(
             "archive",
             what.to_owned(),
-            move |ground, dice| {
+            move |testbed, rng| {
                 let (sample, _) = renamed(&sample, &vnfd);
                 let bytes = make(&sample)?;
                 if refused {
-                    let taken = ground.onboard("olga", &bytes)?;
+                    let taken = testbed.onboard("olga", &bytes)?;
                     ensure!(taken.is_err(), "the archive is taken");
                     return Ok(());
                 }
-                play(ground, "olga", (&sample, &bytes), dice)
+                play(testbed, "olga", (&sample, &bytes), rng)
             },
         ));
     };

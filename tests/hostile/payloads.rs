@@ -1,12 +1,12 @@
 //! Hostile texts and numbers: what a template, a shell, YAML, JSON, a path, a terminal, a database or a count is hurt by.
 
 use serde_json::{Value, json};
-use vnfm_tests::rng::Dice;
+use vnfm_tests::rng::SeededRng;
 
 /// A secret where a request has no business to have one shown again.
 pub(crate) const SECRET: &str = "planted-secret-of-a-request-e5a9";
 /// The name of an object that a value tries to make.
-pub(crate) const OWNED: &str = "own-the-cluster";
+pub(crate) const INJECTED_NAME: &str = "own-the-cluster";
 
 /// What stands before what hurts.
 const BEFORE: &[&str] = &[
@@ -16,14 +16,14 @@ const BEFORE: &[&str] = &[
 const AFTER: &[&str] = &["", "\n#", "\"", "'", "\n---\n", "{", "\0", " ", "\\"];
 
 /// What hurts, each alone.
-pub(crate) fn cores() -> Vec<String> {
+pub(crate) fn all() -> Vec<String> {
     let object = |kind: &str, version: &str, more: &str| {
         format!(
-            "\n---\napiVersion: {version}\nkind: {kind}\nmetadata: {{name: {OWNED}, namespace: kube-system}}\n{more}\n#"
+            "\n---\napiVersion: {version}\nkind: {kind}\nmetadata: {{name: {INJECTED_NAME}, namespace: kube-system}}\n{more}\n#"
         )
     };
     let role = "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\nsubjects: []";
-    let mut all = vec![
+    let mut payloads = vec![
         object("ConfigMap", "v1", "data: {a: b}"),
         object("ClusterRoleBinding", "rbac.authorization.k8s.io/v1", role),
         "\n  injected: {kind: yes}".into(),
@@ -53,24 +53,24 @@ pub(crate) fn cores() -> Vec<String> {
         "null".into(),
         "NaN".into(),
     ];
-    all.push("A".repeat(70_000));
-    all.push("\u{1f600}".repeat(300));
-    all.push("(".repeat(5000));
-    all
+    payloads.push("A".repeat(70_000));
+    payloads.push("\u{1f600}".repeat(300));
+    payloads.push("(".repeat(5000));
+    payloads
 }
 
 /// A hostile text.
-pub(crate) fn text(dice: &mut Dice) -> String {
-    let core = dice.pick(&cores()).clone();
-    if dice.below(2) == 0 {
+pub(crate) fn text(rng: &mut SeededRng) -> String {
+    let core = rng.pick(&all()).clone();
+    if rng.below(2) == 0 {
         return core;
     }
-    format!("{}{core}{}", dice.pick(BEFORE), dice.pick(AFTER))
+    format!("{}{core}{}", rng.pick(BEFORE), rng.pick(AFTER))
 }
 
 /// A hostile value of any type.
-pub(crate) fn value(dice: &mut Dice) -> Value {
-    match dice.below(12) {
+pub(crate) fn value(rng: &mut SeededRng) -> Value {
+    match rng.below(12) {
         0 => json!(100_000_000_u64),
         1 => json!(-1),
         2 => json!(1e300),
@@ -80,7 +80,7 @@ pub(crate) fn value(dice: &mut Dice) -> Value {
         6 => json!(true),
         7 => nested(60),
         8 => (0..5000).map(|n| json!(n)).collect(),
-        _ => json!(text(dice)),
+        _ => json!(text(rng)),
     }
 }
 
@@ -96,16 +96,16 @@ fn nested(levels: usize) -> Value {
 }
 
 /// A filter, a field selector or a marker that the database has to get over.
-pub(crate) fn query(dice: &mut Dice) -> String {
-    let deep = "a/".repeat(1 + dice.below(30));
+pub(crate) fn query(rng: &mut SeededRng) -> String {
+    let deep = "a/".repeat(1 + rng.below(30));
     let clause = format!("(eq,metadata/{deep}b,x)");
-    let text: String = text(dice).chars().take(3000).collect();
+    let text: String = text(rng).chars().take(3000).collect();
     let text = encoded(&text);
-    match dice.below(9) {
+    match rng.below(9) {
         0 => format!("filter={}", encoded(&clause)),
         1 => format!(
             "filter={}",
-            encoded(&vec![clause; 1 + dice.below(40)].join(";"))
+            encoded(&vec![clause; 1 + rng.below(40)].join(";"))
         ),
         2 => format!("filter={text}"),
         3 => format!("fields={text}"),

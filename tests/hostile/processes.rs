@@ -20,9 +20,9 @@ pub(crate) const NFVO_PASSWORD: &str = "planted-nfvo-password-2c77";
 /// What a server may have of addresses: an answer without end meets it within seconds.
 const ADDRESSES: u64 = 3 << 30;
 /// What the world may have of them: a bomb that gets through to it ends it, and with it the case.
-const WORLD: u64 = 4 << 30;
+const SIMULATOR_MEMORY: u64 = 4 << 30;
 /// Whom an unprivileged server runs as.
-const NOBODY: &str = "65534";
+const UNPRIVILEGED_USER: &str = "65534";
 
 /// What the server is limited to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +40,7 @@ pub(crate) struct Limits {
 }
 
 pub(crate) fn start_world(folder: &Path, limits: Limits) -> (Child, String) {
-    let mut command = pinned("vnfm-sim", limits.core.map(|core| usize::from(core == 0)));
+    let mut command = pinned_command("vnfm-sim", limits.core.map(|core| usize::from(core == 0)));
     command
         .arg("--data")
         .arg(folder.join("world"))
@@ -51,8 +51,12 @@ pub(crate) fn start_world(folder: &Path, limits: Limits) -> (Child, String) {
 /// Where a server listens that has not listened before: an address that no policy for neighbours names.
 pub(crate) const ANYWHERE: &str = "127.98.0.1:0";
 
-pub(crate) fn start_server(folder: &Path, limits: Limits, listen: &str) -> Result<(Child, String)> {
-    let mut command = bound(ADDRESSES);
+pub(crate) fn start_server(
+    folder: &Path,
+    limits: Limits,
+    read_request: &str,
+) -> Result<(Child, String)> {
+    let mut command = limited(ADDRESSES);
     if let Some(descriptors) = limits.descriptors {
         command.arg(format!("--nofile={descriptors}:{descriptors}"));
     }
@@ -69,27 +73,27 @@ pub(crate) fn start_server(folder: &Path, limits: Limits, listen: &str) -> Resul
     }
     if limits.unprivileged {
         let owner = Command::new("chown")
-            .args(["-R", NOBODY])
+            .args(["-R", UNPRIVILEGED_USER])
             .arg(folder)
             .status()?;
         ensure!(
             owner.success(),
-            "the folder cannot be given to user {NOBODY}"
+            "the folder cannot be given to user {UNPRIVILEGED_USER}"
         );
         // Another user forgets whose death is its own: it is said again.
         command.args([
             "setpriv",
             "--reuid",
-            NOBODY,
+            UNPRIVILEGED_USER,
             "--regid",
-            NOBODY,
+            UNPRIVILEGED_USER,
             "--clear-groups",
         ]);
         command.args(["--pdeathsig", "KILL"]);
     }
     command
         .arg(program("vnfm-server"))
-        .args(["--listen", listen]);
+        .args(["--listen", read_request]);
     command.arg("--data").arg(folder.join("data"));
     command
         .arg("--config")
@@ -100,15 +104,15 @@ pub(crate) fn start_server(folder: &Path, limits: Limits, listen: &str) -> Resul
 
 /// Starts a program, with the first line of what it prints; what it says instead of that is the error.
 fn begin(command: &mut Command, log: &Path) -> Result<(Child, String)> {
-    let words = std::fs::File::options()
+    let stderr = std::fs::File::options()
         .create(true)
         .append(true)
         .open(log)?;
-    let said = words.metadata()?.len();
+    let logged = stderr.metadata()?.len();
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(words);
+        .stderr(stderr);
     let mut child = command
         .spawn()
         .with_context(|| format!("cannot start {command:?}"))?;
@@ -116,11 +120,11 @@ fn begin(command: &mut Command, log: &Path) -> Result<(Child, String)> {
     BufReader::new(child.stdout.take().context("no standard output")?).read_line(&mut line)?;
     if line.trim().is_empty() {
         let status = child.wait()?;
-        let words = std::fs::read(log)?;
-        let words = words.get(usize::try_from(said)?..).unwrap_or_default();
+        let stderr = std::fs::read(log)?;
+        let stderr = stderr.get(usize::try_from(logged)?..).unwrap_or_default();
         bail!(
             "it does not start ({status}): {}",
-            String::from_utf8_lossy(words).trim()
+            String::from_utf8_lossy(stderr).trim()
         );
     }
     Ok((child, line.trim().to_owned()))
@@ -137,17 +141,17 @@ pub(crate) fn allow_scripts(folder: &Path) -> Result<()> {
         .stdin(Stdio::null())
         .output()
         .context("cannot start vnfmctl")?;
-    let words = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),
-        "the plugin for scripts is not allowed: {words}"
+        "the plugin for scripts is not allowed: {stderr}"
     );
     Ok(())
 }
 
 /// A program on this processor alone, where one is named; it dies with us, and may have so much memory.
-pub(crate) fn pinned(name: &str, core: Option<usize>) -> Command {
-    let mut command = bound(WORLD);
+pub(crate) fn pinned_command(name: &str, core: Option<usize>) -> Command {
+    let mut command = limited(SIMULATOR_MEMORY);
     if let Some(core) = core {
         command.args(["taskset", "-c", &core.to_string()]);
     }
@@ -156,7 +160,7 @@ pub(crate) fn pinned(name: &str, core: Option<usize>) -> Command {
 }
 
 /// What runs a program that is killed when we end, however that may be, and that has so many bytes of addresses.
-fn bound(addresses: u64) -> Command {
+fn limited(addresses: u64) -> Command {
     let mut command = Command::new("setpriv");
     command.args([
         "--pdeathsig",
@@ -173,7 +177,7 @@ pub(crate) fn configure(
     (endpoints, issuer): (&Value, &Issuer),
     limits: Limits,
 ) -> Result<()> {
-    let hash = hash()?;
+    let password_hash = password_hash()?;
     let mut users = Vec::new();
     for (name, tenant) in USERS {
         let role = match *name {
@@ -185,7 +189,7 @@ pub(crate) fn configure(
         if *name == "nina" {
             gets["namespaces"] = json!(["web"]);
         }
-        users.push(json!({"name": name, "password_hash": hash, "gets": gets}));
+        users.push(json!({"name": name, "password_hash": password_hash, "gets": gets}));
     }
     let block = &endpoints["addressBlock"];
     let quota = json!({"instances": 500, "operations": 200, "package_bytes": 64 << 20});
@@ -211,7 +215,7 @@ pub(crate) fn configure(
         let mut more = config.clone();
         more[name] = value;
         write(folder, &more)?;
-        if is_known(folder)? {
+        if is_valid_config(folder)? {
             config = more;
         }
     }
@@ -249,7 +253,7 @@ fn write(folder: &Path, config: &Value) -> Result<()> {
     )?)
 }
 
-fn is_known(folder: &Path) -> Result<bool> {
+fn is_valid_config(folder: &Path) -> Result<bool> {
     let mut command = Command::new(program("vnfm-server"));
     command
         .arg("check-config")
@@ -263,7 +267,7 @@ fn is_known(folder: &Path) -> Result<bool> {
 }
 
 /// What is to be found nowhere.
-pub(crate) fn planted(folder: &Path) -> Result<Planted> {
+pub(crate) fn planted_secrets(folder: &Path) -> Result<Planted> {
     let config = std::fs::read_to_string(folder.join("world/kubeconfig"))?;
     let config: Value = serde_yaml::from_str(&config)?;
     let token = config["users"][0]["user"]["token"]
@@ -274,16 +278,19 @@ pub(crate) fn planted(folder: &Path) -> Result<Planted> {
     planted.add("the cloud's password", CLOUD_PASSWORD);
     planted.add("the cluster's token", token);
     planted.add("the NFVO's password", NFVO_PASSWORD);
-    planted.add("what lies on an inner address", crate::canary::INNER);
+    planted.add(
+        "what lies on an inner address",
+        crate::canary::CANARY_SECRET,
+    );
     planted.add("a secret of a request", crate::payloads::SECRET);
     Ok(planted)
 }
 
 /// The hash of every user's password, made once.
-fn hash() -> Result<String> {
+fn password_hash() -> Result<String> {
     static HASH: OnceLock<String> = OnceLock::new();
-    if let Some(hash) = HASH.get() {
-        return Ok(hash.clone());
+    if let Some(password_hash) = HASH.get() {
+        return Ok(password_hash.clone());
     }
     let mut child = Command::new(program("vnfm-server"))
         .arg("hash-password")
@@ -296,10 +303,10 @@ fn hash() -> Result<String> {
         .context("no standard input")?
         .write_all(PASSWORD.as_bytes())?;
     let output = child.wait_with_output()?;
-    let hash = String::from_utf8(output.stdout)?.trim().to_owned();
+    let password_hash = String::from_utf8(output.stdout)?.trim().to_owned();
     ensure!(
-        hash.starts_with('$'),
-        "`vnfm-server hash-password` says `{hash}`"
+        password_hash.starts_with('$'),
+        "`vnfm-server hash-password` says `{password_hash}`"
     );
-    Ok(HASH.get_or_init(|| hash).clone())
+    Ok(HASH.get_or_init(|| password_hash).clone())
 }

@@ -26,13 +26,14 @@ use crate::catalogue::{Sample, samples};
 use crate::http::{Clients, PASSWORD};
 use crate::memory::Memory;
 use crate::processes::{
-    ANYWHERE, CLOUD_PASSWORD, Limits, allow_scripts, configure, planted, start_server, start_world,
+    ANYWHERE, CLOUD_PASSWORD, Limits, allow_scripts, configure, planted_secrets, start_server,
+    start_world,
 };
 use crate::tokens::Issuer;
-use crate::{neighbours, lifecycle};
+use crate::{lifecycle, neighbours};
 
 /// The processes, and what was made in them at the beginning.
-pub(crate) struct Ground {
+pub(crate) struct Testbed {
     pub(crate) clients: Clients,
     pub(crate) memory: Memory,
     pub(crate) canary: Canary,
@@ -69,7 +70,7 @@ pub(crate) struct Fixture {
     pub(crate) events: u64,
 }
 
-impl Ground {
+impl Testbed {
     /// Starts everything anew.
     ///
     /// # Errors
@@ -83,9 +84,9 @@ impl Ground {
         configure(folder.path(), (&endpoints, &issuer), limits)?;
         allow_scripts(folder.path())?;
         let (server, line) = start_server(folder.path(), limits, ANYWHERE)?;
-        let planted = planted(folder.path())?;
+        let planted = planted_secrets(folder.path())?;
         let memory = Memory::of(server.id());
-        let mut ground = Self {
+        let mut testbed = Self {
             clients: Clients::new(url(&line)?, planted.clone()),
             memory,
             canary,
@@ -100,8 +101,8 @@ impl Ground {
             world,
             folder,
         };
-        ground.furnish()?;
-        Ok(ground)
+        testbed.set_up()?;
+        Ok(testbed)
     }
 
     /// Kills the server: nothing in it comes to an end.
@@ -130,7 +131,7 @@ impl Ground {
     ///
     /// # Errors
     /// Where it has none of its own.
-    pub(crate) fn enlarge(&self, mebibytes: u64) -> Result<()> {
+    pub(crate) fn grow_disk(&self, mebibytes: u64) -> Result<()> {
         let mut command = Command::new("nsenter");
         command.args(["--mount", "--target", &self.process().to_string(), "mount"]);
         command
@@ -143,7 +144,7 @@ impl Ground {
     }
 
     /// Registers VIMs, onboards packages, makes what is there before each case.
-    fn furnish(&mut self) -> Result<()> {
+    fn set_up(&mut self) -> Result<()> {
         self.act(&json!({"action": "set-password", "user": "nfv", "password": CLOUD_PASSWORD}))?;
         // A bomb is to be found here, and not by the cloud's quota.
         for quota in ["instances", "cores", "ram", "network", "port"] {
@@ -172,8 +173,8 @@ impl Ground {
             "only {} samples can be onboarded",
             self.samples.len()
         );
-        self.fixtures()?;
-        self.fixture.seeded = self.stock(true)?;
+        self.create_fixtures()?;
+        self.fixture.seeded = self.resources(true)?;
         self.fixture.keys = self.clients.page("root", "/vnfm/v1/secrets")?["keys"].clone();
         let events = self.clients.page("vera", "/vnfm/v1/events?after=0")?;
         self.fixture.calm_events = events["next"].as_u64().unwrap_or_default();
@@ -182,7 +183,7 @@ impl Ground {
         Ok(())
     }
 
-    fn fixtures(&mut self) -> Result<()> {
+    fn create_fixtures(&mut self) -> Result<()> {
         let (sample, vnfd) = &self.samples[self.samples.len() - 1];
         let archive = sample.archive()?;
         let (package, _) = self
@@ -191,22 +192,22 @@ impl Ground {
         let _ = package;
         self.onboard("bob", &archive)?.map_err(anyhow::Error::msg)?;
         self.fixture.calm_vnfd.clone_from(vnfd);
-        self.make("vera", "/vnflcm/v2/vnf_instances", &json!({"vnfdId": vnfd}))?;
+        self.create("vera", "/vnflcm/v2/vnf_instances", &json!({"vnfdId": vnfd}))?;
         self.fixture.calm = self.clients.page("vera", "/vnflcm/v2/vnf_instances")?;
         let vnfd = vnfd.clone();
         let name = "instance-of-acme";
         let body = json!({"vnfdId": vnfd, "vnfInstanceName": name});
-        let instance = self.make("olga", "/vnflcm/v2/vnf_instances", &body)?;
+        let instance = self.create("olga", "/vnflcm/v2/vnf_instances", &body)?;
         let callback = format!("{}/notifications", self.endpoint("nfvo"));
-        let subscription = self.make(
+        let subscription = self.create(
             "olga",
             "/vnflcm/v2/subscriptions",
             &json!({"callbackUri": callback}),
         )?;
-        let package = self.make("olga", "/vnfpkgm/v2/vnf_packages", &json!({}))?;
-        let operation = self.operation()?;
+        let package = self.create("olga", "/vnfpkgm/v2/vnf_packages", &json!({}))?;
+        let run_operation_pair = self.run_operation_pair()?;
         let ids = [
-            ("{vnfLcmOpOccId}", operation),
+            ("{vnfLcmOpOccId}", run_operation_pair),
             ("{vnfInstanceId}", instance),
             ("{subscriptionId}", subscription),
             ("{vnfPkgId}", package),
@@ -220,7 +221,7 @@ impl Ground {
     }
 
     /// An operation that has ended, of an instance that stays.
-    fn operation(&mut self) -> Result<String> {
+    fn run_operation_pair(&mut self) -> Result<String> {
         // An NFVO refuses to grant what names no resources, as ASDs do.
         let (sample, vnfd) = self.samples.last().context("no sample")?.clone();
         let instance = lifecycle::create(self, "olga", &vnfd)?;
@@ -229,10 +230,10 @@ impl Ground {
         for name in ["instantiate", "terminate"] {
             let request = sample.request(name, &vim);
             let begun = lifecycle::begin(self, "olga", (&instance, name), &request)?;
-            let lifecycle::Begun::Op(op) = begun else {
+            let lifecycle::BeginOutcome::Op(op) = begun else {
                 bail!("`{}`: {name} is refused", sample.name)
             };
-            let end = lifecycle::settle(self, "olga", &op, Duration::from_secs(20))?;
+            let end = lifecycle::wait_for_end(self, "olga", &op, Duration::from_secs(20))?;
             ensure!(
                 end["operationState"] == "COMPLETED",
                 "`{}`: {name}: {end}",
@@ -247,7 +248,7 @@ impl Ground {
     ///
     /// # Errors
     /// Where it is refused.
-    pub(crate) fn make(&self, user: &str, path: &str, body: &Value) -> Result<String> {
+    pub(crate) fn create(&self, user: &str, path: &str, body: &Value) -> Result<String> {
         let answer = self.clients.json(user, ("POST", path), body)?;
         ensure!(
             answer.status == 201,
@@ -255,7 +256,7 @@ impl Ground {
             answer.status,
             answer.text()
         );
-        answer.made().context("no Location")
+        answer.created_id().context("no Location")
     }
 
     /// Onboards an archive: its id and its `vnfdId`, or why it is not taken.
@@ -267,7 +268,7 @@ impl Ground {
         user: &str,
         archive: &[u8],
     ) -> Result<std::result::Result<(String, String), String>> {
-        let id = self.make(user, "/vnfpkgm/v2/vnf_packages", &json!({}))?;
+        let id = self.create(user, "/vnfpkgm/v2/vnf_packages", &json!({}))?;
         let content = format!("/vnfpkgm/v2/vnf_packages/{id}/package_content");
         let put = self
             .clients
@@ -289,9 +290,9 @@ impl Ground {
             }
         }
         let why = format!("{} {} {state}", put.status, put.text());
-        let gone = self.clients.send(user, ("DELETE", &page), None)?;
+        let deleted = self.clients.send(user, ("DELETE", &page), None)?;
         ensure!(
-            gone.is_success(),
+            deleted.is_success(),
             "a package that was not taken cannot be deleted: {why}"
         );
         Ok(Err(why))
@@ -313,12 +314,12 @@ impl Ground {
     pub(crate) fn register(&self, user: &str, words: &[&str]) -> Result<String> {
         let mut all = vec!["-o", "json", "vim", "register"];
         all.extend(words);
-        let said = self.vnfmctl(user, &all)?;
-        let made: Value = serde_json::from_str(&said).with_context(|| said.clone())?;
+        let output = self.vnfmctl(user, &all)?;
+        let made: Value = serde_json::from_str(&output).with_context(|| output.clone())?;
         made["id"]
             .as_str()
             .map(str::to_owned)
-            .with_context(|| format!("no id: {said}"))
+            .with_context(|| format!("no id: {output}"))
     }
 
     /// What `vnfmctl` prints for a user.
@@ -336,14 +337,14 @@ impl Ground {
             .stdin(Stdio::null())
             .output()
             .context("cannot start vnfmctl")?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         ensure!(
             output.status.success(),
-            "vnfmctl {}: {said}{}",
+            "vnfmctl {}: {stdout}{}",
             words.join(" "),
             String::from_utf8_lossy(&output.stderr)
         );
-        Ok(said)
+        Ok(stdout)
     }
 
     /// Where something of the world is.
@@ -397,7 +398,7 @@ impl Ground {
     ///
     /// # Errors
     /// Where the world does not answer.
-    pub(crate) fn stock(&self, seeded: bool) -> Result<Vec<String>> {
+    pub(crate) fn resources(&self, seeded: bool) -> Result<Vec<String>> {
         let page = if seeded { "books" } else { "left-behind" };
         let page = self.world(page)?;
         let all = if seeded { &page["stock"] } else { &page };
@@ -426,7 +427,7 @@ impl Ground {
     ///
     /// # Errors
     /// Where it does not run.
-    pub(crate) fn is_alive(&mut self) -> Result<()> {
+    pub(crate) fn check_alive(&mut self) -> Result<()> {
         if let Some(status) = self.world.try_wait()? {
             bail!("the world died ({status}): what was asked of it was too much");
         }
@@ -469,7 +470,7 @@ fn url(line: &str) -> Result<&str> {
     url.with_context(|| format!("no address in `{line}`"))
 }
 
-impl Drop for Ground {
+impl Drop for Testbed {
     fn drop(&mut self) {
         for child in [&mut self.server, &mut self.world] {
             let _ = child.kill(); // it may have ended by itself

@@ -25,39 +25,39 @@
 //! | `vim_limits` | many operations on one Heat, so many at a time |
 //! | `ssh` | each way in which SSH fails in the middle |
 
-mod concurrent_clients;
 mod cluster_heal;
+mod concurrent_clients;
 mod containers;
 mod crashes;
-mod new_package;
 mod grants;
 mod heal_containers;
 mod heal_servers;
 mod heat;
+mod hook_processes;
 mod join_failures;
+mod maintenance;
+mod new_package;
+mod nfvo_packages;
 mod packages;
 mod password_change;
-mod hook_processes;
 mod refusals;
 mod samples;
 mod scripts;
 mod secrets;
 mod ssh;
-mod nfvo_packages;
 mod traces;
 mod vim_limits;
-mod maintenance;
 
 use std::path::Path;
 
+use vnfm_tests::demo::{demo_report, processes_of, run_demo, steps};
 use vnfm_tests::programs::{program, until};
-use vnfm_tests::simulator::Simulated;
+use vnfm_tests::simulator::Simulator;
 use vnfm_tests::sources::copy;
-use vnfm_tests::testbed::{LONG, Stage};
-use vnfm_tests::demo::{play, processes_of, steps, told};
+use vnfm_tests::testbed::{LONG, Testbed};
 
-fn holds(package: &str) {
-    let report = play(&[], package).unwrap();
+fn assert_demo_passes(package: &str) {
+    let report = demo_report(&[], package).unwrap();
     assert_eq!(report["world"], "simulated");
     assert_eq!(report["ok"], true);
     assert_eq!(report["left_behind"], serde_json::json!([]));
@@ -76,12 +76,12 @@ fn holds(package: &str) {
 
 #[test]
 fn vnf_b_runs_on_vnf_a_from_tosca_and_both_are_removed_completely() {
-    holds("tosca");
+    assert_demo_passes("tosca");
 }
 
 #[test]
 fn vnf_b_runs_on_vnf_a_from_base_hot_and_both_are_removed_completely() {
-    holds("base-hot");
+    assert_demo_passes("base-hot");
 }
 
 #[test]
@@ -89,20 +89,24 @@ fn ctrl_c_during_the_demo_cleans_up() {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("tmp");
     std::fs::create_dir(&own).unwrap();
-    let told = told(&[], &own, Some("PROCESSING instantiate_end")).unwrap();
+    let demo = run_demo(&[], &own, Some("PROCESSING instantiate_end")).unwrap();
     assert!(
-        !told.ok && told.said.contains("interrupted"),
+        !demo.success && demo.output.contains("interrupted"),
         "{}",
-        told.said
+        demo.output
     );
     for part in [
         "cleaning up",
         "clean up vnf-a",
         "the story broke off; the reason is above",
     ] {
-        assert!(told.said.contains(part), "no `{part}` in\n{}", told.said);
+        assert!(
+            demo.output.contains(part),
+            "no `{part}` in\n{}",
+            demo.output
+        );
     }
-    assert!(!told.said.contains("left behind:"), "{}", told.said);
+    assert!(!demo.output.contains("left behind:"), "{}", demo.output);
     assert_eq!(processes_of(&own), [""; 0]);
     assert_eq!(
         std::fs::read_dir(&own).unwrap().count(),
@@ -116,13 +120,13 @@ fn demo_keep_leaves_a_usable_environment_and_prints_how_to_end_it() {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("tmp");
     std::fs::create_dir(&own).unwrap();
-    let told = told(&["--keep"], &own, None).unwrap();
-    assert!(told.ok, "{}", told.said);
+    let demo = run_demo(&["--keep"], &own, None).unwrap();
+    assert!(demo.success, "{}", demo.output);
     let line = |word: &str| {
-        let mut lines = told.said.lines().map(str::trim);
+        let mut lines = demo.output.lines().map(str::trim);
         lines
             .find_map(|line| line.strip_prefix(word))
-            .unwrap_or_else(|| panic!("{}", told.said))
+            .unwrap_or_else(|| panic!("{}", demo.output))
     };
     let run = |words: &str| {
         let path = program("vnfmctl").parent().unwrap().to_owned();
@@ -150,29 +154,29 @@ fn demo_keep_leaves_a_usable_environment_and_prints_how_to_end_it() {
 }
 
 /// A simulated world with these flags, and a server that knows its cloud.
-fn stage(flags: &[&str], log: &str) -> (Simulated, Stage) {
+fn testbed(flags: &[&str], log: &str) -> (Simulator, Testbed) {
     let folder = tempfile::tempdir().unwrap();
-    let sim = Simulated::start(folder.path(), flags);
-    let stage = Stage::new(folder, &sim.clouds(), sim.ssh_port(), log);
-    (sim, stage)
+    let sim = Simulator::start(folder.path(), flags);
+    let testbed = Testbed::new(folder, &sim.clouds(), sim.ssh_port(), log);
+    (sim, testbed)
 }
 
 /// The same with the server's own configuration.
-fn stage_with(configuration: &str) -> (Simulated, Stage) {
-    stage_in(&[], configuration)
+fn testbed_with(configuration: &str) -> (Simulator, Testbed) {
+    testbed_in(&[], configuration)
 }
 
 /// The same in a world with these flags.
-fn stage_in(flags: &[&str], configuration: &str) -> (Simulated, Stage) {
+fn testbed_in(flags: &[&str], configuration: &str) -> (Simulator, Testbed) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("server.yaml"), configuration).unwrap();
-    let sim = Simulated::start(folder.path(), flags);
-    let stage = Stage::new(folder, &sim.clouds(), sim.ssh_port(), "info");
-    (sim, stage)
+    let sim = Simulator::start(folder.path(), flags);
+    let testbed = Testbed::new(folder, &sim.clouds(), sim.ssh_port(), "info");
+    (sim, testbed)
 }
 
 /// A copy of a sample of VNF-A that names no hooks: servers and nothing on them.
-fn without_hooks(sample: &str, folder: &Path) -> String {
+fn package_without_hooks(sample: &str, folder: &Path) -> String {
     let package = copy(sample, folder);
     let vnfd = package.join("Definitions/vnf-a.yaml");
     let text = std::fs::read_to_string(&vnfd).unwrap();

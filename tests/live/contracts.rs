@@ -17,7 +17,9 @@ use vnfm_kubernetes::KubernetesDriver;
 use vnfm_openstack::OpenStack;
 use vnfm_outbound::Destinations;
 use vnfm_tests::cloud::Cloud;
-use vnfm_tests::contracts::{On, by_kubeconfig, first_with_image, sample, with_image};
+use vnfm_tests::contracts::{
+    On, connection_from_kubeconfig, first_vdu_with_image, sample, with_image,
+};
 use vnfm_tests::live::neighbour;
 use vnfm_types::OPENSTACK;
 
@@ -79,9 +81,11 @@ fn openstack(clouds: &Path) -> Arc<dyn Stand> {
         driver: OpenStack::new(Arc::new(SystemClock), Destinations::anywhere()),
         login: login(&cloud["auth"]["password"]),
         wrong: login(&json!("a wrong password")),
-        impossible: with_image(&what, &first_with_image(&what)),
+        impossible: with_image(&what, &first_vdu_with_image(&what)),
         what,
-        looked_at: Box::new(move || past.inventory(Path::new("/nowhere")).into_iter().collect()),
+        list_resources: Box::new(move || {
+            past.inventory(Path::new("/nowhere")).into_iter().collect()
+        }),
         places: Some(PLACES),
     })
 }
@@ -161,7 +165,8 @@ impl Cluster {
 
 fn kubernetes(cluster: &Cluster) -> Arc<dyn Stand> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let (login, wrong) = by_kubeconfig(&std::fs::read_to_string(&cluster.kubeconfig).unwrap());
+    let (login, wrong) =
+        connection_from_kubeconfig(&std::fs::read_to_string(&cluster.kubeconfig).unwrap());
     let what = sample("vnf-b-cnf", |request| request.replace("@VIM_ID@", "vim"));
     let vdu = what.package.vnfd().flavours["simple"]
         .vdus
@@ -176,7 +181,7 @@ fn kubernetes(cluster: &Cluster) -> Arc<dyn Stand> {
         wrong,
         impossible: with_image(&what, &vdu),
         what,
-        looked_at: Box::new(move || past.things()),
+        list_resources: Box::new(move || past.things()),
         places: Some(PLACES),
     })
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use vnfm_tests::live::{guest, neighbour};
+use vnfm_tests::live::{neighbour, optional_neighbour};
 use vnfm_tests::programs::{Server, until};
 
 const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
@@ -111,7 +111,7 @@ impl Keycloak {
         self.administer("/nfv/components", &key);
     }
 
-    fn of_client(&self, name: &str) -> String {
+    fn client_token(&self, name: &str) -> String {
         let form = [
             ("grant_type", "client_credentials"),
             ("client_id", name),
@@ -142,7 +142,7 @@ pub(crate) fn part_of(token: &str, part: usize) -> Value {
 
 #[test]
 fn keycloak_tokens_are_accepted_across_key_rotation() {
-    let Some(distribution) = guest("VNFM_LIVE_KEYCLOAK") else {
+    let Some(distribution) = optional_neighbour("VNFM_LIVE_KEYCLOAK") else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -168,10 +168,10 @@ fn keycloak_tokens_are_accepted_across_key_rotation() {
             .0
     };
 
-    let old = keycloak.of_client("nfvo");
+    let old = keycloak.client_token("nfvo");
     assert_eq!(status(&old), 200);
     assert_eq!(
-        status(&keycloak.of_client("cook")),
+        status(&keycloak.client_token("cook")),
         403,
         "it has not the role"
     );
@@ -181,7 +181,7 @@ fn keycloak_tokens_are_accepted_across_key_rotation() {
         "another realm's"
     );
     keycloak.rotate();
-    let new = keycloak.of_client("nfvo");
+    let new = keycloak.client_token("nfvo");
     assert_ne!(part_of(&old, 0)["kid"], part_of(&new, 0)["kid"]);
     assert_eq!(status(&new), 200);
     assert_eq!(status(&old), 200, "it is still published");

@@ -15,7 +15,7 @@ mod identity;
 mod judges;
 mod keys;
 mod neighbours;
+mod scenario;
 mod scripts;
 mod secrets;
-mod scenario;
 mod subscribers;

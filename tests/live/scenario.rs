@@ -7,19 +7,19 @@ use std::process::Command;
 use std::time::Duration;
 
 use vnfm_tests::cloud::Cloud;
+use vnfm_tests::demo::{demo_report, steps};
 use vnfm_tests::live::neighbour;
+use vnfm_tests::process_watch::{Observations, ProcessWatch};
 use vnfm_tests::programs::until;
-use vnfm_tests::testbed::{LONG, Stage, VNF_A, VNF_B};
-use vnfm_tests::demo::{play, steps};
-use vnfm_tests::process_watch::{Seen, Watch};
+use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
 
-use crate::secrets::nobody_else_joins;
+use crate::secrets::assert_join_secrets_removed;
 
-fn holds(package: &str) {
+fn assert_demo_passes(package: &str) {
     if neighbour("VNFM_LIVE_OPENSTACK").is_none() || neighbour("VNFM_LIVE_HOSTS").is_none() {
         return;
     }
-    let report = play(&["--real"], package).unwrap();
+    let report = demo_report(&["--real"], package).unwrap();
     assert_eq!(report["world"], "real");
     assert_eq!(report["ok"], true);
     assert_eq!(report["left_behind"], serde_json::json!([]));
@@ -32,12 +32,12 @@ fn holds(package: &str) {
 
 #[test]
 fn vnf_b_runs_on_vnf_a_from_tosca_and_both_are_removed_completely() {
-    holds("tosca");
+    assert_demo_passes("tosca");
 }
 
 #[test]
 fn vnf_b_runs_on_vnf_a_from_base_hot_and_both_are_removed_completely() {
-    holds("base-hot");
+    assert_demo_passes("base-hot");
 }
 
 /// The real cloud, as it was before.
@@ -62,12 +62,12 @@ impl Real {
         })
     }
 
-    pub(crate) fn stage(&self) -> Stage {
-        stage_of(&self.clouds, "info")
+    pub(crate) fn testbed(&self) -> Testbed {
+        testbed_at(&self.clouds, "info")
     }
 
     /// What has come since, as `kind name id`.
-    pub(crate) fn came(&self) -> BTreeSet<String> {
+    pub(crate) fn new_resources(&self) -> BTreeSet<String> {
         self.cloud()
             .inventory(&self.hosts)
             .difference(&self.before)
@@ -85,11 +85,11 @@ impl Real {
     }
 
     /// Waits until nothing is there that was not there before; hosts go a little after their servers.
-    pub(crate) fn is_as_before(&self) {
+    pub(crate) fn wait_until_clean(&self) {
         let mut left = BTreeSet::new();
         let settled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             until("nothing is left behind", Duration::from_secs(30), || {
-                left = self.came();
+                left = self.new_resources();
                 left.is_empty().then_some(())
             });
         }));
@@ -107,51 +107,51 @@ impl Drop for Real {
 }
 
 /// A server that knows the cloud by this login, and logs so much.
-pub(crate) fn stage_of(clouds: &Path, log: &str) -> Stage {
-    Stage::new(tempfile::tempdir().unwrap(), clouds, 22, log)
+pub(crate) fn testbed_at(clouds: &Path, log: &str) -> Testbed {
+    Testbed::new(tempfile::tempdir().unwrap(), clouds, 22, log)
 }
 
 #[test]
 fn crashes_during_stack_creation_and_a_join_are_resumed() {
     let Some(real) = Real::find() else { return };
-    let mut stage = real.stage();
-    let watch = Watch::begin(&real.hosts, &[]);
-    let (id, request) = stage.create_a("vnf-a-k8s-cluster");
-    let op = stage.instantiate(VNF_A, &request);
+    let mut testbed = real.testbed();
+    let watch = ProcessWatch::begin(&real.hosts, &[]);
+    let (id, request) = testbed.create_a("vnf-a-k8s-cluster");
+    let op = testbed.instantiate(VNF_A, &request);
     let in_progress = || {
         real.cloud()
             .stack_states(&id)
             .contains(&"CREATE_IN_PROGRESS".to_owned())
     };
-    killed_when(&mut stage, &op, in_progress);
-    killed_when(&mut stage, &op, || !kubeadms("join").is_empty());
-    stage.ends_as(&op, "COMPLETED");
-    each_joined_once(&watch.end());
+    crash_when(&mut testbed, &op, in_progress);
+    crash_when(&mut testbed, &op, || !kubeadms("join").is_empty());
+    testbed.wait_for_state(&op, "COMPLETED");
+    assert_each_joined_once(&watch.end());
     let stacks = real.cloud().stack_states(&id);
     assert_eq!(stacks, ["CREATE_COMPLETE"]);
-    let cluster = stage.a_is_up(3);
-    stage.b_lives_on(&cluster);
-    stage.bring_down(VNF_B);
-    stage.bring_down(VNF_A);
-    stage.ends();
-    real.is_as_before();
+    let cluster = testbed.assert_a_up(3);
+    testbed.instantiate_b(&cluster);
+    testbed.terminate_and_delete(VNF_B);
+    testbed.terminate_and_delete(VNF_A);
+    testbed.ends();
+    real.wait_until_clean();
 }
 
 /// Kills the server once `is_due`, and starts it again.
-fn killed_when(stage: &mut Stage, op: &str, is_due: impl Fn() -> bool) {
+fn crash_when(testbed: &mut Testbed, op: &str, is_due: impl Fn() -> bool) {
     let path = format!("/vnfm/v1/op_occs/{op}/progress");
     until("the moment of the crash", LONG, || {
-        let now = stage.server.get(&path);
+        let now = testbed.server.get(&path);
         assert!(now["error"].is_null(), "{now:#}");
         is_due().then_some(())
     });
-    stage.server.kill();
-    stage.server.begin();
+    testbed.server.kill();
+    testbed.server.begin();
 }
 
 /// One `kubeadm` on each host, and never two at once.
-pub(crate) fn each_joined_once(seen: &Seen) {
-    assert_eq!(seen.at_once, [""; 0]);
+pub(crate) fn assert_each_joined_once(seen: &Observations) {
+    assert_eq!(seen.concurrent, [""; 0]);
     let verbs: Vec<_> = seen
         .kubeadms
         .values()
@@ -175,14 +175,14 @@ pub(crate) fn kubeadms(command: &str) -> Vec<String> {
 #[test]
 fn the_vendor_script_installs_the_cluster() {
     let Some(real) = Real::find() else { return };
-    let stage = real.stage();
-    let (_, request) = stage.create_a("vnf-a-vendor-script");
-    stage.ends_as(&stage.instantiate(VNF_A, &request), "COMPLETED");
-    let cluster = stage.a_is_up(3);
-    nobody_else_joins(&real);
-    stage.b_lives_on(&cluster);
-    stage.bring_down(VNF_B);
-    stage.bring_down(VNF_A);
-    stage.ends();
-    real.is_as_before();
+    let testbed = real.testbed();
+    let (_, request) = testbed.create_a("vnf-a-vendor-script");
+    testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
+    let cluster = testbed.assert_a_up(3);
+    assert_join_secrets_removed(&real);
+    testbed.instantiate_b(&cluster);
+    testbed.terminate_and_delete(VNF_B);
+    testbed.terminate_and_delete(VNF_A);
+    testbed.ends();
+    real.wait_until_clean();
 }

@@ -70,7 +70,7 @@ impl Cloud {
     }
 
     /// Another user who may do what `nfv` may; one of that name who is left from before goes. For administrators.
-    pub fn make_user(&self, name: &str, password: &str) {
+    pub fn create_user(&self, name: &str, password: &str) {
         self.delete_user(name);
         let first = |list: &str, query: &str| self.identities(list, query)[0].clone();
         let (project, model) = (first("projects", "name=nfv"), first("users", "name=nfv"));
@@ -149,7 +149,7 @@ impl Cloud {
     }
 
     /// Makes a stack with nothing in it, as somebody else would.
-    pub fn make_stack(&self, name: &str) -> String {
+    pub fn create_stack(&self, name: &str) -> String {
         let template = json!({ "heat_template_version": "2018-08-31", "resources": {} });
         let body = json!({ "stack_name": name, "template": template });
         let url = format!("{}/stacks", self.at("orchestration"));

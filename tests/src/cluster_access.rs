@@ -19,7 +19,7 @@ use vnfm_ssh::{RememberedHostKeys, Ssh};
 use vnfm_types::Secret;
 
 use crate::programs::until;
-use crate::testbed::{LONG, Stage, VNF_A, VNF_B};
+use crate::testbed::{LONG, Testbed, VNF_A, VNF_B};
 
 /// A VNFC of VNF-A.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,8 +40,8 @@ pub struct Vnfc {
 const ADDRESS: &str = "/cpProtocolInfo/0/ipOverEthernet/ipAddresses/0/addresses/0";
 
 /// The VNFCs of VNF-A, by their servers' names.
-pub fn vnfcs(stage: &Stage) -> BTreeMap<String, Vnfc> {
-    let instance = stage.server.ctl(&["vnf", "show", VNF_A]);
+pub fn vnfcs(testbed: &Testbed) -> BTreeMap<String, Vnfc> {
+    let instance = testbed.server.ctl(&["vnf", "show", VNF_A]);
     let all = instance["instantiatedVnfInfo"]["vnfcResourceInfo"]
         .as_array()
         .unwrap()
@@ -83,23 +83,23 @@ pub struct Pod {
 }
 
 /// A way into the machines.
-pub struct Inside {
+pub struct ClusterShell {
     ssh: Ssh,
     port: u16,
     master: Vnfc,
     runtime: tokio::runtime::Runtime,
 }
 
-impl std::fmt::Debug for Inside {
+impl std::fmt::Debug for ClusterShell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Inside({})", self.master.address)
     }
 }
 
-impl Inside {
+impl ClusterShell {
     /// Into the machines of VNF-A as it is now.
-    pub fn of(stage: &Stage) -> Self {
-        let master = vnfcs(stage)
+    pub fn of(testbed: &Testbed) -> Self {
+        let master = vnfcs(testbed)
             .into_values()
             .find(|vnfc| vnfc.vdu == "masterNode")
             .unwrap();
@@ -112,7 +112,7 @@ impl Inside {
                 Arc::<RememberedHostKeys>::default(),
                 Destinations::anywhere(),
             ),
-            port: stage.ssh_port(),
+            port: testbed.ssh_port(),
             master,
             runtime: runtime.unwrap(),
         }
@@ -170,8 +170,8 @@ impl Inside {
     }
 
     /// The pods of VNF-B.
-    pub fn pods_of_b(&self, stage: &Stage) -> Vec<Pod> {
-        let namespace = namespace_of_b(stage);
+    pub fn b_pods(&self, testbed: &Testbed) -> Vec<Pod> {
+        let namespace = b_namespace(testbed);
         let pods = self.items(&format!("get pods -n {namespace} -o json"));
         let mut pods: Vec<_> = pods
             .iter()
@@ -189,17 +189,17 @@ impl Inside {
     }
 
     /// Waits until so many pods of VNF-B run; the nodes that they are on.
-    pub fn b_runs(&self, stage: &Stage, pods: usize) -> Vec<String> {
+    pub fn wait_for_b_pods(&self, testbed: &Testbed, pods: usize) -> Vec<String> {
         until("the pods of VNF-B", LONG, || {
-            let running = self.pods_of_b(stage).into_iter().filter(|pod| pod.runs);
+            let running = self.b_pods(testbed).into_iter().filter(|pod| pod.runs);
             let nodes: Vec<_> = running.map(|pod| pod.node).collect();
             (nodes.len() == pods).then_some(nodes)
         })
     }
 
     /// Waits until a node is Ready, or is not.
-    pub fn until_ready(&self, node: &str, ready: bool, at_most: Duration) {
-        until(&format!("`{node}` ready: {ready}"), at_most, || {
+    pub fn wait_until_ready(&self, node: &str, ready: bool, timeout: Duration) {
+        until(&format!("`{node}` ready: {ready}"), timeout, || {
             (self.nodes().get(node) == Some(&ready)).then_some(())
         });
     }
@@ -212,10 +212,10 @@ impl Inside {
 }
 
 /// The namespace that the VNFM makes for VNF-B.
-pub fn namespace_of_b(stage: &Stage) -> String {
+pub fn b_namespace(testbed: &Testbed) -> String {
     format!(
         "vnf-{}",
-        text(&stage.server.ctl(&["vnf", "show", VNF_B])["id"])
+        text(&testbed.server.ctl(&["vnf", "show", VNF_B])["id"])
     )
 }
 

@@ -19,7 +19,7 @@ use vnfm_types::VimConnectionInfo;
 use crate::sources::root;
 
 /// Everything on a VIM, looked at past the driver.
-pub type Look = Box<dyn Fn() -> Vec<String> + Send + Sync>;
+pub type ListResources = Box<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// A driver on a VIM.
 pub struct On<D> {
@@ -34,7 +34,7 @@ pub struct On<D> {
     /// What cannot be.
     pub impossible: Allocation,
     /// What is there.
-    pub looked_at: Look,
+    pub list_resources: ListResources,
     /// At how many places at most a call is cut off, where each takes long.
     pub places: Option<usize>,
 }
@@ -64,7 +64,7 @@ impl<D: InfraDriver> Stand for On<D> {
         Some(self.impossible.clone())
     }
     async fn things(&self) -> Vec<String> {
-        (self.looked_at)()
+        (self.list_resources)()
     }
     fn places(&self) -> usize {
         self.places
@@ -104,13 +104,13 @@ pub fn with_image(what: &Allocation, owner: &str) -> Allocation {
 }
 
 /// Who has the first image of the flavour `simple`.
-pub fn first_with_image(what: &Allocation) -> String {
+pub fn first_vdu_with_image(what: &Allocation) -> String {
     let mut images = what.package.vnfd().flavours["simple"].images();
     images.next().unwrap().0.to_owned()
 }
 
 /// The connection to the cluster of a kubeconfig, as JSON: its login, and one that is refused.
-pub fn by_kubeconfig(kubeconfig: &str) -> (Value, Value) {
+pub fn connection_from_kubeconfig(kubeconfig: &str) -> (Value, Value) {
     let file: Value = serde_yaml::from_str(kubeconfig).unwrap();
     let at = |pointer: &str| file.pointer(pointer).cloned().unwrap_or_default();
     let interface = serde_json::json!({"endpoint": at("/clusters/0/cluster/server"),

@@ -17,28 +17,28 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::rng::Dice;
 use crate::programs::until;
-use crate::testbed::{LONG, Stage, VNF_A};
+use crate::rng::SeededRng;
+use crate::testbed::{LONG, Testbed, VNF_A};
 
 /// What an operation stops with when the server died again and again in the same step, at last while that ran alone.
 const DIED: [&str; 2] = ["hook.server-died", "op.server-died"];
 
 /// When the server dies.
 #[derive(Debug)]
-pub struct Deaths {
+pub struct CrashPlan {
     /// Operation and moment, in order.
-    to_come: Vec<(usize, usize)>,
+    pending: Vec<(usize, usize)>,
     operation: usize,
     /// The moments at which it died.
-    pub died: Vec<String>,
+    pub crashed_at: Vec<String>,
     /// How often somebody had to say that a hook should be begun once more.
     pub retried: usize,
 }
 
-impl Deaths {
+impl CrashPlan {
     /// So many, drawn from the moments that each operation of a story has at least.
-    pub fn drawn(number: usize, course: &[usize]) -> Self {
+    pub fn draw_for(number: usize, course: &[usize]) -> Self {
         let seed = std::env::var("VNFM_SEED").ok().map_or_else(
             || RandomState::new().build_hasher().finish(),
             |seed| {
@@ -46,34 +46,38 @@ impl Deaths {
                     .unwrap_or_else(|_| panic!("VNFM_SEED is no number: {seed}"))
             },
         );
-        let mut to_come = draw(seed, number, course);
-        to_come.sort_unstable();
-        println!("VNFM_SEED={seed}: the server dies at {to_come:?}");
+        let mut pending = draw(seed, number, course);
+        pending.sort_unstable();
+        println!("VNFM_SEED={seed}: the server dies at {pending:?}");
         Self {
-            to_come,
+            pending,
             operation: 0,
-            died: Vec::new(),
+            crashed_at: Vec::new(),
             retried: 0,
         }
     }
 
     /// Begins the story's next operation and brings it to its end; its id.
-    pub fn over(&mut self, stage: &mut Stage, begin: impl FnOnce(&Stage) -> String) -> String {
-        let (op, began) = (begin(stage), Instant::now());
+    pub fn run_operation(
+        &mut self,
+        testbed: &mut Testbed,
+        begin: impl FnOnce(&Testbed) -> String,
+    ) -> String {
+        let (op, began) = (begin(testbed), Instant::now());
         let path = format!("/vnfm/v1/op_occs/{op}/progress");
         let mut moments = BTreeSet::new();
         until("the end of the operation", LONG, || {
-            let now = stage.server.get(&path);
+            let now = testbed.server.get(&path);
             match now["operationState"].as_str().unwrap() {
                 "COMPLETED" => return Some(()),
-                "FAILED_TEMP" => self.goes_on(stage, &op, &now["error"]),
+                "FAILED_TEMP" => self.retry_after_crash(testbed, &op, &now["error"]),
                 "STARTING" | "PROCESSING" => {
                     let moment = moment(&now);
                     moments.insert(moment.to_string());
                     if self.is_due(moments.len()) {
-                        self.died.push(moment.to_string());
-                        stage.server.kill();
-                        stage.server.begin();
+                        self.crashed_at.push(moment.to_string());
+                        testbed.server.kill();
+                        testbed.server.begin();
                     }
                 }
                 _ => panic!("{now:#}"),
@@ -90,28 +94,28 @@ impl Deaths {
     }
 
     /// What the story was too short for comes in further lives of VNF-A, which `create` begins; it returns the request.
-    pub fn in_further_lives(&mut self, stage: &mut Stage, create: impl Fn(&Stage) -> Value) {
-        while !self.to_come.is_empty() {
-            stage.packages_go();
-            let request = create(stage);
-            self.over(stage, |stage| stage.instantiate(VNF_A, &request));
-            self.over(stage, |stage| stage.terminate(VNF_A));
-            stage.server.ctl(&["vnf", "delete", VNF_A]);
+    pub fn run_remaining(&mut self, testbed: &mut Testbed, create: impl Fn(&Testbed) -> Value) {
+        while !self.pending.is_empty() {
+            testbed.delete_packages();
+            let request = create(testbed);
+            self.run_operation(testbed, |testbed| testbed.instantiate(VNF_A, &request));
+            self.run_operation(testbed, |testbed| testbed.terminate(VNF_A));
+            testbed.server.ctl(&["vnf", "delete", VNF_A]);
         }
     }
 
     /// Takes the next death out of the list if it is time for it.
     fn is_due(&mut self, moments: usize) -> bool {
         let now = (self.operation, moments);
-        let is_due = self.to_come.first().is_some_and(|next| *next < now);
+        let is_due = self.pending.first().is_some_and(|next| *next < now);
         if is_due {
-            self.to_come.remove(0);
+            self.pending.remove(0);
         }
         is_due
     }
 
     /// A step in which the server died while it ran alone is begun again when somebody says so, and for no other reason.
-    fn goes_on(&mut self, stage: &Stage, op: &str, error: &Value) {
+    fn retry_after_crash(&mut self, testbed: &Testbed, op: &str, error: &Value) {
         let code = error["code"].as_str().unwrap();
         assert!(DIED.contains(&code), "{error:#}");
         let names_plugin = error["detail"]
@@ -119,7 +123,7 @@ impl Deaths {
             .unwrap()
             .contains("kubernetes-cluster");
         assert!(names_plugin || code != DIED[0], "{error:#}");
-        let retried = stage.server.run(&["op", "retry", op]);
+        let retried = testbed.server.run(&["op", "retry", op]);
         assert_eq!(retried.code, 0, "{retried:?}");
         self.retried += 1;
     }
@@ -150,15 +154,15 @@ fn draw(seed: u64, number: usize, course: &[usize]) -> Vec<(usize, usize)> {
         "{number} deaths do not fit into {} moments",
         points.len()
     );
-    let mut dice = Dice::new(seed);
+    let mut rng = SeededRng::new(seed);
     (0..number)
-        .map(|_| points.swap_remove(dice.below(points.len())))
+        .map(|_| points.swap_remove(rng.below(points.len())))
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Deaths, draw};
+    use super::{CrashPlan, draw};
 
     #[test]
     fn the_same_seed_draws_the_same_distinct_points() {
@@ -178,17 +182,17 @@ mod tests {
 
     #[test]
     fn a_missed_crash_point_moves_to_the_next_operation() {
-        let to_come = vec![(0, 1), (0, 7), (1, 0)];
-        let mut deaths = Deaths {
-            to_come,
+        let pending = vec![(0, 1), (0, 7), (1, 0)];
+        let mut crashes = CrashPlan {
+            pending,
             operation: 0,
-            died: Vec::new(),
+            crashed_at: Vec::new(),
             retried: 0,
         };
-        let due: Vec<_> = (1..4).map(|moments| deaths.is_due(moments)).collect();
+        let due: Vec<_> = (1..4).map(|moments| crashes.is_due(moments)).collect();
         assert_eq!(due, [false, true, false]);
-        deaths.operation = 1;
-        let due: Vec<_> = [1, 1, 1, 2].map(|moments| deaths.is_due(moments)).into();
+        crashes.operation = 1;
+        let due: Vec<_> = [1, 1, 1, 2].map(|moments| crashes.is_due(moments)).into();
         assert_eq!(due, [true, true, false, false]);
     }
 }

@@ -13,13 +13,13 @@ use crate::programs::{program, until};
 use crate::sources;
 
 /// The longest that a story takes that does not go to its end.
-const LONGEST: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Plays the story in a world with one of VNF-A's packages; its report, if it went well to the end.
 ///
 /// # Errors
 /// When it broke off or left something behind; what it said is in the error.
-pub fn play(world: &[&str], package: &str) -> Result<Value> {
+pub fn demo_report(world: &[&str], package: &str) -> Result<Value> {
     let file =
         std::env::temp_dir().join(format!("vnfm-story.{}.{package}.json", std::process::id()));
     let output = demo(&["--package", package, "--json"])
@@ -48,18 +48,18 @@ fn demo(words: &[&str]) -> Command {
 
 /// A story that did not go its usual way.
 #[derive(Debug)]
-pub struct Told {
+pub struct DemoRun {
     /// Whether it ended well.
-    pub ok: bool,
+    pub success: bool,
     /// All that it said.
-    pub said: String,
+    pub output: String,
 }
 
 /// Plays the simulated story with its temporary files below `folder`; once it says `cue`, Ctrl-C is pressed.
 ///
 /// # Errors
 /// When it cannot be started.
-pub fn told(words: &[&str], folder: &Path, cue: Option<&str>) -> Result<Told> {
+pub fn run_demo(words: &[&str], folder: &Path, cue: Option<&str>) -> Result<DemoRun> {
     let log = folder.with_extension("log");
     let file = File::create(&log)?;
     let mut command = demo(words);
@@ -72,19 +72,19 @@ pub fn told(words: &[&str], folder: &Path, cue: Option<&str>) -> Result<Told> {
         .process_group(0)
         .spawn()
         .context("cannot start `cargo xtask demo`")?;
-    let heard = || std::fs::read_to_string(&log).unwrap_or_default();
+    let log_text = || std::fs::read_to_string(&log).unwrap_or_default();
     if let Some(cue) = cue {
-        until(&format!("the story says `{cue}`"), LONGEST, || {
-            heard().contains(cue).then_some(())
+        until(&format!("the story says `{cue}`"), TIMEOUT, || {
+            log_text().contains(cue).then_some(())
         });
         let group = format!("-{}", child.id());
         let pressed = Command::new("kill").args(["-INT", "--", &group]).status()?;
         ensure!(pressed.success(), "Ctrl-C reached nobody");
     }
     let ended = child.wait()?;
-    Ok(Told {
-        ok: ended.success(),
-        said: heard(),
+    Ok(DemoRun {
+        success: ended.success(),
+        output: log_text(),
     })
 }
 

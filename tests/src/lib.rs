@@ -9,19 +9,19 @@
 //! ```
 
 pub mod cloud;
+pub mod cluster_access;
 pub mod contracts;
 pub mod crash_points;
-pub mod rng;
+pub mod demo;
 pub mod faulty_store;
-pub mod cluster_access;
 pub mod live;
 pub mod machine;
 pub mod planted;
+pub mod process_watch;
 pub mod programs;
+pub mod rng;
 pub mod secret_search;
 pub mod simulator;
+pub mod sol_schema;
 pub mod sources;
 pub mod testbed;
-pub mod sol_schema;
-pub mod demo;
-pub mod process_watch;

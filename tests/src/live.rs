@@ -33,7 +33,7 @@ pub fn neighbour(variable: &str) -> Option<PathBuf> {
 
 /// The same for what the real stack does not bring: that it is absent is told, and never a failure.
 #[must_use]
-pub fn guest(variable: &str) -> Option<PathBuf> {
+pub fn optional_neighbour(variable: &str) -> Option<PathBuf> {
     let found = std::env::var_os(variable)
         .map(PathBuf::from)
         .filter(|path| path.exists());

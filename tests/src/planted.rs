@@ -29,19 +29,19 @@ impl std::fmt::Debug for Planted {
 }
 
 /// A secret that is shorter could be found where it is not.
-const SHORTEST: usize = 12;
+const MIN_SECRET_LEN: usize = 12;
 /// How the first line of every key in the manner of OpenSSH begins.
-const KEYS_BEGIN: &str = "b3BlbnNzaC1rZXktdjEA";
+const OPENSSH_KEY_PREFIX: &str = "b3BlbnNzaC1rZXktdjEA";
 
 impl Planted {
     /// Adds a secret.
     pub fn add(&mut self, what: &str, secret: &str) {
         assert!(
-            secret.len() >= SHORTEST,
+            secret.len() >= MIN_SECRET_LEN,
             "{what} is too short to be searched for"
         );
         let shapes = self.0.entry(what.to_owned()).or_default();
-        let of_all = |line: &str| line.starts_with("-----") || line.starts_with(KEYS_BEGIN);
+        let of_all = |line: &str| line.starts_with("-----") || line.starts_with(OPENSSH_KEY_PREFIX);
         let lines = secret
             .lines()
             .filter(|line| line.len() > 20 && !of_all(line));

@@ -19,13 +19,13 @@ use std::time::Duration;
 use crate::planted::Processes;
 
 /// Between two looks.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// What of `kubeadm` changes a host.
 const CHANGES: &[&str] = &["init", "join", "reset"];
 
 /// What was seen.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct Observations {
     /// Every command line and environment.
     pub processes: Processes,
     /// Every version that the files had for which was asked.
@@ -33,47 +33,50 @@ pub struct Seen {
     /// Each `kubeadm` that changes its host, by host: `init`, `join`, `reset` in order.
     pub kubeadms: BTreeMap<String, Vec<String>>,
     /// Where several ran on one host at once.
-    pub at_once: Vec<String>,
+    pub concurrent: Vec<String>,
     known: BTreeSet<String>,
 }
 
 /// Somebody who looks.
 #[derive(Debug)]
-pub struct Watch {
+pub struct ProcessWatch {
     stop: Arc<AtomicBool>,
-    looks: Arc<AtomicUsize>,
-    seen: Arc<Mutex<Seen>>,
+    scans: Arc<AtomicUsize>,
+    seen: Arc<Mutex<Observations>>,
     thread: JoinHandle<()>,
 }
 
-impl Watch {
+impl ProcessWatch {
     /// Begins to look; at these files on each host that comes, which has a folder below `hosts` then.
     pub fn begin(hosts: &Path, files: &[&str]) -> Self {
         let (hosts, stop) = (hosts.to_owned(), Arc::<AtomicBool>::default());
         let files: Vec<_> = files.iter().map(|file| (*file).to_owned()).collect();
-        let (looks, seen) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Seen>>::default());
-        let (told, counted, shared) = (stop.clone(), looks.clone(), seen.clone());
+        let (scans, seen) = (
+            Arc::<AtomicUsize>::default(),
+            Arc::<Mutex<Observations>>::default(),
+        );
+        let (stopped, counted, shared) = (stop.clone(), scans.clone(), seen.clone());
         let others: BTreeSet<_> = running(&hosts).into_keys().collect();
         let thread = std::thread::spawn(move || {
-            while !told.load(Ordering::Relaxed) {
-                let mut came = running(&hosts);
-                came.retain(|host, _| !others.contains(host));
-                lock(&shared).look(&came, &files);
+            while !stopped.load(Ordering::Relaxed) {
+                let mut new_hosts = running(&hosts);
+                new_hosts.retain(|host, _| !others.contains(host));
+                lock(&shared).scan(&new_hosts, &files);
                 counted.fetch_add(1, Ordering::Relaxed);
-                std::thread::park_timeout(LOOK_AGAIN);
+                std::thread::park_timeout(POLL_INTERVAL);
             }
         });
         Self {
             stop,
-            looks,
+            scans,
             seen,
             thread,
         }
     }
 
     /// How often it has looked.
-    pub fn looks(&self) -> usize {
-        self.looks.load(Ordering::Relaxed)
+    pub fn scans(&self) -> usize {
+        self.scans.load(Ordering::Relaxed)
     }
 
     /// What has stood in the files so far.
@@ -83,7 +86,7 @@ impl Watch {
 
     /// Ends it; what it has seen.
     #[expect(clippy::unwrap_used, reason = "see above")]
-    pub fn end(self) -> Seen {
+    pub fn end(self) -> Observations {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
         self.thread.join().unwrap();
@@ -91,14 +94,14 @@ impl Watch {
     }
 }
 
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+fn lock(seen: &Mutex<Observations>) -> MutexGuard<'_, Observations> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Seen {
-    fn look(&mut self, hosts: &BTreeMap<String, PathBuf>, files: &[String]) {
+impl Observations {
+    fn scan(&mut self, hosts: &BTreeMap<String, PathBuf>, files: &[String]) {
         self.processes.look();
-        self.look_for_kubeadm(hosts);
+        self.scan_kubeadm(hosts);
         for host in hosts.values() {
             let found = files
                 .iter()
@@ -108,7 +111,7 @@ impl Seen {
         }
     }
 
-    fn look_for_kubeadm(&mut self, hosts: &BTreeMap<String, PathBuf>) {
+    fn scan_kubeadm(&mut self, hosts: &BTreeMap<String, PathBuf>) {
         let network = |root: &Path| std::fs::read_link(root.with_file_name("ns/net")).ok();
         let of_host: BTreeMap<PathBuf, &String> = hosts
             .iter()
@@ -134,7 +137,7 @@ impl Seen {
             }
         }
         let several = now.into_iter().filter(|(_, verbs)| verbs.len() > 1);
-        self.at_once
+        self.concurrent
             .extend(several.map(|(host, verbs)| format!("{host}: {verbs:?}")));
     }
 }
@@ -191,7 +194,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
     use std::time::Duration;
 
-    use super::Watch;
+    use super::ProcessWatch;
     use crate::programs::until;
 
     /// What looks like `kubeadm join` until it is spoken to.
@@ -223,25 +226,25 @@ mod tests {
             .unwrap()
             .to_string_lossy()
             .into_owned();
-        let story = |at_once: bool| {
-            let watch = Watch::begin(folder.path(), &[&relative]);
+        let story = |concurrent: bool| {
+            let watch = ProcessWatch::begin(folder.path(), &[&relative]);
             std::fs::create_dir(&host).unwrap();
             std::fs::write(host.join("pid"), format!("{}\n", std::process::id())).unwrap();
             std::fs::write(&file, "the token").unwrap();
             let mut children = vec![join(folder.path())];
-            let looked = || watch.looks();
+            let scans_done = || watch.scans();
             let enough = |before| {
-                let more = || (looked() > before + 1).then_some(());
+                let more = || (scans_done() > before + 1).then_some(());
                 until("a look", Duration::from_secs(10), more);
             };
-            enough(looked());
-            if !at_once {
+            enough(scans_done());
+            if !concurrent {
                 children[0].kill().unwrap();
                 children[0].wait().unwrap();
-                enough(looked());
+                enough(scans_done());
             }
             children.push(join(folder.path()));
-            enough(looked());
+            enough(scans_done());
             for mut child in children {
                 let _ = child.kill(); // one may have ended
                 child.wait().unwrap();
@@ -251,7 +254,7 @@ mod tests {
         };
         let seen = story(false);
         assert_eq!(
-            (&seen.kubeadms["one"], seen.at_once.len()),
+            (&seen.kubeadms["one"], seen.concurrent.len()),
             (&vec!["join".to_owned(); 2], 0)
         );
         assert!(
@@ -259,9 +262,9 @@ mod tests {
         );
         let seen = story(true);
         assert!(
-            seen.at_once[0].contains("one: [\"join\", \"join\"]"),
+            seen.concurrent[0].contains("one: [\"join\", \"join\"]"),
             "{:?}",
-            seen.at_once
+            seen.concurrent
         );
     }
 }

@@ -37,27 +37,27 @@ pub fn program(name: &str) -> PathBuf {
 }
 
 /// Between two looks at what is waited for.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Waits until `look` sees something; fails when it does not in time.
-pub fn until<T>(what: &str, at_most: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, timeout: Duration, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(seen) = look() {
             return seen;
         }
-        assert!(began.elapsed() < at_most, "not within {at_most:?}: {what}");
-        std::thread::park_timeout(LOOK_AGAIN);
+        assert!(began.elapsed() < timeout, "not within {timeout:?}: {what}");
+        std::thread::park_timeout(POLL_INTERVAL);
     }
 }
 
 /// Starts a program, its words into `log`; returns it with the first line of its data.
 pub fn start(command: &mut Command, log: &Path) -> (Child, String) {
-    let words = File::options().create(true).append(true).open(log).unwrap();
+    let stderr = File::options().create(true).append(true).open(log).unwrap();
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(words);
+        .stderr(stderr);
     let mut child = command.spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap())
@@ -75,13 +75,13 @@ pub fn start(command: &mut Command, log: &Path) -> (Child, String) {
 
 /// How a command of `vnfmctl` went.
 #[derive(Debug)]
-pub struct Said {
+pub struct CliOutput {
     /// Its exit code.
     pub code: i32,
     /// Standard output.
-    pub data: String,
+    pub stdout: String,
     /// Standard error.
-    pub words: String,
+    pub stderr: String,
 }
 
 /// A server with its data folder, which may be killed and started again.
@@ -172,7 +172,7 @@ impl Server {
     /// SIGTERM; how it ended, and how long that took.
     pub fn terminate(&mut self) -> (ExitStatus, Duration) {
         let mut child = self.child.take().unwrap();
-        let (told, id) = (Instant::now(), child.id().to_string());
+        let (sent, id) = (Instant::now(), child.id().to_string());
         assert!(
             Command::new("kill")
                 .args(["-TERM", &id])
@@ -180,23 +180,23 @@ impl Server {
                 .unwrap()
                 .success()
         );
-        (child.wait().unwrap(), told.elapsed())
+        (child.wait().unwrap(), sent.elapsed())
     }
 
     /// Runs the server's program for something else than serving, on the same data folder.
-    pub fn instead(&self, words: &[&str]) -> Said {
+    pub fn run_server_command(&self, args: &[&str]) -> CliOutput {
         let mut command = Command::new(program("vnfm-server"));
         command
             .arg("--data")
             .arg(self.folder.join("data"))
-            .args(words);
+            .args(args);
         let output = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let code = output.status.code().unwrap_or(-1);
-        Said {
+        CliOutput {
             code,
-            data: text(&output.stdout),
-            words: text(&output.stderr),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
         }
     }
 
@@ -263,14 +263,14 @@ impl Server {
     }
 
     /// Runs a command of `vnfmctl` against it.
-    pub fn run(&self, words: &[&str]) -> Said {
-        self.feed(words, "")
+    pub fn run(&self, args: &[&str]) -> CliOutput {
+        self.run_with_input(args, "")
     }
 
     /// The same, with something to read.
-    pub fn feed(&self, words: &[&str], input: &str) -> Said {
+    pub fn run_with_input(&self, args: &[&str], input: &str) -> CliOutput {
         let mut command = Command::new(program("vnfmctl"));
-        command.args(["--server", &self.url]).args(words);
+        command.args(["--server", &self.url]).args(args);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -285,24 +285,24 @@ impl Server {
         let output = child.wait_with_output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let code = output.status.code().unwrap_or(-1);
-        let said = Said {
+        let output = CliOutput {
             code,
-            data: text(&output.stdout),
-            words: text(&output.stderr),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
         };
-        self.keep(words, &said);
-        said
+        self.record(args, &output);
+        output
     }
 
     /// Keeps what was said: a checker reads all of it.
-    fn keep(&self, words: &[&str], said: &Said) {
+    fn record(&self, args: &[&str], output: &CliOutput) {
         let mut text = String::new();
         writeln!(
             text,
             "$ vnfmctl {}\n{}{}",
-            words.join(" "),
-            said.data,
-            said.words
+            args.join(" "),
+            output.stdout,
+            output.stderr
         )
         .unwrap();
         let file = self.folder.join("vnfmctl.log");
@@ -315,38 +315,38 @@ impl Server {
     }
 
     /// A command that must go well; its data.
-    pub fn ctl(&self, words: &[&str]) -> Value {
-        let said = self.run(&[&["-o", "json"], words].concat());
+    pub fn ctl(&self, args: &[&str]) -> Value {
+        let output = self.run(&[&["-o", "json"], args].concat());
         assert_eq!(
-            said.code,
+            output.code,
             0,
             "`vnfmctl {}`: {}{}",
-            words.join(" "),
-            said.words,
-            self.last_words()
+            args.join(" "),
+            output.stderr,
+            self.log_tail()
         );
-        serde_json::from_str(&said.data).unwrap_or(Value::Null)
+        serde_json::from_str(&output.stdout).unwrap_or(Value::Null)
     }
 
     /// A command that the server must refuse; its reason.
-    pub fn refused(&self, words: &[&str]) -> String {
-        let said = self.run(words);
-        assert_eq!(said.code, 3, "`vnfmctl {}`: {said:?}", words.join(" "));
-        said.words
+    pub fn refused(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert_eq!(output.code, 3, "`vnfmctl {}`: {output:?}", args.join(" "));
+        output.stderr
     }
 
     /// Waits until nobody drives an operation any more; what it is then.
-    pub fn ended(&self, op: &str, at_most: Duration) -> Value {
+    pub fn ended(&self, op: &str, timeout: Duration) -> Value {
         let path = format!("/vnfm/v1/op_occs/{op}/progress");
         let driven = ["STARTING", "PROCESSING", "ROLLING_BACK"];
-        until(&format!("the end of operation `{op}`"), at_most, || {
+        until(&format!("the end of operation `{op}`"), timeout, || {
             let now = self.get(&path);
             let is_driven = driven.contains(&now["operationState"].as_str().unwrap());
             (!is_driven).then_some(now)
         })
     }
 
-    fn last_words(&self) -> String {
+    fn log_tail(&self) -> String {
         let log = self.logged();
         let lines: Vec<_> = log.lines().collect();
         format!(

@@ -2,9 +2,9 @@
 
 /// `SplitMix64`.
 #[derive(Debug, Clone)]
-pub struct Dice(u64);
+pub struct SeededRng(u64);
 
-impl Dice {
+impl SeededRng {
     /// Dice that fall as this seed says.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
@@ -44,13 +44,13 @@ impl Dice {
 
 #[cfg(test)]
 mod tests {
-    use super::Dice;
+    use super::SeededRng;
 
     #[test]
     fn the_same_seed_gives_the_same_permutation() {
         let order = |seed| {
             let mut all: Vec<_> = (0..50).collect();
-            Dice::new(seed).shuffle(&mut all);
+            SeededRng::new(seed).shuffle(&mut all);
             all
         };
         assert_eq!(order(7), order(7));

@@ -7,11 +7,11 @@
 #![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
 
 use crate::planted::Planted;
-use crate::testbed::{Stage, VIM, VNF_A};
+use crate::testbed::{Testbed, VIM, VNF_A};
 
 /// Asks for every page that there is; `vnfmctl` keeps what it prints.
-pub fn ask_for_everything(stage: &Stage, ops: &[&str]) -> String {
-    let server = &stage.server;
+pub fn fetch_everything(testbed: &Testbed, ops: &[&str]) -> String {
+    let server = &testbed.server;
     let mut answers = String::new();
     let lists = [
         "/vnflcm/v2/vnf_instances",
@@ -49,8 +49,8 @@ pub fn ask_for_everything(stage: &Stage, ops: &[&str]) -> String {
 }
 
 /// The server's files that hold a secret; the requests that the test itself has written are none of them.
-pub fn written(stage: &Stage, planted: &Planted) -> Vec<String> {
-    let folder = stage.server.folder();
+pub fn files_with_secrets(testbed: &Testbed, planted: &Planted) -> Vec<String> {
+    let folder = testbed.server.folder();
     for expected in [
         "server.log",
         "vnfmctl.log",
@@ -73,23 +73,23 @@ pub fn written(stage: &Stage, planted: &Planted) -> Vec<String> {
 }
 
 /// What is sent as a description is shown as such: there the search finds a secret, or it finds nothing anywhere.
-pub fn is_found_in_the_open(stage: &Stage, planted: &Planted, secret: &str, what: &str) {
-    let package = stage.server.ctl(&["package", "list"])[0]["id"].clone();
+pub fn assert_search_finds(testbed: &Testbed, planted: &Planted, secret: &str, what: &str) {
+    let package = testbed.server.ctl(&["package", "list"])[0]["id"].clone();
     let shown = ["--name", "shown", "--description", secret];
     let words = [
         &["vnf", "create", "--package", package.as_str().unwrap()],
         &shown[..],
     ]
     .concat();
-    stage.server.ctl(&words);
-    let answer = stage.server.get("/vnflcm/v2/vnf_instances").to_string();
+    testbed.server.ctl(&words);
+    let answer = testbed.server.get("/vnflcm/v2/vnf_instances").to_string();
     assert_eq!(planted.within(answer.as_bytes()), [what]);
-    let files = written(stage, planted);
+    let files = files_with_secrets(testbed, planted);
     for name in ["/vnfmctl.log", "/data/vnfm.db"] {
         assert!(
             files.iter().any(|file| file.contains(name)),
             "not in {name}: {files:?}"
         );
     }
-    stage.server.ctl(&["vnf", "delete", "shown"]);
+    testbed.server.ctl(&["vnf", "delete", "shown"]);
 }

@@ -17,12 +17,12 @@ use crate::programs::{program, start};
 
 /// A simulated world.
 #[derive(Debug)]
-pub struct Simulated {
+pub struct Simulator {
     child: Child,
     endpoints: Value,
 }
 
-impl Simulated {
+impl Simulator {
     /// Starts a world with these flags; its files go below `folder`.
     pub fn start(folder: &Path, flags: &[&str]) -> Self {
         let mut command = Command::new(program("vnfm-sim"));
@@ -163,20 +163,20 @@ impl Simulated {
     }
 
     /// Fails where something is left, or a rule of the real world was broken.
-    pub fn is_clean(&self) {
+    pub fn assert_clean(&self) {
         let left = self.page("left-behind");
         assert!(left.is_empty(), "left behind: {left:#?}");
-        self.is_lawful();
+        self.assert_no_violations();
     }
 
     /// Fails where a rule of the real world was broken.
-    pub fn is_lawful(&self) {
+    pub fn assert_no_violations(&self) {
         let violations = self.page("violations");
         assert!(violations.is_empty(), "violations: {violations:#?}");
     }
 }
 
-impl Drop for Simulated {
+impl Drop for Simulator {
     fn drop(&mut self) {
         let _ = self.child.kill(); // it may have ended by itself
         let _ = self.child.wait();

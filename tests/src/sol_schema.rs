@@ -16,12 +16,12 @@ const BUNDLE: &str = "jsonschema/sol003-v3.7.1.patched.bundle.json";
 
 /// The schema of one type.
 #[derive(Debug)]
-pub struct Standard {
+pub struct SolSchema {
     kind: &'static str,
     validator: Validator,
 }
 
-impl Standard {
+impl SolSchema {
     /// That of a type, from the official files; nothing, loudly, where they are not there.
     pub fn of(kind: &'static str) -> Option<Self> {
         crate::live::sol_data().map(|data| Self::from(&data, kind))
@@ -43,7 +43,7 @@ impl Standard {
     }
 
     /// What is wrong with a body.
-    pub fn wrong_with(&self, body: &Value) -> Vec<String> {
+    pub fn violations(&self, body: &Value) -> Vec<String> {
         let wrong = self.validator.iter_errors(body);
         wrong
             .map(|error| format!("{}: {error}", error.instance_path()))
@@ -52,7 +52,7 @@ impl Standard {
 
     /// Panics where a body is not of the type.
     pub fn check(&self, body: &Value) {
-        let wrong = self.wrong_with(body);
+        let wrong = self.violations(body);
         assert!(
             wrong.is_empty(),
             "no {}:\n{}\nin {body:#}",
@@ -64,12 +64,12 @@ impl Standard {
 
 #[cfg(test)]
 mod tests {
-    use super::Standard;
+    use super::SolSchema;
     use serde_json::json;
 
     #[test]
     fn bodies_the_schema_rejects_are_rejected() {
-        let Some(standard) = Standard::of("GrantRequest") else {
+        let Some(standard) = SolSchema::of("GrantRequest") else {
             return;
         };
         let href = |id: &str| json!({"href": format!("http://vnfm.example.com/{id}")});
@@ -78,6 +78,6 @@ mod tests {
             "_links": {"vnfLcmOpOcc": href("o"), "vnfInstance": href("i")}});
         standard.check(&request);
         request["operation"] = json!("MODIFY_INFO");
-        assert_eq!(standard.wrong_with(&request).len(), 1);
+        assert_eq!(standard.violations(&request).len(), 1);
     }
 }

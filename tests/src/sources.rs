@@ -15,7 +15,7 @@ pub fn root() -> PathBuf {
 /// # Panics
 /// Where it does not, or cannot be written.
 #[expect(clippy::expect_used, reason = "a test stops at the first surprise")]
-pub fn page_is_current(path: &str, wanted: &str) {
+pub fn assert_page_current(path: &str, wanted: &str) {
     let file = root().join(path);
     if std::env::var_os("VNFM_UPDATE_GENERATED").is_some() {
         std::fs::write(&file, wanted).expect("the page can be written");

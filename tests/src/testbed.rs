@@ -28,7 +28,7 @@ pub const LONG: Duration = Duration::from_mins(4);
 
 /// A server and a cloud, with the cloud registered.
 #[derive(Debug)]
-pub struct Stage {
+pub struct Testbed {
     /// The server.
     pub server: Server,
     cloud: PathBuf,
@@ -36,7 +36,7 @@ pub struct Stage {
     folder: TempDir,
 }
 
-impl Stage {
+impl Testbed {
     /// Starts a server that knows the cloud of this clouds.yaml.
     pub fn new(folder: TempDir, clouds: &Path, ssh_port: u64, log: &str) -> Self {
         let server = Server::start(folder.path(), log);
@@ -130,25 +130,25 @@ impl Stage {
         let file = self.folder.path().join(format!("{name}.json"));
         std::fs::write(&file, request.to_string()).unwrap();
         let file = file.to_string_lossy();
-        let begun = self
+        let begin_op = self
             .server
             .ctl(&["vnf", "instantiate", name, "--request", &file]);
-        text(&begun["vnfLcmOpOccId"])
+        text(&begin_op["vnfLcmOpOccId"])
     }
 
     /// Waits for an operation's end, which must be this state; what it is then.
-    pub fn ends_as(&self, op: &str, state: &str) -> Value {
+    pub fn wait_for_state(&self, op: &str, state: &str) -> Value {
         let end = self.server.ended(op, LONG);
         assert_eq!(end["operationState"], state, "{end:#}");
         end
     }
 
     /// An operation's error says all of this and what comes next, in the answer and in `op explain`.
-    pub fn explains(&self, op: &str, error: &Value, says: &[&str]) {
+    pub fn assert_explains(&self, op: &str, error: &Value, says: &[&str]) {
         let next = error["next"].as_str().unwrap_or_default();
         assert!(!next.is_empty() && error["step"].is_string(), "{error:#}");
         let detail = format!("{}\n{next}", error["detail"].as_str().unwrap());
-        let explained = self.server.run(&["op", "explain", op]).data;
+        let explained = self.server.run(&["op", "explain", op]).stdout;
         for part in says {
             assert!(detail.contains(part), "no `{part}` in {detail}");
             assert!(explained.contains(part), "no `{part}` in {explained}");
@@ -156,7 +156,7 @@ impl Stage {
     }
 
     /// VNF-A, up and whole: every VNFC, and its cluster as a VIM; that VIM's id.
-    pub fn a_is_up(&self, nodes: usize) -> String {
+    pub fn assert_a_up(&self, nodes: usize) -> String {
         let instance = self.server.ctl(&["vnf", "show", VNF_A]);
         let info = &instance["instantiatedVnfInfo"];
         assert_eq!(
@@ -178,15 +178,15 @@ impl Stage {
     }
 
     /// VNF-B comes up on VNF-A's cluster, and VNF-A is protected by it.
-    pub fn b_lives_on(&self, cluster: &str) {
-        self.b_of("vnf-b-cnf", cluster);
+    pub fn instantiate_b(&self, cluster: &str) {
+        self.instantiate_b_from("vnf-b-cnf", cluster);
     }
 
     /// The same with VNF-B of another package.
-    pub fn b_of(&self, package: &str, cluster: &str) {
+    pub fn instantiate_b_from(&self, package: &str, cluster: &str) {
         let request = self.create_b(package, cluster);
-        self.ends_as(&self.instantiate(VNF_B, &request), "COMPLETED");
-        self.b_is_up();
+        self.wait_for_state(&self.instantiate(VNF_B, &request), "COMPLETED");
+        self.assert_b_up();
     }
 
     /// VNF-B of this package, created; returns its request.
@@ -198,7 +198,7 @@ impl Stage {
     }
 
     /// VNF-B, up and whole, and VNF-A is protected by it.
-    pub fn b_is_up(&self) {
+    pub fn assert_b_up(&self) {
         let instance = self.server.ctl(&["vnf", "show", VNF_B]);
         let pods = instance["instantiatedVnfInfo"]["vnfcResourceInfo"]
             .as_array()
@@ -227,8 +227,8 @@ impl Stage {
     }
 
     /// Takes an instance down and deletes it.
-    pub fn bring_down(&self, name: &str) {
-        self.ends_as(&self.terminate(name), "COMPLETED");
+    pub fn terminate_and_delete(&self, name: &str) {
+        self.wait_for_state(&self.terminate(name), "COMPLETED");
         self.server.ctl(&["vnf", "delete", name]);
     }
 
@@ -238,13 +238,13 @@ impl Stage {
         assert_eq!(orphans, json!([]), "orphans");
         let vims = self.server.ctl(&["vim", "list"]);
         assert_eq!(vims.as_array().unwrap().len(), 1, "{vims:#}");
-        self.packages_go();
+        self.delete_packages();
         self.server.ctl(&["vim", "delete", VIM]);
         assert_eq!(self.server.ctl(&["vnf", "list"]), json!([]));
     }
 
     /// Deletes every package.
-    pub fn packages_go(&self) {
+    pub fn delete_packages(&self) {
         for package in self.server.ctl(&["package", "list"]).as_array().unwrap() {
             self.server
                 .ctl(&["package", "delete", &text(&package["id"])]);

@@ -21,22 +21,22 @@
 //! | `heal.rs` | what a heal refuses, says, keeps and undoes |
 
 mod abandon;
-pub(crate) mod fakes;
+mod descriptor_shortage;
 mod events;
+pub(crate) mod fakes;
 mod faults;
 mod grants;
 mod heal;
+mod leases;
 mod modify;
 mod notify;
-mod leases;
+mod operation_control;
 mod plan;
 mod plugins;
 mod races;
-mod descriptor_shortage;
+mod repeated_crashes;
+mod step_tables;
 mod stopping_store;
 mod store_faults;
 mod stuck;
-mod repeated_crashes;
-mod step_tables;
 mod upgrade;
-mod operation_control;

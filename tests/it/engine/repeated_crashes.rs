@@ -267,7 +267,8 @@ async fn other_operations_wait_while_a_suspect_runs_alone_and_continue_afterward
 }
 
 #[tokio::test]
-async fn after_the_isolation_period_other_operations_run_and_a_crash_is_not_blamed_on_the_suspect() {
+async fn after_the_isolation_period_other_operations_run_and_a_crash_is_not_blamed_on_the_suspect()
+{
     let (world, store, suspect, another) = suspect_and_another().await;
     *world.hangs_at.lock().unwrap() = None;
     *world.gate.lock().unwrap() = Some(("allocate", Arc::default()));

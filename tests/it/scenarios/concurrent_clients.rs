@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use vnfm_tests::testbed::Stage;
+use vnfm_tests::testbed::Testbed;
 
-use super::stage;
+use super::testbed;
 
 const CLIENTS: usize = 16;
 
 /// All of them post the same at the same time; how often each status was answered.
-fn at_once(stage: &Stage, path: &str, body: &str) -> BTreeMap<u16, usize> {
+fn concurrent(testbed: &Testbed, path: &str, body: &str) -> BTreeMap<u16, usize> {
     let start = std::sync::Barrier::new(CLIENTS);
     let answers: Vec<_> = std::thread::scope(|scope| {
         let clients = (0..CLIENTS).map(|_| {
             scope.spawn(|| {
                 start.wait();
-                stage.server.http("POST", path, body)
+                testbed.server.http("POST", path, body)
             })
         });
         let clients: Vec<_> = clients.collect();
@@ -37,26 +37,30 @@ fn at_once(stage: &Stage, path: &str, body: &str) -> BTreeMap<u16, usize> {
 
 #[test]
 fn one_of_16_concurrent_http_clients_is_accepted() {
-    let (sim, stage) = stage(&[], "info");
-    let (id, request) = stage.create_a("vnf-a-k8s-cluster");
+    let (sim, testbed) = testbed(&[], "info");
+    let (id, request) = testbed.create_a("vnf-a-k8s-cluster");
     let path = format!("/vnflcm/v2/vnf_instances/{id}");
-    let one_of_them = BTreeMap::from([(202, 1), (409, CLIENTS - 1)]);
-    let statuses = at_once(&stage, &format!("{path}/instantiate"), &request.to_string());
-    assert_eq!(statuses, one_of_them);
-    stage.ends_as(&only(&stage, "INSTANTIATE"), "COMPLETED");
+    let one_accepted = BTreeMap::from([(202, 1), (409, CLIENTS - 1)]);
+    let statuses = concurrent(
+        &testbed,
+        &format!("{path}/instantiate"),
+        &request.to_string(),
+    );
+    assert_eq!(statuses, one_accepted);
+    testbed.wait_for_state(&only_operation(&testbed, "INSTANTIATE"), "COMPLETED");
     let body = r#"{"terminationType": "FORCEFUL"}"#;
     assert_eq!(
-        at_once(&stage, &format!("{path}/terminate"), body),
-        one_of_them
+        concurrent(&testbed, &format!("{path}/terminate"), body),
+        one_accepted
     );
-    stage.ends_as(&only(&stage, "TERMINATE"), "COMPLETED");
+    testbed.wait_for_state(&only_operation(&testbed, "TERMINATE"), "COMPLETED");
     assert_eq!(sim.calls("heat.stack_create", "").len(), 1);
-    sim.is_clean();
+    sim.assert_clean();
 }
 
 /// The one operation of this kind.
-fn only(stage: &Stage, operation: &str) -> String {
-    let all = stage.server.ctl(&["op", "list"]);
+fn only_operation(testbed: &Testbed, operation: &str) -> String {
+    let all = testbed.server.ctl(&["op", "list"]);
     let ours: Vec<_> = all
         .as_array()
         .unwrap()

@@ -6,53 +6,53 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use vnfm_tests::programs::until;
-use vnfm_tests::simulator::Simulated;
+use vnfm_tests::simulator::Simulator;
 use vnfm_tests::sources::copy;
-use vnfm_tests::testbed::{LONG, Stage, VNF_B};
+use vnfm_tests::testbed::{LONG, Testbed, VNF_B};
 
-use super::stage_in;
+use super::testbed_in;
 
 const VIM: &str = "containers";
 const CLUSTER: &str = "standalone";
 /// A server that gives an operation's step up soon.
-const IMPATIENT: &str = "limits: {lease_seconds: 2, step_seconds: 10}";
+const SHORT_TIMEOUTS: &str = "limits: {lease_seconds: 2, step_seconds: 10}";
 
 /// A cluster that is no VNF's, a VNF-B whose package is as `change` makes it, and the request that puts it there.
 struct Scene {
-    sim: Simulated,
-    stage: Stage,
+    sim: Simulator,
+    testbed: Testbed,
     request: Value,
     _package: TempDir,
 }
 
 fn scene(change: impl FnOnce(&Path)) -> Scene {
-    scene_under(IMPATIENT, change)
+    scene_under(SHORT_TIMEOUTS, change)
 }
 
 fn scene_under(limits: &str, change: impl FnOnce(&Path)) -> Scene {
-    let (sim, stage) = stage_in(&["--cluster"], limits);
+    let (sim, testbed) = testbed_in(&["--cluster"], limits);
     let file = sim.endpoint("kubeconfig");
-    let vim = stage
+    let vim = testbed
         .server
         .ctl(&["vim", "register", "--name", VIM, "--config-file", file]);
     let folder = tempfile::tempdir().unwrap();
     let package = copy("vnf-b-cnf", folder.path());
     change(&package.join("Files/kubernetes"));
-    let package = stage.onboard(&package.to_string_lossy());
-    stage
+    let package = testbed.onboard(&package.to_string_lossy());
+    testbed
         .server
         .ctl(&["vnf", "create", "--package", &package, "--name", VNF_B]);
-    let request = stage.request("vnf-b-cnf", vim["id"].as_str().unwrap());
+    let request = testbed.request("vnf-b-cnf", vim["id"].as_str().unwrap());
     Scene {
         sim,
-        stage,
+        testbed,
         request,
         _package: folder,
     }
 }
 
 /// An error's code, the resource that it names, and parts of what it says.
-type Told<'a> = (&'a str, &'a str, &'a [&'a str]);
+type ExpectedError<'a> = (&'a str, &'a str, &'a [&'a str]);
 
 impl Scene {
     fn apply(&self, manifest: &Value) {
@@ -70,19 +70,19 @@ impl Scene {
     fn namespace(&self) -> String {
         format!(
             "vnf-{}",
-            self.stage.server.ctl(&["vnf", "show", VNF_B])["id"]
+            self.testbed.server.ctl(&["vnf", "show", VNF_B])["id"]
                 .as_str()
                 .unwrap()
         )
     }
 
-    fn begun(&self) -> String {
-        self.stage.instantiate(VNF_B, &self.request)
+    fn begin_op(&self) -> String {
+        self.testbed.instantiate(VNF_B, &self.request)
     }
 
     /// The operation stops with this error, in the answer and in `op explain`.
-    fn stops(&self, op: &str, (code, resource, says): Told<'_>) {
-        let error = self.stage.ends_as(op, "FAILED_TEMP")["error"].clone();
+    fn assert_stops(&self, op: &str, (code, resource, says): ExpectedError<'_>) {
+        let error = self.testbed.wait_for_state(op, "FAILED_TEMP")["error"].clone();
         assert_eq!(
             (&error["code"], &error["retryable"]),
             (&json!(code), &json!(false)),
@@ -90,24 +90,24 @@ impl Scene {
         );
         let on = error["resource"].as_str().unwrap();
         assert!(on.starts_with(resource), "not about {resource}: {error:#}");
-        self.stage.explains(op, &error, says);
+        self.testbed.assert_explains(op, &error, says);
     }
 
-    fn is_retried(&self, op: &str) {
-        let retried = self.stage.server.run(&["op", "retry", op, "--watch"]);
+    fn assert_retry_succeeds(&self, op: &str) {
+        let retried = self.testbed.server.run(&["op", "retry", op, "--watch"]);
         assert_eq!(retried.code, 0, "{retried:?}");
-        self.stage.ends_as(op, "COMPLETED");
+        self.testbed.wait_for_state(op, "COMPLETED");
     }
 
-    fn ends(&self) {
-        self.stage.bring_down(VNF_B);
-        self.is_over();
+    fn finish(&self) {
+        self.testbed.terminate_and_delete(VNF_B);
+        self.finish_testbed();
     }
 
-    fn is_over(&self) {
-        self.stage.server.ctl(&["vim", "delete", VIM]);
-        self.stage.ends();
-        self.sim.is_clean();
+    fn finish_testbed(&self) {
+        self.testbed.server.ctl(&["vim", "delete", VIM]);
+        self.testbed.finish();
+        self.sim.assert_clean();
     }
 }
 
@@ -127,17 +127,17 @@ const WEB: &str = "Deployment `web` in namespace `vnf-";
 #[test]
 fn an_image_that_cannot_be_pulled() {
     let scene = scene(image("localhost/no-such:1"));
-    let op = scene.begun();
+    let op = scene.begin_op();
     let says = [
         "pod `web-",
         "container `httpd`: ErrImagePull",
         "localhost/no-such:1",
         "not found",
     ];
-    scene.stops(&op, ("kubernetes.not-ready", WEB, &says));
+    scene.assert_stops(&op, ("kubernetes.not-ready", WEB, &says));
     scene.sim.act("mend-images", &json!({"cluster": CLUSTER}));
-    scene.is_retried(&op);
-    scene.ends();
+    scene.assert_retry_succeeds(&op);
+    scene.finish();
 }
 
 #[test]
@@ -149,20 +149,20 @@ fn an_overloaded_api_server_is_retried_automatically() {
     };
     arm("kubernetes.apply", 3, 429);
     arm("kubernetes.watch", 1, 410);
-    let op = scene.begun();
+    let op = scene.begin_op();
     // Four calls to apply, and a second watch.
     until("a watch after all refusals", LONG, || {
         (scene.sim.seen() >= 6).then_some(())
     });
     scene.sim.act("mend-images", &json!({"cluster": CLUSTER}));
-    scene.stage.ends_as(&op, "COMPLETED");
-    scene.ends();
+    scene.testbed.wait_for_state(&op, "COMPLETED");
+    scene.finish();
 }
 
 #[test]
 fn a_crash_looping_container() {
     let scene = scene(image("localhost/crash-loop:1"));
-    let op = scene.begun();
+    let op = scene.begin_op();
     let says = [
         "pod `web-",
         "container `httpd`: CrashLoopBackOff",
@@ -170,10 +170,10 @@ fn a_crash_looping_container() {
         "cannot open the page",
         "BackOff: Back-off restarting failed container",
     ];
-    scene.stops(&op, ("kubernetes.not-ready", WEB, &says));
+    scene.assert_stops(&op, ("kubernetes.not-ready", WEB, &says));
     scene.sim.act("mend-images", &json!({"cluster": CLUSTER}));
-    scene.is_retried(&op);
-    scene.ends();
+    scene.assert_retry_succeeds(&op);
+    scene.finish();
 }
 
 #[test]
@@ -189,13 +189,13 @@ fn a_quota_that_is_used_up() {
     scene.request["additionalParams"]["namespace"] = json!("team");
     // An object of the package does not fit.
     scene.apply(&quota(&json!({"count/deployments.apps": "0", "pods": "1"})));
-    let op = scene.begun();
+    let op = scene.begin_op();
     let says = [
         "exceeded quota: small",
         "limited: count/deployments.apps=0",
         "raise the quota",
     ];
-    scene.stops(
+    scene.assert_stops(
         &op,
         (
             "kubernetes.quota",
@@ -208,14 +208,14 @@ fn a_quota_that_is_used_up() {
         &json!({"spec": {"hard": {"count/deployments.apps": "1"}}}),
     );
     // A pod of it does not fit.
-    let retried = scene.stage.server.run(&["op", "retry", &op]);
+    let retried = scene.testbed.server.run(&["op", "retry", &op]);
     assert_eq!(retried.code, 0, "{retried:?}");
     let says = [
         "FailedCreate",
         "exceeded quota: small",
         "used: pods=1, limited: pods=1",
     ];
-    scene.stops(
+    scene.assert_stops(
         &op,
         (
             "kubernetes.not-ready",
@@ -224,11 +224,11 @@ fn a_quota_that_is_used_up() {
         ),
     );
     scene.edit(path, &json!({"spec": {"hard": {"pods": "2"}}}));
-    scene.is_retried(&op);
-    scene.stage.bring_down(VNF_B);
+    scene.assert_retry_succeeds(&op);
+    scene.testbed.terminate_and_delete(VNF_B);
     let namespace = json!({"cluster": CLUSTER, "path": "/api/v1/namespaces/team"});
     scene.sim.act("delete-object", &namespace);
-    scene.is_over();
+    scene.finish_testbed();
 }
 
 #[test]
@@ -238,9 +238,9 @@ fn a_webhook_that_denies() {
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": "policy", "annotations": {"denies": "no owner is named"}},
         "webhooks": [{"name": "policy.example.com", "rules": [{"resources": ["services"]}]}]}));
-    let op = scene.begun();
+    let op = scene.begin_op();
     let says = ["policy.example.com", "no owner is named", "let it in"];
-    scene.stops(
+    scene.assert_stops(
         &op,
         (
             "kubernetes.denied",
@@ -252,14 +252,14 @@ fn a_webhook_that_denies() {
     scene
         .sim
         .act("delete-object", &json!({"cluster": CLUSTER, "path": path}));
-    scene.is_retried(&op);
-    scene.ends();
+    scene.assert_retry_succeeds(&op);
+    scene.finish();
 }
 
 /// Begins to terminate VNF-B, which stops as it is told; without what held it a retry goes to the end.
-fn held(object: &str, told: Told<'_>) {
+fn assert_blocked_termination(object: &str, expected: ExpectedError<'_>) {
     let scene = scene(UNCHANGED);
-    scene.stage.ends_as(&scene.begun(), "COMPLETED");
+    scene.testbed.wait_for_state(&scene.begin_op(), "COMPLETED");
     let namespace = scene.namespace();
     let path = format!("/api/v1/namespaces/{namespace}/configmaps/{object}");
     scene.apply(&json!({"apiVersion": "v1", "kind": "ConfigMap",
@@ -268,12 +268,12 @@ fn held(object: &str, told: Told<'_>) {
         &path,
         &json!({"metadata": {"finalizers": ["example.com/hold"]}}),
     );
-    let op = scene.stage.terminate(VNF_B);
-    scene.stops(&op, told);
+    let op = scene.testbed.terminate(VNF_B);
+    scene.assert_stops(&op, expected);
     scene.edit(&path, &json!({"metadata": {"finalizers": null}}));
-    scene.is_retried(&op);
-    scene.stage.server.ctl(&["vnf", "delete", VNF_B]);
-    scene.is_over();
+    scene.assert_retry_succeeds(&op);
+    scene.testbed.server.ctl(&["vnf", "delete", VNF_B]);
+    scene.finish_testbed();
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn an_object_held_by_a_finalizer() {
         "finalizer `example.com/hold` holds it",
         "bring back the controller",
     ];
-    held(
+    assert_blocked_termination(
         "page",
         (
             "kubernetes.finalizer",
@@ -298,5 +298,5 @@ fn a_namespace_stuck_in_terminating() {
         "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource",
         "configmaps. has 1 resource instances",
     ];
-    held("guest", ("kubernetes.finalizer", "Namespace `vnf-", &says));
+    assert_blocked_termination("guest", ("kubernetes.finalizer", "Namespace `vnf-", &says));
 }

@@ -6,19 +6,19 @@ use tempfile::TempDir;
 use vnfm_tests::cloud::Cloud;
 use vnfm_tests::planted::Planted;
 use vnfm_tests::programs::until;
-use vnfm_tests::simulator::Simulated;
-use vnfm_tests::testbed::{LONG, Stage, VNF_A};
-use vnfm_tests::sol_schema::Standard;
+use vnfm_tests::simulator::Simulator;
+use vnfm_tests::sol_schema::SolSchema;
+use vnfm_tests::testbed::{LONG, Testbed, VNF_A};
 
-use super::without_hooks;
+use super::package_without_hooks;
 
 /// The password of this server at the NFVO.
 const PASSWORD: &str = "planted-nfvo-password-2c77";
 
 /// A VNF-A without hooks, created, at a server that asks the world's NFVO.
 struct Scene {
-    sim: Simulated,
-    stage: Stage,
+    sim: Simulator,
+    testbed: Testbed,
     id: String,
     request: Value,
     _package: TempDir,
@@ -27,7 +27,7 @@ struct Scene {
 /// `more` goes into `nfvo` of the server's configuration, with `@NFVO@` and `@TLS@` for its addresses.
 fn scene(more: &str, sample: &str) -> Scene {
     let folder = tempfile::tempdir().unwrap();
-    let sim = Simulated::start(folder.path(), &[]);
+    let sim = Simulator::start(folder.path(), &[]);
     let password = folder.path().join("nfvo-password");
     std::fs::write(&password, format!("{PASSWORD}\n")).unwrap();
     let world = folder.path().join("world");
@@ -40,12 +40,12 @@ fn scene(more: &str, sample: &str) -> Scene {
         "limits: {{lease_seconds: 2}}\nnotifications: {{networks: [127.0.0.0/8]}}\nnfvo:\n{more}\n"
     );
     std::fs::write(folder.path().join("server.yaml"), configuration).unwrap();
-    let stage = Stage::new(folder, &sim.clouds(), sim.ssh_port(), "debug");
+    let testbed = Testbed::new(folder, &sim.clouds(), sim.ssh_port(), "debug");
     let package = tempfile::tempdir().unwrap();
-    let (id, request) = stage.create_a(&without_hooks(sample, package.path()));
+    let (id, request) = testbed.create_a(&package_without_hooks(sample, package.path()));
     Scene {
         sim,
-        stage,
+        testbed,
         id,
         request,
         _package: package,
@@ -60,22 +60,22 @@ fn plain() -> Scene {
 }
 
 impl Scene {
-    fn begun(&self) -> String {
-        self.stage.instantiate(VNF_A, &self.request)
+    fn begin_op(&self) -> String {
+        self.testbed.instantiate(VNF_A, &self.request)
     }
 
     fn op(&self, id: &str) -> Value {
-        self.stage
+        self.testbed
             .server
             .get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{id}"))
     }
 
     /// The operation is ROLLED_BACK for this reason, and nothing was made.
-    fn is_refused(&self, code: &str, says: &[&str]) {
-        let op = self.begun();
-        let error = self.stage.ends_as(&op, "ROLLED_BACK")["error"].clone();
+    fn assert_refused(&self, code: &str, says: &[&str]) {
+        let op = self.begin_op();
+        let error = self.testbed.wait_for_state(&op, "ROLLED_BACK")["error"].clone();
         assert_eq!(error["code"], code, "{error:#}");
-        self.stage.explains(&op, &error, says);
+        self.testbed.assert_explains(&op, &error, says);
         assert_eq!(
             self.sim.calls("heat.stack_create", "").len(),
             0,
@@ -97,12 +97,12 @@ impl Scene {
     }
 
     /// Every body on either side is one of the standard's; so many grants were given.
-    fn is_by_the_book(&self, grants: usize) {
+    fn assert_bodies_valid(&self, grants: usize) {
         let page = self.sim.nfvo();
         let cases = page["grants"].as_array().unwrap();
         let given = cases.iter().filter(|case| case["status"] == 201).count();
         assert_eq!(given, grants, "{page:#}");
-        let kinds = ["GrantRequest", "Grant", "ProblemDetails"].map(Standard::of);
+        let kinds = ["GrantRequest", "Grant", "ProblemDetails"].map(SolSchema::of);
         let [Some(request), Some(grant), Some(problem)] = &kinds else {
             return;
         };
@@ -119,7 +119,7 @@ impl Scene {
             "VnfLcmOperationOccurrenceNotification",
             "VnfIdentifierDeletionNotification",
         ]
-        .map(|kind| (kind, Standard::of(kind)))
+        .map(|kind| (kind, SolSchema::of(kind)))
         {
             let told = page["notifications"].as_array().unwrap().iter();
             let of_kind = told.filter(|one| one["notificationType"] == kind);
@@ -128,9 +128,9 @@ impl Scene {
     }
 
     fn ends(&self) {
-        self.stage.bring_down(VNF_A);
-        self.stage.ends();
-        self.sim.is_clean();
+        self.testbed.terminate_and_delete(VNF_A);
+        self.testbed.ends();
+        self.sim.assert_clean();
     }
 }
 
@@ -145,14 +145,14 @@ fn granted_lifecycle_with_oauth2_zone_and_notifications() {
     let subscription = json!({"callbackUri": format!("{nfvo}/notifications"), "authentication": {
         "authType": ["OAUTH2_CLIENT_CREDENTIALS"], "paramsOauth2ClientCredentials": {
             "clientId": "vnfm", "clientPassword": PASSWORD, "tokenEndpoint": format!("{nfvo}/token")}}});
-    let (status, made) = scene.stage.server.http(
+    let (status, made) = scene.testbed.server.http(
         "POST",
         "/vnflcm/v2/subscriptions",
         &subscription.to_string(),
     );
     assert_eq!(status, 201, "{made:#}");
-    let op = scene.begun();
-    scene.stage.ends_as(&op, "COMPLETED");
+    let op = scene.begin_op();
+    scene.testbed.wait_for_state(&op, "COMPLETED");
     assert_eq!(scene.zones(), ["edge"; 3]);
     let shown = scene.op(&op);
     let page = scene.sim.nfvo();
@@ -169,13 +169,13 @@ fn granted_lifecycle_with_oauth2_zone_and_notifications() {
     // One token for the grants and one for the callbacks; when they are taken away, new ones.
     assert_eq!(page["tokensGiven"], 2, "tokens are kept");
     scene.sim.act("revoke-nfvo-tokens", &json!({}));
-    let vnfc = scene.stage.server.ctl(&["vnf", "show", VNF_A]);
+    let vnfc = scene.testbed.server.ctl(&["vnf", "show", VNF_A]);
     let vnfc = vnfc["instantiatedVnfInfo"]["vnfcResourceInfo"][0]["id"]
         .as_str()
         .unwrap()
         .to_owned();
-    let healed = scene.stage.heal(&[&vnfc], &[]);
-    scene.stage.ends_as(&healed, "COMPLETED");
+    let healed = scene.testbed.heal(&[&vnfc], &[]);
+    scene.testbed.wait_for_state(&healed, "COMPLETED");
     assert_eq!(scene.zones(), ["edge"; 3]);
     let asked = &scene.sim.nfvo()["grants"][1]["request"];
     assert_eq!(asked["removeResources"][0]["id"], format!("compute/{vnfc}"));
@@ -184,7 +184,7 @@ fn granted_lifecycle_with_oauth2_zone_and_notifications() {
         1,
         "{asked:#}"
     );
-    scene.stage.bring_down(VNF_A);
+    scene.testbed.terminate_and_delete(VNF_A);
     until("the last notification", LONG, || {
         let told = scene.sim.nfvo()["notifications"]
             .as_array()
@@ -195,18 +195,18 @@ fn granted_lifecycle_with_oauth2_zone_and_notifications() {
             .then_some(())
     });
     assert_eq!(scene.sim.nfvo()["tokensGiven"], 4);
-    scene.is_by_the_book(3);
+    scene.assert_bodies_valid(3);
     let mut planted = Planted::default();
     planted.add("password", PASSWORD);
     for text in [
-        scene.stage.server.logged(),
+        scene.testbed.server.logged(),
         json!(scene.op(&op)).to_string(),
     ] {
         assert_eq!(planted.within(text.as_bytes()), [""; 0]);
         assert!(!text.contains("planted-token-"), "a token is in the log");
     }
-    scene.stage.ends();
-    scene.sim.is_clean();
+    scene.testbed.ends();
+    scene.sim.assert_clean();
 }
 
 #[test]
@@ -215,25 +215,25 @@ fn rejected_unusable_and_malformed_grants_are_reported_by_cause() {
     scene
         .sim
         .set_nfvo(&json!({"deny": "no room at all", "polls": 1}));
-    scene.is_refused(
+    scene.assert_refused(
         "nfvo.grant-rejected",
         &["no room at all", "ask whoever runs the NFVO"],
     );
     scene.sim.set_nfvo(&json!({"zone": "moon"}));
-    scene.is_refused(
+    scene.assert_refused(
         "openstack.grant",
         &["zone `moon`", "the cloud has nova, edge"],
     );
     scene.sim.set_nfvo(&json!({"grant": {"id": null}}));
-    scene.is_refused("nfvo.malformed", &["no Grant: `id`"]);
+    scene.assert_refused("nfvo.malformed", &["no Grant: `id`"]);
     scene
         .sim
         .set_nfvo(&json!({"grant": {"addResources": null}}));
-    scene.is_refused("grant.amiss", &["does not approve `compute/masterNode/0`"]);
+    scene.assert_refused("grant.amiss", &["does not approve `compute/masterNode/0`"]);
     scene.sim.set_nfvo(&json!({"login": "basic"}));
-    scene.is_refused("nfvo.refuses", &["401", "log in first"]);
+    scene.assert_refused("nfvo.refuses", &["401", "log in first"]);
     scene.sim.set_nfvo(&json!({}));
-    scene.stage.ends_as(&scene.begun(), "COMPLETED");
+    scene.testbed.wait_for_state(&scene.begin_op(), "COMPLETED");
     scene.ends();
 }
 
@@ -250,7 +250,7 @@ fn transient_nfvo_failures_are_retried() {
     for fault in &faults {
         scene.sim.arm(fault);
     }
-    scene.stage.ends_as(&scene.begun(), "COMPLETED");
+    scene.testbed.wait_for_state(&scene.begin_op(), "COMPLETED");
     assert_eq!(
         scene.sim.calls("nfvo.grant", &scene.id).len(),
         5 + 3,
@@ -270,14 +270,14 @@ fn transient_nfvo_failures_are_retried() {
 fn a_crash_while_waiting_for_a_grant_is_resumed() {
     let mut scene = plain();
     scene.sim.set_nfvo(&json!({"polls": 1_000_000}));
-    let op = scene.begun();
+    let op = scene.begin_op();
     let looks = |scene: &Scene| scene.sim.calls("nfvo.grant_look", "").len();
     until("a look", LONG, || (looks(&scene) > 0).then_some(()));
-    let explained = scene.stage.server.run(&["op", "explain", &op]).data;
+    let explained = scene.testbed.server.run(&["op", "explain", &op]).stdout;
     assert!(explained.contains("the NFVO to decide"), "{explained}");
-    scene.stage.server.kill();
+    scene.testbed.server.kill();
     let before = looks(&scene);
-    scene.stage.server.begin();
+    scene.testbed.server.begin();
     until("a look of the next one", LONG, || {
         (looks(&scene) > before).then_some(())
     });
@@ -287,11 +287,14 @@ fn a_crash_while_waiting_for_a_grant_is_resumed() {
         "it was asked for once"
     );
     // A graceful cancel would wait for the NFVO as well (SOL003 5.5.4).
-    let cancelled = scene.stage.server.run(&["op", "cancel", &op, "--forceful"]);
+    let cancelled = scene
+        .testbed
+        .server
+        .run(&["op", "cancel", &op, "--forceful"]);
     assert_eq!(cancelled.code, 0, "{cancelled:?}");
-    scene.stage.ends_as(&op, "ROLLED_BACK");
+    scene.testbed.wait_for_state(&op, "ROLLED_BACK");
     scene.sim.set_nfvo(&json!({}));
-    scene.stage.ends_as(&scene.begun(), "COMPLETED");
+    scene.testbed.wait_for_state(&scene.begin_op(), "COMPLETED");
     scene.ends();
 }
 
@@ -306,7 +309,7 @@ fn grants_over_mutual_tls_set_flavor_and_image_of_a_base_hot() {
     scene
         .sim
         .set_nfvo(&json!({"login": "basic", "grant": {"vimAssets": assets}}));
-    scene.stage.ends_as(&scene.begun(), "COMPLETED");
+    scene.testbed.wait_for_state(&scene.begin_op(), "COMPLETED");
     let servers = Cloud::login(&scene.sim.clouds()).list("compute", "/servers/detail", "servers");
     let flavors = Cloud::login(&scene.sim.clouds()).list("compute", "/flavors", "flavors");
     let small = flavors
@@ -322,5 +325,5 @@ fn grants_over_mutual_tls_set_flavor_and_image_of_a_base_hot() {
     assert_eq!(of_small, 2, "{servers:#?}");
     scene.sim.set_nfvo(&json!({"login": "basic"}));
     scene.ends();
-    scene.is_by_the_book(2);
+    scene.assert_bodies_valid(2);
 }

@@ -2,35 +2,35 @@
 //! is said so that an operator can act on it, and works on retry.
 
 use serde_json::{Value, json};
-use vnfm_tests::simulator::Simulated;
-use vnfm_tests::testbed::{Stage, VNF_B};
+use vnfm_tests::simulator::Simulator;
+use vnfm_tests::testbed::{Testbed, VNF_B};
 
-use super::stage;
+use super::testbed;
 
 const VIM: &str = "containers";
 const CLUSTER: &str = "standalone";
 
 /// A world with a cluster that the server knows, and VNF-B's package; the request that puts VNF-B on it.
-fn containers() -> (Simulated, Stage, Value) {
-    let (sim, stage) = stage(&["--cluster"], "info");
+fn containers() -> (Simulator, Testbed, Value) {
+    let (sim, testbed) = testbed(&["--cluster"], "info");
     let file = sim.endpoint("kubeconfig");
-    let vim = stage
+    let vim = testbed
         .server
         .ctl(&["vim", "register", "--name", VIM, "--config-file", file]);
-    let package = stage.onboard("vnf-b-cnf");
-    stage
+    let package = testbed.onboard("vnf-b-cnf");
+    testbed
         .server
         .ctl(&["vnf", "create", "--package", &package, "--name", VNF_B]);
-    let request = stage.request("vnf-b-cnf", vim["id"].as_str().unwrap());
-    (sim, stage, request)
+    let request = testbed.request("vnf-b-cnf", vim["id"].as_str().unwrap());
+    (sim, testbed, request)
 }
 
 /// VNF-B goes, and everything with it.
-fn ends(sim: &Simulated, stage: &Stage) {
-    stage.bring_down(VNF_B);
-    stage.server.ctl(&["vim", "delete", VIM]);
-    stage.ends();
-    sim.is_clean();
+fn ends(sim: &Simulator, testbed: &Testbed) {
+    testbed.terminate_and_delete(VNF_B);
+    testbed.server.ctl(&["vim", "delete", VIM]);
+    testbed.ends();
+    sim.assert_clean();
 }
 
 fn ids(list: &Value) -> Vec<String> {
@@ -41,9 +41,9 @@ fn ids(list: &Value) -> Vec<String> {
 
 #[test]
 fn healing_replaces_the_named_pods_and_restores_deleted_objects() {
-    let (sim, stage, request) = containers();
-    stage.ends_as(&stage.instantiate(VNF_B, &request), "COMPLETED");
-    let before = stage.server.ctl(&["vnf", "show", VNF_B])["instantiatedVnfInfo"].clone();
+    let (sim, testbed, request) = containers();
+    testbed.wait_for_state(&testbed.instantiate(VNF_B, &request), "COMPLETED");
+    let before = testbed.server.ctl(&["vnf", "show", VNF_B])["instantiatedVnfInfo"].clone();
     assert_eq!(before["extCpInfo"][0]["cpdId"], "webService", "{before:#}");
     let namespace = before["metadata"]["namespace"].as_str().unwrap();
     let at = |kind: &str, name: &str| format!("/api/v1/namespaces/{namespace}/{kind}/{name}");
@@ -65,13 +65,13 @@ fn healing_replaces_the_named_pods_and_restores_deleted_objects() {
         "--cause",
         "the page is gone",
     ];
-    let begun = stage.server.ctl(&words);
-    let op = begun["vnfLcmOpOccId"].as_str().unwrap();
-    stage.ends_as(op, "COMPLETED");
-    let op = stage
+    let begin_op = testbed.server.ctl(&words);
+    let op = begin_op["vnfLcmOpOccId"].as_str().unwrap();
+    testbed.wait_for_state(op, "COMPLETED");
+    let op = testbed
         .server
         .get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{op}"));
-    let after = stage.server.ctl(&["vnf", "show", VNF_B])["instantiatedVnfInfo"].clone();
+    let after = testbed.server.ctl(&["vnf", "show", VNF_B])["instantiatedVnfInfo"].clone();
     let now = ids(&after["vnfcResourceInfo"]);
     assert!(
         now.len() == 2 && now.contains(&pods[1]) && !now.contains(&pods[0]),
@@ -96,7 +96,7 @@ fn healing_replaces_the_named_pods_and_restores_deleted_objects() {
     );
     // It is there again: somebody can delete it once more.
     sim.act("delete-object", &page);
-    ends(&sim, &stage);
+    ends(&sim, &testbed);
 }
 
 #[test]
@@ -107,10 +107,10 @@ fn kubernetes_refusals_are_reported_and_succeed_on_retry() {
         (409, "kubernetes.conflict", "field"),
         (422, "kubernetes.rejected", "manifest"),
     ] {
-        let (sim, stage, request) = containers();
+        let (sim, testbed, request) = containers();
         sim.arm(&json!({"call": "kubernetes.apply", "subject": "configmaps", "fault": {"status": status}}));
-        let op = stage.instantiate(VNF_B, &request);
-        let end = stage.ends_as(&op, "FAILED_TEMP");
+        let op = testbed.instantiate(VNF_B, &request);
+        let end = testbed.wait_for_state(&op, "FAILED_TEMP");
         let error = &end["error"];
         assert_eq!(
             (&error["code"], &error["step"]),
@@ -127,8 +127,8 @@ fn kubernetes_refusals_are_reported_and_succeed_on_retry() {
         );
         let said = ["detail", "next"].map(|member| error[member].as_str().unwrap());
         assert!(said.iter().any(|said| said.contains(word)), "{end:#}");
-        let retried = stage.server.run(&["op", "retry", &op, "--watch"]);
+        let retried = testbed.server.run(&["op", "retry", &op, "--watch"]);
         assert_eq!(retried.code, 0, "{retried:?}");
-        ends(&sim, &stage);
+        ends(&sim, &testbed);
     }
 }

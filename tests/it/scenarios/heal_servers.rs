@@ -1,30 +1,30 @@
 //! `vnfmctl vnf heal` of a VNF without hooks: who is meant is replaced, everybody else stays who he is.
 
 use serde_json::{Value, json};
-use vnfm_tests::testbed::{Stage, VNF_A};
+use vnfm_tests::testbed::{Testbed, VNF_A};
 
-use super::{stage, without_hooks};
+use super::{package_without_hooks, testbed};
 
-fn vnfcs(stage: &Stage) -> Vec<Value> {
-    let instance = stage.server.ctl(&["vnf", "show", VNF_A]);
+fn vnfcs(testbed: &Testbed) -> Vec<Value> {
+    let instance = testbed.server.ctl(&["vnf", "show", VNF_A]);
     instance["instantiatedVnfInfo"]["vnfcResourceInfo"]
         .as_array()
         .unwrap()
         .clone()
 }
 
-fn heal(stage: &Stage, vnfcs: &[&str]) -> String {
+fn heal(testbed: &Testbed, vnfcs: &[&str]) -> String {
     let named = vnfcs.iter().flat_map(|id| ["--vnfc", id]);
     let words: Vec<&str> = ["vnf", "heal", VNF_A].into_iter().chain(named).collect();
-    stage.server.ctl(&words)["vnfLcmOpOccId"]
+    testbed.server.ctl(&words)["vnfLcmOpOccId"]
         .as_str()
         .unwrap()
         .to_owned()
 }
 
 /// What the operation says that it took away and made, by kind of change.
-fn affected(stage: &Stage, op: &str, change: &str) -> Vec<String> {
-    let op = stage
+fn affected(testbed: &Testbed, op: &str, change: &str) -> Vec<String> {
+    let op = testbed
         .server
         .get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{op}"));
     let all = op["resourceChanges"]["affectedVnfcs"].as_array().unwrap();
@@ -42,28 +42,28 @@ fn affected(stage: &Stage, op: &str, change: &str) -> Vec<String> {
 #[test]
 fn healing_replaces_only_the_deleted_worker() {
     for sample in ["vnf-a-k8s-cluster", "vnf-a-k8s-cluster-base-hot"] {
-        let (sim, stage) = stage(&[], "info");
+        let (sim, testbed) = testbed(&[], "info");
         let folder = tempfile::tempdir().unwrap();
-        let (_, request) = stage.create_a(&without_hooks(sample, folder.path()));
-        stage.ends_as(&stage.instantiate(VNF_A, &request), "COMPLETED");
-        let before = vnfcs(&stage);
+        let (_, request) = testbed.create_a(&package_without_hooks(sample, folder.path()));
+        testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
+        let before = vnfcs(&testbed);
         let lost = before
             .iter()
             .rfind(|one| one["vduId"] == "workerNode")
             .unwrap();
         let lost = lost["id"].as_str().unwrap();
         sim.act("delete-server", &json!({ "server": lost }));
-        let op = heal(&stage, &[lost]);
-        stage.ends_as(&op, "COMPLETED");
-        let after = vnfcs(&stage);
+        let op = heal(&testbed, &[lost]);
+        testbed.wait_for_state(&op, "COMPLETED");
+        let after = vnfcs(&testbed);
         assert_eq!(after.len(), 3);
         let same = before.iter().filter(|one| after.contains(one)).count();
         assert_eq!(
             same, 2,
             "the others are as before, to the last member: {after:#?}"
         );
-        assert_eq!(affected(&stage, &op, "REMOVED"), [lost]);
-        let made = affected(&stage, &op, "ADDED");
+        assert_eq!(affected(&testbed, &op, "REMOVED"), [lost]);
+        let made = affected(&testbed, &op, "ADDED");
         let known: Vec<&str> = before
             .iter()
             .map(|one| one["id"].as_str().unwrap())
@@ -83,45 +83,45 @@ fn healing_replaces_only_the_deleted_worker() {
             ids
         };
         assert_eq!(ports(&before), ports(&after), "ports and addresses stay");
-        stage.ends_as(&heal(&stage, &[]), "COMPLETED");
-        let renewed = vnfcs(&stage);
+        testbed.wait_for_state(&heal(&testbed, &[]), "COMPLETED");
+        let renewed = vnfcs(&testbed);
         assert!(
             renewed
                 .iter()
                 .all(|one| after.iter().all(|old| old["id"] != one["id"]))
         );
-        stage.bring_down(VNF_A);
-        stage.ends();
-        sim.is_clean();
+        testbed.terminate_and_delete(VNF_A);
+        testbed.ends();
+        sim.assert_clean();
     }
 }
 
 /// `kill -9` while Heat replaces the server: started again, the operation goes on and replaces nobody twice.
 #[test]
 fn a_crash_during_a_heal_is_resumed() {
-    let (sim, mut stage) = stage(&["--server-build", "1500"], "info");
+    let (sim, mut testbed) = testbed(&["--server-build", "1500"], "info");
     let folder = tempfile::tempdir().unwrap();
-    let (_, request) = stage.create_a(&without_hooks("vnf-a-k8s-cluster", folder.path()));
-    stage.ends_as(&stage.instantiate(VNF_A, &request), "COMPLETED");
-    let before = vnfcs(&stage);
+    let (_, request) = testbed.create_a(&package_without_hooks("vnf-a-k8s-cluster", folder.path()));
+    testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
+    let before = vnfcs(&testbed);
     let meant = before[0]["id"].as_str().unwrap();
-    let op = heal(&stage, &[meant]);
+    let op = heal(&testbed, &[meant]);
     vnfm_tests::programs::until("the update", vnfm_tests::testbed::LONG, || {
         (!sim.calls("heat.stack_update", "").is_empty()).then_some(())
     });
-    stage.server.kill();
-    stage.server.begin();
-    stage.ends_as(&op, "COMPLETED");
-    assert_eq!(affected(&stage, &op, "REMOVED"), [meant]);
+    testbed.server.kill();
+    testbed.server.begin();
+    testbed.wait_for_state(&op, "COMPLETED");
+    assert_eq!(affected(&testbed, &op, "REMOVED"), [meant]);
     assert_eq!(
-        vnfcs(&stage)
+        vnfcs(&testbed)
             .iter()
             .filter(|one| before.contains(one))
             .count(),
         2
     );
     assert_eq!(sim.calls("heat.stack_update", "").len(), 1);
-    stage.bring_down(VNF_A);
-    stage.ends();
-    sim.is_clean();
+    testbed.terminate_and_delete(VNF_A);
+    testbed.ends();
+    sim.assert_clean();
 }

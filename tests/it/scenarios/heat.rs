@@ -5,27 +5,28 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use vnfm_tests::cloud::Cloud;
 use vnfm_tests::programs::until;
-use vnfm_tests::simulator::Simulated;
-use vnfm_tests::testbed::{LONG, Stage, VNF_A};
+use vnfm_tests::simulator::Simulator;
+use vnfm_tests::testbed::{LONG, Testbed, VNF_A};
 
-use super::{stage, without_hooks};
+use super::{package_without_hooks, testbed};
 
 /// A VNF-A without hooks, created.
 struct Scene {
-    sim: Simulated,
-    stage: Stage,
+    sim: Simulator,
+    testbed: Testbed,
     id: String,
     request: Value,
     _package: TempDir,
 }
 
 fn scene(flags: &[&str]) -> Scene {
-    let (sim, stage) = stage(flags, "info");
+    let (sim, testbed) = testbed(flags, "info");
     let package = tempfile::tempdir().unwrap();
-    let (id, request) = stage.create_a(&without_hooks("vnf-a-k8s-cluster", package.path()));
+    let (id, request) =
+        testbed.create_a(&package_without_hooks("vnf-a-k8s-cluster", package.path()));
     Scene {
         sim,
-        stage,
+        testbed,
         id,
         request,
         _package: package,
@@ -33,11 +34,11 @@ fn scene(flags: &[&str]) -> Scene {
 }
 
 /// What an error must be: code, whether a retry may help by itself, and what it says.
-type Told<'a> = (&'a str, bool, &'a [&'a str]);
+type ExpectedError<'a> = (&'a str, bool, &'a [&'a str]);
 
 impl Scene {
-    fn begun(&self) -> String {
-        self.stage.instantiate(VNF_A, &self.request)
+    fn begin_op(&self) -> String {
+        self.testbed.instantiate(VNF_A, &self.request)
     }
 
     fn stack(&self) -> String {
@@ -51,27 +52,32 @@ impl Scene {
     }
 
     /// The operation stops with this error, in the answer and in `op explain`.
-    fn stops(&self, op: &str, state: &str, (code, retryable, says): Told<'_>) -> Value {
-        let error = self.stage.ends_as(op, state)["error"].clone();
+    fn assert_stops(
+        &self,
+        op: &str,
+        state: &str,
+        (code, retryable, says): ExpectedError<'_>,
+    ) -> Value {
+        let error = self.testbed.wait_for_state(op, state)["error"].clone();
         assert_eq!(
             (&error["code"], &error["retryable"]),
             (&json!(code), &json!(retryable))
         );
-        self.stage.explains(op, &error, says);
+        self.testbed.assert_explains(op, &error, says);
         error
     }
 
     /// A retry brings it to its end; then everything goes without a trace.
-    fn is_retried(&self, op: &str) {
-        let retried = self.stage.server.run(&["op", "retry", op, "--watch"]);
+    fn assert_retry_succeeds(&self, op: &str) {
+        let retried = self.testbed.server.run(&["op", "retry", op, "--watch"]);
         assert_eq!(retried.code, 0, "{retried:?}");
-        self.ends();
+        self.finish();
     }
 
-    fn ends(&self) {
-        self.stage.bring_down(VNF_A);
-        self.stage.ends();
-        self.sim.is_clean();
+    fn finish(&self) {
+        self.testbed.terminate_and_delete(VNF_A);
+        self.testbed.finish();
+        self.sim.assert_clean();
     }
 }
 
@@ -82,12 +88,12 @@ fn a_quota_that_is_used_up() {
     scene
         .sim
         .act("set-quota", &json!({ "quota": "instances", "value": 2 }));
-    let told = (
+    let expected = (
         "openstack.quota",
         false,
         &["3 are needed", "higher quota"][..],
     );
-    scene.stops(&scene.begun(), "ROLLED_BACK", told);
+    scene.assert_stops(&scene.begin_op(), "ROLLED_BACK", expected);
     assert_eq!(scene.creations(), 0);
     scene
         .sim
@@ -96,19 +102,19 @@ fn a_quota_that_is_used_up() {
     scene
         .sim
         .act("set-quota", &json!({ "quota": "network", "value": 0 }));
-    let op = scene.begun();
+    let op = scene.begin_op();
     let says = [
         "CREATE_FAILED",
         "Quota exceeded for resources: ['network']",
         "higher quota",
     ];
-    let error = scene.stops(&op, "FAILED_TEMP", ("openstack.quota", false, &says));
+    let error = scene.assert_stops(&op, "FAILED_TEMP", ("openstack.quota", false, &says));
     assert_eq!(error["resource"], "internalVL");
     assert_eq!(error["step"], "allocate");
     scene
         .sim
         .act("set-quota", &json!({ "quota": "network", "value": -1 }));
-    scene.is_retried(&op);
+    scene.assert_retry_succeeds(&op);
 }
 
 #[test]
@@ -116,26 +122,26 @@ fn no_valid_host() {
     let scene = scene(&[]);
     let fault = json!({"call": "heat.resource_create", "subject": "/masterNode", "nth": 3, "fault": {"status": 500}});
     scene.sim.arm(&fault);
-    let op = scene.begun();
+    let op = scene.begin_op();
     let says = ["No valid host was found", "no room for the server"];
-    let error = scene.stops(&op, "FAILED_TEMP", ("heat.stack-failed", false, &says));
+    let error = scene.assert_stops(&op, "FAILED_TEMP", ("heat.stack-failed", false, &says));
     assert_eq!(error["resource"], "masterNode");
-    scene.is_retried(&op);
+    scene.assert_retry_succeeds(&op);
 }
 
 #[test]
 fn a_stack_name_taken_by_a_foreign_stack() {
     let scene = scene(&[]);
     let cloud = Cloud::login(&scene.sim.clouds());
-    let foreign = cloud.make_stack(&scene.stack());
+    let foreign = cloud.create_stack(&scene.stack());
     let touched = scene.sim.touched_stacks();
-    let op = scene.begun();
+    let op = scene.begin_op();
     let says = [foreign.as_str(), "without the tag", "find out whose it is"];
-    let error = scene.stops(&op, "FAILED_TEMP", ("heat.stack-foreign", false, &says));
+    let error = scene.assert_stops(&op, "FAILED_TEMP", ("heat.stack-foreign", false, &says));
     assert_eq!(error["resource"], foreign);
     assert_eq!(scene.sim.touched_stacks(), touched, "it was not touched");
     cloud.delete_stack(&scene.stack(), &foreign);
-    scene.is_retried(&op);
+    scene.assert_retry_succeeds(&op);
 }
 
 #[test]
@@ -148,30 +154,30 @@ fn transient_heat_failures_are_retried_automatically() {
     for fault in faults {
         let scene = scene(&[]);
         scene.sim.arm(&fault);
-        scene.stage.ends_as(&scene.begun(), "COMPLETED");
+        scene.testbed.wait_for_state(&scene.begin_op(), "COMPLETED");
         assert!(scene.sim.seen() > 0, "{fault}");
         let stacks = Cloud::login(&scene.sim.clouds()).stack_states(&scene.id);
         assert_eq!(stacks, ["CREATE_COMPLETE"], "adopted, not doubled: {fault}");
-        scene.ends();
+        scene.finish();
     }
     let scene = scene(&["--server-build", "1500"]);
-    let op = scene.begun();
+    let op = scene.begin_op();
     until("the stack", LONG, || (scene.creations() > 0).then_some(()));
     let logins = scene.sim.calls("keystone.token_create", "").len();
     scene.sim.act("revoke-tokens", &json!({}));
-    scene.stage.ends_as(&op, "COMPLETED");
+    scene.testbed.wait_for_state(&op, "COMPLETED");
     assert!(
         scene.sim.calls("keystone.token_create", "").len() > logins,
         "the token is renewed"
     );
     assert_eq!(scene.creations(), 1);
-    scene.ends();
+    scene.finish();
 }
 
 #[test]
 fn a_stack_deleted_during_creation() {
     let scene = scene(&["--server-build", "1500"]);
-    let op = scene.begun();
+    let op = scene.begin_op();
     // Looking for resources, the driver is past the creation and waits for its end.
     until("the wait", LONG, || {
         (!scene.sim.calls("heat.resource_list", "").is_empty()).then_some(())
@@ -180,55 +186,58 @@ fn a_stack_deleted_during_creation() {
         .sim
         .act("delete-stack", &json!({ "stack": scene.stack() }));
     let says = ["somebody delete", "then retry"];
-    scene.stops(&op, "FAILED_TEMP", ("heat.stack-failed", false, &says));
-    scene.is_retried(&op);
+    scene.assert_stops(&op, "FAILED_TEMP", ("heat.stack-failed", false, &says));
+    scene.assert_retry_succeeds(&op);
     assert_eq!(scene.creations(), 2);
 }
 
 #[test]
 fn a_stack_that_cannot_be_deleted() {
     let scene = scene(&[]);
-    scene.stage.ends_as(&scene.begun(), "COMPLETED");
+    scene.testbed.wait_for_state(&scene.begin_op(), "COMPLETED");
     let fault = json!({"call": "heat.resource_delete", "subject": "/internalVL_subnet", "times": 99, "fault": {"status": 500}});
     scene.sim.arm(&fault);
-    let begun = scene.stage.server.ctl(&["vnf", "terminate", VNF_A]);
-    let op = begun["vnfLcmOpOccId"].as_str().unwrap();
+    let begin_op = scene.testbed.server.ctl(&["vnf", "terminate", VNF_A]);
+    let op = begin_op["vnfLcmOpOccId"].as_str().unwrap();
     let says = [
         "after 4 tries",
         "left: `internalVL_subnet` (OS::Neutron::Subnet",
         "by hand",
     ];
-    scene.stops(op, "FAILED_TEMP", ("heat.delete-failed", false, &says));
+    scene.assert_stops(op, "FAILED_TEMP", ("heat.delete-failed", false, &says));
     scene.sim.disarm();
-    let retried = scene.stage.server.run(&["op", "retry", op, "--watch"]);
+    let retried = scene.testbed.server.run(&["op", "retry", op, "--watch"]);
     assert_eq!(retried.code, 0, "{retried:?}");
-    scene.stage.server.ctl(&["vnf", "delete", VNF_A]);
-    scene.stage.ends();
-    scene.sim.is_clean();
+    scene.testbed.server.ctl(&["vnf", "delete", VNF_A]);
+    scene.testbed.finish();
+    scene.sim.assert_clean();
 }
 
 #[test]
 fn a_stack_still_in_progress_at_the_deadline() {
     let mut scene = scene(&[]);
-    let file = scene.stage.server.folder().join("server.yaml");
+    let file = scene.testbed.server.folder().join("server.yaml");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(
         &file,
         text.replace("lease_seconds: 2", "lease_seconds: 2, step_seconds: 10"),
     )
     .unwrap();
-    scene.stage.server.kill();
-    scene.stage.server.begin();
+    scene.testbed.server.kill();
+    scene.testbed.server.begin();
     let fault = json!({"call": "heat.resource_create", "subject": "/masterNode", "nth": 3, "fault": {"hang": true}});
     scene.sim.arm(&fault);
-    let op = scene.begun();
+    let op = scene.begin_op();
     let says = ["CREATE_IN_PROGRESS"];
-    scene.stops(&op, "FAILED_TEMP", ("op.deadline", true, &says));
+    scene.assert_stops(&op, "FAILED_TEMP", ("op.deadline", true, &says));
     assert_eq!(scene.creations(), 1);
-    let rolled = scene.stage.server.run(&["op", "rollback", &op, "--watch"]);
+    let rolled = scene
+        .testbed
+        .server
+        .run(&["op", "rollback", &op, "--watch"]);
     assert_eq!(rolled.code, 0, "{rolled:?}");
-    scene.stage.ends_as(&op, "ROLLED_BACK");
-    scene.stage.server.ctl(&["vnf", "delete", VNF_A]);
-    scene.stage.ends();
-    scene.sim.is_clean();
+    scene.testbed.wait_for_state(&op, "ROLLED_BACK");
+    scene.testbed.server.ctl(&["vnf", "delete", VNF_A]);
+    scene.testbed.finish();
+    scene.sim.assert_clean();
 }

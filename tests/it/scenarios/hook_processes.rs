@@ -4,15 +4,15 @@ use std::path::Path;
 
 use serde_json::json;
 use vnfm_tests::programs::{Server, until};
-use vnfm_tests::simulator::Simulated;
-use vnfm_tests::testbed::{LONG, Stage, VNF_A, VNF_B};
+use vnfm_tests::simulator::Simulator;
+use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
 
-fn stage() -> (Simulated, Stage) {
+fn testbed() -> (Simulator, Testbed) {
     let folder = tempfile::tempdir().unwrap();
-    let sim = Simulated::start(folder.path(), &[]);
+    let sim = Simulator::start(folder.path(), &[]);
     let server = Server::start_with(folder.path(), "info", Some("process"));
-    let stage = Stage::with(server, folder, &sim.clouds(), sim.ssh_port());
-    (sim, stage)
+    let testbed = Testbed::with(server, folder, &sim.clouds(), sim.ssh_port());
+    (sim, testbed)
 }
 
 /// The processes that a server has started and that live: those of its hooks.
@@ -35,32 +35,32 @@ fn hooks(server: u32) -> Vec<String> {
 
 #[test]
 fn killing_the_server_kills_its_hook_processes_and_the_operation_is_resumed() {
-    let (sim, mut stage) = stage();
-    let (_, request) = stage.create_a("vnf-a-k8s-cluster");
+    let (sim, mut testbed) = testbed();
+    let (_, request) = testbed.create_a("vnf-a-k8s-cluster");
     let slow =
         json!({"call": "host.exec", "subject": ": kubeadm init", "fault": {"delayMs": 3000}});
     sim.arm(&slow);
-    let op = stage.instantiate(VNF_A, &request);
+    let op = testbed.instantiate(VNF_A, &request);
     until("the hook", LONG, || (sim.seen() > 0).then_some(()));
-    let hooks = hooks(stage.server.id());
+    let hooks = hooks(testbed.server.id());
     assert!(
         !hooks.is_empty(),
         "no process of a hook: {}",
-        stage.server.logged()
+        testbed.server.logged()
     );
-    stage.server.kill();
+    testbed.server.kill();
     until("the end of the hook's process", LONG, || {
         hooks
             .iter()
             .all(|hook| !Path::new("/proc").join(hook).exists())
             .then_some(())
     });
-    stage.server.begin();
-    stage.ends_as(&op, "COMPLETED");
-    let cluster = stage.a_is_up(3);
-    stage.b_lives_on(&cluster);
-    stage.bring_down(VNF_B);
-    stage.bring_down(VNF_A);
-    stage.ends();
-    sim.is_clean();
+    testbed.server.begin();
+    testbed.wait_for_state(&op, "COMPLETED");
+    let cluster = testbed.assert_a_up(3);
+    testbed.instantiate_b(&cluster);
+    testbed.terminate_and_delete(VNF_B);
+    testbed.terminate_and_delete(VNF_A);
+    testbed.ends();
+    sim.assert_clean();
 }

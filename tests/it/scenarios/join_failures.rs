@@ -1,47 +1,47 @@
 //! A worker whose join fails: the error tells, the other worker's join stays, and each way on ends well.
 
 use serde_json::{Value, json};
-use vnfm_tests::simulator::Simulated;
-use vnfm_tests::testbed::{Stage, VNF_A};
+use vnfm_tests::simulator::Simulator;
+use vnfm_tests::testbed::{Testbed, VNF_A};
 
-use super::stage;
+use super::testbed;
 
 /// What the real one says.
 const WHY: &str = "couldn't validate the identity of the API Server";
 
 /// VNF-A's instantiate has stopped because one worker did not join, and will not before the fault is taken away.
-fn stopped() -> (Simulated, Stage, String, Value) {
-    let (sim, stage) = stage(&[], "info");
-    let (_, request) = stage.create_a("vnf-a-k8s-cluster");
+fn stopped() -> (Simulator, Testbed, String, Value) {
+    let (sim, testbed) = testbed(&[], "info");
+    let (_, request) = testbed.create_a("vnf-a-k8s-cluster");
     let said =
         format!("[preflight] Running pre-flight checks\nerror execution phase preflight: {WHY}\n");
     sim.arm(
         &json!({"call": "host.exec", "subject": "workerNode-1: kubeadm join", "times": 99,
         "fault": {"exit": 3, "stderr": said}}),
     );
-    let op = stage.instantiate(VNF_A, &request);
-    let end = stage.ends_as(&op, "FAILED_TEMP");
+    let op = testbed.instantiate(VNF_A, &request);
+    let end = testbed.wait_for_state(&op, "FAILED_TEMP");
     assert_eq!(
         sim.hosts_that_ran("kubeadm join"),
         ["workerNode-0"],
         "the other one has joined"
     );
-    let vims = stage.server.ctl(&["vim", "list"]);
+    let vims = testbed.server.ctl(&["vim", "list"]);
     assert_eq!(
         vims.as_array().unwrap().len(),
         1,
         "no cluster is registered: {vims:#}"
     );
-    (sim, stage, op, end)
+    (sim, testbed, op, end)
 }
 
-fn state_of_a(stage: &Stage) -> Value {
-    stage.server.ctl(&["vnf", "show", VNF_A])["instantiationState"].clone()
+fn state_of_a(testbed: &Testbed) -> Value {
+    testbed.server.ctl(&["vnf", "show", VNF_A])["instantiationState"].clone()
 }
 
 #[test]
 fn a_join_error_names_host_phase_exit_code_and_last_lines() {
-    let (_sim, stage, op, end) = stopped();
+    let (_sim, testbed, op, end) = stopped();
     let told = [
         "workernode-1",
         "`join`",
@@ -49,14 +49,14 @@ fn a_join_error_names_host_phase_exit_code_and_last_lines() {
         "Running pre-flight checks",
         WHY,
     ];
-    let shown = stage.server.ctl(&["op", "show", &op]);
+    let shown = testbed.server.ctl(&["op", "show", &op]);
     for error in [&end["error"], &shown["error"]] {
         let detail = error["detail"].as_str().unwrap();
         assert!(told.iter().all(|part| detail.contains(part)), "{detail}");
         assert_eq!(detail.matches("exit code").count(), 1, "{detail}");
     }
     assert_eq!(end["error"]["resource"], "workernode-1");
-    let explained = stage.server.run(&["op", "explain", &op]);
+    let explained = testbed.server.run(&["op", "explain", &op]);
     for part in [
         WHY,
         "can retry",
@@ -65,26 +65,26 @@ fn a_join_error_names_host_phase_exit_code_and_last_lines() {
         "cannot cancel",
     ] {
         assert!(
-            explained.data.contains(part),
+            explained.stdout.contains(part),
             "no `{part}` in {}",
-            explained.data
+            explained.stdout
         );
     }
-    let watched = stage.server.run(&["op", "watch", &op]);
+    let watched = testbed.server.run(&["op", "watch", &op]);
     assert_eq!(watched.code, 1);
     assert!(
-        watched.words.contains(&format!("vnfmctl op retry {op}")),
+        watched.stderr.contains(&format!("vnfmctl op retry {op}")),
         "{}",
-        watched.words
+        watched.stderr
     );
 }
 
 #[test]
 fn retry_completes_the_missing_join_without_calling_heat() {
-    let (sim, stage, op, _) = stopped();
+    let (sim, testbed, op, _) = stopped();
     sim.disarm();
     let before = sim.calls("heat.", "").len();
-    let retried = stage.server.run(&["op", "retry", &op, "--watch"]);
+    let retried = testbed.server.run(&["op", "retry", &op, "--watch"]);
     assert_eq!(retried.code, 0, "{retried:?}");
     assert_eq!(sim.calls("heat.", "").len(), before);
     assert_eq!(sim.touched_stacks(), 1);
@@ -98,48 +98,48 @@ fn retry_completes_the_missing_join_without_calling_heat() {
         ["workerNode-1"],
         "what was half done"
     );
-    sim.is_lawful();
-    stage.a_is_up(3);
-    stage.bring_down(VNF_A);
-    stage.ends();
-    sim.is_clean();
+    sim.assert_no_violations();
+    testbed.assert_a_up(3);
+    testbed.terminate_and_delete(VNF_A);
+    testbed.ends();
+    sim.assert_clean();
 }
 
 #[test]
 fn a_retry_that_fails_again_stops_again() {
-    let (sim, stage, op, _) = stopped();
-    let retried = stage.server.run(&["op", "retry", &op, "--watch"]);
+    let (sim, testbed, op, _) = stopped();
+    let retried = testbed.server.run(&["op", "retry", &op, "--watch"]);
     assert_eq!(retried.code, 1, "{retried:?}");
-    assert!(retried.words.contains(WHY), "{retried:?}");
-    stage.ends_as(&op, "FAILED_TEMP");
+    assert!(retried.stderr.contains(WHY), "{retried:?}");
+    testbed.wait_for_state(&op, "FAILED_TEMP");
     assert_eq!(sim.hosts_that_ran("kubeadm join"), ["workerNode-0"]);
-    sim.is_lawful();
+    sim.assert_no_violations();
 }
 
 #[test]
 fn rollback_leaves_nothing() {
-    let (sim, stage, op, _) = stopped();
-    let rolled = stage.server.run(&["op", "rollback", &op, "--watch"]);
+    let (sim, testbed, op, _) = stopped();
+    let rolled = testbed.server.run(&["op", "rollback", &op, "--watch"]);
     assert_eq!(rolled.code, 0, "{rolled:?}");
-    stage.ends_as(&op, "ROLLED_BACK");
-    assert_eq!(state_of_a(&stage), "NOT_INSTANTIATED");
-    sim.is_clean();
-    stage.server.ctl(&["vnf", "delete", VNF_A]);
-    stage.ends();
+    testbed.wait_for_state(&op, "ROLLED_BACK");
+    assert_eq!(state_of_a(&testbed), "NOT_INSTANTIATED");
+    sim.assert_clean();
+    testbed.server.ctl(&["vnf", "delete", VNF_A]);
+    testbed.ends();
 }
 
 #[test]
 fn fail_ends_the_operation_and_a_later_terminate_cleans_up() {
-    let (sim, stage, op, _) = stopped();
-    stage.server.ctl(&["op", "fail", &op]);
-    stage.ends_as(&op, "FAILED");
+    let (sim, testbed, op, _) = stopped();
+    testbed.server.ctl(&["op", "fail", &op]);
+    testbed.wait_for_state(&op, "FAILED");
     assert_eq!(
-        state_of_a(&stage),
+        state_of_a(&testbed),
         "INSTANTIATED",
         "something exists, so it can be terminated"
     );
-    stage.server.refused(&["op", "retry", &op]);
-    stage.bring_down(VNF_A);
-    stage.ends();
-    sim.is_clean();
+    testbed.server.refused(&["op", "retry", &op]);
+    testbed.terminate_and_delete(VNF_A);
+    testbed.ends();
+    sim.assert_clean();
 }

@@ -9,37 +9,39 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use vnfm_tests::live;
 use vnfm_tests::programs::until;
-use vnfm_tests::simulator::Simulated;
-use vnfm_tests::testbed::{LONG, Stage, VIM, VNF_A};
+use vnfm_tests::simulator::Simulator;
+use vnfm_tests::testbed::{LONG, Testbed, VIM, VNF_A};
 
-use super::stage;
+use super::testbed;
 
 const SAMPLE: &str = "vnf-a-k8s-cluster";
 /// What an operator grants a server that is told to stop.
-const GRACE: Duration = Duration::from_secs(10);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
 #[test]
 fn sigterm_finishes_the_running_step_and_the_next_start_resumes() {
-    let (sim, mut stage) = stage(&["--server-build", "1500"], "info");
-    let (_, request) = stage.create_a(SAMPLE);
-    let op = stage.instantiate(VNF_A, &request);
+    let (sim, mut testbed) = testbed(&["--server-build", "1500"], "info");
+    let (_, request) = testbed.create_a(SAMPLE);
+    let op = testbed.instantiate(VNF_A, &request);
     until("the stack's creation", LONG, || {
         let calls = sim.calls("heat.stack_create", "");
         calls.iter().any(|call| call["status"] == 201).then_some(())
     });
-    let (status, took) = stage.server.terminate();
+    let (status, took) = testbed.server.terminate();
     let stopped = jiff::Timestamp::now();
     assert!(status.success(), "{status}");
-    assert!(took < GRACE, "{took:?}");
+    assert!(took < SHUTDOWN_GRACE, "{took:?}");
     let commands = sim.calls("host.exec", "");
     assert!(
         commands.is_empty(),
         "a further step was begun: {commands:#?}"
     );
-    stage.server.begin();
-    stage.ends_as(&op, "COMPLETED");
-    let progress = stage.server.get(&format!("/vnfm/v1/op_occs/{op}/progress"));
-    let log = stage.server.ctl(&["op", "log", &op]);
+    testbed.server.begin();
+    testbed.wait_for_state(&op, "COMPLETED");
+    let progress = testbed
+        .server
+        .get(&format!("/vnfm/v1/op_occs/{op}/progress"));
+    let log = testbed.server.ctl(&["op", "log", &op]);
     let began = |step: &str| {
         let lines = log.as_array().unwrap().iter();
         lines
@@ -58,52 +60,52 @@ fn sigterm_finishes_the_running_step_and_the_next_start_resumes() {
         "the step that ran was not in the journal: {progress:#}"
     );
     assert_eq!(sim.touched_stacks(), 1);
-    stage.a_is_up(3);
-    sim.is_lawful();
+    testbed.assert_a_up(3);
+    sim.assert_no_violations();
 }
 
 #[test]
 fn a_long_step_does_not_delay_shutdown() {
-    let (sim, mut stage) = stage(&[], "info");
-    let (_, request) = stage.create_a(SAMPLE);
+    let (sim, mut testbed) = testbed(&[], "info");
+    let (_, request) = testbed.create_a(SAMPLE);
     sim.arm(
         &json!({"call": "host.exec", "subject": ": kubeadm init", "fault": {"delayMs": 12_000}}),
     );
-    let op = stage.instantiate(VNF_A, &request);
+    let op = testbed.instantiate(VNF_A, &request);
     until("the init", LONG, || (sim.seen() > 0).then_some(()));
-    let (status, took) = stage.server.terminate();
+    let (status, took) = testbed.server.terminate();
     assert!(status.success(), "{status}");
-    assert!(took < GRACE, "{took:?}");
+    assert!(took < SHUTDOWN_GRACE, "{took:?}");
     sim.disarm();
-    stage.server.begin();
-    stage.ends_as(&op, "COMPLETED");
+    testbed.server.begin();
+    testbed.wait_for_state(&op, "COMPLETED");
     assert_eq!(sim.hosts_that_ran("kubeadm init").len(), 1);
-    stage.a_is_up(3);
+    testbed.assert_a_up(3);
 }
 
 /// Another VNF-A, with a cluster of its own name; its id and the operation that instantiates it.
-fn begin(stage: &Stage, package: &str, name: &str) -> (String, String) {
-    let made = stage
+fn begin(testbed: &Testbed, package: &str, name: &str) -> (String, String) {
+    let made = testbed
         .server
         .ctl(&["vnf", "create", "--package", package, "--name", name]);
-    let vim = stage.server.ctl(&["vim", "show", VIM]);
-    let request = stage
+    let vim = testbed.server.ctl(&["vim", "show", VIM]);
+    let request = testbed
         .request(SAMPLE, vim["id"].as_str().unwrap())
         .to_string();
     let request = request.replace("\"cluster\"", &format!("\"cluster-{name}\""));
-    let op = stage.instantiate(name, &serde_json::from_str(&request).unwrap());
+    let op = testbed.instantiate(name, &serde_json::from_str(&request).unwrap());
     (made["id"].as_str().unwrap().to_owned(), op)
 }
 
-fn up(stage: &Stage, package: &str, name: &str) -> String {
-    let (id, op) = begin(stage, package, name);
-    stage.ends_as(&op, "COMPLETED");
+fn up(testbed: &Testbed, package: &str, name: &str) -> String {
+    let (id, op) = begin(testbed, package, name);
+    testbed.wait_for_state(&op, "COMPLETED");
     id
 }
 
-fn down(stage: &Stage, name: &str) {
-    let begun = stage.server.ctl(&["vnf", "terminate", name]);
-    stage.ends_as(begun["vnfLcmOpOccId"].as_str().unwrap(), "COMPLETED");
+fn down(testbed: &Testbed, name: &str) {
+    let begin_op = testbed.server.ctl(&["vnf", "terminate", name]);
+    testbed.wait_for_state(begin_op["vnfLcmOpOccId"].as_str().unwrap(), "COMPLETED");
 }
 
 /// What the comparison says of an instance.
@@ -115,42 +117,42 @@ fn found<'a>(comparison: &'a Value, id: &str) -> &'a Value {
         .unwrap()["found"]
 }
 
-fn deleted_stacks(sim: &Simulated, instance: &str) -> usize {
+fn deleted_stacks(sim: &Simulator, instance: &str) -> usize {
     sim.calls("heat.stack_delete", instance).len()
 }
 
 #[test]
 fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
-    let (sim, mut stage) = stage(&[], "info");
-    let package = stage.onboard(SAMPLE);
-    let early = up(&stage, &package, "early");
-    let gone = up(&stage, &package, "gone");
+    let (sim, mut testbed) = testbed(&[], "info");
+    let package = testbed.onboard(SAMPLE);
+    let early = up(&testbed, &package, "early");
+    let gone = up(&testbed, &package, "gone");
     sim.arm(
         &json!({"call": "host.exec", "subject": ": kubeadm init", "fault": {"delayMs": 3_000}}),
     );
-    let (middle, op) = begin(&stage, &package, "middle");
+    let (middle, op) = begin(&testbed, &package, "middle");
     until("the init of the one in the middle", LONG, || {
         (sim.seen() > 0).then_some(())
     });
-    let file = stage.server.folder().join("a.backup");
+    let file = testbed.server.folder().join("a.backup");
     let file = file.to_str().unwrap();
-    stage.server.ctl(&["backup", file]);
-    stage.ends_as(&op, "COMPLETED");
+    testbed.server.ctl(&["backup", file]);
+    testbed.wait_for_state(&op, "COMPLETED");
     sim.disarm();
-    let late = up(&stage, &package, "late");
-    down(&stage, "gone");
+    let late = up(&testbed, &package, "late");
+    down(&testbed, "gone");
     let made = sim.calls("heat.stack_create", "").len();
-    stage.server.kill();
+    testbed.server.kill();
 
-    let restored = stage.server.instead(&["restore", file]);
+    let restored = testbed.server.run_server_command(&["restore", file]);
     assert_eq!(restored.code, 0, "{restored:?}");
-    assert!(restored.data.contains("with 1 packages"), "{restored:?}");
-    stage.server.begin();
-    assert_eq!(stage.server.get("/vnfm/v1/health")["status"], "recovery");
-    let known = stage.server.ctl(&["vnf", "list"]);
+    assert!(restored.stdout.contains("with 1 packages"), "{restored:?}");
+    testbed.server.begin();
+    assert_eq!(testbed.server.get("/vnfm/v1/health")["status"], "recovery");
+    let known = testbed.server.ctl(&["vnf", "list"]);
     assert_eq!(known.as_array().unwrap().len(), 3, "reads answer");
     let vnfs = "/vnflcm/v2/vnf_instances";
-    let (status, problem) = stage.server.http("POST", vnfs, r#"{"vnfdId": "any"}"#);
+    let (status, problem) = testbed.server.http("POST", vnfs, r#"{"vnfdId": "any"}"#);
     assert_eq!(
         (status, &problem["code"]),
         (503, &json!("server.recovery")),
@@ -164,7 +166,7 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
         "{problem}"
     );
 
-    let comparison = stage.server.ctl(&["recovery", "show"]);
+    let comparison = testbed.server.ctl(&["recovery", "show"]);
     assert_eq!(comparison["recovering"], true);
     assert_eq!(found(&comparison, &early), "AS_RECORDED");
     assert_eq!(found(&comparison, &gone), "MISSING");
@@ -180,26 +182,26 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
         !orphans.is_empty() && orphans.iter().all(of_late),
         "{comparison:#}"
     );
-    let shown = stage.server.run(&["recovery", "show"]);
+    let shown = testbed.server.run(&["recovery", "show"]);
     assert!(
         shown
-            .words
+            .stderr
             .contains(&format!("missing: nothing is left of VNF {gone}")),
         "{shown:?}"
     );
     assert!(
-        shown.words.contains("orphan: ") && shown.words.contains(&op),
+        shown.stderr.contains("orphan: ") && shown.stderr.contains(&op),
         "{shown:?}"
     );
 
     // The cluster of the VNF that is gone does not answer.
-    let why = stage.server.refused(&["recovery", "confirm"]);
+    let why = testbed.server.refused(&["recovery", "confirm"]);
     assert!(why.contains("cluster-gone"), "{why}");
-    stage.server.ctl(&["recovery", "confirm", "--force"]);
-    stage.ends_as(&op, "COMPLETED");
-    assert_eq!(stage.server.get("/vnfm/v1/health")["status"], "ok");
-    down(&stage, "early");
-    down(&stage, "gone");
+    testbed.server.ctl(&["recovery", "confirm", "--force"]);
+    testbed.wait_for_state(&op, "COMPLETED");
+    assert_eq!(testbed.server.get("/vnfm/v1/health")["status"], "ok");
+    down(&testbed, "early");
+    down(&testbed, "gone");
     assert_eq!(
         sim.calls("heat.stack_create", "").len(),
         made,
@@ -209,12 +211,12 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
         (deleted_stacks(&sim, &late), deleted_stacks(&sim, &middle)),
         (0, 0)
     );
-    let orphans = stage.server.ctl(&["orphans"]);
+    let orphans = testbed.server.ctl(&["orphans"]);
     assert!(
         orphans.as_array().unwrap().iter().any(of_late),
         "{orphans:#}"
     );
-    sim.is_lawful();
+    sim.assert_no_violations();
 }
 
 /// A small filesystem in memory, mounted at a folder for as long as this lives.
@@ -286,18 +288,18 @@ fn a_full_disk_refuses_new_requests_and_running_operations_resume_with_free_spac
     let Some(disk) = Disk::mount(&folder.path().join("data"), 400) else {
         return;
     };
-    let sim = Simulated::start(folder.path(), &[]);
-    let stage = Stage::new(folder, &sim.clouds(), sim.ssh_port(), "info");
-    let (_, request) = stage.create_a(SAMPLE);
+    let sim = Simulator::start(folder.path(), &[]);
+    let testbed = Testbed::new(folder, &sim.clouds(), sim.ssh_port(), "info");
+    let (_, request) = testbed.create_a(SAMPLE);
     let slow =
         json!({"call": "host.exec", "subject": ": kubeadm init", "fault": {"delayMs": 15_000}});
     sim.arm(&slow);
-    let op = stage.instantiate(VNF_A, &request);
+    let op = testbed.instantiate(VNF_A, &request);
     until("the init", LONG, || (sim.seen() > 0).then_some(()));
 
     disk.leave(20_000);
     let vnfs = "/vnflcm/v2/vnf_instances";
-    let (status, problem) = stage.server.http("POST", vnfs, r#"{"vnfdId": "any"}"#);
+    let (status, problem) = testbed.server.http("POST", vnfs, r#"{"vnfdId": "any"}"#);
     assert_eq!(
         (status, &problem["code"]),
         (507, &json!("server.low-disk")),
@@ -310,24 +312,28 @@ fn a_full_disk_refuses_new_requests_and_running_operations_resume_with_free_spac
             .contains("vnfmctl prune"),
         "{problem}"
     );
-    stage.server.ctl(&["vnf", "list"]);
-    stage.server.ctl(&["prune", "--dry-run"]);
+    testbed.server.ctl(&["vnf", "list"]);
+    testbed.server.ctl(&["prune", "--dry-run"]);
 
     disk.leave(0);
     until("a write that does not fit", LONG, || {
-        stage.server.logged().contains("disk is full").then_some(())
+        testbed
+            .server
+            .logged()
+            .contains("disk is full")
+            .then_some(())
     });
     let path = format!("/vnfm/v1/op_occs/{op}/progress");
     assert_eq!(
-        stage.server.get(&path)["operationState"],
+        testbed.server.get(&path)["operationState"],
         "PROCESSING",
         "nothing is given up"
     );
     disk.make_room();
-    stage.ends_as(&op, "COMPLETED");
+    testbed.wait_for_state(&op, "COMPLETED");
     assert_eq!(sim.hosts_that_ran("kubeadm init").len(), 1);
     assert_eq!(sim.touched_stacks(), 1);
-    stage.a_is_up(3);
-    stage.bring_down(VNF_A);
-    sim.is_clean();
+    testbed.assert_a_up(3);
+    testbed.terminate_and_delete(VNF_A);
+    sim.assert_clean();
 }

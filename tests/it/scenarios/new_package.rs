@@ -3,50 +3,50 @@
 use std::path::Path;
 
 use serde_json::Value;
-use vnfm_tests::simulator::Simulated;
-use vnfm_tests::testbed::{Stage, VIM};
+use vnfm_tests::simulator::Simulator;
+use vnfm_tests::testbed::{Testbed, VIM};
 
-use super::{stage, stage_in};
+use super::{testbed, testbed_in};
 
 /// Makes a package, and an instance of it on this VIM that comes up and goes.
-fn lives((sim, stage): (Simulated, Stage), kind: &str, vim: &str) {
+fn assert_instantiates((sim, testbed): (Simulator, Testbed), kind: &str, vim: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("web");
     let path = path.to_str().unwrap();
-    let made = stage
+    let made = testbed
         .server
         .ctl(&["new", "vnfd", "web", "--kind", kind, "--dir", path]);
-    let package = stage.onboard(path);
-    let known: Value = stage.server.ctl(&["package", "show", &package]);
+    let package = testbed.onboard(path);
+    let known: Value = testbed.server.ctl(&["package", "show", &package]);
     assert_eq!(known["vnfdId"], made["vnfdId"]);
-    stage
+    testbed
         .server
         .ctl(&["vnf", "create", "--package", &package, "--name", "web"]);
-    let request = stage.request(path, vim);
-    stage.ends_as(&stage.instantiate("web", &request), "COMPLETED");
-    let instance = stage.server.ctl(&["vnf", "show", "web"]);
+    let request = testbed.request(path, vim);
+    testbed.wait_for_state(&testbed.instantiate("web", &request), "COMPLETED");
+    let instance = testbed.server.ctl(&["vnf", "show", "web"]);
     let vnfcs = instance["instantiatedVnfInfo"]["vnfcResourceInfo"]
         .as_array()
         .unwrap();
     assert_eq!(vnfcs.len(), 1, "{instance:#}");
-    stage.bring_down("web");
+    testbed.terminate_and_delete("web");
     if kind == "cnf" {
-        stage.server.ctl(&["vim", "delete", "containers"]);
+        testbed.server.ctl(&["vim", "delete", "containers"]);
     }
-    stage.ends();
-    sim.is_clean();
+    testbed.ends();
+    sim.assert_clean();
 }
 
 #[test]
 fn a_generated_vm_package_can_be_instantiated() {
-    let (sim, stage) = stage(&[], "info");
-    let vim = stage.server.ctl(&["vim", "show", VIM]);
-    lives((sim, stage), "vm", vim["id"].as_str().unwrap());
+    let (sim, testbed) = testbed(&[], "info");
+    let vim = testbed.server.ctl(&["vim", "show", VIM]);
+    assert_instantiates((sim, testbed), "vm", vim["id"].as_str().unwrap());
 }
 
 #[test]
 fn a_generated_container_package_can_be_instantiated() {
-    let (sim, stage) = stage_in(&["--cluster"], "");
+    let (sim, testbed) = testbed_in(&["--cluster"], "");
     let file = sim.endpoint("kubeconfig").to_owned();
     assert!(Path::new(&file).is_file());
     let words = [
@@ -57,6 +57,6 @@ fn a_generated_container_package_can_be_instantiated() {
         "--config-file",
         &file,
     ];
-    let vim = stage.server.ctl(&words);
-    lives((sim, stage), "cnf", vim["id"].as_str().unwrap());
+    let vim = testbed.server.ctl(&words);
+    assert_instantiates((sim, testbed), "cnf", vim["id"].as_str().unwrap());
 }

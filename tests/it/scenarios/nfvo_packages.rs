@@ -6,11 +6,11 @@ use tempfile::TempDir;
 use vnfm_descriptor::{Limits, Package};
 use vnfm_tests::planted::Planted;
 use vnfm_tests::programs::until;
-use vnfm_tests::simulator::Simulated;
-use vnfm_tests::testbed::{LONG, Stage, VIM, VNF_A};
-use vnfm_tests::sol_schema::Standard;
+use vnfm_tests::simulator::Simulator;
+use vnfm_tests::sol_schema::SolSchema;
+use vnfm_tests::testbed::{LONG, Testbed, VIM, VNF_A};
 
-use super::without_hooks;
+use super::package_without_hooks;
 
 /// The password of this server at the NFVO.
 const PASSWORD: &str = "planted-nfvo-password-2c77";
@@ -18,8 +18,8 @@ const SAMPLE: &str = "vnf-a-k8s-cluster";
 
 /// A VNF-A without hooks that the NFVO can offer, at a server that gets its packages there.
 struct Scene {
-    sim: Simulated,
-    stage: Stage,
+    sim: Simulator,
+    testbed: Testbed,
     vnfd: String,
     archive: String,
     bytes: usize,
@@ -28,7 +28,7 @@ struct Scene {
 
 fn scene(packages: &str) -> Scene {
     let folder = tempfile::tempdir().unwrap();
-    let sim = Simulated::start(folder.path(), &[]);
+    let sim = Simulator::start(folder.path(), &[]);
     sim.set_nfvo(&json!({"login": "basic"}));
     let password = folder.path().join("nfvo-password");
     std::fs::write(&password, PASSWORD).unwrap();
@@ -38,15 +38,15 @@ fn scene(packages: &str) -> Scene {
         password.display()
     );
     std::fs::write(folder.path().join("server.yaml"), configuration).unwrap();
-    let stage = Stage::new(folder, &sim.clouds(), sim.ssh_port(), "debug");
+    let testbed = Testbed::new(folder, &sim.clouds(), sim.ssh_port(), "debug");
     let package = tempfile::tempdir().unwrap();
-    let source = without_hooks(SAMPLE, package.path());
+    let source = package_without_hooks(SAMPLE, package.path());
     let archive = package
         .path()
         .join("vnf-a.csar")
         .to_string_lossy()
         .into_owned();
-    stage
+    testbed
         .server
         .ctl(&["package", "build", &source, "--out", &archive]);
     let opened = Package::open(archive.as_ref(), &Limits::default()).unwrap();
@@ -54,7 +54,7 @@ fn scene(packages: &str) -> Scene {
     let vnfd = opened.vnfd().descriptor_id.clone();
     Scene {
         sim,
-        stage,
+        testbed,
         vnfd,
         archive,
         bytes,
@@ -73,12 +73,12 @@ impl Scene {
     }
 
     fn request(&self) -> Value {
-        let vim = self.stage.server.ctl(&["vim", "show", VIM]);
-        self.stage.request(SAMPLE, vim["id"].as_str().unwrap())
+        let vim = self.testbed.server.ctl(&["vim", "show", VIM]);
+        self.testbed.request(SAMPLE, vim["id"].as_str().unwrap())
     }
 
     fn packages(&self) -> Vec<Value> {
-        self.stage
+        self.testbed
             .server
             .get("/vnfpkgm/v2/vnf_packages?all_fields")
             .as_array()
@@ -95,9 +95,9 @@ impl Scene {
     }
 
     /// Every body of the NFVO is one of the standard's, and so is what was asked.
-    fn is_by_the_book(&self) {
+    fn assert_bodies_valid(&self) {
         let page = self.sim.nfvo();
-        if let Some(standard) = Standard::of("PkgmSubscription") {
+        if let Some(standard) = SolSchema::of("PkgmSubscription") {
             page["subscriptions"]
                 .as_array()
                 .unwrap()
@@ -115,7 +115,7 @@ impl Scene {
                 .into_iter()
                 .find(|kind| told["notificationType"] == *kind)
                 .unwrap();
-            if let Some(standard) = Standard::of(kind) {
+            if let Some(standard) = SolSchema::of(kind) {
                 standard.check(told);
             }
         }
@@ -125,7 +125,7 @@ impl Scene {
 #[test]
 fn a_package_is_fetched_from_the_nfvo_by_vnfd_id_and_an_interrupted_download_resumes() {
     let scene = scene("subscribe: false");
-    let refused = scene.stage.server.refused(&scene.create());
+    let refused = scene.testbed.server.refused(&scene.create());
     assert!(
         refused.contains(&scene.vnfd) && refused.contains("package onboard"),
         "{refused}"
@@ -137,7 +137,7 @@ fn a_package_is_fetched_from_the_nfvo_by_vnfd_id_and_an_interrupted_download_res
     scene
         .sim
         .arm(&json!({"call": "nfvo.package_content", "nth": 2, "fault": {"status": 503}}));
-    scene.stage.server.ctl(&scene.create());
+    scene.testbed.server.ctl(&scene.create());
     let calls = scene.sim.calls("nfvo.package_content", "");
     let ranges: Vec<_> = calls
         .iter()
@@ -145,33 +145,33 @@ fn a_package_is_fetched_from_the_nfvo_by_vnfd_id_and_an_interrupted_download_res
         .collect();
     let rest = format!("at-nfvo bytes={half}-");
     assert_eq!(ranges, ["at-nfvo ", &rest, &rest], "{calls:#?}");
-    let op = scene.stage.instantiate(VNF_A, &scene.request());
-    scene.stage.ends_as(&op, "COMPLETED");
+    let op = scene.testbed.instantiate(VNF_A, &scene.request());
+    scene.testbed.wait_for_state(&op, "COMPLETED");
     assert_eq!(scene.sim.touched_stacks(), 1);
-    scene.is_by_the_book();
+    scene.assert_bodies_valid();
     let out = scene
-        .stage
+        .testbed
         .server
         .folder()
         .join("again.csar")
         .to_string_lossy()
         .into_owned();
     scene
-        .stage
+        .testbed
         .server
         .ctl(&["package", "download", &scene.vnfd, "--out", &out]);
     assert!(std::fs::read(out).unwrap() == std::fs::read(&scene.archive).unwrap());
     let mut planted = Planted::default();
     planted.add("password", PASSWORD);
     for text in [
-        scene.stage.server.logged(),
+        scene.testbed.server.logged(),
         json!(scene.packages()).to_string(),
     ] {
         assert_eq!(planted.within(text.as_bytes()), [""; 0]);
     }
-    scene.stage.bring_down(VNF_A);
-    scene.stage.ends();
-    scene.sim.is_clean();
+    scene.testbed.terminate_and_delete(VNF_A);
+    scene.testbed.ends();
+    scene.sim.assert_clean();
 }
 
 #[test]
@@ -179,10 +179,10 @@ fn packages_onboarded_at_the_nfvo_are_fetched_in_advance_even_after_a_crash() {
     let mut scene = scene("look_seconds: 1");
     let first = scene.subscription();
     // The NFVO forgets meanwhile; the server comes up at another port, where nobody would be told.
-    scene.stage.server.kill();
+    scene.testbed.server.kill();
     scene.sim.act("forget-subscriptions", &json!({}));
     scene.offer();
-    scene.stage.server.begin();
+    scene.testbed.server.begin();
     assert_ne!(scene.subscription()["callbackUri"], first["callbackUri"]);
     // It was told to nobody; it is told anew.
     scene.offer();
@@ -201,15 +201,15 @@ fn packages_onboarded_at_the_nfvo_are_fetched_in_advance_even_after_a_crash() {
     until("it is disabled", LONG, || {
         (scene.packages()[0]["operationalState"] == "DISABLED").then_some(())
     });
-    let refused = scene.stage.server.refused(&scene.create());
+    let refused = scene.testbed.server.refused(&scene.create());
     assert!(refused.contains("enabled"), "{refused}");
-    scene.is_by_the_book();
+    scene.assert_bodies_valid();
     scene
         .sim
         .act("withdraw-package", &json!({"vnfPkgId": "at-nfvo"}));
     until("it is gone", LONG, || {
         scene.packages().is_empty().then_some(())
     });
-    scene.stage.ends();
-    scene.sim.is_clean();
+    scene.testbed.ends();
+    scene.sim.assert_clean();
 }

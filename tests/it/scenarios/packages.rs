@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use vnfm_tests::testbed::{VNF_A, VNF_B};
 
-use super::{copy, stage};
+use super::{copy, testbed};
 
 /// What every script here begins with; a simulated host's shell knows no more than such lines.
 const SCRIPT: &str = "#!/bin/sh
@@ -21,15 +21,15 @@ fn with_script(script: &str, folder: &Path) -> String {
 
 #[test]
 fn vnf_b_runs_on_the_reference_package() {
-    let (sim, stage) = stage(&[], "info");
-    let (_, request) = stage.create_a("vnf-a-seed");
-    stage.ends_as(&stage.instantiate(VNF_A, &request), "COMPLETED");
-    let cluster = stage.a_is_up(2);
-    stage.b_lives_on(&cluster);
-    stage.bring_down(VNF_B);
-    stage.bring_down(VNF_A);
-    stage.ends();
-    sim.is_clean();
+    let (sim, testbed) = testbed(&[], "info");
+    let (_, request) = testbed.create_a("vnf-a-seed");
+    testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
+    let cluster = testbed.assert_a_up(2);
+    testbed.instantiate_b(&cluster);
+    testbed.terminate_and_delete(VNF_B);
+    testbed.terminate_and_delete(VNF_A);
+    testbed.ends();
+    sim.assert_clean();
 }
 
 #[test]
@@ -53,21 +53,21 @@ fn a_vendor_script_that_fails_or_prints_garbage_is_reported_with_its_output() {
         ),
     ];
     for (script, code, words) in cases {
-        let (sim, stage) = stage(&[], "info");
+        let (sim, testbed) = testbed(&[], "info");
         let folder = tempfile::tempdir().unwrap();
         let package = with_script(&format!("{SCRIPT}{script}\n"), folder.path());
-        let (_, request) = stage.create_a(&package);
-        let op = stage.instantiate(VNF_A, &request);
-        let end = stage.ends_as(&op, "FAILED_TEMP");
+        let (_, request) = testbed.create_a(&package);
+        let op = testbed.instantiate(VNF_A, &request);
+        let end = testbed.wait_for_state(&op, "FAILED_TEMP");
         assert_eq!(end["error"]["code"], code, "{end:#}");
         let detail = end["error"]["detail"].as_str().unwrap();
         assert!(
             detail.contains(words) && detail.contains("masternode"),
             "{detail}"
         );
-        let rolled = stage.server.run(&["op", "rollback", &op, "--watch"]);
+        let rolled = testbed.server.run(&["op", "rollback", &op, "--watch"]);
         assert_eq!(rolled.code, 0, "{rolled:?}");
-        sim.is_clean();
+        sim.assert_clean();
     }
 }
 
@@ -78,25 +78,25 @@ fn bare() -> serde_json::Value {
 
 #[test]
 fn missing_host_packages_without_a_repository_are_reported_with_a_remedy() {
-    let (sim, stage) = stage(&[], "info");
-    let (_, request) = stage.create_a("vnf-a-k8s-cluster");
+    let (sim, testbed) = testbed(&[], "info");
+    let (_, request) = testbed.create_a("vnf-a-k8s-cluster");
     sim.arm(&bare());
-    let op = stage.instantiate(VNF_A, &request);
-    let end = stage.ends_as(&op, "FAILED_TEMP");
+    let op = testbed.instantiate(VNF_A, &request);
+    let end = testbed.wait_for_state(&op, "FAILED_TEMP");
     assert_eq!(end["error"]["code"], "packages-missing", "{end:#}");
     let detail = end["error"]["detail"].as_str().unwrap();
     for part in ["kubeadm", "no repository", "Debian archives", "`packages`"] {
         assert!(detail.contains(part), "no `{part}` in {detail}");
     }
-    let rolled = stage.server.run(&["op", "rollback", &op, "--watch"]);
+    let rolled = testbed.server.run(&["op", "rollback", &op, "--watch"]);
     assert_eq!(rolled.code, 0, "{rolled:?}");
-    sim.is_clean();
+    sim.assert_clean();
 }
 
 #[test]
 fn missing_host_packages_are_installed_from_the_repository_or_the_vnf_package() {
     for has_repository in [true, false] {
-        let (sim, stage) = stage(&[], "info");
+        let (sim, testbed) = testbed(&[], "info");
         let folder = tempfile::tempdir().unwrap();
         let package = copy("vnf-a-k8s-cluster", folder.path());
         if !has_repository {
@@ -106,20 +106,20 @@ fn missing_host_packages_are_installed_from_the_repository_or_the_vnf_package() 
                 std::fs::write(archives.join(format!("{name}_1.36.2_amd64.deb")), name).unwrap();
             }
         }
-        let (_, request) = stage.create_a(&package.to_string_lossy());
+        let (_, request) = testbed.create_a(&package.to_string_lossy());
         sim.arm(&bare());
         if has_repository {
             sim.arm(&json!({"call": "host.repository", "times": 9, "fault": {"exit": 1}}));
         }
-        stage.ends_as(&stage.instantiate(VNF_A, &request), "COMPLETED");
+        testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
         let installer = if has_repository {
             "apt-get install"
         } else {
             "dpkg -i"
         };
         assert_eq!(sim.hosts_that_ran(installer).len(), 3, "{installer}");
-        stage.a_is_up(3);
-        stage.bring_down(VNF_A);
-        sim.is_clean();
+        testbed.assert_a_up(3);
+        testbed.terminate_and_delete(VNF_A);
+        sim.assert_clean();
     }
 }

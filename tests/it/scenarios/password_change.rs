@@ -4,13 +4,13 @@ use serde_json::json;
 use vnfm_tests::programs::until;
 use vnfm_tests::testbed::{LONG, VIM, VNF_A};
 
-use super::stage;
+use super::testbed;
 
 #[test]
 fn an_operation_continues_after_the_vim_password_is_updated() {
-    let (sim, stage) = stage(&["--server-build", "1500"], "info");
-    let (_, request) = stage.create_a("vnf-a-k8s-cluster");
-    let op = stage.instantiate(VNF_A, &request);
+    let (sim, testbed) = testbed(&["--server-build", "1500"], "info");
+    let (_, request) = testbed.create_a("vnf-a-k8s-cluster");
+    let op = testbed.instantiate(VNF_A, &request);
     let made = || {
         sim.calls("heat.stack_create", "")
             .iter()
@@ -23,7 +23,7 @@ fn an_operation_continues_after_the_vim_password_is_updated() {
     );
     let path = format!("/vnfm/v1/op_occs/{op}/progress");
     let waits = until("the operation waits for a login", LONG, || {
-        let now = stage.server.get(&path);
+        let now = testbed.server.get(&path);
         assert_eq!(now["operationState"], "PROCESSING", "{now:#}");
         let what = now["waiting"]["for"]
             .as_str()
@@ -36,19 +36,19 @@ fn an_operation_continues_after_the_vim_password_is_updated() {
         waits.contains("vim update"),
         "it does not say what to do: {waits}"
     );
-    let wrong = stage
+    let wrong = testbed
         .server
-        .feed(&["vim", "update", VIM, "--password-stdin"], "a-wrong-one\n");
+        .run_with_input(&["vim", "update", VIM, "--password-stdin"], "a-wrong-one\n");
     assert_eq!(wrong.code, 3, "{wrong:?}");
-    let right = stage.server.feed(
+    let right = testbed.server.run_with_input(
         &["vim", "update", VIM, "--password-stdin"],
         "another-password\n",
     );
     assert_eq!(right.code, 0, "{right:?}");
-    stage.ends_as(&op, "COMPLETED");
+    testbed.wait_for_state(&op, "COMPLETED");
     assert_eq!(sim.touched_stacks(), 1);
-    stage.a_is_up(3);
-    stage.bring_down(VNF_A);
-    stage.ends();
-    sim.is_clean();
+    testbed.assert_a_up(3);
+    testbed.terminate_and_delete(VNF_A);
+    testbed.ends();
+    sim.assert_clean();
 }

@@ -1,14 +1,17 @@
 //! What is wrong from the beginning: said by what and where, and nothing is changed or made.
 
 use serde_json::{Value, json};
-use vnfm_tests::testbed::{Stage, VIM, VNF_A};
+use vnfm_tests::testbed::{Testbed, VIM, VNF_A};
 
-use super::{copy, stage};
+use super::{copy, testbed};
 
 /// Everything that the server knows of.
-fn known(stage: &Stage) -> Vec<Value> {
+fn known(testbed: &Testbed) -> Vec<Value> {
     let lists = [["vnf", "list"], ["op", "list"], ["vim", "list"]];
-    lists.iter().map(|words| stage.server.ctl(words)).collect()
+    lists
+        .iter()
+        .map(|words| testbed.server.ctl(words))
+        .collect()
 }
 
 /// A change of a good request, the status of its answer, and what that says.
@@ -58,14 +61,14 @@ const CASES: &[Case] = &[
 
 #[test]
 fn invalid_instantiate_requests_are_refused_at_once() {
-    let (sim, stage) = stage(&[], "info");
-    let (id, good) = stage.create_a("vnf-a-k8s-cluster");
-    let before = known(&stage);
+    let (sim, testbed) = testbed(&[], "info");
+    let (id, good) = testbed.create_a("vnf-a-k8s-cluster");
+    let before = known(&testbed);
     let path = format!("/vnflcm/v2/vnf_instances/{id}/instantiate");
     for (change, status, says) in CASES {
         let mut request = good.clone();
         change(&mut request);
-        let (answered, problem) = stage.server.http("POST", &path, &request.to_string());
+        let (answered, problem) = testbed.server.http("POST", &path, &request.to_string());
         assert_eq!(answered, *status, "{problem:#}");
         let detail = problem["detail"].as_str().unwrap();
         assert!(
@@ -73,56 +76,56 @@ fn invalid_instantiate_requests_are_refused_at_once() {
             "{says:?} in {detail}"
         );
     }
-    let (status, problem) = stage.server.http("POST", &path, "{\"flavourId\": ");
+    let (status, problem) = testbed.server.http("POST", &path, "{\"flavourId\": ");
     assert_eq!(status, 400, "{problem}");
     let too_large = json!({ "flavourId": "x".repeat(1 << 20) }).to_string();
-    let (status, problem) = stage.server.http("POST", &path, &too_large);
+    let (status, problem) = testbed.server.http("POST", &path, &too_large);
     assert_eq!(status, 413, "{problem}");
     assert!(
-        stage
+        testbed
             .server
             .refused(&["vnf", "terminate", VNF_A])
             .contains("NOT_INSTANTIATED")
     );
-    assert_eq!(known(&stage), before);
+    assert_eq!(known(&testbed), before);
     assert_eq!(sim.touched_stacks(), 0);
 }
 
 #[test]
 fn a_vim_with_wrong_credentials_is_not_registered() {
-    let (sim, stage) = stage(&[], "info");
-    let before = known(&stage);
+    let (sim, testbed) = testbed(&[], "info");
+    let before = known(&testbed);
     let text = std::fs::read_to_string(sim.clouds()).unwrap();
     let mut clouds: Value = serde_yaml::from_str(&text).unwrap();
     clouds["clouds"]["nfv"]["auth"]["password"] = json!("not-the-password");
-    let file = stage.server.folder().join("wrong.yaml");
+    let file = testbed.server.folder().join("wrong.yaml");
     std::fs::write(&file, clouds.to_string()).unwrap();
     let file = file.to_string_lossy();
     let words = ["--config-file", &file, "--cloud", "nfv"];
-    let why = stage
+    let why = testbed
         .server
         .refused(&[&["vim", "register", "--name", "other"], &words[..]].concat());
     assert!(why.contains("401") || why.contains("password"), "{why}");
-    stage
+    testbed
         .server
         .refused(&[&["vim", "update", VIM], &words[..]].concat());
-    assert_eq!(known(&stage), before);
-    stage.server.ctl(&["vim", "check", VIM]);
+    assert_eq!(known(&testbed), before);
+    testbed.server.ctl(&["vim", "check", VIM]);
 }
 
 #[test]
 fn a_missing_manifest_is_reported_at_onboarding() {
-    let (_sim, stage) = stage(&[], "info");
+    let (_sim, testbed) = testbed(&[], "info");
     let folder = tempfile::tempdir().unwrap();
     let package = copy("broken/missing-manifest", folder.path());
-    let said = stage
+    let said = testbed
         .server
         .run(&["package", "onboard", &package.to_string_lossy()]);
     assert_ne!(said.code, 0, "{said:?}");
     for part in ["Files/kubernetes/order.yaml:3:12", "deploymnt.yaml"] {
-        assert!(said.words.contains(part), "no `{part}` in {}", said.words);
+        assert!(said.stderr.contains(part), "no `{part}` in {}", said.stderr);
     }
-    let listed = stage.server.ctl(&["package", "list"]);
+    let listed = testbed.server.ctl(&["package", "list"]);
     let onboarded = listed
         .as_array()
         .unwrap()
@@ -133,7 +136,7 @@ fn a_missing_manifest_is_reported_at_onboarding() {
 
 #[test]
 fn a_missing_image_rolls_back_before_anything_is_created() {
-    let (sim, stage) = stage(&[], "info");
+    let (sim, testbed) = testbed(&[], "info");
     let folder = tempfile::tempdir().unwrap();
     let package = copy("vnf-a-k8s-cluster", folder.path());
     let vnfd = package.join("Definitions/vnf-a.yaml");
@@ -144,9 +147,9 @@ fn a_missing_image_rolls_back_before_anything_is_created() {
         text.replace("default: nfv-image", "default: no-such-image"),
     )
     .unwrap();
-    let (_, request) = stage.create_a(&package.to_string_lossy());
-    let op = stage.instantiate(VNF_A, &request);
-    let end = stage.ends_as(&op, "ROLLED_BACK");
+    let (_, request) = testbed.create_a(&package.to_string_lossy());
+    let op = testbed.instantiate(VNF_A, &request);
+    let end = testbed.wait_for_state(&op, "ROLLED_BACK");
     assert!(
         end["error"]["detail"]
             .as_str()
@@ -155,9 +158,9 @@ fn a_missing_image_rolls_back_before_anything_is_created() {
         "{end:#}"
     );
     assert_eq!(
-        stage.server.ctl(&["vnf", "show", VNF_A])["instantiationState"],
+        testbed.server.ctl(&["vnf", "show", VNF_A])["instantiationState"],
         "NOT_INSTANTIATED"
     );
     assert_eq!(sim.touched_stacks(), 0);
-    sim.is_clean();
+    sim.assert_clean();
 }

@@ -5,53 +5,55 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use vnfm_tests::cloud::Cloud;
-use vnfm_tests::simulator::Simulated;
-use vnfm_tests::testbed::{Stage, VIM};
+use vnfm_tests::simulator::Simulator;
+use vnfm_tests::testbed::{Testbed, VIM};
 
-use super::{stage, stage_in};
+use super::{testbed, testbed_in};
 
 /// A sample's instance, with the name of the sample.
-struct Living<'a> {
-    stage: &'a Stage,
+struct SampleInstance<'a> {
+    testbed: &'a Testbed,
     name: &'a str,
     package: String,
 }
 
-impl<'a> Living<'a> {
+impl<'a> SampleInstance<'a> {
     /// Onboards the package at `from`, and creates an instance of it.
-    fn create(stage: &'a Stage, name: &'a str, from: &str) -> Self {
-        let package = stage.onboard(from);
-        stage
+    fn create(testbed: &'a Testbed, name: &'a str, from: &str) -> Self {
+        let package = testbed.onboard(from);
+        testbed
             .server
             .ctl(&["vnf", "create", "--package", &package, "--name", name]);
         Self {
-            stage,
+            testbed,
             name,
             package,
         }
     }
 
     fn vim(&self, name: &str) -> String {
-        self.stage.server.ctl(&["vim", "show", name])["id"]
+        self.testbed.server.ctl(&["vim", "show", name])["id"]
             .as_str()
             .unwrap()
             .to_owned()
     }
 
     /// Instantiates it by this request; what it has then.
-    fn is_up(&self, request: &Value) -> Value {
-        self.stage
-            .ends_as(&self.stage.instantiate(self.name, request), "COMPLETED");
-        self.stage.server.ctl(&["vnf", "show", self.name])["instantiatedVnfInfo"].clone()
+    fn instantiate(&self, request: &Value) -> Value {
+        self.testbed
+            .wait_for_state(&self.testbed.instantiate(self.name, request), "COMPLETED");
+        self.testbed.server.ctl(&["vnf", "show", self.name])["instantiatedVnfInfo"].clone()
     }
 
     fn ends(self) {
-        self.stage.bring_down(self.name);
+        self.testbed.terminate_and_delete(self.name);
         self.forget();
     }
 
     fn forget(self) {
-        self.stage.server.ctl(&["package", "delete", &self.package]);
+        self.testbed
+            .server
+            .ctl(&["package", "delete", &self.package]);
     }
 }
 
@@ -70,7 +72,7 @@ fn counts(info: &Value) -> Vec<(String, usize)> {
 }
 
 #[track_caller]
-fn has(info: &Value, expected: &[(&str, usize)]) {
+fn assert_counts(info: &Value, expected: &[(&str, usize)]) {
     let expected: Vec<_> = expected
         .iter()
         .map(|(vdu, n)| ((*vdu).to_owned(), *n))
@@ -79,21 +81,21 @@ fn has(info: &Value, expected: &[(&str, usize)]) {
 }
 
 /// A sample on the simulated cloud: it comes up by its own request, is looked at, and goes.
-fn on_a_cloud(sample: &str, look: impl FnOnce(&Value, &Cloud)) {
-    let (sim, stage) = stage(&[], "info");
-    let living = Living::create(&stage, sample, sample);
-    let request = stage.request(sample, &living.vim(VIM));
-    let info = living.is_up(&request);
+fn on_openstack(sample: &str, look: impl FnOnce(&Value, &Cloud)) {
+    let (sim, testbed) = testbed(&[], "info");
+    let instance = SampleInstance::create(&testbed, sample, sample);
+    let request = testbed.request(sample, &instance.vim(VIM));
+    let info = instance.instantiate(&request);
     look(&info, &Cloud::login(&sim.clouds()));
-    living.ends();
-    stage.ends();
-    sim.is_clean();
+    instance.ends();
+    testbed.ends();
+    sim.assert_clean();
 }
 
 #[test]
 fn the_requested_flavour_is_created() {
-    on_a_cloud("vnf-flavours", |info, _| {
-        has(info, &[("back", 2), ("front", 2)]);
+    on_openstack("vnf-flavours", |info, _| {
+        assert_counts(info, &[("back", 2), ("front", 2)]);
         assert_eq!(info["flavourId"], "redundant");
         assert_eq!(info["extCpInfo"].as_array().unwrap().len(), 4, "{info:#}");
     });
@@ -101,8 +103,8 @@ fn the_requested_flavour_is_created() {
 
 #[test]
 fn the_requested_instantiation_level_is_created() {
-    on_a_cloud("vnf-levels", |info, _| {
-        has(info, &[("web", 3), ("worker", 4)]);
+    on_openstack("vnf-levels", |info, _| {
+        assert_counts(info, &[("web", 3), ("worker", 4)]);
         let levels = |clients: u32, load: u32| json!([{"aspectId": "clients", "scaleLevel": clients}, {"aspectId": "load", "scaleLevel": load}]);
         assert_eq!(info["scaleStatus"], levels(1, 1));
         assert_eq!(info["maxScaleLevels"], levels(3, 2));
@@ -112,8 +114,8 @@ fn the_requested_instantiation_level_is_created() {
 
 #[test]
 fn each_vnfc_of_the_pair_has_its_own_volume() {
-    on_a_cloud("vnf-ha-pair", |info, _| {
-        has(info, &[("active", 1), ("standby", 1)]);
+    on_openstack("vnf-ha-pair", |info, _| {
+        assert_counts(info, &[("active", 1), ("standby", 1)]);
         let volumes = info["virtualStorageResourceInfo"].as_array().unwrap();
         let mut of: Vec<_> = volumes
             .iter()
@@ -133,8 +135,8 @@ fn each_vnfc_of_the_pair_has_its_own_volume() {
 
 #[test]
 fn a_base_hot_creates_trunks_sriov_ports_and_shared_addresses() {
-    on_a_cloud("vnf-ports", |info, cloud| {
-        has(info, &[("router", 1)]);
+    on_openstack("vnf-ports", |info, cloud| {
+        assert_counts(info, &[("router", 1)]);
         let cps = info["vnfcResourceInfo"][0]["vnfcCpInfo"]
             .as_array()
             .unwrap();
@@ -170,8 +172,8 @@ fn a_base_hot_creates_trunks_sriov_ports_and_shared_addresses() {
 
 #[test]
 fn nested_resource_groups_are_counted_and_their_disks_assigned() {
-    on_a_cloud("vnf-nested-groups", |info, _| {
-        has(info, &[("door", 1), ("node", 2)]);
+    on_openstack("vnf-nested-groups", |info, _| {
+        assert_counts(info, &[("door", 1), ("node", 2)]);
         let volumes = info["virtualStorageResourceInfo"].as_array().unwrap();
         assert_eq!(volumes.len(), 6, "three disks for each node");
         assert!(
@@ -192,10 +194,10 @@ fn nested_resource_groups_are_counted_and_their_disks_assigned() {
 }
 
 /// A cluster that is no VNF's, and the id of its VIM.
-fn with_cluster() -> (Simulated, Stage, String) {
-    let (sim, stage) = stage_in(&["--cluster"], "limits: {lease_seconds: 2}");
+fn with_cluster() -> (Simulator, Testbed, String) {
+    let (sim, testbed) = testbed_in(&["--cluster"], "limits: {lease_seconds: 2}");
     let file = sim.endpoint("kubeconfig");
-    let vim = stage.server.ctl(&[
+    let vim = testbed.server.ctl(&[
         "vim",
         "register",
         "--name",
@@ -204,28 +206,28 @@ fn with_cluster() -> (Simulated, Stage, String) {
         file,
     ]);
     let id = vim["id"].as_str().unwrap().to_owned();
-    (sim, stage, id)
+    (sim, testbed, id)
 }
 
-fn without_cluster(sim: &Simulated, stage: &Stage) {
-    stage.server.ctl(&["vim", "delete", "cluster"]);
-    stage.ends();
-    sim.is_clean();
+fn without_cluster(sim: &Simulator, testbed: &Testbed) {
+    testbed.server.ctl(&["vim", "delete", "cluster"]);
+    testbed.ends();
+    sim.assert_clean();
 }
 
 #[test]
 fn asd_manifests_are_applied_in_order() {
-    let (sim, stage, vim) = with_cluster();
-    let living = Living::create(&stage, "asd-web", "asd-web");
-    let mut request = stage.request("asd-web", &vim);
+    let (sim, testbed, vim) = with_cluster();
+    let instance = SampleInstance::create(&testbed, "asd-web", "asd-web");
+    let mut request = testbed.request("asd-web", &vim);
     let whole = request["additionalParams"].take();
     request["additionalParams"] = json!({"greeting": "hello"});
-    let id = stage.server.ctl(&["vnf", "show", "asd-web"])["id"]
+    let id = testbed.server.ctl(&["vnf", "show", "asd-web"])["id"]
         .as_str()
         .unwrap()
         .to_owned();
     let path = format!("/vnflcm/v2/vnf_instances/{id}/instantiate");
-    let (status, problem) = stage.server.http("POST", &path, &request.to_string());
+    let (status, problem) = testbed.server.http("POST", &path, &request.to_string());
     let detail = problem["detail"].as_str().unwrap();
     assert!(
         status == 422 && detail.contains("variable `replicas` has no value"),
@@ -236,8 +238,8 @@ fn asd_manifests_are_applied_in_order() {
         "an ASD has no order file: {detail}"
     );
     request["additionalParams"] = whole;
-    let info = living.is_up(&request);
-    has(&info, &[("web", 2)]);
+    let info = instance.instantiate(&request);
+    assert_counts(&info, &[("web", 2)]);
     let applied: Vec<String> = sim
         .calls("kubernetes.apply", "")
         .iter()
@@ -246,21 +248,21 @@ fn asd_manifests_are_applied_in_order() {
     let first = |kind: &str| applied.iter().position(|subject| subject.contains(kind));
     let (page, web) = (first("configmaps/"), first("deployments/"));
     assert!(page.is_some() && page < web, "{applied:#?}");
-    living.ends();
-    without_cluster(&sim, &stage);
+    instance.ends();
+    without_cluster(&sim, &testbed);
 }
 
 #[test]
 fn a_helm_chart_is_refused_before_anything_is_created() {
-    let (sim, stage, vim) = with_cluster();
-    let living = Living::create(&stage, "cnf-chart", "cnf-chart");
-    let request = stage.request("cnf-chart", &vim);
-    let id = stage.server.ctl(&["vnf", "show", "cnf-chart"])["id"]
+    let (sim, testbed, vim) = with_cluster();
+    let instance = SampleInstance::create(&testbed, "cnf-chart", "cnf-chart");
+    let request = testbed.request("cnf-chart", &vim);
+    let id = testbed.server.ctl(&["vnf", "show", "cnf-chart"])["id"]
         .as_str()
         .unwrap()
         .to_owned();
     let path = format!("/vnflcm/v2/vnf_instances/{id}/instantiate");
-    let (status, problem) = stage.server.http("POST", &path, &request.to_string());
+    let (status, problem) = testbed.server.http("POST", &path, &request.to_string());
     assert_eq!(status, 422, "{problem:#}");
     let detail = problem["detail"].as_str().unwrap();
     for part in [
@@ -271,9 +273,9 @@ fn a_helm_chart_is_refused_before_anything_is_created() {
     ] {
         assert!(detail.contains(part), "no `{part}` in {detail}");
     }
-    stage.server.ctl(&["vnf", "delete", "cnf-chart"]);
-    living.forget();
-    without_cluster(&sim, &stage);
+    testbed.server.ctl(&["vnf", "delete", "cnf-chart"]);
+    instance.forget();
+    without_cluster(&sim, &testbed);
 }
 
 /// A key and a certificate that vouches for itself, made by `openssl`.
@@ -307,16 +309,16 @@ fn a_signed_package_is_accepted_when_signatures_are_required() {
     let configuration = format!(
         "limits: {{lease_seconds: 2}}\npackages: {{signatures: require, trust: {trust}}}\n"
     );
-    let (sim, stage) = stage_in(&[], &configuration);
+    let (sim, testbed) = testbed_in(&[], &configuration);
     let sample = super::copy("vnf-ha-pair", folder.path())
         .to_string_lossy()
         .into_owned();
-    let said = stage.server.run(&["package", "onboard", &sample]);
+    let said = testbed.server.run(&["package", "onboard", &sample]);
     assert_ne!(said.code, 0, "{said:?}");
     assert!(
-        said.words.contains("the package is not signed"),
+        said.stderr.contains("the package is not signed"),
         "{}",
-        said.words
+        said.stderr
     );
     for (option, name) in [("1", "pair.csar"), ("2", "pair.zip")] {
         let (key, out) = (at("vendor.key"), at(name));
@@ -324,23 +326,26 @@ fn a_signed_package_is_accepted_when_signatures_are_required() {
             "--key", &key, "--cert", &trust, "--option", option, "--out", &out,
         ];
         let built = at(&format!("built-{option}.csar"));
-        stage
+        testbed
             .server
             .ctl(&["package", "build", &sample, "--out", &built]);
-        stage
+        testbed
             .server
             .ctl(&[&["package", "sign", &built][..], &words].concat());
-        let living = Living::create(&stage, "pair", &out);
-        let record = stage.server.ctl(&["package", "show", &living.package]);
+        let instance = SampleInstance::create(&testbed, "pair", &out);
+        let record = testbed.server.ctl(&["package", "show", &instance.package]);
         assert_eq!(
             record["packageSecurityOption"],
             format!("OPTION_{option}"),
             "{record:#}"
         );
-        let request = stage.request("vnf-ha-pair", &living.vim(VIM));
-        has(&living.is_up(&request), &[("active", 1), ("standby", 1)]);
-        living.ends();
+        let request = testbed.request("vnf-ha-pair", &instance.vim(VIM));
+        assert_counts(
+            &instance.instantiate(&request),
+            &[("active", 1), ("standby", 1)],
+        );
+        instance.ends();
     }
-    stage.ends();
-    sim.is_clean();
+    testbed.ends();
+    sim.assert_clean();
 }

@@ -3,8 +3,8 @@
 
 use serde_json::json;
 use vnfm_tests::programs::program;
-use vnfm_tests::simulator::Simulated;
-use vnfm_tests::testbed::Stage;
+use vnfm_tests::simulator::Simulator;
+use vnfm_tests::testbed::Testbed;
 
 const SAMPLE: &str = "vnf-script-hooks";
 const VNF: &str = "scripted";
@@ -12,26 +12,26 @@ const VNF: &str = "scripted";
 #[test]
 fn package_scripts_run_only_after_an_administrator_allows_them() {
     let folder = tempfile::tempdir().unwrap();
-    let world = Simulated::start(folder.path(), &[]);
-    let stage = Stage::new(folder, &world.clouds(), world.ssh_port(), "info");
-    let plugins = stage
+    let world = Simulator::start(folder.path(), &[]);
+    let testbed = Testbed::new(folder, &world.clouds(), world.ssh_port(), "info");
+    let plugins = testbed
         .server
         .folder()
         .join("data/plugins")
         .to_string_lossy()
         .into_owned();
     let library = program("libmgmt_script.so").to_string_lossy().into_owned();
-    stage
+    testbed
         .server
         .ctl(&["plugin", "allow", &library, "--dir", &plugins]);
 
-    let package = stage.onboard(SAMPLE);
-    let made = stage
+    let package = testbed.onboard(SAMPLE);
+    let made = testbed
         .server
         .ctl(&["vnf", "create", "--package", &package, "--name", VNF]);
-    let vim = stage.server.ctl(&["vim", "show", "cloud"]);
-    let request = stage.request(SAMPLE, vim["id"].as_str().unwrap());
-    let file = stage.server.folder().join("request.json");
+    let vim = testbed.server.ctl(&["vim", "show", "cloud"]);
+    let request = testbed.request(SAMPLE, vim["id"].as_str().unwrap());
+    let file = testbed.server.folder().join("request.json");
     std::fs::write(&file, request.to_string()).unwrap();
     let instantiate = [
         "vnf",
@@ -40,24 +40,24 @@ fn package_scripts_run_only_after_an_administrator_allows_them() {
         "--request",
         &file.to_string_lossy(),
     ];
-    let why = stage.server.refused(&instantiate);
+    let why = testbed.server.refused(&instantiate);
     assert!(
         why.contains("Scripts/configure.py") && why.contains("plugin allow --package"),
         "{why}"
     );
 
-    let pinned = stage
+    let pinned = testbed
         .server
         .ctl(&["plugin", "allow", "--package", &package, "--dir", &plugins]);
     assert_eq!(
         pinned["scripts"],
         json!(["Scripts/configure.py", "Scripts/site.yml"])
     );
-    let shown = stage.server.ctl(&["package", "show", &package]);
+    let shown = testbed.server.ctl(&["package", "show", &package]);
     assert_eq!(pinned["sha256"], shown["checksum"]["hash"]);
 
-    stage.ends_as(&stage.instantiate(VNF, &request), "COMPLETED");
-    let instance = stage.server.ctl(&["vnf", "show", VNF]);
+    testbed.wait_for_state(&testbed.instantiate(VNF, &request), "COMPLETED");
+    let instance = testbed.server.ctl(&["vnf", "show", VNF]);
     assert_eq!(
         instance["metadata"]["pages"].as_array().unwrap().len(),
         2,
@@ -80,7 +80,7 @@ fn package_scripts_run_only_after_an_administrator_allows_them() {
         [b"served by the VNF", b"served by the VNF"]
     );
 
-    let listed = stage.server.ctl(&["plugin", "list"]);
+    let listed = testbed.server.ctl(&["plugin", "list"]);
     let script = listed
         .as_array()
         .unwrap()
@@ -89,11 +89,11 @@ fn package_scripts_run_only_after_an_administrator_allows_them() {
     let script = script.unwrap();
     assert_eq!(script["instances"][0]["id"], made["id"]);
     assert_eq!(script["usedBy"][0]["vnfPkgId"], package.as_str());
-    stage.bring_down(VNF);
-    stage.ends();
-    world.is_clean();
+    testbed.terminate_and_delete(VNF);
+    testbed.ends();
+    world.assert_clean();
     assert!(
-        !stage.server.logged().contains("\"secret\""),
+        !testbed.server.logged().contains("\"secret\""),
         "a password can be read"
     );
 }

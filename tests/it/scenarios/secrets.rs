@@ -4,11 +4,11 @@
 use serde_json::{Value, json};
 use vnfm_tests::planted::{Planted, Processes, key_pair};
 use vnfm_tests::programs::until;
-use vnfm_tests::secret_search::{ask_for_everything, is_found_in_the_open, written};
-use vnfm_tests::simulator::Simulated;
-use vnfm_tests::testbed::{LONG, Stage, VIM, VNF_A};
+use vnfm_tests::secret_search::{assert_search_finds, fetch_everything, files_with_secrets};
+use vnfm_tests::simulator::Simulator;
+use vnfm_tests::testbed::{LONG, Testbed, VIM, VNF_A};
 
-use super::stage;
+use super::testbed;
 
 const VIM_PASSWORD: &str = "planted-vim-password-1f0c";
 const SSH_PASSWORD: &str = "planted-ssh-password-7b21";
@@ -16,7 +16,7 @@ const REFUSED: &str = "planted-refused-password-c05a";
 const PROXY_PASSWORD: &str = "planted-proxy-password-9d3e";
 
 /// Files on hosts that hold a secret, as `host:path`.
-fn on_hosts(sim: &Simulated, planted: &Planted) -> Vec<String> {
+fn on_hosts(sim: &Simulator, planted: &Planted) -> Vec<String> {
     let files = sim.files();
     assert!(
         files
@@ -46,43 +46,43 @@ fn cluster_params(request: &mut Value) -> &mut Value {
 }
 
 /// Instantiates VNF-A and looks at every process until that has ended.
-fn watched(stage: &Stage, request: &Value, state: &str, seen: &mut Processes) -> String {
-    let op = stage.instantiate(VNF_A, request);
+fn watched(testbed: &Testbed, request: &Value, state: &str, seen: &mut Processes) -> String {
+    let op = testbed.instantiate(VNF_A, request);
     let path = format!("/vnfm/v1/op_occs/{op}/progress");
     until("the end of the operation", LONG, || {
         seen.look();
-        let now = stage.server.get(&path)["operationState"].clone();
+        let now = testbed.server.get(&path)["operationState"].clone();
         (now != "STARTING" && now != "PROCESSING").then_some(())
     });
-    stage.ends_as(&op, state);
+    testbed.wait_for_state(&op, state);
     op
 }
 
 #[test]
 fn planted_secrets_leak_nowhere() {
-    let (sim, stage) = stage(&[], "trace");
-    let (private_key, public_key) = key_pair(stage.server.folder());
+    let (sim, testbed) = testbed(&[], "trace");
+    let (private_key, public_key) = key_pair(testbed.server.folder());
     let (mut planted, mut seen) = (planted(&private_key), Processes::default());
     sim.act(
         "set-login",
         &json!({"password": SSH_PASSWORD, "authorizedKey": public_key}),
     );
-    let (_, mut request) = stage.create_a("vnf-a-k8s-cluster");
+    let (_, mut request) = testbed.create_a("vnf-a-k8s-cluster");
     sim.act(
         "set-password",
         &json!({"user": "nfv", "password": VIM_PASSWORD}),
     );
-    let updated = stage
+    let updated = testbed
         .server
-        .feed(&["vim", "update", VIM, "--password-stdin"], VIM_PASSWORD);
+        .run_with_input(&["vim", "update", VIM, "--password-stdin"], VIM_PASSWORD);
     assert_eq!(updated.code, 0, "{updated:?}");
     let params = cluster_params(&mut request);
     params["proxy"] = json!({"http_proxy": format!("http://user:{PROXY_PASSWORD}@127.0.0.1:1"), "no_proxy": "127.0.0.0/8"});
     params["master_node"]["password"] = json!(SSH_PASSWORD);
     // A host refuses this one: its error is looked at as well.
     params["worker_node"]["password"] = json!(REFUSED);
-    let failed = watched(&stage, &request, "FAILED_TEMP", &mut seen);
-    let end = stage
+    let failed = watched(&testbed, &request, "FAILED_TEMP", &mut seen);
+    let end = testbed
         .server
         .get(&format!("/vnfm/v1/op_occs/{failed}/progress"));
     let why = end["error"]["detail"].as_str().unwrap();
@@ -90,14 +90,14 @@ fn planted_secrets_leak_nowhere() {
         why.contains("workerNode") && why.contains("refused password"),
         "{why}"
     );
-    let rolled = stage.server.run(&["op", "rollback", &failed, "--watch"]);
+    let rolled = testbed.server.run(&["op", "rollback", &failed, "--watch"]);
     assert_eq!(rolled.code, 0, "{rolled:?}");
 
     let worker = &mut cluster_params(&mut request)["worker_node"];
     worker.as_object_mut().unwrap().remove("password");
     worker["private_key"] = json!(private_key);
-    let op = watched(&stage, &request, "COMPLETED", &mut seen);
-    stage.a_is_up(3);
+    let op = watched(&testbed, &request, "COMPLETED", &mut seen);
+    testbed.assert_a_up(3);
     for token in sim.page("tokens") {
         let what = if token.as_str().unwrap().starts_with("eyJ") {
             "bearer"
@@ -113,14 +113,14 @@ fn planted_secrets_leak_nowhere() {
     let mut with_proxy = planted.clone();
     with_proxy.add("proxy password", PROXY_PASSWORD);
 
-    let answers = ask_for_everything(&stage, &[&failed, &op]);
+    let answers = fetch_everything(&testbed, &[&failed, &op]);
     assert_eq!(
         with_proxy.within(answers.as_bytes()),
         [""; 0],
         "in an answer"
     );
     assert_eq!(
-        written(&stage, &with_proxy),
+        files_with_secrets(&testbed, &with_proxy),
         [""; 0],
         "in a file of the server"
     );
@@ -134,14 +134,14 @@ fn planted_secrets_leak_nowhere() {
     assert_eq!(seen.with(&with_proxy), [""; 0], "in a process");
     assert_eq!(on_hosts(&sim, &planted), [""; 0], "on a host");
 
-    found_where_they_are_let_through(&sim, &stage, &with_proxy);
-    stage.bring_down(VNF_A);
-    stage.ends();
-    sim.is_clean();
+    assert_known_secrets_are_found(&sim, &testbed, &with_proxy);
+    testbed.terminate_and_delete(VNF_A);
+    testbed.ends();
+    sim.assert_clean();
 }
 
 /// A host has to know its proxy, and what is sent as a description is shown as such: there the search finds.
-fn found_where_they_are_let_through(sim: &Simulated, stage: &Stage, planted: &Planted) {
+fn assert_known_secrets_are_found(sim: &Simulator, testbed: &Testbed, planted: &Planted) {
     let known = on_hosts(sim, planted);
     assert!(
         known
@@ -149,5 +149,5 @@ fn found_where_they_are_let_through(sim: &Simulated, stage: &Stage, planted: &Pl
             .any(|file| file.ends_with("/90-vnfm-proxy.conf")),
         "{known:?}"
     );
-    is_found_in_the_open(stage, planted, SSH_PASSWORD, "SSH password");
+    assert_search_finds(testbed, planted, SSH_PASSWORD, "SSH password");
 }

@@ -2,10 +2,10 @@
 //! whether a retry is useful, and goes on to its end once the cause is gone.
 
 use serde_json::{Value, json};
-use vnfm_tests::simulator::Simulated;
-use vnfm_tests::testbed::{LONG, Stage, VNF_A};
+use vnfm_tests::simulator::Simulator;
+use vnfm_tests::testbed::{LONG, Testbed, VNF_A};
 
-use super::{stage, stage_with};
+use super::{testbed, testbed_with};
 
 /// What goes wrong, and what an operator has to read.
 struct Case {
@@ -27,11 +27,11 @@ fn on(call: &str, subject: &str, fault: &Value) -> Value {
 }
 
 /// Stops with the fault as the case says; without it a retry goes to the end.
-fn holds(sim: &Simulated, stage: &mut Stage, case: &Case) {
-    let (_, request) = stage.create_a("vnf-a-k8s-cluster");
+fn assert_fails_then_retries(sim: &Simulator, testbed: &mut Testbed, case: &Case) {
+    let (_, request) = testbed.create_a("vnf-a-k8s-cluster");
     sim.arm(&case.fault);
-    let op = stage.instantiate(VNF_A, &request);
-    let end = stage.ends_as(&op, "FAILED_TEMP");
+    let op = testbed.instantiate(VNF_A, &request);
+    let end = testbed.wait_for_state(&op, "FAILED_TEMP");
     let error = &end["error"];
     assert_eq!(error["code"], case.code, "{error:#}");
     assert_eq!(error["step"], "instantiate_end", "{error:#}");
@@ -44,7 +44,7 @@ fn holds(sim: &Simulated, stage: &mut Stage, case: &Case) {
         assert!(has, "no `{part}` in {detail}");
     }
     assert!(
-        detail.len() < LONGEST,
+        detail.len() < TIMEOUT,
         "{} bytes are no sentence",
         detail.len()
     );
@@ -53,40 +53,40 @@ fn holds(sim: &Simulated, stage: &mut Stage, case: &Case) {
         "{detail:?}"
     );
     sim.disarm();
-    patient_again(stage);
-    let retried = stage.server.run(&["op", "retry", &op]);
+    restore_timeouts(testbed);
+    let retried = testbed.server.run(&["op", "retry", &op]);
     assert_eq!(retried.code, 0, "{retried:?}");
-    let ended = stage.server.ended(&op, LONG);
+    let ended = testbed.server.ended(&op, LONG);
     assert_eq!(ended["operationState"], "COMPLETED", "{ended:#}");
     assert_eq!(
         sim.calls("heat.stack_create", "").len(),
         1,
         "the stack is not touched"
     );
-    stage.a_is_up(3);
-    stage.bring_down(VNF_A);
-    stage.ends();
-    sim.is_clean();
+    testbed.assert_a_up(3);
+    testbed.terminate_and_delete(VNF_A);
+    testbed.ends();
+    sim.assert_clean();
 }
 
 /// A server that was started to give up soon is started again as usual.
-fn patient_again(stage: &mut Stage) {
-    let file = stage.server.folder().join("server.yaml");
-    if std::fs::read_to_string(&file).unwrap() == IMPATIENT {
+fn restore_timeouts(testbed: &mut Testbed) {
+    let file = testbed.server.folder().join("server.yaml");
+    if std::fs::read_to_string(&file).unwrap() == SHORT_TIMEOUTS {
         std::fs::write(file, "limits: {lease_seconds: 2}").unwrap();
-        stage.server.kill();
-        stage.server.begin();
+        testbed.server.kill();
+        testbed.server.begin();
     }
 }
 
 /// The configuration of a server that gives a hook up soon.
-const IMPATIENT: &str = "limits: {lease_seconds: 2, hook_seconds: 8}";
+const SHORT_TIMEOUTS: &str = "limits: {lease_seconds: 2, hook_seconds: 8}";
 /// The longest that an error may be.
-const LONGEST: usize = 10_000;
+const TIMEOUT: usize = 10_000;
 
 fn case(case: &Case) {
-    let (sim, mut stage) = stage(&[], "info");
-    holds(&sim, &mut stage, case);
+    let (sim, mut testbed) = testbed(&[], "info");
+    assert_fails_then_retries(&sim, &mut testbed, case);
 }
 
 #[test]
@@ -172,15 +172,15 @@ fn a_sudo_that_asks_for_a_password() {
 
 #[test]
 fn a_host_that_does_not_answer() {
-    let (sim, mut stage) = stage_with(IMPATIENT);
+    let (sim, mut testbed) = testbed_with(SHORT_TIMEOUTS);
     let fault = on("ssh.connect", HOST, &json!({"status": 503}));
     let words = &[
         "did not end within",
         "not answered by then: `ssh.wait` on 127.",
     ];
-    holds(
+    assert_fails_then_retries(
         &sim,
-        &mut stage,
+        &mut testbed,
         &Case {
             fault,
             code: "plugin.deadline",
@@ -192,7 +192,7 @@ fn a_host_that_does_not_answer() {
 
 #[test]
 fn a_command_that_never_ends() {
-    let (sim, mut stage) = stage_with(IMPATIENT);
+    let (sim, mut testbed) = testbed_with(SHORT_TIMEOUTS);
     let fault = on(
         "ssh.run",
         &format!("{HOST}: sudo -n -- sh -c 'modprobe"),
@@ -202,9 +202,9 @@ fn a_command_that_never_ends() {
         "did not end within",
         "not answered by then: `ssh.run` on 127.",
     ];
-    holds(
+    assert_fails_then_retries(
         &sim,
-        &mut stage,
+        &mut testbed,
         &Case {
             fault,
             code: "plugin.deadline",

@@ -3,20 +3,21 @@
 use vnfm_spans::{Collector, Span};
 use vnfm_tests::testbed::VNF_A;
 
-use super::stage_with;
+use super::testbed_with;
 
 #[test]
 fn traces_contain_requests_operations_steps_and_calls() {
     let collector = Collector::begin().unwrap();
-    let (_sim, mut stage) = stage_with(&format!("monitoring: {{traces: '{}'}}", collector.url()));
-    let (_, request) = stage.create_a("vnf-a-k8s-cluster");
-    let op = stage.instantiate(VNF_A, &request);
-    stage.ends_as(&op, "COMPLETED");
-    let missing = stage
+    let (_sim, mut testbed) =
+        testbed_with(&format!("monitoring: {{traces: '{}'}}", collector.url()));
+    let (_, request) = testbed.create_a("vnf-a-k8s-cluster");
+    let op = testbed.instantiate(VNF_A, &request);
+    testbed.wait_for_state(&op, "COMPLETED");
+    let missing = testbed
         .server
         .http("GET", "/vnflcm/v2/vnf_instances/nowhere", "")
         .1;
-    stage.server.terminate();
+    testbed.server.terminate();
     let spans = collector.end().unwrap();
     let attribute = |span: &Span, key: &str| span.attribute(key).unwrap_or_default();
     let one = |what: &str, fits: &dyn Fn(&Span) -> bool| {

@@ -3,17 +3,17 @@
 
 use serde_json::{Value, json};
 use vnfm_tests::programs::until;
-use vnfm_tests::simulator::Simulated;
-use vnfm_tests::testbed::{LONG, Stage, VIM};
+use vnfm_tests::simulator::Simulator;
+use vnfm_tests::testbed::{LONG, Testbed, VIM};
 
-use super::{stage_with, without_hooks};
+use super::{package_without_hooks, testbed_with};
 
 const VNFS: usize = 8;
 const CALLS: usize = 3;
 const OPERATIONS: usize = 4;
 
 /// How many calls to the cloud were in flight at most.
-fn most_at_once(sim: &Simulated) -> usize {
+fn max_concurrent_calls(sim: &Simulator) -> usize {
     let services = ["keystone", "heat", "nova", "neutron", "glance"];
     let calls = sim.calls("", "");
     let of_cloud = calls
@@ -38,8 +38,8 @@ fn most_at_once(sim: &Simulated) -> usize {
 }
 
 /// How many operations are at work.
-fn at_work(stage: &Stage) -> usize {
-    let all = stage.server.ctl(&["op", "list"]);
+fn running_operations(testbed: &Testbed) -> usize {
+    let all = testbed.server.ctl(&["op", "list"]);
     let all = all.as_array().unwrap().iter();
     all.filter(|op| op["operationState"] == "PROCESSING")
         .count()
@@ -48,14 +48,14 @@ fn at_work(stage: &Stage) -> usize {
 #[test]
 fn vim_call_and_operation_limits_are_kept_and_all_operations_finish() {
     let limits = format!("limits: {{vim_calls: {CALLS}, vim_operations: {OPERATIONS}}}");
-    let (sim, stage) = stage_with(&limits);
+    let (sim, testbed) = testbed_with(&limits);
     let folder = tempfile::tempdir().unwrap();
-    let package = stage.onboard(&without_hooks("vnf-a-k8s-cluster", folder.path()));
-    let vim = stage.server.ctl(&["vim", "show", VIM])["id"]
+    let package = testbed.onboard(&package_without_hooks("vnf-a-k8s-cluster", folder.path()));
+    let vim = testbed.server.ctl(&["vim", "show", VIM])["id"]
         .as_str()
         .unwrap()
         .to_owned();
-    let request = stage.request("vnf-a-k8s-cluster", &vim);
+    let request = testbed.request("vnf-a-k8s-cluster", &vim);
     // Each call takes a while, so that many would be in flight together.
     let slow = json!({"call": "*", "nth": 1, "times": 10_000, "fault": {"delayMs": 150}});
     sim.arm(&slow);
@@ -63,17 +63,17 @@ fn vim_call_and_operation_limits_are_kept_and_all_operations_finish() {
     let ops: Vec<_> = names
         .iter()
         .map(|name| {
-            stage
+            testbed
                 .server
                 .ctl(&["vnf", "create", "--package", &package, "--name", name]);
-            stage.instantiate(name, &request)
+            testbed.instantiate(name, &request)
         })
         .collect();
     let mut most = 0;
     let reason = until("an operation that waits for its turn", LONG, || {
-        most = most.max(at_work(&stage));
+        most = most.max(running_operations(&testbed));
         ops.iter().find_map(|op| {
-            let explained = stage.server.run(&["op", "explain", op]).data;
+            let explained = testbed.server.run(&["op", "explain", op]).stdout;
             explained
                 .contains("operation 1 in line")
                 .then_some(explained)
@@ -88,35 +88,35 @@ fn vim_call_and_operation_limits_are_kept_and_all_operations_finish() {
         "{reason}"
     );
     for op in &ops {
-        stage.ends_as(op, "COMPLETED");
-        most = most.max(at_work(&stage));
+        testbed.wait_for_state(op, "COMPLETED");
+        most = most.max(running_operations(&testbed));
     }
     assert!(most <= OPERATIONS, "{most} operations at once");
-    let calls = most_at_once(&sim);
+    let calls = max_concurrent_calls(&sim);
     assert!((2..=CALLS).contains(&calls), "{calls} calls at once");
     sim.disarm();
     for name in &names {
-        stage.bring_down(name);
+        testbed.terminate_and_delete(name);
     }
-    stage.ends();
-    sim.is_clean();
+    testbed.ends();
+    sim.assert_clean();
 }
 
 #[test]
 fn an_operation_waiting_for_a_vim_slot_can_be_cancelled() {
-    let (sim, stage) = stage_with("limits: {vim_operations: 1}");
+    let (sim, testbed) = testbed_with("limits: {vim_operations: 1}");
     let folder = tempfile::tempdir().unwrap();
-    let package = stage.onboard(&without_hooks("vnf-a-k8s-cluster", folder.path()));
-    let vim = stage.server.ctl(&["vim", "show", VIM])["id"]
+    let package = testbed.onboard(&package_without_hooks("vnf-a-k8s-cluster", folder.path()));
+    let vim = testbed.server.ctl(&["vim", "show", VIM])["id"]
         .as_str()
         .unwrap()
         .to_owned();
-    let request = stage.request("vnf-a-k8s-cluster", &vim);
+    let request = testbed.request("vnf-a-k8s-cluster", &vim);
     let begin = |name: &str| {
-        stage
+        testbed
             .server
             .ctl(&["vnf", "create", "--package", &package, "--name", name]);
-        stage.instantiate(name, &request)
+        testbed.instantiate(name, &request)
     };
     sim.arm(&json!({"call": "heat.stack_create", "fault": {"hang": true}}));
     let first = begin("first");
@@ -125,17 +125,17 @@ fn an_operation_waiting_for_a_vim_slot_can_be_cancelled() {
     });
     let second = begin("second");
     until("the second one in line", LONG, || {
-        let explained = stage.server.run(&["op", "explain", &second]).data;
+        let explained = testbed.server.run(&["op", "explain", &second]).stdout;
         explained.contains("operation 1 in line").then_some(())
     });
-    stage.server.ctl(&["op", "cancel", &second]);
-    stage.ends_as(&second, "ROLLED_BACK");
+    testbed.server.ctl(&["op", "cancel", &second]);
+    testbed.wait_for_state(&second, "ROLLED_BACK");
     assert_eq!(
         sim.calls("heat.stack_create", "").len(),
         1,
         "the second one was begun"
     );
     sim.disarm(); // the call that hangs is cut
-    stage.server.ctl(&["op", "cancel", &first, "--forceful"]);
-    stage.server.ended(&first, LONG);
+    testbed.server.ctl(&["op", "cancel", &first, "--forceful"]);
+    testbed.server.ended(&first, LONG);
 }
