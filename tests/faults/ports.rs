@@ -4,15 +4,11 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::{
-    Change, Claim, Code, CommandOutput, Declaration, Effects, ErrorKind, Fence, HookHost,
-    HookRequest, HostPin, HostServices, HttpRequest, HttpResponse, InstanceRecord, JournalRow,
-    MgmtDriver, MgmtDrivers, News, OpRecord, OpenStep, OutboxRow, PackageRecord, PinnedKey,
-    PortError, RemoteFile, SecretJson, SshCommand, SshTarget, StepStatus, Store, StoreError,
-    SubscriptionRecord, Usage, Use, VimRecord,
+    Change, Code, CommandOutput, Declaration, Effects, ErrorKind, Fence, HookHost, HookRequest,
+    HostServices, HttpRequest, HttpResponse, MgmtDriver, MgmtDrivers, PortError, RemoteFile,
+    SshCommand, SshTarget, StepStatus, StoreError,
 };
-use vnfm_core::query::Query;
-use vnfm_store::SqliteStore;
-use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
+use vnfm_tests::intercepted_store::{Intercept, Intercepted, StoreCall};
 
 use crate::probe::{Probe, without_ids};
 
@@ -26,12 +22,6 @@ pub(crate) const INJECTED: Code = Code {
     means: "the fault machine told it to fail",
     next: "nothing",
 };
-
-/// The database.
-pub(crate) struct ProbedStore {
-    pub(crate) inner: Arc<SqliteStore>,
-    pub(crate) probe: Probe,
-}
 
 fn unavailable(why: &str) -> StoreError {
     StoreError::Unavailable(why.to_owned())
@@ -81,203 +71,53 @@ fn operation_of(fence: Option<&Fence>, changes: &[Change]) -> String {
         .unwrap_or_default()
 }
 
-#[async_trait]
-impl Store for ProbedStore {
-    fn installation_id(&self) -> &str {
-        self.inner.installation_id()
-    }
-    async fn write(&self, fence: Option<&Fence>, changes: Vec<Change>) -> Result<(), StoreError> {
-        let (name, begins) = describe(&changes);
-        for change in &changes {
-            if let Change::AddOp(record) = change {
-                self.probe.own(&record.op.id, &record.op.vnf_instance_id);
+/// The database behind the probe.
+pub(crate) type ProbedStore = Intercepted<StoreProbe>;
+
+/// Passes writes through the probe; reads only count as in flight.
+pub(crate) struct StoreProbe(pub(crate) Probe);
+
+impl Intercept for StoreProbe {
+    /// Operation and name of a write that the probe may strike; absent for all others.
+    type Call = Option<(String, String)>;
+
+    fn before(&self, call: StoreCall<'_>) -> Self::Call {
+        let (operation, name) = match call {
+            StoreCall::Write { fence, changes } => {
+                for change in changes {
+                    if let Change::AddOp(record) = change {
+                        self.0.own(&record.op.id, &record.op.vnf_instance_id);
+                    }
+                }
+                let (name, begins) = describe(changes);
+                let operation = operation_of(fence, changes);
+                if let Some(step) = begins {
+                    self.0.enter(&operation, &step);
+                }
+                (operation, name)
             }
-        }
-        let operation_of = operation_of(fence, &changes);
-        if let Some(step) = begins {
-            self.probe.enter(&operation_of, &step);
-        }
-        let call = format!("store {name}");
-        let work = self.inner.write(fence, changes);
-        self.probe
-            .through((&operation_of, &call), STORE_TIMEOUT, work, unavailable)
-            .await
-    }
-    async fn claim(
-        &self,
-        owner: &str,
-        lease: Duration,
-        op_id: Option<&str>,
-    ) -> Result<Option<Claim>, StoreError> {
-        let work = self.inner.claim(owner, lease, op_id);
-        let operation_of = op_id.unwrap_or_default();
-        self.probe
-            .through(
-                (operation_of, "store claim"),
-                STORE_TIMEOUT,
-                work,
-                unavailable,
-            )
-            .await
-    }
-    async fn renew(
-        &self,
-        fence: &Fence,
-        lease: Duration,
-    ) -> Result<Option<CancelMode>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.renew(fence, lease).await
-    }
-    async fn release(&self, fence: &Fence) -> Result<(), StoreError> {
-        let work = self.inner.release(fence);
-        self.probe
-            .through(
-                (&fence.op_id, "store release"),
-                STORE_TIMEOUT,
-                work,
-                unavailable,
-            )
-            .await
-    }
-    async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.instance(tenant, id).await
-    }
-    async fn instances(
-        &self,
-        tenant: &str,
-        query: &Query,
-    ) -> Result<Vec<InstanceRecord>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.instances(tenant, query).await
-    }
-    async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.op(tenant, id).await
-    }
-    async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.ops(tenant, query).await
-    }
-    async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.journal(op_id).await
-    }
-    async fn open_steps(&self) -> Result<Vec<OpenStep>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.open_steps().await
-    }
-    async fn left_in_order(&self, op_id: &str) -> Result<Vec<String>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.left_in_order(op_id).await
-    }
-    async fn checkpoint(
-        &self,
-        op_id: &str,
-        step: &str,
-        key: &str,
-    ) -> Result<Option<SecretJson>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.checkpoint(op_id, step, key).await
-    }
-    async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.vim(tenant, id_or_name).await
-    }
-    async fn vims(&self, tenant: &str) -> Result<Vec<VimRecord>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.vims(tenant).await
-    }
-    async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<Use>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.uses(tenant, vim_id).await
-    }
-    async fn package_record(&self, tenant: &str, id: &str) -> Result<PackageRecord, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.package_record(tenant, id).await
-    }
-    async fn package_records(
-        &self,
-        tenant: &str,
-        query: &Query,
-    ) -> Result<Vec<PackageRecord>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.package_records(tenant, query).await
-    }
-    async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError> {
-        if lines.is_empty() {
-            return Ok(());
-        }
-        let work = self.inner.append_log(op_id, lines);
-        self.probe
-            .through((op_id, "store log"), STORE_TIMEOUT, work, unavailable)
-            .await
-    }
-    async fn log(&self, op_id: &str, after: u64) -> Result<Vec<LogLine>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.log(op_id, after).await
-    }
-    async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.outbox(after, limit).await
-    }
-    async fn events(
-        &self,
-        tenant: &str,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<OutboxRow>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.events(tenant, after, limit).await
-    }
-    async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.subscription(tenant, id).await
-    }
-    async fn subscriptions(
-        &self,
-        tenant: &str,
-        query: &Query,
-    ) -> Result<Vec<SubscriptionRecord>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.subscriptions(tenant, query).await
-    }
-    async fn subscribers(&self) -> Result<Vec<SubscriptionRecord>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.subscribers().await
-    }
-    async fn news(&self, seen: News) -> News {
-        self.inner.news(seen).await
-    }
-    async fn audit(
-        &self,
-        tenant: &str,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<AuditEntry>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.audit(tenant, after, limit).await
-    }
-    async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.tombstones(tenant).await
-    }
-    async fn usage(&self, tenant: &str) -> Result<Usage, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.usage(tenant).await
-    }
-    async fn tenants(&self) -> Result<Vec<String>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.tenants().await
-    }
-    async fn host_key(&self, pin: &HostPin) -> Result<Option<PinnedKey>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.host_key(pin).await
+            StoreCall::Claim(op_id) => (op_id.unwrap_or_default().to_owned(), "claim".to_owned()),
+            StoreCall::Release(fence) => (fence.op_id.clone(), "release".to_owned()),
+            StoreCall::AppendLog { op_id, lines } if !lines.is_empty() => {
+                (op_id.to_owned(), "log".to_owned())
+            }
+            _ => return None,
+        };
+        Some((operation, format!("store {name}")))
     }
 
-    async fn host_keys(&self, tenant: &str) -> Result<Vec<PinnedKey>, StoreError> {
-        let _busy = self.probe.busy();
-        self.inner.host_keys(tenant).await
+    async fn around<T: Send>(
+        &self,
+        call: Self::Call,
+        work: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        let Some((operation, name)) = call else {
+            let _busy = self.0.busy();
+            return work.await;
+        };
+        self.0
+            .through((&operation, &name), STORE_TIMEOUT, work, unavailable)
+            .await
     }
 }
 

@@ -24,7 +24,7 @@ use vnfm_store::{PackageDir, SecretKeys, SqliteStore};
 
 use crate::clock::JumpingClock;
 use crate::idle::{self, IdleWatch};
-use crate::ports::{ProbedHooks, ProbedHosts, ProbedStore};
+use crate::ports::{ProbedHooks, ProbedHosts, ProbedStore, StoreProbe};
 use crate::probe::Probe;
 use crate::world::Control;
 
@@ -264,10 +264,10 @@ async fn compose(
 ) -> Result<(Engine, Storage)> {
     vnfm_store::check_files(folder)?;
     let database = open(folder).await?;
-    let store = Arc::new(ProbedStore {
-        inner: database.clone(),
-        probe: probe.clone(),
-    });
+    let store = Arc::new(ProbedStore::new(
+        database.clone(),
+        StoreProbe(probe.clone()),
+    ));
     let packages = PackageDir::open(&folder.join("packages"), vnfm_descriptor::Limits::default())?;
     let packages = Arc::new(packages);
     let storage = (database, packages.clone());

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use vnfm_server::config::{example_mistakes, members, schema};
-use vnfm_tests::sources::{page_is_current, root};
+use vnfm_tests::sources::{assert_page_current, root};
 
 const PAGE: &str = "docs/configuration.md";
 const MARK: &str = "<!-- Generated from the types by `VNFM_UPDATE_GENERATED=1 cargo test -p vnfm-tests configuration`. -->\n";
@@ -14,7 +14,7 @@ fn page() -> String {
 #[test]
 fn configuration_schema_is_current() {
     let wanted = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
-    page_is_current("schemas/config.schema.json", &wanted);
+    assert_page_current("schemas/config.schema.json", &wanted);
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn configuration_page_is_current() {
         let (name, variable, kind) = (&member.name, &member.variable, member.kind());
         writeln!(wanted, "| `{name}` | `{variable}` | {means} ({kind}) |").unwrap();
     }
-    page_is_current(PAGE, &wanted);
+    assert_page_current(PAGE, &wanted);
 }
 
 #[test]

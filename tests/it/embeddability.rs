@@ -1,7 +1,7 @@
 //! How crates behave in a program that is not theirs: types cross threads, two engines do not meet, nothing links what was
 //! not asked for.
 
-use crate::engine::fakes::{World, engine, instance, on, store};
+use crate::engine::fakes::{FakeWorld, engine, instance, on, store};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -72,7 +72,7 @@ fn engine_futures_are_send() {
 
 #[tokio::test]
 async fn two_engines_in_one_process_are_independent() {
-    let (one, two) = (World::default().into(), World::default().into());
+    let (one, two) = (FakeWorld::default().into(), FakeWorld::default().into());
     let (first, second) = (engine(store().await, &one), engine(store().await, &two));
     let id = instance(&first).await;
     let op = first
@@ -195,7 +195,7 @@ fn library_crates_have_no_global_state() {
     ];
     let mut found = Vec::new();
     for source in sources.iter().filter(|source| !source.is_test()) {
-        if free.iter().any(|place| source.path.starts_with(place))
+        if free.iter().any(|fixture| source.path.starts_with(fixture))
             || source.path.contains("/examples/")
         {
             continue;

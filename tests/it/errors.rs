@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use vnfm_core::ports::{Code, ErrorKind};
-use vnfm_tests::sources::{files, page_is_current};
+use vnfm_tests::sources::{assert_page_current, files};
 
 /// Every code of every crate, with the crate.
 fn all() -> Vec<(&'static str, &'static Code)> {
@@ -62,7 +62,7 @@ fn rendered() -> String {
 
 #[test]
 fn errors_page_is_current() {
-    page_is_current("docs/errors.md", &rendered());
+    assert_page_current("docs/errors.md", &rendered());
 }
 
 /// What authors of plugins and scripts read: code, who says it, what it means, what next.
@@ -153,7 +153,7 @@ fn plugin_errors_page_is_current_and_every_code_has_a_test() {
         .unwrap();
     }
     assert!(untried.is_empty(), "no test expects {untried:?}");
-    page_is_current("docs/plugin-errors.md", &page);
+    assert_page_current("docs/plugin-errors.md", &page);
 }
 
 #[test]

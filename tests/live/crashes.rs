@@ -72,7 +72,7 @@ fn ten_crashes_lose_nothing_and_leak_no_secret() {
     );
     assert_found_in_a_process(seen, planted, &secrets.password);
     assert_search_finds(&testbed, planted, &secrets.password, "SSH password");
-    testbed.ends();
+    testbed.finish();
     real.wait_until_clean();
     Secrets::end(&real);
 }

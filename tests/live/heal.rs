@@ -26,7 +26,7 @@ fn a_running_and_a_powered_off_worker_are_healed() {
     assert_heals(&testbed, &cluster, "workerNode-1");
     testbed.terminate_and_delete(VNF_B);
     testbed.terminate_and_delete(VNF_A);
-    testbed.ends();
+    testbed.finish();
     real.wait_until_clean();
 }
 

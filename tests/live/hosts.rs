@@ -177,7 +177,7 @@ impl FaultyHost {
         self.testbed.wait_for_state(&self.op, "COMPLETED");
         self.testbed.assert_a_up(3);
         self.testbed.terminate_and_delete(VNF_A);
-        self.testbed.ends();
+        self.testbed.finish();
         self.real.wait_until_clean();
     }
 

@@ -222,26 +222,26 @@ struct Tacker<'a> {
 }
 
 impl Tacker<'_> {
-    fn says(&self, text: &[&str]) -> String {
+    fn says(&self, args: &[&str]) -> String {
         let mut command = Command::new(OPENSTACK);
         command.args(["--os-auth-type", "none", "--os-endpoint", self.server.url()]);
         command
             .args(["--os-tacker-api-version", self.version, "vnflcm"])
-            .args(text);
+            .args(args);
         let output = command.env("NO_PROXY", "127.0.0.1").output().unwrap();
         assert!(
             output.status.success(),
             "vnflcm {}: {}",
-            text.join(" "),
+            args.join(" "),
             text(&output)
         );
         text(&output)
     }
 
-    fn json(&self, text: &[&str]) -> Value {
-        let output = self.says(&[text, &["-f", "json"]].concat());
+    fn json(&self, args: &[&str]) -> Value {
+        let output = self.says(&[args, &["-f", "json"]].concat());
         serde_json::from_str(&output)
-            .unwrap_or_else(|_| panic!("vnflcm {}: {output}", text.join(" ")))
+            .unwrap_or_else(|_| panic!("vnflcm {}: {output}", args.join(" ")))
     }
 
     fn state(&self, id: &str) -> Value {

@@ -37,7 +37,7 @@ fn the_secret_key_moves_to_barbican_and_back() {
     let vim = format!("/vnfm/v1/vims/{}", vim["id"].as_str().unwrap());
     if !server
         .run(&["vim", "check", "cloud", "-o", "json"])
-        .data
+        .stdout
         .contains("key-manager")
     {
         return skip("the cloud has no Barbican; OPENSTACK_BARBICAN=1 starts one with it");

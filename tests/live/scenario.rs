@@ -133,7 +133,7 @@ fn crashes_during_stack_creation_and_a_join_are_resumed() {
     testbed.instantiate_b(&cluster);
     testbed.terminate_and_delete(VNF_B);
     testbed.terminate_and_delete(VNF_A);
-    testbed.ends();
+    testbed.finish();
     real.wait_until_clean();
 }
 
@@ -183,6 +183,6 @@ fn the_vendor_script_installs_the_cluster() {
     testbed.instantiate_b(&cluster);
     testbed.terminate_and_delete(VNF_B);
     testbed.terminate_and_delete(VNF_A);
-    testbed.ends();
+    testbed.finish();
     real.wait_until_clean();
 }

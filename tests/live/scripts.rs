@@ -71,7 +71,7 @@ fn a_python_script_and_a_playbook_configure_two_real_hosts() {
     assert!(format!("{log:?}").contains("putting the page"), "{log:?}");
 
     testbed.terminate_and_delete(VNF);
-    testbed.ends();
+    testbed.finish();
     real.wait_until_clean();
 }
 

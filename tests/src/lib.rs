@@ -14,6 +14,7 @@ pub mod contracts;
 pub mod crash_points;
 pub mod demo;
 pub mod faulty_store;
+pub mod intercepted_store;
 pub mod live;
 pub mod machine;
 pub mod planted;

@@ -233,7 +233,7 @@ impl Testbed {
     }
 
     /// Nothing is left in the server's own books, and no orphan on any VIM; the packages go.
-    pub fn ends(&self) {
+    pub fn finish(&self) {
         let orphans = self.server.ctl(&["orphans"]);
         assert_eq!(orphans, json!([]), "orphans");
         let vims = self.server.ctl(&["vim", "list"]);

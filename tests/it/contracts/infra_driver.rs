@@ -12,10 +12,12 @@ use vnfm_kubernetes::KubernetesDriver;
 use vnfm_memory::{MEMORY_VIM, MemoryVim};
 use vnfm_openstack::OpenStack;
 use vnfm_outbound::Destinations;
-use vnfm_tests::contracts::{Look, On, by_kubeconfig, first_with_image, sample, with_image};
+use vnfm_tests::contracts::{
+    ListResources, On, connection_from_kubeconfig, first_vdu_with_image, sample, with_image,
+};
 use vnfm_types::{OPENSTACK, VimConnectionInfo};
 
-fn left_behind(world: &Arc<World>) -> Look {
+fn left_behind(world: &Arc<World>) -> ListResources {
     let world = world.clone();
     Box::new(move || {
         assert_eq!(world.books().violations(), Vec::<String>::new());
@@ -46,9 +48,9 @@ async fn openstack() -> Arc<dyn Stand> {
         driver: OpenStack::new(Arc::new(SystemClock), Destinations::anywhere()),
         login: login(&to.password),
         wrong: login("a wrong password"),
-        impossible: with_image(&what, &first_with_image(&what)),
+        impossible: with_image(&what, &first_vdu_with_image(&what)),
         what,
-        looked_at: left_behind(&world),
+        list_resources: left_behind(&world),
         places: None,
     })
 }
@@ -70,7 +72,7 @@ async fn kubernetes() -> Arc<dyn Stand> {
     };
     let cluster = clusters.start(spec).await.unwrap();
     cluster.furnish("node-1", [127, 0, 0, 1].into());
-    let (login, wrong) = by_kubeconfig(&cluster.kubeconfig());
+    let (login, wrong) = connection_from_kubeconfig(&cluster.kubeconfig());
     let what = sample("vnf-b-cnf", |request| request.replace("@VIM_ID@", "vim"));
     let vdu = what.package.vnfd().flavours["simple"]
         .vdus
@@ -78,7 +80,7 @@ async fn kubernetes() -> Arc<dyn Stand> {
         .next()
         .unwrap()
         .clone();
-    let looked_at = move || {
+    let list_resources = move || {
         assert_eq!(books.violations(), Vec::<String>::new());
         let kept = &clusters;
         assert!(kept.get("one").is_some(), "the cluster is there");
@@ -91,7 +93,7 @@ async fn kubernetes() -> Arc<dyn Stand> {
         wrong,
         impossible: with_image(&what, &vdu),
         what,
-        looked_at: Box::new(looked_at),
+        list_resources: Box::new(list_resources),
         places: None,
     })
 }
@@ -115,7 +117,7 @@ fn memory() -> On<MemoryVim> {
         wrong: login("a wrong password"),
         what,
         impossible,
-        looked_at: Box::new(move || there.vnfcs()),
+        list_resources: Box::new(move || there.vnfcs()),
         places: None,
     }
 }
@@ -317,7 +319,7 @@ async fn contract_detects_broken_infra_drivers() {
                 wrong,
                 what,
                 impossible,
-                looked_at,
+                list_resources,
                 places,
             } = memory();
             let driver = Broken(driver, flaw);
@@ -327,7 +329,7 @@ async fn contract_detects_broken_infra_drivers() {
                 wrong,
                 what,
                 impossible,
-                looked_at,
+                list_resources,
                 places,
             };
             Arc::new(on) as Arc<dyn Stand>

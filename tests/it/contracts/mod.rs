@@ -14,7 +14,7 @@ mod store;
 
 use std::fmt::Write as _;
 use vnfm_conformance::Rule;
-use vnfm_tests::sources::page_is_current;
+use vnfm_tests::sources::assert_page_current;
 
 fn is_current<S>(file: &str, (title, module, about): (&str, &str, &str), rules: &[Rule<S>]) {
     let mut page = format!(
@@ -26,7 +26,7 @@ fn is_current<S>(file: &str, (title, module, about): (&str, &str, &str), rules: 
     for rule in rules {
         writeln!(page, "| `{}` | {} |", rule.name, rule.says()).unwrap();
     }
-    page_is_current(&format!("docs/contracts/{file}.md"), &page);
+    assert_page_current(&format!("docs/contracts/{file}.md"), &page);
 }
 
 #[test]

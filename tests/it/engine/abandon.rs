@@ -45,10 +45,10 @@ async fn instantiated(engine: &Engine, on_vim: &str) -> String {
 
 #[tokio::test]
 async fn forced_abandon_fences_off_the_process_that_runs_the_operation() {
-    let world = Arc::new(World::default());
+    let world = Arc::new(FakeWorld::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
-    *world.hangs_at.lock().unwrap() = Some("instantiate_end");
+    *world.hang_in.lock().unwrap() = Some("instantiate_end");
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     let abandoning = async {
         world.hung.notified().await;
@@ -93,17 +93,17 @@ async fn forced_abandon_fences_off_the_process_that_runs_the_operation() {
         journal.iter().all(|row| row.step != "register_vims"),
         "{journal:?}"
     );
-    let told = engine.store().outbox(0, 100).await.unwrap();
-    let told: Vec<_> = told
+    let notified = engine.store().outbox(0, 100).await.unwrap();
+    let notified: Vec<_> = notified
         .iter()
         .map(|row| row.body["operationState"].as_str().unwrap_or(""))
         .collect();
     assert_eq!(
-        told,
+        notified,
         ["", "STARTING", "PROCESSING", "FAILED_TEMP", "FAILED", ""]
     );
-    let what = ["ann", "vnf abandon --force", &id, "the cloud burnt down"].map(str::to_owned);
-    assert_eq!(audit(&engine).await, [what]);
+    let action = ["ann", "vnf abandon --force", &id, "the cloud burnt down"].map(str::to_owned);
+    assert_eq!(audit(&engine).await, [action]);
 }
 
 #[tokio::test]
@@ -149,20 +149,20 @@ async fn resources_of_an_abandoned_instance_are_orphans_even_if_their_vim_is_unr
         .await
         .unwrap_err();
     assert_eq!(again.why, Why::NotFound);
-    let done: Vec<_> = audit(&engine)
+    let actions: Vec<_> = audit(&engine)
         .await
         .into_iter()
-        .map(|[_, what, ..]| what)
+        .map(|[_, action, ..]| action)
         .collect();
     assert_eq!(
-        done,
+        actions,
         ["vnf abandon", "vim delete --force", "orphans --forget"]
     );
 }
 
 #[tokio::test]
 async fn abandon_names_the_instances_on_its_cluster_and_they_keep_their_vim() {
-    let world = Arc::new(World::default());
+    let world = Arc::new(FakeWorld::default());
     let engine = engine(store().await, &world);
     let a = instantiated(&engine, "cloud").await;
     let cluster = engine
@@ -208,7 +208,7 @@ async fn skipped_hooks_do_not_run_and_are_reported() {
         assert_eq!(heal.unwrap_err().code.name, code);
     }
     assert!(audit(&engine).await.is_empty());
-    world.plugin_gone.store(true, SeqCst);
+    world.plugin_missing.store(true, SeqCst);
     let refusal = engine
         .heal(TENANT, &id, HealVnfRequest::default())
         .await
@@ -234,7 +234,7 @@ async fn skipped_hooks_do_not_run_and_are_reported() {
         !shown.contains("heal_start"),
         "the standard's request stays the standard's: {shown}"
     );
-    world.plugin_gone.store(false, SeqCst);
+    world.plugin_missing.store(false, SeqCst);
     let skip = without(&["terminate_end"], "no license server");
     let request = TerminateVnfRequest::default();
     let op = engine
@@ -246,13 +246,13 @@ async fn skipped_hooks_do_not_run_and_are_reported() {
     let calls = world.calls();
     let hooks: Vec<_> = calls.iter().filter(|call| call.contains('_')).collect();
     assert_eq!(hooks, ["terminate_start"]);
-    let what: Vec<_> = audit(&engine)
+    let action: Vec<_> = audit(&engine)
         .await
         .into_iter()
-        .map(|[_, what, _, why]| (what, why))
+        .map(|[_, action, _, why]| (action, why))
         .collect();
     assert_eq!(
-        what,
+        action,
         [
             (
                 "vnf heal --skip-hook heal_start --skip-hook heal_end".into(),
@@ -264,14 +264,14 @@ async fn skipped_hooks_do_not_run_and_are_reported() {
             ),
         ]
     );
-    agrees(&engine, &world, "without hooks").await;
+    assert_consistent(&engine, &world, "without hooks").await;
 }
 
 #[tokio::test]
 async fn a_cancel_in_one_process_reaches_the_process_that_runs_the_operation() {
     for call in ["allocate", "instantiate_end"] {
-        let world = Arc::new(World::default());
-        *world.hangs_at.lock().unwrap() = Some(call);
+        let world = Arc::new(FakeWorld::default());
+        *world.hang_in.lock().unwrap() = Some(call);
         let store = store().await;
         let lease = Limits {
             lease: Duration::from_millis(500),
@@ -293,12 +293,12 @@ async fn a_cancel_in_one_process_reaches_the_process_that_runs_the_operation() {
         assert_eq!(state(&other, &op).await, FailedTemp, "{call}");
         other.fail_by(TENANT, &op, because("enough")).await.unwrap();
         assert_eq!(state(&one, &op).await, Failed);
-        let done: Vec<_> = audit(&one)
+        let actions: Vec<_> = audit(&one)
             .await
             .into_iter()
-            .map(|[_, what, ..]| what)
+            .map(|[_, action, ..]| action)
             .collect();
-        assert_eq!(done, ["op cancel --forceful", "op fail"]);
+        assert_eq!(actions, ["op cancel --forceful", "op fail"]);
     }
 }
 

@@ -13,9 +13,9 @@ use vnfm_types::LcmOperationState::Completed;
 use vnfm_types::LcmOperationType;
 
 /// Short pauses take no time, and what is longer never ends.
-struct Short;
+struct ShortSleepClock;
 
-impl Clock for Short {
+impl Clock for ShortSleepClock {
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }
@@ -45,16 +45,16 @@ async fn a_step_waits_when_file_descriptors_run_out() {
             ready_in(Arc::default(), LcmOperationType::Instantiate).await;
         let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
         world.calls.lock().unwrap().clear();
-        world.scarce.store(3, SeqCst);
-        world.fails_at.store(number, SeqCst);
-        let engine = engine_at(store, &world, Limits::default(), Arc::new(Short));
+        world.descriptor_failures.store(3, SeqCst);
+        world.fail_call.store(number, SeqCst);
+        let engine = engine_at(store, &world, Limits::default(), Arc::new(ShortSleepClock));
         engine.drive(&op).await.unwrap();
         assert_eq!(
             state(&engine, &op).await,
             Completed,
             "call {number} of {calls:?}"
         );
-        assert_eq!(world.scarce.load(SeqCst), 0);
-        agrees(&engine, &world, "after there was no descriptor").await;
+        assert_eq!(world.descriptor_failures.load(SeqCst), 0);
+        assert_consistent(&engine, &world, "after there was no descriptor").await;
     }
 }

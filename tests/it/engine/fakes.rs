@@ -26,67 +26,67 @@ const CODE: Code = Code {
 
 /// The outside world of one engine; it outlives it.
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct FakeWorld {
     /// Instances that have resources.
     pub(crate) resources: Mutex<BTreeSet<String>>,
     /// What each instance is made of.
     pub(crate) inventories: Mutex<BTreeMap<String, Inventory>>,
     /// What each hook was given as parameters.
-    pub(crate) told: Mutex<Vec<(String, Value)>>,
+    pub(crate) hook_params: Mutex<Vec<(String, Value)>>,
     /// Instances of which a `…_start` hook took something out of service, and no later hook put it back.
     pub(crate) drained: Mutex<BTreeSet<String>>,
     /// Every call, in order.
     pub(crate) calls: Mutex<Vec<String>>,
     /// The call, by number from 1, that fails once; 0: none.
-    pub(crate) fails_at: AtomicUsize,
+    pub(crate) fail_call: AtomicUsize,
     /// It fails for want of a descriptor, again and again so often.
-    pub(crate) scarce: AtomicUsize,
+    pub(crate) descriptor_failures: AtomicUsize,
     /// Whether it fails after it took effect.
-    pub(crate) after_effect: Mutex<bool>,
+    pub(crate) fail_after_effect: Mutex<bool>,
     /// The call of this name never answers.
-    pub(crate) hangs_at: Mutex<Option<&'static str>>,
+    pub(crate) hang_in: Mutex<Option<&'static str>>,
     /// The version of the plugin that serves new operations, where it is not 1.0.0.
-    pub(crate) plugin: Mutex<Option<&'static str>>,
+    pub(crate) newest_version: Mutex<Option<&'static str>>,
     /// The next call of this name waits before its effect until somebody opens the gate.
     pub(crate) gate: Mutex<Option<(&'static str, Arc<Notify>)>>,
     /// The call, by number from 1, that never answers; 0: none.
-    pub(crate) hangs_at_number: AtomicUsize,
+    pub(crate) hang_at_call: AtomicUsize,
     /// Told once a call hangs.
     pub(crate) hung: Notify,
     /// The VIM does not answer any more.
-    pub(crate) vim_gone: AtomicBool,
+    pub(crate) vim_unavailable: AtomicBool,
     /// There is no plugin any more.
-    pub(crate) plugin_gone: AtomicBool,
+    pub(crate) plugin_missing: AtomicBool,
     /// Changes what the plugin says of itself.
-    pub(crate) declares: Mutex<Option<fn(&mut Declaration)>>,
+    pub(crate) change_declaration: Mutex<Option<fn(&mut Declaration)>>,
     /// What each hook asks its host for besides: a service, and its request.
-    pub(crate) hooks_ask: Mutex<Option<(&'static str, Value)>>,
+    pub(crate) hook_service_call: Mutex<Option<(&'static str, Value)>>,
     /// Of the plugin, by each call of a hook.
-    pub(crate) versions: Mutex<Vec<String>>,
+    pub(crate) called_versions: Mutex<Vec<String>>,
     /// Only the newest version of the plugin is there.
-    pub(crate) first_plugin_gone: AtomicBool,
+    pub(crate) first_plugin_missing: AtomicBool,
     /// The newest version of the plugin cannot be loaded.
     pub(crate) newest_plugin_broken: AtomicBool,
     /// The package cannot be read any more.
-    pub(crate) package_gone: AtomicBool,
+    pub(crate) package_missing: AtomicBool,
     /// Whether there is an NFVO.
-    pub(crate) asks: AtomicBool,
+    pub(crate) has_nfvo: AtomicBool,
     /// What the VIM was last told to make.
-    pub(crate) allocated: Mutex<Option<Arc<Deployment>>>,
+    pub(crate) last_deployment: Mutex<Option<Arc<Deployment>>>,
     /// Requests for grants, in order.
-    pub(crate) asked: Mutex<Vec<GrantRequest>>,
+    pub(crate) grant_requests: Mutex<Vec<GrantRequest>>,
     /// What the NFVO answers next, in order; then it grants what is asked for.
-    pub(crate) answers: Mutex<VecDeque<Result<GrantAnswer, PortError>>>,
+    pub(crate) grant_responses: Mutex<VecDeque<Result<GrantAnswer, PortError>>>,
 }
 
 /// The VIM in the registry; its name is `cloud`.
 pub(crate) const CLOUD: &str = "5f1d0f0a-0000-4000-8000-00000000c10d";
 
-impl World {
+impl FakeWorld {
     /// One with an NFVO.
     pub(crate) fn with_nfvo() -> Arc<Self> {
         Arc::new(Self {
-            asks: AtomicBool::new(true),
+            has_nfvo: AtomicBool::new(true),
             ..Self::default()
         })
     }
@@ -101,8 +101,8 @@ impl World {
             calls.push(name.to_owned());
             calls.len()
         };
-        let hangs = self.hangs_at.lock().unwrap().is_some_and(|at| at == name);
-        if hangs || self.hangs_at_number.load(SeqCst) == number {
+        let hangs = self.hang_in.lock().unwrap().is_some_and(|at| at == name);
+        if hangs || self.hang_at_call.load(SeqCst) == number {
             self.hung.notify_one();
             pending::<()>().await;
         }
@@ -110,17 +110,17 @@ impl World {
         if let Some((_, opened)) = gate {
             opened.notified().await;
         }
-        if self.vim_gone.load(SeqCst) && VIM_CALLS.contains(&name) {
+        if self.vim_unavailable.load(SeqCst) && VIM_CALLS.contains(&name) {
             return Err(PortError::new(
                 &CODE,
                 format!("do `{name}`"),
                 "the VIM is gone",
             ));
         }
-        let fails = self.fails_at.load(SeqCst) == number;
-        if fails && self.scarce.load(SeqCst) > 0 {
-            if self.scarce.fetch_sub(1, SeqCst) > 1 {
-                self.fails_at.fetch_add(1, SeqCst);
+        let fails = self.fail_call.load(SeqCst) == number;
+        if fails && self.descriptor_failures.load(SeqCst) > 0 {
+            if self.descriptor_failures.fetch_sub(1, SeqCst) > 1 {
+                self.fail_call.fetch_add(1, SeqCst);
             }
             let none = std::io::Error::from_raw_os_error(24);
             return Err(PortError::new(
@@ -129,7 +129,7 @@ impl World {
                 none.to_string(),
             ));
         }
-        let after = *self.after_effect.lock().unwrap();
+        let after = *self.fail_after_effect.lock().unwrap();
         if !fails || after {
             effect(&mut self.resources.lock().unwrap());
         }
@@ -148,7 +148,7 @@ impl World {
         self.calls.lock().unwrap().clone()
     }
 
-    pub(crate) fn left(&self) -> Vec<String> {
+    pub(crate) fn resource_ids(&self) -> Vec<String> {
         self.resources.lock().unwrap().iter().cloned().collect()
     }
 }
@@ -157,10 +157,10 @@ impl World {
 const VIM_CALLS: [&str; 5] = ["check", "prepare", "allocate", "heal", "release"];
 
 /// A VIM of type Kubernetes and OpenStack at once, with nothing behind it but the books.
-struct Vim(Arc<World>);
+struct FakeVim(Arc<FakeWorld>);
 
 #[async_trait]
-impl InfraDriver for Vim {
+impl InfraDriver for FakeVim {
     fn vim_types(&self) -> &'static [&'static str] {
         &[KUBERNETES, OPENSTACK]
     }
@@ -204,15 +204,15 @@ impl InfraDriver for Vim {
             prepared["image"], "i",
             "what `prepare` found has to come back"
         );
-        *self.0.allocated.lock().unwrap() = Some(what.deployment.clone());
+        *self.0.last_deployment.lock().unwrap() = Some(what.deployment.clone());
         let id = cx.ownership.instance_id.clone();
         let inventories = &self.0.inventories;
-        let made = allocated().inventory;
-        let makes = |all: &mut BTreeSet<String>| {
+        let inventory = allocated().inventory;
+        let effect = |all: &mut BTreeSet<String>| {
             _ = all.insert(id.clone());
-            _ = inventories.lock().unwrap().insert(id, made);
+            _ = inventories.lock().unwrap().insert(id, inventory);
         };
-        self.0.call("allocate", makes).await?;
+        self.0.call("allocate", effect).await?;
         Ok(allocated())
     }
     async fn release(
@@ -243,11 +243,11 @@ impl InfraDriver for Vim {
         }
         let healed = inventory.clone();
         let inventories = &self.0.inventories;
-        let heals = |all: &mut BTreeSet<String>| {
+        let effect = |all: &mut BTreeSet<String>| {
             _ = all.insert(id.clone());
             _ = inventories.lock().unwrap().insert(id, healed);
         };
-        self.0.call("heal", heals).await?;
+        self.0.call("heal", effect).await?;
         Ok(Allocated {
             inventory,
             ..allocated()
@@ -259,11 +259,11 @@ impl InfraDriver for Vim {
         _: &Allocation,
         _: &Value,
     ) -> Result<Allocated, PortError> {
-        if self.0.vim_gone.load(SeqCst) {
+        if self.0.vim_unavailable.load(SeqCst) {
             return Err(PortError::new(&CODE, "look", "the VIM is gone"));
         }
         let id = &cx.ownership.instance_id;
-        if !self.0.left().contains(id) {
+        if !self.0.resource_ids().contains(id) {
             return Ok(Allocated::default());
         }
         let inventory = self.0.inventories.lock().unwrap()[id].clone();
@@ -277,7 +277,7 @@ impl InfraDriver for Vim {
         _: &dyn vnfm_core::ports::Vim,
         _: &str,
     ) -> Result<Vec<OwnedResource>, PortError> {
-        if self.0.vim_gone.load(SeqCst) {
+        if self.0.vim_unavailable.load(SeqCst) {
             return Err(PortError::new(&CODE, "look", "the VIM is gone"));
         }
         let owned = |id: String| OwnedResource {
@@ -286,7 +286,7 @@ impl InfraDriver for Vim {
             name: id.clone(),
             instance_id: Some(id),
         };
-        Ok(self.0.left().into_iter().map(owned).collect())
+        Ok(self.0.resource_ids().into_iter().map(owned).collect())
     }
 }
 
@@ -312,10 +312,10 @@ fn allocated() -> Allocated {
 /// A MgmtDriver with all hooks: the cluster `https://<instance>` is registered at the end of an instantiation, with
 /// another token at the end of a heal, and unregistered at the end of a termination. What a `…_start` hook takes out
 /// of service its opposite, or the `…_end` hook, puts back.
-struct Hooks(Arc<World>, Declaration);
+struct FakeMgmtDriver(Arc<FakeWorld>, Declaration);
 
 #[async_trait]
-impl MgmtDriver for Hooks {
+impl MgmtDriver for FakeMgmtDriver {
     fn declaration(&self) -> &Declaration {
         &self.1
     }
@@ -326,24 +326,28 @@ impl MgmtDriver for Hooks {
     ) -> Result<Effects, PortError> {
         host.call("checkpoint.put", json!({"key": "k", "value": "v"}))
             .await?;
-        self.0.versions.lock().unwrap().push(self.1.version.clone());
-        let asked = self.0.hooks_ask.lock().unwrap().clone();
-        if let Some((service, request)) = asked {
+        self.0
+            .called_versions
+            .lock()
+            .unwrap()
+            .push(self.1.version.clone());
+        let service_call = self.0.hook_service_call.lock().unwrap().clone();
+        if let Some((service, request)) = service_call {
             host.call(service, request).await?;
         }
-        let kept = host.call("checkpoint.get", json!({"key": "k"})).await?;
-        assert_eq!(kept["value"], "v");
+        let stored = host.call("checkpoint.get", json!({"key": "k"})).await?;
+        assert_eq!(stored["value"], "v");
         let params = Value::Object(request.additional_params.clone());
         self.0
-            .told
+            .hook_params
             .lock()
             .unwrap()
             .push((request.hook.clone(), params));
         let id = request.instance.id.clone();
-        let way = if request.undo { "undo " } else { "" };
+        let prefix = if request.undo { "undo " } else { "" };
         let drains = request.hook.ends_with("_start") && !request.undo;
         let drained = &self.0.drained;
-        let marked = |_: &mut BTreeSet<String>| {
+        let mark_drained = |_: &mut BTreeSet<String>| {
             let mut drained = drained.lock().unwrap();
             _ = if drains {
                 drained.insert(id)
@@ -352,7 +356,7 @@ impl MgmtDriver for Hooks {
             };
         };
         self.0
-            .call(&format!("{way}{}", request.hook), marked)
+            .call(&format!("{prefix}{}", request.hook), mark_drained)
             .await?;
         let name = format!("cluster-{}", request.instance.id);
         let token = match request.hook.as_str() {
@@ -400,7 +404,7 @@ impl MgmtDriver for Hooks {
 }
 
 /// Whoever grants.
-struct Orchestrator(Arc<World>);
+struct FakeNfvo(Arc<FakeWorld>);
 
 /// A grant of everything that is asked for.
 pub(crate) fn granted(request: &GrantRequest) -> Grant {
@@ -423,41 +427,41 @@ pub(crate) fn granted(request: &GrantRequest) -> Grant {
 }
 
 #[async_trait]
-impl Nfvo for Orchestrator {
+impl Nfvo for FakeNfvo {
     async fn ask(&self, request: &GrantRequest) -> Result<GrantAnswer, PortError> {
-        self.0.asked.lock().unwrap().push(request.clone());
+        self.0.grant_requests.lock().unwrap().push(request.clone());
         self.0.call("grant", |_| ()).await?;
-        let next = self.0.answers.lock().unwrap().pop_front();
+        let next = self.0.grant_responses.lock().unwrap().pop_front();
         next.unwrap_or_else(|| Ok(GrantAnswer::Granted(Box::new(granted(request)))))
     }
 
-    async fn look(&self, place: &str) -> Result<GrantAnswer, PortError> {
+    async fn look(&self, fixture: &str) -> Result<GrantAnswer, PortError> {
         self.0.call("look", |_| ()).await?;
-        let next = self.0.answers.lock().unwrap().pop_front();
-        let request = self.0.asked.lock().unwrap().last().cloned();
+        let next = self.0.grant_responses.lock().unwrap().pop_front();
+        let request = self.0.grant_requests.lock().unwrap().last().cloned();
         let granted = || Ok(GrantAnswer::Granted(Box::new(granted(&request.unwrap()))));
-        assert_eq!(place, "place", "where it was told to look");
+        assert_eq!(fixture, "place", "where it was told to look");
         next.unwrap_or_else(granted)
     }
 }
 
-struct OnePlugin(Arc<World>, Arc<Hooks>);
+struct FakePlugins(Arc<FakeWorld>, Arc<FakeMgmtDriver>);
 
-impl MgmtDrivers for OnePlugin {
+impl MgmtDrivers for FakePlugins {
     fn find(&self, _: &str, plugin: Option<&str>) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        if self.0.plugin_gone.load(SeqCst) {
+        if self.0.plugin_missing.load(SeqCst) {
             return Err(PortError::new(&CODE, "find the plugin", "there is none"));
         }
-        let Hooks(world, says) = &*self.1;
+        let FakeMgmtDriver(world, declaration) = &*self.1;
         let newest = world
-            .plugin
+            .newest_version
             .lock()
             .unwrap()
-            .unwrap_or(&says.version)
+            .unwrap_or(&declaration.version)
             .to_owned();
         // The first version lies beside the newest until it is taken away.
-        let first = plugin.is_some_and(|name| name == format!("fake@{}", says.version));
-        let first = first && !world.first_plugin_gone.load(SeqCst);
+        let first = plugin.is_some_and(|name| name == format!("fake@{}", declaration.version));
+        let first = first && !world.first_plugin_missing.load(SeqCst);
         if !first && world.newest_plugin_broken.load(SeqCst) {
             return Err(PortError::new(
                 &CODE,
@@ -465,15 +469,19 @@ impl MgmtDrivers for OnePlugin {
                 "the newest is broken",
             ));
         }
-        let version = if first { says.version.clone() } else { newest };
-        let mut says = Declaration {
-            version,
-            ..says.clone()
+        let version = if first {
+            declaration.version.clone()
+        } else {
+            newest
         };
-        if let Some(change) = *world.declares.lock().unwrap() {
-            change(&mut says);
+        let mut declaration = Declaration {
+            version,
+            ..declaration.clone()
+        };
+        if let Some(change) = *world.change_declaration.lock().unwrap() {
+            change(&mut declaration);
         }
-        Ok(Arc::new(Hooks(world.clone(), says)))
+        Ok(Arc::new(FakeMgmtDriver(world.clone(), declaration)))
     }
     fn again(
         &self,
@@ -494,12 +502,12 @@ impl MgmtDrivers for OnePlugin {
     }
 }
 
-struct OnePackage(Arc<World>, Arc<Package>);
+struct FakePackages(Arc<FakeWorld>, Arc<Package>);
 
 #[async_trait]
-impl Packages for OnePackage {
+impl Packages for FakePackages {
     async fn package(&self, _: &str, _: &str) -> Result<Arc<Package>, PortError> {
-        if self.0.package_gone.load(SeqCst) {
+        if self.0.package_missing.load(SeqCst) {
             return Err(PortError::new(
                 &CODE,
                 "read the package",
@@ -570,18 +578,18 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// One engine over a store and a world.
-pub(crate) fn engine(store: Arc<dyn Store>, world: &Arc<World>) -> Engine {
+pub(crate) fn engine(store: Arc<dyn Store>, world: &Arc<FakeWorld>) -> Engine {
     engine_with(store, world, Limits::default())
 }
 
-pub(crate) fn engine_with(store: Arc<dyn Store>, world: &Arc<World>, limits: Limits) -> Engine {
+pub(crate) fn engine_with(store: Arc<dyn Store>, world: &Arc<FakeWorld>, limits: Limits) -> Engine {
     // Real time, so that leases of the database's clock agree with it.
     engine_at(store, world, limits, Arc::new(vnfm::SystemClock))
 }
 
 pub(crate) fn engine_at(
     store: Arc<dyn Store>,
-    world: &Arc<World>,
+    world: &Arc<FakeWorld>,
     limits: Limits,
     clock: Arc<dyn Clock>,
 ) -> Engine {
@@ -602,16 +610,16 @@ pub(crate) fn engine_at(
         config_schema: None,
     };
     let nfvo = world
-        .asks
+        .has_nfvo
         .load(SeqCst)
-        .then(|| Arc::new(Orchestrator(world.clone())));
+        .then(|| Arc::new(FakeNfvo(world.clone())));
     Engine::new(EngineParts {
         store,
-        packages: Arc::new(OnePackage(world.clone(), package())),
-        drivers: Drivers::default().with(Vim(world.clone())),
-        mgmt: Arc::new(OnePlugin(
+        packages: Arc::new(FakePackages(world.clone(), package())),
+        drivers: Drivers::default().with(FakeVim(world.clone())),
+        mgmt: Arc::new(FakePlugins(
             world.clone(),
-            Arc::new(Hooks(world.clone(), declaration)),
+            Arc::new(FakeMgmtDriver(world.clone(), declaration)),
         )),
         host: Arc::new(NoHosts),
         nfvo: nfvo.map(|nfvo| nfvo as Arc<dyn Nfvo>),
@@ -624,12 +632,12 @@ pub(crate) fn engine_at(
 /// A store with the package and a VIM in it.
 pub(crate) async fn store() -> Arc<SqliteStore> {
     let store = Arc::new(SqliteStore::in_memory().await.unwrap());
-    furnish(&*store).await;
+    add_package_and_vim(&*store).await;
     store
 }
 
 /// Puts them there.
-pub(crate) async fn furnish(store: &dyn Store) {
+pub(crate) async fn add_package_and_vim(store: &dyn Store) {
     let package = package();
     let info: VnfPkgInfo = serde_json::from_value(json!({
         "id": "p1", "vnfdId": package.vnfd().descriptor_id, "onboardingState": "ONBOARDED",
@@ -704,7 +712,7 @@ pub(crate) async fn state(engine: &Engine, op: &str) -> LcmOperationState {
 }
 
 /// What must hold after an end, whatever happened before: books and records agree, nothing is taken for ever.
-pub(crate) async fn agrees(engine: &Engine, world: &World, case: &str) {
+pub(crate) async fn assert_consistent(engine: &Engine, world: &FakeWorld, case: &str) {
     let all = engine
         .store()
         .instances(TENANT, &Query::default())
@@ -715,7 +723,11 @@ pub(crate) async fn agrees(engine: &Engine, world: &World, case: &str) {
         .filter(|record| record.vnf.instantiation_state == InstantiationState::Instantiated)
         .map(|record| record.vnf.id.clone())
         .collect();
-    assert_eq!(with, world.left(), "{case}: inventory and reality differ");
+    assert_eq!(
+        with,
+        world.resource_ids(),
+        "{case}: inventory and reality differ"
+    );
     assert!(
         all.iter().all(|record| record.active_op.is_none()),
         "{case}: an operation is not ended"

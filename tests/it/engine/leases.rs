@@ -25,9 +25,9 @@ const HOUR: i64 = 3_600_000;
 
 /// The time of this machine, and what it is off by.
 #[derive(Default)]
-struct JumpyClock(AtomicI64);
+struct OffsetClock(AtomicI64);
 
-impl Clock for JumpyClock {
+impl Clock for OffsetClock {
     fn now(&self) -> Timestamp {
         Timestamp::now() + SignedDuration::from_millis(self.0.load(SeqCst))
     }
@@ -37,21 +37,21 @@ impl Clock for JumpyClock {
 }
 
 /// A database in a file, whose clock can be set.
-struct Place {
+struct Fixture {
     folder: TempDir,
     store: Arc<SqliteStore>,
-    clock: Arc<JumpyClock>,
-    world: Arc<World>,
+    clock: Arc<OffsetClock>,
+    world: Arc<FakeWorld>,
 }
 
-impl Place {
+impl Fixture {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let keys = SecretKeys::open(&folder.path().join("secrets.key")).unwrap();
         let store = SqliteStore::open(&folder.path().join("vnfm.db"), keys)
             .await
             .unwrap();
-        furnish(&store).await;
+        add_package_and_vim(&store).await;
         let store = Arc::new(store);
         Self {
             folder,
@@ -89,13 +89,16 @@ impl Place {
     }
 
     /// An operation whose `allocate` has begun and waits at the gate.
-    async fn held<'a>(&self, engine: &'a Engine) -> (String, Driving<'a>, Arc<Notify>) {
+    async fn hold_in_allocate<'a>(
+        &self,
+        engine: &'a Engine,
+    ) -> (String, DriveFuture<'a>, Arc<Notify>) {
         let id = instance(engine).await;
         let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
         let opened = Arc::new(Notify::new());
         *self.world.gate.lock().unwrap() = Some(("allocate", opened.clone()));
-        let its = op.clone();
-        let mut driving: Driving<'a> = Box::pin(async move { engine.drive(&its).await });
+        let op_id = op.clone();
+        let mut driving: DriveFuture<'a> = Box::pin(async move { engine.drive(&op_id).await });
         while !self.world.calls().iter().any(|call| call == "allocate") {
             tokio::select! {
                 biased;
@@ -107,7 +110,7 @@ impl Place {
     }
 
     /// Everything that is written of an operation.
-    async fn written(&self, op: &str) -> String {
+    async fn stored_state(&self, op: &str) -> String {
         let store = &self.store;
         let record = store.op(TENANT, op).await.unwrap();
         let journal = store.journal(op).await.unwrap();
@@ -117,7 +120,7 @@ impl Place {
     }
 
     /// The states that were told, in order.
-    async fn told(&self) -> Vec<String> {
+    async fn notified_states(&self) -> Vec<String> {
         let outbox = self.store.outbox(0, 1000).await.unwrap();
         let states = outbox
             .iter()
@@ -126,13 +129,13 @@ impl Place {
     }
 }
 
-type Driving<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + 'a>>;
+type DriveFuture<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + 'a>>;
 
 #[tokio::test]
 async fn an_operation_is_taken_over_only_after_its_lease_and_the_old_owner_writes_nothing() {
-    let place = Place::new().await;
-    let (first, second) = (place.engine(), place.engine());
-    let (op, driving, opened) = place.held(&first).await;
+    let fixture = Fixture::new().await;
+    let (first, second) = (fixture.engine(), fixture.engine());
+    let (op, driving, opened) = fixture.hold_in_allocate(&first).await;
     assert!(
         second.take_over().await.unwrap().is_none(),
         "the lease is not over"
@@ -142,43 +145,49 @@ async fn an_operation_is_taken_over_only_after_its_lease_and_the_old_owner_write
         state(&second, &op).await.is_driven(),
         "the second one has driven it all the same"
     );
-    place
+    fixture
         .jump(i64::try_from(LEASE.as_millis()).unwrap() + 1)
         .await;
     second.resume_all().await.unwrap();
     assert_eq!(state(&second, &op).await, Completed);
-    let written = place.written(&op).await;
+    let stored_state = fixture.stored_state(&op).await;
     opened.notify_one();
     driving.await.unwrap();
     assert_eq!(
-        place.written(&op).await,
-        written,
+        fixture.stored_state(&op).await,
+        stored_state,
         "who had lost the lease has written"
     );
-    assert_eq!(place.told().await, ["STARTING", "PROCESSING", "COMPLETED"]);
-    agrees(&second, &place.world, "a lease slept through").await;
+    assert_eq!(
+        fixture.notified_states().await,
+        ["STARTING", "PROCESSING", "COMPLETED"]
+    );
+    assert_consistent(&second, &fixture.world, "a lease slept through").await;
 }
 
 #[tokio::test]
 async fn a_clock_jump_back_neither_ends_an_operation_nor_hands_it_over() {
-    let place = Place::new().await;
-    let (first, second) = (place.engine(), place.engine());
-    let (op, driving, opened) = place.held(&first).await;
-    place.jump(-HOUR).await;
+    let fixture = Fixture::new().await;
+    let (first, second) = (fixture.engine(), fixture.engine());
+    let (op, driving, opened) = fixture.hold_in_allocate(&first).await;
+    fixture.jump(-HOUR).await;
     assert!(second.take_over().await.unwrap().is_none());
     opened.notify_one();
     driving.await.unwrap();
     assert_eq!(state(&first, &op).await, Completed);
-    assert_eq!(place.told().await, ["STARTING", "PROCESSING", "COMPLETED"]);
-    agrees(&first, &place.world, "an hour back").await;
+    assert_eq!(
+        fixture.notified_states().await,
+        ["STARTING", "PROCESSING", "COMPLETED"]
+    );
+    assert_consistent(&first, &fixture.world, "an hour back").await;
 }
 
 #[tokio::test]
 async fn after_a_clock_jump_ahead_one_of_two_drivers_writes_and_notifies_once() {
-    let place = Place::new().await;
-    let engine = place.engine();
-    let (op, driving, opened) = place.held(&engine).await;
-    place.jump(HOUR).await;
+    let fixture = Fixture::new().await;
+    let engine = fixture.engine();
+    let (op, driving, opened) = fixture.hold_in_allocate(&engine).await;
+    fixture.jump(HOUR).await;
     // As the server's loop does, which finds a lease that is over: its own.
     let again = engine
         .take_over()
@@ -190,18 +199,21 @@ async fn after_a_clock_jump_ahead_one_of_two_drivers_writes_and_notifies_once() 
     first.unwrap();
     second.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
-    assert_eq!(place.told().await, ["STARTING", "PROCESSING", "COMPLETED"]);
-    agrees(&engine, &place.world, "an hour ahead").await;
+    assert_eq!(
+        fixture.notified_states().await,
+        ["STARTING", "PROCESSING", "COMPLETED"]
+    );
+    assert_consistent(&engine, &fixture.world, "an hour ahead").await;
 }
 
 #[tokio::test]
 async fn a_clock_jump_ahead_does_not_end_a_step() {
-    let place = Place::new().await;
-    let engine = place.engine();
-    let (op, driving, opened) = place.held(&engine).await;
-    place.jump(HOUR).await;
+    let fixture = Fixture::new().await;
+    let engine = fixture.engine();
+    let (op, driving, opened) = fixture.hold_in_allocate(&engine).await;
+    fixture.jump(HOUR).await;
     opened.notify_one();
     driving.await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
-    agrees(&engine, &place.world, "an hour ahead").await;
+    assert_consistent(&engine, &fixture.world, "an hour ahead").await;
 }

@@ -9,8 +9,8 @@ use vnfm_types::{CancelMode, TerminateVnfRequest};
 
 #[tokio::test]
 async fn a_forceful_cancel_ends_a_step_that_hangs() {
-    let world = Arc::new(World::default());
-    *world.hangs_at.lock().unwrap() = Some("allocate");
+    let world = Arc::new(FakeWorld::default());
+    *world.hang_in.lock().unwrap() = Some("allocate");
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
@@ -37,17 +37,17 @@ async fn a_forceful_cancel_ends_a_step_that_hangs() {
             .contains("cancelled forcefully")
     );
     assert!(!record.op.is_cancel_pending);
-    *world.hangs_at.lock().unwrap() = None;
+    *world.hang_in.lock().unwrap() = None;
     engine.rollback(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, RolledBack);
-    agrees(&engine, &world, "cancel").await;
+    assert_consistent(&engine, &world, "cancel").await;
 }
 
 #[tokio::test]
 async fn a_step_without_response_fails_at_its_deadline() {
-    let world = Arc::new(World::default());
-    *world.hangs_at.lock().unwrap() = Some("allocate");
+    let world = Arc::new(FakeWorld::default());
+    *world.hang_in.lock().unwrap() = Some("allocate");
     let limits = Limits {
         step: Duration::from_millis(30),
         ..Limits::default()
@@ -66,7 +66,7 @@ async fn a_step_without_response_fails_at_its_deadline() {
         .unwrap();
     assert_eq!(error.code.as_deref(), Some("op.deadline"));
     assert_eq!(error.retryable, Some(true));
-    *world.hangs_at.lock().unwrap() = None;
+    *world.hang_in.lock().unwrap() = None;
     engine.retry(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
@@ -74,7 +74,7 @@ async fn a_step_without_response_fails_at_its_deadline() {
 
 #[tokio::test]
 async fn invalid_requests_are_refused_without_changes() {
-    let world = Arc::new(World::default());
+    let world = Arc::new(FakeWorld::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
     let before = engine.store().instance(TENANT, &id).await.unwrap();
@@ -86,7 +86,7 @@ async fn invalid_requests_are_refused_without_changes() {
     if let Some(vim) = other_type.vim_connection_info.get_mut("vim1") {
         vim.vim_type = "ETSINFV.HELM.V_3".into();
     }
-    for (request, named) in [
+    for (request, expected) in [
         (unknown_flavour, "no-such"),
         (on("nobody-registered-this"), "nobody-registered-this"),
         (no_vim, "exactly one"),
@@ -94,7 +94,7 @@ async fn invalid_requests_are_refused_without_changes() {
     ] {
         let refusal = engine.instantiate(TENANT, &id, request).await.unwrap_err();
         assert_eq!(refusal.why, Why::Unprocessable, "{refusal}");
-        assert!(refusal.detail.contains(named), "{refusal}");
+        assert!(refusal.detail.contains(expected), "{refusal}");
     }
     let refusal = engine
         .terminate(TENANT, &id, TerminateVnfRequest::default())
@@ -109,7 +109,7 @@ async fn invalid_requests_are_refused_without_changes() {
 
 #[tokio::test]
 async fn operations_show_no_secrets() {
-    let world = Arc::new(World::default());
+    let world = Arc::new(FakeWorld::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
     let mut request = on("cloud");
@@ -138,7 +138,7 @@ async fn operations_show_no_secrets() {
 
 #[tokio::test]
 async fn an_instance_above_the_resource_limit_is_refused_with_the_setting() {
-    let world = Arc::new(World::default());
+    let world = Arc::new(FakeWorld::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
@@ -153,7 +153,7 @@ async fn an_instance_above_the_resource_limit_is_refused_with_the_setting() {
     // What was accepted before the limit became smaller says so where it would be made.
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, RolledBack);
-    let said = engine
+    let problem = engine
         .store()
         .op(TENANT, &op)
         .await
@@ -161,11 +161,11 @@ async fn an_instance_above_the_resource_limit_is_refused_with_the_setting() {
         .op
         .error
         .unwrap();
-    assert_eq!(said.code.as_deref(), Some("plan.too-large"));
+    assert_eq!(problem.code.as_deref(), Some("plan.too-large"));
     assert!(
-        said.detail.contains("`limits.resources` is 3"),
+        problem.detail.contains("`limits.resources` is 3"),
         "{}",
-        said.detail
+        problem.detail
     );
     assert!(
         !world.calls().contains(&"allocate".to_owned()),

@@ -2,7 +2,7 @@
 //! beside others, killed from outside and stopped in order.
 
 use super::fakes::*;
-use super::faults::{begin, ready_in, taken_over};
+use super::faults::{begin, ready_in, run_to_end};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,54 +18,54 @@ use vnfm_types::{LcmOperationType, ProblemDetails};
 
 /// Time as it is, but a wait of 30 seconds ends when somebody says so, and a longer one never.
 #[derive(Clone, Default)]
-struct HandClock(Arc<Hand>);
+struct ManualClock(Arc<ManualTime>);
 
 #[derive(Default)]
-struct Hand {
+struct ManualTime {
     ahead: AtomicI64,
     passed: AtomicBool,
-    told: Notify,
+    changed: Notify,
 }
 
-const TIME_ALONE: Duration = Duration::from_secs(30);
+const ISOLATION_TIME: Duration = Duration::from_secs(30);
 
-impl HandClock {
-    fn pass_the_time_alone(&self) {
+impl ManualClock {
+    fn end_isolation(&self) {
         if !self.0.passed.swap(true, SeqCst) {
             self.0.ahead.fetch_add(30, SeqCst);
-            self.0.told.notify_waiters();
+            self.0.changed.notify_waiters();
         }
     }
 }
 
-impl Clock for HandClock {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp::now() + SignedDuration::from_secs(self.0.ahead.load(SeqCst))
     }
     fn sleep(&self, duration: Duration) -> futures::future::BoxFuture<'static, ()> {
-        if duration < TIME_ALONE {
+        if duration < ISOLATION_TIME {
             return vnfm::SystemClock.sleep(duration);
         }
         let hand = self.0.clone();
         Box::pin(async move {
             loop {
-                let told = hand.told.notified();
-                if duration == TIME_ALONE && hand.passed.load(SeqCst) {
+                let changed = hand.changed.notified();
+                if duration == ISOLATION_TIME && hand.passed.load(SeqCst) {
                     return;
                 }
-                told.await;
+                changed.await;
             }
         })
     }
 }
 
 /// How often a call of this name was made.
-fn calls(world: &World, name: &str) -> usize {
+fn calls(world: &FakeWorld, name: &str) -> usize {
     world.calls().iter().filter(|call| *call == name).count()
 }
 
-/// Drives everything until `seen`.
-async fn drive_until<F: Future<Output = bool>>(engine: &Engine, seen: impl Fn() -> F) {
+/// Drives everything until `done`.
+async fn drive_until<F: Future<Output = bool>>(engine: &Engine, done: impl Fn() -> F) {
     // Each in a task of its own: one that stood still could hold what another needs.
     let mut driven = JoinSet::new();
     let driving = async {
@@ -78,7 +78,7 @@ async fn drive_until<F: Future<Output = bool>>(engine: &Engine, seen: impl Fn() 
     };
     let begun = Instant::now();
     let looking = async {
-        while !seen().await {
+        while !done().await {
             assert!(
                 begun.elapsed() < Duration::from_secs(30),
                 "it does not come to that"
@@ -94,23 +94,23 @@ async fn drive_until<F: Future<Output = bool>>(engine: &Engine, seen: impl Fn() 
 }
 
 /// A process that dies once the call of this name was made for the `number`th time.
-async fn dies_at(engine: &Engine, world: &World, (name, number): (&str, usize)) {
+async fn crash_at(engine: &Engine, world: &FakeWorld, (name, number): (&str, usize)) {
     drive_until(engine, || async { calls(world, name) >= number }).await;
-    free(engine.store()).await;
+    expire_leases(engine.store()).await;
 }
 
 /// The leases of a process that died are over.
-async fn free(store: &dyn Store) {
+async fn expire_leases(store: &dyn Store) {
     for record in store.instances(TENANT, &Query::default()).await.unwrap() {
         let Some(op_id) = record.active_op else {
             continue;
         };
-        let off = Change::FenceOff {
+        let revoke = Change::FenceOff {
             instance_id: record.vnf.id,
             op_id,
             force: true,
         };
-        store.write(None, vec![off]).await.unwrap();
+        store.write(None, vec![revoke]).await.unwrap();
     }
 }
 
@@ -126,7 +126,7 @@ async fn error(engine: &Engine, op: &str) -> ProblemDetails {
 }
 
 /// The row that has no end.
-async fn open_row(store: &dyn Store, op: &str) -> JournalRow {
+async fn open_journal_row(store: &dyn Store, op: &str) -> JournalRow {
     let journal = store.journal(op).await.unwrap();
     journal
         .into_iter()
@@ -136,7 +136,7 @@ async fn open_row(store: &dyn Store, op: &str) -> JournalRow {
 
 /// The names of the calls that an operation makes.
 async fn calls_of(kind: LcmOperationType) -> BTreeSet<&'static str> {
-    let (world, engine, id, _) = ready_in(World::with_nfvo(), kind).await;
+    let (world, engine, id, _) = ready_in(FakeWorld::with_nfvo(), kind).await;
     let op = begin(&engine, kind, &id).await;
     engine.drive(&op).await.unwrap();
     world
@@ -153,19 +153,20 @@ async fn two_crashes_in_a_step_are_tolerated_and_a_third_while_running_alone_sto
         for name in calls_of(operation.kind).await {
             for kills in [2, 3] {
                 let case = format!("{} {name} {kills} kills", operation.kind);
-                let (world, first, id, store) = ready_in(World::with_nfvo(), operation.kind).await;
+                let (world, first, id, store) =
+                    ready_in(FakeWorld::with_nfvo(), operation.kind).await;
                 let op = begin(&first, operation.kind, &id).await;
-                *world.hangs_at.lock().unwrap() = Some(name);
+                *world.hang_in.lock().unwrap() = Some(name);
                 for number in 1..=kills {
                     let engine = engine_with(store.clone(), &world, Limits::default());
-                    dies_at(&engine, &world, (name, number)).await;
-                    let row = open_row(&*store, &op).await;
+                    crash_at(&engine, &world, (name, number)).await;
+                    let row = open_journal_row(&*store, &op).await;
                     assert_eq!(row.lives.alone, number == 3, "{case}: {row:?}");
                     assert_eq!(row.lives.died.len(), number - 1, "{case}: {row:?}");
                 }
-                *world.hangs_at.lock().unwrap() = None;
+                *world.hang_in.lock().unwrap() = None;
                 let last = engine(store.clone(), &world);
-                taken_over(&last, &op).await;
+                run_to_end(&last, &op).await;
                 if kills == 3 {
                     assert_eq!(calls(&world, name), 3, "{case}: it was begun again");
                     stopped(&last, &op, &case).await;
@@ -175,7 +176,7 @@ async fn two_crashes_in_a_step_are_tolerated_and_a_third_while_running_alone_sto
                     "{case}: {:?}",
                     last.store().op(TENANT, &op).await.unwrap().op
                 );
-                agrees(&last, &world, &case).await;
+                assert_consistent(&last, &world, &case).await;
                 cases += 1;
             }
         }
@@ -185,15 +186,15 @@ async fn two_crashes_in_a_step_are_tolerated_and_a_third_while_running_alone_sto
 
 /// It stopped because of the deaths, and goes on where somebody says so.
 async fn stopped(engine: &Engine, op: &str, case: &str) {
-    let said = error(engine, op).await;
-    let code = said.code.as_deref().unwrap();
+    let problem = error(engine, op).await;
+    let code = problem.code.as_deref().unwrap();
     assert!(
         ["op.server-died", "hook.server-died"].contains(&code),
-        "{case}: {said:?}"
+        "{case}: {problem:?}"
     );
     assert!(
-        said.detail.contains("died 3 times") && said.step.is_some(),
-        "{case}: {said:?}"
+        problem.detail.contains("died 3 times") && problem.step.is_some(),
+        "{case}: {problem:?}"
     );
     let log = format!("{:?}", engine.log(TENANT, op, 0).await.unwrap());
     assert!(log.contains("runs alone for up to 30 s"), "{case}: {log}");
@@ -213,16 +214,16 @@ async fn stopped(engine: &Engine, op: &str, case: &str) {
 }
 
 /// An instantiation in whose `allocate` two processes died, and another one that has not begun.
-async fn suspect_and_another() -> (Arc<World>, Arc<dyn Store>, String, String) {
-    let world = Arc::new(World::default());
+async fn suspect_and_other() -> (Arc<FakeWorld>, Arc<dyn Store>, String, String) {
+    let world = Arc::new(FakeWorld::default());
     let store: Arc<dyn Store> = store().await;
     let first = engine_with(store.clone(), &world, Limits::default());
     let id = instance(&first).await;
     let suspect = first.instantiate(TENANT, &id, on("cloud")).await.unwrap();
-    *world.hangs_at.lock().unwrap() = Some("allocate");
-    dies_at(&first, &world, ("allocate", 1)).await;
+    *world.hang_in.lock().unwrap() = Some("allocate");
+    crash_at(&first, &world, ("allocate", 1)).await;
     let second = engine_with(store.clone(), &world, Limits::default());
-    dies_at(&second, &world, ("allocate", 2)).await;
+    crash_at(&second, &world, ("allocate", 2)).await;
     let id = instance(&second).await;
     let another = second.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     (world, store, suspect, another)
@@ -230,7 +231,7 @@ async fn suspect_and_another() -> (Arc<World>, Arc<dyn Store>, String, String) {
 
 #[tokio::test]
 async fn other_operations_wait_while_a_suspect_runs_alone_and_continue_afterwards() {
-    let (world, store, suspect, another) = suspect_and_another().await;
+    let (world, store, suspect, another) = suspect_and_other().await;
     let third = engine_with(store.clone(), &world, Limits::default());
     let waits = || async {
         let waiting = third.progress(TENANT, &another).await.unwrap().waiting;
@@ -253,10 +254,10 @@ async fn other_operations_wait_while_a_suspect_runs_alone_and_continue_afterward
         [],
         "nothing of it has begun"
     );
-    assert!(open_row(&*store, &suspect).await.lives.alone);
-    free(&*store).await;
+    assert!(open_journal_row(&*store, &suspect).await.lives.alone);
+    expire_leases(&*store).await;
 
-    *world.hangs_at.lock().unwrap() = None;
+    *world.hang_in.lock().unwrap() = None;
     let last = engine_with(store, &world, Limits::default());
     let ended = || async {
         !state(&last, &another).await.is_driven() && !state(&last, &suspect).await.is_driven()
@@ -269,10 +270,10 @@ async fn other_operations_wait_while_a_suspect_runs_alone_and_continue_afterward
 #[tokio::test]
 async fn after_the_isolation_period_other_operations_run_and_a_crash_is_not_blamed_on_the_suspect()
 {
-    let (world, store, suspect, another) = suspect_and_another().await;
-    *world.hangs_at.lock().unwrap() = None;
+    let (world, store, suspect, another) = suspect_and_other().await;
+    *world.hang_in.lock().unwrap() = None;
     *world.gate.lock().unwrap() = Some(("allocate", Arc::default()));
-    let clock = HandClock::default();
+    let clock = ManualClock::default();
     let third = engine_at(
         store.clone(),
         &world,
@@ -281,17 +282,17 @@ async fn after_the_isolation_period_other_operations_run_and_a_crash_is_not_blam
     );
     let other_ended = || async {
         if calls(&world, "allocate") == 3 {
-            clock.pass_the_time_alone();
+            clock.end_isolation();
         }
         state(&third, &another).await == Completed
     };
     drive_until(&third, other_ended).await;
-    let row = open_row(&*store, &suspect).await;
+    let row = open_journal_row(&*store, &suspect).await;
     assert_eq!((row.lives.alone, row.lives.outlived), (false, 1), "{row:?}");
-    free(&*store).await;
+    expire_leases(&*store).await;
 
     let last = engine_with(store, &world, Limits::default());
-    taken_over(&last, &suspect).await;
+    run_to_end(&last, &suspect).await;
     assert_eq!(
         state(&last, &suspect).await,
         Completed,
@@ -305,16 +306,20 @@ async fn a_kill_during_shutdown_does_not_count_as_a_crash() {
         let kind = LcmOperationType::Instantiate;
         let (world, first, id, store) = ready_in(Arc::default(), kind).await;
         let op = begin(&first, kind, &id).await;
-        *world.hangs_at.lock().unwrap() = Some(name);
+        *world.hang_in.lock().unwrap() = Some(name);
         for number in 1..=5 {
             let engine = engine_with(store.clone(), &world, Limits::default());
-            dies_at(&engine, &world, (name, number)).await;
+            crash_at(&engine, &world, (name, number)).await;
             engine.begin_to_stop().await;
         }
-        assert_eq!(open_row(&*store, &op).await.lives.died, [""; 0], "{name}");
-        *world.hangs_at.lock().unwrap() = None;
+        assert_eq!(
+            open_journal_row(&*store, &op).await.lives.died,
+            [""; 0],
+            "{name}"
+        );
+        *world.hang_in.lock().unwrap() = None;
         let last = engine(store, &world);
-        taken_over(&last, &op).await;
+        run_to_end(&last, &op).await;
         assert_eq!(state(&last, &op).await, Completed, "{name}");
     }
 }
@@ -324,7 +329,7 @@ async fn losing_the_lease_in_a_step_does_not_count_as_a_crash() {
     let kind = LcmOperationType::Instantiate;
     let (world, first, id, store) = ready_in(Arc::default(), kind).await;
     let op = begin(&first, kind, &id).await;
-    *world.hangs_at.lock().unwrap() = Some("check");
+    *world.hang_in.lock().unwrap() = Some("check");
     for number in 1..=4 {
         let engine = engine_with(store.clone(), &world, Limits::default());
         let losing = async {
@@ -332,19 +337,19 @@ async fn losing_the_lease_in_a_step_does_not_count_as_a_crash() {
                 tokio::task::yield_now().await;
             }
             let (instance_id, op_id) = (id.clone(), op.clone());
-            let off = Change::FenceOff {
+            let revoke = Change::FenceOff {
                 instance_id,
                 op_id,
                 force: true,
             };
-            store.write(None, vec![off]).await.unwrap();
+            store.write(None, vec![revoke]).await.unwrap();
         };
         let (driven, ()) = tokio::join!(engine.drive(&op), losing);
         driven.unwrap();
         assert_eq!(state(&engine, &op).await, Starting);
         assert_eq!(store.left_in_order(&op).await.unwrap().len(), number);
     }
-    *world.hangs_at.lock().unwrap() = None;
+    *world.hang_in.lock().unwrap() = None;
     let last = engine(store.clone(), &world);
     last.drive(&op).await.unwrap();
     assert_eq!(state(&last, &op).await, Completed);

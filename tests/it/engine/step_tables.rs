@@ -19,15 +19,15 @@ fn documented_step_tables_match_the_code() {
             .filter(|cells| matches!(cells[1], "STARTING" | "PROCESSING"))
             .map(|cells| (cells[0].to_owned(), cells[1].to_owned(), cells[3] != "—"))
             .collect();
-        let real: Vec<_> = operation
+        let actual: Vec<_> = operation
             .steps
             .iter()
             .map(|step| {
-                let says_so = step.undo.is_some() || step.irreversible;
+                let needs_text = step.undo.is_some() || step.irreversible;
                 (
                     step.name.to_owned(),
                     step.state.as_str().to_owned(),
-                    says_so,
+                    needs_text,
                 )
             })
             .collect();
@@ -36,13 +36,13 @@ fn documented_step_tables_match_the_code() {
                 .map(|row| (row.0.clone(), row.1.clone()))
                 .collect()
         };
-        assert_eq!(names(&documented), names(&real), "{}", path.display());
-        for (told, does) in documented.iter().zip(&real) {
+        assert_eq!(names(&documented), names(&actual), "{}", path.display());
+        for (doc, step) in documented.iter().zip(&actual) {
             assert!(
-                told.2 || !does.2,
+                doc.2 || !step.2,
                 "{}: say what undoes `{}`",
                 path.display(),
-                does.0
+                step.0
             );
         }
     }
@@ -50,7 +50,7 @@ fn documented_step_tables_match_the_code() {
 
 #[tokio::test]
 async fn malformed_operation_requests_are_refused_without_echoing_values() {
-    let world = Arc::new(World::default());
+    let world = Arc::new(FakeWorld::default());
     let engine = engine_with(store().await, &world, Limits::default());
     let id = instance(&engine).await;
     for operation in OPERATIONS {

@@ -50,7 +50,7 @@ fn assert_one_worker_replaced(sim: &Simulator, testbed: &Testbed, cluster: &str,
     sim.assert_no_violations();
     testbed.terminate_and_delete(VNF_B);
     testbed.terminate_and_delete(VNF_A);
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }
 
@@ -178,7 +178,7 @@ fn healing_the_control_plane_is_refused_while_a_vnf_runs_on_the_cluster() {
     ClusterShell::of(&testbed).wait_for_b_pods(&testbed, 2);
     testbed.terminate_and_delete(VNF_B);
     testbed.terminate_and_delete(VNF_A);
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }
 
@@ -206,7 +206,7 @@ fn healing_the_entire_vnf_creates_a_new_cluster_under_the_same_vim_id() {
     testbed.instantiate_b(&cluster);
     testbed.terminate_and_delete(VNF_B);
     testbed.terminate_and_delete(VNF_A);
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }
 

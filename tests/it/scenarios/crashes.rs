@@ -27,7 +27,7 @@ fn crash_when(flags: &[&str], rule: Option<&Value>, look: impl Fn(&Simulator) ->
     testbed.instantiate_b(&cluster);
     testbed.terminate_and_delete(VNF_B);
     testbed.terminate_and_delete(VNF_A);
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }
 
@@ -85,7 +85,7 @@ fn a_crash_during_stack_deletion_is_resumed() {
     testbed.server.begin();
     testbed.wait_for_state(op, "COMPLETED");
     testbed.server.ctl(&["vnf", "delete", VNF_A]);
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }
 
@@ -115,6 +115,6 @@ fn ten_crashes_across_the_scenario_are_resumed() {
         crashes.crashed_at.join("\n")
     );
     assert_eq!(crashes.crashed_at.len(), 10);
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }

@@ -129,7 +129,7 @@ impl Scene {
 
     fn ends(&self) {
         self.testbed.terminate_and_delete(VNF_A);
-        self.testbed.ends();
+        self.testbed.finish();
         self.sim.assert_clean();
     }
 }
@@ -205,7 +205,7 @@ fn granted_lifecycle_with_oauth2_zone_and_notifications() {
         assert_eq!(planted.within(text.as_bytes()), [""; 0]);
         assert!(!text.contains("planted-token-"), "a token is in the log");
     }
-    scene.testbed.ends();
+    scene.testbed.finish();
     scene.sim.assert_clean();
 }
 

@@ -29,7 +29,7 @@ fn containers() -> (Simulator, Testbed, Value) {
 fn ends(sim: &Simulator, testbed: &Testbed) {
     testbed.terminate_and_delete(VNF_B);
     testbed.server.ctl(&["vim", "delete", VIM]);
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }
 

@@ -91,7 +91,7 @@ fn healing_replaces_only_the_deleted_worker() {
                 .all(|one| after.iter().all(|old| old["id"] != one["id"]))
         );
         testbed.terminate_and_delete(VNF_A);
-        testbed.ends();
+        testbed.finish();
         sim.assert_clean();
     }
 }
@@ -122,6 +122,6 @@ fn a_crash_during_a_heal_is_resumed() {
     );
     assert_eq!(sim.calls("heat.stack_update", "").len(), 1);
     testbed.terminate_and_delete(VNF_A);
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }

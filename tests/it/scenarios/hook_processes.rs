@@ -61,6 +61,6 @@ fn killing_the_server_kills_its_hook_processes_and_the_operation_is_resumed() {
     testbed.instantiate_b(&cluster);
     testbed.terminate_and_delete(VNF_B);
     testbed.terminate_and_delete(VNF_A);
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }

@@ -101,7 +101,7 @@ fn retry_completes_the_missing_join_without_calling_heat() {
     sim.assert_no_violations();
     testbed.assert_a_up(3);
     testbed.terminate_and_delete(VNF_A);
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }
 
@@ -125,7 +125,7 @@ fn rollback_leaves_nothing() {
     assert_eq!(state_of_a(&testbed), "NOT_INSTANTIATED");
     sim.assert_clean();
     testbed.server.ctl(&["vnf", "delete", VNF_A]);
-    testbed.ends();
+    testbed.finish();
 }
 
 #[test]
@@ -140,6 +140,6 @@ fn fail_ends_the_operation_and_a_later_terminate_cleans_up() {
     );
     testbed.server.refused(&["op", "retry", &op]);
     testbed.terminate_and_delete(VNF_A);
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }

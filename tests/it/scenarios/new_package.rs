@@ -33,7 +33,7 @@ fn assert_instantiates((sim, testbed): (Simulator, Testbed), kind: &str, vim: &s
     if kind == "cnf" {
         testbed.server.ctl(&["vim", "delete", "containers"]);
     }
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }
 

@@ -170,7 +170,7 @@ fn a_package_is_fetched_from_the_nfvo_by_vnfd_id_and_an_interrupted_download_res
         assert_eq!(planted.within(text.as_bytes()), [""; 0]);
     }
     scene.testbed.terminate_and_delete(VNF_A);
-    scene.testbed.ends();
+    scene.testbed.finish();
     scene.sim.assert_clean();
 }
 
@@ -210,6 +210,6 @@ fn packages_onboarded_at_the_nfvo_are_fetched_in_advance_even_after_a_crash() {
     until("it is gone", LONG, || {
         scene.packages().is_empty().then_some(())
     });
-    scene.testbed.ends();
+    scene.testbed.finish();
     scene.sim.assert_clean();
 }

@@ -28,7 +28,7 @@ fn vnf_b_runs_on_the_reference_package() {
     testbed.instantiate_b(&cluster);
     testbed.terminate_and_delete(VNF_B);
     testbed.terminate_and_delete(VNF_A);
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }
 

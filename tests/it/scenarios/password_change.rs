@@ -49,6 +49,6 @@ fn an_operation_continues_after_the_vim_password_is_updated() {
     assert_eq!(sim.touched_stacks(), 1);
     testbed.assert_a_up(3);
     testbed.terminate_and_delete(VNF_A);
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }

@@ -88,7 +88,7 @@ fn on_openstack(sample: &str, look: impl FnOnce(&Value, &Cloud)) {
     let info = instance.instantiate(&request);
     look(&info, &Cloud::login(&sim.clouds()));
     instance.ends();
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }
 
@@ -211,7 +211,7 @@ fn with_cluster() -> (Simulator, Testbed, String) {
 
 fn without_cluster(sim: &Simulator, testbed: &Testbed) {
     testbed.server.ctl(&["vim", "delete", "cluster"]);
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }
 
@@ -346,6 +346,6 @@ fn a_signed_package_is_accepted_when_signatures_are_required() {
         );
         instance.ends();
     }
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }

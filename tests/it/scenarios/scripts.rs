@@ -90,7 +90,7 @@ fn package_scripts_run_only_after_an_administrator_allows_them() {
     assert_eq!(script["instances"][0]["id"], made["id"]);
     assert_eq!(script["usedBy"][0]["vnfPkgId"], package.as_str());
     testbed.terminate_and_delete(VNF);
-    testbed.ends();
+    testbed.finish();
     world.assert_clean();
     assert!(
         !testbed.server.logged().contains("\"secret\""),

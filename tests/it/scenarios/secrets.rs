@@ -136,7 +136,7 @@ fn planted_secrets_leak_nowhere() {
 
     assert_known_secrets_are_found(&sim, &testbed, &with_proxy);
     testbed.terminate_and_delete(VNF_A);
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }
 

@@ -65,7 +65,7 @@ fn assert_fails_then_retries(sim: &Simulator, testbed: &mut Testbed, case: &Case
     );
     testbed.assert_a_up(3);
     testbed.terminate_and_delete(VNF_A);
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }
 

@@ -98,7 +98,7 @@ fn vim_call_and_operation_limits_are_kept_and_all_operations_finish() {
     for name in &names {
         testbed.terminate_and_delete(name);
     }
-    testbed.ends();
+    testbed.finish();
     sim.assert_clean();
 }
 
