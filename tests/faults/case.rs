@@ -114,23 +114,14 @@ pub(crate) fn play(
         case,
         before: &before,
     };
-    let mut played = Outcome {
+    let mut outcome = Outcome {
         met: [met, Vec::new()],
         struck: [struck, false],
         took: Duration::ZERO,
     };
     if let Some(second) = &case.second {
-        begin_probe(process.probe(), target, (case, Some(second.clone())));
-        process.probe().learn()?;
-        let engine = process.engine()?;
-        // What the fault makes of it is seen, and mended, by the next process.
-        let outcome = process.run(ending.finish(&engine))?;
-        played.met[1] = process.probe().met();
-        played.struck[1] = process.probe().has_struck();
-        if let (Ran::Through(Err(error)), false) = (outcome, played.struck[1]) {
-            return Err(error);
-        }
-        drop((process, engine));
+        strike_again(&process, &ending, second, &mut outcome)?;
+        drop(process);
         site.control().disarm()?;
         process = site.start()?;
     }
@@ -139,8 +130,28 @@ pub(crate) fn play(
     process.finish(ending.finish(&engine))?;
     check::all(site, &process, target, mark)?;
     *idle = Some(process);
-    played.took = began.elapsed();
-    Ok(played)
+    outcome.took = began.elapsed();
+    Ok(outcome)
+}
+
+/// Recovers while the second fault strikes; the next process sees and repairs the result.
+fn strike_again(
+    process: &Process,
+    ending: &Ending<'_>,
+    second: &Plan,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let plan = Some(second.clone());
+    begin_probe(process.probe(), ending.target, (ending.case, plan));
+    process.probe().learn()?;
+    let engine = process.engine()?;
+    let ran = process.run(ending.finish(&engine))?;
+    outcome.met[1] = process.probe().met();
+    outcome.struck[1] = process.probe().has_struck();
+    match ran {
+        Ran::Through(Err(error)) if !outcome.struck[1] => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn begin_probe(probe: &Probe, target: &Target, (case, plan): (&Case, Option<Plan>)) {

@@ -521,17 +521,7 @@ impl<'a> Crowd<'a> {
             ensure!(silent.is_empty() || !all_whole, "I5: {silent:?}");
             Ok(instances)
         })?;
-        // What VNF-B has lies on what VNF-A has.
-        let mut expected: Vec<_> = instances
-            .iter()
-            .filter(|(_, instance, _)| check::is_instantiated(instance))
-            .map(|(vnf, instance, extent)| Expected {
-                vnf: *vnf,
-                instance,
-                extent: *extent,
-            })
-            .collect();
-        expected.sort_by_key(|one| std::cmp::Reverse(one.vnf));
+        let expected = expected_resources(&instances);
         check::check_resources(&site.new_resources()?, &expected, process)?;
         let violations = site.control().page("violations")?;
         ensure!(violations.is_empty(), "violations: {violations:?}");
@@ -562,6 +552,21 @@ impl<'a> Crowd<'a> {
         self.process = None;
         check::check_database(&site.data())
     }
+}
+
+/// What must exist; VNF-B comes first, because its resources run on those of VNF-A.
+fn expected_resources(instances: &[(Vnf, InstanceRecord, Extent)]) -> Vec<Expected<'_>> {
+    let mut expected: Vec<_> = instances
+        .iter()
+        .filter(|(_, instance, _)| check::is_instantiated(instance))
+        .map(|(vnf, instance, extent)| Expected {
+            vnf: *vnf,
+            instance,
+            extent: *extent,
+        })
+        .collect();
+    expected.sort_by_key(|one| std::cmp::Reverse(one.vnf));
+    expected
 }
 
 /// How the last operation ended that made or took away what there is; a modification leaves that as it is, whatever it

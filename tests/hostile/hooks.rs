@@ -159,8 +159,12 @@ fn services() -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn play(testbed: &mut Testbed, attack: &str, rng: &mut SeededRng) -> Result<()> {
-    let endless_server = EndlessServer::open()?;
+/// The package whose script runs this attack.
+fn attacking_package(
+    testbed: &Testbed,
+    attack: &str,
+    endless_server: &EndlessServer,
+) -> Result<Vec<u8>> {
     let canary = testbed.canary.address();
     let own = testbed.clients.address().to_owned();
     let data = testbed.data();
@@ -190,21 +194,31 @@ fn play(testbed: &mut Testbed, attack: &str, rng: &mut SeededRng) -> Result<()> 
         }
     }
     files.insert("Scripts/configure.py".into(), script.into_bytes());
-    let archive = archive(
+    archive(
         files
             .iter()
             .map(|(name, bytes)| (name.as_str(), bytes.as_slice())),
-    )?;
-    let before = size(testbed);
-    let (package, vnfd) = testbed
-        .onboard("olga", &archive)?
-        .map_err(anyhow::Error::msg)?;
+    )
+}
+
+/// The sample's request to instantiate.
+fn request(testbed: &Testbed) -> Result<Value> {
     let file = sources::root().join(format!("vnfd-samples/{SAMPLE}/requests/instantiate.json"));
     let text = std::fs::read_to_string(file)?.replace("@VIM_ID@", &testbed.fixture.cloud);
     let text = text
         .replace("@NETWORK_ID@", "provider")
         .replace("\"@SSH_PORT@\"", "2222");
-    let request: Value = serde_json::from_str(&text)?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+fn play(testbed: &mut Testbed, attack: &str, rng: &mut SeededRng) -> Result<()> {
+    let endless_server = EndlessServer::open()?;
+    let archive = attacking_package(testbed, attack, &endless_server)?;
+    let before = size(testbed);
+    let (package, vnfd) = testbed
+        .onboard("olga", &archive)?
+        .map_err(anyhow::Error::msg)?;
+    let request = request(testbed)?;
     let instance = lifecycle::create(testbed, "olga", &vnfd)?;
     let begun = lifecycle::begin(testbed, "olga", (&instance, "instantiate"), &request)?;
     let lifecycle::BeginOutcome::Op(op) = begun else {

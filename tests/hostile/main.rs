@@ -95,19 +95,7 @@ fn run() -> Result<bool> {
     network::isolate();
     floods::SHARED.store(arguments.shared_machine, Ordering::Relaxed);
     let began = Instant::now();
-    let learnt = {
-        let mut testbed = Testbed::start(Limits::default())?;
-        let mut learnt =
-            neighbours::learn(&mut testbed).context("cannot learn what operations do")?;
-        drop(testbed);
-        let mut testbed = Testbed::start(Limits {
-            nfvo: true,
-            ..Limits::default()
-        })?;
-        neighbours::learn_nfvo(&mut testbed, &mut learnt)
-            .context("cannot learn what an NFVO is asked")?;
-        learnt
-    };
+    let learnt = learn()?;
     let mut cases = cases::all(arguments.seed, &learnt, arguments.cases)?;
     let total = cases.len();
     cases.truncate(arguments.sample.unwrap_or(usize::MAX));
@@ -152,7 +140,22 @@ fn run() -> Result<bool> {
     Ok(report.failed.is_empty())
 }
 
-/// What may be side by side: cases of the same limits in a row, so that they share servers.
+/// Records the calls of every operation, first without and then with an NFVO.
+fn learn() -> Result<neighbours::Learnt> {
+    let mut testbed = Testbed::start(Limits::default())?;
+    let mut learnt =
+        neighbours::learn(&mut testbed).context("cannot record the calls of operations")?;
+    drop(testbed);
+    let mut testbed = Testbed::start(Limits {
+        nfvo: true,
+        ..Limits::default()
+    })?;
+    neighbours::learn_nfvo(&mut testbed, &mut learnt)
+        .context("cannot record the calls to the NFVO")?;
+    Ok(learnt)
+}
+
+/// Runs the cases that may share the machine. Cases with the same limits follow each other and share servers.
 fn run_shared(arguments: &Arguments, mut cases: Vec<Case>, report: &Mutex<Report>) {
     cases.sort_by_key(|case| case.limits);
     let next = AtomicUsize::new(0);

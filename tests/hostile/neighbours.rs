@@ -129,17 +129,11 @@ pub(crate) fn learn(testbed: &mut Testbed) -> Result<Learnt> {
         if lives {
             learnt.samples.push((sample, vnfd));
         } else {
-            eprintln!(
-                "sample `{}` cannot be instantiated: it is left out",
-                sample.name
-            );
+            eprintln!("skipping sample `{}`: cannot instantiate it", sample.name);
         }
     }
-    ensure!(
-        learnt.samples.len() >= 4,
-        "only {} samples come up",
-        learnt.samples.len()
-    );
+    let count = learnt.samples.len();
+    ensure!(count >= 4, "only {count} samples can be instantiated");
     let asks = REQUESTS
         .iter()
         .map(|(user, method, path)| Trigger::Ask(user, method, path));

@@ -344,6 +344,29 @@ fn many_subscriptions(testbed: &mut Testbed) -> Result<()> {
     Ok(())
 }
 
+/// Instantiates and reads the log; the state at the end, or the refusal.
+fn instantiate(
+    testbed: &mut Testbed,
+    user: &str,
+    instance: &str,
+    request: &Value,
+) -> Result<String> {
+    match lifecycle::begin(testbed, user, (instance, "instantiate"), request)? {
+        BeginOutcome::Op(op) => {
+            let timeout = std::time::Duration::from_secs(10);
+            let end = lifecycle::wait_for_end(testbed, user, &op, timeout)?;
+            testbed
+                .clients
+                .page(user, &format!("/vnfm/v1/op_occs/{op}/log"))?;
+            Ok(end["operationState"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned())
+        }
+        BeginOutcome::Refused(response) => Ok(response.text()),
+    }
+}
+
 /// Two tenants have logins to one cluster: what one has there is no matter of the other's, whatever the error says.
 fn shared_namespace(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
     let cluster = testbed.kubeconfig();
@@ -367,26 +390,7 @@ fn shared_namespace(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
         let instance = lifecycle::create(testbed, user, &vnfd)?;
         let mut request = sample.request("instantiate", vim);
         request["additionalParams"]["namespace"] = json!("of-both");
-        let begun = lifecycle::begin(testbed, user, (&instance, "instantiate"), &request)?;
-        let state = match begun {
-            BeginOutcome::Op(op) => {
-                let end = lifecycle::wait_for_end(
-                    testbed,
-                    user,
-                    &op,
-                    std::time::Duration::from_secs(10),
-                )?;
-                testbed
-                    .clients
-                    .page(user, &format!("/vnfm/v1/op_occs/{op}/log"))?;
-                end["operationState"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .to_owned()
-            }
-            BeginOutcome::Refused(answer) => answer.text(),
-        };
-        states.push(state);
+        states.push(instantiate(testbed, user, &instance, &request)?);
         instances.push((user, instance));
     }
     for (user, instance) in instances.iter().rev() {

@@ -224,23 +224,27 @@ fn forgeries() -> Vec<(String, Value, Value)> {
         json!({}),
         json!({"tenant": "default"}),
     );
-    // What looks like a name is one.
+    all.extend(forged_tenants());
+    all
+}
+
+/// Tokens for tenants whose names are not allowed.
+fn forged_tenants() -> impl Iterator<Item = (String, Value, Value)> {
     let is_name = |text: &String| {
         text.chars()
             .all(|one| one.is_ascii_alphanumeric() || one == '-')
     };
-    for text in payloads::all()
+    let names = payloads::all()
         .into_iter()
-        .filter(|text| !is_name(text) || text.len() > 100)
-    {
+        .filter(move |text| !is_name(text) || text.len() > 100);
+    names.map(|text| {
         let text: String = text.chars().take(2000).collect();
-        add(
-            "for a tenant that cannot be",
+        (
+            "for an impossible tenant".to_owned(),
             json!({}),
             json!({"tenant": text}),
-        );
-    }
-    all
+        )
+    })
 }
 
 /// Each lie of a token, each lie about keys, and tokens that Keystone does not know.

@@ -79,14 +79,8 @@ struct Document<'a> {
     without: Vec<String>,
 }
 
-/// Lets schemathesis judge the server by a document.
-fn run_schemathesis(judge: &Path, server: &Server, by: &Document<'_>) {
-    let Document {
-        place,
-        base,
-        version,
-        without,
-    } = by;
+/// The command that judges the server by a document.
+fn schemathesis(judge: &Path, server: &Server, document: &Document<'_>) -> Command {
     let cases = std::env::var("VNFM_JUDGE_CASES")
         .ok()
         .and_then(|cases| cases.parse().ok());
@@ -94,57 +88,38 @@ fn run_schemathesis(judge: &Path, server: &Server, by: &Document<'_>) {
     command
         .arg("--config-file")
         .arg(judge_file("schemathesis.toml"))
-        .arg("run")
-        .arg(place);
-    command.args([
-        "--url",
-        &format!("{}{base}", server.url()),
-        "--checks",
-        "all",
-    ]);
-    command.args([
-        "--header",
-        &format!("Version: {version}"),
-        "--max-examples",
-        &cases.unwrap_or(CASES).to_string(),
-    ]);
-    command.args([
-        "--phases",
-        "examples,coverage,fuzzing,stateful",
-        "--workers",
-        "1",
-    ]);
-    command.args([
-        "--max-response-time",
-        LONGEST_ANSWER,
-        "--request-timeout",
-        "60",
-    ]);
-    command.args([
-        "--continue-on-failure",
-        "--generation-database",
-        "none",
-        "--no-color",
-    ]);
+        .args(["run", document.place]);
+    let url = format!("{}{}", server.url(), document.base);
+    command.args(["--url", &url, "--checks", "all"]);
+    let version = format!("Version: {}", document.version);
+    let cases = cases.unwrap_or(CASES).to_string();
+    command.args(["--header", &version, "--max-examples", &cases]);
+    command.args(["--phases", "examples,coverage,fuzzing,stateful"]);
+    command.args(["--workers", "1", "--request-timeout", "60"]);
+    command.args(["--max-response-time", LONGEST_ANSWER]);
+    command.args(["--continue-on-failure", "--no-color"]);
+    command.args(["--generation-database", "none"]);
     command.args(["--warnings", "off", "--seed", "1"]);
-    command.args(
-        without
-            .iter()
-            .flat_map(|path| ["--exclude-path", path.as_str()]),
-    );
+    let without = document.without.iter();
+    command.args(without.flat_map(|path| ["--exclude-path", path.as_str()]));
     command
         .env("SCHEMATHESIS_HOOKS", judge_file("hooks.py"))
-        .env("VNFM_JUDGE_SERVER", server.url());
-    command
+        .env("VNFM_JUDGE_SERVER", server.url())
         .env("NO_PROXY", "127.0.0.1")
-        .env("PYTHONDONTWRITEBYTECODE", "1");
-    command.current_dir(server.folder());
-    let output = command.output().unwrap();
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .current_dir(server.folder());
+    command
+}
+
+/// Runs schemathesis, which must pass, and the server must not panic.
+fn run_schemathesis(judge: &Path, server: &Server, document: &Document<'_>) {
+    let output = schemathesis(judge, server, document).output().unwrap();
     let text = text(&output);
     println!("{text}");
     assert!(
         output.status.success(),
-        "{place}:\n{text}\nserver:\n{}",
+        "{}:\n{text}\nserver:\n{}",
+        document.place,
         server.logged()
     );
     let logged = server.logged();

@@ -6,6 +6,14 @@ use serde_json::{Value, json};
 use vnfm_tests::live::{neighbour, skip};
 use vnfm_tests::programs::Server;
 
+/// Registers the cloud; the path of its VIM.
+fn register_cloud(server: &Server, clouds: &std::path::Path) -> String {
+    let path = clouds.to_string_lossy();
+    let file = ["--config-file", &path, "--cloud", "nfv"];
+    let vim = server.ctl(&[&["vim", "register", "--name", "cloud"], &file[..]].concat());
+    format!("/vnfm/v1/vims/{}", vim["id"].as_str().unwrap())
+}
+
 #[test]
 fn the_secret_key_moves_to_barbican_and_back() {
     let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else {
@@ -23,18 +31,7 @@ fn the_secret_key_moves_to_barbican_and_back() {
     std::fs::write(&password, of("password")).unwrap();
     // It begins with the key file.
     let mut server = Server::start(folder.path(), "info");
-    let path = clouds.to_string_lossy();
-    let vim = server.ctl(&[
-        "vim",
-        "register",
-        "--name",
-        "cloud",
-        "--config-file",
-        &path,
-        "--cloud",
-        "nfv",
-    ]);
-    let vim = format!("/vnfm/v1/vims/{}", vim["id"].as_str().unwrap());
+    let vim = register_cloud(&server, &clouds);
     if !server
         .run(&["vim", "check", "cloud", "-o", "json"])
         .stdout

@@ -358,49 +358,40 @@ impl MgmtDriver for FakeMgmtDriver {
         self.0
             .call(&format!("{prefix}{}", request.hook), mark_drained)
             .await?;
-        let name = format!("cluster-{}", request.instance.id);
-        let token = match request.hook.as_str() {
-            _ if request.undo => {
-                return Ok(Effects {
-                    schema_version: 1,
-                    ..Effects::default()
-                });
-            }
-            "instantiate_end" => "planted-token",
-            "heal_end" => "planted-token-after-heal",
-            "terminate_end" => {
-                let unregister_vims = vec![name];
-                return Ok(Effects {
-                    schema_version: 1,
-                    unregister_vims,
-                    ..Effects::default()
-                });
-            }
-            _ => {
-                return Ok(Effects {
-                    schema_version: 1,
-                    ..Effects::default()
-                });
-            }
-        };
-        let endpoint = format!("https://{}", request.instance.id);
-        let vim = NewVim {
-            name,
-            vim_type: KUBERNETES.into(),
-            interface_info: [("endpoint".to_owned(), json!(endpoint))]
-                .into_iter()
-                .collect(),
-            access_info: [("bearer_token".to_owned(), json!(token))]
-                .into_iter()
-                .collect(),
-            ..NewVim::default()
-        };
-        Ok(Effects {
-            schema_version: 1,
-            register_vims: vec![vim],
-            ..Effects::default()
-        })
+        Ok(effects_of(&request))
     }
+}
+
+/// Instantiation and heal register the cluster, each with its own token; termination unregisters it.
+fn effects_of(request: &HookRequest) -> Effects {
+    let name = format!("cluster-{}", request.instance.id);
+    let mut effects = Effects {
+        schema_version: 1,
+        ..Effects::default()
+    };
+    let token = match request.hook.as_str() {
+        _ if request.undo => return effects,
+        "instantiate_end" => "planted-token",
+        "heal_end" => "planted-token-after-heal",
+        "terminate_end" => {
+            effects.unregister_vims = vec![name];
+            return effects;
+        }
+        _ => return effects,
+    };
+    let endpoint = format!("https://{}", request.instance.id);
+    effects.register_vims = vec![NewVim {
+        name,
+        vim_type: KUBERNETES.into(),
+        interface_info: [("endpoint".to_owned(), json!(endpoint))]
+            .into_iter()
+            .collect(),
+        access_info: [("bearer_token".to_owned(), json!(token))]
+            .into_iter()
+            .collect(),
+        ..NewVim::default()
+    }];
+    effects
 }
 
 /// Whoever grants.

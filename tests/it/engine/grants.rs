@@ -5,12 +5,12 @@ use super::faults::{begin, ready_in, run_to_end};
 use super::stopping_store::{counting, stop_at};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
 use vnfm_core::ports::*;
-use vnfm_core::{Engine, Limits, VimChange};
+use vnfm_core::{Engine, Limits};
 use vnfm_types::LcmOperationState::{Completed, RolledBack, Starting};
 use vnfm_types::LcmOperationType::{Heal, Instantiate, ModifyInfo, Terminate};
 use vnfm_types::v1::Edition;
@@ -55,11 +55,14 @@ fn busy() -> Result<GrantAnswer, PortError> {
     Err(PortError::new(&BUSY, "ask the NFVO", "503"))
 }
 
-fn respond_with(world: &FakeWorld, all: impl IntoIterator<Item = Result<GrantAnswer, PortError>>) {
+pub(super) fn respond_with(
+    world: &FakeWorld,
+    all: impl IntoIterator<Item = Result<GrantAnswer, PortError>>,
+) {
     *world.grant_responses.lock().unwrap() = all.into_iter().collect();
 }
 
-async fn record(engine: &Engine, op: &str) -> VnfLcmOpOcc {
+pub(super) async fn record(engine: &Engine, op: &str) -> VnfLcmOpOcc {
     engine.store().op(TENANT, op).await.unwrap().op
 }
 
@@ -71,7 +74,7 @@ fn nfvo_calls(world: &FakeWorld) -> Vec<String> {
 }
 
 /// An instantiation that the NFVO answers with a grant that was changed.
-async fn run_with_grant(
+pub(super) async fn run_with_grant(
     change: impl FnOnce(&mut Grant),
 ) -> (Arc<FakeWorld>, Engine, String, String) {
     let (world, engine, id, _) = ready_in(FakeWorld::with_nfvo(), Instantiate).await;
@@ -91,7 +94,7 @@ async fn run_with_grant(
 }
 
 /// What the bench's VNF is made of: a master, a worker, a link inside, their ports outside.
-fn required_resources() -> Vec<GrantInfo> {
+pub(super) fn required_resources() -> Vec<GrantInfo> {
     let ids = [
         "compute/masterNode/0",
         "compute/workerNode/0",
@@ -579,6 +582,19 @@ async fn a_grant_request_of_unknown_outcome_is_repeated_for_the_same_operation()
     assert!(doubtful > 0, "no request was ever in doubt");
 }
 
+/// The grant applies to the life of the VNF: later processes and operations use it too.
+async fn assert_grant_is_recorded(engine: &Engine, id: &str) {
+    let stored = engine
+        .store()
+        .instance(TENANT, id)
+        .await
+        .unwrap()
+        .deployment
+        .unwrap();
+    assert_eq!(stored.additional_params["from"], "nfvo");
+    assert_eq!(stored.placement.flavours["workerNode"], "f1");
+}
+
 #[tokio::test]
 async fn the_vnf_is_created_as_the_grant_says() {
     let (world, engine, id, op) = run_with_grant(|grant| {
@@ -636,229 +652,10 @@ async fn the_vnf_is_created_as_the_grant_says() {
         shown.iter().all(|(_, params)| params["from"] == "nfvo"),
         "{shown:?}"
     );
-    // It holds for the life of the VNF: a later process, and a later operation, see it too.
-    let stored = engine
-        .store()
-        .instance(TENANT, &id)
-        .await
-        .unwrap()
-        .deployment
-        .unwrap();
-    assert_eq!(stored.additional_params["from"], "nfvo");
-    assert_eq!(stored.placement.flavours["workerNode"], "f1");
+    assert_grant_is_recorded(&engine, &id).await;
     let heal = begin(&engine, Heal, &id).await;
     engine.drive(&heal).await.unwrap();
     assert_eq!(state(&engine, &heal).await, Completed);
-}
-
-#[tokio::test]
-async fn the_grant_may_choose_the_vim() {
-    let world = FakeWorld::with_nfvo();
-    let engine = engine(store().await, &world);
-    let id = instance(&engine).await;
-    let request = InstantiateVnfRequest {
-        flavour_id: "cluster_install".into(),
-        ..InstantiateVnfRequest::default()
-    };
-    let op = engine
-        .instantiate(TENANT, &id, request.clone())
-        .await
-        .unwrap();
-    engine.drive(&op).await.unwrap();
-    let error = record(&engine, &op).await.error.unwrap();
-    assert!(
-        error
-            .detail
-            .contains("neither the request nor the grant names a VIM"),
-        "{error:?}"
-    );
-    let op = engine.instantiate(TENANT, &id, request).await.unwrap();
-    assert_uses_granted_vim(&world, &engine, &op, ("theirs", "cloud")).await;
-    assert_vim_in_use_until_terminated(&engine, &id, "cloud").await;
-}
-
-#[tokio::test]
-async fn a_grant_with_another_vim_moves_the_vim_usage() {
-    let (world, engine, id, _) = ready_in(FakeWorld::with_nfvo(), Instantiate).await;
-    let at = json!({"vimType": OPENSTACK, "interfaceInfo": {"endpoint": "http://second"}});
-    let mut second = VimChange::to(serde_json::from_value(at).unwrap());
-    second.name = Some("second".to_owned());
-    let second = engine.register_vim(TENANT, second).await.unwrap().id;
-    let op = begin(&engine, Instantiate, &id).await;
-    assert_uses_granted_vim(&world, &engine, &op, ("vim1", &second)).await;
-    engine
-        .delete_vim(TENANT, "cloud", None)
-        .await
-        .expect("nothing of it is on the first");
-    assert_vim_in_use_until_terminated(&engine, &id, "second").await;
-}
-
-/// An instantiation that ends on the VIM that the NFVO names, by its id or name, under this key.
-async fn assert_uses_granted_vim(
-    world: &FakeWorld,
-    engine: &Engine,
-    op: &str,
-    (key, vim): (&str, &str),
-) {
-    let id = record(engine, op).await.vnf_instance_id;
-    let connection = VimConnectionInfo {
-        vim_id: Some(vim.into()),
-        ..VimConnectionInfo::default()
-    };
-    let grant = Grant {
-        id: "g".into(),
-        vnf_instance_id: id.clone(),
-        vnf_lcm_op_occ_id: op.into(),
-        vim_connection_info: [(key.to_owned(), Box::new(connection))]
-            .into_iter()
-            .collect(),
-        add_resources: required_resources(),
-        ..Grant::default()
-    };
-    respond_with(world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
-    engine.drive(op).await.unwrap();
-    assert_eq!(
-        state(engine, op).await,
-        Completed,
-        "{:?}",
-        record(engine, op).await.error
-    );
-    let vnf = engine.store().instance(TENANT, &id).await.unwrap().vnf;
-    let vim = engine.vim(TENANT, vim).await.unwrap().id;
-    assert_eq!(vnf.vim_connection_info[key].vim_id.as_ref(), Some(&vim));
-}
-
-/// The VIM cannot be deleted as long as the instance lives, and can be afterwards.
-async fn assert_vim_in_use_until_terminated(engine: &Engine, id: &str, vim: &str) {
-    let refusal = engine.delete_vim(TENANT, vim, None).await.unwrap_err();
-    assert!(
-        refusal.blocked_by.iter().any(|one| one.contains(id)),
-        "{refusal:?}"
-    );
-    let op = begin(engine, Terminate, id).await;
-    engine.drive(&op).await.unwrap();
-    assert_eq!(state(engine, &op).await, Completed);
-    engine.delete_vim(TENANT, vim, None).await.unwrap();
-}
-
-#[tokio::test]
-async fn inconsistent_or_unsupported_grants_are_refused_with_the_offending_value() {
-    type Change = fn(&mut Grant);
-    let table: [(&str, &str, Change); 12] = [
-        ("grant.amiss", "vnfInstanceId is `x`", |grant| {
-            grant.vnf_instance_id = "x".into()
-        }),
-        ("grant.amiss", "vnfLcmOpOccId is `x`", |grant| {
-            grant.vnf_lcm_op_occ_id = "x".into()
-        }),
-        (
-            "grant.amiss",
-            "does not approve `compute/masterNode/0`",
-            |grant| {
-                grant.add_resources.remove(0);
-            },
-        ),
-        ("grant.amiss", "nobody asked for: `y`", |grant| {
-            grant.add_resources[0].resource_definition_id = "y".into();
-            grant.add_resources.push(required_resources().remove(0));
-        }),
-        ("grant.amiss", "zoneId `nowhere`", |grant| {
-            grant.add_resources[0].zone_id = Some("nowhere".into());
-        }),
-        ("grant.amiss", "vimConnectionId `v9`", |grant| {
-            grant.add_resources[0].vim_connection_id = Some("v9".into());
-        }),
-        ("grant.unusable", "several VIMs: `v1`, `v2`", |grant| {
-            for (info, vim) in grant.add_resources.iter_mut().zip(["v1", "v2"]) {
-                info.vim_connection_id = Some(vim.into());
-            }
-        }),
-        ("grant.unusable", "reservation `r1`", |grant| {
-            grant.add_resources[0].reservation_id = Some("r1".into());
-        }),
-        ("grant.unusable", "provider `p1`", |grant| {
-            grant.add_resources[0].resource_provider_id = Some("p1".into());
-        }),
-        (
-            "grant.unusable",
-            "`nobody` is not in the registry",
-            |grant| {
-                let vim = VimConnectionInfo {
-                    vim_id: Some("nobody".into()),
-                    ..VimConnectionInfo::default()
-                };
-                grant.vim_connection_info =
-                    [("vim1".to_owned(), Box::new(vim))].into_iter().collect();
-            },
-        ),
-        ("grant.amiss", "`gpu` is no VDU", |grant| {
-            let flavour = VimComputeResourceFlavour {
-                vnfd_virtual_compute_desc_id: "gpu".into(),
-                ..VimComputeResourceFlavour::default()
-            };
-            grant.vim_assets = Some(VimAssets {
-                compute_resource_flavours: vec![flavour],
-                ..VimAssets::default()
-            });
-        }),
-        ("grant.amiss", "`l9` is no internal link", |grant| {
-            grant.ext_managed_virtual_links = vec![ExtManagedVirtualLinkData {
-                vnf_virtual_link_desc_id: "l9".into(),
-                ..ExtManagedVirtualLinkData::default()
-            }];
-        }),
-    ];
-    for (code, expected, change) in table {
-        let (world, engine, _, op) = run_with_grant(change).await;
-        let record = record(&engine, &op).await;
-        assert_eq!(record.operation_state, RolledBack, "{expected}");
-        let error = record.error.unwrap();
-        assert!(
-            error.detail.contains(expected),
-            "`{expected}` is not in {error:?}"
-        );
-        assert_eq!(error.code.as_deref(), Some(code), "{expected}");
-        assert_eq!(
-            world.calls(),
-            ["grant"],
-            "{expected}: nothing else was called"
-        );
-    }
-}
-
-#[tokio::test]
-async fn a_heal_grant_cannot_move_the_vnf() {
-    type Change = fn(&mut Value);
-    let table: [(&str, Change); 3] = [
-        ("another VIM: `other`", |grant| {
-            grant["vimConnectionInfo"] = json!({"other": {"vimId": CLOUD}});
-        }),
-        ("zone `edge`", |grant| {
-            grant["zones"] = json!([{"id": "z", "zoneId": "edge"}]);
-            grant["addResources"][0]["zoneId"] = json!("z");
-        }),
-        ("another flavor: `f9`", |grant| {
-            grant["vimAssets"] = json!({"computeResourceFlavours":
-                [{"vnfdVirtualComputeDescId": "workerNode", "vimFlavourId": "f9"}]});
-        }),
-    ];
-    for (expected, change) in table {
-        let (world, engine, id, _) = ready_in(FakeWorld::with_nfvo(), Heal).await;
-        let op = begin(&engine, Heal, &id).await;
-        let infos = |suffix: &str| {
-            json!([{"resourceDefinitionId": format!("compute/c1{suffix}")},
-                {"resourceDefinitionId": format!("compute/c2{suffix}")}])
-        };
-        let mut grant = json!({"id": "g", "vnfInstanceId": id, "vnfLcmOpOccId": op,
-            "addResources": infos("/successor"), "removeResources": infos("")});
-        change(&mut grant);
-        let grant = serde_json::from_value(grant).unwrap();
-        respond_with(&world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
-        engine.drive(&op).await.unwrap();
-        let error = record(&engine, &op).await.error.unwrap();
-        assert_eq!(error.code.as_deref(), Some("grant.unusable"), "{error:?}");
-        assert!(error.detail.contains(expected), "{error:?}");
-    }
 }
 
 #[tokio::test]

@@ -25,6 +25,7 @@ mod descriptor_shortage;
 mod events;
 pub(crate) mod fakes;
 mod faults;
+mod grant_contents;
 mod grants;
 mod heal;
 mod leases;

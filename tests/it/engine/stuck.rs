@@ -171,13 +171,13 @@ impl Case {
 
     /// Runs a command of the page; its words in capitals are filled in.
     async fn run(&self, command: &[String]) {
-        let description = command.iter().map(|word| match word.as_str() {
+        let words = command.iter().map(|word| match word.as_str() {
             "OP" => &self.op,
             "VNF" => &self.vnf,
             "ID" => CLOUD,
             word => word,
         });
-        let command = Cli::try_parse_from(description)
+        let command = Cli::try_parse_from(words)
             .unwrap_or_else(|error| panic!("{error}"))
             .command;
         let name = format!("{}: {command:?}", self.name);
@@ -217,15 +217,10 @@ impl Case {
                     act: act(skip.reason),
                 };
                 let request = TerminateVnfRequest::default();
-                match engine.terminate_without(TENANT, &vnf, request, skip).await {
+                let begun = engine.terminate_without(TENANT, &vnf, request, skip).await;
+                match begun {
                     Ok(op) => {
-                        engine.drive(&op).await.unwrap();
-                        let record = engine.store().op(TENANT, &op).await.unwrap().op;
-                        assert_eq!(
-                            record.operation_state.as_str(),
-                            "COMPLETED",
-                            "{name}: {record:?}"
-                        );
+                        self.completes(&op, &name).await;
                         Ok(())
                     }
                     Err(refusal) => Err(refusal),
@@ -234,6 +229,17 @@ impl Case {
             other => panic!("teach this test what `{other:?}` does"),
         };
         outcome.unwrap_or_else(|refusal| panic!("{name}: {refusal} ({})", refusal.next()));
+    }
+
+    /// Runs an operation, which must complete.
+    async fn completes(&self, op: &str, name: &str) {
+        self.engine.drive(op).await.unwrap();
+        let record = self.engine.store().op(TENANT, op).await.unwrap().op;
+        assert_eq!(
+            record.operation_state.as_str(),
+            "COMPLETED",
+            "{name}: {record:?}"
+        );
     }
 
     /// By the first table until the operation has ended, by the second until the instance is gone.

@@ -134,6 +134,22 @@ impl Scene {
     }
 }
 
+fn assert_operation_and_grant_link_to_each_other(scene: &Scene, op: &str) {
+    let shown = scene.op(op);
+    let page = scene.sim.nfvo();
+    let grant = &page["grants"][0];
+    assert_eq!(shown["grantId"], grant["id"]);
+    let nfvo = scene.sim.endpoint("nfvo");
+    let link = format!("{nfvo}/grant/v1/grants/{}", grant["id"].as_str().unwrap());
+    assert_eq!(shown["_links"]["grant"]["href"], link);
+    let links = &grant["request"]["_links"];
+    assert_eq!(
+        links["vnfLcmOpOcc"], shown["_links"]["self"],
+        "links lead here"
+    );
+    assert_eq!(links["vnfInstance"], shown["_links"]["vnfInstance"]);
+}
+
 #[test]
 fn granted_lifecycle_with_oauth2_zone_and_notifications() {
     let oauth2 = "  endpoint: @NFVO@\n  oauth2: {token_endpoint: '@NFVO@/token', client_id: vnfm, \
@@ -154,20 +170,9 @@ fn granted_lifecycle_with_oauth2_zone_and_notifications() {
     let op = scene.begin_op();
     scene.testbed.wait_for_state(&op, "COMPLETED");
     assert_eq!(scene.zones(), ["edge"; 3]);
-    let shown = scene.op(&op);
-    let page = scene.sim.nfvo();
-    let grant = &page["grants"][0];
-    assert_eq!(shown["grantId"], grant["id"]);
-    let link = format!("{nfvo}/grant/v1/grants/{}", grant["id"].as_str().unwrap());
-    assert_eq!(shown["_links"]["grant"]["href"], link);
-    let links = &grant["request"]["_links"];
-    assert_eq!(
-        links["vnfLcmOpOcc"], shown["_links"]["self"],
-        "links lead here"
-    );
-    assert_eq!(links["vnfInstance"], shown["_links"]["vnfInstance"]);
-    // One token for the grants and one for the callbacks; when they are taken away, new ones.
-    assert_eq!(page["tokensGiven"], 2, "tokens are kept");
+    assert_operation_and_grant_link_to_each_other(&scene, &op);
+    // One token for the grants and one for the callbacks; once they are revoked, new ones.
+    assert_eq!(scene.sim.nfvo()["tokensGiven"], 2, "tokens are cached");
     scene.sim.act("revoke-nfvo-tokens", &json!({}));
     let vnfc = scene.testbed.server.ctl(&["vnf", "show", VNF_A]);
     let vnfc = vnfc["instantiatedVnfInfo"]["vnfcResourceInfo"][0]["id"]

@@ -121,6 +121,41 @@ fn deleted_stacks(sim: &Simulator, instance: &str) -> usize {
     sim.calls("heat.stack_delete", instance).len()
 }
 
+/// In recovery three VNFs can be listed, and creating one is refused.
+fn assert_serves_reads_only(testbed: &Testbed) {
+    assert_eq!(testbed.server.get("/vnfm/v1/health")["status"], "recovery");
+    let known = testbed.server.ctl(&["vnf", "list"]);
+    assert_eq!(known.as_array().unwrap().len(), 3, "reads answer");
+    let vnfs = "/vnflcm/v2/vnf_instances";
+    let (status, problem) = testbed.server.http("POST", vnfs, r#"{"vnfdId": "any"}"#);
+    assert_eq!(
+        (status, &problem["code"]),
+        (503, &json!("server.recovery")),
+        "{problem}"
+    );
+    assert!(
+        problem["next"]
+            .as_str()
+            .unwrap()
+            .contains("vnfmctl recovery show"),
+        "{problem}"
+    );
+}
+
+fn assert_recovery_shows(testbed: &Testbed, missing: &str, orphan_of: &str) {
+    let shown = testbed.server.run(&["recovery", "show"]);
+    assert!(
+        shown
+            .stderr
+            .contains(&format!("missing: nothing is left of VNF {missing}")),
+        "{shown:?}"
+    );
+    assert!(
+        shown.stderr.contains("orphan: ") && shown.stderr.contains(orphan_of),
+        "{shown:?}"
+    );
+}
+
 #[test]
 fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
     let (sim, mut testbed) = testbed(&[], "info");
@@ -148,51 +183,21 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
     assert_eq!(restored.code, 0, "{restored:?}");
     assert!(restored.stdout.contains("with 1 packages"), "{restored:?}");
     testbed.server.begin();
-    assert_eq!(testbed.server.get("/vnfm/v1/health")["status"], "recovery");
-    let known = testbed.server.ctl(&["vnf", "list"]);
-    assert_eq!(known.as_array().unwrap().len(), 3, "reads answer");
-    let vnfs = "/vnflcm/v2/vnf_instances";
-    let (status, problem) = testbed.server.http("POST", vnfs, r#"{"vnfdId": "any"}"#);
-    assert_eq!(
-        (status, &problem["code"]),
-        (503, &json!("server.recovery")),
-        "{problem}"
-    );
-    assert!(
-        problem["next"]
-            .as_str()
-            .unwrap()
-            .contains("vnfmctl recovery show"),
-        "{problem}"
-    );
+    assert_serves_reads_only(&testbed);
 
     let comparison = testbed.server.ctl(&["recovery", "show"]);
     assert_eq!(comparison["recovering"], true);
-    assert_eq!(found(&comparison, &early), "AS_RECORDED");
-    assert_eq!(found(&comparison, &gone), "MISSING");
-    assert_eq!(found(&comparison, &middle), "AS_RECORDED");
-    assert_eq!(
-        comparison["inFlight"][0]["vnfLcmOpOccId"],
-        op.as_str(),
-        "{comparison:#}"
-    );
+    let states = [&early, &gone, &middle].map(|id| found(&comparison, id));
+    assert_eq!(states, ["AS_RECORDED", "MISSING", "AS_RECORDED"]);
+    let in_flight = &comparison["inFlight"][0]["vnfLcmOpOccId"];
+    assert_eq!(*in_flight, op.as_str(), "{comparison:#}");
     let orphans = comparison["orphans"].as_array().unwrap();
     let of_late = |orphan: &Value| orphan["vnfInstanceId"] == late.as_str();
     assert!(
         !orphans.is_empty() && orphans.iter().all(of_late),
         "{comparison:#}"
     );
-    let shown = testbed.server.run(&["recovery", "show"]);
-    assert!(
-        shown
-            .stderr
-            .contains(&format!("missing: nothing is left of VNF {gone}")),
-        "{shown:?}"
-    );
-    assert!(
-        shown.stderr.contains("orphan: ") && shown.stderr.contains(&op),
-        "{shown:?}"
-    );
+    assert_recovery_shows(&testbed, &gone, &op);
 
     // The cluster of the VNF that is gone does not answer.
     let why = testbed.server.refused(&["recovery", "confirm"]);

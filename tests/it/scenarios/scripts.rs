@@ -9,11 +9,8 @@ use vnfm_tests::testbed::Testbed;
 const SAMPLE: &str = "vnf-script-hooks";
 const VNF: &str = "scripted";
 
-#[test]
-fn package_scripts_run_only_after_an_administrator_allows_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let world = Simulator::start(folder.path(), &[]);
-    let testbed = Testbed::new(folder, &world.clouds(), world.ssh_port(), "info");
+/// Allows the plugin that runs scripts; the plugin folder.
+fn allow_script_plugin(testbed: &Testbed) -> String {
     let plugins = testbed
         .server
         .folder()
@@ -24,6 +21,28 @@ fn package_scripts_run_only_after_an_administrator_allows_them() {
     testbed
         .server
         .ctl(&["plugin", "allow", &library, "--dir", &plugins]);
+    plugins
+}
+
+/// `plugin list` names the instance and the package that use scripts.
+fn assert_plugin_lists(testbed: &Testbed, instance: &serde_json::Value, package: &str) {
+    let listed = testbed.server.ctl(&["plugin", "list"]);
+    let script = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|plugin| plugin["name"] == "mgmt-script");
+    let script = script.unwrap();
+    assert_eq!(script["instances"][0]["id"], *instance);
+    assert_eq!(script["usedBy"][0]["vnfPkgId"], package);
+}
+
+#[test]
+fn package_scripts_run_only_after_an_administrator_allows_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Simulator::start(folder.path(), &[]);
+    let testbed = Testbed::new(folder, &world.clouds(), world.ssh_port(), "info");
+    let plugins = allow_script_plugin(&testbed);
 
     let package = testbed.onboard(SAMPLE);
     let made = testbed
@@ -33,14 +52,10 @@ fn package_scripts_run_only_after_an_administrator_allows_them() {
     let request = testbed.request(SAMPLE, vim["id"].as_str().unwrap());
     let file = testbed.server.folder().join("request.json");
     std::fs::write(&file, request.to_string()).unwrap();
-    let instantiate = [
-        "vnf",
-        "instantiate",
-        VNF,
-        "--request",
-        &file.to_string_lossy(),
-    ];
-    let why = testbed.server.refused(&instantiate);
+    let file = file.to_string_lossy();
+    let why = testbed
+        .server
+        .refused(&["vnf", "instantiate", VNF, "--request", &file]);
     assert!(
         why.contains("Scripts/configure.py") && why.contains("plugin allow --package"),
         "{why}"
@@ -80,15 +95,7 @@ fn package_scripts_run_only_after_an_administrator_allows_them() {
         [b"served by the VNF", b"served by the VNF"]
     );
 
-    let listed = testbed.server.ctl(&["plugin", "list"]);
-    let script = listed
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|plugin| plugin["name"] == "mgmt-script");
-    let script = script.unwrap();
-    assert_eq!(script["instances"][0]["id"], made["id"]);
-    assert_eq!(script["usedBy"][0]["vnfPkgId"], package.as_str());
+    assert_plugin_lists(&testbed, &made["id"], &package);
     testbed.terminate_and_delete(VNF);
     testbed.finish();
     world.assert_clean();

@@ -58,6 +58,32 @@ fn watched(testbed: &Testbed, request: &Value, state: &str, seen: &mut Processes
     op
 }
 
+/// Adds the tokens that the cluster issued.
+fn add_cluster_tokens(planted: &mut Planted, sim: &Simulator) {
+    for token in sim.page("tokens") {
+        let kind = if token.as_str().unwrap().starts_with("eyJ") {
+            "bearer"
+        } else {
+            "bootstrap"
+        };
+        planted.add(kind, token.as_str().unwrap());
+    }
+}
+
+fn assert_server_shows_no_secret(testbed: &Testbed, ops: &[&str], planted: &Planted) {
+    let responses = fetch_everything(testbed, ops);
+    assert_eq!(
+        planted.within(responses.as_bytes()),
+        [""; 0],
+        "in a response"
+    );
+    assert_eq!(
+        files_with_secrets(testbed, planted),
+        [""; 0],
+        "in a file of the server"
+    );
+}
+
 #[test]
 fn planted_secrets_leak_nowhere() {
     let (sim, testbed) = testbed(&[], "trace");
@@ -98,14 +124,7 @@ fn planted_secrets_leak_nowhere() {
     worker["private_key"] = json!(private_key);
     let op = watched(&testbed, &request, "COMPLETED", &mut seen);
     testbed.assert_a_up(3);
-    for token in sim.page("tokens") {
-        let what = if token.as_str().unwrap().starts_with("eyJ") {
-            "bearer"
-        } else {
-            "bootstrap"
-        };
-        planted.add(what, token.as_str().unwrap());
-    }
+    add_cluster_tokens(&mut planted, &sim);
     assert!(
         format!("{planted:?}").contains("bootstrap"),
         "no host has joined by a token"
@@ -113,17 +132,7 @@ fn planted_secrets_leak_nowhere() {
     let mut with_proxy = planted.clone();
     with_proxy.add("proxy password", PROXY_PASSWORD);
 
-    let answers = fetch_everything(&testbed, &[&failed, &op]);
-    assert_eq!(
-        with_proxy.within(answers.as_bytes()),
-        [""; 0],
-        "in an answer"
-    );
-    assert_eq!(
-        files_with_secrets(&testbed, &with_proxy),
-        [""; 0],
-        "in a file of the server"
-    );
+    assert_server_shows_no_secret(&testbed, &[&failed, &op], &with_proxy);
     let commands = json!(sim.page("calls")).to_string();
     assert_eq!(
         with_proxy.within(commands.as_bytes()),
