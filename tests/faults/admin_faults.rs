@@ -1,13 +1,13 @@
-//! What is done beside operations: each act of a table is cut short by SIGKILL at moments spread over the time that it
-//! takes, and each file of the data folder goes. Afterwards the next process starts, the act is done again, and I1 to I8
-//! hold; nothing that a crash leaves lies in the folder, and no secret in any file there.
+//! Faults of administrative tasks: each task is killed by SIGKILL at points spread over its run time, and each file of
+//! the data folder is removed. Afterwards the next process starts, the task is repeated, and I1 to I8 hold; the data
+//! folder contains no leftovers of a crash, and no file there contains a secret.
 //!
 //! ```text
-//! child: start ─ "ready" ─ act ─ "done"        file: child killed ─ file gone ─┬─ harmless: it starts
-//!           └── SIGKILL at k/n of the act                                      └─ refused by name ─ put back
-//! then:  start ─ holds ─ act again ─ holds ─ checks
+//! child: start ─ "ready" ─ task ─ "done"       file: child killed ─ removed ───┬─ harmless: it starts
+//!           └── SIGKILL at k/n of the task                                     └─ refused by name ─ put back
+//! then:  start ─ check ─ task again ─ check ─ I1 to I8
 //! ```
-//! A new act is a row of [`TASKS`], a new file one of [`FILES`].
+//! To add a task, add it to [`TASKS`]; to add a file, to [`FILES`].
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -27,16 +27,16 @@ use crate::vnf::{Facts, Target, Vnf};
 use crate::world::Control;
 use crate::{admin_tasks, check};
 
-/// The argument that makes this program a child.
+/// Makes this program a child that runs one task.
 pub(crate) const ACT: &str = "--act";
-/// Into so many parts the time of an act is cut.
+/// Number of points at which each task is killed.
 const KILL_POINTS: u32 = 8;
-/// How long a child may take that nobody kills.
+/// Limit for a child that is not killed.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const READY: &str = "ready";
 const DONE: &str = "done";
 
-/// Files of the data folder, and whether a start without one is refused.
+/// Files of the data folder, and whether a start without the file is refused.
 const FILES: &[(&str, bool)] = &[
     ("vnfm.db", true),
     ("vnfm.db-wal", true),
@@ -45,7 +45,7 @@ const FILES: &[(&str, bool)] = &[
     ("vnfm.db-acked", false),
     ("vnfm.db.lock", false),
 ];
-/// All that lies in a data folder between two processes.
+/// Everything that a data folder may contain between two processes.
 const KNOWN: &[&str] = &[
     "vnfm.db",
     "vnfm.db-wal",
@@ -57,7 +57,7 @@ const KNOWN: &[&str] = &[
     "plugins",
 ];
 
-/// What a child is told, by its standard input.
+/// What a child reads from standard input.
 #[derive(Serialize, Deserialize)]
 struct Order {
     data: PathBuf,
@@ -67,7 +67,7 @@ struct Order {
     act: String,
 }
 
-/// Runs all of it at a site of its own.
+/// Runs all cases at a site of their own.
 pub(crate) fn run(choice: &Choice) -> Result<Report> {
     let began = Instant::now();
     let mut report = Report::new(choice.seed);
@@ -131,13 +131,13 @@ fn record(report: &mut Report, act: &str, fault: &str, case: impl FnOnce() -> Re
     }
 }
 
-/// How long an act takes that nobody cuts short.
+/// Runs a task without interruption; its duration.
 fn measure(site: &Site, act: &AdminTask) -> Result<Duration> {
     let mut child = TaskChild::start(site, act)?;
     let began = Instant::now();
     ensure!(
         child.next_line(TIMEOUT)?.as_deref() == Some(DONE),
-        "`{}` does not end",
+        "`{}` does not finish",
         act.name
     );
     let took = began.elapsed();
@@ -146,7 +146,7 @@ fn measure(site: &Site, act: &AdminTask) -> Result<Duration> {
     Ok(took)
 }
 
-/// The process dies in the middle of the act, and another one comes.
+/// Kills the process during the task and starts the next one.
 fn run_kill_case(site: &Site, target: &Target, act: &AdminTask, at: Duration) -> Result<()> {
     let mut child = TaskChild::start(site, act)?;
     let ended = child.next_line(at)?.is_some();
@@ -156,12 +156,12 @@ fn run_kill_case(site: &Site, target: &Target, act: &AdminTask, at: Duration) ->
         .context("I7: the next process does not start")?;
     let mark = check::mark(site, &process)?;
     check_after(site, process, act, ended)?;
-    // Again, and to its end: what is left of the first time is no hindrance.
-    measure(site, act).context("I7: it is not done again")?;
+    // Leftovers of the first run must not prevent a second, complete one.
+    measure(site, act).context("I7: the task cannot be repeated")?;
     check_instance(site, target, mark)
 }
 
-/// A file of the data folder is gone after a crash.
+/// Removes a file of the data folder after a crash.
 fn run_removal_case(site: &Site, target: &Target, file: &str, refused: bool) -> Result<()> {
     let subscription = TASKS
         .iter()
@@ -170,17 +170,20 @@ fn run_removal_case(site: &Site, target: &Target, file: &str, refused: bool) -> 
     let mut child = TaskChild::start(site, subscription)?;
     ensure!(
         child.next_line(TIMEOUT)?.as_deref() == Some(DONE),
-        "the act does not end"
+        "the task does not finish"
     );
     drop(child);
     let log = std::fs::read(site.data().join("vnfm.db-wal")).unwrap_or_default();
-    ensure!(!log.is_empty(), "a process that is killed leaves a log");
+    ensure!(
+        !log.is_empty(),
+        "the killed process left no write-ahead log"
+    );
     let (path, backup) = (site.data().join(file), site.data().with_extension("kept"));
-    std::fs::rename(&path, &backup).with_context(|| format!("there is no `{file}`"))?;
+    std::fs::rename(&path, &backup).with_context(|| format!("`{file}` is missing"))?;
     let started = site.start();
     if refused {
         let Err(error) = started.map(drop) else {
-            bail!("it starts without `{file}`")
+            bail!("the process starts without `{file}`")
         };
         let message = format!("{error:#}");
         ensure!(
@@ -189,18 +192,18 @@ fn run_removal_case(site: &Site, target: &Target, file: &str, refused: bool) -> 
         );
         std::fs::rename(&backup, &path)?;
     } else {
-        drop(started.with_context(|| format!("it does not start without `{file}`"))?);
+        drop(started.with_context(|| format!("the process does not start without `{file}`"))?);
         std::fs::remove_file(&backup)?;
     }
     let process = site
         .start()
-        .context("I7: it does not start although everything is back")?;
+        .context("I7: the process does not start with all files restored")?;
     let mark = check::mark(site, &process)?;
     check_after(site, process, subscription, true)?;
     check_instance(site, target, mark)
 }
 
-/// What holds of the act itself, and of the folder once the process has ended.
+/// Checks the task's own result, and the data folder after the process has ended.
 fn check_after(site: &Site, process: Process, act: &AdminTask, ended: bool) -> Result<()> {
     let context = context(&process, &site.data(), site.facts())?;
     process.finish((act.holds)(&context, ended))?;
@@ -216,7 +219,7 @@ fn check_after(site: &Site, process: Process, act: &AdminTask, ended: bool) -> R
     check::files(&site.data())
 }
 
-/// I1 to I8 of the instance beside which all of it was done.
+/// Checks I1 to I8 for the instance that exists meanwhile.
 fn check_instance(site: &Site, target: &Target, mark: check::Mark) -> Result<()> {
     let process = site.start()?;
     check::all(site, &process, target, mark)
@@ -234,7 +237,7 @@ fn context(process: &Process, data: &Path, facts: &Facts) -> Result<TaskContext>
     })
 }
 
-/// What a restore brings back is as new as can be: nothing that was checked before is forgotten by it.
+/// Creates a current backup for a restore, so that restoring it loses nothing that was checked before.
 fn prepare(site: &Site, act: &AdminTask) -> Result<()> {
     if act.offline.is_none() {
         return Ok(());
@@ -244,14 +247,14 @@ fn prepare(site: &Site, act: &AdminTask) -> Result<()> {
     process.finish(admin_tasks::create_backup(&context))
 }
 
-/// A child that does an act; killed when it is dropped.
+/// A child that runs a task; killed on drop.
 struct TaskChild {
     child: Child,
     lines: mpsc::Receiver<String>,
 }
 
 impl TaskChild {
-    /// Starts one, which is about to begin when this returns.
+    /// Starts a child, which is ready to begin on return.
     fn start(site: &Site, act: &AdminTask) -> Result<Self> {
         prepare(site, act)?;
         let order = Order {
@@ -279,11 +282,11 @@ impl TaskChild {
         let mut acting = Self { child, lines };
         match acting.next_line(TIMEOUT)?.as_deref() {
             Some(READY) => Ok(acting),
-            other => bail!("a child that was to do `{}` said {other:?}", act.name),
+            other => bail!("the child for `{}` printed {other:?}", act.name),
         }
     }
 
-    /// What it says next, if it says it in time.
+    /// The next line that it prints, if in time.
     fn next_line(&mut self, within: Duration) -> Result<Option<String>> {
         match self.lines.recv_timeout(within) {
             Ok(line) => Ok(Some(line)),
@@ -302,13 +305,13 @@ impl Drop for TaskChild {
     }
 }
 
-/// The child's side.
+/// Runs the task, as the child.
 pub(crate) fn act() -> Result<()> {
     let order: Order = serde_json::from_reader(std::io::stdin().lock())?;
     let act = TASKS
         .iter()
         .find(|act| act.name == order.act)
-        .context("there is no such act")?;
+        .context("unknown task")?;
     if let Some(offline) = act.offline {
         print_line(READY)?;
         tokio::runtime::Builder::new_current_thread()
@@ -336,7 +339,7 @@ fn print_line(word: &str) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Nothing is cleaned up: the next thing that happens is SIGKILL.
+/// Waits for SIGKILL without cleaning up.
 fn park() -> ! {
     loop {
         std::thread::park();

@@ -1,5 +1,5 @@
-//! The table of what is done beside operations. Each act makes it so from whatever an earlier one left, so it can be done
-//! again at any time; what holds after it is said with whether it came to its end.
+//! The table of administrative tasks: everything but operations. Each task can be repeated at any time, whatever an
+//! interrupted run has left. Its check depends on whether the task completed.
 
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
@@ -21,7 +21,7 @@ use vnfm_types::{CreateVnfRequest, InstantiationState, VimConnectionInfo};
 use crate::site::PLANTED;
 use crate::vnf::{Facts, TENANT};
 
-/// What an act works with.
+/// The process and data that a task works on.
 pub(crate) struct TaskContext {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<SqliteStore>,
@@ -30,24 +30,24 @@ pub(crate) struct TaskContext {
     pub(crate) facts: Facts,
 }
 
-/// A piece of work at a place.
+/// The future of a task or check.
 pub(crate) type Work<'p> = Pin<Box<dyn Future<Output = Result<()>> + 'p>>;
 
-/// One row.
+/// One task.
 pub(crate) struct AdminTask {
-    /// What it is called.
+    /// As reported, such as `key rotation`.
     pub(crate) name: &'static str,
-    /// What is done by a process that runs.
+    /// Runs in a live process.
     pub(crate) work: fn(&TaskContext) -> Work<'_>,
-    /// Where no process may run: what is done instead.
+    /// Runs instead, without a process, on the data folder.
     pub(crate) offline: Option<fn(&Path) -> Work<'_>>,
-    /// What holds afterwards, and whether it came to its end.
+    /// Checks the result; the flag says whether the task completed.
     pub(crate) holds: fn(&TaskContext, bool) -> Work<'_>,
-    /// Whether a process that is killed behind it leaves changes in the write-ahead log.
+    /// A process killed afterwards leaves changes in the write-ahead log.
     pub(crate) leaves_wal: bool,
 }
 
-/// All of them.
+/// Every task.
 pub(crate) const TASKS: &[AdminTask] = &[
     row(
         "key rotation",
@@ -121,14 +121,14 @@ const fn row(
     }
 }
 
-/// The package that is onboarded beside those of the site.
+/// The package that is onboarded in addition to those of the site.
 const PACKAGE: &str = "5d7c3a52-0f0f-4a53-9d2e-1c5e8f1f7a10";
-/// The VIM that comes and goes.
+/// The VIM that is registered and deleted.
 const SPARE: &str = "spare";
 const CALLBACK: &str = "http://nfvo.example.com/callback";
 
 fn now() -> Timestamp {
-    // What is pruned is years old, and what is named by the time is removed again.
+    // Pruned data is years old, and files named after the time are removed again.
     Timestamp::UNIX_EPOCH
 }
 
@@ -151,12 +151,12 @@ async fn prune(cx: &TaskContext) -> Result<()> {
     Ok(())
 }
 
-/// Where the backup lies that is restored: beside the data folder.
+/// The backup to restore, next to the data folder.
 fn backup_file(data: &Path) -> PathBuf {
     data.with_extension("backup")
 }
 
-/// Makes the backup that the next restore brings back.
+/// Creates the backup for the next restore.
 pub(crate) async fn create_backup(cx: &TaskContext) -> Result<()> {
     let file = backup_file(&cx.data);
     if file.exists() {
@@ -170,13 +170,13 @@ async fn restore(data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes away what a restore keeps.
+/// Removes the copy of the database that a restore keeps.
 async fn is_restored(cx: &TaskContext, ended: bool) -> Result<()> {
     is_readable(cx).await?;
     if ended && backup_file(&cx.data).exists() {
         ensure!(
             cx.store.recovery().await?.is_some(),
-            "it is not in recovery"
+            "the server is not in recovery"
         );
     }
     cx.store.end_recovery().await?;
@@ -193,7 +193,7 @@ async fn is_restored(cx: &TaskContext, ended: bool) -> Result<()> {
     Ok(())
 }
 
-/// Every secret can be unsealed: the VIMs can be logged in to.
+/// Every secret can be unsealed: logging in to the VIMs works.
 async fn is_readable(cx: &TaskContext) -> Result<()> {
     for vim in [&cx.facts.cloud, &cx.facts.cluster] {
         cx.engine
@@ -204,7 +204,7 @@ async fn is_readable(cx: &TaskContext) -> Result<()> {
     Ok(())
 }
 
-/// Takes the package away, whatever there is of it.
+/// Removes the package, complete or not.
 async fn remove_package(cx: &TaskContext) -> Result<()> {
     if cx.store.package_record(TENANT, PACKAGE).await.is_ok() {
         let removal = Change::RemovePackage {
@@ -239,7 +239,7 @@ async fn onboard(cx: &TaskContext) -> Result<()> {
     add_package(cx, upload).await
 }
 
-/// The same, where it comes in pieces that another process may go on with.
+/// As [`onboard`], but the archive arrives in pieces that another process may resume.
 async fn download(cx: &TaskContext) -> Result<()> {
     use std::io::Write as _;
     remove_package(cx).await?;
@@ -251,10 +251,10 @@ async fn download(cx: &TaskContext) -> Result<()> {
     add_package(cx, arriving).await
 }
 
-/// What is recorded can be read; of what is not, nothing is there but what goes with the next look.
+/// A recorded package can be read; of any other, only files remain that the next cleanup removes.
 async fn is_onboarded(cx: &TaskContext, ended: bool) -> Result<()> {
     let is_recorded = cx.store.package_record(TENANT, PACKAGE).await.is_ok();
-    ensure!(is_recorded || !ended, "the package is gone");
+    ensure!(is_recorded || !ended, "the package is missing");
     if is_recorded {
         cx.packages
             .package(TENANT, PACKAGE)
@@ -268,7 +268,7 @@ async fn is_onboarded(cx: &TaskContext, ended: bool) -> Result<()> {
         let name = entry.ok()?.file_name().to_string_lossy().into_owned();
         (name.starts_with(PACKAGE) || name.starts_with('.')).then_some(name)
     });
-    ensure!(left.is_none(), "there is still {left:?}");
+    ensure!(left.is_none(), "{left:?} is left behind");
     Ok(())
 }
 
@@ -299,7 +299,7 @@ async fn update_vim(cx: &TaskContext) -> Result<()> {
     Ok(())
 }
 
-/// Registers the VIM, if it is not there, and deletes it.
+/// Registers the VIM unless it exists, and deletes it.
 async fn delete_vim(cx: &TaskContext) -> Result<()> {
     if cx.store.vim(TENANT, SPARE).await.is_err() {
         let record = cx.store.vim(TENANT, &cx.facts.cloud).await?;
@@ -322,16 +322,16 @@ async fn is_deleted(cx: &TaskContext, ended: bool) -> Result<()> {
                 .await
                 .context("the VIM cannot be reached")?;
         }
-        other => anyhow::bail!("the VIM was deleted, and is {other:?}"),
+        other => anyhow::bail!("the VIM was deleted, but is {other:?}"),
     }
     is_readable(cx).await
 }
 
 fn test_act() -> Act {
-    Act::new("faults", "to see what holds")
+    Act::new("faults", "fault injection")
 }
 
-/// Makes an instance, abandons it, and forgets it.
+/// Creates an instance, abandons it, and forgets it.
 async fn abandon(cx: &TaskContext) -> Result<()> {
     let [_, vnfd_id] = cx.facts.vnfds.clone();
     let request = CreateVnfRequest {
@@ -343,7 +343,7 @@ async fn abandon(cx: &TaskContext) -> Result<()> {
     Ok(cx.engine.forget_abandoned(TENANT, &id, test_act()).await?)
 }
 
-/// An instance is there as it was made, or gone with a tombstone, or forgotten; then none of it is left.
+/// The instance exists as created, has a tombstone, or is forgotten; afterwards it is removed.
 async fn is_abandoned(cx: &TaskContext, ended: bool) -> Result<()> {
     let (mut left, store) = (0, &cx.store);
     for one in store.instances(TENANT, &Query::default()).await? {
@@ -360,13 +360,13 @@ async fn is_abandoned(cx: &TaskContext, ended: bool) -> Result<()> {
     }
     ensure!(
         left == 0 || !ended,
-        "{left} are left of an instance that was abandoned and forgotten"
+        "{left} records are left of an instance that was abandoned and forgotten"
     );
-    ensure!(left < 2, "an instance is there beside its tombstone");
+    ensure!(left < 2, "an instance exists together with its tombstone");
     Ok(())
 }
 
-/// A subscriber that takes everything.
+/// A subscriber that accepts everything.
 struct AcceptAll;
 
 #[async_trait]
@@ -379,7 +379,7 @@ impl Subscribers for AcceptAll {
     }
 }
 
-/// Ends the subscriptions that there are, and makes one.
+/// Deletes all subscriptions and creates one.
 async fn subscribe(cx: &TaskContext) -> Result<()> {
     unsubscribe(cx).await?;
     let login =
@@ -400,7 +400,7 @@ async fn unsubscribe(cx: &TaskContext) -> Result<()> {
     Ok(())
 }
 
-/// There is one at most, whose login can be unsealed; then there is none.
+/// At most one subscription exists, and its login can be unsealed; afterwards it is deleted.
 async fn is_subscribed(cx: &TaskContext, ended: bool) -> Result<()> {
     let all = cx.store.subscribers().await?;
     ensure!(

@@ -1,14 +1,14 @@
-//! The line in which calls wait for their turn, where many things happen at once and shall happen so again.
+//! Serializes concurrent calls in a reproducible order.
 //!
-//! Nobody goes on before everybody else rests, and who is next depends on the seed and on what the calls are; how fast
-//! the machine is does not matter.
+//! A call continues only when everything else is idle. Which one is next depends on the seed and on the waiting calls,
+//! never on the speed of the machine.
 
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 
 use crate::plan::SeededRng;
 
-/// Calls that wait, by what they are, and the same ones in the order in which they came.
+/// Waiting calls, by name and then by arrival.
 pub(crate) struct CallQueue {
     waiting: BTreeMap<(String, u64), oneshot::Sender<()>>,
     number: u64,
@@ -16,7 +16,7 @@ pub(crate) struct CallQueue {
 }
 
 impl CallQueue {
-    /// An empty one.
+    /// An empty queue.
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             waiting: BTreeMap::new(),
@@ -25,7 +25,7 @@ impl CallQueue {
         }
     }
 
-    /// A call stands in it; what is returned completes when it is called.
+    /// Adds a call; the receiver completes when the call may continue.
     pub(crate) fn enqueue(&mut self, call: String) -> oneshot::Receiver<()> {
         let (turn, called) = oneshot::channel();
         self.number += 1;
@@ -33,19 +33,19 @@ impl CallQueue {
         called
     }
 
-    /// Whether somebody waits.
+    /// Whether any call waits.
     pub(crate) fn has_waiting(&mut self) -> bool {
         self.waiting.retain(|_, turn| !turn.is_closed());
         !self.waiting.is_empty()
     }
 
-    /// Calls one of them; whether there was one.
+    /// Releases one call; false if none waits.
     pub(crate) fn release_next(&mut self) -> bool {
         while self.has_waiting() {
             let index = self.rng.below(self.waiting.len());
             let next = self.waiting.keys().nth(index).cloned();
             let turn = next.and_then(|next| self.waiting.remove(&next));
-            // It may have gone in this very moment; others wait all the same.
+            // It may have been cancelled at this moment; then try the next one.
             if turn.is_some_and(|turn| turn.send(()).is_ok()) {
                 return true;
             }

@@ -1,9 +1,9 @@
-//! One case: an operation in which something goes wrong once or twice, and which ends well all the same.
+//! One case: an operation with one or two faults, from which it must recover.
 //!
 //! ```text
 //! begin ─ drive ─ fault ─┬─ an error ─────────────────────┐
-//!                        ├─ the future dropped ─ resumed ─┤ the process ends, the database is opened anew
-//!                        └─ the process killed ───────────┴─ resumed ─ [fault ─ anew ─] way on ─ end ─ checks
+//!                        ├─ the future dropped ─ resumed ─┤ the process ends, the database is opened again
+//!                        └─ the process killed ───────────┴─ resumed ─ [fault ─ restart ─] recovery ─ end ─ checks
 //! ```
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -28,22 +28,22 @@ use crate::{check, child};
 /// A case.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
-    /// What is asked for.
+    /// The requested operation.
     pub(crate) act: Act,
-    /// What goes wrong while it is first driven.
+    /// Fault of the first process.
     pub(crate) first: Option<Plan>,
-    /// What goes wrong in the process that takes it up.
+    /// Fault of the process that resumes it.
     pub(crate) second: Option<Plan>,
-    /// How it is brought to an end where it stops.
+    /// What to do when it stops as FAILED_TEMP.
     pub(crate) way: Recovery,
-    /// How a process ends that is killed.
+    /// How the process is killed.
     pub(crate) death: Death,
-    /// What decides who goes on first, where calls go on one after the other.
+    /// Seed of the call order, if calls are serialized.
     pub(crate) order: Option<u64>,
 }
 
 impl Case {
-    /// One in which nothing goes wrong.
+    /// A case without faults.
     pub(crate) fn without_faults(act: Act) -> Self {
         Self {
             act,
@@ -56,17 +56,17 @@ impl Case {
     }
 }
 
-/// What became of a case.
+/// The outcome of a case.
 pub(crate) struct Outcome {
-    /// What the process met that began it, and the one that took it up.
+    /// Calls of the first process and of the one that resumed.
     pub(crate) met: [Vec<Address>; 2],
-    /// Whether the faults were reached.
+    /// Whether each fault struck.
     pub(crate) struck: [bool; 2],
     /// How long it took.
     pub(crate) took: Duration,
 }
 
-/// Plays a case and checks that all is well.
+/// Plays a case and checks the invariants.
 pub(crate) fn play(
     site: &Site,
     idle: &mut Option<Process>,
@@ -175,7 +175,7 @@ async fn operations(engine: &Engine, target: &Target) -> Result<Vec<OpRecord>> {
     Ok(engine.store().ops(TENANT, &filter).await?)
 }
 
-/// Begins the operation and drives it, until it ends, stops, or is struck.
+/// Begins the operation and drives it until it ends, stops, or the fault strikes.
 fn run_first_process(site: &Site, process: &Process, target: &Target, case: &Case) -> Result<()> {
     let probe = process.probe();
     begin_probe(probe, target, (case, case.first.clone()));
@@ -202,7 +202,7 @@ fn run_first_process(site: &Site, process: &Process, target: &Target, case: &Cas
     }
 }
 
-/// Lets the lease run out: the process that holds it has not ended, and nobody polls what held it.
+/// Expires the lease: its process lives on, but nothing polls the future that held it.
 fn expire_lease(data: &Path, process: &Process) -> Result<()> {
     let path = data.join("vnfm.db");
     process.finish(async {
@@ -216,7 +216,7 @@ fn expire_lease(data: &Path, process: &Process) -> Result<()> {
     })
 }
 
-/// How a case is brought to an end.
+/// Brings the operation of a case to an end.
 struct Ending<'a> {
     facts: &'a Facts,
     target: &'a Target,
@@ -224,11 +224,11 @@ struct Ending<'a> {
     before: &'a BTreeSet<String>,
 }
 
-/// How often an operation may stop before its end is given up.
+/// Times that an operation may stop before the case fails.
 const MAX_STOPS: usize = 6;
 
 impl Ending<'_> {
-    /// Resumes, and takes the way on where the operation has stopped. Whoever comes after a crash calls it again.
+    /// Resumes the operation, and recovers it if it has stopped. Called again after every crash.
     async fn finish(&self, engine: &Engine) -> Result<()> {
         engine.resume_all().await.context("cannot resume")?;
         let op = self.operation(engine).await?;
@@ -241,19 +241,19 @@ impl Ending<'_> {
             }
             engine.resume_all().await?;
         }
-        bail!("I7: operation `{op}` has stopped {MAX_STOPS} times")
+        bail!("I7: operation `{op}` stopped {MAX_STOPS} times")
     }
 
-    /// The operation, which is begun where that was lost.
+    /// The operation; begins it if the request was lost.
     async fn operation(&self, engine: &Engine) -> Result<String> {
         let mut new = self.new_ones(engine).await?;
         new.retain(|record| record.op.operation == self.case.act.kind);
-        // The last way on may have begun a second one.
+        // Failing and terminating may have begun a second one.
         let is_second = |kind| kind == LcmOperationType::Terminate;
         let by_us = self.case.way == Recovery::FailAndTerminate && is_second(self.case.act.kind);
         ensure!(
             new.len() < 2 || by_us,
-            "I8: one request has made {} operations",
+            "I8: one request created {} operations",
             new.len()
         );
         if let Some(first) = new.first() {
@@ -264,7 +264,7 @@ impl Ending<'_> {
         Ok(op)
     }
 
-    /// The operations that the case has made, in order.
+    /// The operations of the case, in order.
     async fn new_ones(&self, engine: &Engine) -> Result<Vec<OpRecord>> {
         let mut all = operations(engine, self.target).await?;
         all.retain(|record| !self.before.contains(&record.op.id));
@@ -275,7 +275,7 @@ impl Ending<'_> {
             .count();
         ensure!(
             open < 2,
-            "I8: {open} operations of one instance are not ended"
+            "I8: {open} operations of one instance have not ended"
         );
         Ok(all)
     }
@@ -286,16 +286,16 @@ impl Ending<'_> {
             .op
             .error
             .as_ref()
-            .context("I1: it stopped without a cause")?;
+            .context("I1: it stopped without an error")?;
         ensure!(
             error.step.is_some() && !error.detail.is_empty(),
-            "I1: no cause: {error:?}"
+            "I1: incomplete error: {error:?}"
         );
         let resumed = |plan: &Plan| plan.fault.ends_the_drive();
         let alone = self.case.second.is_none();
         if alone && self.case.first.as_ref().is_none_or(resumed) {
             bail!(
-                "it should have gone on by itself, and stopped: {}",
+                "it should have resumed without help, but stopped: {}",
                 error.detail
             );
         }
@@ -319,7 +319,7 @@ impl Ending<'_> {
         Ok(())
     }
 
-    /// What its last state may be, and what that leaves to do.
+    /// Checks the final state; terminates what a failed operation left.
     async fn check_final_state(&self, engine: &Engine, record: &OpRecord) -> Result<()> {
         use LcmOperationState::{Failed, RolledBack};
         let state = record.op.operation_state;
@@ -328,7 +328,7 @@ impl Ending<'_> {
             Recovery::Rollback => true,
             Recovery::FailAndTerminate => matches!(state, Completed | Failed),
         };
-        // Without anybody's rollback it gets there from STARTING alone: no step of PROCESSING has begun.
+        // Only an error in STARTING rolls back without a request: no step of PROCESSING has begun.
         let begun = engine.store().journal(&record.op.id).await?;
         let steps = operation(record.op.operation).map_or(&[][..], |operation| operation.steps);
         let mut steps = steps
@@ -342,7 +342,7 @@ impl Ending<'_> {
             self.case.way
         );
         if state == Failed {
-            // Who lives on it goes first.
+            // The instance on its cluster goes first.
             for one in self.target.all().collect::<Vec<_>>().into_iter().rev() {
                 self.terminate(engine, one).await?;
             }
@@ -350,7 +350,7 @@ impl Ending<'_> {
         Ok(())
     }
 
-    /// What a failed operation has left goes with a termination.
+    /// Terminates what a failed operation has left.
     async fn terminate(&self, engine: &Engine, target: &Target) -> Result<()> {
         let terminate = Act::whole(LcmOperationType::Terminate);
         for _ in 0..MAX_STOPS {
@@ -367,6 +367,6 @@ impl Ending<'_> {
             };
             engine.drive(&op).await?;
         }
-        bail!("I7: what a failed operation has left cannot be terminated")
+        bail!("I7: cannot terminate what a failed operation left")
     }
 }

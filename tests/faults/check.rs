@@ -1,15 +1,15 @@
-//! The invariants, against the books of the simulated world; what a driver says does not count.
+//! The invariants, checked against the inventory of the simulated world, not against what drivers report.
 //!
 //! | | holds after each case |
 //! |---|---|
-//! | I1 | an operation has ended, or stopped with a cause (`case.rs`) |
-//! | I2 | nothing exists beside what the inventory has |
-//! | I3 | nothing of others was touched |
+//! | I1 | an operation has ended, or stopped with an error (`case.rs`) |
+//! | I2 | nothing exists that is not in the inventory |
+//! | I3 | resources of others are unchanged |
 //! | I4 | every change of state is in the outbox, once, in order |
-//! | I5 | the record says what is there |
-//! | I6 | no secret in what is shown or kept |
-//! | I7 | a way on works (`case.rs`) |
-//! | I8 | no instance has two operations that have not ended |
+//! | I5 | the record matches what exists |
+//! | I6 | no secret is shown or stored in the clear |
+//! | I7 | recovery works (`case.rs`) |
+//! | I8 | no instance has two open operations |
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
@@ -24,16 +24,16 @@ use crate::process::Process;
 use crate::site::{PLANTED, Site};
 use crate::vnf::{TENANT, Target, Vnf};
 
-/// What the beginnings of our tokens look like.
+/// The start of every token of the simulated world.
 const TOKEN: &str = "eyJhbGci";
-/// More notifications than a case can make.
+/// More notifications than a case can cause.
 const MAX_NOTIFICATIONS: usize = 10_000;
 
-/// Where the outbox was.
+/// A position in the outbox.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark(u64);
 
-/// Where the outbox is.
+/// The current position in the outbox.
 pub(crate) fn mark(site: &Site, process: &Process) -> Result<Mark> {
     let engine = process.engine()?;
     process.finish(async {
@@ -50,12 +50,12 @@ pub(crate) fn mark(site: &Site, process: &Process) -> Result<Mark> {
     })
 }
 
-/// Checks everything about one instance, and that there is nothing else.
+/// Checks every invariant for one instance, and that nothing else exists.
 pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -> Result<()> {
     let violations = site.control().page("violations")?;
     ensure!(
         violations.is_empty(),
-        "the world was asked what it does not know: {violations:?}"
+        "invalid calls to the simulated world: {violations:?}"
     );
     let engine = process.engine()?;
     let instances = process.finish(async {
@@ -91,7 +91,7 @@ pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -
             }
         })
         .collect();
-    // What VNF-B has lies on what VNF-A has.
+    // VNF-B comes first: its resources run on those of VNF-A.
     expected.reverse();
     check_resources(&found, &expected, process)?;
     process.finish(async {
@@ -110,7 +110,7 @@ pub(crate) async fn operations(engine: &Engine, instance: &str) -> Result<Vec<Op
     Ok(engine.store().ops(TENANT, &filter).await?)
 }
 
-/// Whether it has resources, by its record.
+/// Whether the instance is INSTANTIATED, by its record.
 pub(crate) fn is_instantiated(instance: &InstanceRecord) -> bool {
     instance.vnf.instantiation_state == InstantiationState::Instantiated
 }
@@ -123,7 +123,7 @@ pub(crate) fn check_no_open_operation(instance: &InstanceRecord, ops: &[OpRecord
         .collect();
     ensure!(
         open.is_empty(),
-        "I8: an operation is not ended: {:?}",
+        "I8: an operation has not ended: {:?}",
         open[0].op
     );
     ensure!(
@@ -135,7 +135,8 @@ pub(crate) fn check_no_open_operation(instance: &InstanceRecord, ops: &[OpRecord
 }
 
 /// I4: for each operation its states, from its initial one to the last, each a legal move from the one before. I8: those of
-/// one instance do not overlap. Returns the operations as they began, which their times do not tell where a clock jumps.
+/// one instance do not overlap. Returns the operations in the order in which they began; their times are useless when
+/// the clock jumps.
 pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Result<Vec<String>> {
     let rows = engine.store().outbox(mark.0, MAX_NOTIFICATIONS).await?;
     let mut began = Vec::new();
@@ -152,7 +153,7 @@ pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Res
         let other = open.get(&row.instance_id).filter(|other| *other != op);
         ensure!(
             other.is_none(),
-            "I8: `{op}` is {state} while {other:?} is not ended"
+            "I8: `{op}` is {state} while {other:?} has not ended"
         );
         if state.is_final() {
             open.remove(&row.instance_id);
@@ -167,14 +168,18 @@ pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Res
     }
     for (op, states) in &states_by_op {
         let record = ops.iter().find(|record| record.op.id == *op);
-        let record = record.with_context(|| format!("I4: told of an unknown `{op}`"))?;
+        let record =
+            record.with_context(|| format!("I4: notification of an unknown operation `{op}`"))?;
         let initial = record.op.operation.initial_state();
         ensure!(
             states[0] == initial,
             "I4: `{op}` begins with {states:?}, not {initial}"
         );
         let legal = states.windows(2).all(|pair| pair[0].can_become(pair[1]));
-        ensure!(legal, "I4: a notification is lost or doubled: {states:?}");
+        ensure!(
+            legal,
+            "I4: a notification is missing or duplicated: {states:?}"
+        );
         let last = states.last().copied();
         ensure!(
             last == Some(record.op.operation_state),
@@ -185,7 +190,7 @@ pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Res
     Ok(began)
 }
 
-/// I6: what an operator can read.
+/// I6: what operators can read.
 async fn check_hidden_secrets(
     engine: &Engine,
     instance: &InstanceRecord,
@@ -210,7 +215,7 @@ async fn check_hidden_secrets(
     Ok(())
 }
 
-/// I6: what lies on the disk.
+/// I6: the database files.
 pub(crate) fn check_database(data: &Path) -> Result<()> {
     for name in ["vnfm.db", "vnfm.db-wal"] {
         let path = data.join(name);
@@ -220,14 +225,14 @@ pub(crate) fn check_database(data: &Path) -> Result<()> {
         for secret in [PLANTED, TOKEN] {
             ensure!(
                 !holds(&bytes, secret.as_bytes()),
-                "I6: a secret lies in `{name}`"
+                "I6: a secret in `{name}`"
             );
         }
     }
     Ok(())
 }
 
-/// I6: what lies anywhere in the data folder.
+/// I6: every file of the data folder.
 pub(crate) fn files(data: &Path) -> Result<()> {
     for entry in data.read_dir()? {
         let path = entry?.path();
@@ -240,7 +245,7 @@ pub(crate) fn files(data: &Path) -> Result<()> {
         for secret in [PLANTED, TOKEN] {
             ensure!(
                 !holds(&bytes, secret.as_bytes()),
-                "I6: a secret lies in `{}`",
+                "I6: a secret in `{}`",
                 path.display()
             );
         }
@@ -248,7 +253,7 @@ pub(crate) fn files(data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether `bytes` hold `part`; first bytes are looked for a word at a time, for databases are large.
+/// Whether `bytes` contain `part`. Uses memchr, because databases are large.
 fn holds(mut bytes: &[u8], part: &[u8]) -> bool {
     let Some((first, _)) = part.split_first() else {
         return true;
@@ -263,7 +268,7 @@ fn holds(mut bytes: &[u8], part: &[u8]) -> bool {
     false
 }
 
-/// I5: the VIMs of an instance are those of an instantiated one, and can be reached.
+/// I5: only an instantiated instance has registered VIMs, and they can be reached.
 async fn check_vims(engine: &Engine, instance: &InstanceRecord) -> Result<()> {
     let vims = engine.vims(TENANT).await?;
     let id = instance.vnf.id.as_str();
@@ -274,7 +279,7 @@ async fn check_vims(engine: &Engine, instance: &InstanceRecord) -> Result<()> {
     if !is_instantiated(instance) {
         ensure!(
             own.is_empty(),
-            "I5: VIM {:?} outlived its instance",
+            "I5: VIM {:?} still exists after its instance",
             own[0].name
         );
         let uses = engine.store().vims(TENANT).await?;
@@ -302,24 +307,24 @@ async fn check_vims(engine: &Engine, instance: &InstanceRecord) -> Result<()> {
     Ok(())
 }
 
-/// An instance that exists.
+/// An instance whose resources must exist.
 pub(crate) struct Expected<'a> {
-    /// Of which package.
+    /// Its package.
     pub(crate) vnf: Vnf,
     /// Its record.
     pub(crate) instance: &'a InstanceRecord,
-    /// How much of what it knows must be there.
+    /// How exactly the resources must match.
     pub(crate) extent: Extent,
 }
 
-/// How much of what a record says must be there.
+/// How exactly resources must match a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// All of it, and nothing else.
+    /// Exactly the recorded resources.
     Exact,
-    /// As many: what it lives on was healed, and its controllers have made its pods anew elsewhere.
+    /// The same number: its cluster was healed, and controllers have recreated the pods elsewhere.
     Moved,
-    /// An operation was failed on its way.
+    /// Any: an operation was failed half-way.
     Part,
 }
 
@@ -347,7 +352,7 @@ pub(crate) fn check_resources(
             Vnf::B => check_b(&own, instance, *extent)?,
         }
     }
-    ensure!(left.is_empty(), "I2: nobody knows of {left:?}");
+    ensure!(left.is_empty(), "I2: unknown resources {left:?}");
     Ok(())
 }
 
@@ -355,7 +360,7 @@ fn field<'a>(entry: &'a Value, name: &str) -> &'a str {
     entry[name].as_str().unwrap_or_default()
 }
 
-/// Whether it is of VNF-A, of which there is one at a time: all but what instances of VNF-B have on a cluster.
+/// Whether a resource belongs to VNF-A, of which one exists at a time: everything but the objects of VNF-B instances.
 fn is_of_a(entry: &Value) -> bool {
     let is_object = field(entry, "kind").starts_with("object:");
     let at_home = entry["detail"]["cluster"] == "standalone";
@@ -407,7 +412,7 @@ fn check_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> R
     let known = resources(instance);
     ensure!(
         servers == known,
-        "I5: there are servers {servers:?}, known are {known:?}"
+        "I5: servers {servers:?} exist, {known:?} are recorded"
     );
     ensure!(
         of("cluster").len() == 1,
@@ -428,8 +433,8 @@ fn check_b(found: &[&Value], instance: &InstanceRecord, extent: Extent) -> Resul
     let as_many = extent == Extent::Moved && pods.len() == known.len();
     ensure!(
         as_many || pods == known,
-        "I5: there are pods {pods:?}, known are {known:?}"
+        "I5: pods {pods:?} exist, {known:?} are recorded"
     );
-    ensure!(!known.is_empty(), "I5: no pod is known");
+    ensure!(!known.is_empty(), "I5: no pod is recorded");
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Every single fault: each operation runs once to learn its calls, then once more for each call and each fault.
+//! Every single fault: each operation runs once to record its calls, then once for each call and each fault.
 //!
-//! A case ends where the next can begin, so one instance lives through a case of each operation, from instantiate
-//! to terminate; what another case needs as its beginning costs nothing.
+//! A case ends in a state in which the next can begin, so one instance plays a case of each operation from instantiate
+//! to terminate, and no case needs a setup of its own.
 
 use anyhow::{Context as _, Result};
 use std::collections::{BTreeMap, VecDeque};
@@ -17,34 +17,34 @@ use crate::report::{Failure, Report};
 use crate::site::{Site, create, delete, host, is_instantiated};
 use crate::vnf::{Act, Vnf};
 
-/// What is to be run.
+/// What to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
-    /// What decides where something is left to chance.
+    /// Seed of all random choices.
     pub(crate) seed: u64,
     /// Only this operation.
     pub(crate) operation: Option<LcmOperationType>,
-    /// Only cases whose fault holds this text.
+    /// Only cases whose fault contains this text.
     pub(crate) only: Option<String>,
-    /// An earlier version begins, and dies; this one goes on.
+    /// An earlier version begins operations and is killed; this one resumes them.
     pub(crate) upgrade: bool,
-    /// Every death by SIGKILL, and not a tenth of them.
+    /// Kill every process with SIGKILL, not only a tenth.
     pub(crate) all: bool,
-    /// Of so many cases one is run.
+    /// One of this many cases is run.
     pub(crate) share: usize,
-    /// How many sites work side by side.
+    /// Number of sites that run in parallel.
     pub(crate) workers: usize,
-    /// Of what is left to chance only this piece.
+    /// Only this piece of the random faults.
     pub(crate) piece: Option<usize>,
 }
 
-/// A package, and what its instance is asked for.
+/// A package and a requested operation.
 pub(crate) type Key = (Vnf, Act);
 
-/// What each act of each package met.
+/// The calls of each operation of each package.
 pub(crate) type Learnt = BTreeMap<Key, Vec<Address>>;
 
-/// What is left to do.
+/// The remaining cases.
 struct Queue(Mutex<BTreeMap<Key, VecDeque<Case>>>);
 
 impl Queue {
@@ -66,7 +66,7 @@ impl Queue {
     }
 }
 
-/// Runs all of it.
+/// Runs every case.
 pub(crate) fn run(choice: &Choice, site: Site, learnt: &Learnt) -> Report {
     let began = Instant::now();
     let queue = Queue(Mutex::new(cases(choice, learnt)));
@@ -91,7 +91,7 @@ pub(crate) fn run(choice: &Choice, site: Site, learnt: &Learnt) -> Report {
     report
 }
 
-/// Runs each operation of each package once; what each meets.
+/// Runs each operation of each package once and records its calls.
 pub(crate) fn learn() -> Result<(Site, Learnt)> {
     let site = Site::build()?;
     let mut idle = Some(site.start()?);
@@ -123,13 +123,13 @@ pub(crate) fn learn() -> Result<(Site, Learnt)> {
     Ok((site, learnt))
 }
 
-/// An act, in words.
+/// An operation, as reported.
 fn describe((vnf, act): Key) -> String {
     let on_it = if act.carries { " with VNF-B on it" } else { "" };
     format!("{act} of {vnf:?}{on_it}")
 }
 
-/// The cases of all addresses.
+/// The cases for all addresses.
 fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
     let mut all: BTreeMap<Key, VecDeque<Case>> = BTreeMap::new();
     for (key, addresses) in learnt {
@@ -139,7 +139,7 @@ fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
         }
         for address in addresses {
             for fault in Fault::ALL {
-                // Another version can only be told to die.
+                // An earlier version can only be killed.
                 if choice.upgrade && !fault.ends_the_drive() {
                     continue;
                 }
@@ -180,7 +180,7 @@ fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
     all
 }
 
-/// One worker: instances live at its site until nothing is left to do.
+/// One worker: plays cases at its own site until none remain.
 fn work(number: usize, mut site: Option<Site>, queue: &Queue, report: &Mutex<Report>) {
     loop {
         let most = Vnf::ALL.into_iter().max_by_key(|vnf| queue.left(*vnf));
@@ -209,7 +209,7 @@ fn work(number: usize, mut site: Option<Site>, queue: &Queue, report: &Mutex<Rep
     }
 }
 
-/// A failure outside of any case.
+/// Records a failure outside of any case.
 pub(crate) fn record_failure(report: &Mutex<Report>, source: &str, why: &str) {
     if why == SITE_ABANDONED {
         return;
@@ -223,10 +223,10 @@ pub(crate) fn record_failure(report: &Mutex<Report>, source: &str, why: &str) {
     });
 }
 
-/// A case failed, and was told: its site is given up.
-pub(crate) const SITE_ABANDONED: &str = "the site is given up";
+/// A failed case has been recorded, and its site cannot be used further.
+pub(crate) const SITE_ABANDONED: &str = "the site is abandoned";
 
-/// One instance, from its creation to its end, with the cases that `next` has for a kind of operation.
+/// Runs one instance from creation to deletion, with the cases that `next` returns for each operation.
 pub(crate) fn run_lifecycle(
     site: &Site,
     vnf: Vnf,
@@ -265,7 +265,7 @@ pub(crate) fn run_lifecycle(
     check::check_database(&site.data())
 }
 
-/// What became of a case goes into the report.
+/// Adds the outcome of a case to the report.
 pub(crate) fn record_outcome(
     report: &Mutex<Report>,
     vnf: Vnf,

@@ -1,18 +1,17 @@
-//! Whether threads do anything, as the kernel sees it: one that sleeps, and has not run since the last look, has nothing
-//! to do and got nothing to do. A clock cannot say that, because a busy machine lets a thread that has work wait.
+//! Detects idle threads by the kernel's accounting: a thread that sleeps and has not run since the last poll has no work.
+//! A clock cannot tell, because on a busy machine a thread with work may have to wait.
 
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Beginnings of the names of threads that work for a process of ours without being seen otherwise: hooks, and reading
-/// files.
+/// Name prefixes of helper threads of our process, which are not tracked otherwise: hooks and file access.
 const HELPER_THREADS: [&str; 2] = ["hook", "tokio-"];
 
-/// Where the kernel says for how long a process has run, and each of its threads in the same way.
+/// Run time of a process; each thread has such a file too.
 const COUNTED: &str = "/proc/self/schedstat";
 
-/// Looks at the simulated world and at the one thread that our process runs on.
+/// Observes the simulated world and the thread that our process runs on.
 pub(crate) struct IdleWatch {
     world: PathBuf,
     own: PathBuf,
@@ -20,16 +19,16 @@ pub(crate) struct IdleWatch {
     world_ran: Vec<String>,
 }
 
-/// The thread that asks.
+/// The calling thread.
 pub(crate) fn this_thread() -> std::io::Result<PathBuf> {
     fs::canonicalize("/proc/thread-self")
 }
 
 impl IdleWatch {
-    /// One that has not looked yet. On a kernel that does not count, everybody would be taken to rest all the time.
+    /// Fails if the kernel keeps no schedstat, because then everything would seem idle.
     pub(crate) fn new(world: u32, own: PathBuf) -> Result<Self> {
         fs::read_to_string(COUNTED)
-            .with_context(|| format!("cannot see who runs: `{COUNTED}` cannot be read"))?;
+            .with_context(|| format!("cannot read `{COUNTED}` to detect idle threads"))?;
         let world = Path::new("/proc").join(world.to_string()).join("task");
         Ok(Self {
             world,
@@ -39,20 +38,19 @@ impl IdleWatch {
         })
     }
 
-    /// Whether our thread sleeps and has slept since the last look, and whether the whole world has: that is not looked
-    /// at while ours is at work, for it happens often.
+    /// Whether our thread is idle, and whether all threads of the world are. The world, which is costly to poll, counts as
+    /// busy while our thread is.
     pub(crate) fn idle(&mut self) -> [bool; 2] {
         if !slept(std::slice::from_ref(&self.own), &mut self.own_ran) {
             return [false, false];
         }
-        // What is no longer there does nothing.
+        // A missing process is idle.
         let world = fs::read_dir(&self.world).into_iter().flatten().flatten();
         let world: Vec<_> = world.map(|thread| thread.path()).collect();
         [true, slept(&world, &mut self.world_ran)]
     }
 
-    /// Whether hooks and those who read files sleep; those of others beside us are among them. One that was made a
-    /// moment ago still has the name of our thread.
+    /// Whether all helper threads sleep, including those of other sites. A new thread still has the name of ours.
     pub(crate) fn helpers_sleep(&self) -> bool {
         let name = |thread: &Path| fs::read_to_string(thread.join("comm")).unwrap_or_default();
         let own = name(&self.own);
@@ -68,7 +66,7 @@ impl IdleWatch {
     }
 }
 
-/// Whether these threads sleep, and have run no longer than is known.
+/// Whether these threads sleep and have not run since the last poll.
 fn slept(threads: &[PathBuf], ran: &mut Vec<String>) -> bool {
     let read = |thread: &PathBuf| fs::read_to_string(thread.join("schedstat")).unwrap_or_default();
     let now: Vec<_> = threads.iter().map(read).collect();
@@ -77,7 +75,7 @@ fn slept(threads: &[PathBuf], ran: &mut Vec<String>) -> bool {
     same && threads.iter().all(|thread| sleeps(thread))
 }
 
-/// Whether a thread sleeps: the letter that says so follows its name, which may hold anything.
+/// Whether a thread sleeps. The state follows the name, which may contain anything.
 fn sleeps(thread: &Path) -> bool {
     let line = fs::read_to_string(thread.join("stat")).unwrap_or_default();
     line.rsplit_once(") ")

@@ -1,4 +1,4 @@
-//! The ports of a process with the probe in front of them. What only reads passes; what changes something is met.
+//! The ports of a process with the probe in front of them. Reads pass; calls that change something may be struck.
 
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use vnfm_tests::intercepted_store::{Intercept, Intercepted, StoreCall};
 
 use crate::probe::{Probe, without_ids};
 
-/// How long a database may not answer.
+/// How long a database call may take.
 const STORE_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What a struck call says.
+/// The error of a struck call.
 pub(crate) const INJECTED: Code = Code {
     name: "faults.told-to",
     kind: ErrorKind::Unavailable,
-    means: "the fault machine told it to fail",
+    means: "the fault machine injected a failure",
     next: "nothing",
 };
 
@@ -27,7 +27,7 @@ fn unavailable(why: &str) -> StoreError {
     StoreError::Unavailable(why.to_owned())
 }
 
-/// What a transaction is, in a few words, and the step that it begins: how one ends and what comes next share one.
+/// Names a transaction and the step that it begins. The end of one step and the start of the next share a transaction.
 fn describe(changes: &[Change]) -> (String, Option<String>) {
     let (mut parts, mut begins, mut other) = (Vec::new(), None, None);
     for change in changes {
@@ -57,7 +57,7 @@ fn describe(changes: &[Change]) -> (String, Option<String>) {
     (parts.join(", "), begins)
 }
 
-/// The operation that a transaction is of.
+/// The operation that a transaction belongs to.
 fn operation_of(fence: Option<&Fence>, changes: &[Change]) -> String {
     let operation_of = |change: &Change| match change {
         Change::Journal(row) => Some(row.op_id.clone()),
@@ -121,7 +121,7 @@ impl Intercept for StoreProbe {
     }
 }
 
-/// SSH and HTTP for hooks.
+/// SSH and HTTP of hooks.
 pub(crate) struct ProbedHosts<H> {
     pub(crate) inner: H,
     pub(crate) probe: Probe,
@@ -134,7 +134,7 @@ impl<H> ProbedHosts<H> {
     }
 }
 
-/// What stands for the one of several instances that has hosts.
+/// Stands for the only instance of several that has hosts.
 pub(crate) const WITH_HOSTS: &str = "hosts";
 
 /// How long an upload may take.
@@ -191,7 +191,7 @@ impl<H: HostServices> HostServices for ProbedHosts<H> {
     }
 }
 
-/// The vendors' hooks.
+/// Hooks of MgmtDrivers.
 pub(crate) struct ProbedHooks<M> {
     pub(crate) inner: M,
     pub(crate) probe: Probe,
@@ -236,7 +236,7 @@ impl MgmtDriver for ProbedHook {
     ) -> Result<Effects, PortError> {
         let call = format!("hook {}", request.hook);
         let error = |why: &str| PortError::new(&INJECTED, "run a hook", why);
-        // Its own calls are counted; the hook itself waits for them and is not in flight.
+        // The hook's own calls are counted; the hook itself is not in flight.
         let operation_of = request.instance.id.clone();
         self.probe
             .around(

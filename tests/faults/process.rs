@@ -1,8 +1,8 @@
 //! One life of a server process: the engine with its real adapters over the database file, on a runtime of its own.
 //!
-//! Killing it drops the runtime, and nothing of it runs on. Its time passes only when nothing else happens: the
-//! pacer, a thread of its own, jumps once the runtime and every thread of the world have slept for a moment. Where a call
-//! is in flight all the same that moment is longer, for the world may look again by a clock of its own.
+//! Killing it drops the runtime, so nothing keeps running. Its clock advances only when nothing else happens: the pacer, a
+//! separate thread, jumps once the runtime and every thread of the simulated world have slept for a moment. While a call
+//! is in flight that moment is longer, because the world may be polling by its own clock.
 
 use anyhow::{Context as _, Result, bail};
 use futures::future::{Either, select};
@@ -28,20 +28,20 @@ use crate::ports::{ProbedHooks, ProbedHosts, ProbedStore, StoreProbe};
 use crate::probe::Probe;
 use crate::world::Control;
 
-/// Between two looks of the pacer.
+/// Polling interval of the pacer.
 const TICK: Duration = Duration::from_millis(1);
-/// Looks in a row that find everybody at rest until time jumps: somebody pauses, or an answer will not come.
+/// Idle polls in a row before time jumps, when something sleeps for a polling interval or a response is withheld.
 const SHORT: u32 = 1;
-/// The same where a command on a host may wait in vain: less than the ten milliseconds after which one looks again there.
+/// The same when a command on a host may wait for a withheld response: less than the 10 ms at which hosts poll.
 const STILL: u32 = 5;
-/// The same where nothing is known that time would end.
+/// The same when nothing is known to wait for time.
 const LONG: u32 = 100;
-/// The same where a call is known to be in flight.
+/// The same while a call is in flight.
 const VERY_LONG: u32 = 2000;
-/// How long a case may take in all.
+/// Limit for one piece of work.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A process.
+/// A server process.
 pub(crate) struct Process {
     engine: Option<Engine>,
     storage: Option<Storage>,
@@ -51,18 +51,18 @@ pub(crate) struct Process {
     world: Control,
 }
 
-/// What lies in the data folder, as those use it who look after it.
+/// Database and packages, for administrative tasks.
 type Storage = (Arc<SqliteStore>, Arc<PackageDir>);
 
-/// How a piece of work went.
+/// How work ended.
 pub(crate) enum Ran<T> {
-    /// To its end.
+    /// It completed.
     Through(T),
-    /// The probe ended it.
+    /// The probe stopped it.
     Ended,
 }
 
-/// Limits under which deadlines are as long as in earnest, and few renewals lie before them.
+/// Deadlines as in production, with long leases so that few renewals happen.
 fn limits() -> Limits {
     Limits {
         lease: Duration::from_mins(5),
@@ -98,7 +98,7 @@ impl Process {
         self.engine.clone().context("the process has ended")
     }
 
-    /// Its database and packages, without the probe.
+    /// Its database and packages, bypassing the probe.
     pub(crate) fn storage(&self) -> Result<Storage> {
         self.storage.clone().context("the process has ended")
     }
@@ -108,7 +108,7 @@ impl Process {
         &self.probe
     }
 
-    /// Works until `work` is done, or the probe ends it.
+    /// Runs `work` until it completes or the probe stops it.
     pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> Result<Ran<T>> {
         let runtime = self.runtime.as_ref().context("the process has ended")?;
         let watch = IdleWatch::new(self.world.process(), idle::this_thread()?)?;
@@ -132,15 +132,12 @@ impl Process {
                 let stuck = pin!(stuck);
                 let fired = pin!(self.probe.fired());
                 let work = pin!(work);
-                // What fired is looked at first: a dead process does no further piece of work.
+                // The probe is polled first: a dead process does no further work.
                 match select(fired, select(work, stuck)).await {
                     Either::Left(_) => Ok(Ran::Ended),
                     Either::Right((Either::Left((done, _)), _)) => Ok(Ran::Through(done)),
                     Either::Right(_) => {
-                        bail!(
-                            "it did not end within {TIMEOUT:?}, at `{}`",
-                            self.probe.step()
-                        )
+                        bail!("no end within {TIMEOUT:?}, at `{}`", self.probe.step())
                     }
                 }
             });
@@ -149,7 +146,7 @@ impl Process {
         })
     }
 
-    /// Works until `work` is done, which nothing may end.
+    /// Runs `work`, which must complete.
     pub(crate) fn finish<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         match self.run(work)? {
             Ran::Through(done) => done,
@@ -158,29 +155,29 @@ impl Process {
     }
 }
 
-/// Lets time pass while nothing else happens.
+/// Advances the clock while nothing else happens.
 struct Pacer {
     clock: JumpingClock,
     probe: Probe,
     watch: IdleWatch,
-    /// Looks in a row that found our process at rest, and the world; a jump wakes whoever pauses, and not the world.
+    /// Idle polls in a row of our process and of the world; a jump wakes sleepers of ours, not of the world.
     still: [u32; 2],
     polled: Polled,
 }
 
-/// Whether the world was asked about its script since somebody last did something.
+/// Whether the world's fault script was polled since the last activity.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Polled {
-    /// It was not.
+    /// Not polled.
     No,
-    /// It was, and has not been seen at rest since: that it runs is our own doing, for it had to answer.
+    /// Polled, and not idle since: it runs because it had to respond to the poll.
     Now,
-    /// It was, and has come to rest.
+    /// Polled, and idle again.
     Yes,
 }
 
 impl Pacer {
-    /// Paces until there is nobody any more, or for too long; whether it was that.
+    /// Paces until the work is over; true if that took too long.
     fn run(&mut self, until: &mpsc::Receiver<()>) -> bool {
         let began = Instant::now();
         while until.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
@@ -201,7 +198,7 @@ impl Pacer {
         if self.polled == Polled::No {
             self.polled = Polled::Now;
             if self.probe.poll_wire() {
-                // Whoever it struck may have to end, and no time passes for the dead.
+                // The struck work may have to stop, and time must not pass before.
                 return;
             }
         }
@@ -217,8 +214,8 @@ impl Pacer {
         }
     }
 
-    /// Counts a look. Did the world's answer to us count as work of its own, it would be asked after each answer, and
-    /// never be at rest for long.
+    /// Counts a poll. If the world's response to a poll counted as activity, each response would cause a new poll, and the
+    /// world would never be idle for long.
     fn count(&mut self, [own, world]: [bool; 2]) {
         self.still[0] = if own { self.still[0] + 1 } else { 0 };
         if world {
@@ -232,15 +229,15 @@ impl Pacer {
         }
     }
 
-    /// For how many looks our process has to be at rest, and the world.
+    /// Number of idle polls required of our process and of the world.
     fn required_idle_polls(&self) -> [u32; 2] {
         let (in_vain, has_waiting) = (self.probe.waits_for_silent_call(), self.probe.has_waiting());
         match self.probe.in_flight() {
             [0, 0] if in_vain || has_waiting || self.clock.is_paused() => [SHORT, SHORT],
             [0, 0] => [LONG, SHORT],
-            // It may be the one without an answer, or wait for that one: a command that asks a neighbour.
+            // It may be the call without response, or a command on a host that waits for it.
             [0, _] if in_vain => [SHORT, STILL],
-            // A host may just boot, for which our client looks by a clock of its own.
+            // A host may be booting, which our client polls by its own clock.
             [0, _] if has_waiting => [LONG, STILL],
             _ => [VERY_LONG, SHORT],
         }
@@ -299,7 +296,7 @@ async fn compose(
     Ok((engine, storage))
 }
 
-/// The world's NFVO. How long a call may take is the engine's to say, whose time jumps.
+/// The world's NFVO. The engine, whose time jumps, limits how long calls take.
 fn address(nfvo: &str) -> NfvoAddress {
     NfvoAddress {
         endpoint: nfvo.to_owned(),
@@ -311,7 +308,7 @@ fn address(nfvo: &str) -> NfvoAddress {
     }
 }
 
-/// Opens the database. The last thread of a process that was killed lets go of it a moment later.
+/// Opens the database. The last thread of a killed process may hold it for another moment.
 async fn open(folder: &Path) -> Result<Arc<SqliteStore>> {
     let began = Instant::now();
     let mut ticks = interval(TICK);

@@ -1,11 +1,11 @@
-//! Faults in pairs, and by chance while several instances work at once.
+//! Faults in pairs, and random faults while several instances run at once.
 //!
 //! ```text
-//! a pair     the second fault strikes the process that mends what the first one did: on its way forward, or back
-//! a crowd    VNF-A, VNF-Bs beside it and on it: operations begin as chance has it, calls fail, processes die,
-//!            ways on are taken; then all is brought to an end and checked, and all of it goes
+//! a pair     the second fault strikes while the first one is recovered: in a retry or in a rollback
+//! a crowd    VNF-A and several VNF-Bs, on its cluster and elsewhere: random operations, failing calls, crashes and
+//!            recoveries; then everything is finished, checked and removed
 //! ```
-//! A piece of this work depends on the seed and its own number alone, and is run again by them.
+//! A piece of this work depends only on the seed and its number, and can be repeated with them.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
@@ -33,14 +33,14 @@ use crate::report::{Failure, Report};
 use crate::site::{Site, create, delete};
 use crate::vnf::{Act, Facts, TENANT, Target, Vnf, begin};
 
-/// Of so many pieces of work one is a crowd; the others are lives in pairs.
+/// One of this many pieces is a crowd; the others are pairs.
 const CROWD_INTERVAL: usize = 4;
-/// How often chance decides in a crowd.
+/// Random rounds of a crowd.
 const ROUNDS: usize = 6;
-/// How many of a thousand calls of a crowd are struck.
+/// Struck calls per thousand in a crowd.
 const STRUCK: usize = 12;
 
-/// What there is to strike, forward and back: the first call of each name in each step, in an order that does not vary.
+/// Addresses to strike, forward and in rollback: the first call of each name in each step, in a stable order.
 struct KnownAddresses {
     forward: Learnt,
     back: Learnt,
@@ -54,7 +54,7 @@ impl KnownAddresses {
         }
     }
 
-    /// Two places: the second one lies behind the first one or, where there is a way back, on that.
+    /// Two addresses: the second one is later than the first or, if `back`, in the rollback.
     fn pick_pair(&self, key: Key, back: bool, rng: &mut SeededRng) -> Option<[Address; 2]> {
         let forward = self.forward.get(&key)?;
         let first = rng.pick(forward);
@@ -71,7 +71,7 @@ impl KnownAddresses {
     }
 }
 
-/// How often something is looked at varies, and in which order hosts are worked on side by side.
+/// Removes what varies between runs: how often something is polled, and the order of parallel work on hosts.
 fn stable_addresses(learnt: &Learnt) -> Learnt {
     let finish_and_check = |all: &Vec<Address>| {
         let mut steps: Vec<&str> = all.iter().map(|address| address.step.as_str()).collect();
@@ -91,7 +91,7 @@ fn stable_addresses(learnt: &Learnt) -> Learnt {
         .collect()
 }
 
-/// Lets each act of each package fail at its end and go back; what it meets on its way.
+/// Lets each operation of each package fail at its end and roll back; records the calls of the rollback.
 fn learn_undo(site: &Site, learnt: &Learnt) -> Result<Learnt> {
     let mut found = Learnt::new();
     for vnf in Vnf::ALL {
@@ -134,13 +134,13 @@ fn learn_undo(site: &Site, learnt: &Learnt) -> Result<Learnt> {
     Ok(found)
 }
 
-/// Works for `time`, or on the one piece that was chosen.
+/// Works for `time`, or on the chosen piece.
 pub(crate) fn run(choice: &Choice, time: Duration, learnt: &Learnt) -> Result<Report> {
     let began = Instant::now();
     let site = Site::build()?;
-    let back = learn_undo(&site, learnt).context("cannot learn the ways back")?;
+    let back = learn_undo(&site, learnt).context("cannot record the rollbacks")?;
     let calls: usize = back.values().map(Vec::len).sum();
-    eprintln!("{calls} calls on ways back");
+    eprintln!("{calls} calls in rollbacks");
     let known = KnownAddresses::new(learnt, &back);
     let report = Mutex::new(Report::new(choice.seed));
     let number = AtomicUsize::new(choice.piece.unwrap_or(0));
@@ -183,7 +183,7 @@ pub(crate) fn run(choice: &Choice, time: Duration, learnt: &Learnt) -> Result<Re
     Ok(report)
 }
 
-/// One piece of work.
+/// A pair or a crowd.
 struct Piece<'a> {
     seed: u64,
     number: usize,
@@ -192,7 +192,7 @@ struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// Its site survives it if all went well.
+    /// Runs it; the site is kept unless something failed.
     fn play(&self, site: &mut Option<Site>) {
         let mut rng = SeededRng::new(self.seed, &format!("piece {}", self.number));
         let worked = catch_unwind(AssertUnwindSafe(|| {
@@ -215,12 +215,12 @@ impl Piece<'_> {
         }
     }
 
-    /// As `--piece` takes it.
+    /// As passed to `--piece`.
     fn name(&self) -> String {
         format!("piece {}", self.number)
     }
 
-    /// One instance lives with two faults in each of its operations.
+    /// One instance, with two faults in each of its operations.
     fn pairs(&self, site: &Site, rng: &mut SeededRng) -> Result<()> {
         let vnf = if rng.below(3) == 0 { Vnf::A } else { Vnf::B };
         let mut done = BTreeSet::new();
@@ -287,7 +287,7 @@ impl Piece<'_> {
         }
     }
 
-    /// What was called, in order.
+    /// Adds calls to the journal.
     fn record_calls(&self, calls: impl Iterator<Item = String>) {
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         report
@@ -295,7 +295,7 @@ impl Piece<'_> {
             .extend(calls.map(|call| format!("{}: {call}", self.name())));
     }
 
-    /// What happens, for those who want to see it.
+    /// Prints what happens, with `VNFM_FAULTS_TRACE`.
     fn trace(&self, action: &str) {
         if std::env::var_os("VNFM_FAULTS_TRACE").is_some() {
             eprintln!("{}: {action}", self.name());
@@ -303,7 +303,7 @@ impl Piece<'_> {
     }
 }
 
-/// Instances that work at once.
+/// Instances that run at once.
 struct Crowd<'a> {
     site: &'a Site,
     process: Option<Process>,
@@ -314,16 +314,16 @@ struct Crowd<'a> {
     met: Vec<String>,
 }
 
-/// One of them.
+/// An instance of a crowd.
 #[derive(Debug, Clone)]
 struct Member {
     name: &'static str,
     target: Target,
-    /// What it lives on may have been healed since its record was written.
+    /// Its cluster may have been healed since its record was written.
     moved: bool,
 }
 
-/// Who is in a crowd.
+/// The instances of a crowd.
 const MEMBERS: [(&str, Vnf); 4] = [
     ("a", Vnf::A),
     ("b1", Vnf::B),
@@ -363,7 +363,7 @@ impl<'a> Crowd<'a> {
         self.process.as_ref().context("no process")
     }
 
-    /// Chance has its way, then all is brought to an end and checked.
+    /// Runs the random rounds, then finishes and checks everything.
     fn play(&mut self) -> Result<()> {
         for round in 0..ROUNDS {
             self.disturb(round)?;
@@ -372,12 +372,12 @@ impl<'a> Crowd<'a> {
         self.finish_and_check()
     }
 
-    /// What decides about one matter; it does not depend on what others did.
+    /// The generator for one subject, independent of all others.
     fn rng(&self, round: usize, matter: &str) -> SeededRng {
         SeededRng::new(self.seed, &format!("round {round} {matter}"))
     }
 
-    /// Some calls on the wire go wrong. They count for one instance: in which order several call is not to matter.
+    /// Injects faults on the wire. Each counts calls of one instance, so the order of concurrent calls does not matter.
     fn disturb(&self, round: usize) -> Result<()> {
         const ON_CLOUD: [&str; 2] = ["heat.*", "keystone.*"];
         const ON_CLUSTER: [&str; 4] = [
@@ -409,7 +409,7 @@ impl<'a> Crowd<'a> {
         Ok(())
     }
 
-    /// Operations begin, ways on are taken, and what is to be driven is driven, side by side.
+    /// Begins and recovers operations, and drives them concurrently.
     fn round(&mut self, round: usize) -> Result<()> {
         let facts = self.site.facts();
         let mut members = self.members.clone();
@@ -455,7 +455,7 @@ impl<'a> Crowd<'a> {
         if let Some(fatal) = fatal {
             return Err(fatal);
         }
-        // What an error leaves is taken up by the next process, as after a crash.
+        // After an error the next process resumes, as after a crash.
         let is_well = matches!(ran, Ran::Through(Ok(())));
         for member in &mut members {
             member.moved |= moved;
@@ -470,7 +470,7 @@ impl<'a> Crowd<'a> {
         Ok(())
     }
 
-    /// Nothing goes wrong any more: everything ends, and is as its record says.
+    /// Without further faults everything must end and match its record.
     fn finish_and_check(&mut self) -> Result<()> {
         self.site.control().disarm()?;
         self.process = None;
@@ -514,7 +514,7 @@ impl<'a> Crowd<'a> {
             let instances: Vec<_> = instances.collect();
             let (orphans, silent) = engine.orphans(TENANT).await?;
             ensure!(orphans.is_empty(), "I2: {orphans:?}");
-            // A termination that was failed half-way leaves a VIM behind that nobody is at any more.
+            // A termination failed half-way leaves a VIM that no longer responds.
             let all_whole = instances
                 .iter()
                 .all(|(_, _, extent)| *extent != Extent::Part);
@@ -528,7 +528,7 @@ impl<'a> Crowd<'a> {
         Ok(())
     }
 
-    /// All of them go: those on a cluster before the one that carries it.
+    /// Removes every instance: those on a cluster before the one that provides it.
     fn remove_all(&mut self) -> Result<()> {
         let (site, members) = (self.site, self.members.clone());
         let process = self.process()?;
@@ -569,8 +569,7 @@ fn expected_resources(instances: &[(Vnf, InstanceRecord, Extent)]) -> Vec<Expect
     expected
 }
 
-/// How the last operation ended that made or took away what there is; a modification leaves that as it is, whatever it
-/// is.
+/// The final state of the last operation that created or removed resources; a modification does neither.
 fn last_change(
     instance: &InstanceRecord,
     ops: &[OpRecord],
@@ -583,8 +582,8 @@ fn last_change(
     last.map(|op| op.operation_state)
 }
 
-/// Where Heat fails at the network between VNF-A's nodes, it replaces the network, and with it every node: the cluster
-/// is made anew, empty. What an operator then does is to heal whoever lived on it, and that has to bring it back.
+/// If Heat fails at the internal network of VNF-A, it replaces the network and every node: the cluster is recreated
+/// empty. An operator then heals the instances on it, which must restore them.
 async fn heal_if_cluster_was_replaced(
     engine: &Engine,
     facts: &Facts,
@@ -627,7 +626,7 @@ fn replaced_control_plane(record: &OpRecord) -> bool {
     is_heal && changes.into_iter().any(|vnfc| vnfc.vdu_id == "masterNode")
 }
 
-/// A probe that tells the members apart, and lets their calls come in an order that is the seed's.
+/// A probe that distinguishes the members, and orders their calls by the seed.
 fn ordered_probe(process: &Process, members: &[Member], by: (u64, Option<Chance>)) -> Probe {
     let names = members
         .iter()
@@ -639,8 +638,8 @@ fn ordered_probe(process: &Process, members: &[Member], by: (u64, Option<Chance>
     probe
 }
 
-/// Drives what is to be driven as [`Engine::resume_all`] does, but in the order of the instances: which operation that
-/// takes over first depends on ids.
+/// Drives open operations as [`Engine::resume_all`] does, but in the order of the instances: `resume_all` orders by id,
+/// which is random.
 async fn drive_all(engine: &Engine, members: &[Member]) -> Result<(), StoreError> {
     let mut driven = Vec::new();
     for Member { target, .. } in members {
@@ -651,7 +650,7 @@ async fn drive_all(engine: &Engine, members: &[Member]) -> Result<(), StoreError
     futures::future::try_join_all(driven).await.map(drop)
 }
 
-/// Every operation that is not ended goes on, or out.
+/// Finishes every open operation.
 async fn finish_all(engine: &Engine, members: &[Member]) -> Result<()> {
     for round in 0..ROUNDS {
         engine.resume_all().await?;
@@ -666,7 +665,7 @@ async fn finish_all(engine: &Engine, members: &[Member]) -> Result<()> {
     Ok(())
 }
 
-/// What an operator does with an operation that has stopped: tries again, then goes back, then gives it up.
+/// Recovers a stopped operation as an operator would: retry, then roll back, then fail.
 async fn recover_late(engine: &Engine, round: usize, record: &OpRecord) -> Result<()> {
     let (op, cause) = (&record.op.id, &record.op.error);
     ensure!(
@@ -686,15 +685,15 @@ async fn recover_late(engine: &Engine, round: usize, record: &OpRecord) -> Resul
     Ok(engine.fail(TENANT, op).await?)
 }
 
-/// Two operations of one instance were accepted.
+/// Two concurrent operations of one instance were accepted.
 #[derive(Debug, thiserror::Error)]
 #[error("I8: `{0}` and `{1}` were accepted for one instance")]
 struct DoubleAccept(String, String);
 
-/// What is said when VNF-A is healed.
+/// The trace of a heal of VNF-A.
 const HEAL_OF_A: &str = "a HEAL one VNFC";
 
-/// What one instance does next, in a word; chance decides.
+/// Chooses and begins the next action of an instance; its trace.
 async fn advance(
     engine: &Engine,
     facts: &Facts,
@@ -735,7 +734,7 @@ async fn advance(
             Ok(second) => Err(DoubleAccept(first, second).into()),
             Err(_) => Ok(format!("{name} {act}")),
         },
-        // Something lives on it, or it is going away.
+        // An instance runs on it, or it is being deleted.
         Err(refusal) if matches!(refusal.why, Why::Conflict | Why::Unprocessable) => {
             Ok(format!("{name} {act} refused"))
         }
@@ -743,19 +742,19 @@ async fn advance(
     }
 }
 
-/// What an instance that is there, or is not, may be asked for while others live on it.
+/// A random operation that the instance may accept while others run on it.
 fn next_act(vnf: Vnf, is_there: bool, rng: &mut SeededRng) -> Act {
     let acts = vnf.acts();
     if !is_there {
         return acts[0];
     }
-    // Healing all of VNF-A is refused by its cluster as long as somebody lives there.
+    // VNF-A refuses to heal completely while instances run on its cluster.
     let fits = |act: &&Act| vnf == Vnf::B || act.one || act.kind != LcmOperationType::Heal;
     let later: Vec<_> = acts[1..].iter().filter(fits).copied().collect();
     *rng.pick(&later)
 }
 
-/// A cluster for VNF-B: the one that was there, or one that VNF-A has made.
+/// A cluster for VNF-B: the standalone one, or one that VNF-A has created.
 async fn pick_cluster(
     engine: &Engine,
     facts: &Facts,
