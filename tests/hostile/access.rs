@@ -1,6 +1,6 @@
-//! Every route × every role of two tenants and nobody × real and invented ids: what is not one's own is as if it were
-//! not there, what one may not do is refused, and nothing that one can put into a path or a query is an error of the
-//! server. The routes are those of the server's own table.
+//! Every route × every role of two tenants and no login × real and unknown ids: foreign resources look like missing ones,
+//! forbidden requests are refused, and no path or query causes a server error. The routes come from the server's own
+//! table.
 
 use anyhow::{Result, bail, ensure};
 use serde_json::Value;
@@ -14,11 +14,11 @@ use crate::http::{JSON, PATCH, Response, USERS};
 use crate::payloads;
 use crate::testbed::Testbed;
 
-/// An id that nothing has.
+/// An id that does not exist.
 const INVENTED: &str = "00000000-0000-4000-8000-00000000dead";
-/// Texts in the place of an id, for each route.
+/// Hostile texts in place of an id, for each route.
 const TEXTS: usize = 6;
-/// What anybody is told.
+/// Routes without a login.
 const OPEN: &[&str] = &["/healthz", "/readyz"];
 
 /// One method at one path.
@@ -61,7 +61,7 @@ fn endpoints() -> Result<Vec<Endpoint>> {
     }
     ensure!(
         all.len() > 60,
-        "only {} routes: the server's table is not read",
+        "only {} routes: cannot read the server's table",
         all.len()
     );
     Ok(all)
@@ -99,7 +99,7 @@ fn send(testbed: &Testbed, endpoint: &Endpoint, user: &str, path: &str) -> Resul
     testbed.clients.send(user, (&endpoint.method, path), body)
 }
 
-/// The path with ids of `acme`, or with one that nothing has.
+/// The path with ids of `acme`, or with ids that do not exist.
 fn filled(testbed: &Testbed, path: &str, real: bool) -> String {
     let mut filled = path.replace("{artifactPath}", "Definitions/vnfd.yaml");
     while let (Some(from), Some(to)) = (filled.find('{'), filled.find('}')) {
@@ -155,13 +155,13 @@ fn check_access(testbed: &Testbed, endpoint: &Endpoint, user: &str) -> Result<()
         return Ok(());
     }
     if is_change && !has_id {
-        // What somebody may make, the other classes make.
+        // Other classes cover allowed creations.
         return Ok(());
     }
     let unknown = send(testbed, endpoint, user, &invented)?;
     if has_id && is_change && unknown.is_success() {
         bail!(
-            "a change of what is not there is {}: {}",
+            "a change of a missing resource is {}: {}",
             unknown.status,
             unknown.text()
         );
@@ -173,13 +173,13 @@ fn check_access(testbed: &Testbed, endpoint: &Endpoint, user: &str) -> Result<()
         let (foreign, unknown) = (normalized(testbed, &foreign), normalized(testbed, &unknown));
         ensure!(
             foreign == unknown,
-            "what another tenant has is told apart from nothing: {foreign:?}, {unknown:?}"
+            "a foreign resource differs from a missing one: {foreign:?}, {unknown:?}"
         );
     }
     Ok(())
 }
 
-/// An answer without the ids that the request named.
+/// Status and body, without the ids of the request.
 fn normalized(testbed: &Testbed, answer: &Response) -> (u16, String) {
     let mut body = answer.json();
     if let Some(members) = body.as_object_mut() {
@@ -197,7 +197,7 @@ fn normalized(testbed: &Testbed, answer: &Response) -> (u16, String) {
     (answer.status, text)
 }
 
-/// Hostile texts where an id stands.
+/// Sends hostile texts in place of ids.
 fn send_hostile_ids(testbed: &mut Testbed, endpoint: &Endpoint, rng: &mut SeededRng) -> Result<()> {
     for _ in 0..TEXTS {
         let text: String = payloads::text(rng).chars().take(2000).collect();
@@ -215,7 +215,7 @@ fn send_hostile_ids(testbed: &mut Testbed, endpoint: &Endpoint, rng: &mut Seeded
     Ok(())
 }
 
-/// Queries of every list.
+/// Hostile queries of every list.
 pub(crate) fn queries(most: usize, rng: &mut SeededRng) -> Result<Vec<Case>> {
     let list_endpoints: Vec<_> = endpoints()?
         .into_iter()

@@ -1,4 +1,4 @@
-//! Listeners where nobody has any business: who comes, and what they bring.
+//! Listeners that nothing may call: who calls them, and what is sent.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,18 +9,18 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::network;
 
-/// What a canary answers: a user who reads it has read what lies on an inner address.
+/// The response of a canary: a user who sees it has read from an internal address.
 pub(crate) const CANARY_SECRET: &str = "inner-secret-of-the-canary-91d2";
-/// How long a caller may take to say what it wants.
+/// How long a caller may take to send its request.
 const TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Listeners on addresses that no policy names.
+/// Listeners on addresses that no policy allows.
 pub(crate) struct Canary {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<String>>>,
 }
 
-/// Ports that are tried, until one is free at each address.
+/// Attempts to find a port that is free on every address.
 const PORT_ATTEMPTS: usize = 50;
 
 impl Canary {
@@ -65,13 +65,13 @@ impl Canary {
         self.address
     }
 
-    /// What came since the last time; each caller is one text.
+    /// Requests since the last time.
     pub(crate) fn seen(&self) -> Vec<String> {
         std::mem::take(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Notes what each caller says.
+/// Records what each caller sends.
 fn record_requests(listener: TcpListener, notes: Arc<Mutex<Vec<String>>>) {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -87,7 +87,7 @@ fn record_requests(listener: TcpListener, notes: Arc<Mutex<Vec<String>>>) {
     });
 }
 
-/// What a caller says; it is answered as if everything were well.
+/// Reads a request and responds normally.
 fn read_request(mut stream: TcpStream) -> String {
     let (mut received, mut piece) = (Vec::new(), [0; 8192]);
     let _ = stream.set_read_timeout(Some(TIMEOUT)); // a caller that says nothing has come all the same
@@ -109,7 +109,7 @@ fn read_request(mut stream: TcpStream) -> String {
     String::from_utf8_lossy(&received).into_owned()
 }
 
-/// Whether a request has come to its end.
+/// Whether a request is complete.
 fn is_complete(received: &[u8]) -> bool {
     let text = String::from_utf8_lossy(received);
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
@@ -123,7 +123,7 @@ fn is_complete(received: &[u8]) -> bool {
     body.len() >= length.unwrap_or(0)
 }
 
-/// A listener on the address that the world has: whoever asks it anything is answered without end.
+/// A listener on the address of the world, which responds to every request without end.
 pub(crate) struct EndlessServer(SocketAddr);
 
 impl EndlessServer {

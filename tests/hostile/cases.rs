@@ -10,7 +10,7 @@ use crate::{
     access, destinations, disks, floods, hooks, neighbours, packages, quotas, tokens, values,
 };
 
-/// What a case does; what does not hold is its error.
+/// The action of a case; fails with the violated property.
 pub(crate) type Act = Box<dyn Fn(&mut Testbed, &mut SeededRng) -> Result<()> + Send + Sync>;
 
 /// One case.
@@ -19,14 +19,14 @@ pub(crate) struct Case {
     pub(crate) class: &'static str,
     pub(crate) description: String,
     pub(crate) act: Act,
-    /// It needs the machine for itself, and a server with these limits.
+    /// Set if the case needs the machine to itself, and a server with these limits.
     pub(crate) exclusive: Option<Limits>,
-    /// The limits of its server otherwise.
+    /// The limits of its server, unless `exclusive`.
     pub(crate) limits: Limits,
 }
 
 impl Case {
-    /// A case that may run beside others.
+    /// A case that may run alongside others.
     pub(crate) fn new(
         class: &'static str,
         description: String,
@@ -47,13 +47,13 @@ impl Case {
         self.exclusive.unwrap_or(self.limits)
     }
 
-    /// The dice of the case.
+    /// The random numbers of the case.
     pub(crate) fn rng(&self, seed: u64) -> SeededRng {
         SeededRng::new(seed ^ (self.number as u64).wrapping_mul(0x9e37_79b9))
     }
 }
 
-/// Every case of this seed: the generators take turns, so that the first so many are a sample of all.
+/// Every case of this seed. The classes are interleaved, so any prefix is a sample of all of them.
 pub(crate) fn all(seed: u64, learnt: &Learnt, most: usize) -> Result<Vec<Case>> {
     let mut rng = SeededRng::new(seed);
     let mut piles = vec![
@@ -79,7 +79,7 @@ pub(crate) fn all(seed: u64, learnt: &Learnt, most: usize) -> Result<Vec<Case>> 
     }
     let mut cases = Vec::new();
     let total: usize = piles.iter().map(Vec::len).sum();
-    // Each pile gives its share of any beginning of the list, and the smallest at least its first.
+    // Every prefix contains each class in proportion, and the first case of even the smallest class early.
     let mut order: Vec<_> = piles
         .into_iter()
         .flat_map(|pile| {

@@ -1,5 +1,5 @@
-//! What the project says of itself: samples, routes, operations and the shapes of requests. Nothing here is a list of
-//! our own, so that what is added to the project is tried without a line being added here.
+//! Samples, routes, operations and request schemas, read from the project itself, so that additions are covered without
+//! a change here.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Write as _};
@@ -85,7 +85,7 @@ pub(crate) fn archive<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> R
     Ok(archive.finish()?.into_inner())
 }
 
-/// Every sample that can be instantiated by its request alone, without a plugin or a login to its hosts.
+/// Every sample that can be instantiated without a plugin and without a login to its hosts.
 ///
 /// # Errors
 /// Where the samples cannot be read.
@@ -166,7 +166,7 @@ fn read(top: &Path, folder: &Path, into: &mut BTreeMap<String, Vec<u8>>) -> Resu
     Ok(())
 }
 
-/// The document that says what the server serves.
+/// The OpenAPI document of the server.
 #[derive(Debug)]
 pub(crate) struct Document(Value);
 
@@ -175,14 +175,14 @@ pub(crate) struct Document(Value);
 pub(crate) struct DocumentedRequest {
     /// GET, POST …
     pub(crate) method: String,
-    /// With `{…}` where an id stands.
+    /// With `{…}` for ids.
     pub(crate) path: String,
-    /// A body that fits its schema; null where it has none in JSON.
+    /// A body that matches its schema; null if there is no JSON body.
     pub(crate) body: Value,
 }
 
 impl Document {
-    /// As it lies in the checkout.
+    /// Reads it from the checkout.
     ///
     /// # Errors
     /// Where it cannot be read.
@@ -195,7 +195,7 @@ impl Document {
         ))
     }
 
-    /// Every request of it.
+    /// Every documented request.
     pub(crate) fn requests(&self) -> Vec<DocumentedRequest> {
         let mut all = Vec::new();
         for (path, methods) in self.0["paths"].as_object().into_iter().flatten() {
@@ -231,7 +231,7 @@ impl Document {
             .collect()
     }
 
-    /// A value that fits a schema, with every member that it names.
+    /// A value that matches a schema, with every member.
     fn example(&self, schema: &Value, depth: usize) -> Value {
         if let Some(name) = schema["$ref"].as_str() {
             let pointer = name.trim_start_matches('#');
@@ -268,7 +268,7 @@ impl Document {
     }
 }
 
-/// The JSON pointers of all texts (with `all`: of everything) in a value.
+/// The JSON pointers of all strings (with `all`: of all values) in a value.
 pub(crate) fn leaves(value: &Value, all: bool) -> Vec<String> {
     let mut found = Vec::new();
     collect(value, "", all, &mut found);

@@ -1,19 +1,19 @@
-//! What holds after each case. What the simulated world has is read in its own books.
+//! The checks after each case. Resources are read from the simulated world's own inventory.
 //!
 //! | | |
 //! |---|---|
-//! | I1 | an operation has ended, or stopped with a cause (`lifecycle.rs`) |
-//! | I2 | nothing exists that no instance explains |
-//! | I3 | nothing of others was touched |
+//! | I1 | an operation has ended, or stopped with an error (`lifecycle.rs`) |
+//! | I2 | every resource belongs to an instance |
+//! | I3 | resources of others are unchanged |
 //! | I4 | every change of state is among the events, once, in order |
-//! | I5 | what the record says is there: an instance that is not instantiated has nothing (with I2) |
-//! | I6 | no planted secret is in an answer, in the log or among the server's files |
-//! | I7 | a way on works (`lifecycle.rs`) |
-//! | I8 | no instance has two operations that have not ended |
-//! | I9 | the tenant that nobody attacks is served, and sees what it saw |
-//! | I10 | nobody came to an address that no policy names, least of all with a secret |
+//! | I5 | the record matches what exists: an instance that is not instantiated has no resources (with I2) |
+//! | I6 | no planted secret is in a response, in the log or in a file of the server |
+//! | I7 | recovery works (`lifecycle.rs`) |
+//! | I8 | no instance has two open operations |
+//! | I9 | the victim, a tenant that is not involved, is served and sees what it saw before |
+//! | I10 | no address is called that no policy allows, least of all with a secret |
 //!
-//! And the same process still runs, calls nothing its own fault, has kept its keys, and has touched no file outside.
+//! In addition the same process still runs, reports no internal error, has the same keys, and has written no file outside.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -26,17 +26,17 @@ use vnfm_types::LcmOperationState;
 
 use crate::testbed::Testbed;
 
-/// The longest that a request of the victim may take while nobody floods.
+/// Limit for the victim's requests without a flood.
 const MAX_VICTIM_LATENCY: Duration = Duration::from_secs(5);
-/// How long what is deleted may take to go.
+/// How long deleted resources may take to disappear.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(10);
-/// What a command that came through would leave behind.
+/// The file that an injected shell command would create.
 const SHELL_MARKER: &str = "/tmp/hostile";
 
-/// Checks everything; the first thing that does not hold is the error.
+/// Checks everything; fails with the first violation.
 ///
 /// # Errors
-/// What does not hold.
+/// The first violation.
 pub(crate) fn all(testbed: &mut Testbed) -> Result<()> {
     testbed.disarm()?;
     testbed.check_alive()?;
@@ -55,7 +55,7 @@ pub(crate) fn all(testbed: &mut Testbed) -> Result<()> {
     );
     ensure!(
         !Path::new(SHELL_MARKER).exists(),
-        "a value was run: `{SHELL_MARKER}` is there"
+        "an injected command was run: `{SHELL_MARKER}` exists"
     );
     testbed.check_alive()
 }
@@ -83,7 +83,7 @@ pub(crate) fn canary(testbed: &Testbed) -> Result<()> {
     bail!("I10: {secrets:?} sent to an address that it was not registered for: {line}")
 }
 
-/// I9, while nothing is going on: the victim's small story.
+/// I9 without a flood: the victim lists, creates and deletes.
 fn victim(testbed: &mut Testbed) -> Result<()> {
     let began = Instant::now();
     let own = |after: u64| {
@@ -94,10 +94,7 @@ fn victim(testbed: &mut Testbed) -> Result<()> {
     let number = |page: &serde_json::Value| page["next"].as_u64().unwrap_or_default();
     let events = own(testbed.fixture.calm_events).context("I9: the victim")?;
     let is_calm = events["events"] == json!([]) && number(&events) == testbed.fixture.calm_events;
-    ensure!(
-        is_calm,
-        "the victim's events tell of what others do: {events}"
-    );
+    ensure!(is_calm, "the victim sees events of other tenants: {events}");
     let list = "/vnflcm/v2/vnf_instances";
     let seen = testbed
         .clients
@@ -105,7 +102,7 @@ fn victim(testbed: &mut Testbed) -> Result<()> {
         .context("I9: the victim")?;
     ensure!(
         seen == testbed.fixture.calm,
-        "I9: the victim sees another list: {seen}"
+        "I9: the victim's list has changed: {seen}"
     );
     let body = json!({"vnfdId": testbed.fixture.calm_vnfd});
     let made = testbed
@@ -138,7 +135,7 @@ fn world(testbed: &Testbed) -> Result<()> {
     }
     ensure!(
         left.is_empty(),
-        "I2: {} things that nobody knows: {left:?}",
+        "I2: {} resources that belong to no instance: {left:?}",
         left.len()
     );
     let seeded = testbed.resources(true)?;
@@ -167,20 +164,20 @@ fn events(testbed: &mut Testbed) -> Result<()> {
         let legal = states.windows(2).all(|pair| pair[0].can_become(pair[1]));
         ensure!(
             legal,
-            "I4: an event of `{op}` is lost or doubled: {states:?}"
+            "I4: an event of `{op}` is missing or duplicated: {states:?}"
         );
         ensure!(
             states[0] == LcmOperationState::Starting,
             "I4: `{op}` begins with {states:?}"
         );
         let is_over = states.last().is_some_and(|last| last.is_final());
-        ensure!(is_over, "I8: `{op}` is not ended: {states:?}");
+        ensure!(is_over, "I8: `{op}` has not ended: {states:?}");
     }
     testbed.fixture.events = page["next"].as_u64().unwrap_or(testbed.fixture.events);
     Ok(())
 }
 
-/// I6: what the server has logged since the last time; and that none of its threads has panicked.
+/// I6 for the new part of the log; and no thread has panicked.
 fn log(testbed: &mut Testbed) -> Result<()> {
     let mut file = std::fs::File::open(testbed.log())?;
     file.seek(SeekFrom::Start(testbed.log_read))?;
@@ -198,7 +195,7 @@ fn log(testbed: &mut Testbed) -> Result<()> {
     Ok(())
 }
 
-/// I6, at the end: what lies in the data folder and beside it.
+/// I6 at the end: the data folder and the log.
 ///
 /// # Errors
 /// Where a secret is in a file.
@@ -209,10 +206,10 @@ pub(crate) fn files(testbed: &Testbed) -> Result<()> {
     Ok(())
 }
 
-/// What a case has made while an instance lives: everything of it lies in namespaces of its own.
+/// All objects of an instance are in its own namespace, or in the `requested` one.
 ///
 /// # Errors
-/// Where something lies outside.
+/// If an object is elsewhere.
 pub(crate) fn own_namespace(testbed: &Testbed, instance: &str, asked: &str) -> Result<()> {
     let own = format!("vnf-{instance}");
     for name in testbed.resources(false)? {
@@ -228,7 +225,7 @@ pub(crate) fn own_namespace(testbed: &Testbed, instance: &str, asked: &str) -> R
         let fine = is_isolated(namespace) || (kind == "namespaces" && is_isolated(name));
         ensure!(
             fine,
-            "an object outside of the instance's own namespace: {kind} `{name}`"
+            "an object outside the instance's namespace: {kind} `{name}`"
         );
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! Addresses that lead elsewhere: every member of a request that the server calls, × spellings of addresses that no
-//! policy names. I10 is what holds afterwards; an answer shows nothing of what lies there (I6 knows what the canary says).
+//! Forged destinations: every request member that the server calls × spellings of addresses that no policy allows. I10
+//! must hold, and no response may contain what the canary returns (I6).
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::testbed::Testbed;
 /// How long an operation may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Ways to spell an address.
+/// Spellings of an address.
 const SPELLINGS: &[&str] = &[
     "http://@A:@P/v3",
     "http://@N:@P/v3",
@@ -37,7 +37,7 @@ const SPELLINGS: &[&str] = &[
     "http://169.254.169.254:@P/latest/meta-data",
 ];
 
-/// Members that name an address.
+/// Request members that contain an address.
 const MEMBERS: &[&str] = &[
     "openstack endpoint of an operation",
     "kubernetes endpoint of an operation",
@@ -96,7 +96,7 @@ pub(crate) fn cases() -> Vec<Case> {
     all
 }
 
-/// A VIM gets another address, where VIMs may be: the login that is stored does not go there.
+/// Changes a VIM to another allowed address: the stored login must not be sent there.
 fn stored(testbed: &mut Testbed, member: &str) -> Result<()> {
     let listener = Canary::at("127.0.0.1")?;
     let real_endpoint = testbed.endpoint("authUrl").to_owned();
@@ -117,17 +117,17 @@ fn stored(testbed: &mut Testbed, member: &str) -> Result<()> {
         .clients
         .send("ann", ("POST", &format!("{path}/check")), None)?;
     let gone = testbed.clients.send("ann", ("DELETE", &path), None)?;
-    ensure!(gone.is_success(), "a VIM does not go: {}", gone.text());
+    ensure!(gone.is_success(), "cannot delete a VIM: {}", gone.text());
     let seen = listener.seen();
     let found = seen.iter().find(|request| request.contains(CLOUD_PASSWORD));
     ensure!(
         found.is_none(),
-        "I10: a stored login goes to another `{member}`"
+        "I10: a stored login was sent to another `{member}`"
     );
     Ok(())
 }
 
-/// A cluster at a name that begins as loopback addresses do, by a proxy that shows what passes: no token goes there.
+/// A cluster whose host name starts like a loopback address, behind a recording proxy: no token may be sent in clear text.
 fn clear_text_token(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
     let listener = Canary::at("127.0.0.1")?;
     for host in [
@@ -152,10 +152,7 @@ fn clear_text_token(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
             .seen()
             .iter()
             .any(|request| request.contains(crate::payloads::SECRET));
-        ensure!(
-            !leaked,
-            "I10: a token for `{host}` goes over the wire in clear text"
-        );
+        ensure!(!leaked, "I10: a token for `{host}` was sent in clear text");
     }
     Ok(())
 }
@@ -176,7 +173,7 @@ fn spell(spelling: &str, address: SocketAddr) -> String {
         .replace('\u{1}', &plain)
 }
 
-/// How to log in to a VIM at this address, or to the true one by this proxy.
+/// A connection to a VIM at this address, or to the real one through this proxy.
 fn connection(testbed: &Testbed, member: &str, url: &str) -> Value {
     let is_proxy = member.contains("proxy");
     let mut connection = if member.starts_with("openstack") {
@@ -195,7 +192,7 @@ fn connection(testbed: &Testbed, member: &str, url: &str) -> Value {
     connection
 }
 
-/// A request that is answered at once.
+/// Sends a request that calls the address immediately.
 fn send_request(testbed: &mut Testbed, member: &str, url: &str) -> Result<()> {
     let (user, method, path, body) = match member {
         "callback" => (

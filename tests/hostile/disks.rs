@@ -1,7 +1,7 @@
-//! Disks that lie: files of the data folder that are gone, cut, emptied or damaged when the server starts, what a crash
-//! leaves there, a folder that is taken away from a running server, and a disk that is full.
+//! Broken disks: files of the data folder missing, cut, emptied or damaged at the start, leftovers of a crash, a folder
+//! removed from a running server, and a full disk.
 //!
-//! A server either refuses to start and names the file, or has everything that it acknowledged.
+//! A server either refuses to start and names the file, or still has everything that it acknowledged.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -18,23 +18,23 @@ use crate::processes::{ANYWHERE, Limits, start_server};
 use crate::quotas::padded_package;
 use crate::testbed::Testbed;
 
-/// MiB of the disk that is full soon: nothing new is begun where less than 128 are left.
+/// MiB of the disk that fills up: nothing new is begun with less than 128 MiB free.
 const SMALL_DISK: u64 = 168;
-/// MiB that it has once the operator has made room.
+/// MiB after the operator has enlarged it.
 const LARGER_DISK: u64 = 400;
-/// Bytes of a package that fills it.
+/// Bytes of each package that fills it.
 const PACKAGE_BYTES: usize = 4 << 20;
-/// Pieces that are tried; less than that fill it.
+/// Uploads attempted; fewer fill the disk.
 const MAX_PACKAGES: usize = 12;
-/// What is written over a damaged place.
+/// Number of bytes overwritten in a damaged file.
 const NOISE_BYTES: usize = 8192;
-/// How long an operation may take that began before the disk was full.
+/// Limit for an operation that began before the disk was full.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What is done to a file.
+/// Damages a file.
 type Harm = fn(&Path, &mut SeededRng) -> Result<()>;
 
-/// What becomes of a file while no server runs.
+/// The ways to damage a file while no server runs.
 const HARMS: &[(&str, Harm)] = &[
     ("gone", |file, _| Ok(std::fs::remove_file(file)?)),
     ("empty", |file, _| Ok(std::fs::write(file, "")?)),
@@ -56,7 +56,7 @@ const HARMS: &[(&str, Harm)] = &[
     }),
 ];
 
-/// The files of a data folder, below it: one for each name, whatever ids are in it.
+/// The files of a data folder, one for each name pattern.
 ///
 /// # Errors
 /// Where it cannot be listed.
@@ -73,7 +73,7 @@ pub(crate) fn file_names(data: &Path) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// A name without what differs between two files of one kind.
+/// A file name with ids and numbers masked.
 fn name_pattern(name: &str) -> String {
     name.chars()
         .map(|one| if one.is_ascii_hexdigit() { '0' } else { one })
@@ -94,7 +94,7 @@ fn below(top: &Path, folder: &Path) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// Each file × each harm, after a stop and after a kill; and what a running server is to notice.
+/// Each file × each damage; and faults that a running server must notice.
 pub(crate) fn files(learnt: &Learnt) -> Vec<Case> {
     let mut all = Vec::new();
     for name in &learnt.files {
@@ -131,7 +131,7 @@ pub(crate) fn files(learnt: &Learnt) -> Vec<Case> {
     all
 }
 
-/// The server is killed, a file is harmed, and the next one starts or refuses to.
+/// Kills the server, damages a file, and starts the next one.
 fn start_with_harmed_file(
     testbed: &mut Testbed,
     file: &str,
@@ -157,7 +157,7 @@ fn start_with_harmed_file(
                 Ok(())
             } else {
                 Err(anyhow::anyhow!(
-                    "it refuses to start, and does not name `{file}`: {why}"
+                    "it refuses to start without naming `{file}`: {why}"
                 ))
             }
         }
@@ -168,7 +168,7 @@ fn start_with_harmed_file(
     judged
 }
 
-/// Everything that was acknowledged is there, or `/readyz` says that something is wrong.
+/// Everything acknowledged exists, or `/readyz` reports a problem.
 fn check_complete(testbed: &Testbed) -> Result<()> {
     let ready = testbed.clients.send("", ("GET", "/readyz"), None)?;
     if ready.status == 503 {
@@ -218,7 +218,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What is written goes nowhere: no change may be acknowledged.
+/// Writes would be lost: no change may be acknowledged.
 fn remove_data_folder(testbed: &mut Testbed) -> Result<()> {
     let (data, remove) = (testbed.data(), testbed.folder().join("away"));
     std::fs::rename(&data, &remove)?;
@@ -246,7 +246,7 @@ fn remove_data_folder(testbed: &mut Testbed) -> Result<()> {
         "/readyz is {} while its folder is gone",
         ready.status
     );
-    // How it looked is remembered for two seconds.
+    // The result is cached for two seconds.
     let began = std::time::Instant::now();
     while testbed.clients.send("", ("GET", "/readyz"), None)?.status != 200 {
         ensure!(
@@ -294,7 +294,7 @@ fn open_permissions(testbed: &mut Testbed) -> Result<()> {
     Ok(())
 }
 
-/// Kills at any moment of a change of keys and of a backup: the next server leaves nothing of it behind.
+/// Kills the server at any moment of a key rotation or backup: the next one removes all leftovers.
 fn kill_during_maintenance(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
     let before = file_names(&testbed.data())?;
     for path in [
@@ -310,7 +310,7 @@ fn kill_during_maintenance(testbed: &mut Testbed, rng: &mut SeededRng) -> Result
                 let mut kill = std::process::Command::new("kill");
                 let _ = kill.args(["-9", &process.to_string()]).status(); // it may have ended by itself
             });
-            // Whether it is answered is chance.
+            // The response depends on timing.
             drop(testbed.clients.send("root", ("POST", path), None));
         });
         testbed.kill()?;
@@ -375,7 +375,7 @@ fn fill_during_operation(testbed: &mut Testbed, way: &str, rng: &mut SeededRng) 
         way == "audit" || refused == 507,
         "a full disk is answered {refused}"
     );
-    // Reads go on.
+    // Reads still work.
     testbed
         .clients
         .page("vera", "/vnflcm/v2/vnf_instances")
@@ -395,12 +395,12 @@ fn fill_during_operation(testbed: &mut Testbed, way: &str, rng: &mut SeededRng) 
         );
     }
     lifecycle::wait_for_end(testbed, "olga", &op, TIMEOUT)?;
-    // What a database has once taken it keeps for itself: the operator makes the disk larger.
+    // A database does not shrink: the operator enlarges the disk.
     testbed.grow_disk(LARGER_DISK)?;
     lifecycle::remove(testbed, "olga", &instance, rng)
 }
 
-/// Fills the disk; what was made, and how the first refusal was answered.
+/// Fills the disk; the created resources, and the status of the first refusal.
 fn fill_disk(testbed: &Testbed, way: &str, rng: &mut SeededRng) -> Result<(Vec<String>, u16)> {
     let (packages, instances) = ("/vnfpkgm/v2/vnf_packages", "/vnflcm/v2/vnf_instances");
     let mut made = Vec::new();

@@ -1,7 +1,7 @@
-//! Clients that flood, with and without a login, while somebody else wants to be served (I9).
+//! Floods, with and without a login, while the victim must be served (I9).
 //!
-//! The server has one processor, everything else the other. What a request of the victim may take is measured by aiming
-//! the same flood at a listener on the server's processor that does nothing: at most twice that and 50 ms.
+//! The server has one processor, everything else the other. The victim's latency may be twice that of the same flood
+//! against an idle server on the server's processor, plus 50 ms.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -27,27 +27,27 @@ const THREADS: usize = 8;
 const CONNECTIONS_PER_THREAD: usize = 75;
 /// How long a flood lasts.
 const FLOOD_DURATION: Duration = Duration::from_millis(1200);
-/// Requests of the victim that are measured at least.
+/// Minimum number of measured requests of the victim.
 const REQUESTS: usize = 40;
-/// The longest that a request of the victim may take at all.
+/// Limit for each request of the victim.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Where the victim comes from.
+/// Source address of the victim.
 const VICTIM: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 3), 0);
-/// What a request may take more than twice what it takes at a listener that does nothing.
+/// Allowed latency in addition to twice that at the idle server.
 const HEADROOM: Duration = Duration::from_millis(50);
-/// What a flood may add to the database and the log.
+/// Allowed growth of database and log, in bytes.
 const MAX_DISK_GROWTH: u64 = 8 << 20;
-/// What a server may hold once a flood has been there.
+/// Allowed memory after a first flood, in bytes.
 const WARM: u64 = 512 << 20;
-/// How long memory may take to come back.
+/// How long memory may take to be released.
 const RECOVERY_TIME: Duration = Duration::from_secs(10);
-/// Whether the machine is shared with others, so that times say nothing.
+/// Whether the machine is shared, so that latencies are meaningless.
 pub(crate) static SHARED: AtomicBool = AtomicBool::new(false);
 
 /// One thread's part of a flood at this address, until it is over.
 type Flood = fn(&str, &Part);
 
-/// What a thread of a flood knows.
+/// The state of a thread of a flood.
 struct Part {
     over: Arc<AtomicBool>,
     number: usize,
@@ -59,7 +59,7 @@ impl Part {
     }
 }
 
-/// Each with its name and the user who wants to be served beside it.
+/// Name, victim and flood.
 const FLOODS: &[(&str, &str, Flood)] = &[
     ("connections without a word", "vera", idle_connections),
     ("half a request line", "vera", partial_request_lines),
@@ -103,7 +103,7 @@ pub(crate) fn cases() -> Vec<Case> {
     all
 }
 
-/// Whether the server can have a processor for itself.
+/// Whether the server can have a processor to itself.
 pub(crate) fn has_two_cores() -> bool {
     std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
 }
@@ -128,7 +128,7 @@ pub(crate) fn move_to_other_core() -> Result<()> {
     Ok(())
 }
 
-/// What a request takes beside a flood of the listener that does nothing; measured once for each flood.
+/// The victim's latency while the same flood hits the idle server; measured once for each flood.
 fn baseline(name: &'static str, user: &str, flood: Flood) -> Result<Duration> {
     static MEASURED: Mutex<BTreeMap<&str, Duration>> = Mutex::new(BTreeMap::new());
     let measured = || MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,12 +146,12 @@ fn baseline(name: &'static str, user: &str, flood: Flood) -> Result<Duration> {
 
 fn play(testbed: &mut Testbed, (name, user): (&'static str, &str), flood: Flood) -> Result<()> {
     let address = testbed.clients.address().to_owned();
-    // The first login of a user is checked in full; whoever is measured has logged in before.
+    // The first login of a user is slow because its password hash is checked; warm up.
     let warm_up = Instant::now();
     while warm_up.elapsed() < Duration::from_millis(500) {
         request(&address, user, "GET", "/vnflcm/v2/vnf_instances").context("before the flood")?;
     }
-    // The same flood once before: what the allocator keeps of it is the warm level, which has a bound of its own.
+    // One flood in advance: what the allocator keeps of it is the warm level, which has a limit of its own.
     latency_under_flood(&address, user, flood).context("I9, when the flood comes first")?;
     let (before, disk) = (
         testbed.memory.now(),
@@ -200,7 +200,7 @@ fn play(testbed: &mut Testbed, (name, user): (&'static str, &str), flood: Flood)
     Ok(())
 }
 
-/// The 95th percentile of what the victim's requests take beside a flood; where one is not served, that is the error.
+/// The 95th percentile of the victim's latency during a flood. Fails if a request is not served.
 fn latency_under_flood(address: &str, user: &str, flood: Flood) -> Result<Duration> {
     let over = Arc::new(AtomicBool::new(false));
     let threads: Vec<_> = (0..THREADS)
@@ -261,7 +261,7 @@ fn request(address: &str, user: &str, method: &str, path: &str) -> Result<u16> {
     status.with_context(|| format!("`{user}` is answered `{}`", line.trim()))
 }
 
-/// A connection from an address that those who flood do not have: what is limited by address is theirs alone.
+/// Connects from an address of its own, so that limits per address affect the flood only.
 fn connect_from_victim(address: &str) -> Result<TcpStream> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -283,7 +283,7 @@ fn head(method: &str, path: &str, login: &str, length: usize) -> String {
     )
 }
 
-/// A listener on the server's processor that answers everything at once.
+/// Starts the idle server on the server's processor, which responds to everything at once.
 fn idle_server() -> Result<(String, std::process::Child)> {
     let core = has_two_cores().then_some(0);
     let mut command = crate::processes::pinned_command("vnfm-hostile", core);
@@ -297,7 +297,7 @@ fn idle_server() -> Result<(String, std::process::Child)> {
     Ok((line.trim().to_owned(), child))
 }
 
-/// Serves as that listener, until standard input ends.
+/// Serves as the idle server, until standard input ends.
 ///
 /// # Errors
 /// Where there is no port.
@@ -330,7 +330,7 @@ pub(crate) fn serve_idle() -> Result<()> {
     Ok(())
 }
 
-/// How much lies in a file or below a folder.
+/// Size of a file or folder, in bytes.
 fn size(path: &Path) -> u64 {
     let Ok(about) = std::fs::metadata(path) else {
         return 0;
@@ -354,7 +354,7 @@ fn connect(address: &str) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// Opens connections, says something on each, holds them, and adds to each again and again.
+/// Opens connections, sends `first` on each, keeps them open, and sends `more` repeatedly.
 fn hold(address: &str, part: &Part, first: &[u8], more: &[u8]) {
     let mut held = Vec::new();
     while part.is_running() {
@@ -365,13 +365,13 @@ fn hold(address: &str, part: &Part, first: &[u8], more: &[u8]) {
             held.push(stream);
             continue;
         }
-        // Those that were shut are opened again.
+        // Closed ones are opened again.
         held.retain_mut(|stream| more.is_empty() || stream.write_all(more).is_ok());
         std::thread::park_timeout(Duration::from_millis(50));
     }
 }
 
-/// Sends requests as fast as they are taken; what is answered is thrown away.
+/// Sends requests as fast as they are accepted, and discards the responses.
 fn hammer(address: &str, part: &Part, ask: impl Fn(usize) -> Vec<u8>, hang_up: bool) {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     while part.is_running() {
@@ -473,7 +473,7 @@ fn event_pollers(address: &str, part: &Part) {
 }
 
 fn subscriptions(address: &str, part: &Part) {
-    // One that is refused costs as well: its callback is tried first.
+    // A refused one is costly as well: its callback is tested first.
     let body = format!(
         "{{\"callbackUri\": \"http://127.0.0.1:{}/\"}}",
         9 + part.number

@@ -1,5 +1,5 @@
-//! Hooks that lie: a script of a package that asks every host service for what it should not get, reads what is not
-//! its own, and holds what it can. Which services there are the machine reads where they are served.
+//! Hostile hooks: a package script that requests forbidden things from every host service, reads foreign files, and
+//! consumes what it can. The services are read from the source that defines them.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ use crate::testbed::Testbed;
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The `vnfdId` of the sample whose script is replaced.
 const SAMPLE: &str = "vnf-script-hooks";
-/// What the script writes for each thing that it should not have got.
+/// Printed by the script for each forbidden thing that it reached.
 const REACHED: &str = "REACHED";
-/// What a hook may add to the database.
+/// Allowed growth of the database, in bytes.
 const MAX_DISK_GROWTH: u64 = 96 << 20;
 
-/// What a script tries.
+/// The attacks of the script.
 const ATTACKS: &[&str] = &[
     "services",
     "files",
@@ -118,7 +118,7 @@ elif spec["try"] == "endless":
 json.dump({"schemaVersion": 1}, sys.stdout)
 "#;
 
-/// Each try, as the server's user is root and as it is not.
+/// Each attack, with the server as root and as another user.
 pub(crate) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     for attack in ATTACKS {
@@ -153,7 +153,7 @@ fn services() -> Result<Vec<String>> {
         .collect();
     ensure!(
         names.len() >= 8,
-        "only {} host services: their table is not read",
+        "only {} host services: cannot read their table",
         names.len()
     );
     Ok(names)
@@ -248,14 +248,14 @@ fn play(testbed: &mut Testbed, attack: &str, rng: &mut SeededRng) -> Result<()> 
         "a hook adds {} MiB to the database",
         grown >> 20
     );
-    // A script that did not run has tried nothing: then the error says which requirement is missing.
+    // A script that did not run has attacked nothing: then the error must name the missing requirement.
     let says_what_to_do = end["error"]["next"]
         .as_str()
         .is_some_and(|next| !next.is_empty());
     let is_named = end["operationState"] == "COMPLETED" || says_what_to_do;
     ensure!(
         is_named,
-        "the hook did not run, and nothing says why: {end}"
+        "the hook did not run, and the error does not explain why: {end}"
     );
     Ok(())
 }

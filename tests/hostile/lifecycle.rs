@@ -1,4 +1,4 @@
-//! An instance's life: created, worked on, brought away whatever has become of it.
+//! The lifecycle of an instance: create it, run operations, and remove it from any state.
 
 use std::time::{Duration, Instant};
 
@@ -9,18 +9,18 @@ use vnfm_tests::rng::SeededRng;
 use crate::http::Response;
 use crate::testbed::Testbed;
 
-/// States in which somebody drives an operation.
+/// States of a running operation.
 const RUNNING_STATES: &[&str] = &["STARTING", "PROCESSING", "ROLLING_BACK"];
-/// Between two looks.
+/// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// How long an operation may take when nobody lies any more.
+/// Limit for an operation with honest neighbours.
 const HONEST_TIMEOUT: Duration = Duration::from_secs(40);
-/// How long it may take after it was cancelled.
+/// Limit after a cancel.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(15);
-/// Attempts to bring an instance away.
+/// Attempts to remove an instance.
 const ATTEMPTS: usize = 8;
 
-/// What became of a request for an operation.
+/// The outcome of a request for an operation.
 pub(crate) enum BeginOutcome {
     /// It was accepted.
     Op(String),
@@ -54,7 +54,7 @@ pub(crate) fn begin(
     })
 }
 
-/// Waits until nobody drives an operation; nothing where that takes longer.
+/// Waits until an operation is not running; `None` on timeout.
 ///
 /// # Errors
 /// Where it cannot be read.
@@ -86,10 +86,10 @@ pub(crate) fn wait_until_idle(
     }
 }
 
-/// Waits for an operation's end while somebody lies, then without lies, and cancels it if that is not enough.
+/// Waits for the end of an operation, first with hostile, then with honest neighbours; finally cancels it.
 ///
 /// # Errors
-/// I1: where it neither ends nor stops with a cause.
+/// I1: if it neither ends nor stops with an error.
 pub(crate) fn wait_for_end(
     testbed: &mut Testbed,
     user: &str,
@@ -120,7 +120,7 @@ pub(crate) fn wait_for_end(
         .is_some_and(|detail| !detail.is_empty());
     ensure!(
         state == "COMPLETED" || has_cause,
-        "I1: {state} without a cause: {end}"
+        "I1: {state} without an error: {end}"
     );
     Ok(end)
 }
@@ -139,10 +139,10 @@ pub(crate) fn operations(testbed: &Testbed, user: &str, instance: &str) -> Resul
         .unwrap_or_default())
 }
 
-/// Brings an instance away, by one of the ways on where it has stopped.
+/// Removes an instance; recovers stopped operations by retry, rollback or fail.
 ///
 /// # Errors
-/// I7: where no way on works.
+/// I7: if the instance cannot be removed.
 pub(crate) fn remove(
     testbed: &mut Testbed,
     user: &str,
@@ -171,7 +171,7 @@ pub(crate) fn remove(
         if let Some(op) = open.first() {
             let id = op["id"].as_str().unwrap_or_default().to_owned();
             if op["operationState"] == "FAILED_TEMP" {
-                // A rollback or a retry may be impossible; to fail it is not.
+                // Retry and rollback may be impossible; fail is not.
                 let ways = ["retry", "rollback", "fail"];
                 let way = if attack > 2 { "fail" } else { *rng.pick(&ways) };
                 let way = format!("/vnflcm/v2/vnf_lcm_op_occs/{id}/{way}");
@@ -198,10 +198,10 @@ pub(crate) fn remove(
             }
         }
     }
-    bail!("I7: instance `{instance}` does not go: {last}")
+    bail!("I7: cannot remove instance `{instance}`: {last}")
 }
 
-/// A whole life with one operation in the middle; `look` sees the instance while it is there.
+/// Runs operations until one does not complete; their final states, or the status of a refusal.
 ///
 /// # Errors
 /// Where an invariant does not hold.

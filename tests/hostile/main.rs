@@ -1,9 +1,9 @@
-//! The hostile machine: the built programs, with neighbours, packages, values and clients that lie.
+//! The hostile machine: attacks the built programs with hostile neighbours, packages, values and clients.
 //!
 //! ```text
 //! this process                                    vnfm-server, a process        vnfm-sim, a process
-//!   cases ── by seed, from the project's own        two tenants and an operator,   books, and a script of
-//!     │      lists: calls, routes, requests,        a third that nobody attacks    answers that lie
+//!   cases ── by seed, from the project's own        two tenants and an operator,   call log, and a script
+//!     │      lists: calls, routes, requests,        a third one, the victim        of hostile responses
 //!     │      samples                                     ▲        │                     ▲
 //!   lanes ── one ground each ── HTTP ────────────────────┘        └── HTTP, TLS ────────┘
 //!     │                                                           └── canary: nobody has business there
@@ -49,36 +49,38 @@ use testbed::Testbed;
 use vnfm_tests::machine;
 
 #[derive(Parser)]
-#[command(about = "The built programs, with neighbours, packages, values and clients that lie")]
+#[command(
+    about = "Attack the built programs with hostile neighbours, packages, values and clients"
+)]
 struct Arguments {
-    /// What decides where something is left to chance
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How large the classes are that have no end of their own
+    /// Size of the classes that are not limited by themselves
     #[arg(long, default_value_t = 2400, value_name = "N")]
     cases: usize,
-    /// Only so many of all cases, a sample of each class
+    /// Run only this many cases, sampled from every class
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
-    /// Only cases whose class or description holds this text
+    /// Only cases of this class, or whose description contains this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Only this case, as a report numbers it
+    /// Only this case, as numbered in a report
     #[arg(long, value_name = "N")]
     case: Option<usize>,
-    /// How many grounds work side by side
+    /// Number of testbeds that run in parallel
     #[arg(long, default_value_t = 4)]
     workers: usize,
-    /// The machine has other work: how long a victim waits is not judged
+    /// The machine is shared with other work: do not judge latencies
     #[arg(long)]
     shared_machine: bool,
-    /// Say what is run, and run nothing
+    /// List the cases without running them
     #[arg(long)]
     list: bool,
-    /// Write `{"seed","cases","seconds","failed"}` here
+    /// Write the report to this file: `{"seed","cases","seconds","failed"}`
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Serve as the listener that does nothing
+    /// Serve as the idle server that floods are compared with
     #[arg(long, hide = true)]
     dummy: bool,
 }
@@ -106,7 +108,7 @@ fn run() -> Result<bool> {
         cases.retain(|case| case.number == number);
     }
     eprintln!(
-        "{} of {total} cases; seed {}; learnt in {:.1} s",
+        "{} of {total} cases; seed {}; calls recorded in {:.1} s",
         cases.len(),
         arguments.seed,
         began.elapsed().as_secs_f64()
@@ -166,7 +168,7 @@ fn run_shared(arguments: &Arguments, mut cases: Vec<Case>, report: &Mutex<Report
     });
 }
 
-/// What needs the machine for itself: those of the same limits in a row, so that they share a server.
+/// Runs the cases that need the machine to themselves. Cases with the same limits follow each other and share a server.
 fn run_exclusive(
     arguments: &Arguments,
     mut cases: Vec<Case>,
@@ -190,7 +192,7 @@ struct Worker<'a> {
     testbed: Option<Testbed>,
 }
 
-/// As much a server may grow over a run, in percent.
+/// Allowed growth of a server's memory over a run, in percent.
 const GROWTH: u64 = 20;
 
 impl<'a> Worker<'a> {
@@ -216,7 +218,7 @@ impl<'a> Worker<'a> {
             let has_failed = failure.is_some();
             self.update_report(|report| report.add(case.class, began.elapsed(), failure));
             if has_failed {
-                // What it left behind is no matter of the next one.
+                // The next case must not see its leftovers.
                 self.testbed = None;
             } else if let Some(testbed) = &mut self.testbed {
                 testbed.memory.case_ended(case.number);
@@ -239,7 +241,7 @@ impl<'a> Worker<'a> {
         held
     }
 
-    /// What is looked at when no case is left.
+    /// Checks files and memory after the last case.
     fn close(&self, testbed: &Testbed, cases: &[Case]) {
         let mut found: Vec<_> = testbed.memory.leaks();
         if let Err(error) = check::files(testbed) {

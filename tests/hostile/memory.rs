@@ -1,20 +1,20 @@
-//! How much memory a process holds, looked at all the time, and whether it comes back after each case.
+//! Samples the memory of a process, and checks that it is released after each case.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// Sampling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// After a case memory may take so long to come back.
+/// How long memory may take to be released after a case.
 const RECOVERY_TIME: Duration = Duration::from_secs(10);
-/// Cases after which a process is warm.
+/// Number of cases after which a process is warm.
 pub(crate) const WARM: usize = 100;
-/// What a process may hold more than when it was warm: a fifth, and so much.
+/// Allowed memory above the warm level, in addition to a fifth of it, in bytes.
 const HEADROOM: u64 = 16 << 20;
 
-/// What one process held over its life.
+/// The memory of one process over time.
 pub(crate) struct Memory {
     process: u32,
     samples: Arc<Mutex<Vec<(Instant, u64)>>>,
@@ -24,7 +24,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Looks at a process from now on.
+    /// Starts sampling a process.
     pub(crate) fn of(process: u32) -> Self {
         let (samples, over): (Arc<Mutex<Vec<_>>>, Arc<AtomicBool>) =
             (Arc::default(), Arc::default());
@@ -48,31 +48,31 @@ impl Memory {
         }
     }
 
-    /// A case has ended.
+    /// Notes the end of a case.
     pub(crate) fn case_ended(&mut self, number: usize) {
         self.ends.push((number, Instant::now()));
     }
 
-    /// The most that was held in any of the looks.
+    /// The maximum of all samples, in bytes.
     pub(crate) fn peak(&self) -> u64 {
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         samples.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0)
     }
 
-    /// The most that was held since then.
+    /// The maximum of the samples since `then`, in bytes.
     pub(crate) fn peak_since(&self, then: Instant) -> u64 {
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let since = samples.iter().rev().take_while(|(at, _)| *at >= then);
         since.map(|(_, bytes)| *bytes).max().unwrap_or(0)
     }
 
-    /// What is held now.
+    /// The current value, in bytes.
     pub(crate) fn now(&self) -> u64 {
         resident(self.process).unwrap_or(0)
     }
 
-    /// Cases after which memory did not come back in time, with what was held; and the first of them is told of alone,
-    /// for what it has left behind is there after the others, too.
+    /// The first case after which memory was not released in time. Later cases are not reported, because its leak affects
+    /// them as well.
     pub(crate) fn leaks(&self) -> Vec<(usize, String)> {
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((_, warm_at)) = self.ends.get(WARM - 1) else {
@@ -95,7 +95,7 @@ impl Memory {
             };
             if least > most {
                 let why = format!(
-                    "memory: {} MiB at all times of the ten seconds after the case, warm it was {} MiB",
+                    "memory: at least {} MiB during the ten seconds after the case, {} MiB when warm",
                     least >> 20,
                     warm >> 20
                 );
@@ -105,7 +105,7 @@ impl Memory {
         Vec::new()
     }
 
-    /// By how much the process has grown since it was warm, in percent, and from what.
+    /// The warm level in bytes, and the growth since then in percent.
     pub(crate) fn growth(&self) -> Option<(u64, u64)> {
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, warm_at) = self.ends.get(WARM - 1)?;
@@ -134,7 +134,7 @@ impl Drop for Memory {
     }
 }
 
-/// What a process holds, in bytes; nothing where it is gone.
+/// Resident memory of a process, in bytes; `None` if it has ended.
 fn resident(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status

@@ -1,5 +1,5 @@
-//! Neighbours that lie: every call that an operation, or an act beside operations, makes of any neighbour is answered
-//! in each hostile way, once and again and again. Which calls there are the machine learns from the world's books.
+//! Hostile neighbours: every call to any neighbour gets each kind of hostile response, once and always. The calls are
+//! recorded by the simulated world.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -17,20 +17,20 @@ use crate::quotas::padded_package;
 use crate::testbed::Testbed;
 use crate::{lifecycle, tokens};
 
-/// How long an operation may take while a neighbour lies.
+/// Limit for an operation with a hostile neighbour.
 const TIMEOUT: Duration = Duration::from_millis(1500);
-/// How long it may take where nobody lies.
+/// Limit for an operation with honest neighbours.
 const HONEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a server may take to start, or to give up.
+/// Limit for a server to start or to give up.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longer than between two looks at what the NFVO has.
+/// Longer than the interval at which the NFVO is polled.
 const LOOK: Duration = Duration::from_millis(1200);
-/// The memory that an answer may take, as it is read and understood.
+/// Memory that reading and parsing a response may take, in bytes.
 const MAX_RESPONSE_MEMORY: u64 = 192 << 20;
-/// As often as anybody asks.
+/// For every call.
 const ALWAYS: u32 = 1_000_000;
 
-/// How a neighbour lies, as `vnfm-sim` spells it; `@` is an address where nobody has any business.
+/// Hostile responses, as `vnfm-sim` spells them; `@` is the address of the canary.
 const HOSTILE_RESPONSES: &[&str] = &[
     r#""endless""#,
     r#""endless-list""#,
@@ -50,24 +50,24 @@ const HOSTILE_RESPONSES: &[&str] = &[
     r#"{"elsewhere":"http://@"}"#,
 ];
 
-/// What makes calls of neighbours.
+/// What causes calls to neighbours.
 #[derive(Debug, Clone)]
 pub(crate) enum Trigger {
-    /// An instance of a sample: instantiated, worked on by this operation, terminated.
+    /// An instance of a sample: instantiate, this operation, terminate.
     Life(usize, String),
-    /// A request of the API that looks at a VIM.
+    /// A request that calls a VIM.
     Ask(&'static str, &'static str, &'static str),
-    /// A subscription with a token, told of an instance.
+    /// A subscription with a token, which receives notifications.
     Subscribe,
-    /// A request with a token that Keystone is to judge.
+    /// A request with a token that Keystone must validate.
     Token,
-    /// A server starts, whose key lies in Barbican.
+    /// Start of a server whose key is in Barbican.
     Start,
-    /// The NFVO has forgotten our subscription, and offers a package of which an instance is to be made.
+    /// The NFVO has lost our subscription, and offers a package that is then instantiated.
     Offer,
 }
 
-/// Requests that ask a neighbour something: who, method and path.
+/// Requests that call a neighbour: user, method and path.
 const REQUESTS: &[(&str, &str, &str)] = &[
     ("ann", "POST", "/vnfm/v1/vims/{cloud}/check"),
     ("root", "POST", "/vnfm/v1/vims/{cluster}/check"),
@@ -75,21 +75,21 @@ const REQUESTS: &[(&str, &str, &str)] = &[
     ("root", "GET", "/vnfm/v1/orphans"),
 ];
 
-/// What the machine knows of the project before it begins.
+/// What is recorded before the first case.
 #[derive(Debug, Default)]
 pub(crate) struct Learnt {
     /// The samples that can be instantiated, with their `vnfdId`.
     pub(crate) samples: Vec<(Sample, String)>,
-    /// Each call that was seen, the first scene that makes it, and whether the server has an NFVO then.
+    /// Each call, its first trigger, and whether the server needs an NFVO for it.
     calls: Vec<(Trigger, String, bool)>,
     /// The files of a data folder that is in use.
     pub(crate) files: Vec<String>,
 }
 
-/// Plays every scene once with honest neighbours, and notes the calls.
+/// Runs every trigger once with honest neighbours, and records the calls.
 ///
 /// # Errors
-/// Where a sample does not come up.
+/// If too few samples can be instantiated.
 pub(crate) fn learn(testbed: &mut Testbed) -> Result<Learnt> {
     let mut learnt = Learnt::default();
     let mut known = BTreeSet::new();
@@ -150,10 +150,10 @@ pub(crate) fn learn(testbed: &mut Testbed) -> Result<Learnt> {
     Ok(learnt)
 }
 
-/// Plays what an NFVO takes part in, and notes the calls of it.
+/// Runs the triggers that involve an NFVO, and records the calls.
 ///
 /// # Errors
-/// Where a sample does not come up.
+/// If too few samples can be instantiated.
 pub(crate) fn learn_nfvo(testbed: &mut Testbed, learnt: &mut Learnt) -> Result<()> {
     let mut known: BTreeSet<_> = learnt
         .calls
@@ -162,7 +162,7 @@ pub(crate) fn learn_nfvo(testbed: &mut Testbed, learnt: &mut Learnt) -> Result<(
         .collect();
     let (mut rng, mut after) = (SeededRng::new(0), 0);
     let before = learnt.calls.len();
-    // What it is asked at the start is asked again and again.
+    // Calls at the start are repeated later.
     let last = learnt.samples.len().saturating_sub(1);
     for trigger in [Trigger::Offer, Trigger::Life(last, "terminate".to_owned())] {
         play(testbed, (&trigger, &learnt.samples), &mut rng)?;
@@ -196,11 +196,11 @@ fn new_calls(testbed: &Testbed, after: &mut usize) -> Result<Vec<Value>> {
     Ok(calls)
 }
 
-/// Notes the calls that are seen for the first time.
+/// Records new calls.
 fn record(trigger: &Trigger, calls: Vec<Value>, known: &mut BTreeSet<String>, learnt: &mut Learnt) {
     for call in calls {
         let name = call["call"].as_str().unwrap_or_default();
-        // What the world does by itself is nobody's answer.
+        // Actions of hosts are no responses to us.
         if !name.starts_with("host.") && known.insert(name.to_owned()) {
             learnt.calls.push((trigger.clone(), name.to_owned(), false));
         }
@@ -231,7 +231,7 @@ pub(crate) fn vim_of(testbed: &Testbed, sample: &Sample) -> String {
     }
 }
 
-/// Plays a scene; whatever it is answered, nothing of it is left.
+/// Runs a trigger, and cleans up after any response.
 fn play(
     testbed: &mut Testbed,
     (trigger, samples): (&Trigger, &[(Sample, String)]),
@@ -259,7 +259,7 @@ fn play(
     }
 }
 
-/// A server of its own starts, with its key in Barbican, or gives up; the lie does not end it.
+/// A separate server starts with its key in Barbican, or refuses cleanly.
 fn start_with_barbican(testbed: &Testbed) -> Result<()> {
     let folder = tempfile::Builder::new()
         .prefix("second")
@@ -290,12 +290,12 @@ fn start_with_barbican(testbed: &Testbed) -> Result<()> {
     let took = began.elapsed();
     ensure!(
         took < START_TIMEOUT,
-        "a server needs {took:?} to start, or to give up"
+        "a server needed {took:?} to start or give up"
     );
     Ok(())
 }
 
-/// The NFVO forgets who has subscribed, offers a package, and takes it away again.
+/// The NFVO loses its subscriptions, offers a package, and withdraws it.
 fn offer_package(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
     let (id, archive) = (
         Uuid::new_v4().to_string(),
@@ -316,7 +316,7 @@ fn offer_package(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
     let made = testbed
         .clients
         .json("olga", ("POST", path), &json!({"vnfdId": vnfd}))?;
-    // Between two looks at subscription and packages is a second.
+    // Subscription and packages are polled once a second.
     std::thread::park_timeout(LOOK);
     testbed.disarm()?;
     if let Some(instance) = made.created_id().filter(|_| made.status == 201) {
@@ -366,14 +366,14 @@ fn subscribe(testbed: &mut Testbed) -> Result<()> {
         let gone = testbed.clients.send("olga", ("DELETE", &path), None)?;
         ensure!(
             gone.is_success(),
-            "a subscription does not go: {}",
+            "cannot delete a subscription: {}",
             gone.text()
         );
     }
     Ok(())
 }
 
-/// Each call × each lie, once and for ever.
+/// Each call × each hostile response, once and always.
 pub(crate) fn cases(learnt: &Learnt) -> Vec<Case> {
     let mut all = Vec::new();
     for (trigger, call, nfvo) in &learnt.calls {
@@ -392,11 +392,11 @@ pub(crate) fn cases(learnt: &Learnt) -> Vec<Case> {
                     let (began, before) = (Instant::now(), testbed.memory.now());
                     let played = play(testbed, (&trigger, &samples), rng);
                     testbed.disarm()?;
-                    // An answer that is read without an end takes longer to kill the server than we wait.
+                    // An unbounded response would take longer to kill the server than we wait.
                     let taken = testbed.memory.peak_since(began).saturating_sub(before);
                     ensure!(
                         taken < MAX_RESPONSE_MEMORY,
-                        "memory: an answer takes {} MiB",
+                        "memory: a response takes {} MiB",
                         taken >> 20
                     );
                     played
