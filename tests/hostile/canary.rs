@@ -27,7 +27,7 @@ impl Canary {
     /// Listens at a loopback address, and at the same port of the other addresses of our own network, if we have one.
     ///
     /// # Errors
-    /// Where it cannot.
+    /// If it cannot.
     pub(crate) fn open() -> Result<Self> {
         let others: &[&str] = if network::is_isolated() {
             network::ADDRESSES
@@ -50,7 +50,7 @@ impl Canary {
     /// Listens at a free port of this address, for as long as the process lives.
     ///
     /// # Errors
-    /// Where the address is not this machine's.
+    /// If the address is not this machine's.
     pub(crate) fn at(address: &str) -> Result<Self> {
         let listener = TcpListener::bind((address, 0))
             .with_context(|| format!("cannot listen at `{address}`"))?;
@@ -130,7 +130,7 @@ impl EndlessServer {
     /// Listens at a free port, for as long as the process lives.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If there is none.
     pub(crate) fn open() -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).context("cannot listen")?;
         let address = listener.local_addr()?;

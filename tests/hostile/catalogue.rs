@@ -62,7 +62,7 @@ impl Sample {
     /// Its archive.
     ///
     /// # Errors
-    /// Where it cannot be packed.
+    /// If it cannot be packed.
     pub(crate) fn archive(&self) -> Result<Vec<u8>> {
         archive(
             self.files
@@ -75,7 +75,7 @@ impl Sample {
 /// An archive of these files.
 ///
 /// # Errors
-/// Where one of the names cannot be in an archive.
+/// If one of the names cannot be in an archive.
 pub(crate) fn archive<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<Vec<u8>> {
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, bytes) in files {
@@ -88,7 +88,7 @@ pub(crate) fn archive<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> R
 /// Every sample that can be instantiated without a plugin and without a login to its hosts.
 ///
 /// # Errors
-/// Where the samples cannot be read.
+/// If the samples cannot be read.
 pub(crate) fn samples() -> Result<Vec<Sample>> {
     let mut all = Vec::new();
     for folder in sorted(&sources::root().join("vnfd-samples"))? {
@@ -131,7 +131,7 @@ pub(crate) fn samples() -> Result<Vec<Sample>> {
 /// The sample whose hooks are scripts.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// If it cannot be read.
 pub(crate) fn scripted() -> Result<BTreeMap<String, Vec<u8>>> {
     let folder = sources::root().join("vnfd-samples/vnf-script-hooks");
     let mut files = BTreeMap::new();
@@ -185,7 +185,7 @@ impl Document {
     /// Reads it from the checkout.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// If it cannot be read.
     pub(crate) fn read() -> Result<Self> {
         let file = sources::root().join("schemas/openapi/vnfm.yaml");
         let text = std::fs::read_to_string(&file)

@@ -198,7 +198,7 @@ fn log(testbed: &mut Testbed) -> Result<()> {
 /// I6 at the end: the data folder and the log.
 ///
 /// # Errors
-/// Where a secret is in a file.
+/// If a secret is in a file.
 pub(crate) fn files(testbed: &Testbed) -> Result<()> {
     let folders = [testbed.data(), testbed.log()];
     let found = testbed.planted.files(&folders, &[]);

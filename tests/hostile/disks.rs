@@ -59,7 +59,7 @@ const HARMS: &[(&str, Harm)] = &[
 /// The files of a data folder, one for each name pattern.
 ///
 /// # Errors
-/// Where it cannot be listed.
+/// If it cannot be listed.
 pub(crate) fn file_names(data: &Path) -> Result<Vec<String>> {
     let mut all: Vec<String> = Vec::new();
     for name in below(data, data)? {

@@ -111,7 +111,7 @@ pub(crate) fn has_two_cores() -> bool {
 /// Moves this process away from the server's processor.
 ///
 /// # Errors
-/// Where `taskset` is missing.
+/// If `taskset` is missing.
 pub(crate) fn move_to_other_core() -> Result<()> {
     if has_two_cores() {
         let me = std::process::id().to_string();
@@ -300,7 +300,7 @@ fn idle_server() -> Result<(String, std::process::Child)> {
 /// Serves as the idle server, until standard input ends.
 ///
 /// # Errors
-/// Where there is no port.
+/// If there is no port.
 pub(crate) fn serve_idle() -> Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     println!("{}", listener.local_addr()?);

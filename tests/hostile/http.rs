@@ -125,7 +125,7 @@ impl Clients {
     /// Sends a request of a user, or without a login for the empty name.
     ///
     /// # Errors
-    /// Where there is no answer.
+    /// If there is no answer.
     pub(crate) fn send(
         &self,
         user: &str,
@@ -142,7 +142,7 @@ impl Clients {
     /// Gets a page with this header; the status of the response.
     ///
     /// # Errors
-    /// Where there is no answer.
+    /// If there is no answer.
     pub(crate) fn with_header(&self, header: (&str, &str), path: &str) -> Result<u16> {
         let answer = self.exchange(Some(header), ("GET", path), None)?;
         // The tenant is unknown here: only secrets and server errors are checked.
@@ -197,7 +197,7 @@ impl Clients {
     /// A JSON request.
     ///
     /// # Errors
-    /// Where there is no answer.
+    /// If there is no answer.
     pub(crate) fn json(
         &self,
         user: &str,
@@ -215,7 +215,7 @@ impl Clients {
     /// Gets a page, which must exist.
     ///
     /// # Errors
-    /// Where it is not.
+    /// If it is not.
     pub(crate) fn page(&self, user: &str, path: &str) -> Result<Value> {
         let answer = self.send(user, ("GET", path), None)?;
         if answer.status != 200 {

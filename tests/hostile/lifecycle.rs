@@ -31,7 +31,7 @@ pub(crate) enum BeginOutcome {
 /// Creates an instance; its id.
 ///
 /// # Errors
-/// Where it is refused.
+/// If it is refused.
 pub(crate) fn create(testbed: &Testbed, user: &str, vnfd: &str) -> Result<String> {
     testbed.create(user, "/vnflcm/v2/vnf_instances", &json!({"vnfdId": vnfd}))
 }
@@ -39,7 +39,7 @@ pub(crate) fn create(testbed: &Testbed, user: &str, vnfd: &str) -> Result<String
 /// Begins an operation.
 ///
 /// # Errors
-/// Where there is no answer.
+/// If there is no answer.
 pub(crate) fn begin(
     testbed: &Testbed,
     user: &str,
@@ -57,7 +57,7 @@ pub(crate) fn begin(
 /// Waits until an operation is not running; `None` on timeout.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// If it cannot be read.
 pub(crate) fn wait_until_idle(
     testbed: &mut Testbed,
     user: &str,
@@ -128,7 +128,7 @@ pub(crate) fn wait_for_end(
 /// The operations of an instance.
 ///
 /// # Errors
-/// Where they cannot be read.
+/// If they cannot be read.
 pub(crate) fn operations(testbed: &Testbed, user: &str, instance: &str) -> Result<Vec<Value>> {
     let path = format!("/vnflcm/v2/vnf_lcm_op_occs?filter=(eq,vnfInstanceId,{instance})");
     Ok(testbed
@@ -204,7 +204,7 @@ pub(crate) fn remove(
 /// Runs operations until one does not complete; their final states, or the status of a refusal.
 ///
 /// # Errors
-/// Where an invariant does not hold.
+/// If an invariant does not hold.
 pub(crate) fn run_operations(
     testbed: &mut Testbed,
     (user, instance): (&str, &str),

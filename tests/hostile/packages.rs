@@ -1,4 +1,4 @@
-//! Packages that lie: texts, numbers, objects and archives.
+//! Hostile packages: texts, numbers, objects and archives.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use crate::{check, lifecycle};
 
 /// How long an operation may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// A number that nobody has that many of.
+/// A number that exceeds every limit.
 const MANY: &str = "100000000";
 
-/// A scalar of a file: from where to where.
+/// A scalar: file, start and end.
 type Scalar = (String, usize, usize);
 
-/// The values behind `name: ` in files of YAML, and the items of lists in brackets.
+/// The values after `name: ` in YAML files.
 fn scalars(sample: &Sample) -> Vec<Scalar> {
     let mut all = Vec::new();
     for (name, bytes) in &sample.files {
@@ -47,7 +47,7 @@ fn scalars(sample: &Sample) -> Vec<Scalar> {
     all
 }
 
-/// The sample with another `vnfdId`, so that it can be beside the true one.
+/// The sample with another `vnfdId`, so that both can be onboarded.
 fn renamed(sample: &Sample, vnfd: &str) -> (Sample, String) {
     let new = Uuid::new_v4().to_string();
     let mut sample = sample.clone();
@@ -59,7 +59,7 @@ fn renamed(sample: &Sample, vnfd: &str) -> (Sample, String) {
     (sample, new)
 }
 
-/// Onboards, instantiates, looks, and brings everything away.
+/// Onboards and instantiates a package, checks the objects, and removes everything.
 fn play(
     testbed: &mut Testbed,
     user: &str,
@@ -88,14 +88,14 @@ fn play(
     let gone = testbed.clients.send(user, ("DELETE", &path), None)?;
     ensure!(
         gone.is_success(),
-        "a package does not go: {} {}",
+        "cannot delete a package: {} {}",
         gone.status,
         gone.text()
     );
     outside
 }
 
-/// Who has a VIM for a sample: on the shared cluster it is another tenant.
+/// A user with a VIM for the sample; on the shared cluster one of another tenant.
 fn user_for(sample: &Sample) -> &'static str {
     if sample.is_kubernetes() {
         "bob"
@@ -104,7 +104,7 @@ fn user_for(sample: &Sample) -> &'static str {
     }
 }
 
-/// One scalar of a package replaced, and numbers of one kind all together: one alone is beyond another one's limit.
+/// Replaces one scalar of a package, and all numbers of one kind together, because one alone may exceed another's limit.
 pub(crate) fn mutations(learnt: &Learnt, most: usize, rng: &mut SeededRng) -> Vec<Case> {
     let mut all = Vec::new();
     for (sample, vnfd) in &learnt.samples {
@@ -155,7 +155,7 @@ fn mutation(
         sample.name
     );
     let (sample, vnfd) = (sample.clone(), vnfd.to_owned());
-    // From behind, so that the places of the others stay.
+    // Backwards, so that the remaining offsets stay valid.
     scalars.sort_by_key(|(file, from, _)| (file.clone(), std::cmp::Reverse(*from)));
     Case::new(class, what, move |testbed, rng| {
         let mut sample = sample.clone();
@@ -178,7 +178,7 @@ fn mutation(
     })
 }
 
-/// Objects that a tenant has no business to make on a cluster that others share.
+/// Objects that a tenant must not create on a shared cluster.
 pub(crate) fn objects(learnt: &Learnt) -> Vec<Case> {
     let mut all = Vec::new();
     let charts = learnt
@@ -213,7 +213,7 @@ fn object_case(
         bytes.extend_from_slice(format!("\n---\n{object}\n").as_bytes());
     }
     let archive = sample.archive()?;
-    // Who is narrowed onboards nothing: another one of the tenant does.
+    // A user limited to a namespace cannot onboard: another user of the tenant does.
     let onboards = if user == "nina" { "olga" } else { user };
     let Ok((package, vnfd)) = testbed.onboard(onboards, &archive)? else {
         return Ok(());
@@ -236,7 +236,10 @@ fn object_case(
     testbed.clients.send(onboards, ("DELETE", &path), None)?;
     outside?;
     let done = states.first().is_some_and(|state| state == "COMPLETED");
-    ensure!(!done, "a forbidden object is made for `{user}`: {object}");
+    ensure!(
+        !done,
+        "a forbidden object was created for `{user}`: {object}"
+    );
     Ok(())
 }
 
@@ -249,7 +252,7 @@ fn manifest(sample: &Sample) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Each with a name.
+/// Forbidden objects and their names.
 fn forbidden() -> Vec<(String, Value)> {
     let meta = |namespace: &str| match namespace {
         "" => json!({"name": INJECTED_NAME}),
@@ -313,7 +316,7 @@ fn forbidden() -> Vec<(String, Value)> {
     all
 }
 
-/// A Deployment whose pods have these members; those of `container` go to its container.
+/// A Deployment whose pod spec has these members; those of `container` belong to its container.
 fn deployment(spec: &Value) -> Value {
     let mut pod = json!({"containers": [{"name": "a", "image": "localhost/busybox:1"}]});
     for (name, value) in spec.as_object().into_iter().flatten() {
@@ -330,7 +333,7 @@ fn deployment(spec: &Value) -> Value {
         "template": {"metadata": {"labels": labels}, "spec": pod}}})
 }
 
-/// Archives that are more than archives.
+/// Malformed and malicious archives.
 pub(crate) fn archives(learnt: &Learnt) -> Vec<Case> {
     let mut all = Vec::new();
     let Some((sample, vnfd)) = learnt.samples.first().cloned() else {
@@ -346,7 +349,7 @@ pub(crate) fn archives(learnt: &Learnt) -> Vec<Case> {
                 let bytes = make(&sample)?;
                 if refused {
                     let taken = testbed.onboard("olga", &bytes)?;
-                    ensure!(taken.is_err(), "the archive is taken");
+                    ensure!(taken.is_err(), "the archive was accepted");
                     return Ok(());
                 }
                 play(testbed, "olga", (&sample, &bytes), rng)

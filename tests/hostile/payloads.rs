@@ -1,21 +1,21 @@
-//! Hostile texts and numbers: what a template, a shell, YAML, JSON, a path, a terminal, a database or a count is hurt by.
+//! Hostile texts and numbers, for templates, shells, YAML, JSON, paths, terminals, databases and counts.
 
 use serde_json::{Value, json};
 use vnfm_tests::rng::SeededRng;
 
-/// A secret where a request has no business to have one shown again.
+/// A secret in a request, which must not be shown again.
 pub(crate) const SECRET: &str = "planted-secret-of-a-request-e5a9";
-/// The name of an object that a value tries to make.
+/// The name of an object that a value tries to create.
 pub(crate) const INJECTED_NAME: &str = "own-the-cluster";
 
-/// What stands before what hurts.
+/// Prefixes of a payload.
 const BEFORE: &[&str] = &[
     "", "x", "x\n", "\"", "'", "}}", "]", "\r\n", "\\", "#", "- ",
 ];
-/// What stands behind it.
+/// Suffixes of a payload.
 const AFTER: &[&str] = &["", "\n#", "\"", "'", "\n---\n", "{", "\0", " ", "\\"];
 
-/// What hurts, each alone.
+/// Every payload.
 pub(crate) fn all() -> Vec<String> {
     let object = |kind: &str, version: &str, more: &str| {
         format!(
@@ -84,7 +84,7 @@ pub(crate) fn value(rng: &mut SeededRng) -> Value {
     }
 }
 
-/// A value in a value in a value.
+/// A deeply nested value.
 fn nested(levels: usize) -> Value {
     (0..levels).fold(json!("deep"), |inner, level| {
         if level % 2 == 0 {
@@ -95,7 +95,7 @@ fn nested(levels: usize) -> Value {
     })
 }
 
-/// A filter, a field selector or a marker that the database has to get over.
+/// A hostile filter, field selector or page marker.
 pub(crate) fn query(rng: &mut SeededRng) -> String {
     let deep = "a/".repeat(1 + rng.below(30));
     let clause = format!("(eq,metadata/{deep}b,x)");
@@ -117,7 +117,7 @@ pub(crate) fn query(rng: &mut SeededRng) -> String {
     }
 }
 
-/// A text as it may stand in a path or a query.
+/// Percent-encodes a text for a path or a query.
 pub(crate) fn encoded(text: &str) -> String {
     use std::fmt::Write as _;
     let mut all = String::new();

@@ -1,4 +1,4 @@
-//! How the processes of a ground are started, and what they are told at the beginning.
+//! Starts the processes of a testbed and writes their configuration.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -13,29 +13,29 @@ use vnfm_tests::programs::{self, program};
 use crate::http::{PASSWORD, USERS};
 use crate::tokens::Issuer;
 
-/// The password of the cloud, at which nobody but the cloud's Keystone may look.
+/// The password of the cloud, which only its Keystone may receive.
 pub(crate) const CLOUD_PASSWORD: &str = "planted-password-of-the-cloud-7c30";
 /// The password of the NFVO.
 pub(crate) const NFVO_PASSWORD: &str = "planted-nfvo-password-2c77";
-/// What a server may have of addresses: an answer without end meets it within seconds.
+/// Address space of a server, in bytes: an unbounded response exceeds it within seconds.
 const ADDRESSES: u64 = 3 << 30;
-/// What the world may have of them: a bomb that gets through to it ends it, and with it the case.
+/// Address space of the simulated world: a bomb that reaches it ends it, and the case fails.
 const SIMULATOR_MEMORY: u64 = 4 << 30;
-/// Whom an unprivileged server runs as.
+/// User id of an unprivileged server.
 const UNPRIVILEGED_USER: &str = "65534";
 
-/// What the server is limited to.
+/// Limits and options of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Limits {
-    /// Descriptors.
+    /// File descriptors.
     pub(crate) descriptors: Option<u64>,
-    /// The processor that it alone has; the world has another one.
+    /// Its processor; the world runs on another one.
     pub(crate) core: Option<usize>,
-    /// Whether it runs as another user than root.
+    /// Run as another user than root.
     pub(crate) unprivileged: bool,
-    /// Whether an NFVO grants operations, and is a source of packages.
+    /// Use an NFVO for grants and packages.
     pub(crate) nfvo: bool,
-    /// MiB of the disk that the data folder lies on.
+    /// Size of the disk of the data folder, in MiB.
     pub(crate) disk: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn start_world(folder: &Path, limits: Limits) -> (Child, String) {
     programs::start(&mut command, &folder.join("world.log"))
 }
 
-/// Where a server listens that has not listened before: an address that no policy for neighbours names.
+/// Listen address of a new server, which no outbound policy allows.
 pub(crate) const ANYWHERE: &str = "127.98.0.1:0";
 
 pub(crate) fn start_server(
@@ -61,7 +61,7 @@ pub(crate) fn start_server(
         command.arg(format!("--nofile={descriptors}:{descriptors}"));
     }
     if let Some(mebibytes) = limits.disk {
-        // In a mount namespace of its own, so that the disk is gone when the server is.
+        // In a separate mount namespace, so that the disk disappears with the server.
         command.args(["unshare", "--mount", "--propagation", "private", "sh", "-c"]);
         command.arg(format!(
             "mount -t tmpfs -o mode=0700,size={mebibytes}m disk \"$0\" && exec \"$@\""
@@ -80,7 +80,7 @@ pub(crate) fn start_server(
             owner.success(),
             "the folder cannot be given to user {UNPRIVILEGED_USER}"
         );
-        // Another user forgets whose death is its own: it is said again.
+        // Changing the user clears the parent-death signal: set it again.
         command.args([
             "setpriv",
             "--reuid",
@@ -102,7 +102,7 @@ pub(crate) fn start_server(
     begin(&mut command, &folder.join("server.log"))
 }
 
-/// Starts a program, with the first line of what it prints; what it says instead of that is the error.
+/// Starts a program; the first line that it prints, or an error with its stderr.
 fn begin(command: &mut Command, log: &Path) -> Result<(Child, String)> {
     let stderr = std::fs::File::options()
         .create(true)
@@ -123,7 +123,7 @@ fn begin(command: &mut Command, log: &Path) -> Result<(Child, String)> {
         let stderr = std::fs::read(log)?;
         let stderr = stderr.get(usize::try_from(logged)?..).unwrap_or_default();
         bail!(
-            "it does not start ({status}): {}",
+            "cannot start it ({status}): {}",
             String::from_utf8_lossy(stderr).trim()
         );
     }
@@ -149,7 +149,7 @@ pub(crate) fn allow_scripts(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A program on this processor alone, where one is named; it dies with us, and may have so much memory.
+/// A command on this processor, if given, with limited memory; killed when we end.
 pub(crate) fn pinned_command(name: &str, core: Option<usize>) -> Command {
     let mut command = limited(SIMULATOR_MEMORY);
     if let Some(core) = core {
@@ -159,7 +159,7 @@ pub(crate) fn pinned_command(name: &str, core: Option<usize>) -> Command {
     command
 }
 
-/// What runs a program that is killed when we end, however that may be, and that has so many bytes of addresses.
+/// A command that is killed when we end, with this much address space in bytes.
 fn limited(addresses: u64) -> Command {
     let mut command = Command::new("setpriv");
     command.args([
@@ -171,7 +171,7 @@ fn limited(addresses: u64) -> Command {
     command
 }
 
-/// Writes the server's configuration; members that this server does not know are left out.
+/// Writes the server's configuration, without members that the server does not know.
 pub(crate) fn configure(
     folder: &Path,
     (endpoints, issuer): (&Value, &Issuer),
@@ -222,7 +222,7 @@ pub(crate) fn configure(
     write(folder, &config)
 }
 
-/// The cloud's Keystone, which says whose a token is.
+/// Logins by the cloud's Keystone.
 fn keystone(folder: &Path, endpoints: &Value) -> Result<Value> {
     let file = folder.join("keystone-password");
     std::fs::write(&file, CLOUD_PASSWORD)?;
@@ -233,7 +233,7 @@ fn keystone(folder: &Path, endpoints: &Value) -> Result<Value> {
     )
 }
 
-/// The world's NFVO, for operations of everybody, and for packages of `acme`.
+/// The world's NFVO: grants for every tenant, packages for `acme`.
 fn nfvo(folder: &Path, endpoints: &Value) -> Result<Value> {
     let file = folder.join("nfvo-password");
     std::fs::write(&file, NFVO_PASSWORD)?;
@@ -266,7 +266,7 @@ fn is_valid_config(folder: &Path) -> Result<bool> {
         .success())
 }
 
-/// What is to be found nowhere.
+/// The secrets that must not leak.
 pub(crate) fn planted_secrets(folder: &Path) -> Result<Planted> {
     let config = std::fs::read_to_string(folder.join("world/kubeconfig"))?;
     let config: Value = serde_yaml::from_str(&config)?;
@@ -286,7 +286,7 @@ pub(crate) fn planted_secrets(folder: &Path) -> Result<Planted> {
     Ok(planted)
 }
 
-/// The hash of every user's password, made once.
+/// The hash of every user's password, computed once.
 fn password_hash() -> Result<String> {
     static HASH: OnceLock<String> = OnceLock::new();
     if let Some(password_hash) = HASH.get() {

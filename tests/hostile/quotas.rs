@@ -1,5 +1,4 @@
-//! What a tenant may have so much of: everybody at once does not get past it, and what one tenant has costs no other one
-//! anything, nor shows it anything.
+//! Quotas hold under concurrency, and one tenant's resources neither cost another tenant anything nor are visible to it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,19 +14,19 @@ use crate::testbed::Testbed;
 
 /// Clients at once.
 const CLIENTS: usize = 16;
-/// What `tina` may have of everything.
+/// Quota of `tina` for each kind of resource.
 const TINY_QUOTA: usize = 3;
-/// Bytes of packages that she may have, and of one of them about.
+/// Her quota for packages, and the size of one, in bytes.
 const MAX_PACKAGE_BYTES: u64 = 200 << 10;
 const PACKAGE_BYTES: usize = 70 << 10;
-/// Subscriptions of somebody else.
+/// Number of subscriptions of another tenant.
 const MANY: usize = 300;
-/// Stories whose cost is measured.
+/// Lifecycles whose cost is measured.
 const LIFECYCLES: usize = 30;
-/// What they may cost more than twice what they cost before, in hundredths of a second.
+/// Allowed cost above twice the previous one, in hundredths of a second.
 const HEADROOM: u64 = 20;
 
-/// What is configured for the tenants that are tried here.
+/// The configuration of the tenants.
 pub(crate) fn tenants() -> Value {
     json!({
         "tiny": {"quota": {"instances": TINY_QUOTA, "subscriptions": TINY_QUOTA, "vims": TINY_QUOTA, "packages": CLIENTS,
@@ -37,14 +36,14 @@ pub(crate) fn tenants() -> Value {
     })
 }
 
-/// Lists that are bounded by number, and what adds to them.
+/// Resources with a quota by number.
 const LISTS: &[(&str, &str)] = &[
     ("/vnflcm/v2/vnf_instances", "instances"),
     ("/vnflcm/v2/subscriptions", "subscriptions"),
     ("/vnfm/v1/vims", "vims"),
 ];
 
-/// Each quota × clients at once, and what many things of one tenant are to another.
+/// Each quota × concurrent clients, and the effects of one tenant on another.
 pub(crate) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     for (path, name) in LISTS {
@@ -73,7 +72,7 @@ pub(crate) fn cases() -> Vec<Case> {
     all
 }
 
-/// What each client does; how often it was done.
+/// Runs an action in concurrent clients; how often it succeeded.
 fn run_concurrently(clients: usize, act: impl Fn(usize) -> Result<bool> + Sync) -> Result<usize> {
     let done = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -129,7 +128,7 @@ fn create_concurrently(testbed: &mut Testbed, path: &str, name: &str) -> Result<
         Ok(answer.status == 201)
     })?;
     let mut existing = list(testbed, path)?;
-    // Those that the operator shares are nobody's.
+    // VIMs shared by the operator do not count.
     existing.retain(|one| one["id"] != testbed.fixture.cluster.as_str());
     for one in &existing {
         let id = one["id"].as_str().unwrap_or_default();
@@ -145,14 +144,14 @@ fn create_concurrently(testbed: &mut Testbed, path: &str, name: &str) -> Result<
     );
     ensure!(
         done == existing.len(),
-        "{done} {name} were made, and {} are there",
+        "{done} {name} were created, but {} exist",
         existing.len()
     );
-    ensure!(done > 0, "no {name} can be made at all");
+    ensure!(done > 0, "no {name} can be created");
     Ok(())
 }
 
-/// A small package that `tina` has, for instances.
+/// Onboards a small package for instances of `tina`.
 fn onboard_tiny_package(testbed: &Testbed) -> Result<String> {
     let (sample, vnfd) = testbed.samples.last().context("no sample")?;
     let archive = sample.archive()?;
@@ -176,12 +175,16 @@ fn delete_packages(testbed: &Testbed) -> Result<()> {
             &json!({"operationalState": "DISABLED"}),
         )?;
         let gone = testbed.clients.send("tina", ("DELETE", &path), None)?;
-        ensure!(gone.is_success(), "a package does not go: {}", gone.text());
+        ensure!(
+            gone.is_success(),
+            "cannot delete a package: {}",
+            gone.text()
+        );
     }
     Ok(())
 }
 
-/// A sample with another id, and with bytes that cannot be made smaller.
+/// A sample with another `vnfdId`, padded with incompressible bytes.
 pub(crate) fn padded_package(
     testbed: &Testbed,
     bytes: usize,
@@ -233,18 +236,18 @@ fn upload_concurrently(testbed: &mut Testbed, from_uri: bool, rng: &mut SeededRn
     });
     let existing = count_onboarded(testbed, &ids);
     delete_packages(testbed)?;
-    ensure!(sent? > 0, "no package is taken at all");
+    ensure!(sent? > 0, "no package is accepted");
     let (onboarded, size) = (existing?, archives[0].len() as u64);
     let held = onboarded as u64 * size;
     ensure!(
         held <= MAX_PACKAGE_BYTES,
         "{onboarded} packages of {size} bytes in {MAX_PACKAGE_BYTES}"
     );
-    ensure!(onboarded > 0, "no package is on-boarded");
+    ensure!(onboarded > 0, "no package was onboarded");
     Ok(())
 }
 
-/// How many of these are on-boarded once none is on its way.
+/// Number of onboarded packages, once none is in progress.
 fn count_onboarded(testbed: &Testbed, ids: &[String]) -> Result<usize> {
     let began = std::time::Instant::now();
     loop {
@@ -272,7 +275,7 @@ fn count_onboarded(testbed: &Testbed, ids: &[String]) -> Result<usize> {
     }
 }
 
-/// What the server's process has used of processors, in hundredths of a second.
+/// CPU time of the server, in hundredths of a second.
 fn cpu_time(testbed: &Testbed) -> Result<u64> {
     let line = std::fs::read_to_string(format!("/proc/{}/stat", testbed.process()))?;
     let rest = line.rsplit(')').next().unwrap_or_default();
@@ -280,7 +283,7 @@ fn cpu_time(testbed: &Testbed) -> Result<u64> {
     numbers.map(|number| Ok(number.parse::<u64>()?)).sum()
 }
 
-/// What the stories of the victim cost.
+/// CPU time of the victim's lifecycles.
 fn lifecycle_cost(testbed: &Testbed) -> Result<u64> {
     let before = cpu_time(testbed)?;
     let (list, body) = (
@@ -332,7 +335,7 @@ fn many_subscriptions(testbed: &mut Testbed) -> Result<()> {
     testbed.fixture.calm_events = events["next"].as_u64().unwrap_or_default();
     ensure!(
         ids.len() > 50,
-        "only {} subscriptions can be made",
+        "only {} subscriptions can be created",
         ids.len()
     );
     ensure!(
@@ -380,7 +383,7 @@ fn shared_namespace(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
         .rev()
         .find(|(sample, _)| sample.is_kubernetes());
     let (sample, vnfd) = found.context("no sample for Kubernetes")?.clone();
-    // Where it is refused, it is the one that `bob` has from the beginning.
+    // It is refused if `bob` already has this package.
     let (package, _) = testbed
         .onboard("bob", &sample.archive()?)?
         .unwrap_or_default();
@@ -400,7 +403,7 @@ fn shared_namespace(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
         let gone = testbed
             .clients
             .send(user, ("DELETE", &format!("/vnfm/v1/vims/{vim}")), None)?;
-        ensure!(gone.is_success(), "a VIM does not go: {}", gone.text());
+        ensure!(gone.is_success(), "cannot delete a VIM: {}", gone.text());
     }
     if !package.is_empty() {
         let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
@@ -414,7 +417,7 @@ fn shared_namespace(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
     ensure!(states[0] == "COMPLETED", "the first one is {}", states[0]);
     ensure!(
         states[1] != "COMPLETED",
-        "the second one takes what the first one has"
+        "the second tenant took over the namespace of the first"
     );
     Ok(())
 }

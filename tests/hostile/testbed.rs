@@ -1,4 +1,4 @@
-//! Where cases are played: a simulated world and a server with logins, each a process, and what lies in them.
+//! The testbed of a case: a simulated world and a server with logins, each a process, with these fixtures:
 //!
 //! ```text
 //! tenant   users                                   what it has
@@ -6,8 +6,8 @@
 //! acme     ann admin, olga operate, rita read,     an OpenStack cloud, every sample, an instance, its operations,
 //!          nina operate in namespace `web`         a subscription
 //! other    bob operate, beth admin                 a sample
-//! calm     vera admin                              an instance: whoever is attacked by nobody
-//! tiny     tina admin                              quotas that are soon used up
+//! calm     vera admin                              an instance; the victim
+//! tiny     tina admin                              small quotas
 //! ```
 
 use std::collections::BTreeMap;
@@ -32,13 +32,13 @@ use crate::processes::{
 use crate::tokens::Issuer;
 use crate::{lifecycle, neighbours};
 
-/// The processes, and what was made in them at the beginning.
+/// The processes and fixtures.
 pub(crate) struct Testbed {
     pub(crate) clients: Clients,
     pub(crate) memory: Memory,
     pub(crate) canary: Canary,
     pub(crate) issuer: Issuer,
-    /// What its server is limited to.
+    /// Limits of the server.
     pub(crate) limits: Limits,
     pub(crate) planted: Planted,
     pub(crate) endpoints: Value,
@@ -50,31 +50,31 @@ pub(crate) struct Testbed {
     folder: TempDir,
 }
 
-/// What is there before a case, and is the same after it.
+/// Resources that exist before each case and must be unchanged after it.
 #[derive(Debug, Default)]
 pub(crate) struct Fixture {
-    /// Ids in the tenant `acme` that stand for a path's `{…}`.
+    /// Ids in the tenant `acme` by path parameter `{…}`.
     pub(crate) ids: BTreeMap<String, String>,
     pub(crate) cloud: String,
     pub(crate) cluster: String,
-    /// What is in the world.
+    /// Resources of others in the world.
     pub(crate) seeded: Vec<String>,
-    /// What the victim sees.
+    /// The victim's list of instances.
     pub(crate) calm: Value,
     pub(crate) calm_vnfd: String,
     /// The fingerprints of the server's keys.
     pub(crate) keys: Value,
-    /// The victim's events that were looked at.
+    /// Last event of the victim that was checked.
     pub(crate) calm_events: u64,
-    /// The events that were looked at.
+    /// Last event that was checked.
     pub(crate) events: u64,
 }
 
 impl Testbed {
-    /// Starts everything anew.
+    /// Starts the processes and creates the fixtures.
     ///
     /// # Errors
-    /// Where something does not start, or a request at the beginning is refused.
+    /// If something does not start, or a request at the beginning is refused.
     pub(crate) fn start(limits: Limits) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("vnfm-hostile").tempdir()?;
         let (world, line) = start_world(folder.path(), limits);
@@ -105,17 +105,17 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// Kills the server: nothing in it comes to an end.
+    /// Kills the server with SIGKILL.
     ///
     /// # Errors
-    /// Where it cannot be killed.
+    /// If it cannot be killed.
     pub(crate) fn kill(&mut self) -> Result<()> {
         self.server.kill()?;
         self.server.wait()?;
         Ok(())
     }
 
-    /// Starts a server on what the last one has left.
+    /// Starts a server on the data folder of the last one.
     ///
     /// # Errors
     /// What it says where it does not start.
@@ -127,10 +127,10 @@ impl Testbed {
         Ok(())
     }
 
-    /// Gives the server's disk so many MiB.
+    /// Resizes the server's disk, in MiB.
     ///
     /// # Errors
-    /// Where it has none of its own.
+    /// If it has none of its own.
     pub(crate) fn grow_disk(&self, mebibytes: u64) -> Result<()> {
         let mut command = Command::new("nsenter");
         command.args(["--mount", "--target", &self.process().to_string(), "mount"]);
@@ -143,10 +143,10 @@ impl Testbed {
         Ok(())
     }
 
-    /// Registers VIMs, onboards packages, makes what is there before each case.
+    /// Registers VIMs, onboards packages, and creates the fixtures.
     fn set_up(&mut self) -> Result<()> {
         self.act(&json!({"action": "set-password", "user": "nfv", "password": CLOUD_PASSWORD}))?;
-        // A bomb is to be found here, and not by the cloud's quota.
+        // The server must detect bombs itself, before the cloud's quota does.
         for quota in ["instances", "cores", "ram", "network", "port"] {
             self.act(&json!({"action": "set-quota", "quota": quota, "value": -1}))?;
         }
@@ -220,9 +220,9 @@ impl Testbed {
         Ok(())
     }
 
-    /// An operation that has ended, of an instance that stays.
+    /// Id of a completed operation, of an instance that remains.
     fn run_operation_pair(&mut self) -> Result<String> {
-        // An NFVO refuses to grant what names no resources, as ASDs do.
+        // Not an ASD: those name no resources, and an NFVO refuses such grants.
         let (sample, vnfd) = self.samples.last().context("no sample")?.clone();
         let instance = lifecycle::create(self, "olga", &vnfd)?;
         let mut last = String::new();
@@ -244,10 +244,10 @@ impl Testbed {
         Ok(last)
     }
 
-    /// Makes something by a POST; its id.
+    /// Creates a resource by POST; its id.
     ///
     /// # Errors
-    /// Where it is refused.
+    /// If it is refused.
     pub(crate) fn create(&self, user: &str, path: &str, body: &Value) -> Result<String> {
         let answer = self.clients.json(user, ("POST", path), body)?;
         ensure!(
@@ -259,10 +259,10 @@ impl Testbed {
         answer.created_id().context("no Location")
     }
 
-    /// Onboards an archive: its id and its `vnfdId`, or why it is not taken.
+    /// Onboards an archive: package id and `vnfdId`, or why it is refused.
     ///
     /// # Errors
-    /// Where the server does not answer.
+    /// If the server does not answer.
     pub(crate) fn onboard(
         &self,
         user: &str,
@@ -298,7 +298,7 @@ impl Testbed {
         Ok(Err(why))
     }
 
-    /// The file with a login to the world's cluster.
+    /// The kubeconfig of the world's cluster.
     pub(crate) fn kubeconfig(&self) -> String {
         self.folder
             .path()
@@ -310,7 +310,7 @@ impl Testbed {
     /// Registers a VIM; its id.
     ///
     /// # Errors
-    /// Where it is refused.
+    /// If it is refused.
     pub(crate) fn register(&self, user: &str, words: &[&str]) -> Result<String> {
         let mut all = vec!["-o", "json", "vim", "register"];
         all.extend(words);
@@ -325,7 +325,7 @@ impl Testbed {
     /// What `vnfmctl` prints for a user.
     ///
     /// # Errors
-    /// Where it cannot be started or says nothing but an error.
+    /// If it cannot be started or says nothing but an error.
     pub(crate) fn vnfmctl(&self, user: &str, words: &[&str]) -> Result<String> {
         let mut command = Command::new(program("vnfmctl"));
         command.env("VNFM_SERVER", format!("http://{}", self.clients.address()));
@@ -347,15 +347,15 @@ impl Testbed {
         Ok(stdout)
     }
 
-    /// Where something of the world is.
+    /// An endpoint of the world.
     pub(crate) fn endpoint(&self, name: &str) -> &str {
         self.endpoints[name].as_str().unwrap_or_default()
     }
 
-    /// A page of the world's control.
+    /// A page of the world's control API.
     ///
     /// # Errors
-    /// Where the world does not answer.
+    /// If the world does not answer.
     pub(crate) fn world(&self, page: &str) -> Result<Value> {
         let url = format!("{}/{page}", self.endpoint("control"));
         ureq::get(url)
@@ -367,37 +367,37 @@ impl Testbed {
             .context("books")
     }
 
-    /// Lets the world do something.
+    /// Performs an action in the world.
     ///
     /// # Errors
-    /// Where it does not.
+    /// If it does not.
     pub(crate) fn act(&self, action: &Value) -> Result<()> {
         ureq::post(format!("{}/actions", self.endpoint("control"))).send_json(action)?;
         Ok(())
     }
 
-    /// Adds lines to the script of faults.
+    /// Adds rules to the fault script.
     ///
     /// # Errors
-    /// Where the world does not know them.
+    /// If the world does not know them.
     pub(crate) fn arm(&self, rules: &Value) -> Result<()> {
         ureq::post(format!("{}/faults", self.endpoint("control"))).send_json(rules)?;
         Ok(())
     }
 
-    /// Forgets the script of faults.
+    /// Clears the fault script.
     ///
     /// # Errors
-    /// Where the world does not answer.
+    /// If the world does not answer.
     pub(crate) fn disarm(&self) -> Result<()> {
         ureq::delete(format!("{}/faults", self.endpoint("control"))).call()?;
         Ok(())
     }
 
-    /// What exists in the world: what was there from the beginning, or what has come.
+    /// Resources in the world: those from the start (`seeded`), or those created since.
     ///
     /// # Errors
-    /// Where the world does not answer.
+    /// If the world does not answer.
     pub(crate) fn resources(&self, seeded: bool) -> Result<Vec<String>> {
         let page = if seeded { "books" } else { "left-behind" };
         let page = self.world(page)?;
@@ -414,22 +414,22 @@ impl Testbed {
         Ok(names)
     }
 
-    /// The calls that the world has served after so many.
+    /// Calls to the world after the first `after`.
     ///
     /// # Errors
-    /// Where it does not answer.
+    /// If it does not answer.
     pub(crate) fn calls(&self, after: usize) -> Result<Vec<Value>> {
         let page = self.world(&format!("calls?after={after}"))?;
         Ok(page.as_array().cloned().unwrap_or_default())
     }
 
-    /// Whether the server runs; where it does not, how it ended and its last words.
+    /// Fails if the server has ended, with its status and last log lines.
     ///
     /// # Errors
-    /// Where it does not run.
+    /// If it does not run.
     pub(crate) fn check_alive(&mut self) -> Result<()> {
         if let Some(status) = self.world.try_wait()? {
-            bail!("the world died ({status}): what was asked of it was too much");
+            bail!("the simulated world died ({status}): the server asked too much of it");
         }
         if let Some(status) = self.server.try_wait()? {
             let log = std::fs::read_to_string(self.log()).unwrap_or_default();
@@ -451,18 +451,18 @@ impl Testbed {
         self.folder.path().join("data")
     }
 
-    /// The folder of everything.
+    /// The folder of all processes.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The server's process.
+    /// The server's process id.
     pub(crate) fn process(&self) -> u32 {
         self.server.id()
     }
 }
 
-/// The address in the line that a server prints.
+/// The URL in the first line that a server prints.
 fn url(line: &str) -> Result<&str> {
     let url = line
         .split_whitespace()

@@ -1,5 +1,5 @@
-//! Tokens that lie, and those who answer for them: an issuer whose keys are published by a listener of the machine, and
-//! the Keystone of the simulated world. One token is good, so that a server which takes none is noticed.
+//! Forged tokens and hostile issuers: an issuer whose keys are served by a listener here, and the Keystone of the
+//! simulated world. A valid token is sent as well, to detect a server that refuses all of them.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,19 +18,19 @@ use crate::cases::Case;
 use crate::payloads;
 use crate::testbed::Testbed;
 
-/// Who gives the tokens, as they say of themselves.
+/// The `iss` claim.
 const ISSUER: &str = "https://issuer.example.com";
 const AUDIENCE: &str = "vnfm";
 /// The year 2100.
 const LATER: u64 = 4_102_444_800;
-/// The key's name.
+/// The `kid` of the key.
 const KID: &str = "first";
-/// How long a good token may be put off.
+/// How long a valid token may be rate-limited.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// Between two bytes of an answer that drips.
+/// Interval between the bytes of a dripping response.
 const DRIP: Duration = Duration::from_millis(100);
 
-/// What the issuer's keys are answered with.
+/// Responses to requests for the issuer's keys.
 #[derive(Debug, Clone)]
 enum KeyResponse {
     True,
@@ -41,12 +41,12 @@ enum KeyResponse {
     Redirect(SocketAddr),
 }
 
-/// Somebody who gives tokens, and publishes keys.
+/// An issuer of tokens that publishes its keys.
 pub(crate) struct Issuer {
     address: SocketAddr,
     pair: KeyPair,
     keys: Arc<Mutex<KeyResponse>>,
-    /// Archives that it gives as well, each below a path of its own.
+    /// Archives that it serves as well, by index.
     archives: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
@@ -54,7 +54,7 @@ impl Issuer {
     /// Listens at a free port, for as long as the process lives.
     ///
     /// # Errors
-    /// Where there is none, or no key can be made.
+    /// If there is none, or no key can be made.
     pub(crate) fn open() -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).context("cannot listen")?;
         let address = listener.local_addr()?;
@@ -76,7 +76,7 @@ impl Issuer {
                     .unwrap_or_else(PoisonError::into_inner)
                     .clone();
                 let (key, shared_archives) = (key.clone(), shared_archives.clone());
-                // Whoever hangs up has heard enough.
+                // A client may close the connection at any time.
                 std::thread::spawn(move || drop(answer(stream, (&keys, &key), &shared_archives)));
             }
         });
@@ -88,19 +88,19 @@ impl Issuer {
         })
     }
 
-    /// The address of an archive.
+    /// Serves an archive; its URL.
     pub(crate) fn offer(&self, archive: Vec<u8>) -> String {
         let mut archives = self.archives.lock().unwrap_or_else(PoisonError::into_inner);
         archives.push(archive);
         format!("{}{}", self.archives(), archives.len() - 1)
     }
 
-    /// What the addresses of all archives begin with.
+    /// The common prefix of the URLs of all archives.
     pub(crate) fn archives(&self) -> String {
         format!("http://{}/archives/", self.address)
     }
 
-    /// What the server's configuration says of it.
+    /// Its section of the server's configuration.
     pub(crate) fn settings(&self) -> Value {
         json!({"issuer": ISSUER, "audience": [AUDIENCE], "refetch_seconds": 0, "keys_seconds": 0,
             "jwks_url": format!("http://{}/keys", self.address), "tenant_claim": "tenant",
@@ -171,12 +171,12 @@ fn answer(
     }
 }
 
-/// The good token's claims.
+/// The claims of the valid token.
 fn claims() -> Value {
     json!({"iss": ISSUER, "aud": AUDIENCE, "sub": "ida", "tenant": "acme", "exp": LATER})
 }
 
-/// Each way in which a token lies: its name, its header and claims changed, as JSON merge patches.
+/// Forged tokens: a description, and header and claims as JSON merge patches.
 fn forgeries() -> Vec<(String, Value, Value)> {
     let mut all = Vec::new();
     let mut add = |name: &str, header: Value, claims: Value| {
@@ -247,7 +247,7 @@ fn forged_tenants() -> impl Iterator<Item = (String, Value, Value)> {
     })
 }
 
-/// Each lie of a token, each lie about keys, and tokens that Keystone does not know.
+/// Forged tokens, hostile keys, and tokens unknown to Keystone.
 pub(crate) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     for (name, header, changed) in forgeries() {
@@ -308,10 +308,10 @@ pub(crate) fn cases() -> Vec<Case> {
     all
 }
 
-/// A request with a token that Keystone is to judge.
+/// Sends a token that Keystone must validate.
 ///
 /// # Errors
-/// Where it is taken.
+/// If it is accepted.
 pub(crate) fn send_keystone_token(testbed: &Testbed) -> Result<()> {
     check_refused(
         testbed,
@@ -320,7 +320,7 @@ pub(crate) fn send_keystone_token(testbed: &Testbed) -> Result<()> {
     )
 }
 
-/// A token that is changed before it is signed, and whose header is changed afterwards where nothing signs it so.
+/// A token with patched header and claims. It is signed with the issuer's key, except for `none` and HS256.
 fn forge(issuer: &Issuer, header: &Value, changed: &Value) -> Result<String> {
     let mut signed_header = json!({"typ": "JWT", "alg": "ES256", "kid": KID});
     merge(&mut signed_header, header);
@@ -355,7 +355,7 @@ fn merge(into: &mut Value, patch: &Value) {
     }
 }
 
-/// A token that is not worth anything; no answer is a success.
+/// An invalid token must not succeed.
 fn check_refused(testbed: &Testbed, header: &str, token: &str) -> Result<()> {
     for path in ["/vnflcm/v2/vnf_instances", "/vnfm/v1/secrets"] {
         let status = testbed.clients.with_header((header, token), path)?;
@@ -367,7 +367,7 @@ fn check_refused(testbed: &Testbed, header: &str, token: &str) -> Result<()> {
     Ok(())
 }
 
-/// The good one is taken, and is no operator's.
+/// The valid token is accepted, but has no operator rights.
 fn check_good_token(testbed: &Testbed) -> Result<()> {
     let header = Header {
         kid: Some(KID.to_owned()),
@@ -378,14 +378,14 @@ fn check_good_token(testbed: &Testbed) -> Result<()> {
         let payload = ("authorization", format!("Bearer {token}"));
         let mut status = testbed.clients.with_header((payload.0, &payload.1), path)?;
         let began = Instant::now();
-        // Too many of this address were refused just now.
+        // Earlier refusals may have caused rate limiting.
         while status == 429 && began.elapsed() < TIMEOUT {
             std::thread::park_timeout(Duration::from_millis(100));
             status = testbed.clients.with_header((payload.0, &payload.1), path)?;
         }
         ensure!(
             status == wanted,
-            "the good token is answered {status} at {path}"
+            "the valid token gets {status} from {path}"
         );
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! Values that are more than values: every member of every request that the server's document describes, every
-//! parameter of the samples, and names as a terminal shows them.
+//! Hostile values: every member of every documented request, every parameter of the samples, and names that are printed
+//! on a terminal.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::{check, lifecycle};
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Hostile values for each member of a request.
 const VALUES: usize = 3;
-/// Commands of `vnfmctl` that print what tenants have named.
+/// Commands of `vnfmctl` that print names chosen by tenants.
 const PRINTING_COMMANDS: &[&[&str]] = &[
     &["vnf", "list"],
     &["package", "list"],
@@ -56,7 +56,7 @@ pub(crate) fn bodies(learnt: &Learnt) -> Result<Vec<Case>> {
     Ok(all)
 }
 
-/// The members of a sample's request over those that the document invents.
+/// Replaces the example's members by those of a sample's request.
 fn merge(example: &mut Value, own: Value) {
     let (Some(example), Value::Object(own)) = (example.as_object_mut(), own) else {
         return;
@@ -65,7 +65,7 @@ fn merge(example: &mut Value, own: Value) {
     example.extend(own);
 }
 
-/// Whether a member is one whose value nobody may see again.
+/// Whether a member is secret.
 fn is_secret(pointer: &str) -> bool {
     ["accessInfo", "authentication", "assword", "params"]
         .iter()
@@ -117,13 +117,13 @@ fn send_hostile_body(
     let gone = testbed.clients.send("ann", ("DELETE", &path), None)?;
     ensure!(
         gone.is_success(),
-        "a package without content does not go: {}",
+        "cannot delete a package without content: {}",
         gone.text()
     );
     Ok(())
 }
 
-/// Brings away what a request has made.
+/// Removes what a request has created.
 fn clean_up(
     testbed: &mut Testbed,
     path: &str,
@@ -143,7 +143,7 @@ fn clean_up(
             .send("ann", ("DELETE", &format!("{path}/{id}")), None)?;
         ensure!(
             gone.is_success(),
-            "what was made does not go: {} {}",
+            "cannot delete what was created: {} {}",
             gone.status,
             gone.text()
         );
@@ -151,8 +151,7 @@ fn clean_up(
     Ok(())
 }
 
-/// Every variable of the samples × everything that hurts, and texts of their requests, in operations that are driven to
-/// their end.
+/// Every variable of the samples × every payload, and texts of their requests, in complete operations.
 pub(crate) fn parameters(learnt: &Learnt, most: usize, rng: &mut SeededRng) -> Vec<Case> {
     let mut all = Vec::new();
     for (sample, vnfd) in learnt
@@ -221,7 +220,7 @@ fn parameter(
     })
 }
 
-/// A namespace that a request may name.
+/// Whether a request may name this namespace.
 fn is_label(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with("kube-")
@@ -230,7 +229,7 @@ fn is_label(text: &str) -> bool {
             .all(|one| one.is_ascii_alphanumeric() || one == '-')
 }
 
-/// Puts a value where a pointer shows, making what is missing on the way.
+/// Sets the value at a pointer, creating missing members.
 fn set_pointer(value: &mut Value, pointer: &str, new: Value) {
     let mut slot = value;
     for part in pointer.split('/').skip(1) {
@@ -243,7 +242,7 @@ fn set_pointer(value: &mut Value, pointer: &str, new: Value) {
     *slot = new;
 }
 
-/// Names as `vnfmctl` prints them.
+/// Hostile names in the output of `vnfmctl`.
 pub(crate) fn terminal_output() -> Vec<Case> {
     let mut all = Vec::new();
     for words in PRINTING_COMMANDS {
@@ -279,7 +278,7 @@ pub(crate) fn terminal_output() -> Vec<Case> {
     all
 }
 
-/// What a terminal obeys, or shows in another place than it stands.
+/// Control and bidirectional characters.
 fn is_unescaped(one: char) -> bool {
     let is_control = one.is_control() && !matches!(one, '\n' | '\t');
     is_control || matches!(one, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

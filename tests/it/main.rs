@@ -1,9 +1,6 @@
 //! One program for the tests across crates; each topic is a module.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod configuration;
 mod contracts;

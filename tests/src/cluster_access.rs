@@ -1,11 +1,8 @@
-//! VNF-A's machines and its cluster from inside: the servers that its record names, and `kubectl` on the control plane
-//! over SSH. Checkers look here, not at what the drivers say.
+//! Direct access to the machines and the cluster of VNF-A: its servers, and `kubectl` on the control plane over SSH, so
+//! that checks do not depend on the drivers.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,11 +29,11 @@ pub struct Vnfc {
     pub server: String,
     /// Its server's name.
     pub name: String,
-    /// Where it is reached from outside.
+    /// Its external address.
     pub address: String,
 }
 
-/// Where a connection point's address is.
+/// JSON pointer to the address of a connection point.
 const ADDRESS: &str = "/cpProtocolInfo/0/ipOverEthernet/ipAddresses/0/addresses/0";
 
 /// The VNFCs of VNF-A, by their servers' names.
@@ -76,13 +73,13 @@ fn vnfc(shown: &Value) -> Vnfc {
 pub struct Pod {
     /// Its name.
     pub name: String,
-    /// The node that it is on; empty where none has it.
+    /// Its node; empty if unscheduled.
     pub node: String,
-    /// Ready, and not about to end.
+    /// Ready and not terminating.
     pub runs: bool,
 }
 
-/// A way into the machines.
+/// Runs commands on the machines.
 pub struct ClusterShell {
     ssh: Ssh,
     port: u16,
@@ -97,7 +94,7 @@ impl std::fmt::Debug for ClusterShell {
 }
 
 impl ClusterShell {
-    /// Into the machines of VNF-A as it is now.
+    /// Connects to the current machines of VNF-A.
     pub fn of(testbed: &Testbed) -> Self {
         let master = vnfcs(testbed)
             .into_values()
@@ -137,14 +134,14 @@ impl ClusterShell {
             .unwrap()
     }
 
-    /// Runs `kubectl`; what it says, or nothing where it fails.
+    /// Runs `kubectl`; its output, or `None` if it fails.
     pub fn kubectl(&self, words: &str) -> Option<String> {
         let line = format!("kubectl --kubeconfig=/etc/kubernetes/admin.conf {words}");
         let output = self.run(&self.master, &line);
         (output.exit_code == 0).then_some(output.stdout)
     }
 
-    /// Applies a document.
+    /// Applies a manifest.
     pub fn apply(&self, document: &Value) {
         let target = self.target(&self.master);
         let command = SshCommand {
@@ -188,7 +185,7 @@ impl ClusterShell {
         pods
     }
 
-    /// Waits until so many pods of VNF-B run; the nodes that they are on.
+    /// Waits until this many pods of VNF-B run; their nodes.
     pub fn wait_for_b_pods(&self, testbed: &Testbed, pods: usize) -> Vec<String> {
         until("the pods of VNF-B", LONG, || {
             let running = self.b_pods(testbed).into_iter().filter(|pod| pod.runs);
@@ -197,7 +194,7 @@ impl ClusterShell {
         })
     }
 
-    /// Waits until a node is Ready, or is not.
+    /// Waits until a node is Ready, or not.
     pub fn wait_until_ready(&self, node: &str, ready: bool, timeout: Duration) {
         until(&format!("`{node}` ready: {ready}"), timeout, || {
             (self.nodes().get(node) == Some(&ready)).then_some(())
@@ -211,7 +208,7 @@ impl ClusterShell {
     }
 }
 
-/// The namespace that the VNFM makes for VNF-B.
+/// The namespace of VNF-B.
 pub fn b_namespace(testbed: &Testbed) -> String {
     format!(
         "vnf-{}",

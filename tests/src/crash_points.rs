@@ -1,15 +1,11 @@
-//! A story in which the server is killed again and again, at points that are drawn over its course.
+//! Scenarios in which the server is killed repeatedly, at random points.
 //!
-//! A point is a moment of one of its operations: another state of the journal, or another word about how far it is,
-//! never a time. Points that a course is too short for come at the beginning of the next operation, if need be in
-//! another life of VNF-A. Which points they are is a matter of a seed, which is printed; `VNFM_SEED` tells the same
-//! story again.
+//! A point is a change of an operation's journal or progress, never a time. Points that an operation does not reach move
+//! to the start of the next one, if necessary in another lifecycle of VNF-A. The points depend on a seed, which is
+//! printed; `VNFM_SEED` repeats a run.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -21,23 +17,23 @@ use crate::programs::until;
 use crate::rng::SeededRng;
 use crate::testbed::{LONG, Testbed, VNF_A};
 
-/// What an operation stops with when the server died again and again in the same step, at last while that ran alone.
+/// Codes of an operation that stopped because the server crashed repeatedly in the same step, last while it ran alone.
 const DIED: [&str; 2] = ["hook.server-died", "op.server-died"];
 
-/// When the server dies.
+/// The points at which the server is killed.
 #[derive(Debug)]
 pub struct CrashPlan {
     /// Operation and moment, in order.
     pending: Vec<(usize, usize)>,
     operation: usize,
-    /// The moments at which it died.
+    /// The points at which it was killed.
     pub crashed_at: Vec<String>,
-    /// How often somebody had to say that a hook should be begun once more.
+    /// Number of retries after a repeated crash.
     pub retried: usize,
 }
 
 impl CrashPlan {
-    /// So many, drawn from the moments that each operation of a story has at least.
+    /// Draws `number` points; `course` is the minimum number of points of each operation.
     pub fn draw_for(number: usize, course: &[usize]) -> Self {
         let seed = std::env::var("VNFM_SEED").ok().map_or_else(
             || RandomState::new().build_hasher().finish(),
@@ -57,7 +53,7 @@ impl CrashPlan {
         }
     }
 
-    /// Begins the story's next operation and brings it to its end; its id.
+    /// Begins the next operation and waits for its end; its id.
     pub fn run_operation(
         &mut self,
         testbed: &mut Testbed,
@@ -93,7 +89,7 @@ impl CrashPlan {
         op
     }
 
-    /// What the story was too short for comes in further lives of VNF-A, which `create` begins; it returns the request.
+    /// Uses up the remaining points in further lifecycles of VNF-A; `create` creates the instance and returns the request.
     pub fn run_remaining(&mut self, testbed: &mut Testbed, create: impl Fn(&Testbed) -> Value) {
         while !self.pending.is_empty() {
             testbed.delete_packages();
@@ -104,7 +100,7 @@ impl CrashPlan {
         }
     }
 
-    /// Takes the next death out of the list if it is time for it.
+    /// Removes the next point if it has been reached.
     fn is_due(&mut self, moments: usize) -> bool {
         let now = (self.operation, moments);
         let is_due = self.pending.first().is_some_and(|next| *next < now);
@@ -114,7 +110,7 @@ impl CrashPlan {
         is_due
     }
 
-    /// A step in which the server died while it ran alone is begun again when somebody says so, and for no other reason.
+    /// Retries an operation, which may have stopped only because of repeated crashes.
     fn retry_after_crash(&mut self, testbed: &Testbed, op: &str, error: &Value) {
         let code = error["code"].as_str().unwrap();
         assert!(DIED.contains(&code), "{error:#}");
@@ -129,7 +125,7 @@ impl CrashPlan {
     }
 }
 
-/// What the journal and the step say of themselves, without times.
+/// Journal and progress of an operation, without times.
 fn moment(progress: &Value) -> Value {
     let steps = progress["steps"].as_array().into_iter().flatten();
     let steps: Vec<_> = steps.map(|step| &step["status"]).collect();
@@ -143,7 +139,7 @@ fn moment(progress: &Value) -> Value {
     ])
 }
 
-/// Numbers that come again with the same seed: points of a course, each at most once.
+/// Draws distinct points, reproducibly by the seed.
 fn draw(seed: u64, number: usize, course: &[usize]) -> Vec<(usize, usize)> {
     let moments = course.iter().enumerate();
     let mut points: Vec<_> = moments

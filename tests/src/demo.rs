@@ -1,4 +1,4 @@
-//! The story as `cargo xtask demo` tells it: built programs, real processes, read by its report.
+//! Runs `cargo xtask demo` with the built programs and reads its report.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
@@ -12,13 +12,13 @@ use serde_json::Value;
 use crate::programs::{program, until};
 use crate::sources;
 
-/// The longest that a story takes that does not go to its end.
+/// Limit until the demo prints a cue.
 const TIMEOUT: Duration = Duration::from_mins(3);
 
-/// Plays the story in a world with one of VNF-A's packages; its report, if it went well to the end.
+/// Runs the demo with one of VNF-A's packages; its report, if it succeeds.
 ///
 /// # Errors
-/// When it broke off or left something behind; what it said is in the error.
+/// If it fails or leaves something behind; the error contains its output.
 pub fn demo_report(world: &[&str], package: &str) -> Result<Value> {
     let file =
         std::env::temp_dir().join(format!("vnfm-story.{}.{package}.json", std::process::id()));
@@ -31,10 +31,10 @@ pub fn demo_report(world: &[&str], package: &str) -> Result<Value> {
     let _ = std::fs::remove_file(&file); // it may never have been written
     ensure!(
         output.status.success(),
-        "the story broke off:\n{}",
+        "the demo failed:\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    serde_json::from_str(&report.context("the story wrote no report")?)
+    serde_json::from_str(&report.context("the demo wrote no report")?)
         .context("the report is no JSON")
 }
 
@@ -46,16 +46,16 @@ fn demo(words: &[&str]) -> Command {
     command
 }
 
-/// A story that did not go its usual way.
+/// The outcome of an interrupted or modified demo.
 #[derive(Debug)]
 pub struct DemoRun {
-    /// Whether it ended well.
+    /// Whether it exited with 0.
     pub success: bool,
-    /// All that it said.
+    /// Its stdout and stderr.
     pub output: String,
 }
 
-/// Plays the simulated story with its temporary files below `folder`; once it says `cue`, Ctrl-C is pressed.
+/// Runs the simulated demo with temporary files below `folder`; presses Ctrl-C once it prints `cue`.
 ///
 /// # Errors
 /// When it cannot be started.
@@ -79,7 +79,7 @@ pub fn run_demo(words: &[&str], folder: &Path, cue: Option<&str>) -> Result<Demo
         });
         let group = format!("-{}", child.id());
         let pressed = Command::new("kill").args(["-INT", "--", &group]).status()?;
-        ensure!(pressed.success(), "Ctrl-C reached nobody");
+        ensure!(pressed.success(), "no process received Ctrl-C");
     }
     let ended = child.wait()?;
     Ok(DemoRun {
@@ -88,7 +88,7 @@ pub fn run_demo(words: &[&str], folder: &Path, cue: Option<&str>) -> Result<Demo
     })
 }
 
-/// The processes whose command line names something below `folder`.
+/// Command lines of processes that contain `folder`.
 #[must_use]
 pub fn processes_of(folder: &Path) -> Vec<String> {
     let name = folder.to_string_lossy();

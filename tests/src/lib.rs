@@ -1,10 +1,11 @@
-//! What the tests across crates share: the checkout, its sources, and the neighbours that may be there.
+//! Shared by the tests across crates: the checkout and its sources, testbeds, and optional neighbours.
 //!
 //! ```text
-//! it/         one program: layers, papers, scenarios in the simulated world
-//! live/       one program: the real neighbours; each test says why when it cannot run
-//! spans/      a crate of its own: takes the spans that a server sends
-//! scenarios/  scripts and the output that they must give
+//! it/         one program: layering, documents, scenarios in the simulated world
+//! live/       one program: the real neighbours; each test prints why it is skipped
+//! spans/      a separate crate: collects the spans that a server sends
+//! hostile/    the hostile machine: attacks on the built programs
+//! faults/     the fault machine: a fault at every call
 //! stack/      starts the real neighbours; `cargo xtask stack` calls it
 //! ```
 

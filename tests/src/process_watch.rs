@@ -1,13 +1,10 @@
-//! All that runs on this machine while a story is told, looked at again and again: command lines and environments, who
-//! runs `kubeadm` on which host, and what lies for a while in files that hooks put on hosts.
+//! Observes the processes of this machine during a scenario: command lines and environments, `kubeadm` runs by host, and
+//! the contents of temporary files that hooks put on hosts.
 //!
-//! Hosts are namespaces of this machine: their processes are here, too, and their files are seen through the first
-//! process of each.
+//! Hosts are namespaces of this machine: their processes are visible here, and their files through the root of their
+//! first process.
 
-#![expect(
-    clippy::missing_panics_doc,
-    reason = "a test that cannot go on says so by panicking"
-)]
+#![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,26 +15,26 @@ use std::time::Duration;
 
 use crate::planted::Processes;
 
-/// Between two looks.
+/// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// What of `kubeadm` changes a host.
+/// Commands of `kubeadm` that change a host.
 const CHANGES: &[&str] = &["init", "join", "reset"];
 
-/// What was seen.
+/// Everything observed.
 #[derive(Debug, Default)]
 pub struct Observations {
     /// Every command line and environment.
     pub processes: Processes,
-    /// Every version that the files had for which was asked.
+    /// Every observed content of the watched files.
     pub files: BTreeSet<Vec<u8>>,
-    /// Each `kubeadm` that changes its host, by host: `init`, `join`, `reset` in order.
+    /// Runs of `kubeadm` that change a host, by host, in order.
     pub kubeadms: BTreeMap<String, Vec<String>>,
-    /// Where several ran on one host at once.
+    /// Concurrent runs on one host.
     pub concurrent: Vec<String>,
     known: BTreeSet<String>,
 }
 
-/// Somebody who looks.
+/// A thread that observes until it is ended.
 #[derive(Debug)]
 pub struct ProcessWatch {
     stop: Arc<AtomicBool>,
@@ -47,7 +44,7 @@ pub struct ProcessWatch {
 }
 
 impl ProcessWatch {
-    /// Begins to look; at these files on each host that comes, which has a folder below `hosts` then.
+    /// Starts observing, including these files on each new host with a folder below `hosts`.
     pub fn begin(hosts: &Path, files: &[&str]) -> Self {
         let (hosts, stop) = (hosts.to_owned(), Arc::<AtomicBool>::default());
         let files: Vec<_> = files.iter().map(|file| (*file).to_owned()).collect();
@@ -74,17 +71,17 @@ impl ProcessWatch {
         }
     }
 
-    /// How often it has looked.
+    /// Number of scans so far.
     pub fn scans(&self) -> usize {
         self.scans.load(Ordering::Relaxed)
     }
 
-    /// What has stood in the files so far.
+    /// Contents of the watched files so far.
     pub fn files(&self) -> BTreeSet<Vec<u8>> {
         lock(&self.seen).files.clone()
     }
 
-    /// Ends it; what it has seen.
+    /// Stops observing; the observations.
     #[expect(clippy::unwrap_used, reason = "see above")]
     pub fn end(self) -> Observations {
         self.stop.store(true, Ordering::Relaxed);
@@ -119,7 +116,7 @@ impl Observations {
             .collect();
         let running: BTreeMap<String, Kubeadm> = kubeadms().collect();
         let mut now = BTreeMap::<&str, Vec<&str>>::new();
-        // A program that one starts looks like it for a moment.
+        // A child looks like its parent until it executes its program.
         let own = running
             .iter()
             .filter(|(_, one)| !running.contains_key(&one.parent));
@@ -142,7 +139,7 @@ impl Observations {
     }
 }
 
-/// The hosts that run, of those that have a folder below `hosts`: where the files of each are seen from here.
+/// The running hosts with a folder below `hosts`, and the root of each as seen from here.
 pub fn running(hosts: &Path) -> BTreeMap<String, PathBuf> {
     let folders = std::fs::read_dir(hosts).into_iter().flatten().flatten();
     let known = folders.filter_map(|host| {
@@ -155,7 +152,7 @@ pub fn running(hosts: &Path) -> BTreeMap<String, PathBuf> {
         .collect()
 }
 
-/// A `kubeadm` at work.
+/// A running `kubeadm`.
 struct Kubeadm {
     verb: String,
     parent: String,
@@ -170,12 +167,12 @@ fn kubeadms() -> impl Iterator<Item = (String, Kubeadm)> {
         let verb = (words.next()? == "kubeadm")
             .then(|| words.next())??
             .into_owned();
-        // A single phase is what somebody else asks for.
+        // Single phases are run by others.
         if !CHANGES.contains(&verb.as_str()) || words.next().is_some_and(|word| word == "phase") {
             return None;
         }
         let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;
-        // Behind the name, which may hold anything: state, parent, …, and the 22nd of all is when it began.
+        // After the name, which may contain anything: state, parent, …; field 22 is the start time.
         let fields: Vec<_> = stat.rsplit(')').next()?.split_whitespace().collect();
         let field = |at: usize| fields.get(at).map(|field| (*field).to_owned());
         let found = Kubeadm {
@@ -197,7 +194,7 @@ mod tests {
     use super::ProcessWatch;
     use crate::programs::until;
 
-    /// What looks like `kubeadm join` until it is spoken to.
+    /// A process that looks like `kubeadm join` until it reads a line.
     fn join(folder: &Path) -> Child {
         std::fs::write(folder.join("join"), "read line").unwrap();
         let mut shell = Command::new("sh");

@@ -1,12 +1,9 @@
 //! The built programs as processes: `vnfm-server` on a free port with a data folder of its own, and `vnfmctl`.
 //!
-//! Nothing outlives its value: what is started is ended by its recorded id when it is dropped.
+//! Started processes are killed on drop.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -17,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A program beside this one; a test's own lies in a folder below.
+/// The path of a built program, next to this one or one folder above.
 pub fn program(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let folder = own.parent().unwrap();
@@ -30,16 +27,16 @@ pub fn program(name: &str) -> PathBuf {
     .join(name);
     assert!(
         found.is_file(),
-        "there is no `{}`: run `cargo build` first",
+        "`{}` is missing: run `cargo build` first",
         found.display()
     );
     found
 }
 
-/// Between two looks at what is waited for.
+/// Polling interval of [`until`].
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Waits until `look` sees something; fails when it does not in time.
+/// Polls until `look` returns something; panics on timeout.
 pub fn until<T>(what: &str, timeout: Duration, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -51,7 +48,7 @@ pub fn until<T>(what: &str, timeout: Duration, mut look: impl FnMut() -> Option<
     }
 }
 
-/// Starts a program, its words into `log`; returns it with the first line of its data.
+/// Starts a program with its stderr appended to `log`; the process and the first line of its stdout.
 pub fn start(command: &mut Command, log: &Path) -> (Child, String) {
     let stderr = File::options().create(true).append(true).open(log).unwrap();
     command
@@ -66,14 +63,14 @@ pub fn start(command: &mut Command, log: &Path) -> (Child, String) {
     if line.trim().is_empty() {
         let _ = child.wait(); // it has closed its output: it ends
         panic!(
-            "{command:?} says nothing but:\n{}",
+            "{command:?} printed nothing; its log:\n{}",
             std::fs::read_to_string(log).unwrap()
         );
     }
     (child, line.trim().to_owned())
 }
 
-/// How a command of `vnfmctl` went.
+/// The outcome of a command.
 #[derive(Debug)]
 pub struct CliOutput {
     /// Its exit code.
@@ -84,7 +81,7 @@ pub struct CliOutput {
     pub stderr: String,
 }
 
-/// A server with its data folder, which may be killed and started again.
+/// A server and its data folder; it can be killed and started again.
 #[derive(Debug)]
 pub struct Server {
     child: Option<Child>,
@@ -105,7 +102,7 @@ impl Server {
         )
     }
 
-    /// The same, with hooks that run where it is said here.
+    /// The same, with this runner for hooks.
     pub fn start_with(folder: &Path, log: &str, runner: Option<&str>) -> Self {
         let plugins = folder.join("data/plugins");
         let allowed = Command::new(program("vnfmctl"))
@@ -135,7 +132,7 @@ impl Server {
         server
     }
 
-    /// Starts it on its data folder, at a free port.
+    /// Starts the process on the existing data folder, at a free port.
     pub fn begin(&mut self) {
         let mut command = Command::new(program("vnfm-server"));
         command
@@ -145,7 +142,7 @@ impl Server {
             .arg("--config")
             .arg(self.folder.join("server.yaml"))
             .env("VNFM_LOG", &self.log);
-        // Its temporary files are looked at with the rest.
+        // Temporary files are searched for secrets with the rest.
         command.env("TMPDIR", &self.folder);
         let (child, line) = start(&mut command, &self.log_file());
         self.child = Some(child);
@@ -156,7 +153,7 @@ impl Server {
             .clone_into(&mut self.url);
     }
 
-    /// The number of its process; 0 where it does not run.
+    /// Its process id; 0 if it does not run.
     pub fn id(&self) -> u32 {
         self.child.as_ref().map_or(0, Child::id)
     }
@@ -169,7 +166,7 @@ impl Server {
         }
     }
 
-    /// SIGTERM; how it ended, and how long that took.
+    /// Sends SIGTERM; the exit status and how long the shutdown took.
     pub fn terminate(&mut self) -> (ExitStatus, Duration) {
         let mut child = self.child.take().unwrap();
         let (sent, id) = (Instant::now(), child.id().to_string());
@@ -183,7 +180,7 @@ impl Server {
         (child.wait().unwrap(), sent.elapsed())
     }
 
-    /// Runs the server's program for something else than serving, on the same data folder.
+    /// Runs another command of the server's program on the same data folder.
     pub fn run_server_command(&self, args: &[&str]) -> CliOutput {
         let mut command = Command::new(program("vnfm-server"));
         command
@@ -200,12 +197,12 @@ impl Server {
         }
     }
 
-    /// Where it listens.
+    /// Its base URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// What it has logged, over all its lives.
+    /// Its log, over all restarts.
     pub fn logged(&self) -> String {
         std::fs::read_to_string(self.log_file()).unwrap_or_default()
     }
@@ -219,12 +216,12 @@ impl Server {
         self.folder.join("server.log")
     }
 
-    /// A request as any client makes it: its status and body.
+    /// Sends a request; status and body.
     pub fn http(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         self.send((method, path), body, None)
     }
 
-    /// A request without a body, with one more header.
+    /// Sends a request without a body, with an additional header.
     pub fn http_as(&self, method: &str, path: &str, header: (&str, &str)) -> (u16, Value) {
         self.send((method, path), "", Some(header))
     }
@@ -255,19 +252,19 @@ impl Server {
         (answer.status().as_u16(), body)
     }
 
-    /// A page that must be there.
+    /// Gets a page, which must exist.
     pub fn get(&self, path: &str) -> Value {
         let (status, body) = self.http("GET", path, "");
         assert_eq!(status, 200, "GET {path}: {body}");
         body
     }
 
-    /// Runs a command of `vnfmctl` against it.
+    /// Runs `vnfmctl` against the server.
     pub fn run(&self, args: &[&str]) -> CliOutput {
         self.run_with_input(args, "")
     }
 
-    /// The same, with something to read.
+    /// The same, with standard input.
     pub fn run_with_input(&self, args: &[&str], input: &str) -> CliOutput {
         let mut command = Command::new(program("vnfmctl"));
         command.args(["--server", &self.url]).args(args);
@@ -294,7 +291,7 @@ impl Server {
         output
     }
 
-    /// Keeps what was said: a checker reads all of it.
+    /// Appends the output to `vnfmctl.log`, which is searched for secrets.
     fn record(&self, args: &[&str], output: &CliOutput) {
         let mut text = String::new();
         writeln!(
@@ -314,7 +311,7 @@ impl Server {
         file.write_all(text.as_bytes()).unwrap();
     }
 
-    /// A command that must go well; its data.
+    /// Runs a command that must succeed; its JSON output.
     pub fn ctl(&self, args: &[&str]) -> Value {
         let output = self.run(&[&["-o", "json"], args].concat());
         assert_eq!(
@@ -328,14 +325,14 @@ impl Server {
         serde_json::from_str(&output.stdout).unwrap_or(Value::Null)
     }
 
-    /// A command that the server must refuse; its reason.
+    /// Runs a command that the server must refuse; its stderr.
     pub fn refused(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert_eq!(output.code, 3, "`vnfmctl {}`: {output:?}", args.join(" "));
         output.stderr
     }
 
-    /// Waits until nobody drives an operation any more; what it is then.
+    /// Waits until an operation is not running; its progress.
     pub fn ended(&self, op: &str, timeout: Duration) -> Value {
         let path = format!("/vnfm/v1/op_occs/{op}/progress");
         let driven = ["STARTING", "PROCESSING", "ROLLING_BACK"];
@@ -365,7 +362,7 @@ impl Drop for Server {
     }
 }
 
-/// A crash is noticed soon, so that a test does not wait for it.
+/// Short leases, so that crashes are detected quickly.
 const CONFIGURATION: &str = "\
 limits: {lease_seconds: 2}
 plugins:

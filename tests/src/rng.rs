@@ -1,11 +1,11 @@
-//! Numbers that come again with the same seed.
+//! Reproducible random numbers.
 
 /// `SplitMix64`.
 #[derive(Debug, Clone)]
 pub struct SeededRng(u64);
 
 impl SeededRng {
-    /// Dice that fall as this seed says.
+    /// A generator with this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
@@ -20,21 +20,21 @@ impl SeededRng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below this one; 0 where there is none.
+    /// A number below `sides`; 0 if `sides` is 0.
     pub fn below(&mut self, sides: usize) -> usize {
         let sides = u64::try_from(sides).unwrap_or(u64::MAX).max(1);
         usize::try_from(self.roll() % sides).unwrap_or(0)
     }
 
-    /// One of these.
+    /// One of `among`.
     ///
     /// # Panics
-    /// Where there is none.
+    /// If `among` is empty.
     pub fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
         &among[self.below(among.len())]
     }
 
-    /// Brings these into another order.
+    /// Shuffles in place.
     pub fn shuffle<T>(&mut self, all: &mut [T]) {
         for last in (1..all.len()).rev() {
             all.swap(last, self.below(last + 1));

@@ -1,15 +1,12 @@
-//! Where the server could show a secret: its answers, what `vnfmctl` prints, its log, its database and what else it writes.
+//! Everything in which the server could show a secret: responses, the output of `vnfmctl`, its log, database and files.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
 
 use crate::planted::Planted;
 use crate::testbed::{Testbed, VIM, VNF_A};
 
-/// Asks for every page that there is; `vnfmctl` keeps what it prints.
+/// Gets every page, also by `vnfmctl`, whose output is recorded; the responses.
 pub fn fetch_everything(testbed: &Testbed, ops: &[&str]) -> String {
     let server = &testbed.server;
     let mut answers = String::new();
@@ -48,7 +45,7 @@ pub fn fetch_everything(testbed: &Testbed, ops: &[&str]) -> String {
     answers + &server.get("/vnfm/v1/plugins").to_string()
 }
 
-/// The server's files that hold a secret; the requests that the test itself has written are none of them.
+/// The server's files that contain a secret, except for the requests that the test has written.
 pub fn files_with_secrets(testbed: &Testbed, planted: &Planted) -> Vec<String> {
     let folder = testbed.server.folder();
     for expected in [
@@ -59,20 +56,20 @@ pub fn files_with_secrets(testbed: &Testbed, planted: &Planted) -> Vec<String> {
     ] {
         assert!(
             folder.join(expected).is_file(),
-            "{expected} was not looked at"
+            "{expected} was not searched"
         );
     }
     let log = std::fs::read(folder.join("server.log")).unwrap();
     assert!(
         String::from_utf8_lossy(&log).contains("TRACE"),
-        "the log is not at its loudest"
+        "the log level is not TRACE"
     );
     let mut found = planted.files(&[folder.to_owned()], &["world"]);
     found.retain(|file| !file.ends_with(&format!("/{VNF_A}.json")));
     found
 }
 
-/// What is sent as a description is shown as such: there the search finds a secret, or it finds nothing anywhere.
+/// Proves that the search works: a secret sent as a description is shown, and must be found.
 pub fn assert_search_finds(testbed: &Testbed, planted: &Planted, secret: &str, what: &str) {
     let package = testbed.server.ctl(&["package", "list"])[0]["id"].clone();
     let shown = ["--name", "shown", "--description", secret];

@@ -1,10 +1,7 @@
-//! `vnfm-sim` as a process of its own: it outlives the server, and checkers read its books.
+//! `vnfm-sim` as a separate process, which outlives the server; checks read its inventory and call log.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -23,7 +20,7 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// Starts a world with these flags; its files go below `folder`.
+    /// Starts a world with these flags; its files are below `folder`.
     pub fn start(folder: &Path, flags: &[&str]) -> Self {
         let mut command = Command::new(program("vnfm-sim"));
         command.arg("--data").arg(folder.join("world")).args(flags);
@@ -34,7 +31,7 @@ impl Simulator {
         }
     }
 
-    /// The number of its process.
+    /// Its process id.
     pub fn process(&self) -> u32 {
         self.child.id()
     }
@@ -49,7 +46,7 @@ impl Simulator {
         self.endpoints["sshPort"].as_u64().unwrap()
     }
 
-    /// Where something is, as `GET /world` says it.
+    /// An endpoint, as named by `GET /world`.
     pub fn endpoint(&self, name: &str) -> &str {
         self.endpoints[name].as_str().unwrap()
     }
@@ -58,7 +55,7 @@ impl Simulator {
         format!("{}/{page}", self.endpoints["control"].as_str().unwrap())
     }
 
-    /// A page of its books.
+    /// A page of its control API, as a list.
     pub fn page(&self, page: &str) -> Vec<Value> {
         let mut answer = ureq::get(self.url(page)).call().unwrap();
         answer
@@ -70,7 +67,7 @@ impl Simulator {
             .clone()
     }
 
-    /// What the NFVO was asked and told, and what it answered.
+    /// Requests and notifications to the NFVO, and its responses.
     pub fn nfvo(&self) -> Value {
         ureq::get(self.url("nfvo"))
             .call()
@@ -80,12 +77,12 @@ impl Simulator {
             .unwrap()
     }
 
-    /// Lets the NFVO decide like this from now on.
+    /// Sets the policy by which the NFVO grants.
     pub fn set_nfvo(&self, policy: &Value) {
         self.act("set-nfvo", &json!({ "policy": policy }));
     }
 
-    /// Every file on every host: the host, the path, the content.
+    /// Every file on every host: host, path and content.
     pub fn files(&self) -> Vec<(String, String, Vec<u8>)> {
         let word = |file: &Value, name: &str| file[name].as_str().unwrap().to_owned();
         let files = self.page("files").into_iter().map(|file| {
@@ -95,17 +92,17 @@ impl Simulator {
         files.collect()
     }
 
-    /// Adds a line to the script of faults.
+    /// Adds a rule to the fault script.
     pub fn arm(&self, rule: &Value) {
         ureq::post(self.url("faults")).send_json(rule).unwrap();
     }
 
-    /// Forgets the script of faults.
+    /// Clears the fault script.
     pub fn disarm(&self) {
         ureq::delete(self.url("faults")).call().unwrap();
     }
 
-    /// How many calls the lines of the script have seen, all together.
+    /// Number of calls that matched rules of the fault script.
     pub fn seen(&self) -> u64 {
         self.page("faults")
             .iter()
@@ -113,14 +110,14 @@ impl Simulator {
             .sum()
     }
 
-    /// Does something to the world.
+    /// Performs an action in the world.
     pub fn act(&self, action: &str, with: &Value) {
         let mut body = with.clone();
         body["action"] = json!(action);
         ureq::post(self.url("actions")).send_json(&body).unwrap();
     }
 
-    /// The calls whose name begins with `name` and whose subject holds `part`.
+    /// The calls whose name starts with `name` and whose subject contains `part`.
     pub fn calls(&self, name: &str, part: &str) -> Vec<Value> {
         let of_name = |call: &Value| {
             call["call"].as_str().unwrap().starts_with(name)
@@ -129,7 +126,7 @@ impl Simulator {
         self.page("calls").into_iter().filter(of_name).collect()
     }
 
-    /// How often a stack was made, changed or deleted.
+    /// Number of requests to create, change or delete a stack.
     pub fn touched_stacks(&self) -> usize {
         let changes = [
             "stack_create",
@@ -143,7 +140,7 @@ impl Simulator {
             .sum()
     }
 
-    /// The hosts on which a command has ended with 0, once for each time.
+    /// The hosts on which a command succeeded, once for each time, sorted.
     pub fn hosts_that_ran(&self, command: &str) -> Vec<String> {
         let calls = self.calls("host.exec", &format!(": {command}"));
         let well = calls.iter().filter(|call| call["status"] == 0);
@@ -162,14 +159,14 @@ impl Simulator {
         hosts
     }
 
-    /// Fails where something is left, or a rule of the real world was broken.
+    /// Asserts that nothing is left behind and no call was invalid.
     pub fn assert_clean(&self) {
         let left = self.page("left-behind");
         assert!(left.is_empty(), "left behind: {left:#?}");
         self.assert_no_violations();
     }
 
-    /// Fails where a rule of the real world was broken.
+    /// Asserts that no call was invalid.
     pub fn assert_no_violations(&self) {
         let violations = self.page("violations");
         assert!(violations.is_empty(), "violations: {violations:#?}");

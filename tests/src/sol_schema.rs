@@ -1,11 +1,7 @@
-//! What bodies have to look like: the official schemas, all types of SOL003 V3.7.1 in one document, found by
-//! `VNFM_SOL_DATA`.
+//! Validates bodies by the official schemas of SOL003 V3.7.1, which `VNFM_SOL_DATA` locates.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
 
 use std::path::Path;
 
@@ -22,7 +18,7 @@ pub struct SolSchema {
 }
 
 impl SolSchema {
-    /// That of a type, from the official files; nothing, loudly, where they are not there.
+    /// The schema of a type; skips the test if the official files are missing.
     pub fn of(kind: &'static str) -> Option<Self> {
         crate::live::sol_data().map(|data| Self::from(&data, kind))
     }
@@ -42,7 +38,7 @@ impl SolSchema {
         }
     }
 
-    /// What is wrong with a body.
+    /// Violations of the schema by a body.
     pub fn violations(&self, body: &Value) -> Vec<String> {
         let wrong = self.validator.iter_errors(body);
         wrong
@@ -50,7 +46,7 @@ impl SolSchema {
             .collect()
     }
 
-    /// Panics where a body is not of the type.
+    /// Asserts that a body is valid.
     pub fn check(&self, body: &Value) {
         let wrong = self.violations(body);
         assert!(

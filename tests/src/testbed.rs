@@ -1,10 +1,7 @@
-//! The story's pieces, on any cloud: packages, VIM, VNF-A, VNF-B, and the way down.
+//! The building blocks of scenarios, on any cloud: packages, VIM, VNF-A, VNF-B, and their removal.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,17 +13,17 @@ use crate::cloud::Cloud;
 use crate::programs::Server;
 use crate::sources;
 
-/// The VIM's name, the instances' names, and the name of the VIM that VNF-A becomes.
+/// The name of the cloud's VIM.
 pub const VIM: &str = "cloud";
-/// The VNF that makes a cluster.
+/// The VNF that provides a cluster.
 pub const VNF_A: &str = "vnf-a";
-/// The VNF that lives on it.
+/// The VNF that runs on the cluster.
 pub const VNF_B: &str = "vnf-b";
 const CLUSTER: &str = "cluster";
-/// The longest that an operation may take, in either world.
+/// Limit for an operation, simulated or real.
 pub const LONG: Duration = Duration::from_mins(4);
 
-/// A server and a cloud, with the cloud registered.
+/// A server with a registered cloud.
 #[derive(Debug)]
 pub struct Testbed {
     /// The server.
@@ -37,13 +34,13 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Starts a server that knows the cloud of this clouds.yaml.
+    /// Starts a server and registers the cloud of this clouds.yaml.
     pub fn new(folder: TempDir, clouds: &Path, ssh_port: u64, log: &str) -> Self {
         let server = Server::start(folder.path(), log);
         Self::with(server, folder, clouds, ssh_port)
     }
 
-    /// Takes a server that runs in this folder.
+    /// As [`Self::new`], for a server that already runs in this folder.
     pub fn with(server: Server, folder: TempDir, clouds: &Path, ssh_port: u64) -> Self {
         let file = clouds.to_string_lossy();
         server.ctl(&[
@@ -69,7 +66,7 @@ impl Testbed {
         u16::try_from(self.ssh_port).unwrap()
     }
 
-    /// Begins to heal VNF-A: these VNFCs, or all of it; the operation's id.
+    /// Begins to heal these VNFCs of VNF-A, or all of it; the operation id.
     pub fn heal(&self, vnfcs: &[&str], params: &[&str]) -> String {
         let mut words = vec!["vnf", "heal", VNF_A];
         words.extend(vnfcs.iter().flat_map(|vnfc| ["--vnfc", vnfc]));
@@ -86,7 +83,7 @@ impl Testbed {
         package["id"].as_str().unwrap().to_owned()
     }
 
-    /// The request of a sample, its placeholders filled for this cloud.
+    /// The request of a sample, with its placeholders filled in.
     pub fn request(&self, sample: &str, vim: &str) -> Value {
         let file = sources::root()
             .join("vnfd-samples")
@@ -112,7 +109,7 @@ impl Testbed {
         serde_json::from_str(&filled).unwrap()
     }
 
-    /// VNF-A of this package, created; returns its id and its request.
+    /// Creates VNF-A from this package; its id and request.
     pub fn create_a(&self, sample: &str) -> (String, Value) {
         let package = self.onboard(sample);
         let made = self
@@ -125,7 +122,7 @@ impl Testbed {
         )
     }
 
-    /// Begins an instantiation; the operation's id.
+    /// Begins an instantiation; the operation id.
     pub fn instantiate(&self, name: &str, request: &Value) -> String {
         let file = self.folder.path().join(format!("{name}.json"));
         std::fs::write(&file, request.to_string()).unwrap();
@@ -136,14 +133,14 @@ impl Testbed {
         text(&begin_op["vnfLcmOpOccId"])
     }
 
-    /// Waits for an operation's end, which must be this state; what it is then.
+    /// Waits until an operation ends, which must be in this state; its progress.
     pub fn wait_for_state(&self, op: &str, state: &str) -> Value {
         let end = self.server.ended(op, LONG);
         assert_eq!(end["operationState"], state, "{end:#}");
         end
     }
 
-    /// An operation's error says all of this and what comes next, in the answer and in `op explain`.
+    /// The error contains all of `says` and a next step, in the response and in `op explain`.
     pub fn assert_explains(&self, op: &str, error: &Value, says: &[&str]) {
         let next = error["next"].as_str().unwrap_or_default();
         assert!(!next.is_empty() && error["step"].is_string(), "{error:#}");
@@ -155,7 +152,7 @@ impl Testbed {
         }
     }
 
-    /// VNF-A, up and whole: every VNFC, and its cluster as a VIM; that VIM's id.
+    /// VNF-A is complete: every VNFC exists, and its cluster is registered as a VIM; the VIM's id.
     pub fn assert_a_up(&self, nodes: usize) -> String {
         let instance = self.server.ctl(&["vnf", "show", VNF_A]);
         let info = &instance["instantiatedVnfInfo"];
@@ -177,19 +174,19 @@ impl Testbed {
         id
     }
 
-    /// VNF-B comes up on VNF-A's cluster, and VNF-A is protected by it.
+    /// Instantiates VNF-B on VNF-A's cluster, after which VNF-A cannot be terminated.
     pub fn instantiate_b(&self, cluster: &str) {
         self.instantiate_b_from("vnf-b-cnf", cluster);
     }
 
-    /// The same with VNF-B of another package.
+    /// The same, from another package.
     pub fn instantiate_b_from(&self, package: &str, cluster: &str) {
         let request = self.create_b(package, cluster);
         self.wait_for_state(&self.instantiate(VNF_B, &request), "COMPLETED");
         self.assert_b_up();
     }
 
-    /// VNF-B of this package, created; returns its request.
+    /// Creates VNF-B from this package; its request.
     pub fn create_b(&self, package: &str, cluster: &str) -> Value {
         let package = self.onboard(package);
         self.server
@@ -197,7 +194,7 @@ impl Testbed {
         self.request("vnf-b-cnf", cluster)
     }
 
-    /// VNF-B, up and whole, and VNF-A is protected by it.
+    /// VNF-B is complete, and VNF-A cannot be terminated.
     pub fn assert_b_up(&self) {
         let instance = self.server.ctl(&["vnf", "show", VNF_B]);
         let pods = instance["instantiatedVnfInfo"]["vnfcResourceInfo"]
@@ -221,18 +218,18 @@ impl Testbed {
         );
     }
 
-    /// Begins to terminate an instance; the operation's id.
+    /// Begins to terminate an instance; the operation id.
     pub fn terminate(&self, name: &str) -> String {
         text(&self.server.ctl(&["vnf", "terminate", name])["vnfLcmOpOccId"])
     }
 
-    /// Takes an instance down and deletes it.
+    /// Terminates and deletes an instance.
     pub fn terminate_and_delete(&self, name: &str) {
         self.wait_for_state(&self.terminate(name), "COMPLETED");
         self.server.ctl(&["vnf", "delete", name]);
     }
 
-    /// Nothing is left in the server's own books, and no orphan on any VIM; the packages go.
+    /// Asserts that no record and no orphan is left, and deletes the packages and the VIM.
     pub fn finish(&self) {
         let orphans = self.server.ctl(&["orphans"]);
         assert_eq!(orphans, json!([]), "orphans");
@@ -252,7 +249,7 @@ impl Testbed {
     }
 }
 
-/// The sample whose request serves a package: itself, or the one that a changed copy in a folder is named after.
+/// The sample of a package; a modified copy has its folder name.
 fn sample_of(package: &str) -> String {
     Path::new(package)
         .file_name()

@@ -23,7 +23,7 @@ impl Collector {
     /// One on a free port.
     ///
     /// # Errors
-    /// Where it cannot listen.
+    /// If it cannot listen.
     pub fn begin() -> Result<Self> {
         let server = tiny_http::Server::http("127.0.0.1:0")
             .map_err(|error| anyhow!("cannot listen for spans: {error}"))?;
@@ -52,7 +52,7 @@ impl Collector {
     /// All that was sent.
     ///
     /// # Errors
-    /// Where something else was sent than spans.
+    /// If something else was sent than spans.
     pub fn end(self) -> Result<Vec<Span>> {
         self.server.unblock();
         self.taking
