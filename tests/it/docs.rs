@@ -1,4 +1,4 @@
-//! The papers: every link that stays in the checkout leads somewhere.
+//! The documents: links inside the checkout and citations of tests are valid.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn papers() -> Vec<Source> {
     papers
 }
 
-/// What stands between `](` and `)`, outside of code.
+/// Link targets outside code.
 fn links(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -79,7 +79,7 @@ fn relative_links_point_to_existing_files() {
     }
     assert!(
         dead.is_empty(),
-        "links that lead nowhere:\n{}",
+        "links to missing files:\n{}",
         dead.join("\n")
     );
 }
@@ -109,14 +109,10 @@ fn link_fragments_point_to_existing_headings() {
             }
         }
     }
-    assert!(
-        dead.is_empty(),
-        "headings that are not there:\n{}",
-        dead.join("\n")
-    );
+    assert!(dead.is_empty(), "missing headings:\n{}", dead.join("\n"));
 }
 
-/// A paper's headings as a browser names them.
+/// The fragment identifiers of the headings.
 fn headings(text: &str) -> impl Iterator<Item = String> {
     text.lines()
         .filter(|line| line.starts_with('#'))
@@ -140,7 +136,7 @@ fn documents_contain_no_local_paths() {
     assert!(telling.is_empty(), "paths of one machine in {telling:?}");
 }
 
-/// Each row of `docs/conformance.md` names the tests that would notice: they are in the files that it links to.
+/// Each row of `docs/conformance.md` cites tests, which must exist in the linked files.
 #[test]
 fn tests_cited_on_the_conformance_page_exist() {
     let page = std::fs::read_to_string(root().join("docs/conformance.md")).unwrap();

@@ -1,5 +1,5 @@
-//! How crates behave in a program that is not theirs: types cross threads, two engines do not meet, nothing links what was
-//! not asked for.
+//! The crates as libraries in a foreign program: types are `Send` and `Sync`, engines are independent, features link only
+//! what they need, and there is no global state.
 
 use crate::engine::fakes::{FakeWorld, engine, instance, on, store};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use vnfm_tests::sources::{files, root};
 
 fn crosses<T: Send + Sync + 'static + ?Sized>() {}
 
-/// The types that an embedder keeps, hands on, or awaits; that this compiles is the test.
+/// The types that an embedder stores or passes on; the test is that this compiles.
 #[test]
 fn public_types_are_send_and_sync() {
     use vnfm_core::ports as p;
@@ -58,7 +58,7 @@ fn public_types_are_send_and_sync() {
     crosses::<vnfm_conformance::Broken>();
 }
 
-/// Futures of the engine may be spawned wherever the embedder likes.
+/// Futures of the engine can be spawned on any runtime.
 #[test]
 fn engine_futures_are_send() {
     fn sent<T: Send>(_: impl Fn(&'static vnfm::Engine) -> T) {}
@@ -105,7 +105,7 @@ async fn two_engines_in_one_process_are_independent() {
     );
 }
 
-/// The crates that a feature of the umbrella brings.
+/// The crates linked by features of `vnfm`.
 fn tree(features: &str) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args([

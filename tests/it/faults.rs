@@ -1,9 +1,9 @@
-//! The fault machine, as far as it runs with the other tests; `cargo xtask faults` runs all of it.
+//! A sample of the fault machine; `cargo xtask faults` runs all of it.
 
 use serde_json::Value;
 use std::process::Command;
 
-/// Of so many single faults one is tried here, chosen by the seed.
+/// One of this many single faults is tried here, chosen by the seed.
 const SHARE: &str = "10";
 /// A piece of the first seed in which several instances work at once.
 const CROWD: &str = "22";
@@ -68,7 +68,7 @@ fn operations_recover_from_pairs_of_faults_and_from_faults_under_concurrency() {
     assert!(cases >= 4, "only {cases} cases in a minute");
 }
 
-/// What a piece calls; two calls that depend on nothing in common may change places.
+/// The calls of a piece, sorted, because independent calls may be reordered.
 fn calls_of(piece: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal");

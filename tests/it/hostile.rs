@@ -1,4 +1,4 @@
-//! A sample of what `cargo xtask hostile` runs: every class, a few hundred cases, two grounds side by side.
+//! A sample of `cargo xtask hostile`: a few hundred cases of every class, on two testbeds in parallel.
 
 use serde_json::Value;
 use std::process::Command;

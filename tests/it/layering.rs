@@ -1,4 +1,4 @@
-//! The crate graph points inward, and what is dangerous stays where it belongs.
+//! Crates depend inward only, and unsafe code, third-party crates and network access stay in their wrappers.
 //!
 //! ```text
 //! outbound <- { openstack kubernetes nfvo ssh }; types <- descriptor <- core <- { store openstack kubernetes nfvo plugin-host ssh } <- { server cli vnfm }

@@ -1,29 +1,29 @@
-//! The story in the simulated world, by the built programs: told to its end, and with everything that may go wrong.
+//! Scenarios with the built programs in the simulated world: the demo, and everything that may go wrong.
 //!
 //! | module | what |
 //! |---|---|
-//! | `concurrent_clients` | many at once |
+//! | `concurrent_clients` | many HTTP clients at once |
 //! | `cluster_heal` | VNF-A is healed under VNF-B |
-//! | `containers` | what keeps containers from running or from going |
-//! | `crashes` | `kill -9` of the server in the middle |
-//! | `new_package` | what `vnfmctl new vnfd` makes |
-//! | `grants` | an NFVO that grants, rejects, waits, fails and is silent |
-//! | `heal_containers` | a VNF of containers healed; what its cluster refuses |
-//! | `heal_servers` | servers of a VNF without hooks are replaced |
-//! | `heat` | each way in which Heat goes wrong, as an operator sees it |
-//! | `join_failures` | a worker whose join fails, and each way on |
-//! | `packages` | the seed's package, scripts of vendors, hosts without Kubernetes |
-//! | `password_change` | the VIM's password changes in the middle |
-//! | `hook_processes` | the plugin's hooks in processes of their own |
-//! | `refusals` | what is wrong from the beginning |
+//! | `containers` | failures of containers, and of their removal |
+//! | `crashes` | `kill -9` of the server during operations |
+//! | `new_package` | packages created by `vnfmctl new vnfd` |
+//! | `grants` | an NFVO that grants, rejects, delays, fails or does not respond |
+//! | `heal_containers` | healing a VNF of containers; refusals of its cluster |
+//! | `heal_servers` | healing servers of a VNF without hooks |
+//! | `heat` | failures of Heat, as operators see them |
+//! | `join_failures` | a worker that cannot join; retry, rollback and fail |
+//! | `packages` | the reference package, vendor scripts, hosts without Kubernetes |
+//! | `password_change` | the VIM's password changes during an operation |
+//! | `hook_processes` | hooks that run in separate processes |
+//! | `refusals` | invalid requests and packages |
 //! | `maintenance` | SIGTERM, an older backup, a full disk |
-//! | `samples` | the samples that have no story of their own come and go |
-//! | `scripts` | hooks that are scripts of the package |
-//! | `secrets` | what was planted is nowhere to be found |
-//! | `nfvo_packages` | a VNF whose package is fetched from the NFVO |
-//! | `traces` | the spans that a collector gets |
-//! | `vim_limits` | many operations on one Heat, so many at a time |
-//! | `ssh` | each way in which SSH fails in the middle |
+//! | `samples` | the other samples |
+//! | `scripts` | hooks that are package scripts |
+//! | `secrets` | planted secrets leak nowhere |
+//! | `nfvo_packages` | packages fetched from the NFVO |
+//! | `traces` | spans sent to a collector |
+//! | `vim_limits` | limits of calls and operations per VIM |
+//! | `ssh` | failures of SSH during an operation |
 
 mod cluster_heal;
 mod concurrent_clients;
@@ -153,7 +153,7 @@ fn demo_keep_leaves_a_usable_environment_and_prints_how_to_end_it() {
     );
 }
 
-/// A simulated world with these flags, and a server that knows its cloud.
+/// A simulated world with these flags, and a server with its cloud registered.
 fn testbed(flags: &[&str], log: &str) -> (Simulator, Testbed) {
     let folder = tempfile::tempdir().unwrap();
     let sim = Simulator::start(folder.path(), flags);
@@ -166,7 +166,7 @@ fn testbed_with(configuration: &str) -> (Simulator, Testbed) {
     testbed_in(&[], configuration)
 }
 
-/// The same in a world with these flags.
+/// The same, with flags for the world.
 fn testbed_in(flags: &[&str], configuration: &str) -> (Simulator, Testbed) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("server.yaml"), configuration).unwrap();
@@ -175,7 +175,7 @@ fn testbed_in(flags: &[&str], configuration: &str) -> (Simulator, Testbed) {
     (sim, testbed)
 }
 
-/// A copy of a sample of VNF-A that names no hooks: servers and nothing on them.
+/// A copy of a sample of VNF-A without hooks.
 fn package_without_hooks(sample: &str, folder: &Path) -> String {
     let package = copy(sample, folder);
     let vnfd = package.join("Definitions/vnf-a.yaml");

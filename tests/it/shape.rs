@@ -1,4 +1,4 @@
-//! The attributes that filters and selectors know are those of the official schemas, down to the last structure.
+//! The attributes of filters and selectors are exactly those of the official schemas.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Habits that no lint knows.
+//! Style rules that no lint covers.
 
 use vnfm_tests::sources::files;
 

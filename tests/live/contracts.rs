@@ -1,5 +1,5 @@
-//! The drivers of ours keep the contract of infrastructure drivers on the real neighbours as well. A call is cut off at
-//! fewer places than in the simulated world, where nothing takes long; the rules are the same.
+//! Our drivers meet the contract of infrastructure drivers on the real neighbours as well. Calls are interrupted at fewer
+//! points than in the simulated world, which is faster; the rules are the same.
 //!
 //! What makes an instance again and again takes minutes on a real cloud: with `VNFM_LIVE_CONTRACTS=all` every rule is
 //! tried there, without it those that make none, or one.

@@ -1,5 +1,5 @@
-//! The real story with ten deaths of the server, drawn over its course: nothing is lost, doubled or left behind, and of
-//! what was planted nothing is shown anywhere, whatever a death has cut in two.
+//! The real scenario with ten random crashes of the server: nothing is lost, duplicated or left behind, and no planted
+//! secret leaks.
 
 use std::collections::BTreeSet;
 use std::process::Command;

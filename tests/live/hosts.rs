@@ -1,5 +1,5 @@
-//! What hosts do to an installation: the network is cut while sshd is killed beside it, the power goes in the middle of a
-//! join, the disk is full. Each time the operation goes on by itself, or stops with a reason and goes on when it is told to.
+//! Host failures during an installation: network outage with killed SSH sessions, power failure during a join, full disk.
+//! The operation continues by itself, or stops with an error and continues on retry.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! Logins by whoever really gives them: a Keycloak whose keys are rotated, and the Keystone of the cloud.
+//! Logins with real token issuers: a Keycloak with key rotation, and the Keystone of the cloud.
 
 use std::fs::File;
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! The neighbours are what the other tests take them for.
+//! The neighbours have what the other tests assume.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Every driver of ours keeps the contract of infrastructure drivers; broken ones are found by the rule that they break.
+//! Our drivers meet the contract of infrastructure drivers; broken ones are detected by the rule that they break.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The contracts of the ports: everything of ours keeps them, and `docs/contracts` says them.
+//! The contracts of the ports: our implementations meet them, and `docs/contracts` lists them.
 //!
 //! | file | what is tried |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The SOL003 client keeps the contract with the simulated NFVO behind it, however that one decides.
+//! The SOL003 client meets the contract with the simulated NFVO, whether it decides at once or later.
 
 use async_trait::async_trait;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The store in memory keeps every rule.
+//! The in-memory store meets the contract.
 
 use std::sync::Arc;
 use vnfm_conformance::{check, store};

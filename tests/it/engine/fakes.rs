@@ -1,4 +1,4 @@
-//! Ports in memory. The VIM and the hooks keep books; any call can be told to fail, by its number.
+//! Fake ports. The VIM and the hooks record their state, and any call can be made to fail by its number.
 
 use async_trait::async_trait;
 use futures::future::pending;
@@ -20,62 +20,62 @@ pub(crate) const TENANT: &str = "default";
 const CODE: Code = Code {
     name: "test.told-to",
     kind: ErrorKind::Unavailable,
-    means: "the test told it to fail",
+    means: "the test injected a failure",
     next: "nothing",
 };
 
-/// The outside world of one engine; it outlives it.
+/// The environment of an engine, which outlives it, and the switches of the test.
 #[derive(Default)]
 pub(crate) struct FakeWorld {
-    /// Instances that have resources.
+    /// Ids of instances with resources on the VIM.
     pub(crate) resources: Mutex<BTreeSet<String>>,
-    /// What each instance is made of.
+    /// Resources of each instance.
     pub(crate) inventories: Mutex<BTreeMap<String, Inventory>>,
-    /// What each hook was given as parameters.
+    /// Parameters of each hook call.
     pub(crate) hook_params: Mutex<Vec<(String, Value)>>,
-    /// Instances of which a `…_start` hook took something out of service, and no later hook put it back.
+    /// Instances that a `…_start` hook has drained, and no later hook has restored.
     pub(crate) drained: Mutex<BTreeSet<String>>,
     /// Every call, in order.
     pub(crate) calls: Mutex<Vec<String>>,
-    /// The call, by number from 1, that fails once; 0: none.
+    /// Number of the call that fails once, from 1; 0: none.
     pub(crate) fail_call: AtomicUsize,
-    /// It fails for want of a descriptor, again and again so often.
+    /// Number of times that it fails because no file descriptor is left.
     pub(crate) descriptor_failures: AtomicUsize,
-    /// Whether it fails after it took effect.
+    /// The failing call takes effect first.
     pub(crate) fail_after_effect: Mutex<bool>,
-    /// The call of this name never answers.
+    /// Calls of this name never return.
     pub(crate) hang_in: Mutex<Option<&'static str>>,
-    /// The version of the plugin that serves new operations, where it is not 1.0.0.
+    /// The newest version of the plugin, if not 1.0.0.
     pub(crate) newest_version: Mutex<Option<&'static str>>,
-    /// The next call of this name waits before its effect until somebody opens the gate.
+    /// The next call of this name waits for the notification before its effect.
     pub(crate) gate: Mutex<Option<(&'static str, Arc<Notify>)>>,
-    /// The call, by number from 1, that never answers; 0: none.
+    /// Number of the call that never returns, from 1; 0: none.
     pub(crate) hang_at_call: AtomicUsize,
-    /// Told once a call hangs.
+    /// Notified when a call hangs.
     pub(crate) hung: Notify,
-    /// The VIM does not answer any more.
+    /// The VIM cannot be reached.
     pub(crate) vim_unavailable: AtomicBool,
-    /// There is no plugin any more.
+    /// The plugin is not installed.
     pub(crate) plugin_missing: AtomicBool,
-    /// Changes what the plugin says of itself.
+    /// Changes the plugin's declaration.
     pub(crate) change_declaration: Mutex<Option<fn(&mut Declaration)>>,
-    /// What each hook asks its host for besides: a service, and its request.
+    /// An additional host service call of every hook: service and request.
     pub(crate) hook_service_call: Mutex<Option<(&'static str, Value)>>,
-    /// Of the plugin, by each call of a hook.
+    /// Plugin version of each hook call.
     pub(crate) called_versions: Mutex<Vec<String>>,
-    /// Only the newest version of the plugin is there.
+    /// Only the newest version of the plugin is installed.
     pub(crate) first_plugin_missing: AtomicBool,
     /// The newest version of the plugin cannot be loaded.
     pub(crate) newest_plugin_broken: AtomicBool,
-    /// The package cannot be read any more.
+    /// The package cannot be read.
     pub(crate) package_missing: AtomicBool,
     /// Whether there is an NFVO.
     pub(crate) has_nfvo: AtomicBool,
-    /// What the VIM was last told to make.
+    /// The last deployment that the VIM created.
     pub(crate) last_deployment: Mutex<Option<Arc<Deployment>>>,
     /// Requests for grants, in order.
     pub(crate) grant_requests: Mutex<Vec<GrantRequest>>,
-    /// What the NFVO answers next, in order; then it grants what is asked for.
+    /// The next responses of the NFVO; afterwards it grants every request.
     pub(crate) grant_responses: Mutex<VecDeque<Result<GrantAnswer, PortError>>>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct FakeWorld {
 pub(crate) const CLOUD: &str = "5f1d0f0a-0000-4000-8000-00000000c10d";
 
 impl FakeWorld {
-    /// One with an NFVO.
+    /// An environment with an NFVO.
     pub(crate) fn with_nfvo() -> Arc<Self> {
         Arc::new(Self {
             has_nfvo: AtomicBool::new(true),
@@ -153,10 +153,10 @@ impl FakeWorld {
     }
 }
 
-/// Calls that the VIM answers.
+/// Names of calls to the VIM.
 const VIM_CALLS: [&str; 5] = ["check", "prepare", "allocate", "heal", "release"];
 
-/// A VIM of type Kubernetes and OpenStack at once, with nothing behind it but the books.
+/// A VIM of both types that only records resources.
 struct FakeVim(Arc<FakeWorld>);
 
 #[async_trait]
@@ -290,7 +290,7 @@ impl InfraDriver for FakeVim {
     }
 }
 
-/// What an instance is made of.
+/// The resources of every instance.
 fn allocated() -> Allocated {
     let vnfc = |id: &str| VnfcResourceInfo {
         id: id.into(),
@@ -311,7 +311,7 @@ fn allocated() -> Allocated {
 
 /// A MgmtDriver with all hooks: the cluster `https://<instance>` is registered at the end of an instantiation, with
 /// another token at the end of a heal, and unregistered at the end of a termination. What a `…_start` hook takes out
-/// of service its opposite, or the `…_end` hook, puts back.
+/// of service, its undo or the `…_end` hook restores.
 struct FakeMgmtDriver(Arc<FakeWorld>, Declaration);
 
 #[async_trait]
@@ -394,10 +394,10 @@ fn effects_of(request: &HookRequest) -> Effects {
     effects
 }
 
-/// Whoever grants.
+/// The NFVO.
 struct FakeNfvo(Arc<FakeWorld>);
 
-/// A grant of everything that is asked for.
+/// A grant of everything requested.
 pub(crate) fn granted(request: &GrantRequest) -> Grant {
     let approve = |all: &[ResourceDefinition]| {
         let info = |one: &ResourceDefinition| GrantInfo {
@@ -450,7 +450,7 @@ impl MgmtDrivers for FakePlugins {
             .unwrap()
             .unwrap_or(&declaration.version)
             .to_owned();
-        // The first version lies beside the newest until it is taken away.
+        // The first version is installed alongside the newest until it is removed.
         let first = plugin.is_some_and(|name| name == format!("fake@{}", declaration.version));
         let first = first && !world.first_plugin_missing.load(SeqCst);
         if !first && world.newest_plugin_broken.load(SeqCst) {
@@ -527,7 +527,7 @@ impl HostServices for NoHosts {
     }
 }
 
-/// All hooks, as the bench's package names them and its MgmtDriver declares them.
+/// All hooks, as named by the package and declared by the MgmtDriver.
 const HOOKS: [&str; 6] = [
     "instantiate_start",
     "instantiate_end",
@@ -537,7 +537,7 @@ const HOOKS: [&str; 6] = [
     "terminate_end",
 ];
 
-/// The package of VNF-A in the seed's spelling, which declares no parameters, with all hooks.
+/// The package `vnf-a-seed`, which declares no parameters, with all hooks.
 fn package() -> Arc<Package> {
     static PACKAGE: LazyLock<Arc<Package>> = LazyLock::new(|| {
         let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-a-seed");
@@ -568,7 +568,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// One engine over a store and a world.
+/// An engine with default limits.
 pub(crate) fn engine(store: Arc<dyn Store>, world: &Arc<FakeWorld>) -> Engine {
     engine_with(store, world, Limits::default())
 }
@@ -620,14 +620,14 @@ pub(crate) fn engine_at(
     })
 }
 
-/// A store with the package and a VIM in it.
+/// A store with the package and a VIM.
 pub(crate) async fn store() -> Arc<SqliteStore> {
     let store = Arc::new(SqliteStore::in_memory().await.unwrap());
     add_package_and_vim(&*store).await;
     store
 }
 
-/// Puts them there.
+/// Adds the package and the VIM.
 pub(crate) async fn add_package_and_vim(store: &dyn Store) {
     let package = package();
     let info: VnfPkgInfo = serde_json::from_value(json!({
@@ -669,7 +669,7 @@ pub(crate) async fn add_package_and_vim(store: &dyn Store) {
     store.write(None, changes).await.unwrap();
 }
 
-/// An instance that is not instantiated.
+/// Creates an instance; its id.
 pub(crate) async fn instance(engine: &Engine) -> String {
     let vnfd_id = package().vnfd().descriptor_id.clone();
     let request = CreateVnfRequest {
@@ -679,7 +679,7 @@ pub(crate) async fn instance(engine: &Engine) -> String {
     engine.create(TENANT, request).await.unwrap().vnf.id
 }
 
-/// A request that uses the VIM with this id.
+/// A request to instantiate on this VIM.
 pub(crate) fn on(vim_id: &str) -> InstantiateVnfRequest {
     let vim = VimConnectionInfo {
         vim_id: Some(vim_id.into()),
@@ -702,7 +702,7 @@ pub(crate) async fn state(engine: &Engine, op: &str) -> LcmOperationState {
         .operation_state
 }
 
-/// What must hold after an end, whatever happened before: books and records agree, nothing is taken for ever.
+/// What must hold after every case: records match the environment, and no instance stays locked.
 pub(crate) async fn assert_consistent(engine: &Engine, world: &FakeWorld, case: &str) {
     let all = engine
         .store()
@@ -721,7 +721,7 @@ pub(crate) async fn assert_consistent(engine: &Engine, world: &FakeWorld, case: 
     );
     assert!(
         all.iter().all(|record| record.active_op.is_none()),
-        "{case}: an operation is not ended"
+        "{case}: an operation has not ended"
     );
     let registered = engine.vims(TENANT).await.unwrap();
     let of_gone = registered
@@ -730,7 +730,7 @@ pub(crate) async fn assert_consistent(engine: &Engine, world: &FakeWorld, case: 
     for owner in of_gone {
         assert!(
             with.contains(owner),
-            "{case}: the VIM of `{owner}` outlived it"
+            "{case}: the VIM of `{owner}` still exists"
         );
     }
     let (orphans, silent) = engine.orphans(TENANT).await.unwrap();
