@@ -1,5 +1,5 @@
-//! Every call to a neighbour fails once, before or after its effect; every write to the store is the last one of
-//! its process. Each case is brought to an end in each way there is, and then books and records have to agree.
+//! Every call to a neighbour fails once, before or after its effect; every write to the store is the last one of its
+//! process. Each case is recovered in every possible way; then records and environment must match.
 
 use super::fakes::*;
 use super::stopping_store::stop_at;
@@ -11,7 +11,7 @@ use vnfm_core::{Engine, Limits};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp, RolledBack};
 use vnfm_types::{HealVnfRequest, LcmOperationType, TerminateVnfRequest};
 
-/// How a stopped operation is brought to an end.
+/// How a stopped operation is recovered.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Recovery {
     Retry,
@@ -34,7 +34,7 @@ async fn terminate(engine: &Engine, id: &str) -> String {
     op
 }
 
-/// Begins an operation of a kind, on an instance that is ready for it.
+/// Begins an operation on an instance that is ready for it.
 pub(super) async fn begin(engine: &Engine, kind: LcmOperationType, id: &str) -> String {
     match kind {
         LcmOperationType::Instantiate => engine.instantiate(TENANT, id, on("cloud")).await.unwrap(),
@@ -55,7 +55,7 @@ pub(super) async fn begin(engine: &Engine, kind: LcmOperationType, id: &str) -> 
     }
 }
 
-/// A world, an engine and an instance that is ready for an operation of a kind; the calls so far are forgotten.
+/// A world, an engine and an instance that is ready for the operation, with an empty call log.
 pub(super) async fn ready(kind: LcmOperationType) -> (Arc<FakeWorld>, Engine, String) {
     let (world, engine, id, _) = ready_with_store(kind).await;
     (world, engine, id)
@@ -122,7 +122,7 @@ async fn every_call_may_fail_once_and_retry_rollback_and_fail_all_recover() {
                         operation.kind
                     );
                     if world.calls()[number - 1] == "grant" {
-                        // It was asked for again, at once.
+                        // It was requested again at once.
                         assert_eq!(state(&engine, &op).await, Completed, "{case}");
                     } else {
                         recover(&engine, &op, &id, recovery, &case).await;
@@ -232,13 +232,13 @@ async fn a_crash_at_any_store_write_is_resumed_by_the_next_process() {
     assert!(cases >= 30, "only {cases} cases");
 }
 
-/// Drives the operation once the lease of the process that ended is over.
+/// Drives the operation once the lease of the ended process has expired.
 pub(super) async fn run_to_end(engine: &Engine, op: &str) {
     let begun = Instant::now();
     while state(engine, op).await.is_driven() {
         assert!(
             begun.elapsed() < Duration::from_secs(30),
-            "nobody can take `{op}` over"
+            "`{op}` cannot be taken over"
         );
         engine.resume_all().await.unwrap();
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Grants: what is asked for, every way in which an NFVO answers, and what becomes of the answer.
+//! Grants: what is requested, how the NFVO responds, and how the grant is used.
 
 use super::fakes::*;
 use super::faults::{begin, ready_in, run_to_end};
@@ -29,7 +29,7 @@ const REJECTED: Code = Code {
     next: "ask",
 };
 
-/// Time passes as soon as somebody waits for it, and only then.
+/// A clock that advances at once when something sleeps, and only then.
 struct InstantClock(AtomicI64);
 
 impl Clock for InstantClock {
@@ -73,7 +73,7 @@ fn nfvo_calls(world: &FakeWorld) -> Vec<String> {
     calls
 }
 
-/// An instantiation that the NFVO answers with a grant that was changed.
+/// Runs an instantiation with a modified grant.
 pub(super) async fn run_with_grant(
     change: impl FnOnce(&mut Grant),
 ) -> (Arc<FakeWorld>, Engine, String, String) {
@@ -93,7 +93,7 @@ pub(super) async fn run_with_grant(
     (world, engine, id, op)
 }
 
-/// What the bench's VNF is made of: a master, a worker, a link inside, their ports outside.
+/// The resources of the test VNF: a master, a worker, an internal link, and their external ports.
 pub(super) fn required_resources() -> Vec<GrantInfo> {
     let ids = [
         "compute/masterNode/0",
@@ -220,7 +220,7 @@ async fn grant_retries_honour_retry_after() {
     let clock = Arc::new(InstantClock(AtomicI64::new(
         Timestamp::now().as_millisecond(),
     )));
-    // How long a call may take passes with each call, where it is short.
+    // A long call timeout, so that the clock does not count it for each call.
     let call = Duration::from_mins(3);
     let limits = Limits {
         lease: Duration::from_hours(1),
@@ -308,7 +308,7 @@ async fn a_rejected_grant_rolls_back_with_the_problem_details_of_the_nfvo() {
         let after = engine.store().instance(TENANT, &id).await.unwrap();
         assert_eq!((after.vnf, after.active_op), (before, None), "{kind}");
         assert_consistent(&engine, &world, kind.as_str()).await;
-        // The way is free: the VIMs that a terminate takes away are no longer marked as going.
+        // The instance is free again: VIMs that a terminate deletes are no longer marked as leaving.
         let op = begin(&engine, kind, &id).await;
         engine.drive(&op).await.unwrap();
         assert_eq!(state(&engine, &op).await, Completed, "{kind}");
@@ -344,7 +344,7 @@ async fn a_grant_that_is_never_decided_times_out() {
         let calls = nfvo_calls(&world).len();
         assert!(
             (10..200).contains(&calls),
-            "{calls} calls: pauses grow, and not too much"
+            "{calls} calls: the backoff must grow, but not too much"
         );
     }
 }
@@ -369,10 +369,10 @@ async fn a_grant_request_without_response_times_out() {
     assert!(error.detail.contains("no answer within 30 s"), "{error:?}");
 }
 
-/// What the NFVO says.
+/// A response of the NFVO.
 type GrantResult = Result<GrantAnswer, PortError>;
 
-/// Cancels an instantiation once its request for a grant waits for `what`; what it ends with.
+/// Cancels an instantiation while its grant request waits for `what`; the operation at its end.
 async fn cancel_while_waiting(
     mode: CancelMode,
     (first, then): (fn() -> GrantResult, Option<GrantResult>),
@@ -484,7 +484,7 @@ async fn a_graceful_cancel_does_not_retry_a_failed_grant_request() {
     assert_eq!(nfvo_calls(&world), ["grant"]);
 }
 
-/// Where the operation began, its links lead, however it goes on.
+/// The links use the API version in which the operation began, even in another process.
 #[tokio::test]
 async fn grant_request_links_use_the_api_version_of_the_operation() {
     for (edition, below) in [(Edition::V1, "/vnflcm/v1"), (Edition::V2, "/vnflcm/v2")] {
@@ -494,7 +494,7 @@ async fn grant_request_links_use_the_api_version_of_the_operation() {
             .instantiate(TENANT, &id, on("cloud"))
             .await;
         let op = begun.unwrap();
-        // Another process asks.
+        // Another process sends the request.
         let other = engine_with(store, &world, Limits::default());
         other.drive(&op).await.unwrap();
         assert_eq!(state(&engine, &op).await, Completed);
@@ -540,7 +540,7 @@ async fn a_crash_while_waiting_for_a_grant_resumes_polling_the_same_location() {
     assert_eq!(
         nfvo_calls(&world),
         ["grant", "look", "look"],
-        "it is not asked for twice"
+        "it is not requested twice"
     );
 }
 
@@ -688,7 +688,7 @@ async fn without_an_nfvo_there_is_no_grant_step() {
     );
 }
 
-/// What the journal keeps of a grant holds for a retry, and secrets of a grant are told nowhere.
+/// A retry uses the journalled grant, and the grant's secrets are shown nowhere.
 #[tokio::test]
 async fn a_retry_reuses_the_grant_and_hides_its_secrets() {
     let (world, engine, id, _) = ready_in(FakeWorld::with_nfvo(), Instantiate).await;

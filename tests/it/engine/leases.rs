@@ -1,9 +1,9 @@
-//! Clocks that jump, two engines on one database, and one that sleeps through its lease.
+//! Clock jumps, two engines on one database, and an engine that misses the end of its lease.
 //!
-//! What is right: a lease is over by the database's clock and nothing else, and then another may take the operation
-//! over, at once after a jump forward. Whoever held it, and does not know, changes nothing any more: the first write
-//! names the old epoch and is refused. A jump back makes the lease of a dead one longer by that much, until somebody
-//! opens the database. A step's own time is counted by waiting, so no jump ends it.
+//! A lease ends by the database's clock only; then another process may take the operation over, after a jump ahead at
+//! once. The old owner, unaware of that, changes nothing: its first write names the old epoch and is refused. A jump
+//! back extends the lease of a dead process by that much, until the database is opened again. The time of a step is
+//! measured by waiting, so no jump ends it.
 
 use super::fakes::*;
 use jiff::{SignedDuration, Timestamp};
@@ -23,7 +23,7 @@ use vnfm_types::LcmOperationState::Completed;
 const LEASE: Duration = Duration::from_mins(5);
 const HOUR: i64 = 3_600_000;
 
-/// The time of this machine, and what it is off by.
+/// The time of this machine with an offset, in milliseconds.
 #[derive(Default)]
 struct OffsetClock(AtomicI64);
 
@@ -36,7 +36,7 @@ impl Clock for OffsetClock {
     }
 }
 
-/// A database in a file, whose clock can be set.
+/// A database file whose clock can be set.
 struct Fixture {
     folder: TempDir,
     store: Arc<SqliteStore>,
@@ -69,7 +69,7 @@ impl Fixture {
         engine_at(self.store.clone(), &self.world, limits, self.clock.clone())
     }
 
-    /// Every clock is off by this from now on.
+    /// Shifts every clock by this.
     async fn jump(&self, millis: i64) {
         self.clock.0.store(millis, SeqCst);
         let file = self.folder.path().join("vnfm.db");
@@ -88,7 +88,7 @@ impl Fixture {
         connection.close().await.unwrap();
     }
 
-    /// An operation whose `allocate` has begun and waits at the gate.
+    /// Begins an operation and holds it in `allocate` until the notification.
     async fn hold_in_allocate<'a>(
         &self,
         engine: &'a Engine,
@@ -109,7 +109,7 @@ impl Fixture {
         (op, driving, opened)
     }
 
-    /// Everything that is written of an operation.
+    /// Everything stored about an operation.
     async fn stored_state(&self, op: &str) -> String {
         let store = &self.store;
         let record = store.op(TENANT, op).await.unwrap();
@@ -119,7 +119,7 @@ impl Fixture {
         format!("{record:?} {journal:?} {outbox:?} {instances:?}")
     }
 
-    /// The states that were told, in order.
+    /// The notified states, in order.
     async fn notified_states(&self) -> Vec<String> {
         let outbox = self.store.outbox(0, 1000).await.unwrap();
         let states = outbox
@@ -138,12 +138,12 @@ async fn an_operation_is_taken_over_only_after_its_lease_and_the_old_owner_write
     let (op, driving, opened) = fixture.hold_in_allocate(&first).await;
     assert!(
         second.take_over().await.unwrap().is_none(),
-        "the lease is not over"
+        "the lease has not ended"
     );
     second.drive(&op).await.unwrap();
     assert!(
         state(&second, &op).await.is_driven(),
-        "the second one has driven it all the same"
+        "the second engine has driven it"
     );
     fixture
         .jump(i64::try_from(LEASE.as_millis()).unwrap() + 1)
@@ -156,7 +156,7 @@ async fn an_operation_is_taken_over_only_after_its_lease_and_the_old_owner_write
     assert_eq!(
         fixture.stored_state(&op).await,
         stored_state,
-        "who had lost the lease has written"
+        "the old owner of the lease has written"
     );
     assert_eq!(
         fixture.notified_states().await,
@@ -188,12 +188,12 @@ async fn after_a_clock_jump_ahead_one_of_two_drivers_writes_and_notifies_once() 
     let engine = fixture.engine();
     let (op, driving, opened) = fixture.hold_in_allocate(&engine).await;
     fixture.jump(HOUR).await;
-    // As the server's loop does, which finds a lease that is over: its own.
+    // As the server's loop does: it finds an expired lease, its own.
     let again = engine
         .take_over()
         .await
         .unwrap()
-        .expect("the lease is over by the clock");
+        .expect("the lease has expired by the clock");
     opened.notify_one();
     let (first, second) = tokio::join!(driving, again);
     first.unwrap();

@@ -1,4 +1,4 @@
-//! Subscribers that are quick, slow, dead or gone: each hears what it wants, in order, at least once.
+//! Fast, slow, dead and deleted subscribers: each receives the matching notifications in order, at least once.
 
 use super::fakes::*;
 use super::stopping_store::counting;
@@ -19,18 +19,18 @@ use vnfm_store::SqliteStore;
 const UNREACHABLE: Code = Code {
     name: "test.not-there",
     kind: ErrorKind::Unavailable,
-    means: "it is not there",
+    means: "it cannot be reached",
     next: "wait",
 };
 
 const REFUSED: Code = Code {
     name: "test.indigestible",
     kind: ErrorKind::Refused,
-    means: "it does not like it",
+    means: "it refuses the notification",
     next: "none",
 };
 
-/// Time passes as soon as somebody waits for it.
+/// A clock that advances at once when something sleeps.
 struct InstantClock(AtomicI64);
 
 impl Clock for InstantClock {
@@ -44,7 +44,7 @@ impl Clock for InstantClock {
     }
 }
 
-/// Callbacks by name: `dead…` never answers, `hangs…` never ends, `picky` refuses beginnings, all others take what they get.
+/// Callbacks by name: those in `dead` cannot be reached, `hangs…` never return, `picky` refuses STARTING, others accept.
 #[derive(Default)]
 struct Callbacks {
     received: Mutex<Vec<(String, Value)>>,
@@ -89,7 +89,7 @@ impl Subscribers for Callbacks {
 }
 
 impl Callbacks {
-    /// What a callback heard, each once: the operation's state, or the kind of the notification.
+    /// Distinct notifications to a callback: the operation state, or the kind.
     fn received(&self, callback: &str) -> Vec<String> {
         let received = self.received.lock().unwrap();
         let mut known = BTreeSet::new();
@@ -167,7 +167,7 @@ impl Fixture {
         }
     }
 
-    /// An instance from its creation to its deletion.
+    /// Creates, instantiates, terminates and deletes an instance.
     async fn life(&self) {
         let id = instance(&self.engine).await;
         let op = self
@@ -182,7 +182,7 @@ impl Fixture {
         self.engine.delete(TENANT, &id).await.unwrap();
     }
 
-    /// Completes once a callback has heard so many.
+    /// Waits until a callback has received this many.
     async fn wait_received(&self, callback: &str, many: usize) {
         let mut count = self.callbacks.count.subscribe();
         count
@@ -191,7 +191,7 @@ impl Fixture {
             .unwrap();
     }
 
-    /// Sends until `wanted` completes.
+    /// Delivers notifications until `wanted` completes.
     async fn send_until(&self, wanted: impl Future<Output = ()>) {
         let notifier = self.notifier();
         tokio::select! {
@@ -233,7 +233,11 @@ async fn subscribers_receive_matching_notifications_in_order() {
             );
         })
         .await;
-    assert_eq!(fixture.callbacks.received("all"), LIFE, "nothing of before");
+    assert_eq!(
+        fixture.callbacks.received("all"),
+        LIFE,
+        "nothing from before the subscription"
+    );
     assert_eq!(fixture.callbacks.received("ends"), ["COMPLETED"]);
     let received = fixture.callbacks.received.lock().unwrap();
     let of = |name: &'static str| {
@@ -297,7 +301,7 @@ async fn undelivered_notifications_are_resent_after_a_restart() {
     assert_eq!(
         resent.count(),
         LIFE.len(),
-        "what was noted is not sent again"
+        "recorded deliveries are not repeated"
     );
 }
 
@@ -320,7 +324,7 @@ async fn undeliverable_notifications_are_dropped_and_counted() {
     assert_eq!(
         fixture.callbacks.received("dead"),
         LIFE,
-        "what came after it is told"
+        "later notifications are delivered"
     );
     assert_eq!(fixture.record(&id).await.lost, 8);
 }
@@ -366,7 +370,7 @@ async fn deleted_subscriptions_stop_and_new_ones_start_at_once() {
     assert_eq!(fixture.callbacks.received("new"), LIFE);
     assert!(
         fixture.callbacks.received("gone").len() <= 1,
-        "but for one that was on its way"
+        "except for one in flight"
     );
     assert!(
         fixture
@@ -379,7 +383,7 @@ async fn deleted_subscriptions_stop_and_new_ones_start_at_once() {
     );
 }
 
-/// How often the outbox is read for a life that one subscription hears of, beside so many of another tenant.
+/// Outbox reads for one lifecycle with one matching subscription and `strangers` of another tenant.
 async fn outbox_reads_with(strangers: usize) -> usize {
     let fixture = Fixture::new().await;
     for number in 0..strangers {
@@ -426,7 +430,7 @@ async fn subscriptions_of_other_tenants_cause_no_outbox_reads() {
     );
 }
 
-/// One that hangs has a handful handed to it, and hears the rest once it answers; nobody waits for it.
+/// A dead subscriber gets one batch at a time, and the rest once it responds; others do not wait for it.
 #[tokio::test]
 async fn a_slow_subscriber_does_not_delay_others_and_receives_everything() {
     let fixture = Fixture::new().await;

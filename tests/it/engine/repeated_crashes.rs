@@ -1,5 +1,5 @@
-//! A server that dies in the same step again and again: for every operation and every call that it makes, alone and
-//! beside others, killed from outside and stopped in order.
+//! A server that crashes repeatedly in the same step: for every operation and call, alone and with other operations,
+//! killed and shut down.
 
 use super::fakes::*;
 use super::faults::{begin, ready_in, run_to_end};
@@ -16,7 +16,7 @@ use vnfm_core::{Engine, Limits};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp, RolledBack, Starting};
 use vnfm_types::{LcmOperationType, ProblemDetails};
 
-/// Time as it is, but a wait of 30 seconds ends when somebody says so, and a longer one never.
+/// Real time, except that a sleep of 30 seconds ends on request, and a longer one never.
 #[derive(Clone, Default)]
 struct ManualClock(Arc<ManualTime>);
 
@@ -66,7 +66,7 @@ fn calls(world: &FakeWorld, name: &str) -> usize {
 
 /// Drives everything until `done`.
 async fn drive_until<F: Future<Output = bool>>(engine: &Engine, done: impl Fn() -> F) {
-    // Each in a task of its own: one that stood still could hold what another needs.
+    // Each in its own task: a blocked one could hold what another needs.
     let mut driven = JoinSet::new();
     let driving = async {
         loop {
@@ -81,7 +81,7 @@ async fn drive_until<F: Future<Output = bool>>(engine: &Engine, done: impl Fn() 
         while !done().await {
             assert!(
                 begun.elapsed() < Duration::from_secs(30),
-                "it does not come to that"
+                "the expected state was not reached"
             );
             tokio::task::yield_now().await;
         }
@@ -99,7 +99,7 @@ async fn crash_at(engine: &Engine, world: &FakeWorld, (name, number): (&str, usi
     expire_leases(engine.store()).await;
 }
 
-/// The leases of a process that died are over.
+/// Expires the leases of a dead process.
 async fn expire_leases(store: &dyn Store) {
     for record in store.instances(TENANT, &Query::default()).await.unwrap() {
         let Some(op_id) = record.active_op else {
@@ -125,7 +125,7 @@ async fn error(engine: &Engine, op: &str) -> ProblemDetails {
         .unwrap()
 }
 
-/// The row that has no end.
+/// The journal row of the running step.
 async fn open_journal_row(store: &dyn Store, op: &str) -> JournalRow {
     let journal = store.journal(op).await.unwrap();
     journal
@@ -184,7 +184,7 @@ async fn two_crashes_in_a_step_are_tolerated_and_a_third_while_running_alone_sto
     assert!(cases >= 20, "only {cases} cases");
 }
 
-/// It stopped because of the deaths, and goes on where somebody says so.
+/// The operation stopped because of the crashes, and continues on retry.
 async fn stopped(engine: &Engine, op: &str, case: &str) {
     let problem = error(engine, op).await;
     let code = problem.code.as_deref().unwrap();
@@ -206,14 +206,14 @@ async fn stopped(engine: &Engine, op: &str, case: &str) {
             assert_eq!(
                 state(engine, op).await,
                 Completed,
-                "{case}: an operator's word counts"
+                "{case}: a retry is honoured"
             );
         }
         other => panic!("{case}: {other}"),
     }
 }
 
-/// An instantiation in whose `allocate` two processes died, and another one that has not begun.
+/// An instantiation whose `allocate` has crashed two processes, and another operation that has not begun.
 async fn suspect_and_other() -> (Arc<FakeWorld>, Arc<dyn Store>, String, String) {
     let world = Arc::new(FakeWorld::default());
     let store: Arc<dyn Store> = store().await;
@@ -247,12 +247,12 @@ async fn other_operations_wait_while_a_suspect_runs_alone_and_continue_afterward
     assert!(waiting.for_what.contains("runs alone"), "{waiting:?}");
     assert!(
         !waiting.for_what.contains(&suspect),
-        "it may be another tenant's: {waiting:?}"
+        "the suspect may belong to another tenant: {waiting:?}"
     );
     assert_eq!(
         store.journal(&another).await.unwrap(),
         [],
-        "nothing of it has begun"
+        "it has not begun"
     );
     assert!(open_journal_row(&*store, &suspect).await.lives.alone);
     expire_leases(&*store).await;
@@ -296,7 +296,7 @@ async fn after_the_isolation_period_other_operations_run_and_a_crash_is_not_blam
     assert_eq!(
         state(&last, &suspect).await,
         Completed,
-        "it died beside others: no verdict"
+        "others were running: the crash is not attributed"
     );
 }
 

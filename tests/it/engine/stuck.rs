@@ -1,5 +1,5 @@
-//! Every state that an operation can be in, at every call that it makes, with everything that can be broken, leads to
-//! *deleted*: by the commands that docs/how-to/stuck.md has for it, read from there and run as they stand there.
+//! From every state of an operation, at every call, whatever is broken, an instance can be deleted by the commands of
+//! docs/how-to/stuck.md, which are read from there and run as written.
 
 use super::fakes::*;
 use super::faults::{begin, ready, run_to_end};
@@ -37,7 +37,7 @@ const EVERYTHING: [Broken; 5] = [
 ];
 
 impl Broken {
-    /// As the page's second table says it.
+    /// As in the second table of the page.
     fn description(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -49,10 +49,10 @@ impl Broken {
     }
 }
 
-/// How an operation comes to be where it is left.
+/// The state in which an operation is left.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum LeftIn {
-    /// Accepted, and nobody has driven it.
+    /// Accepted and never driven.
     Accepted,
     /// The process that drove it ended in this call.
     Hanging(usize),
@@ -64,7 +64,7 @@ enum LeftIn {
     RolledBack(usize),
 }
 
-/// The tables of the page: cells without their marks.
+/// The table rows of the page.
 struct Page {
     rows: Vec<Vec<String>>,
 }
@@ -82,7 +82,7 @@ impl Page {
         Self { rows }
     }
 
-    /// The commands of the one row that begins with these cells.
+    /// The commands of the row that begins with these cells.
     fn commands(&self, begin: &[&str]) -> Vec<Vec<String>> {
         let matches = |row: &&Vec<String>| {
             begin
@@ -101,7 +101,7 @@ impl Page {
     }
 }
 
-/// One case on its way.
+/// A case in progress.
 struct Case {
     engine: Engine,
     vnf: String,
@@ -114,7 +114,7 @@ fn act(reason: Option<String>) -> Act {
 }
 
 impl Case {
-    /// Brings an operation to where it is left; `None` where it does not get there.
+    /// Brings an operation to a state; `None` if it cannot get there.
     async fn new(kind: LcmOperationType, left: LeftIn) -> Option<(Self, Arc<FakeWorld>)> {
         let (world, first, vnf, store) = ready_with_short_lease(kind).await;
         let op = begin(&first, kind, &vnf).await;
@@ -169,7 +169,7 @@ impl Case {
         state(&self.engine, &self.op).await
     }
 
-    /// Runs a command of the page; its words in capitals are filled in.
+    /// Runs a command of the page, with its placeholders filled in.
     async fn run(&self, command: &[String]) {
         let words = command.iter().map(|word| match word.as_str() {
             "OP" => &self.op,
@@ -242,7 +242,7 @@ impl Case {
         );
     }
 
-    /// By the first table until the operation has ended, by the second until the instance is gone.
+    /// Follows the first table until the operation has ended, and the second until the instance is deleted.
     async fn delete_by_page(&self, page: &Page, broken: Broken) {
         for _ in 0..3 {
             let before = self.op_state().await;
@@ -284,7 +284,7 @@ impl Case {
         }
     }
 
-    /// The instance is gone; nothing of it is in the records; what is left on its VIM is known.
+    /// The instance and its records are deleted, and resources left on its VIM are listed as orphans.
     async fn is_deleted(&self, world: &FakeWorld) {
         let found = self.engine.store().instance(TENANT, &self.vnf).await;
         assert!(
@@ -333,7 +333,7 @@ async fn ready_with_short_lease(
     (world, first, id, store)
 }
 
-/// The process that drives the operation ends while call `number` hangs; false where there is no such call.
+/// Lets the process end while call `number` hangs; false if there is no such call.
 async fn hang_at(engine: &Engine, world: &FakeWorld, op: &str, number: usize) -> bool {
     world.hang_at_call.store(number, SeqCst);
     tokio::select! {
@@ -346,14 +346,14 @@ async fn hang_at(engine: &Engine, world: &FakeWorld, op: &str, number: usize) ->
     }
 }
 
-/// Call `number` fails; false where there is no such call.
+/// Lets call `number` fail; false if there is no such call.
 async fn fail_at(engine: &Engine, world: &FakeWorld, op: &str, number: usize) -> bool {
     world.fail_call.store(number, SeqCst);
     engine.drive(op).await.unwrap();
     world.calls().len() >= number
 }
 
-/// Every way in which an operation of a kind can be left.
+/// Every state in which an operation of this kind can be left.
 async fn all_left_states(kind: LcmOperationType) -> Vec<LeftIn> {
     let (world, engine, vnf) = ready(kind).await;
     let op = begin(&engine, kind, &vnf).await;

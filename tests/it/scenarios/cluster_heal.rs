@@ -1,5 +1,4 @@
-//! Healing VNF-A while VNF-B lives on it: pods move, the VIM stays, nothing else is touched; and what keeps it from
-//! that is said.
+//! Healing VNF-A while VNF-B runs on it: pods move, the VIM stays, nothing else changes; obstacles are reported.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! What keeps containers from running or from going, as an operator sees it: the operation's state, its error with
-//! object, reason and last words, and that a retry works once the cause is gone.
+//! Failures of containers and of their removal, as operators see them: the operation's state, its error with object,
+//! reason and last output, and that a retry succeeds once the cause is fixed.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use super::testbed_in;
 
 const VIM: &str = "containers";
 const CLUSTER: &str = "standalone";
-/// A server that gives an operation's step up soon.
+/// A server with a short step timeout.
 const SHORT_TIMEOUTS: &str = "limits: {lease_seconds: 2, step_seconds: 10}";
 
-/// A cluster that is no VNF's, a VNF-B whose package is as `change` makes it, and the request that puts it there.
+/// A standalone cluster, a VNF-B from a modified package, and the request to instantiate it.
 struct Scene {
     sim: Simulator,
     testbed: Testbed,
@@ -51,7 +51,7 @@ fn scene_under(limits: &str, change: impl FnOnce(&Path)) -> Scene {
     }
 }
 
-/// An error's code, the resource that it names, and parts of what it says.
+/// Expected error: code, resource, and parts of the detail.
 type ExpectedError<'a> = (&'a str, &'a str, &'a [&'a str]);
 
 impl Scene {
@@ -142,7 +142,7 @@ fn an_image_that_cannot_be_pulled() {
 
 #[test]
 fn an_overloaded_api_server_is_retried_automatically() {
-    // Nothing is ready before the watch was begun anew: it is what shows that something is.
+    // Only a renewed watch can report readiness.
     let scene = scene_under("", image("localhost/no-such:1"));
     let arm = |call: &str, times: u64, status: u64| {
         scene.sim.arm(&json!({"call": call, "subject": "deployments", "times": times, "fault": {"status": status}}));

@@ -1,4 +1,4 @@
-//! `kill -9` of the server: started again on its data, it goes on by itself and ends as if nothing had happened.
+//! `kill -9` of the server: restarted on its data, it resumes by itself and ends as without the crash.
 
 use serde_json::{Value, json};
 use vnfm_tests::crash_points::CrashPlan;

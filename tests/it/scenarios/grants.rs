@@ -1,5 +1,5 @@
-//! An NFVO that grants, rejects, waits, fails and is silent, as whoever operates the server sees it. What crosses the
-//! interface is held against the official schemas.
+//! An NFVO that grants, rejects, delays, fails or does not respond, as operators see it. All bodies are validated by the
+//! official schemas.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -70,7 +70,7 @@ impl Scene {
             .get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{id}"))
     }
 
-    /// The operation is ROLLED_BACK for this reason, and nothing was made.
+    /// The operation is ROLLED_BACK with this error, and nothing was created.
     fn assert_refused(&self, code: &str, says: &[&str]) {
         let op = self.begin_op();
         let error = self.testbed.wait_for_state(&op, "ROLLED_BACK")["error"].clone();
@@ -96,7 +96,7 @@ impl Scene {
         servers.iter().map(zone).collect()
     }
 
-    /// Every body on either side is one of the standard's; so many grants were given.
+    /// Every request and response is valid, and this many grants were given.
     fn assert_bodies_valid(&self, grants: usize) {
         let page = self.sim.nfvo();
         let cases = page["grants"].as_array().unwrap();

@@ -1,5 +1,5 @@
-//! Each way in which Heat goes wrong, as an operator sees it: the operation's state, its error with what to do next, and
-//! that a retry works once the cause is gone.
+//! Failures of Heat, as operators see them: the operation's state, its error with a next step, and that a retry succeeds
+//! once the cause is fixed.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -33,7 +33,7 @@ fn scene(flags: &[&str]) -> Scene {
     }
 }
 
-/// What an error must be: code, whether a retry may help by itself, and what it says.
+/// Expected error: code, whether a retry may help, and parts of the detail.
 type ExpectedError<'a> = (&'a str, bool, &'a [&'a str]);
 
 impl Scene {
@@ -45,7 +45,7 @@ impl Scene {
         format!("vnf-{}", self.id)
     }
 
-    /// How many stacks Heat was asked for and made.
+    /// Number of stacks that Heat created.
     fn creations(&self) -> usize {
         let made = self.sim.calls("heat.stack_create", "");
         made.iter().filter(|call| call["status"] == 201).count()
@@ -67,7 +67,7 @@ impl Scene {
         error
     }
 
-    /// A retry brings it to its end; then everything goes without a trace.
+    /// A retry completes; then everything is removed.
     fn assert_retry_succeeds(&self, op: &str) {
         let retried = self.testbed.server.run(&["op", "retry", op, "--watch"]);
         assert_eq!(retried.code, 0, "{retried:?}");
@@ -84,7 +84,7 @@ impl Scene {
 #[test]
 fn a_quota_that_is_used_up() {
     let scene = scene(&[]);
-    // The quota of servers is known before anything is made.
+    // The server quota is checked before anything is created.
     scene
         .sim
         .act("set-quota", &json!({ "quota": "instances", "value": 2 }));
@@ -98,7 +98,7 @@ fn a_quota_that_is_used_up() {
     scene
         .sim
         .act("set-quota", &json!({ "quota": "instances", "value": -1 }));
-    // That of networks only when Heat meets it.
+    // The network quota fails only in Heat.
     scene
         .sim
         .act("set-quota", &json!({ "quota": "network", "value": 0 }));

@@ -1,4 +1,4 @@
-//! A worker whose join fails: the error tells, the other worker's join stays, and each way on ends well.
+//! A worker that cannot join: the error explains it, the other worker stays joined, and retry, rollback and fail work.
 
 use serde_json::{Value, json};
 use vnfm_tests::simulator::Simulator;

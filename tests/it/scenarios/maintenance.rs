@@ -1,4 +1,4 @@
-//! The server looked after: told to stop in the middle, restored from an older backup, run into a full disk.
+//! Maintenance of the server: shutdown during an operation, restoring an older backup, a full disk.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -15,7 +15,7 @@ use vnfm_tests::testbed::{LONG, Testbed, VIM, VNF_A};
 use super::testbed;
 
 const SAMPLE: &str = "vnf-a-k8s-cluster";
-/// What an operator grants a server that is told to stop.
+/// How long an operator waits for a shutdown.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
 #[test]

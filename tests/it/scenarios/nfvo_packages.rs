@@ -1,5 +1,5 @@
-//! A VNF by its `vnfdId` alone: its package is fetched from the NFVO, cut in the middle and resumed, and the VNF comes up
-//! of it. What crosses the interface is held against the official schemas.
+//! A VNF created by `vnfdId` only: its package is downloaded from the NFVO, with an interruption, and instantiated. All
+//! bodies are validated by the official schemas.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -16,7 +16,7 @@ use super::package_without_hooks;
 const PASSWORD: &str = "planted-nfvo-password-2c77";
 const SAMPLE: &str = "vnf-a-k8s-cluster";
 
-/// A VNF-A without hooks that the NFVO can offer, at a server that gets its packages there.
+/// A VNF-A without hooks that the NFVO can offer to the server.
 struct Scene {
     sim: Simulator,
     testbed: Testbed,
@@ -86,7 +86,7 @@ impl Scene {
             .clone()
     }
 
-    /// The one subscription that the NFVO has, once there is one.
+    /// Waits for the only subscription at the NFVO.
     fn subscription(&self) -> Value {
         until("one subscription", LONG, || {
             let all = self.sim.nfvo()["subscriptions"].as_array().unwrap().clone();
@@ -94,7 +94,7 @@ impl Scene {
         })
     }
 
-    /// Every body of the NFVO is one of the standard's, and so is what was asked.
+    /// Every request and notification is valid.
     fn assert_bodies_valid(&self) {
         let page = self.sim.nfvo();
         if let Some(standard) = SolSchema::of("PkgmSubscription") {
@@ -178,13 +178,13 @@ fn a_package_is_fetched_from_the_nfvo_by_vnfd_id_and_an_interrupted_download_res
 fn packages_onboarded_at_the_nfvo_are_fetched_in_advance_even_after_a_crash() {
     let mut scene = scene("look_seconds: 1");
     let first = scene.subscription();
-    // The NFVO forgets meanwhile; the server comes up at another port, where nobody would be told.
+    // The NFVO loses its subscriptions; the server restarts at another port, which the NFVO does not know.
     scene.testbed.server.kill();
     scene.sim.act("forget-subscriptions", &json!({}));
     scene.offer();
     scene.testbed.server.begin();
     assert_ne!(scene.subscription()["callbackUri"], first["callbackUri"]);
-    // It was told to nobody; it is told anew.
+    // The first notification reached no one; a new one is sent.
     scene.offer();
     until("the package is here", LONG, || {
         scene

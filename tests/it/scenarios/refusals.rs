@@ -1,4 +1,4 @@
-//! What is wrong from the beginning: said by what and where, and nothing is changed or made.
+//! Invalid requests and packages: the error names the cause and position, and nothing is changed.
 
 use serde_json::{Value, json};
 use vnfm_tests::testbed::{Testbed, VIM, VNF_A};

@@ -1,5 +1,5 @@
-//! What was planted is nowhere to be found: no log at its loudest, no answer, no page of the database, no command line
-//! or environment, no file on a host. What lets hosts join a cluster is worthless at the end.
+//! Planted secrets leak nowhere: not into TRACE logs, responses, the database, command lines, environments or files on
+//! hosts. Join tokens are invalid at the end.
 
 use serde_json::{Value, json};
 use vnfm_tests::planted::{Planted, Processes, key_pair};

@@ -1,5 +1,5 @@
-//! Each way in which SSH fails, in the middle of an operation: it stops as FAILED_TEMP, says step, host, last words and
-//! whether a retry is useful, and goes on to its end once the cause is gone.
+//! Failures of SSH during an operation: it stops as FAILED_TEMP with step, host, last output and whether a retry may help,
+//! and completes once the cause is fixed.
 
 use serde_json::{Value, json};
 use vnfm_tests::simulator::Simulator;
@@ -7,7 +7,7 @@ use vnfm_tests::testbed::{LONG, Testbed, VNF_A};
 
 use super::{testbed, testbed_with};
 
-/// What goes wrong, and what an operator has to read.
+/// A fault and the expected error.
 struct Case {
     /// The line for the script of faults.
     fault: Value,
