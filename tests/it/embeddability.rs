@@ -195,7 +195,7 @@ fn library_crates_have_no_global_state() {
     ];
     let mut found = Vec::new();
     for source in sources.iter().filter(|source| !source.is_test()) {
-        if free.iter().any(|fixture| source.path.starts_with(fixture))
+        if free.iter().any(|folder| source.path.starts_with(folder))
             || source.path.contains("/examples/")
         {
             continue;
