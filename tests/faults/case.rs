@@ -1,9 +1,9 @@
-//! One case: an operation in which something goes wrong once or twice, and which ends well all the same.
+//! One case: an operation with one or two faults, from which it must recover.
 //!
 //! ```text
 //! begin ─ drive ─ fault ─┬─ an error ─────────────────────┐
-//!                        ├─ the future dropped ─ resumed ─┤ the process ends, the database is opened anew
-//!                        └─ the process killed ───────────┴─ resumed ─ [fault ─ anew ─] way on ─ end ─ checks
+//!                        ├─ the future dropped ─ resumed ─┤ the process ends, the database is opened again
+//!                        └─ the process killed ───────────┴─ resumed ─ [fault ─ restart ─] recovery ─ end ─ checks
 //! ```
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -18,7 +18,7 @@ use vnfm_core::{Engine, Why};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp};
 use vnfm_types::{InstantiationState, LcmOperationState, LcmOperationType};
 
-use crate::plan::{Address, Death, Fault, Plan, Way};
+use crate::plan::{Address, Death, Fault, Plan, Recovery};
 use crate::probe::Probe;
 use crate::process::{Process, Ran};
 use crate::site::Site;
@@ -28,53 +28,53 @@ use crate::{check, child};
 /// A case.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
-    /// What is asked for.
+    /// The requested operation.
     pub(crate) act: Act,
-    /// What goes wrong while it is first driven.
+    /// Fault of the first process.
     pub(crate) first: Option<Plan>,
-    /// What goes wrong in the process that takes it up.
+    /// Fault of the process that resumes it.
     pub(crate) second: Option<Plan>,
-    /// How it is brought to an end where it stops.
-    pub(crate) way: Way,
-    /// How a process ends that is killed.
+    /// What to do when it stops as FAILED_TEMP.
+    pub(crate) way: Recovery,
+    /// How the process is killed.
     pub(crate) death: Death,
-    /// What decides who goes on first, where calls go on one after the other.
+    /// Seed of the call order, if calls are serialized.
     pub(crate) order: Option<u64>,
 }
 
 impl Case {
-    /// One in which nothing goes wrong.
-    pub(crate) fn calm(act: Act) -> Self {
+    /// A case without faults.
+    pub(crate) fn without_faults(act: Act) -> Self {
         Self {
             act,
             first: None,
             second: None,
-            way: Way::Retry,
+            way: Recovery::Retry,
             death: Death::Dropped,
             order: None,
         }
     }
 }
 
-/// What became of a case.
-pub(crate) struct Played {
-    /// What the process met that began it, and the one that took it up.
+/// The outcome of a case.
+pub(crate) struct Outcome {
+    /// Calls of the first process and of the one that resumed.
     pub(crate) met: [Vec<Address>; 2],
-    /// Whether the faults were reached.
+    /// Whether each fault struck.
     pub(crate) struck: [bool; 2],
     /// How long it took.
     pub(crate) took: Duration,
 }
 
-/// Plays a case and checks that all is well.
+/// Plays a case and checks the invariants.
 pub(crate) fn play(
     site: &Site,
-    calm: &mut Option<Process>,
+    idle: &mut Option<Process>,
     target: &Target,
     case: &Case,
-) -> Result<Played> {
+) -> Result<Outcome> {
     let began = Instant::now();
-    let mut process = match calm.take() {
+    let mut process = match idle.take() {
         Some(process) => process,
         None => site.start()?,
     };
@@ -93,11 +93,11 @@ pub(crate) fn play(
             (Vec::new(), struck)
         }
         (first, _) => {
-            first_life(site, &process, target, case)?;
+            run_first_process(site, &process, target, case)?;
             let probe = process.probe();
             let met = probe.met();
             let struck = first.is_some() && probe.has_struck();
-            if let Some(trouble) = probe.trouble() {
+            if let Some(trouble) = probe.error() {
                 bail!("the probe: {trouble}");
             }
             if first.is_some() {
@@ -114,39 +114,50 @@ pub(crate) fn play(
         case,
         before: &before,
     };
-    let mut played = Played {
+    let mut outcome = Outcome {
         met: [met, Vec::new()],
         struck: [struck, false],
         took: Duration::ZERO,
     };
     if let Some(second) = &case.second {
-        begin_probe(process.probe(), target, (case, Some(second.clone())));
-        process.probe().learn()?;
-        let engine = process.engine()?;
-        // What the fault makes of it is seen, and mended, by the next process.
-        let outcome = process.run(ending.bring_about(&engine))?;
-        played.met[1] = process.probe().met();
-        played.struck[1] = process.probe().has_struck();
-        if let (Ran::Through(Err(error)), false) = (outcome, played.struck[1]) {
-            return Err(error);
-        }
-        drop((process, engine));
+        strike_again(&process, &ending, second, &mut outcome)?;
+        drop(process);
         site.control().disarm()?;
         process = site.start()?;
     }
     process.probe().begin(&target.instance, None);
     let engine = process.engine()?;
-    process.finish(ending.bring_about(&engine))?;
+    process.finish(ending.finish(&engine))?;
     check::all(site, &process, target, mark)?;
-    *calm = Some(process);
-    played.took = began.elapsed();
-    Ok(played)
+    *idle = Some(process);
+    outcome.took = began.elapsed();
+    Ok(outcome)
+}
+
+/// Recovers while the second fault strikes; the next process sees and repairs the result.
+fn strike_again(
+    process: &Process,
+    ending: &Ending<'_>,
+    second: &Plan,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let plan = Some(second.clone());
+    begin_probe(process.probe(), ending.target, (ending.case, plan));
+    process.probe().learn()?;
+    let engine = process.engine()?;
+    let ran = process.run(ending.finish(&engine))?;
+    outcome.met[1] = process.probe().met();
+    outcome.struck[1] = process.probe().has_struck();
+    match ran {
+        Ran::Through(Err(error)) if !outcome.struck[1] => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn begin_probe(probe: &Probe, target: &Target, (case, plan): (&Case, Option<Plan>)) {
     probe.begin(&target.instance, plan);
     if let Some(seed) = case.order {
-        probe.keep_order(seed);
+        probe.serialize_calls(seed);
     }
 }
 
@@ -164,8 +175,8 @@ async fn operations(engine: &Engine, target: &Target) -> Result<Vec<OpRecord>> {
     Ok(engine.store().ops(TENANT, &filter).await?)
 }
 
-/// Begins the operation and drives it, until it ends, stops, or is struck.
-fn first_life(site: &Site, process: &Process, target: &Target, case: &Case) -> Result<()> {
+/// Begins the operation and drives it until it ends, stops, or the fault strikes.
+fn run_first_process(site: &Site, process: &Process, target: &Target, case: &Case) -> Result<()> {
     let probe = process.probe();
     begin_probe(probe, target, (case, case.first.clone()));
     if case.first.is_none() {
@@ -181,7 +192,7 @@ fn first_life(site: &Site, process: &Process, target: &Target, case: &Case) -> R
         (Ran::Through(Err(error)), None) => Err(error),
         (Ran::Ended, Some(plan)) if plan.fault == Fault::Dropped => {
             site.control().disarm()?;
-            lease_over(&site.data(), process)?;
+            expire_lease(&site.data(), process)?;
             process.finish(async {
                 engine.resume_all().await?;
                 Ok(())
@@ -191,8 +202,8 @@ fn first_life(site: &Site, process: &Process, target: &Target, case: &Case) -> R
     }
 }
 
-/// Lets the lease run out: the process that holds it has not ended, and nobody polls what held it.
-fn lease_over(data: &Path, process: &Process) -> Result<()> {
+/// Expires the lease: its process lives on, but nothing polls the future that held it.
+fn expire_lease(data: &Path, process: &Process) -> Result<()> {
     let path = data.join("vnfm.db");
     process.finish(async {
         let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
@@ -205,7 +216,7 @@ fn lease_over(data: &Path, process: &Process) -> Result<()> {
     })
 }
 
-/// How a case is brought to an end.
+/// Brings the operation of a case to an end.
 struct Ending<'a> {
     facts: &'a Facts,
     target: &'a Target,
@@ -213,36 +224,36 @@ struct Ending<'a> {
     before: &'a BTreeSet<String>,
 }
 
-/// How often an operation may stop before its end is given up.
-const STOPS: usize = 6;
+/// Times that an operation may stop before the case fails.
+const MAX_STOPS: usize = 6;
 
 impl Ending<'_> {
-    /// Resumes, and takes the way on where the operation has stopped. Whoever comes after a crash calls it again.
-    async fn bring_about(&self, engine: &Engine) -> Result<()> {
+    /// Resumes the operation, and recovers it if it has stopped. Called again after every crash.
+    async fn finish(&self, engine: &Engine) -> Result<()> {
         engine.resume_all().await.context("cannot resume")?;
         let op = self.operation(engine).await?;
-        for _ in 0..STOPS {
+        for _ in 0..MAX_STOPS {
             let record = engine.store().op(TENANT, &op).await?;
             match record.op.operation_state {
-                state if state.is_final() => return self.is_as_expected(engine, &record).await,
-                FailedTemp => self.way_on(engine, &record).await?,
+                state if state.is_final() => return self.check_final_state(engine, &record).await,
+                FailedTemp => self.recover(engine, &record).await?,
                 _ => {}
             }
             engine.resume_all().await?;
         }
-        bail!("I7: operation `{op}` has stopped {STOPS} times")
+        bail!("I7: operation `{op}` stopped {MAX_STOPS} times")
     }
 
-    /// The operation, which is begun where that was lost.
+    /// The operation; begins it if the request was lost.
     async fn operation(&self, engine: &Engine) -> Result<String> {
         let mut new = self.new_ones(engine).await?;
         new.retain(|record| record.op.operation == self.case.act.kind);
-        // The last way on may have begun a second one.
+        // Failing and terminating may have begun a second one.
         let is_second = |kind| kind == LcmOperationType::Terminate;
-        let by_us = self.case.way == Way::FailAndTerminate && is_second(self.case.act.kind);
+        let by_us = self.case.way == Recovery::FailAndTerminate && is_second(self.case.act.kind);
         ensure!(
             new.len() < 2 || by_us,
-            "I8: one request has made {} operations",
+            "I8: one request created {} operations",
             new.len()
         );
         if let Some(first) = new.first() {
@@ -253,7 +264,7 @@ impl Ending<'_> {
         Ok(op)
     }
 
-    /// The operations that the case has made, in order.
+    /// The operations of the case, in order.
     async fn new_ones(&self, engine: &Engine) -> Result<Vec<OpRecord>> {
         let mut all = operations(engine, self.target).await?;
         all.retain(|record| !self.before.contains(&record.op.id));
@@ -264,33 +275,33 @@ impl Ending<'_> {
             .count();
         ensure!(
             open < 2,
-            "I8: {open} operations of one instance are not ended"
+            "I8: {open} operations of one instance have not ended"
         );
         Ok(all)
     }
 
-    async fn way_on(&self, engine: &Engine, record: &OpRecord) -> Result<()> {
+    async fn recover(&self, engine: &Engine, record: &OpRecord) -> Result<()> {
         let op = &record.op.id;
         let error = record
             .op
             .error
             .as_ref()
-            .context("I1: it stopped without a cause")?;
+            .context("I1: it stopped without an error")?;
         ensure!(
             error.step.is_some() && !error.detail.is_empty(),
-            "I1: no cause: {error:?}"
+            "I1: incomplete error: {error:?}"
         );
         let resumed = |plan: &Plan| plan.fault.ends_the_drive();
         let alone = self.case.second.is_none();
         if alone && self.case.first.as_ref().is_none_or(resumed) {
             bail!(
-                "it should have gone on by itself, and stopped: {}",
+                "it should have resumed without help, but stopped: {}",
                 error.detail
             );
         }
         match self.case.way {
-            Way::Retry => engine.retry(TENANT, op).await?,
-            Way::Rollback => {
+            Recovery::Retry => engine.retry(TENANT, op).await?,
+            Recovery::Rollback => {
                 match (
                     &record.point_of_no_return,
                     engine.rollback(TENANT, op).await,
@@ -303,21 +314,21 @@ impl Ending<'_> {
                     (Some(step), Ok(())) => bail!("rolled back after `{step}`"),
                 }
             }
-            Way::FailAndTerminate => engine.fail(TENANT, op).await?,
+            Recovery::FailAndTerminate => engine.fail(TENANT, op).await?,
         }
         Ok(())
     }
 
-    /// What its last state may be, and what that leaves to do.
-    async fn is_as_expected(&self, engine: &Engine, record: &OpRecord) -> Result<()> {
+    /// Checks the final state; terminates what a failed operation left.
+    async fn check_final_state(&self, engine: &Engine, record: &OpRecord) -> Result<()> {
         use LcmOperationState::{Failed, RolledBack};
         let state = record.op.operation_state;
-        let possible = match self.case.way {
-            Way::Retry => state == Completed,
-            Way::Rollback => true,
-            Way::FailAndTerminate => matches!(state, Completed | Failed),
+        let is_allowed = match self.case.way {
+            Recovery::Retry => state == Completed,
+            Recovery::Rollback => true,
+            Recovery::FailAndTerminate => matches!(state, Completed | Failed),
         };
-        // Without anybody's rollback it gets there from STARTING alone: no step of PROCESSING has begun.
+        // Only an error in STARTING rolls back without a request: no step of PROCESSING has begun.
         let begun = engine.store().journal(&record.op.id).await?;
         let steps = operation(record.op.operation).map_or(&[][..], |operation| operation.steps);
         let mut steps = steps
@@ -325,20 +336,24 @@ impl Ending<'_> {
             .filter(|step| step.state == LcmOperationState::Processing);
         let has_begun = steps.any(|step| begun.iter().any(|row| row.step == step.name));
         let by_itself = state == RolledBack && !has_begun;
-        ensure!(possible || by_itself, "{:?} ends as {state}", self.case.way);
+        ensure!(
+            is_allowed || by_itself,
+            "{:?} ends as {state}",
+            self.case.way
+        );
         if state == Failed {
-            // Who lives on it goes first.
+            // The instance on its cluster goes first.
             for one in self.target.all().collect::<Vec<_>>().into_iter().rev() {
-                self.terminated(engine, one).await?;
+                self.terminate(engine, one).await?;
             }
         }
         Ok(())
     }
 
-    /// What a failed operation has left goes with a termination.
-    async fn terminated(&self, engine: &Engine, target: &Target) -> Result<()> {
+    /// Terminates what a failed operation has left.
+    async fn terminate(&self, engine: &Engine, target: &Target) -> Result<()> {
         let terminate = Act::whole(LcmOperationType::Terminate);
-        for _ in 0..STOPS {
+        for _ in 0..MAX_STOPS {
             let instance = engine.store().instance(TENANT, &target.instance).await?;
             if instance.vnf.instantiation_state == InstantiationState::NotInstantiated {
                 return Ok(());
@@ -352,6 +367,6 @@ impl Ending<'_> {
             };
             engine.drive(&op).await?;
         }
-        bail!("I7: what a failed operation has left cannot be terminated")
+        bail!("I7: cannot terminate what a failed operation left")
     }
 }

@@ -1,15 +1,15 @@
-//! The invariants, against the books of the simulated world; what a driver says does not count.
+//! The invariants, checked against the inventory of the simulated world, not against what drivers report.
 //!
 //! | | holds after each case |
 //! |---|---|
-//! | I1 | an operation has ended, or stopped with a cause (`case.rs`) |
-//! | I2 | nothing exists beside what the inventory has |
-//! | I3 | nothing of others was touched |
+//! | I1 | an operation has ended, or stopped with an error (`case.rs`) |
+//! | I2 | nothing exists that is not in the inventory |
+//! | I3 | resources of others are unchanged |
 //! | I4 | every change of state is in the outbox, once, in order |
-//! | I5 | the record says what is there |
-//! | I6 | no secret in what is shown or kept |
-//! | I7 | a way on works (`case.rs`) |
-//! | I8 | no instance has two operations that have not ended |
+//! | I5 | the record matches what exists |
+//! | I6 | no secret is shown or stored in the clear |
+//! | I7 | recovery works (`case.rs`) |
+//! | I8 | no instance has two open operations |
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
@@ -24,35 +24,38 @@ use crate::process::Process;
 use crate::site::{PLANTED, Site};
 use crate::vnf::{TENANT, Target, Vnf};
 
-/// What the beginnings of our tokens look like.
+/// The start of every token of the simulated world.
 const TOKEN: &str = "eyJhbGci";
-/// More notifications than a case can make.
-const MANY: usize = 10_000;
+/// More notifications than a case can cause.
+const MAX_NOTIFICATIONS: usize = 10_000;
 
-/// Where the outbox was.
+/// A position in the outbox.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark(u64);
 
-/// Where the outbox is.
+/// The current position in the outbox.
 pub(crate) fn mark(site: &Site, process: &Process) -> Result<Mark> {
     let engine = process.engine()?;
     process.finish(async {
         loop {
-            let rows = engine.store().outbox(site.told().get(), MANY).await?;
+            let rows = engine
+                .store()
+                .outbox(site.last_outbox_seq().get(), MAX_NOTIFICATIONS)
+                .await?;
             let Some(last) = rows.last() else {
-                return Ok(Mark(site.told().get()));
+                return Ok(Mark(site.last_outbox_seq().get()));
             };
-            site.told().set(last.seq);
+            site.last_outbox_seq().set(last.seq);
         }
     })
 }
 
-/// Checks everything about one instance, and that there is nothing else.
+/// Checks every invariant for one instance, and that nothing else exists.
 pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -> Result<()> {
     let violations = site.control().page("violations")?;
     ensure!(
         violations.is_empty(),
-        "the world was asked what it does not know: {violations:?}"
+        "invalid calls to the simulated world: {violations:?}"
     );
     let engine = process.engine()?;
     let instances = process.finish(async {
@@ -60,23 +63,23 @@ pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -
         for one in target.all() {
             let instance = engine.store().instance(TENANT, &one.instance).await?;
             let ops = operations(&engine, &one.instance).await?;
-            one_at_a_time(&instance, &ops)?;
-            shown(&engine, &instance, &ops).await?;
-            registry(&engine, &instance).await?;
+            check_no_open_operation(&instance, &ops)?;
+            check_hidden_secrets(&engine, &instance, &ops).await?;
+            check_vims(&engine, &instance).await?;
             all.extend(ops);
             instances.push((one.vnf, instance));
         }
         outbox(&engine, &all, mark).await?;
         Ok(instances)
     })?;
-    let found = site.ours()?;
-    let there = instances
+    let found = site.new_resources()?;
+    let instantiated = instances
         .iter()
         .filter(|(_, instance)| is_instantiated(instance))
         .enumerate();
-    let mut expected: Vec<_> = there
-        .map(|(place, (vnf, instance))| {
-            let extent = if place == 0 {
+    let mut expected: Vec<_> = instantiated
+        .map(|(index, (vnf, instance))| {
+            let extent = if index == 0 {
                 Extent::Exact
             } else {
                 Extent::Moved
@@ -88,9 +91,9 @@ pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -
             }
         })
         .collect();
-    // What VNF-B has lies on what VNF-A has.
+    // VNF-B comes first: its resources run on those of VNF-A.
     expected.reverse();
-    exist(&found, &expected, process)?;
+    check_resources(&found, &expected, process)?;
     process.finish(async {
         let (orphans, silent) = engine.orphans(TENANT).await?;
         ensure!(
@@ -107,20 +110,20 @@ pub(crate) async fn operations(engine: &Engine, instance: &str) -> Result<Vec<Op
     Ok(engine.store().ops(TENANT, &filter).await?)
 }
 
-/// Whether it has resources, by its record.
+/// Whether the instance is INSTANTIATED, by its record.
 pub(crate) fn is_instantiated(instance: &InstanceRecord) -> bool {
     instance.vnf.instantiation_state == InstantiationState::Instantiated
 }
 
 /// I8.
-pub(crate) fn one_at_a_time(instance: &InstanceRecord, ops: &[OpRecord]) -> Result<()> {
+pub(crate) fn check_no_open_operation(instance: &InstanceRecord, ops: &[OpRecord]) -> Result<()> {
     let open: Vec<_> = ops
         .iter()
         .filter(|record| !record.op.operation_state.is_final())
         .collect();
     ensure!(
         open.is_empty(),
-        "I8: an operation is not ended: {:?}",
+        "I8: an operation has not ended: {:?}",
         open[0].op
     );
     ensure!(
@@ -132,11 +135,12 @@ pub(crate) fn one_at_a_time(instance: &InstanceRecord, ops: &[OpRecord]) -> Resu
 }
 
 /// I4: for each operation its states, from its initial one to the last, each a legal move from the one before. I8: those of
-/// one instance do not overlap. Returns the operations as they began, which their times do not tell where a clock jumps.
+/// one instance do not overlap. Returns the operations in the order in which they began; their times are useless when
+/// the clock jumps.
 pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Result<Vec<String>> {
-    let rows = engine.store().outbox(mark.0, MANY).await?;
+    let rows = engine.store().outbox(mark.0, MAX_NOTIFICATIONS).await?;
     let mut began = Vec::new();
-    let mut told: BTreeMap<String, Vec<LcmOperationState>> = BTreeMap::new();
+    let mut states_by_op: BTreeMap<String, Vec<LcmOperationState>> = BTreeMap::new();
     let mut open: BTreeMap<String, String> = BTreeMap::new();
     let mut last = mark.0;
     for row in rows {
@@ -149,29 +153,33 @@ pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Res
         let other = open.get(&row.instance_id).filter(|other| *other != op);
         ensure!(
             other.is_none(),
-            "I8: `{op}` is {state} while {other:?} is not ended"
+            "I8: `{op}` is {state} while {other:?} has not ended"
         );
         if state.is_final() {
             open.remove(&row.instance_id);
         } else {
             open.insert(row.instance_id.clone(), op.to_owned());
         }
-        let states = told.entry(op.to_owned()).or_default();
+        let states = states_by_op.entry(op.to_owned()).or_default();
         if states.is_empty() {
             began.push(op.to_owned());
         }
         states.push(state);
     }
-    for (op, states) in &told {
+    for (op, states) in &states_by_op {
         let record = ops.iter().find(|record| record.op.id == *op);
-        let record = record.with_context(|| format!("I4: told of an unknown `{op}`"))?;
+        let record =
+            record.with_context(|| format!("I4: notification of an unknown operation `{op}`"))?;
         let initial = record.op.operation.initial_state();
         ensure!(
             states[0] == initial,
             "I4: `{op}` begins with {states:?}, not {initial}"
         );
         let legal = states.windows(2).all(|pair| pair[0].can_become(pair[1]));
-        ensure!(legal, "I4: a notification is lost or doubled: {states:?}");
+        ensure!(
+            legal,
+            "I4: a notification is missing or duplicated: {states:?}"
+        );
         let last = states.last().copied();
         ensure!(
             last == Some(record.op.operation_state),
@@ -182,8 +190,12 @@ pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Res
     Ok(began)
 }
 
-/// I6: what an operator can read.
-async fn shown(engine: &Engine, instance: &InstanceRecord, ops: &[OpRecord]) -> Result<()> {
+/// I6: what operators can read.
+async fn check_hidden_secrets(
+    engine: &Engine,
+    instance: &InstanceRecord,
+    ops: &[OpRecord],
+) -> Result<()> {
     let mut texts = vec![
         serde_json::to_string(&instance.vnf)?,
         format!("{instance:?}"),
@@ -203,8 +215,8 @@ async fn shown(engine: &Engine, instance: &InstanceRecord, ops: &[OpRecord]) -> 
     Ok(())
 }
 
-/// I6: what lies on the disk.
-pub(crate) fn pages(data: &Path) -> Result<()> {
+/// I6: the database files.
+pub(crate) fn check_database(data: &Path) -> Result<()> {
     for name in ["vnfm.db", "vnfm.db-wal"] {
         let path = data.join(name);
         let Ok(bytes) = std::fs::read(&path) else {
@@ -213,14 +225,14 @@ pub(crate) fn pages(data: &Path) -> Result<()> {
         for secret in [PLANTED, TOKEN] {
             ensure!(
                 !holds(&bytes, secret.as_bytes()),
-                "I6: a secret lies in `{name}`"
+                "I6: a secret in `{name}`"
             );
         }
     }
     Ok(())
 }
 
-/// I6: what lies anywhere in the data folder.
+/// I6: every file of the data folder.
 pub(crate) fn files(data: &Path) -> Result<()> {
     for entry in data.read_dir()? {
         let path = entry?.path();
@@ -233,7 +245,7 @@ pub(crate) fn files(data: &Path) -> Result<()> {
         for secret in [PLANTED, TOKEN] {
             ensure!(
                 !holds(&bytes, secret.as_bytes()),
-                "I6: a secret lies in `{}`",
+                "I6: a secret in `{}`",
                 path.display()
             );
         }
@@ -241,7 +253,7 @@ pub(crate) fn files(data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether `bytes` hold `part`; first bytes are looked for a word at a time, for databases are large.
+/// Whether `bytes` contain `part`. Uses memchr, because databases are large.
 fn holds(mut bytes: &[u8], part: &[u8]) -> bool {
     let Some((first, _)) = part.split_first() else {
         return true;
@@ -256,8 +268,8 @@ fn holds(mut bytes: &[u8], part: &[u8]) -> bool {
     false
 }
 
-/// I5: the VIMs of an instance are those of an instantiated one, and can be reached.
-async fn registry(engine: &Engine, instance: &InstanceRecord) -> Result<()> {
+/// I5: only an instantiated instance has registered VIMs, and they can be reached.
+async fn check_vims(engine: &Engine, instance: &InstanceRecord) -> Result<()> {
     let vims = engine.vims(TENANT).await?;
     let id = instance.vnf.id.as_str();
     let own: Vec<_> = vims
@@ -267,7 +279,7 @@ async fn registry(engine: &Engine, instance: &InstanceRecord) -> Result<()> {
     if !is_instantiated(instance) {
         ensure!(
             own.is_empty(),
-            "I5: VIM {:?} outlived its instance",
+            "I5: VIM {:?} still exists after its instance",
             own[0].name
         );
         let uses = engine.store().vims(TENANT).await?;
@@ -295,29 +307,33 @@ async fn registry(engine: &Engine, instance: &InstanceRecord) -> Result<()> {
     Ok(())
 }
 
-/// An instance that exists.
+/// An instance whose resources must exist.
 pub(crate) struct Expected<'a> {
-    /// Of which package.
+    /// Its package.
     pub(crate) vnf: Vnf,
     /// Its record.
     pub(crate) instance: &'a InstanceRecord,
-    /// How much of what it knows must be there.
+    /// How exactly the resources must match.
     pub(crate) extent: Extent,
 }
 
-/// How much of what a record says must be there.
+/// How exactly resources must match a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// All of it, and nothing else.
+    /// Exactly the recorded resources.
     Exact,
-    /// As many: what it lives on was healed, and its controllers have made its pods anew elsewhere.
+    /// The same number: its cluster was healed, and controllers have recreated the pods elsewhere.
     Moved,
-    /// An operation was failed on its way.
+    /// Any: an operation was failed half-way.
     Part,
 }
 
 /// I2 and I5: exactly these instances exist, each as its record says.
-pub(crate) fn exist(found: &[Value], expected: &[Expected<'_>], process: &Process) -> Result<()> {
+pub(crate) fn check_resources(
+    found: &[Value],
+    expected: &[Expected<'_>],
+    process: &Process,
+) -> Result<()> {
     let mut left: Vec<&Value> = found.iter().collect();
     for Expected {
         vnf,
@@ -325,39 +341,35 @@ pub(crate) fn exist(found: &[Value], expected: &[Expected<'_>], process: &Proces
         extent,
     } in expected
     {
-        let (of_it, others): (Vec<_>, Vec<_>) = match vnf {
+        let (own, others): (Vec<_>, Vec<_>) = match vnf {
             Vnf::A => left.into_iter().partition(|entry| is_of_a(entry)),
             Vnf::B => left.into_iter().partition(|entry| is_of_b(entry, instance)),
         };
         left = others;
         match vnf {
             _ if *extent == Extent::Part => {}
-            Vnf::A => is_a(
-                &of_it,
-                instance,
-                process.engine()?.store().installation_id(),
-            )?,
-            Vnf::B => is_b(&of_it, instance, *extent)?,
+            Vnf::A => check_a(&own, instance, process.engine()?.store().installation_id())?,
+            Vnf::B => check_b(&own, instance, *extent)?,
         }
     }
-    ensure!(left.is_empty(), "I2: nobody knows of {left:?}");
+    ensure!(left.is_empty(), "I2: unknown resources {left:?}");
     Ok(())
 }
 
-fn word<'a>(entry: &'a Value, name: &str) -> &'a str {
+fn field<'a>(entry: &'a Value, name: &str) -> &'a str {
     entry[name].as_str().unwrap_or_default()
 }
 
-/// Whether it is of VNF-A, of which there is one at a time: all but what instances of VNF-B have on a cluster.
+/// Whether a resource belongs to VNF-A, of which one exists at a time: everything but the objects of VNF-B instances.
 fn is_of_a(entry: &Value) -> bool {
-    let is_object = word(entry, "kind").starts_with("object:");
+    let is_object = field(entry, "kind").starts_with("object:");
     let at_home = entry["detail"]["cluster"] == "standalone";
-    !is_object || !at_home && !word(entry, "name").contains("vnf-")
+    !is_object || !at_home && !field(entry, "name").contains("vnf-")
 }
 
 fn is_of_b(entry: &Value, instance: &InstanceRecord) -> bool {
-    word(entry, "kind").starts_with("object:")
-        && word(entry, "name").contains(&format!("vnf-{}", instance.vnf.id))
+    field(entry, "kind").starts_with("object:")
+        && field(entry, "name").contains(&format!("vnf-{}", instance.vnf.id))
 }
 
 fn resources(instance: &InstanceRecord) -> BTreeSet<&str> {
@@ -371,18 +383,18 @@ fn resources(instance: &InstanceRecord) -> BTreeSet<&str> {
         .collect()
 }
 
-fn is_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> Result<()> {
+fn check_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> Result<()> {
     let of = |kind: &str| -> Vec<&&Value> {
         found
             .iter()
-            .filter(|entry| word(entry, "kind") == kind)
+            .filter(|entry| field(entry, "kind") == kind)
             .collect()
     };
     let [stack] = of("stack")[..] else {
         bail!("I2: {} stacks", of("stack").len())
     };
     ensure!(
-        word(stack, "name").contains(&instance.vnf.id),
+        field(stack, "name").contains(&instance.vnf.id),
         "I5: the stack is {stack}"
     );
     let tags = stack["detail"]["tags"].to_string();
@@ -393,11 +405,14 @@ fn is_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> Resu
     ensure!(tags.contains("vnfm-op-"), "I2: the stack has tags {tags}");
     let status = stack["detail"]["status"].as_str().unwrap_or_default();
     ensure!(status.ends_with("_COMPLETE"), "I5: the stack is {status}");
-    let servers: BTreeSet<_> = of("server").iter().map(|entry| word(entry, "id")).collect();
+    let servers: BTreeSet<_> = of("server")
+        .iter()
+        .map(|entry| field(entry, "id"))
+        .collect();
     let known = resources(instance);
     ensure!(
         servers == known,
-        "I5: there are servers {servers:?}, known are {known:?}"
+        "I5: servers {servers:?} exist, {known:?} are recorded"
     );
     ensure!(
         of("cluster").len() == 1,
@@ -407,19 +422,19 @@ fn is_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> Resu
     Ok(())
 }
 
-fn is_b(found: &[&Value], instance: &InstanceRecord, extent: Extent) -> Result<()> {
+fn check_b(found: &[&Value], instance: &InstanceRecord, extent: Extent) -> Result<()> {
     let pods = found
         .iter()
-        .filter(|entry| word(entry, "kind") == "object:pods");
+        .filter(|entry| field(entry, "kind") == "object:pods");
     let pods: BTreeSet<_> = pods
-        .map(|entry| word(entry, "name").rsplit('/').next().unwrap_or_default())
+        .map(|entry| field(entry, "name").rsplit('/').next().unwrap_or_default())
         .collect();
     let known = resources(instance);
     let as_many = extent == Extent::Moved && pods.len() == known.len();
     ensure!(
         as_many || pods == known,
-        "I5: there are pods {pods:?}, known are {known:?}"
+        "I5: pods {pods:?} exist, {known:?} are recorded"
     );
-    ensure!(!known.is_empty(), "I5: no pod is known");
+    ensure!(!known.is_empty(), "I5: no pod is recorded");
     Ok(())
 }

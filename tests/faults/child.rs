@@ -1,5 +1,5 @@
-//! A process that is really killed: this program starts itself again, the child drives the operation until the fault
-//! strikes, and gets SIGKILL there.
+//! Real kills: this program starts itself as a child, which drives the operation until the fault strikes and is then
+//! killed by SIGKILL.
 
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -14,14 +14,14 @@ use crate::site::Site;
 use crate::vnf::{Act, Facts, Target, begin};
 use crate::world::Control;
 
-/// The argument that makes this program a child.
+/// Makes this program a child that drives one operation.
 pub(crate) const DRIVE: &str = "--drive";
-/// The program that begins operations: this one, or that of an earlier version.
-pub(crate) static FIRST: OnceLock<PathBuf> = OnceLock::new();
+/// The program that begins operations, if not this one: that of an earlier version.
+pub(crate) static FIRST_PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 const STRUCK: &str = "struck";
 const DONE: &str = "done";
 
-/// What a child is told, by its standard input.
+/// What a child reads from standard input. An earlier version reads it too: the members are fixed.
 #[derive(Serialize, Deserialize)]
 struct Order {
     data: PathBuf,
@@ -33,7 +33,7 @@ struct Order {
     plan: Plan,
 }
 
-/// Lets a child drive the operation and kills it where `plan` strikes; whether it did.
+/// Lets a child drive the operation and kills it; whether `plan` struck.
 pub(crate) fn killed(site: &Site, target: &Target, act: Act, plan: &Plan) -> Result<bool> {
     let order = Order {
         data: site.data(),
@@ -44,7 +44,7 @@ pub(crate) fn killed(site: &Site, target: &Target, act: Act, plan: &Plan) -> Res
         act,
         plan: plan.clone(),
     };
-    let program = FIRST
+    let program = FIRST_PROGRAM
         .get()
         .cloned()
         .map_or_else(std::env::current_exe, Ok)?;
@@ -56,19 +56,19 @@ pub(crate) fn killed(site: &Site, target: &Target, act: Act, plan: &Plan) -> Res
         .context("cannot start the program that is to be killed")?;
     let written = child.stdin.take().context("no standard input")?;
     serde_json::to_writer(written, &order)?;
-    let mut said = String::new();
-    let words = child.stdout.take().context("no standard output")?;
-    BufReader::new(words).read_line(&mut said)?;
+    let mut line = String::new();
+    let stdout = child.stdout.take().context("no standard output")?;
+    BufReader::new(stdout).read_line(&mut line)?;
     child.kill()?; // SIGKILL
     child.wait()?;
-    match said.trim() {
+    match line.trim() {
         STRUCK => Ok(true),
         DONE => Ok(false),
         other => bail!("a child that was to be killed said `{other}`"),
     }
 }
 
-/// The child's side.
+/// Drives the operation, as the child.
 pub(crate) fn drive() -> Result<()> {
     let order: Order = serde_json::from_reader(std::io::stdin().lock())?;
     let process = Process::start(&order.data, &Control::at(&order.control, order.world))?;
@@ -86,7 +86,7 @@ pub(crate) fn drive() -> Result<()> {
     writeln!(out, "{}", if struck { STRUCK } else { DONE })?;
     out.flush()?;
     drop(out);
-    // Nothing is cleaned up: the next thing that happens is SIGKILL.
+    // Wait for SIGKILL without cleaning up.
     loop {
         std::thread::park();
     }

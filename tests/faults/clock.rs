@@ -1,7 +1,7 @@
-//! Time that passes only when everybody waits for it.
+//! A clock that advances only when everything waits for it.
 //!
-//! Half an hour of deadline costs a millisecond: whoever sleeps is put into a queue, and [`JumpingClock::jump`] goes
-//! to the moment at which the first of them wakes. Who may call it, and when, is the matter of [`crate::process`].
+//! Half an hour of deadline costs a millisecond: sleepers are queued, and [`JumpingClock::jump`] advances to the time at
+//! which the first one wakes. [`crate::process`] decides when to call it.
 
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
@@ -11,16 +11,16 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use vnfm_core::ports::Clock;
 
-/// Shorter sleeps are pauses between two looks; longer ones are limits that something else has to beat.
-const PAUSE: Duration = Duration::from_secs(30);
+/// Shorter sleeps are polling intervals; longer ones are timeouts that work has to beat.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// The latest time that a clock of one site has shown: a process that comes after another does not live before it.
-/// What happens at other sites does not count, or no run would be like the one before.
+/// The latest time that any clock of a site has shown: a process never starts before its predecessor ended. Each site
+/// has its own, otherwise runs would not be reproducible.
 #[derive(Clone, Default)]
 pub(crate) struct Latest(Arc<Mutex<Option<Timestamp>>>);
 
 impl Latest {
-    /// When the next process may begin: at a whole second, for less of it is never asked of a neighbour.
+    /// Start time of the next process: a full second, because requests to neighbours never use fractions.
     fn begin(&self) -> Timestamp {
         let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
         self.lock().map_or(now, |latest| latest.max(now))
@@ -36,7 +36,7 @@ impl Latest {
     }
 }
 
-/// The clock; clones are the same clock.
+/// The clock; clones share it.
 #[derive(Clone)]
 pub(crate) struct JumpingClock(Arc<Mutex<State>>);
 
@@ -55,7 +55,7 @@ struct Sleeper {
 }
 
 impl JumpingClock {
-    /// A clock that shows the time of this machine until it jumps, or what an earlier one has reached.
+    /// Starts at the time of this machine, or at the time that an earlier clock has reached.
     pub(crate) fn new(latest: &Latest) -> Self {
         Self(Arc::new(Mutex::new(State {
             began: latest.begin(),
@@ -67,7 +67,7 @@ impl JumpingClock {
         })))
     }
 
-    /// Goes to the moment at which the next sleeper wakes.
+    /// Advances to the time at which the next sleeper wakes.
     pub(crate) fn jump(&self) {
         let mut state = self.state();
         let Some(at) = state.pass() else { return };
@@ -76,12 +76,12 @@ impl JumpingClock {
             .first_entry()
             .filter(|first| first.key().0 <= at)
         {
-            // It may have gone in this very moment.
+            // It may have been cancelled at this moment.
             let _ = first.remove().wake.send(());
         }
     }
 
-    /// The same, and of several who wake at one moment only the one that lay down first does.
+    /// As [`Self::jump`], but wakes only the first of several sleepers with the same wake time.
     pub(crate) fn jump_to_one(&self) {
         let mut state = self.state();
         if state.pass().is_some()
@@ -91,15 +91,15 @@ impl JumpingClock {
         }
     }
 
-    /// Shows another time from now on; who sleeps does not notice.
-    pub(crate) fn off_by(&self, offset: SignedDuration) {
+    /// Shifts the displayed time; sleepers are not affected.
+    pub(crate) fn set_offset(&self, offset: SignedDuration) {
         self.state().offset = offset;
     }
 
-    /// Whether somebody pauses between two looks.
+    /// Whether anything sleeps for a polling interval.
     pub(crate) fn is_paused(&self) -> bool {
         let mut state = self.state();
-        state.forget_the_gone();
+        state.drop_cancelled();
         state.sleepers.values().any(|sleeper| sleeper.pauses)
     }
 
@@ -120,16 +120,16 @@ impl State {
         self.began.saturating_add(elapsed).unwrap_or(Timestamp::MAX)
     }
 
-    /// Lets time pass until the next sleeper wakes.
+    /// Advances to the next wake time.
     fn pass(&mut self) -> Option<Duration> {
-        self.forget_the_gone();
+        self.drop_cancelled();
         let (&(at, _), _) = self.sleepers.first_key_value()?;
         self.elapsed = at;
         self.latest.reach(self.true_now());
         Some(at)
     }
 
-    fn forget_the_gone(&mut self) {
+    fn drop_cancelled(&mut self) {
         self.sleepers.retain(|_, sleeper| !sleeper.wake.is_closed());
     }
 }
@@ -148,11 +148,11 @@ impl Clock for JumpingClock {
             key,
             Sleeper {
                 wake,
-                pauses: duration < PAUSE,
+                pauses: duration < MAX_PAUSE,
             },
         );
         Box::pin(async move {
-            // The clock is gone only with everybody who looks at it.
+            // The sender is dropped only with everything that uses the clock.
             let _ = woken.await;
         })
     }

@@ -1,7 +1,7 @@
-//! Every single fault: each operation runs once to learn its calls, then once more for each call and each fault.
+//! Every single fault: each operation runs once to record its calls, then once for each call and each fault.
 //!
-//! A case ends where the next can begin, so one instance lives through a case of each operation, from instantiate
-//! to terminate; what another case needs as its beginning costs nothing.
+//! A case ends in a state in which the next can begin, so one instance plays a case of each operation from instantiate
+//! to terminate, and no case needs a setup of its own.
 
 use anyhow::{Context as _, Result};
 use std::collections::{BTreeMap, VecDeque};
@@ -10,41 +10,41 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use vnfm_types::LcmOperationType;
 
-use crate::case::{Case, Played, play};
+use crate::case::{Case, Outcome, play};
 use crate::check;
-use crate::plan::{Address, Death, Dice, Fault, Plan, Way};
+use crate::plan::{Address, Death, Fault, Plan, Recovery, SeededRng};
 use crate::report::{Failure, Report};
 use crate::site::{Site, create, delete, host, is_instantiated};
 use crate::vnf::{Act, Vnf};
 
-/// What is to be run.
+/// What to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
-    /// What decides where something is left to chance.
+    /// Seed of all random choices.
     pub(crate) seed: u64,
     /// Only this operation.
     pub(crate) operation: Option<LcmOperationType>,
-    /// Only cases whose fault holds this text.
+    /// Only cases whose fault contains this text.
     pub(crate) only: Option<String>,
-    /// An earlier version begins, and dies; this one goes on.
+    /// An earlier version begins operations and is killed; this one resumes them.
     pub(crate) upgrade: bool,
-    /// Every death by SIGKILL, and not a tenth of them.
+    /// Kill every process with SIGKILL, not only a tenth.
     pub(crate) all: bool,
-    /// Of so many cases one is run.
+    /// One of this many cases is run.
     pub(crate) share: usize,
-    /// How many sites work side by side.
+    /// Number of sites that run in parallel.
     pub(crate) workers: usize,
-    /// Of what is left to chance only this piece.
+    /// Only this piece of the random faults.
     pub(crate) piece: Option<usize>,
 }
 
-/// A package, and what its instance is asked for.
+/// A package and a requested operation.
 pub(crate) type Key = (Vnf, Act);
 
-/// What each act of each package met.
+/// The calls of each operation of each package.
 pub(crate) type Learnt = BTreeMap<Key, Vec<Address>>;
 
-/// What is left to do.
+/// The remaining cases.
 struct Queue(Mutex<BTreeMap<Key, VecDeque<Case>>>);
 
 impl Queue {
@@ -66,13 +66,13 @@ impl Queue {
     }
 }
 
-/// Runs all of it.
+/// Runs every case.
 pub(crate) fn run(choice: &Choice, site: Site, learnt: &Learnt) -> Report {
     let began = Instant::now();
     let queue = Queue(Mutex::new(cases(choice, learnt)));
     for (key, cases) in queue.cases().iter() {
         let calls = learnt.get(key).map_or(0, Vec::len);
-        eprintln!("{}: {calls} calls, {} cases", told(*key), cases.len());
+        eprintln!("{}: {calls} calls, {} cases", describe(*key), cases.len());
     }
     let report = Mutex::new(Report::new(choice.seed));
     std::thread::scope(|scope| {
@@ -82,7 +82,7 @@ pub(crate) fn run(choice: &Choice, site: Site, learnt: &Learnt) -> Report {
             let named = std::thread::Builder::new().name(format!("worker {number}"));
             let work = move || work(number, site, queue, report);
             if let Err(error) = named.spawn_scoped(scope, work) {
-                tell(report, "worker", &error.to_string());
+                record_failure(report, "worker", &error.to_string());
             }
         }
     });
@@ -91,18 +91,18 @@ pub(crate) fn run(choice: &Choice, site: Site, learnt: &Learnt) -> Report {
     report
 }
 
-/// Runs each operation of each package once; what each meets.
+/// Runs each operation of each package once and records its calls.
 pub(crate) fn learn() -> Result<(Site, Learnt)> {
     let site = Site::build()?;
-    let mut calm = Some(site.start()?);
+    let mut idle = Some(site.start()?);
     let mut learnt = BTreeMap::new();
     for vnf in Vnf::ALL {
-        let process = calm.take().context("no process")?;
+        let process = idle.take().context("no process")?;
         let mut target = create(&process, site.facts(), vnf)?;
-        calm = Some(process);
+        idle = Some(process);
         for act in vnf.acts() {
             host(
-                calm.as_ref().context("no process")?,
+                idle.as_ref().context("no process")?,
                 site.facts(),
                 &mut target,
                 act.carries,
@@ -110,26 +110,26 @@ pub(crate) fn learn() -> Result<(Site, Learnt)> {
             let key = (vnf, act);
             let in_order = Case {
                 order: Some(0),
-                ..Case::calm(act)
+                ..Case::without_faults(act)
             };
-            let played = play(&site, &mut calm, &target, &in_order);
-            let played = played.with_context(|| format!("{} without any fault", told(key)))?;
+            let played = play(&site, &mut idle, &target, &in_order);
+            let played = played.with_context(|| format!("{} without any fault", describe(key)))?;
             let [met, _] = played.met;
             learnt.insert(key, met);
         }
-        delete(calm.as_ref().context("no process")?, &target)?;
+        delete(idle.as_ref().context("no process")?, &target)?;
     }
-    drop(calm);
+    drop(idle);
     Ok((site, learnt))
 }
 
-/// An act, in words.
-fn told((vnf, act): Key) -> String {
+/// An operation, as reported.
+fn describe((vnf, act): Key) -> String {
     let on_it = if act.carries { " with VNF-B on it" } else { "" };
     format!("{act} of {vnf:?}{on_it}")
 }
 
-/// The cases of all addresses.
+/// The cases for all addresses.
 fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
     let mut all: BTreeMap<Key, VecDeque<Case>> = BTreeMap::new();
     for (key, addresses) in learnt {
@@ -139,7 +139,7 @@ fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
         }
         for address in addresses {
             for fault in Fault::ALL {
-                // Another version can only be told to die.
+                // An earlier version can only be killed.
                 if choice.upgrade && !fault.ends_the_drive() {
                     continue;
                 }
@@ -155,15 +155,15 @@ fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
                 {
                     continue;
                 }
-                let mut dice = Dice::new(choice.seed, &format!("{vnf:?} {act} {text}"));
-                let way = *dice.one(&Way::ALL);
-                let signal = choice.all || choice.upgrade || dice.below(10) == 0;
+                let mut rng = SeededRng::new(choice.seed, &format!("{vnf:?} {act} {text}"));
+                let way = *rng.pick(&Recovery::ALL);
+                let signal = choice.all || choice.upgrade || rng.below(10) == 0;
                 let death = if signal {
                     Death::Signal
                 } else {
                     Death::Dropped
                 };
-                if dice.below(choice.share) == 0 {
+                if rng.below(choice.share) == 0 {
                     let case = Case {
                         act,
                         first: Some(plan),
@@ -180,60 +180,62 @@ fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
     all
 }
 
-/// One worker: instances live at its site until nothing is left to do.
+/// One worker: plays cases at its own site until none remain.
 fn work(number: usize, mut site: Option<Site>, queue: &Queue, report: &Mutex<Report>) {
     loop {
         let most = Vnf::ALL.into_iter().max_by_key(|vnf| queue.left(*vnf));
         let Some(vnf) = most.filter(|vnf| queue.left(*vnf) > 0) else {
             return;
         };
-        let lived = catch_unwind(AssertUnwindSafe(|| {
+        let result = catch_unwind(AssertUnwindSafe(|| {
             let here = match site.take() {
                 Some(here) => here,
                 None => Site::build()?,
             };
             let next = |act| queue.next(vnf, act);
-            live(&here, vnf, next, |case, played| {
-                hear(report, vnf, "", (case, played))
+            run_lifecycle(&here, vnf, next, |case, played| {
+                record_outcome(report, vnf, "", (case, played))
             })?;
             site = Some(here);
             anyhow::Ok(())
         }));
-        match lived {
+        match result {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tell(report, &format!("worker {number}"), &format!("{error:#}")),
-            Err(_) => tell(report, &format!("worker {number}"), "it panicked"),
+            Ok(Err(error)) => {
+                record_failure(report, &format!("worker {number}"), &format!("{error:#}"))
+            }
+            Err(_) => record_failure(report, &format!("worker {number}"), "it panicked"),
         }
     }
 }
 
-/// A failure outside of any case.
-pub(crate) fn tell(report: &Mutex<Report>, whose: &str, why: &str) {
-    if why == GIVEN_UP {
+/// Records a failure outside of any case.
+pub(crate) fn record_failure(report: &Mutex<Report>, source: &str, why: &str) {
+    if why == SITE_ABANDONED {
         return;
     }
     let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
     report.fail(Failure {
         operation: "site".to_owned(),
-        step: whose.to_owned(),
+        step: source.to_owned(),
         fault: String::new(),
         why: why.to_owned(),
     });
 }
 
-/// A case failed, and was told: its site is given up.
-pub(crate) const GIVEN_UP: &str = "the site is given up";
+/// A failed case has been recorded, and its site cannot be used further.
+pub(crate) const SITE_ABANDONED: &str = "the site is abandoned";
 
-/// One instance, from its creation to its end, with the cases that `next` has for a kind of operation.
-pub(crate) fn live(
+/// Runs one instance from creation to deletion, with the cases that `next` returns for each operation.
+pub(crate) fn run_lifecycle(
     site: &Site,
     vnf: Vnf,
     mut next: impl FnMut(Act) -> Option<Case>,
-    mut hear: impl FnMut(&Case, Result<Played>) -> Result<()>,
+    mut record_outcome: impl FnMut(&Case, Result<Outcome>) -> Result<()>,
 ) -> Result<()> {
     let process = site.start()?;
     let mut target = create(&process, site.facts(), vnf)?;
-    let mut calm = Some(process);
+    let mut idle = Some(process);
     let acts = vnf.acts();
     let (first, last) = (acts[0], acts[acts.len() - 1]);
     let mut is_there = false;
@@ -243,56 +245,56 @@ pub(crate) fn live(
         } else {
             (next(first), first)
         };
-        let case = case.unwrap_or_else(|| Case::calm(otherwise));
-        let process = calm.as_ref().context("no process")?;
+        let case = case.unwrap_or_else(|| Case::without_faults(otherwise));
+        let process = idle.as_ref().context("no process")?;
         host(process, site.facts(), &mut target, case.act.carries)?;
-        let played = catch_unwind(AssertUnwindSafe(|| play(site, &mut calm, &target, &case)));
-        hear(
+        let played = catch_unwind(AssertUnwindSafe(|| play(site, &mut idle, &target, &case)));
+        record_outcome(
             &case,
             played.unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked"))),
         )?;
-        is_there = is_instantiated(calm.as_ref().context("no process")?, &target)?;
+        is_there = is_instantiated(idle.as_ref().context("no process")?, &target)?;
         if !is_there {
             break;
         }
     }
-    let process = calm.context("no process")?;
+    let process = idle.context("no process")?;
     host(&process, site.facts(), &mut target, false)?;
     delete(&process, &target)?;
     drop(process);
-    check::pages(&site.data())
+    check::check_database(&site.data())
 }
 
-/// What became of a case goes into the report.
-pub(crate) fn hear(
+/// Adds the outcome of a case to the report.
+pub(crate) fn record_outcome(
     report: &Mutex<Report>,
     vnf: Vnf,
     piece: &str,
-    (case, played): (&Case, Result<Played>),
+    (case, played): (&Case, Result<Outcome>),
 ) -> Result<()> {
     let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
     match (played, &case.first) {
         (Ok(played), Some(plan)) if !played.struck[0] => {
-            report.miss(&format!("{}: {plan}", told((vnf, case.act))));
+            report.miss(&format!("{}: {plan}", describe((vnf, case.act))));
         }
         (Ok(played), Some(plan)) => report.hold(&format!("{:?}", plan.fault), played.took),
         (Ok(_), None) => {}
         (Err(error), first) => {
             let plans = [first, &case.second].into_iter().flatten();
-            let mut words: Vec<_> = plans.map(ToString::to_string).collect();
-            words.extend([format!("{:?}", case.way), format!("{:?}", case.death)]);
-            words.extend(Some(piece.to_owned()).filter(|piece| !piece.is_empty()));
+            let mut parts: Vec<_> = plans.map(ToString::to_string).collect();
+            parts.extend([format!("{:?}", case.way), format!("{:?}", case.death)]);
+            parts.extend(Some(piece.to_owned()).filter(|piece| !piece.is_empty()));
             let step = first
                 .as_ref()
                 .map(|plan| plan.address.step.clone())
                 .unwrap_or_default();
             report.fail(Failure {
-                operation: told((vnf, case.act)),
+                operation: describe((vnf, case.act)),
                 step,
-                fault: words.join(", "),
+                fault: parts.join(", "),
                 why: format!("{error:#}"),
             });
-            anyhow::bail!(GIVEN_UP);
+            anyhow::bail!(SITE_ABANDONED);
         }
     }
     Ok(())

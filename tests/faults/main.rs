@@ -1,31 +1,31 @@
-//! The fault machine: operations against the simulated world, with something going wrong at every call.
+//! The fault machine: runs operations against the simulated world and injects a fault at every call.
 //!
 //! ```text
 //! this process                                                 vnfm-sim, a process of its own
-//!   clock ── jumps when nobody does anything                     books, script of faults
+//!   clock ── jumps when everything is idle                       call log, fault script
 //!   probe ── counts calls, strikes one ───── store, SSH, hooks        ▲
 //!     │                                                               │ HTTP, TLS, SSH
 //!   process ── engine + real drivers + plugin kubernetes-cluster ─────┘
-//!   case ── begin, fault, anew, way on, end ── check ── I1 to I8 by the books
+//!   case ── begin, fault, restart, recover ── check ── I1 to I8 by the call log
 //!   exhaustive ── every call × every fault       random ── pairs, and many instances at once
 //! ```
 //! `cargo xtask faults` runs it; `docs/how-to/faults.md` says how to read and replay it.
 
-mod acts;
-mod beside;
+mod admin_faults;
+mod admin_tasks;
+mod call_queue;
 mod case;
 mod check;
 mod child;
 mod clock;
 mod exhaustive;
-mod line;
+mod idle;
 mod plan;
 mod ports;
 mod probe;
 mod process;
 mod random;
 mod report;
-mod rest;
 mod site;
 mod vnf;
 mod world;
@@ -41,51 +41,51 @@ use vnfm_tests::machine;
 use vnfm_types::LcmOperationType;
 
 #[derive(Parser)]
-#[command(about = "Operations with something going wrong at every call")]
+#[command(about = "Run operations with a fault injected at every call")]
 struct Arguments {
-    /// What decides where something is left to chance
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Only this operation, such as INSTANTIATE
     #[arg(long)]
     operation: Option<String>,
-    /// Only cases whose fault, as a report spells it, holds this text
+    /// Only cases whose fault, as reported, contains this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Every death by SIGKILL, and not a tenth of them
+    /// Kill every process with SIGKILL, not only a tenth of them
     #[arg(long)]
     all: bool,
-    /// This program of an earlier version begins each operation and is killed; this one goes on
+    /// Begin each operation with this program of an earlier version and resume with the current one
     #[arg(long, value_name = "PROGRAM")]
     from: Option<PathBuf>,
-    /// Of so many cases run one
+    /// Run one of this many cases
     #[arg(long, default_value_t = 1)]
     share: usize,
-    /// How long faults in pairs and at random go on afterwards
+    /// Seconds of paired and random faults afterwards
     #[arg(long, default_value_t = 0)]
     seconds: u64,
-    /// Only those
+    /// Skip the single faults
     #[arg(long)]
     skip_single: bool,
-    /// Of those only this piece, as a report numbers it
+    /// Only this piece of the paired and random faults, as numbered in a report
     #[arg(long, value_name = "N")]
     piece: Option<usize>,
-    /// Write what a chosen piece has called here, in order
+    /// Write the calls of the chosen piece to this file, in order
     #[arg(long, value_name = "FILE", requires = "piece")]
     journal: Option<PathBuf>,
-    /// How many worlds work side by side
+    /// Number of simulated worlds that run in parallel
     #[arg(long, default_value_t = 2)]
     workers: usize,
-    /// Write `{"cases","seconds","failed"}` here
+    /// Write the report to this file: `{"cases","seconds","failed"}`
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Only what is done beside operations, and files that go
+    /// Only administrative tasks and missing files
     #[arg(long)]
     beside: bool,
-    /// Drive one operation as standard input says, to be killed
+    /// Run the operation given on standard input, until killed
     #[arg(long, hide = true)]
     drive: bool,
-    /// Do what is done beside operations as standard input says, to be killed
+    /// Run the administrative task given on standard input, until killed
     #[arg(long, hide = true)]
     act: bool,
 }
@@ -96,16 +96,16 @@ fn main() -> ExitCode {
 
 fn run() -> Result<bool> {
     let arguments = Arguments::parse();
-    // There is one already where a library was first.
+    // Fails if a library has installed one already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     if arguments.act {
-        return beside::act().map(|()| true);
+        return admin_faults::act().map(|()| true);
     }
     if arguments.drive {
         return child::drive().map(|()| true);
     }
     if let Some(program) = arguments.from.clone() {
-        child::FIRST.get_or_init(|| program);
+        child::FIRST_PROGRAM.get_or_init(|| program);
     }
     let operation = arguments.operation.as_deref().map(operation).transpose()?;
     let choice = exhaustive::Choice {
@@ -119,13 +119,13 @@ fn run() -> Result<bool> {
         piece: arguments.piece,
     };
     let report = if arguments.beside {
-        beside::run(&choice)?
+        admin_faults::run(&choice)?
     } else {
         single(&arguments, &choice)?
     };
     eprint!("{}", report.kinds.lines());
     println!(
-        "{} cases in {:.0} s, {} failed (seed {}; {} calls did not come again)",
+        "{} cases in {:.0} s, {} failed (seed {}; {} calls did not recur)",
         report.cases,
         report.seconds,
         report.failed.len(),
@@ -140,12 +140,13 @@ fn run() -> Result<bool> {
     Ok(report.failed.is_empty())
 }
 
-/// Every single fault, what is done beside operations, then pairs and crowds: as far as they are wanted.
+/// Runs every single fault, then the administrative tasks, pairs and crowds, as far as requested.
 fn single(arguments: &Arguments, choice: &exhaustive::Choice) -> Result<Report> {
     let began = Instant::now();
-    let (site, learnt) = exhaustive::learn().context("cannot learn what the operations do")?;
+    let (site, learnt) =
+        exhaustive::learn().context("cannot record the calls of the operations")?;
     eprintln!(
-        "learnt in {:.1} s; seed {}",
+        "calls recorded in {:.1} s; seed {}",
         began.elapsed().as_secs_f64(),
         choice.seed
     );
@@ -155,7 +156,7 @@ fn single(arguments: &Arguments, choice: &exhaustive::Choice) -> Result<Report> 
     } else {
         report.add(exhaustive::run(choice, site, &learnt));
         if choice.operation.is_none() && !choice.upgrade {
-            report.add(beside::run(choice)?);
+            report.add(admin_faults::run(choice)?);
         }
     }
     if arguments.seconds > 0 || arguments.piece.is_some() {
@@ -167,5 +168,5 @@ fn single(arguments: &Arguments, choice: &exhaustive::Choice) -> Result<Report> 
 
 fn operation(name: &str) -> Result<LcmOperationType> {
     serde_json::from_value(serde_json::json!(name.to_uppercase()))
-        .with_context(|| format!("there is no operation `{name}`"))
+        .with_context(|| format!("unknown operation `{name}`"))
 }

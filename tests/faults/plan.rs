@@ -1,27 +1,27 @@
-//! What a case is: where something goes wrong, what it is, and how it is brought to an end.
+//! What a case consists of: the address of a fault, its kind, and the recovery.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One call of an operation: the nth of its name in a step. Steps that run side by side keep their addresses.
+/// One call of an operation: the nth of its name in a step. Addresses stay the same when steps run in parallel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Address {
-    /// The step, `undo …` where it is its opposite; `accept` before the first one.
+    /// The step; `undo …` when it is undone; `accept` before the first step.
     pub(crate) step: String,
-    /// Its name: `store …`, `ssh.run …`, `hook …`, or as the simulated world calls it.
+    /// Its name: `store …`, `ssh.run …`, `hook …`, or the simulated world's name.
     pub(crate) call: String,
-    /// On what, where its name alone does not say it; `{id}` stands for the instance.
+    /// Its object, unless the name includes it; `{id}` stands for the instance.
     pub(crate) subject: Option<String>,
-    /// Which of them, from 1.
+    /// Its number among the calls of that name, from 1.
     pub(crate) nth: u32,
 }
 
 impl Address {
-    /// Whether the simulated world is to play the fault, and not the port.
+    /// Whether the simulated world injects the fault, instead of the port.
     pub(crate) fn is_on_the_wire(&self) -> bool {
         !["store ", "ssh.", "hook "]
             .iter()
-            .any(|ours| self.call.starts_with(ours))
+            .any(|new_resources| self.call.starts_with(new_resources))
     }
 }
 
@@ -36,27 +36,26 @@ impl fmt::Display for Address {
     }
 }
 
-/// What goes wrong.
+/// A kind of fault. Earlier versions read the names: they are fixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Fault {
-    /// An error, and nothing was done.
+    /// The call fails without effect.
     ErrorBefore,
-    /// An error, although it was done.
+    /// The call takes effect, but returns an error.
     ErrorAfter,
-    /// No answer until the deadline.
+    /// No response until the deadline.
     NoAnswer,
-    /// Done and answered, and meanwhile the clock jumps an hour, ahead or back.
+    /// The call succeeds, and meanwhile the clock jumps an hour ahead or back.
     ClockJumps,
-    /// The future that drives the operation is dropped; its process lives on.
+    /// The future that drives the operation is dropped; the process continues.
     Dropped,
-    /// The process is killed just before.
+    /// The process is killed just before the call.
     KilledBefore,
-    /// The process is killed just after.
+    /// The process is killed just after the call.
     KilledAfter,
 }
 
 impl Fault {
-    /// All of them.
     pub(crate) const ALL: [Self; 7] = [
         Self::ErrorBefore,
         Self::ErrorAfter,
@@ -67,7 +66,7 @@ impl Fault {
         Self::KilledAfter,
     ];
 
-    /// Whether whoever drives the operation ends here.
+    /// Whether the fault stops the driving of the operation.
     pub(crate) fn ends_the_drive(self) -> bool {
         matches!(self, Self::Dropped | Self::KilledBefore | Self::KilledAfter)
     }
@@ -76,9 +75,9 @@ impl Fault {
 /// A fault at an address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// Where.
+    /// The call to strike.
     pub(crate) address: Address,
-    /// What.
+    /// The fault to inject.
     pub(crate) fault: Fault,
 }
 
@@ -88,37 +87,36 @@ impl fmt::Display for Plan {
     }
 }
 
-/// How an operation that has stopped is brought to an end.
+/// How to recover an operation that has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Way {
-    /// Forward again.
+pub(crate) enum Recovery {
+    /// Retry.
     Retry,
-    /// Back; forward again where there is no way back.
+    /// Roll back; retry after the point of no return.
     Rollback,
-    /// Given up, and what is left is terminated.
+    /// Fail the operation, then terminate the instance.
     FailAndTerminate,
 }
 
-impl Way {
-    /// All of them.
+impl Recovery {
     pub(crate) const ALL: [Self; 3] = [Self::Retry, Self::Rollback, Self::FailAndTerminate];
 }
 
-/// How a process ends that is killed.
+/// How a process is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Death {
-    /// Its runtime is dropped with everything on it.
+    /// Its runtime is dropped.
     Dropped,
-    /// A process of its own gets SIGKILL.
+    /// A separate process gets SIGKILL.
     Signal,
 }
 
-/// Numbers that look random and come again with the same seed.
+/// A pseudo-random number generator.
 #[derive(Debug, Clone)]
-pub(crate) struct Dice(u64);
+pub(crate) struct SeededRng(u64);
 
-impl Dice {
-    /// From a seed and what it is for.
+impl SeededRng {
+    /// A generator for one purpose; each purpose has its own sequence.
     pub(crate) fn new(seed: u64, what: &str) -> Self {
         let mixed = what
             .bytes()
@@ -138,8 +136,8 @@ impl Dice {
         usize::try_from(mixed % u64::try_from(limit.max(1)).unwrap_or(1)).unwrap_or(0)
     }
 
-    /// One of these.
-    pub(crate) fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+    /// One of `of`, which must not be empty.
+    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
     }
 }

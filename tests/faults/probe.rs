@@ -1,8 +1,8 @@
-//! Every call of a process to its neighbours comes by here: it is counted, and one of them is struck.
+//! Counts every call of a process to its neighbours, and strikes one of them.
 //!
-//! Calls on the store, on hosts and on hooks are met in front of the port ([`crate::ports`]). Those that the drivers
-//! send are counted by the simulated world, which plays their faults as well: the probe tells it so when the step
-//! begins, because an address counts within its step.
+//! Calls to the store, hosts and hooks are intercepted in front of the port ([`crate::ports`]). Calls of the drivers are
+//! counted by the simulated world, which also injects their faults: the probe arms it when the step begins, because
+//! addresses count within a step.
 
 use jiff::SignedDuration;
 use std::collections::HashMap;
@@ -12,13 +12,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use vnfm_core::ports::Clock as _;
 
+use crate::call_queue::CallQueue;
 use crate::clock::JumpingClock;
-use crate::line::Line;
-use crate::plan::{Address, Dice, Fault, Plan};
+use crate::plan::{Address, Fault, Plan, SeededRng};
 use crate::ports::WITH_HOSTS;
 use crate::world::Control;
 
-/// Counts and strikes; clones are the same.
+/// The probe; clones share it.
 #[derive(Clone)]
 pub(crate) struct Probe {
     inner: Arc<Mutex<Inner>>,
@@ -27,56 +27,56 @@ pub(crate) struct Probe {
     control: Control,
 }
 
-/// Faults that come by chance.
+/// Random faults.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chance {
-    /// What it depends on beside the address.
+    /// Seed; the address decides, too.
     pub(crate) seed: u64,
-    /// How many of a thousand calls are struck.
+    /// Struck calls per thousand.
     pub(crate) per_mille: usize,
 }
 
 #[derive(Default)]
 struct Inner {
     instance: String,
-    /// Where several instances work at once: what each is called.
+    /// Names of instances by id, when several run at once.
     names: HashMap<String, String>,
-    /// Whose an operation is, of those.
+    /// Instance names by operation id.
     owners: HashMap<String, String>,
-    /// Where each is; without a name where there is one.
+    /// Current step by instance name; the empty name for a single instance.
     steps: HashMap<String, String>,
     last: String,
     counts: HashMap<(String, String), u32>,
     met: Vec<Address>,
     plan: Option<Plan>,
     chance: Option<Chance>,
-    by_chance: Vec<String>,
+    random_fault: Vec<String>,
     learning: bool,
     calls_seen: usize,
     armed: bool,
     struck: bool,
-    /// Calls in flight on what is ours, and on hosts.
+    /// Calls in flight to the store and hooks, and to hosts.
     in_flight: [usize; 2],
     hosts: HashMap<String, String>,
-    line: Option<Line>,
-    trouble: Option<String>,
+    line: Option<CallQueue>,
+    error: Option<String>,
 }
 
 impl Inner {
     fn new() -> Self {
         Self {
-            last: BEFORE.to_owned(),
+            last: BEFORE_FIRST_STEP.to_owned(),
             ..Self::default()
         }
     }
 }
 
-/// Where an operation is before its first step.
-const BEFORE: &str = "accept";
+/// Step name before the first step.
+const BEFORE_FIRST_STEP: &str = "accept";
 
 impl Inner {
-    /// The name of an instance, or of that of an operation; empty where there is one.
-    fn who(&self, of: &str) -> String {
+    /// The name of an instance, or of the instance of an operation; empty for a single instance.
+    fn instance_name(&self, of: &str) -> String {
         self.owners
             .get(of)
             .or_else(|| self.names.get(of))
@@ -84,19 +84,22 @@ impl Inner {
             .unwrap_or_default()
     }
 
-    /// The step of the address of what one of them does.
-    fn place(&self, of: &str) -> String {
-        let who = self.who(of);
-        let step = self.steps.get(&who).map_or(BEFORE, String::as_str);
-        if who.is_empty() {
+    /// The step of an address, for an instance or operation.
+    fn step_name(&self, of: &str) -> String {
+        let instance_name = self.instance_name(of);
+        let step = self
+            .steps
+            .get(&instance_name)
+            .map_or(BEFORE_FIRST_STEP, String::as_str);
+        if instance_name.is_empty() {
             step.to_owned()
         } else {
-            format!("{who}: {step}")
+            format!("{instance_name}: {step}")
         }
     }
 }
 
-/// A call in flight, until it is dropped; on what it is says which count it is in.
+/// A call in flight until dropped, and the index of its counter.
 pub(crate) struct InFlight(Probe, usize);
 
 impl Drop for InFlight {
@@ -107,7 +110,7 @@ impl Drop for InFlight {
 }
 
 impl Probe {
-    /// A probe that lets everything pass.
+    /// A probe that passes everything.
     pub(crate) fn new(clock: JumpingClock, control: Control) -> Self {
         Self {
             inner: Arc::new(Mutex::new(Inner::new())),
@@ -117,7 +120,7 @@ impl Probe {
         }
     }
 
-    /// From now on it counts for this instance, and strikes as `plan` says.
+    /// Starts counting for this instance, and strikes as planned.
     pub(crate) fn begin(&self, instance: &str, plan: Option<Plan>) {
         let instance = instance.to_owned();
         *self.inner() = Inner {
@@ -127,7 +130,7 @@ impl Probe {
         };
     }
 
-    /// From now on it counts for each of these instances, by id and name, and strikes by chance.
+    /// Starts counting for each of these instances (id → name), and strikes at random.
     pub(crate) fn watch(&self, names: HashMap<String, String>, chance: Option<Chance>) {
         *self.inner() = Inner {
             names,
@@ -136,40 +139,46 @@ impl Probe {
         };
     }
 
-    /// From now on those who call go on one after the other, in an order that depends on `seed` and their calls alone.
-    pub(crate) fn keep_order(&self, seed: u64) {
-        self.inner().line = Some(Line::new(seed));
+    /// Serializes calls in an order that depends only on `seed` and the calls.
+    pub(crate) fn serialize_calls(&self, seed: u64) {
+        self.inner().line = Some(CallQueue::new(seed));
     }
 
-    /// Whether they do.
-    pub(crate) fn is_in_order(&self) -> bool {
+    /// Whether calls are serialized.
+    pub(crate) fn is_serialized(&self) -> bool {
         self.inner().line.is_some()
     }
 
-    /// Whether somebody waits for their turn.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.inner().line.as_mut().is_some_and(Line::is_awaited)
+    /// Whether any serialized call waits.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.inner()
+            .line
+            .as_mut()
+            .is_some_and(CallQueue::has_waiting)
     }
 
-    /// Lets one of those who wait go on; whether there was one.
-    pub(crate) fn call_next(&self) -> bool {
-        self.inner().line.as_mut().is_some_and(Line::call_next)
+    /// Releases one waiting call; false if none waits.
+    pub(crate) fn release_next(&self) -> bool {
+        self.inner()
+            .line
+            .as_mut()
+            .is_some_and(CallQueue::release_next)
     }
 
-    /// Waits until it is the turn of a call, where they go one after the other.
-    async fn turn(&self, of: &str, call: &str) {
-        let turn = {
+    /// Waits for the turn of a call, if calls are serialized.
+    async fn wait_turn(&self, of: &str, call: &str) {
+        let wait_turn = {
             let mut inner = self.inner();
-            let place = format!("{} {call}", inner.place(of));
-            inner.line.as_mut().map(|line| line.stand(place))
+            let step_name = format!("{} {call}", inner.step_name(of));
+            inner.line.as_mut().map(|line| line.enqueue(step_name))
         };
-        if let Some(turn) = turn {
-            // The line is gone only with the process that stands in it.
-            let _ = turn.await;
+        if let Some(wait_turn) = wait_turn {
+            // The queue is dropped only with its process.
+            let _ = wait_turn.await;
         }
     }
 
-    /// An operation of an instance is there.
+    /// Records which instance an operation belongs to.
     pub(crate) fn own(&self, op: &str, instance: &str) {
         let mut inner = self.inner();
         if let Some(name) = inner.names.get(instance).cloned() {
@@ -177,7 +186,7 @@ impl Probe {
         }
     }
 
-    /// From now on it writes down what it meets, the calls on the wire too.
+    /// Starts recording calls, including those on the wire.
     pub(crate) fn learn(&self) -> anyhow::Result<()> {
         let seen = self.control.calls_until_now()?;
         let mut inner = self.inner();
@@ -185,50 +194,50 @@ impl Probe {
         Ok(())
     }
 
-    /// What it has met.
+    /// The recorded calls.
     pub(crate) fn met(&self) -> Vec<Address> {
         self.collect_wire();
         self.inner().met.clone()
     }
 
-    /// What it has struck by chance.
-    pub(crate) fn struck_by_chance(&self) -> Vec<String> {
-        self.inner().by_chance.clone()
+    /// The random faults so far.
+    pub(crate) fn random_faults(&self) -> Vec<String> {
+        self.inner().random_fault.clone()
     }
 
-    /// Whether the plan was carried out.
+    /// Whether the planned fault has struck.
     pub(crate) fn has_struck(&self) -> bool {
         self.inner().struck
     }
 
-    /// Whether somebody waits for an answer that the simulated world was told not to give.
-    pub(crate) fn waits_in_vain(&self) -> bool {
+    /// Whether a call waits for a response that the simulated world withholds.
+    pub(crate) fn waits_for_silent_call(&self) -> bool {
         let inner = self.inner();
         let silent = |plan: &Plan| plan.fault == Fault::NoAnswer;
         inner.armed && inner.struck && inner.plan.as_ref().is_some_and(silent)
     }
 
-    /// What went wrong with the probe itself.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.inner().trouble.clone()
+    /// An error of the probe itself.
+    pub(crate) fn error(&self) -> Option<String> {
+        self.inner().error.clone()
     }
 
-    /// How many calls are in flight on what is ours, and how many on hosts.
+    /// Calls in flight to the store and hooks, and to hosts.
     pub(crate) fn in_flight(&self) -> [usize; 2] {
         self.inner().in_flight
     }
 
-    /// Where the operation is.
+    /// The current step.
     pub(crate) fn step(&self) -> String {
         self.inner().last.clone()
     }
 
-    /// A step of an operation begins.
+    /// Notes that an operation begins a step.
     pub(crate) fn enter(&self, op: &str, step: &str) {
         self.collect_wire();
         let mut inner = self.inner();
-        let who = inner.who(op);
-        inner.steps.insert(who, step.to_owned());
+        let instance_name = inner.instance_name(op);
+        inner.steps.insert(instance_name, step.to_owned());
         step.clone_into(&mut inner.last);
         let due = inner
             .plan
@@ -239,14 +248,14 @@ impl Probe {
         if let Some(plan) = due {
             inner.armed = true;
             if let Err(error) = self.control.arm_plan(&plan, &inner.instance) {
-                inner.trouble = Some(format!("{error:#}"));
+                inner.error = Some(format!("{error:#}"));
             }
         }
     }
 
-    /// Looks whether the simulated world has carried the plan out; then whoever drives the operation may have to end.
-    /// Whether it has, since the last look.
-    pub(crate) fn look_at_the_wire(&self) -> bool {
+    /// Polls whether the simulated world has injected the fault; then the driving of the operation may have to stop.
+    /// True if it has done so since the last poll.
+    pub(crate) fn poll_wire(&self) -> bool {
         let waits = {
             let inner = self.inner();
             inner.armed && !inner.struck
@@ -261,7 +270,7 @@ impl Probe {
                 .filter(|plan| plan.fault == Fault::ClockJumps);
             if let Some(plan) = jumps {
                 self.clock
-                    .off_by(an_hour(plan.address.nth.is_multiple_of(2)));
+                    .set_offset(an_hour(plan.address.nth.is_multiple_of(2)));
             }
             if self
                 .inner()
@@ -275,12 +284,12 @@ impl Probe {
         strikes
     }
 
-    /// Completes when whoever drives the operation has to end.
+    /// Completes when the driving of the operation has to stop.
     pub(crate) async fn fired(&self) {
         self.fired.notified().await;
     }
 
-    /// A call in flight on what is ours.
+    /// Marks a call to the store or a hook as in flight.
     pub(crate) fn busy(&self) -> InFlight {
         self.send(0)
     }
@@ -290,7 +299,7 @@ impl Probe {
         InFlight(self.clone(), on)
     }
 
-    /// Passes a call on, unless it is struck. It is of an operation or an instance, and may take as long as `limit`.
+    /// Makes a call of an operation or instance, unless it is struck. Without response it takes as long as `limit`.
     pub(crate) async fn through<T, E>(
         &self,
         (of, call): (&str, &str),
@@ -305,7 +314,7 @@ impl Probe {
         self.around((of, call), limit, work, error).await
     }
 
-    /// The same for what itself makes calls that are counted.
+    /// As [`Self::through`], for a call that makes counted calls itself.
     pub(crate) async fn around<T, E>(
         &self,
         (of, call): (&str, &str),
@@ -313,27 +322,27 @@ impl Probe {
         work: impl Future<Output = Result<T, E>>,
         error: impl Fn(&str) -> E,
     ) -> Result<T, E> {
-        self.turn(of, call).await;
+        self.wait_turn(of, call).await;
         let Some((fault, after)) = self.meet(of, call) else {
             return work.await;
         };
         match fault {
-            Fault::ErrorBefore => Err(error("told to fail before its effect")),
+            Fault::ErrorBefore => Err(error("injected failure before the effect")),
             Fault::ErrorAfter => {
                 work.await?;
-                Err(error("told to fail after its effect"))
+                Err(error("injected failure after the effect"))
             }
             Fault::NoAnswer => {
                 self.clock.sleep(limit).await;
-                Err(error("told not to answer"))
+                Err(error("injected silence"))
             }
             Fault::ClockJumps => {
-                self.clock.off_by(an_hour(after));
+                self.clock.set_offset(an_hour(after));
                 work.await
             }
             Fault::Dropped | Fault::KilledBefore | Fault::KilledAfter => {
                 if after {
-                    // What it says nobody hears.
+                    // The result is lost with the process.
                     drop(work.await);
                 }
                 self.fired.notify_one();
@@ -342,10 +351,10 @@ impl Probe {
         }
     }
 
-    /// Counts a call; what goes wrong with it, and whether after its effect.
+    /// Counts a call; its fault, and whether that comes after the effect.
     fn meet(&self, of: &str, call: &str) -> Option<(Fault, bool)> {
         let mut inner = self.inner();
-        let (step, call) = (inner.place(of), call.to_owned());
+        let (step, call) = (inner.step_name(of), call.to_owned());
         let nth = count(&mut inner.counts, &step, &call);
         let address = Address {
             step,
@@ -356,9 +365,11 @@ impl Probe {
         let planned = inner.plan.as_ref().filter(|plan| plan.address == address);
         let fault = planned.map(|plan| plan.fault).filter(|_| !inner.struck);
         inner.struck |= fault.is_some();
-        let chance = inner.chance.and_then(|chance| by_chance(chance, &address));
+        let chance = inner
+            .chance
+            .and_then(|chance| random_fault(chance, &address));
         if let Some(fault) = chance {
-            inner.by_chance.push(format!("{fault:?} at {address}"));
+            inner.random_fault.push(format!("{fault:?} at {address}"));
         }
         let fault = fault.or(chance);
         inner.met.push(address);
@@ -370,7 +381,7 @@ impl Probe {
         Some((fault?, after))
     }
 
-    /// A text in which `{id}` stands for the instance; the name of one of several for itself.
+    /// Replaces instance ids by `{id}`, or by names if there are several instances.
     pub(crate) fn without_instance(&self, text: &str) -> String {
         let inner = self.inner();
         let mut text = text.to_owned();
@@ -383,7 +394,7 @@ impl Probe {
         text
     }
 
-    /// The name of the server behind an id, as the books have it.
+    /// The name of a server, from the simulated world.
     pub(crate) fn host(&self, server_id: &str) -> String {
         if let Some(name) = self.inner().hosts.get(server_id) {
             return name.clone();
@@ -403,7 +414,7 @@ impl Probe {
         name
     }
 
-    /// Writes down the calls on the wire since the last look.
+    /// Records the calls on the wire since the last time.
     fn collect_wire(&self) {
         let (seen, learning) = {
             let inner = self.inner();
@@ -414,7 +425,7 @@ impl Probe {
         }
         let calls = match self.control.calls_after(seen) {
             Ok(calls) => calls,
-            Err(error) => return self.inner().trouble = Some(format!("{error:#}")),
+            Err(error) => return self.inner().error = Some(format!("{error:#}")),
         };
         let mut inner = self.inner();
         inner.calls_seen += calls.len();
@@ -424,8 +435,8 @@ impl Probe {
                 continue;
             }
             let subject = stable(&word("subject").replace(&inner.instance, "{id}"));
-            let (step, call) = (inner.place(""), word("call").to_owned());
-            // The world counts by name where there is no subject: all of them.
+            let (step, call) = (inner.step_name(""), word("call").to_owned());
+            // Without a subject the world counts all calls of the name.
             let of_name = count(&mut inner.counts, &step, &call);
             let nth = match &subject {
                 None => of_name,
@@ -445,7 +456,7 @@ impl Probe {
     }
 }
 
-/// Ahead, or back.
+/// An hour, positive or negative.
 fn an_hour(back: bool) -> SignedDuration {
     SignedDuration::from_hours(if back { -1 } else { 1 })
 }
@@ -459,7 +470,7 @@ fn count(counts: &mut HashMap<(String, String), u32>, step: &str, call: &str) ->
     *nth
 }
 
-/// A text in which `#` stands for each id that is made anew whenever the operation runs.
+/// Replaces each UUID, which differs between runs, by `#`.
 pub(crate) fn without_ids(text: &str) -> String {
     const LENGTH: usize = 36;
     let (mut left, mut without) = (text, String::new());
@@ -473,7 +484,7 @@ pub(crate) fn without_ids(text: &str) -> String {
     without
 }
 
-/// A subject that is the same each time the operation runs; none where it holds what is made anew.
+/// The subject, if it is the same in every run.
 fn stable(subject: &str) -> Option<String> {
     let is_id = |word: &str| {
         word.len() >= 5 && word.chars().any(|c| c.is_ascii_digit()) && !word.contains("{id}")
@@ -484,8 +495,8 @@ fn stable(subject: &str) -> Option<String> {
         .then(|| subject.to_owned())
 }
 
-/// What goes wrong with a call by chance; it depends on seed and address alone.
-fn by_chance(chance: Chance, address: &Address) -> Option<Fault> {
-    let mut dice = Dice::new(chance.seed, &address.to_string());
-    (dice.below(1000) < chance.per_mille).then(|| *dice.one(&Fault::ALL))
+/// The random fault of a call, which depends only on seed and address.
+fn random_fault(chance: Chance, address: &Address) -> Option<Fault> {
+    let mut rng = SeededRng::new(chance.seed, &address.to_string());
+    (rng.below(1000) < chance.per_mille).then(|| *rng.pick(&Fault::ALL))
 }

@@ -1,8 +1,8 @@
 //! One life of a server process: the engine with its real adapters over the database file, on a runtime of its own.
 //!
-//! Killing it drops the runtime, and nothing of it runs on. Its time passes only when nothing else happens: the
-//! pacer, a thread of its own, jumps once the runtime and every thread of the world have slept for a moment. Where a call
-//! is in flight all the same that moment is longer, for the world may look again by a clock of its own.
+//! Killing it drops the runtime, so nothing keeps running. Its clock advances only when nothing else happens: the pacer, a
+//! separate thread, jumps once the runtime and every thread of the simulated world have slept for a moment. While a call
+//! is in flight that moment is longer, because the world may be polling by its own clock.
 
 use anyhow::{Context as _, Result, bail};
 use futures::future::{Either, select};
@@ -23,46 +23,46 @@ use vnfm_plugin_host::{Config, PluginHost};
 use vnfm_store::{PackageDir, SecretKeys, SqliteStore};
 
 use crate::clock::JumpingClock;
-use crate::ports::{WatchedHooks, WatchedHosts, WatchedStore};
+use crate::idle::{self, IdleWatch};
+use crate::ports::{ProbedHooks, ProbedHosts, ProbedStore, StoreProbe};
 use crate::probe::Probe;
-use crate::rest::{self, Watch};
 use crate::world::Control;
 
-/// Between two looks of the pacer.
+/// Polling interval of the pacer.
 const TICK: Duration = Duration::from_millis(1);
-/// Looks in a row that find everybody at rest until time jumps: somebody pauses, or an answer will not come.
+/// Idle polls in a row before time jumps, when something sleeps for a polling interval or a response is withheld.
 const SHORT: u32 = 1;
-/// The same where a command on a host may wait in vain: less than the ten milliseconds after which one looks again there.
+/// The same when a command on a host may wait for a withheld response: less than the 10 ms at which hosts poll.
 const STILL: u32 = 5;
-/// The same where nothing is known that time would end.
+/// The same when nothing is known to wait for time.
 const LONG: u32 = 100;
-/// The same where a call is known to be in flight.
+/// The same while a call is in flight.
 const VERY_LONG: u32 = 2000;
-/// How long a case may take in all.
-const STUCK: Duration = Duration::from_mins(1);
+/// Limit for one piece of work.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A process.
+/// A server process.
 pub(crate) struct Process {
     engine: Option<Engine>,
-    kept: Option<Kept>,
+    storage: Option<Storage>,
     runtime: Option<Runtime>,
     clock: JumpingClock,
     probe: Probe,
     world: Control,
 }
 
-/// What lies in the data folder, as those use it who look after it.
-type Kept = (Arc<SqliteStore>, Arc<PackageDir>);
+/// Database and packages, for administrative tasks.
+type Storage = (Arc<SqliteStore>, Arc<PackageDir>);
 
-/// How a piece of work went.
+/// How work ended.
 pub(crate) enum Ran<T> {
-    /// To its end.
+    /// It completed.
     Through(T),
-    /// The probe ended it.
+    /// The probe stopped it.
     Ended,
 }
 
-/// Limits under which deadlines are as long as in earnest, and few renewals lie before them.
+/// Deadlines as in production, with long leases so that few renewals happen.
 fn limits() -> Limits {
     Limits {
         lease: Duration::from_mins(5),
@@ -78,14 +78,14 @@ impl Process {
             .build()?;
         let clock = JumpingClock::new(control.latest());
         let probe = Probe::new(clock.clone(), control.clone());
-        let (engine, kept) = {
+        let (engine, storage) = {
             let _on = runtime.enter();
             let nfvo = control.endpoint("nfvo")?;
             runtime.block_on(compose(folder, (&clock, &probe), &nfvo))?
         };
         Ok(Self {
             engine: Some(engine),
-            kept: Some(kept),
+            storage: Some(storage),
             runtime: Some(runtime),
             clock,
             probe,
@@ -98,9 +98,9 @@ impl Process {
         self.engine.clone().context("the process has ended")
     }
 
-    /// Its database and packages, without the probe.
-    pub(crate) fn kept(&self) -> Result<Kept> {
-        self.kept.clone().context("the process has ended")
+    /// Its database and packages, bypassing the probe.
+    pub(crate) fn storage(&self) -> Result<Storage> {
+        self.storage.clone().context("the process has ended")
     }
 
     /// Its probe.
@@ -108,10 +108,10 @@ impl Process {
         &self.probe
     }
 
-    /// Works until `work` is done, or the probe ends it.
+    /// Runs `work` until it completes or the probe stops it.
     pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> Result<Ran<T>> {
         let runtime = self.runtime.as_ref().context("the process has ended")?;
-        let watch = Watch::new(self.world.process(), rest::this_thread()?)?;
+        let watch = IdleWatch::new(self.world.process(), idle::this_thread()?)?;
         let (over, until) = mpsc::channel();
         let (give_up, stuck) = oneshot::channel();
         let mut pacer = Pacer {
@@ -119,12 +119,12 @@ impl Process {
             probe: self.probe.clone(),
             watch,
             still: [0, 0],
-            asked: Asked::No,
+            polled: Polled::No,
         };
         std::thread::scope(|scope| {
             let named = std::thread::Builder::new().name("pacer".to_owned());
             named.spawn_scoped(scope, move || {
-                if pacer.works(&until) {
+                if pacer.run(&until) {
                     let _ = give_up.send(()); // it may have ended in this very moment
                 }
             })?;
@@ -132,15 +132,12 @@ impl Process {
                 let stuck = pin!(stuck);
                 let fired = pin!(self.probe.fired());
                 let work = pin!(work);
-                // What fired is looked at first: a dead process does no further piece of work.
+                // The probe is polled first: a dead process does no further work.
                 match select(fired, select(work, stuck)).await {
                     Either::Left(_) => Ok(Ran::Ended),
                     Either::Right((Either::Left((done, _)), _)) => Ok(Ran::Through(done)),
                     Either::Right(_) => {
-                        bail!(
-                            "it did not end within {STUCK:?}, at `{}`",
-                            self.probe.step()
-                        )
+                        bail!("no end within {TIMEOUT:?}, at `{}`", self.probe.step())
                     }
                 }
             });
@@ -149,7 +146,7 @@ impl Process {
         })
     }
 
-    /// Works until `work` is done, which nothing may end.
+    /// Runs `work`, which must complete.
     pub(crate) fn finish<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         match self.run(work)? {
             Ran::Through(done) => done,
@@ -158,33 +155,33 @@ impl Process {
     }
 }
 
-/// Lets time pass while nothing else happens.
+/// Advances the clock while nothing else happens.
 struct Pacer {
     clock: JumpingClock,
     probe: Probe,
-    watch: Watch,
-    /// Looks in a row that found our process at rest, and the world; a jump wakes whoever pauses, and not the world.
+    watch: IdleWatch,
+    /// Idle polls in a row of our process and of the world; a jump wakes sleepers of ours, not of the world.
     still: [u32; 2],
-    asked: Asked,
+    polled: Polled,
 }
 
-/// Whether the world was asked about its script since somebody last did something.
+/// Whether the world's fault script was polled since the last activity.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    /// It was not.
+enum Polled {
+    /// Not polled.
     No,
-    /// It was, and has not been seen at rest since: that it runs is our own doing, for it had to answer.
+    /// Polled, and not idle since: it runs because it had to respond to the poll.
     Now,
-    /// It was, and has come to rest.
+    /// Polled, and idle again.
     Yes,
 }
 
 impl Pacer {
-    /// Paces until there is nobody any more, or for too long; whether it was that.
-    fn works(&mut self, until: &mpsc::Receiver<()>) -> bool {
+    /// Paces until the work is over; true if that took too long.
+    fn run(&mut self, until: &mpsc::Receiver<()>) -> bool {
         let began = Instant::now();
         while until.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
-            if began.elapsed() > STUCK {
+            if began.elapsed() > TIMEOUT {
                 return true;
             }
             self.look();
@@ -193,55 +190,55 @@ impl Pacer {
     }
 
     fn look(&mut self) {
-        let rest = self.watch.rests();
-        self.count(rest);
-        if rest != [true, true] {
+        let idle = self.watch.idle();
+        self.count(idle);
+        if idle != [true, true] {
             return;
         }
-        if self.asked == Asked::No {
-            self.asked = Asked::Now;
-            if self.probe.look_at_the_wire() {
-                // Whoever it struck may have to end, and no time passes for the dead.
+        if self.polled == Polled::No {
+            self.polled = Polled::Now;
+            if self.probe.poll_wire() {
+                // The struck work may have to stop, and time must not pass before.
                 return;
             }
         }
-        let [own, world] = self.patience();
+        let [own, world] = self.required_idle_polls();
         if self.still[0] < own || self.still[1] < world {
             return;
         }
         self.still[0] = 0;
-        if !self.probe.is_in_order() {
+        if !self.probe.is_serialized() {
             self.clock.jump();
-        } else if self.watch.hands_sleep() && !self.probe.call_next() {
+        } else if self.watch.helpers_sleep() && !self.probe.release_next() {
             self.clock.jump_to_one();
         }
     }
 
-    /// Counts a look. Did the world's answer to us count as work of its own, it would be asked after each answer, and
-    /// never be at rest for long.
+    /// Counts a poll. If the world's response to a poll counted as activity, each response would cause a new poll, and the
+    /// world would never be idle for long.
     fn count(&mut self, [own, world]: [bool; 2]) {
         self.still[0] = if own { self.still[0] + 1 } else { 0 };
         if world {
             self.still[1] += 1;
-            if self.asked == Asked::Now {
-                self.asked = Asked::Yes;
+            if self.polled == Polled::Now {
+                self.polled = Polled::Yes;
             }
-        } else if !own || self.asked != Asked::Now {
+        } else if !own || self.polled != Polled::Now {
             self.still[1] = 0;
-            self.asked = Asked::No;
+            self.polled = Polled::No;
         }
     }
 
-    /// For how many looks our process has to be at rest, and the world.
-    fn patience(&self) -> [u32; 2] {
-        let (in_vain, is_awaited) = (self.probe.waits_in_vain(), self.probe.is_awaited());
+    /// Number of idle polls required of our process and of the world.
+    fn required_idle_polls(&self) -> [u32; 2] {
+        let (in_vain, has_waiting) = (self.probe.waits_for_silent_call(), self.probe.has_waiting());
         match self.probe.in_flight() {
-            [0, 0] if in_vain || is_awaited || self.clock.is_paused() => [SHORT, SHORT],
+            [0, 0] if in_vain || has_waiting || self.clock.is_paused() => [SHORT, SHORT],
             [0, 0] => [LONG, SHORT],
-            // It may be the one without an answer, or wait for that one: a command that asks a neighbour.
+            // It may be the call without response, or a command on a host that waits for it.
             [0, _] if in_vain => [SHORT, STILL],
-            // A host may just boot, for which our client looks by a clock of its own.
-            [0, _] if is_awaited => [LONG, STILL],
+            // A host may be booting, which our client polls by its own clock.
+            [0, _] if has_waiting => [LONG, STILL],
             _ => [VERY_LONG, SHORT],
         }
     }
@@ -250,7 +247,7 @@ impl Pacer {
 impl Drop for Process {
     fn drop(&mut self) {
         self.engine = None;
-        self.kept = None;
+        self.storage = None;
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -261,16 +258,16 @@ async fn compose(
     folder: &Path,
     (clock, probe): (&JumpingClock, &Probe),
     nfvo: &str,
-) -> Result<(Engine, Kept)> {
+) -> Result<(Engine, Storage)> {
     vnfm_store::check_files(folder)?;
     let database = open(folder).await?;
-    let store = Arc::new(WatchedStore {
-        inner: database.clone(),
-        probe: probe.clone(),
-    });
+    let store = Arc::new(ProbedStore::new(
+        database.clone(),
+        StoreProbe(probe.clone()),
+    ));
     let packages = PackageDir::open(&folder.join("packages"), vnfm_descriptor::Limits::default())?;
     let packages = Arc::new(packages);
-    let kept = (database, packages.clone());
+    let storage = (database, packages.clone());
     let time: Arc<JumpingClock> = Arc::new(clock.clone());
     let hooks = PluginHost::new(Config::default(), time.clone());
     hooks.register(vnfm_plugin_sdk::static_driver::<
@@ -283,11 +280,11 @@ async fn compose(
         drivers: Drivers::default()
             .with(OpenStack::new(time.clone(), Destinations::anywhere()))
             .with(KubernetesDriver::new(Destinations::anywhere())),
-        mgmt: Arc::new(WatchedHooks {
+        mgmt: Arc::new(ProbedHooks {
             inner: hooks,
             probe: probe.clone(),
         }),
-        host: Arc::new(WatchedHosts {
+        host: Arc::new(ProbedHosts {
             inner: hosts,
             probe: probe.clone(),
         }),
@@ -296,10 +293,10 @@ async fn compose(
         clock: time,
         limits: limits(),
     });
-    Ok((engine, kept))
+    Ok((engine, storage))
 }
 
-/// The world's NFVO. How long a call may take is the engine's to say, whose time jumps.
+/// The world's NFVO. The engine, whose time jumps, limits how long calls take.
 fn address(nfvo: &str) -> NfvoAddress {
     NfvoAddress {
         endpoint: nfvo.to_owned(),
@@ -307,11 +304,11 @@ fn address(nfvo: &str) -> NfvoAddress {
         tls: Tls::default(),
         proxy: None,
         root: "http://vnfm.example.com".to_owned(),
-        time: STUCK,
+        time: TIMEOUT,
     }
 }
 
-/// Opens the database. The last thread of a process that was killed lets go of it a moment later.
+/// Opens the database. The last thread of a killed process may hold it for another moment.
 async fn open(folder: &Path) -> Result<Arc<SqliteStore>> {
     let began = Instant::now();
     let mut ticks = interval(TICK);
@@ -320,7 +317,7 @@ async fn open(folder: &Path) -> Result<Arc<SqliteStore>> {
         let keys = SecretKeys::open(&folder.join("secrets.key"))?;
         match SqliteStore::open(&folder.join("vnfm.db"), keys).await {
             Ok(store) => return Ok(Arc::new(store)),
-            Err(StoreError::Unavailable(_)) if began.elapsed() < STUCK / 6 => {}
+            Err(StoreError::Unavailable(_)) if began.elapsed() < TIMEOUT / 6 => {}
             Err(error) => return Err(error.into()),
         }
     }

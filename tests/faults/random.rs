@@ -1,11 +1,11 @@
-//! Faults in pairs, and by chance while several instances work at once.
+//! Faults in pairs, and random faults while several instances run at once.
 //!
 //! ```text
-//! a pair     the second fault strikes the process that mends what the first one did: on its way forward, or back
-//! a crowd    VNF-A, VNF-Bs beside it and on it: operations begin as chance has it, calls fail, processes die,
-//!            ways on are taken; then all is brought to an end and checked, and all of it goes
+//! a pair     the second fault strikes while the first one is recovered: in a retry or in a rollback
+//! a crowd    VNF-A and several VNF-Bs, on its cluster and elsewhere: random operations, failing calls, crashes and
+//!            recoveries; then everything is finished, checked and removed
 //! ```
-//! A piece of this work depends on the seed and its own number alone, and is run again by them.
+//! A piece of this work depends only on the seed and its number, and can be repeated with them.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
@@ -22,8 +22,10 @@ use vnfm_types::LcmOperationType;
 
 use crate::case::Case;
 use crate::check::{self, Expected, Extent};
-use crate::exhaustive::{Choice, GIVEN_UP, Key, Learnt, hear, live, tell};
-use crate::plan::{Address, Dice, Fault, Plan, Way};
+use crate::exhaustive::{
+    Choice, Key, Learnt, SITE_ABANDONED, record_failure, record_outcome, run_lifecycle,
+};
+use crate::plan::{Address, Fault, Plan, Recovery, SeededRng};
 use crate::ports::WITH_HOSTS;
 use crate::probe::{Chance, Probe};
 use crate::process::{Process, Ran};
@@ -31,71 +33,71 @@ use crate::report::{Failure, Report};
 use crate::site::{Site, create, delete};
 use crate::vnf::{Act, Facts, TENANT, Target, Vnf, begin};
 
-/// Of so many pieces of work one is a crowd; the others are lives in pairs.
-const CROWDS: usize = 4;
-/// How often chance decides in a crowd.
+/// One of this many pieces is a crowd; the others are pairs.
+const CROWD_INTERVAL: usize = 4;
+/// Random rounds of a crowd.
 const ROUNDS: usize = 6;
-/// How many of a thousand calls of a crowd are struck.
+/// Struck calls per thousand in a crowd.
 const STRUCK: usize = 12;
 
-/// What there is to strike, forward and back: the first call of each name in each step, in an order that does not vary.
-struct Known {
+/// Addresses to strike, forward and in rollback: the first call of each name in each step, in a stable order.
+struct KnownAddresses {
     forward: Learnt,
     back: Learnt,
 }
 
-impl Known {
+impl KnownAddresses {
     fn new(forward: &Learnt, back: &Learnt) -> Self {
         Self {
-            forward: settled(forward),
-            back: settled(back),
+            forward: stable_addresses(forward),
+            back: stable_addresses(back),
         }
     }
 
-    /// Two places: the second one lies behind the first one or, where there is a way back, on that.
-    fn two(&self, key: Key, back: bool, dice: &mut Dice) -> Option<[Address; 2]> {
+    /// Two addresses: the second one is later than the first or, if `back`, in the rollback.
+    fn pick_pair(&self, key: Key, back: bool, rng: &mut SeededRng) -> Option<[Address; 2]> {
         let forward = self.forward.get(&key)?;
-        let first = dice.one(forward);
+        let first = rng.pick(forward);
         let behind = forward
             .iter()
             .position(|address| address.step == first.step)?;
         let back = self.back.get(&key).filter(|all| back && !all.is_empty());
-        let second = dice.one(back.map_or(&forward[behind..], Vec::as_slice));
-        let mut places = [first.clone(), second.clone()];
-        for place in &mut places {
-            place.nth += u32::from(dice.below(4) == 0);
+        let second = rng.pick(back.map_or(&forward[behind..], Vec::as_slice));
+        let mut addresses = [first.clone(), second.clone()];
+        for address in &mut addresses {
+            address.nth += u32::from(rng.below(4) == 0);
         }
-        Some(places)
+        Some(addresses)
     }
 }
 
-/// How often something is looked at varies, and in which order hosts are worked on side by side.
-fn settled(learnt: &Learnt) -> Learnt {
-    let settle = |all: &Vec<Address>| {
+/// Removes what varies between runs: how often something is polled, and the order of parallel work on hosts.
+fn stable_addresses(learnt: &Learnt) -> Learnt {
+    let finish_and_check = |all: &Vec<Address>| {
         let mut steps: Vec<&str> = all.iter().map(|address| address.step.as_str()).collect();
         steps.dedup();
-        let place = |one: &Address| steps.iter().position(|step| *step == one.step);
+        let address = |one: &Address| steps.iter().position(|step| *step == one.step);
         let mut first: Vec<_> = all
             .iter()
             .filter(|address| address.nth == 1)
             .cloned()
             .collect();
-        first.sort_by_key(|one| (place(one), one.clone()));
+        first.sort_by_key(|one| (address(one), one.clone()));
         first
     };
     learnt
         .iter()
-        .map(|(key, all)| (*key, settle(all)))
+        .map(|(key, all)| (*key, finish_and_check(all)))
         .collect()
 }
 
-/// Lets each act of each package fail at its end and go back; what it meets on its way.
-fn ways_back(site: &Site, learnt: &Learnt) -> Result<Learnt> {
+/// Lets each operation of each package fail at its end and roll back; records the calls of the rollback.
+fn learn_undo(site: &Site, learnt: &Learnt) -> Result<Learnt> {
     let mut found = Learnt::new();
     for vnf in Vnf::ALL {
-        let mut asked = BTreeSet::new();
+        let mut requested = BTreeSet::new();
         let next = |act: Act| {
-            let all = learnt.get(&(vnf, act)).filter(|_| asked.insert(act))?;
+            let all = learnt.get(&(vnf, act)).filter(|_| requested.insert(act))?;
             let last = all
                 .iter()
                 .rev()
@@ -117,12 +119,12 @@ fn ways_back(site: &Site, learnt: &Learnt) -> Result<Learnt> {
             Some(Case {
                 first,
                 second,
-                way: Way::Rollback,
+                way: Recovery::Rollback,
                 order,
-                ..Case::calm(act)
+                ..Case::without_faults(act)
             })
         };
-        live(site, vnf, next, |case, played| {
+        run_lifecycle(site, vnf, next, |case, played| {
             let met = played?.met.into_iter().next_back().unwrap_or_default();
             let is_back = |address: &Address| address.step.starts_with("undo ");
             found.insert((vnf, case.act), met.into_iter().filter(is_back).collect());
@@ -132,14 +134,14 @@ fn ways_back(site: &Site, learnt: &Learnt) -> Result<Learnt> {
     Ok(found)
 }
 
-/// Works for `time`, or on the one piece that was chosen.
+/// Works for `time`, or on the chosen piece.
 pub(crate) fn run(choice: &Choice, time: Duration, learnt: &Learnt) -> Result<Report> {
     let began = Instant::now();
     let site = Site::build()?;
-    let back = ways_back(&site, learnt).context("cannot learn the ways back")?;
+    let back = learn_undo(&site, learnt).context("cannot record the rollbacks")?;
     let calls: usize = back.values().map(Vec::len).sum();
-    eprintln!("{calls} calls on ways back");
-    let known = Known::new(learnt, &back);
+    eprintln!("{calls} calls in rollbacks");
+    let known = KnownAddresses::new(learnt, &back);
     let report = Mutex::new(Report::new(choice.seed));
     let number = AtomicUsize::new(choice.piece.unwrap_or(0));
     let workers = if choice.piece.is_some() {
@@ -172,7 +174,7 @@ pub(crate) fn run(choice: &Choice, time: Duration, learnt: &Learnt) -> Result<Re
                 }
             };
             if let Err(error) = named.spawn_scoped(scope, works) {
-                tell(report, "worker", &error.to_string());
+                record_failure(report, "worker", &error.to_string());
             }
         }
     });
@@ -181,59 +183,59 @@ pub(crate) fn run(choice: &Choice, time: Duration, learnt: &Learnt) -> Result<Re
     Ok(report)
 }
 
-/// One piece of work.
+/// A pair or a crowd.
 struct Piece<'a> {
     seed: u64,
     number: usize,
-    known: &'a Known,
+    known: &'a KnownAddresses,
     report: &'a Mutex<Report>,
 }
 
 impl Piece<'_> {
-    /// Its site survives it if all went well.
+    /// Runs it; the site is kept unless something failed.
     fn play(&self, site: &mut Option<Site>) {
-        let mut dice = Dice::new(self.seed, &format!("piece {}", self.number));
+        let mut rng = SeededRng::new(self.seed, &format!("piece {}", self.number));
         let worked = catch_unwind(AssertUnwindSafe(|| {
             let here = match site.take() {
                 Some(here) => here,
                 None => Site::build()?,
             };
-            if dice.below(CROWDS) == 0 {
-                self.crowd(&here, &mut dice)?;
+            if rng.below(CROWD_INTERVAL) == 0 {
+                self.crowd(&here, &mut rng)?;
             } else {
-                self.pairs(&here, &mut dice)?;
+                self.pairs(&here, &mut rng)?;
             }
             *site = Some(here);
             anyhow::Ok(())
         }));
         match worked {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tell(self.report, &self.name(), &format!("{error:#}")),
-            Err(_) => tell(self.report, &self.name(), "it panicked"),
+            Ok(Err(error)) => record_failure(self.report, &self.name(), &format!("{error:#}")),
+            Err(_) => record_failure(self.report, &self.name(), "it panicked"),
         }
     }
 
-    /// As `--piece` takes it.
+    /// As passed to `--piece`.
     fn name(&self) -> String {
         format!("piece {}", self.number)
     }
 
-    /// One instance lives with two faults in each of its operations.
-    fn pairs(&self, site: &Site, dice: &mut Dice) -> Result<()> {
-        let vnf = if dice.below(3) == 0 { Vnf::A } else { Vnf::B };
+    /// One instance, with two faults in each of its operations.
+    fn pairs(&self, site: &Site, rng: &mut SeededRng) -> Result<()> {
+        let vnf = if rng.below(3) == 0 { Vnf::A } else { Vnf::B };
         let mut done = BTreeSet::new();
         let next = |act: Act| {
             let key = (vnf, act);
             if !done.insert(act) {
                 return None;
             }
-            let dice = &mut Dice::new(self.seed, &format!("{} {act}", self.name()));
-            let way = *dice.one(&Way::ALL);
-            let back = way == Way::Rollback && dice.below(4) > 0;
-            let [first, second] = self.known.two(key, back, dice)?;
+            let rng = &mut SeededRng::new(self.seed, &format!("{} {act}", self.name()));
+            let way = *rng.pick(&Recovery::ALL);
+            let back = way == Recovery::Rollback && rng.below(4) > 0;
+            let [first, second] = self.known.pick_pair(key, back, rng)?;
             let mut plan = |address| Plan {
                 address,
-                fault: *dice.one(&Fault::ALL),
+                fault: *rng.pick(&Fault::ALL),
             };
             let (first, second) = (Some(plan(first)), Some(plan(second)));
             Some(Case {
@@ -241,32 +243,32 @@ impl Piece<'_> {
                 second,
                 way,
                 order: Some(self.seed),
-                ..Case::calm(act)
+                ..Case::without_faults(act)
             })
         };
-        live(site, vnf, next, |case, played| {
+        run_lifecycle(site, vnf, next, |case, played| {
             if let (Ok(played), Some(first), Some(second)) = (&played, &case.first, &case.second) {
                 let [one, other] = played.struck;
-                self.write_down(played.met.iter().flatten().map(ToString::to_string));
+                self.record_calls(played.met.iter().flatten().map(ToString::to_string));
                 self.trace(&format!(
                     "{} {first} {one}; {second} {other}; {:?}",
                     case.act, case.way
                 ));
             }
-            hear(self.report, vnf, &self.name(), (case, played))
+            record_outcome(self.report, vnf, &self.name(), (case, played))
         })
     }
 
     /// Several instances at once.
-    fn crowd(&self, site: &Site, dice: &mut Dice) -> Result<()> {
+    fn crowd(&self, site: &Site, rng: &mut SeededRng) -> Result<()> {
         let began = Instant::now();
-        let seed = u64::try_from(dice.below(usize::MAX))?;
-        let mut crowd = Crowd::gather(site, seed)?;
-        let outcome = crowd.play().and_then(|()| crowd.leave());
-        for what in &crowd.did {
-            self.trace(what);
+        let seed = u64::try_from(rng.below(usize::MAX))?;
+        let mut crowd = Crowd::create_members(site, seed)?;
+        let outcome = crowd.play().and_then(|()| crowd.remove_all());
+        for action in &crowd.actions {
+            self.trace(action);
         }
-        self.write_down(crowd.met.drain(..));
+        self.record_calls(crowd.met.drain(..));
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome {
             Ok(()) => {
@@ -276,52 +278,52 @@ impl Piece<'_> {
             Err(error) => {
                 report.fail(Failure {
                     operation: "crowd".to_owned(),
-                    step: crowd.did.join("; "),
+                    step: crowd.actions.join("; "),
                     fault: format!("by chance, {}", self.name()),
                     why: format!("{error:#}"),
                 });
-                bail!(GIVEN_UP)
+                bail!(SITE_ABANDONED)
             }
         }
     }
 
-    /// What was called, in order.
-    fn write_down(&self, calls: impl Iterator<Item = String>) {
+    /// Adds calls to the journal.
+    fn record_calls(&self, calls: impl Iterator<Item = String>) {
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         report
             .journal
             .extend(calls.map(|call| format!("{}: {call}", self.name())));
     }
 
-    /// What happens, for those who want to see it.
-    fn trace(&self, what: &str) {
+    /// Prints what happens, with `VNFM_FAULTS_TRACE`.
+    fn trace(&self, action: &str) {
         if std::env::var_os("VNFM_FAULTS_TRACE").is_some() {
-            eprintln!("{}: {what}", self.name());
+            eprintln!("{}: {action}", self.name());
         }
     }
 }
 
-/// Instances that work at once.
+/// Instances that run at once.
 struct Crowd<'a> {
     site: &'a Site,
     process: Option<Process>,
     members: Vec<Member>,
     seed: u64,
     mark: check::Mark,
-    did: Vec<String>,
+    actions: Vec<String>,
     met: Vec<String>,
 }
 
-/// One of them.
+/// An instance of a crowd.
 #[derive(Debug, Clone)]
 struct Member {
     name: &'static str,
     target: Target,
-    /// What it lives on may have been healed since its record was written.
+    /// Its cluster may have been healed since its record was written.
     moved: bool,
 }
 
-/// Who is in a crowd.
+/// The instances of a crowd.
 const MEMBERS: [(&str, Vnf); 4] = [
     ("a", Vnf::A),
     ("b1", Vnf::B),
@@ -330,9 +332,9 @@ const MEMBERS: [(&str, Vnf); 4] = [
 ];
 
 impl<'a> Crowd<'a> {
-    fn gather(site: &'a Site, seed: u64) -> Result<Self> {
+    fn create_members(site: &'a Site, seed: u64) -> Result<Self> {
         let process = site.start()?;
-        let made = MEMBERS.map(|(name, vnf)| {
+        let created = MEMBERS.map(|(name, vnf)| {
             let target = create(&process, site.facts(), vnf)?;
             Ok(Member {
                 name,
@@ -340,16 +342,16 @@ impl<'a> Crowd<'a> {
                 moved: false,
             })
         });
-        let members: Result<Vec<_>> = made.into_iter().collect();
+        let members: Result<Vec<_>> = created.into_iter().collect();
         let mark = check::mark(site, &process)?;
-        let (process, did, met) = (Some(process), Vec::new(), Vec::new());
+        let (process, actions, met) = (Some(process), Vec::new(), Vec::new());
         Ok(Self {
             site,
             process,
             members: members?,
             seed,
             mark,
-            did,
+            actions,
             met,
         })
     }
@@ -361,21 +363,21 @@ impl<'a> Crowd<'a> {
         self.process.as_ref().context("no process")
     }
 
-    /// Chance has its way, then all is brought to an end and checked.
+    /// Runs the random rounds, then finishes and checks everything.
     fn play(&mut self) -> Result<()> {
         for round in 0..ROUNDS {
             self.disturb(round)?;
             self.round(round)?;
         }
-        self.settle()
+        self.finish_and_check()
     }
 
-    /// What decides about one matter; it does not depend on what others did.
-    fn dice(&self, round: usize, matter: &str) -> Dice {
-        Dice::new(self.seed, &format!("round {round} {matter}"))
+    /// The generator for one subject, independent of all others.
+    fn rng(&self, round: usize, matter: &str) -> SeededRng {
+        SeededRng::new(self.seed, &format!("round {round} {matter}"))
     }
 
-    /// Some calls on the wire go wrong. They count for one instance: in which order several call is not to matter.
+    /// Injects faults on the wire. Each counts calls of one instance, so the order of concurrent calls does not matter.
     fn disturb(&self, round: usize) -> Result<()> {
         const ON_CLOUD: [&str; 2] = ["heat.*", "keystone.*"];
         const ON_CLUSTER: [&str; 4] = [
@@ -389,15 +391,15 @@ impl<'a> Crowd<'a> {
             json!({"drop": "before"}),
             json!({"drop": "after"}),
         ];
-        let mut dice = self.dice(round, "the wire");
-        for _ in 0..dice.below(3) {
-            let Target { vnf, instance, .. } = &dice.one(&self.members).target;
-            let call = *dice.one(if *vnf == Vnf::A {
+        let mut rng = self.rng(round, "the wire");
+        for _ in 0..rng.below(3) {
+            let Target { vnf, instance, .. } = &rng.pick(&self.members).target;
+            let call = *rng.pick(if *vnf == Vnf::A {
                 &ON_CLOUD[..]
             } else {
                 &ON_CLUSTER
             });
-            let (nth, fault) = (dice.below(20) + 1, dice.one(&faults).clone());
+            let (nth, fault) = (rng.below(20) + 1, rng.pick(&faults).clone());
             let mut rule = json!({"call": call, "nth": nth, "fault": fault});
             if *vnf == Vnf::B {
                 rule["subject"] = json!(instance);
@@ -407,24 +409,24 @@ impl<'a> Crowd<'a> {
         Ok(())
     }
 
-    /// Operations begin, ways on are taken, and what is to be driven is driven, side by side.
+    /// Begins and recovers operations, and drives them concurrently.
     fn round(&mut self, round: usize) -> Result<()> {
         let facts = self.site.facts();
         let mut members = self.members.clone();
-        let dice: Vec<_> = members
+        let rng: Vec<_> = members
             .iter()
-            .map(|member| self.dice(round, member.name))
+            .map(|member| self.rng(round, member.name))
             .collect();
         let chance = Chance {
             seed: self.seed ^ round as u64,
             per_mille: STRUCK,
         };
         let process = self.process()?;
-        let probe = in_order(process, &members, (chance.seed, Some(chance)));
+        let probe = ordered_probe(process, &members, (chance.seed, Some(chance)));
         let engine = process.engine()?;
-        let (mut did, mut broken, mut moved) = (Vec::new(), None, false);
+        let (mut actions, mut fatal, mut moved) = (Vec::new(), None, false);
         let ran = process.run(async {
-            for (member, mut dice) in members.iter_mut().zip(dice) {
+            for (member, mut rng) in members.iter_mut().zip(rng) {
                 let instance = engine
                     .store()
                     .instance(TENANT, &member.target.instance)
@@ -433,50 +435,50 @@ impl<'a> Crowd<'a> {
                     probe.own(op, &member.target.instance);
                     moved |= member.name == "a";
                 }
-                let what = move_on(&engine, facts, member, &mut dice).await;
-                match what {
-                    Ok(what) => did.push(what),
-                    Err(error) if error.is::<Doubled>() => broken = Some(error),
-                    Err(error) => did.push(format!("{} {error:#}", member.name)),
+                let action = advance(&engine, facts, member, &mut rng).await;
+                match action {
+                    Ok(action) => actions.push(action),
+                    Err(error) if error.is::<DoubleAccept>() => fatal = Some(error),
+                    Err(error) => actions.push(format!("{} {error:#}", member.name)),
                 }
-                moved |= did.last().is_some_and(|what| what == HEAL_OF_A);
+                moved |= actions.last().is_some_and(|action| action == HEAL_OF_A);
             }
             drive_all(&engine, &members).await
         })?;
-        did.extend(probe.struck_by_chance());
+        actions.extend(probe.random_faults());
         self.met.extend(
             probe
                 .met()
                 .iter()
                 .map(|address| format!("round {round}: {address}")),
         );
-        if let Some(broken) = broken {
-            return Err(broken);
+        if let Some(fatal) = fatal {
+            return Err(fatal);
         }
-        // What an error leaves is taken up by the next process, as after a crash.
+        // After an error the next process resumes, as after a crash.
         let is_well = matches!(ran, Ran::Through(Ok(())));
         for member in &mut members {
             member.moved |= moved;
         }
         self.members = members;
-        self.did
-            .extend(did.into_iter().filter(|what| !what.is_empty()));
+        self.actions
+            .extend(actions.into_iter().filter(|action| !action.is_empty()));
         if !is_well {
             self.process = None;
-            self.did.push("the process ends".to_owned());
+            self.actions.push("the process ends".to_owned());
         }
         Ok(())
     }
 
-    /// Nothing goes wrong any more: everything ends, and is as its record says.
-    fn settle(&mut self) -> Result<()> {
+    /// Without further faults everything must end and match its record.
+    fn finish_and_check(&mut self) -> Result<()> {
         self.site.control().disarm()?;
         self.process = None;
         let (site, members, mark) = (self.site, self.members.clone(), self.mark);
         let facts = site.facts();
         let seed = self.seed;
         let process = self.process()?;
-        let probe = in_order(process, &members, (seed, None));
+        let probe = ordered_probe(process, &members, (seed, None));
         let engine = process.engine()?;
         let instances = process.finish(async {
             let (mut instances, mut all, mut moved) = (Vec::new(), Vec::new(), false);
@@ -486,8 +488,8 @@ impl<'a> Crowd<'a> {
                     moved |= *name == "a" && !record.op.operation_state.is_final();
                 }
             }
-            end_all(&engine, &members).await?;
-            heal_who_lost_its_cluster(&engine, facts, &members).await?;
+            finish_all(&engine, &members).await?;
+            heal_if_cluster_was_replaced(&engine, facts, &members).await?;
             for Member {
                 target,
                 moved: before,
@@ -496,13 +498,13 @@ impl<'a> Crowd<'a> {
             {
                 let instance = engine.store().instance(TENANT, &target.instance).await?;
                 let ops = check::operations(&engine, &target.instance).await?;
-                check::one_at_a_time(&instance, &ops)?;
+                check::check_no_open_operation(&instance, &ops)?;
                 instances.push((target.vnf, instance, moved || *before));
                 all.extend(ops);
             }
             let began = check::outbox(&engine, &all, mark).await?;
             let instances = instances.into_iter().map(|(vnf, instance, moved)| {
-                let extent = match last_made(&instance, &all, &began) {
+                let extent = match last_change(&instance, &all, &began) {
                     Some(Failed) => Extent::Part,
                     _ if moved => Extent::Moved,
                     _ => Extent::Exact,
@@ -512,32 +514,22 @@ impl<'a> Crowd<'a> {
             let instances: Vec<_> = instances.collect();
             let (orphans, silent) = engine.orphans(TENANT).await?;
             ensure!(orphans.is_empty(), "I2: {orphans:?}");
-            // A termination that was failed half-way leaves a VIM behind that nobody is at any more.
+            // A termination failed half-way leaves a VIM that no longer responds.
             let all_whole = instances
                 .iter()
                 .all(|(_, _, extent)| *extent != Extent::Part);
             ensure!(silent.is_empty() || !all_whole, "I5: {silent:?}");
             Ok(instances)
         })?;
-        // What VNF-B has lies on what VNF-A has.
-        let mut expected: Vec<_> = instances
-            .iter()
-            .filter(|(_, instance, _)| check::is_instantiated(instance))
-            .map(|(vnf, instance, extent)| Expected {
-                vnf: *vnf,
-                instance,
-                extent: *extent,
-            })
-            .collect();
-        expected.sort_by_key(|one| std::cmp::Reverse(one.vnf));
-        check::exist(&site.ours()?, &expected, process)?;
+        let expected = expected_resources(&instances);
+        check::check_resources(&site.new_resources()?, &expected, process)?;
         let violations = site.control().page("violations")?;
         ensure!(violations.is_empty(), "violations: {violations:?}");
         Ok(())
     }
 
-    /// All of them go: those on a cluster before the one that carries it.
-    fn leave(&mut self) -> Result<()> {
+    /// Removes every instance: those on a cluster before the one that provides it.
+    fn remove_all(&mut self) -> Result<()> {
         let (site, members) = (self.site, self.members.clone());
         let process = self.process()?;
         for Member { target, .. } in members.iter().rev() {
@@ -555,30 +547,44 @@ impl<'a> Crowd<'a> {
             })?;
             delete(process, target)?;
         }
-        let left = site.ours()?;
+        let left = site.new_resources()?;
         ensure!(left.is_empty(), "I2: left behind: {left:?}");
         self.process = None;
-        check::pages(&site.data())
+        check::check_database(&site.data())
     }
 }
 
-/// How the last operation ended that made or took away what there is; a modification leaves that as it is, whatever it
-/// is.
-fn last_made(
+/// What must exist; VNF-B comes first, because its resources run on those of VNF-A.
+fn expected_resources(instances: &[(Vnf, InstanceRecord, Extent)]) -> Vec<Expected<'_>> {
+    let mut expected: Vec<_> = instances
+        .iter()
+        .filter(|(_, instance, _)| check::is_instantiated(instance))
+        .map(|(vnf, instance, extent)| Expected {
+            vnf: *vnf,
+            instance,
+            extent: *extent,
+        })
+        .collect();
+    expected.sort_by_key(|one| std::cmp::Reverse(one.vnf));
+    expected
+}
+
+/// The final state of the last operation that created or removed resources; a modification does neither.
+fn last_change(
     instance: &InstanceRecord,
     ops: &[OpRecord],
     began: &[String],
 ) -> Option<LcmOperationState> {
     let ops = ops.iter().map(|record| &record.op);
     let of_it = ops.filter(|op| op.vnf_instance_id == instance.vnf.id);
-    let made = of_it.filter(|op| op.operation != LcmOperationType::ModifyInfo);
-    let last = made.max_by_key(|op| began.iter().position(|id| *id == op.id));
+    let created = of_it.filter(|op| op.operation != LcmOperationType::ModifyInfo);
+    let last = created.max_by_key(|op| began.iter().position(|id| *id == op.id));
     last.map(|op| op.operation_state)
 }
 
-/// Where Heat fails at the network between VNF-A's nodes, it replaces the network, and with it every node: the cluster
-/// is made anew, empty. What an operator then does is to heal whoever lived on it, and that has to bring it back.
-async fn heal_who_lost_its_cluster(
+/// If Heat fails at the internal network of VNF-A, it replaces the network and every node: the cluster is recreated
+/// empty. An operator then heals the instances on it, which must restore them.
+async fn heal_if_cluster_was_replaced(
     engine: &Engine,
     facts: &Facts,
     members: &[Member],
@@ -598,7 +604,7 @@ async fn heal_who_lost_its_cluster(
         if !check::operations(engine, &host)
             .await?
             .iter()
-            .any(replaced_the_control_plane)
+            .any(replaced_control_plane)
         {
             continue;
         }
@@ -610,7 +616,7 @@ async fn heal_who_lost_its_cluster(
     Ok(())
 }
 
-fn replaced_the_control_plane(record: &OpRecord) -> bool {
+fn replaced_control_plane(record: &OpRecord) -> bool {
     let changes = record
         .op
         .resource_changes
@@ -620,20 +626,20 @@ fn replaced_the_control_plane(record: &OpRecord) -> bool {
     is_heal && changes.into_iter().any(|vnfc| vnfc.vdu_id == "masterNode")
 }
 
-/// A probe that tells the members apart, and lets their calls come in an order that is the seed's.
-fn in_order(process: &Process, members: &[Member], by: (u64, Option<Chance>)) -> Probe {
+/// A probe that distinguishes the members, and orders their calls by the seed.
+fn ordered_probe(process: &Process, members: &[Member], by: (u64, Option<Chance>)) -> Probe {
     let names = members
         .iter()
         .map(|one| (one.target.instance.clone(), one.name.to_owned()));
     let probe = process.probe().clone();
     probe.watch(names.collect(), by.1);
-    probe.keep_order(by.0);
+    probe.serialize_calls(by.0);
     probe.own(WITH_HOSTS, &members[0].target.instance);
     probe
 }
 
-/// Drives what is to be driven as [`Engine::resume_all`] does, but in the order of the instances: which operation that
-/// takes over first depends on ids.
+/// Drives open operations as [`Engine::resume_all`] does, but in the order of the instances: `resume_all` orders by id,
+/// which is random.
 async fn drive_all(engine: &Engine, members: &[Member]) -> Result<(), StoreError> {
     let mut driven = Vec::new();
     for Member { target, .. } in members {
@@ -644,14 +650,14 @@ async fn drive_all(engine: &Engine, members: &[Member]) -> Result<(), StoreError
     futures::future::try_join_all(driven).await.map(drop)
 }
 
-/// Every operation that is not ended goes on, or out.
-async fn end_all(engine: &Engine, members: &[Member]) -> Result<()> {
+/// Finishes every open operation.
+async fn finish_all(engine: &Engine, members: &[Member]) -> Result<()> {
     for round in 0..ROUNDS {
         engine.resume_all().await?;
         for Member { target, .. } in members {
             for record in check::operations(engine, &target.instance).await? {
                 if record.op.operation_state == FailedTemp {
-                    way_out(engine, round, &record).await?;
+                    recover_late(engine, round, &record).await?;
                 }
             }
         }
@@ -659,8 +665,8 @@ async fn end_all(engine: &Engine, members: &[Member]) -> Result<()> {
     Ok(())
 }
 
-/// What an operator does with an operation that has stopped: tries again, then goes back, then gives it up.
-async fn way_out(engine: &Engine, round: usize, record: &OpRecord) -> Result<()> {
+/// Recovers a stopped operation as an operator would: retry, then roll back, then fail.
+async fn recover_late(engine: &Engine, round: usize, record: &OpRecord) -> Result<()> {
     let (op, cause) = (&record.op.id, &record.op.error);
     ensure!(
         round + 1 < ROUNDS,
@@ -673,22 +679,22 @@ async fn way_out(engine: &Engine, round: usize, record: &OpRecord) -> Result<()>
     if round + 2 < ROUNDS {
         match engine.rollback(TENANT, op).await {
             Err(refusal) if refusal.why == Why::Conflict => {}
-            gone_back => return Ok(gone_back?),
+            rolled_back => return Ok(rolled_back?),
         }
     }
     Ok(engine.fail(TENANT, op).await?)
 }
 
-/// Two operations of one instance were accepted.
+/// Two concurrent operations of one instance were accepted.
 #[derive(Debug, thiserror::Error)]
 #[error("I8: `{0}` and `{1}` were accepted for one instance")]
-struct Doubled(String, String);
+struct DoubleAccept(String, String);
 
-/// What is said when VNF-A is healed.
+/// The trace of a heal of VNF-A.
 const HEAL_OF_A: &str = "a HEAL one VNFC";
 
-/// What one instance does next, in a word; chance decides.
-async fn move_on(
+/// Chooses and begins the next action of an instance; its trace.
+async fn advance(
     engine: &Engine,
     facts: &Facts,
     Member {
@@ -696,19 +702,19 @@ async fn move_on(
         target,
         moved,
     }: &mut Member,
-    dice: &mut Dice,
+    rng: &mut SeededRng,
 ) -> Result<String> {
     let instance = engine.store().instance(TENANT, &target.instance).await?;
-    let (is_idle, way) = (dice.below(3) == 0, *dice.one(&Way::ALL));
+    let (is_idle, way) = (rng.below(3) == 0, *rng.pick(&Recovery::ALL));
     if let Some(op) = &instance.active_op {
         let state = engine.store().op(TENANT, op).await?.op.operation_state;
         if state != FailedTemp {
             return Ok(String::new());
         }
         let taken = match way {
-            Way::Retry => engine.retry(TENANT, op).await,
-            Way::Rollback => engine.rollback(TENANT, op).await,
-            Way::FailAndTerminate => engine.fail(TENANT, op).await,
+            Recovery::Retry => engine.retry(TENANT, op).await,
+            Recovery::Rollback => engine.rollback(TENANT, op).await,
+            Recovery::FailAndTerminate => engine.fail(TENANT, op).await,
         };
         return match taken {
             Err(refusal) if refusal.why == Why::Conflict => Ok(format!("{name} {way:?} refused")),
@@ -718,17 +724,17 @@ async fn move_on(
     if is_idle {
         return Ok(String::new());
     }
-    let act = next_act(target.vnf, check::is_instantiated(&instance), dice);
+    let act = next_act(target.vnf, check::is_instantiated(&instance), rng);
     if act.kind == LcmOperationType::Instantiate && target.vnf == Vnf::B {
-        target.vim = somewhere(engine, facts, dice).await?;
+        target.vim = pick_cluster(engine, facts, rng).await?;
         *moved = false;
     }
     match begin(engine, facts, target, act).await {
         Ok(first) => match begin(engine, facts, target, act).await {
-            Ok(second) => Err(Doubled(first, second).into()),
+            Ok(second) => Err(DoubleAccept(first, second).into()),
             Err(_) => Ok(format!("{name} {act}")),
         },
-        // Something lives on it, or it is going away.
+        // An instance runs on it, or it is being deleted.
         Err(refusal) if matches!(refusal.why, Why::Conflict | Why::Unprocessable) => {
             Ok(format!("{name} {act} refused"))
         }
@@ -736,26 +742,30 @@ async fn move_on(
     }
 }
 
-/// What an instance that is there, or is not, may be asked for while others live on it.
-fn next_act(vnf: Vnf, is_there: bool, dice: &mut Dice) -> Act {
+/// A random operation that the instance may accept while others run on it.
+fn next_act(vnf: Vnf, is_there: bool, rng: &mut SeededRng) -> Act {
     let acts = vnf.acts();
     if !is_there {
         return acts[0];
     }
-    // Healing all of VNF-A is refused by its cluster as long as somebody lives there.
+    // VNF-A refuses to heal completely while instances run on its cluster.
     let fits = |act: &&Act| vnf == Vnf::B || act.one || act.kind != LcmOperationType::Heal;
     let later: Vec<_> = acts[1..].iter().filter(fits).copied().collect();
-    *dice.one(&later)
+    *rng.pick(&later)
 }
 
-/// A cluster for VNF-B: the one that was there, or one that VNF-A has made.
-async fn somewhere(engine: &Engine, facts: &Facts, dice: &mut Dice) -> Result<String, StoreError> {
+/// A cluster for VNF-B: the standalone one, or one that VNF-A has created.
+async fn pick_cluster(
+    engine: &Engine,
+    facts: &Facts,
+    rng: &mut SeededRng,
+) -> Result<String, StoreError> {
     let vims = engine.store().vims(TENANT).await?;
-    let made = vims
+    let created = vims
         .into_iter()
         .find(|record| record.vim.registered_by.is_some());
-    Ok(match made {
-        Some(record) if dice.below(3) > 0 => record.vim.id,
+    Ok(match created {
+        Some(record) if rng.below(3) > 0 => record.vim.id,
         _ => facts.cluster.clone(),
     })
 }

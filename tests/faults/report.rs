@@ -1,44 +1,44 @@
-//! What a run found, for people and as JSON.
+//! The report of a run, as text and as JSON.
 
 use serde::Serialize;
 use std::time::Duration;
 use vnfm_tests::machine::{self, Costs};
 
-/// A case that did not hold.
+/// A failed case.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Failure {
-    /// The operation, and of what.
+    /// The operation and its package.
     pub(crate) operation: String,
-    /// The step.
+    /// The step of the fault.
     pub(crate) step: String,
-    /// What went wrong, where, and how it was to end.
+    /// Fault, address and recovery.
     pub(crate) fault: String,
-    /// What did not hold.
+    /// The violated invariant.
     pub(crate) why: String,
 }
 
-/// A run.
+/// The report.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
-    /// What it can be run again with.
+    /// Seed to repeat the run with.
     pub(crate) seed: u64,
     /// Cases whose fault struck.
     pub(crate) cases: usize,
-    /// How long it took.
+    /// Duration.
     pub(crate) seconds: f64,
-    /// Cases that did not hold.
+    /// Failed cases.
     pub(crate) failed: Vec<Failure>,
-    /// Cases whose call did not come this time: looks at what is waited for vary in number.
+    /// Cases whose call did not recur: the number of polls varies.
     pub(crate) missed: usize,
-    /// What cases of each kind of fault have cost.
+    /// Durations by kind of fault.
     pub(crate) kinds: Costs,
-    /// What was called in pairs and crowds, in order.
+    /// Calls of pairs and crowds, in order.
     #[serde(skip)]
     pub(crate) journal: Vec<String>,
 }
 
 impl Report {
-    /// An empty one.
+    /// An empty report.
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -46,14 +46,14 @@ impl Report {
         }
     }
 
-    /// A case of this kind held.
+    /// Adds a passed case.
     pub(crate) fn hold(&mut self, kind: &str, took: Duration) {
         self.kinds.add(kind, took, false);
         self.cases += 1;
         machine::say(self.cases, self.failed.len());
     }
 
-    /// A case's call did not come.
+    /// Adds a case whose call did not recur.
     pub(crate) fn miss(&mut self, what: &str) {
         self.missed += 1;
         if std::env::var_os("VNFM_FAULTS_MISSED").is_some() {
@@ -61,7 +61,7 @@ impl Report {
         }
     }
 
-    /// A case did not hold.
+    /// Adds a failed case.
     pub(crate) fn fail(&mut self, failure: Failure) {
         eprintln!(
             "FAILED {} at `{}` ({}): {}",
@@ -71,7 +71,7 @@ impl Report {
         self.failed.push(failure);
     }
 
-    /// Adds what another run found.
+    /// Adds another report.
     pub(crate) fn add(&mut self, other: Self) {
         self.cases += other.cases;
         self.seconds += other.seconds;

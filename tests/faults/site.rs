@@ -1,5 +1,5 @@
-//! A place to play cases at: a simulated world, our data, and another installation's VNFs in the same cloud and
-//! cluster, which nobody may touch.
+//! Where cases are played: a simulated world, our data folder, and VNFs of another installation in the same cloud and
+//! cluster, which must stay untouched.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -18,28 +18,27 @@ use crate::process::Process;
 use crate::vnf::{Act, Facts, TENANT, Target, Vnf, begin};
 use crate::world::{Control, World};
 
-/// The password of the cloud's user; found nowhere afterwards.
+/// The password of the cloud user, which must not leak.
 pub(crate) const PLANTED: &str = "planted-vim-password-5b1e";
 
-/// A site.
 pub(crate) struct Site {
     world: World,
     folder: TempDir,
     facts: Facts,
     baseline: BTreeMap<(String, String), Value>,
-    told: Cell<u64>,
+    last_outbox_seq: Cell<u64>,
 }
 
 impl Site {
-    /// Builds one.
+    /// Starts a world, and instantiates the VNFs of the other installation.
     pub(crate) fn build() -> Result<Self> {
         let folder = scratch()?;
         let world = World::start(folder.path())?;
         let password = json!({"action": "set-password", "user": "nfv", "password": PLANTED});
         world.control().act(&password)?;
-        let facts = furnish(&world, &folder.path().join("ours"))?;
+        let facts = set_up(&world, &folder.path().join("ours"))?;
         let theirs = folder.path().join("theirs");
-        let their_facts = furnish(&world, &theirs)?;
+        let their_facts = set_up(&world, &theirs)?;
         let process = Process::start(&theirs, world.control())?;
         for vnf in Vnf::ALL {
             let target = create(&process, &their_facts, vnf)?;
@@ -51,17 +50,17 @@ impl Site {
             )?;
         }
         drop(process);
-        let baseline = stock(world.control())?;
+        let baseline = resources(world.control())?;
         ensure!(
             baseline.len() > 8,
-            "the other installation has made too little"
+            "the other installation created too few resources"
         );
         Ok(Self {
             world,
             folder,
             facts,
             baseline,
-            told: Cell::new(0),
+            last_outbox_seq: Cell::new(0),
         })
     }
 
@@ -75,56 +74,56 @@ impl Site {
         self.world.control()
     }
 
-    /// What requests need to know.
+    /// Values for requests.
     pub(crate) fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// How much of the outbox was seen.
-    pub(crate) fn told(&self) -> &Cell<u64> {
-        &self.told
+    /// Last outbox row that was read.
+    pub(crate) fn last_outbox_seq(&self) -> &Cell<u64> {
+        &self.last_outbox_seq
     }
 
-    /// A process on our data.
+    /// Starts a process on our data folder.
     pub(crate) fn start(&self) -> Result<Process> {
         Process::start(&self.data(), self.control())
     }
 
-    /// What there is beside what was there before us. What was there is unchanged.
-    pub(crate) fn ours(&self) -> Result<Vec<Value>> {
-        let mut now = stock(self.control())?;
+    /// Resources created since the site was built. Fails if any other was changed.
+    pub(crate) fn new_resources(&self) -> Result<Vec<Value>> {
+        let mut now = resources(self.control())?;
         for (key, was) in &self.baseline {
             match now.remove(key) {
                 Some(is) if is == *was => {}
-                Some(is) => bail!("I3: another's {} was changed from {was} to {is}", key.0),
-                None => bail!("I3: another's {} {was} is gone", key.0),
+                Some(is) => bail!("I3: a foreign {} was changed from {was} to {is}", key.0),
+                None => bail!("I3: a foreign {} was deleted: {was}", key.0),
             }
         }
         Ok(now.into_values().collect())
     }
 }
 
-/// Where databases lie that a power loss need not survive.
+/// A folder for the databases, in memory if possible.
 fn scratch() -> Result<TempDir> {
     let memory = Path::new("/dev/shm");
     let mut folder = tempfile::Builder::new();
     folder.prefix("vnfm-faults.");
-    let made = if memory.is_dir() {
+    let id = if memory.is_dir() {
         folder.tempdir_in(memory)
     } else {
         folder.tempdir()
     };
-    made.context("cannot make a folder for the databases")
+    id.context("cannot create a folder for the databases")
 }
 
-/// Everything that was not there when the world began.
-fn stock(control: &Control) -> Result<BTreeMap<(String, String), Value>> {
+/// Everything created since the world was started.
+fn resources(control: &Control) -> Result<BTreeMap<(String, String), Value>> {
     let entries = control.page("left-behind")?.into_iter().map(|entry| {
         let word = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
-        let place = entry["detail"]["cluster"].as_str().unwrap_or_default();
+        let cluster = entry["detail"]["cluster"].as_str().unwrap_or_default();
         (
             (
-                format!("{} {place}", word("kind")),
+                format!("{} {cluster}", word("kind")),
                 format!("{} {}", word("id"), word("name")),
             ),
             entry,
@@ -134,14 +133,14 @@ fn stock(control: &Control) -> Result<BTreeMap<(String, String), Value>> {
 }
 
 /// An installation with both packages and both VIMs.
-fn furnish(world: &World, folder: &Path) -> Result<Facts> {
+fn set_up(world: &World, folder: &Path) -> Result<Facts> {
     std::fs::create_dir_all(folder)?;
     let cloud: VimConnectionInfo = serde_json::from_value(json!({
         "vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3",
         "interfaceInfo": {"endpoint": world.endpoint("authUrl")},
         "accessInfo": {"username": "nfv", "password": PLANTED, "project": "nfv"}}))?;
     let cluster = cluster_of(Path::new(world.endpoint("kubeconfig")))?;
-    // The database comes first: packages without one are a sign that it was lost.
+    // Create the database first: packages without a database mean that it was lost.
     let process = Process::start(folder, world.control())?;
     let [a, b] = Vnf::ALL.map(|vnf| store_package(folder, vnf));
     let vnfds = [a?, b?];
@@ -196,7 +195,7 @@ fn store_package(folder: &Path, vnf: Vnf) -> Result<String> {
     Ok(package.vnfd().descriptor_id.clone())
 }
 
-/// The connection that a kubeconfig with a token says.
+/// The connection described by a kubeconfig with a token.
 fn cluster_of(kubeconfig: &Path) -> Result<VimConnectionInfo> {
     use base64::Engine as _;
     let config: Value = serde_yaml::from_str(&std::fs::read_to_string(kubeconfig)?)?;
@@ -211,21 +210,21 @@ fn cluster_of(kubeconfig: &Path) -> Result<VimConnectionInfo> {
         "accessInfo": {"bearer_token": config["users"][0]["user"]["token"]}}))?)
 }
 
-/// A new instance, on the VIM where its package usually lives.
+/// Creates an instance, for the usual VIM of its package.
 pub(crate) fn create(process: &Process, facts: &Facts, vnf: Vnf) -> Result<Target> {
     let engine = process.engine()?;
-    let made = process
+    let id = process
         .finish(async { Ok(engine.create(TENANT, vnf.create(facts)).await?.vnf.id) })
         .context("cannot create an instance")?;
     Ok(Target {
         vnf,
-        instance: made,
+        instance: id,
         vim: vnf.vim(facts).to_owned(),
         guest: None,
     })
 }
 
-/// Lets a VNF-B live on the instance, or nobody.
+/// Ensures that a VNF-B runs on the instance, or none.
 pub(crate) fn host(process: &Process, facts: &Facts, on: &mut Target, wanted: bool) -> Result<()> {
     if let Some(guest) = on.guest.take() {
         let is_there = is_instantiated(process, &guest)?;
@@ -241,10 +240,10 @@ pub(crate) fn host(process: &Process, facts: &Facts, on: &mut Target, wanted: bo
     if wanted && on.guest.is_none() {
         let engine = process.engine()?;
         let vims = process.finish(async { Ok(engine.vims(TENANT).await?) })?;
-        let its = vims
+        let registered = vims
             .into_iter()
             .find(|vim| vim.registered_by.as_ref() == Some(&on.instance));
-        let vim = its.context("there is no cluster to live on")?.id;
+        let vim = registered.context("the instance has no cluster")?.id;
         let guest = Target {
             vim,
             ..create(process, facts, Vnf::B)?
@@ -255,7 +254,7 @@ pub(crate) fn host(process: &Process, facts: &Facts, on: &mut Target, wanted: bo
     Ok(())
 }
 
-/// Whether it has resources, by its record.
+/// Whether the instance is INSTANTIATED, by its record.
 pub(crate) fn is_instantiated(process: &Process, target: &Target) -> Result<bool> {
     let engine = process.engine()?;
     process.finish(async {
@@ -264,7 +263,7 @@ pub(crate) fn is_instantiated(process: &Process, target: &Target) -> Result<bool
     })
 }
 
-/// An operation in which nothing goes wrong.
+/// Runs an operation without faults.
 pub(crate) fn perform(
     process: &Process,
     facts: &Facts,
@@ -286,14 +285,14 @@ pub(crate) fn perform(
     })
 }
 
-/// The end of an instance that is not instantiated.
+/// Deletes an instance that is not instantiated.
 pub(crate) fn delete(process: &Process, target: &Target) -> Result<()> {
     let engine = process.engine()?;
     process.finish(async {
         engine.delete(TENANT, &target.instance).await?;
         match engine.store().instance(TENANT, &target.instance).await {
             Err(StoreError::NotFound { .. }) => Ok(()),
-            found => bail!("a deleted instance is still there: {found:?}"),
+            found => bail!("a deleted instance still exists: {found:?}"),
         }
     })
 }

@@ -1,5 +1,5 @@
-//! The two packages, what an instance can be asked for, and how that begins: by the engine's own list of operations, with
-//! the samples' own requests.
+//! The two packages and the operations on their instances, from the engine's list of operations and the requests of the
+//! samples.
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
@@ -10,31 +10,31 @@ use vnfm_core::{Engine, Refusal};
 use vnfm_tests::sources::root;
 use vnfm_types::{CreateVnfRequest, LcmOperationType};
 
-/// Whose everything is.
+/// The tenant of every resource.
 pub(crate) const TENANT: &str = "default";
 
-/// A package.
+/// One of the two packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Vnf {
-    /// Servers on OpenStack, which a plugin makes a cluster.
+    /// Servers on OpenStack, on which a plugin installs a cluster.
     A,
     /// Pods on a cluster.
     B,
 }
 
-/// What an instance is asked for.
+/// A requested operation. Earlier versions read the members: they are fixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Act {
     /// The kind of operation.
     pub(crate) kind: LcmOperationType,
-    /// Only one of its VNFCs is meant.
+    /// Applies to a single VNFC.
     pub(crate) one: bool,
-    /// A VNF-B lives on it meanwhile.
+    /// A VNF-B runs on the instance meanwhile.
     pub(crate) carries: bool,
 }
 
 impl Act {
-    /// On the whole instance, on which nobody lives.
+    /// On the entire instance, without another one running on it.
     pub(crate) fn whole(kind: LcmOperationType) -> Self {
         Self {
             kind,
@@ -43,7 +43,7 @@ impl Act {
         }
     }
 
-    /// What a kind of operation can be asked to do.
+    /// The variants of an operation.
     fn of(kind: LcmOperationType, vnf: Vnf) -> Vec<Self> {
         let one = Self {
             kind,
@@ -64,24 +64,23 @@ impl fmt::Display for Act {
     }
 }
 
-/// What requests need to know of a world.
+/// Values for requests. Earlier versions read the members: they are fixed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Facts {
-    /// The VIM that is a cloud.
+    /// VIM id of the cloud.
     pub(crate) cloud: String,
-    /// The VIM that is a cluster.
+    /// VIM id of the standalone cluster.
     pub(crate) cluster: String,
-    /// Where the hosts' sshd listen.
+    /// SSH port of all hosts.
     pub(crate) ssh_port: u64,
-    /// The VNFD of each package.
+    /// `vnfdId` of each package.
     pub(crate) vnfds: [String; 2],
 }
 
 impl Vnf {
-    /// Both.
     pub(crate) const ALL: [Self; 2] = [Self::A, Self::B];
 
-    /// Its folder among the samples.
+    /// Folder name of its sample.
     pub(crate) fn sample(self) -> &'static str {
         match self {
             Self::A => "vnf-a-k8s-cluster",
@@ -89,7 +88,7 @@ impl Vnf {
         }
     }
 
-    /// What an instance is asked for, in the order in which it lives through it.
+    /// The operations of an instance, in order.
     pub(crate) fn acts(self) -> Vec<Act> {
         let kinds = OPERATIONS.iter().map(|operation| operation.kind);
         let between = |kind: &LcmOperationType| {
@@ -104,7 +103,7 @@ impl Vnf {
         acts
     }
 
-    /// Its package's id.
+    /// Package id.
     pub(crate) fn package(self) -> &'static str {
         match self {
             Self::A => "vnf-a",
@@ -112,7 +111,7 @@ impl Vnf {
         }
     }
 
-    /// The request that makes an instance of it.
+    /// The request that creates an instance.
     pub(crate) fn create(self, facts: &Facts) -> CreateVnfRequest {
         let vnfd_id = facts.vnfds[usize::from(self == Self::B)].clone();
         CreateVnfRequest {
@@ -121,7 +120,7 @@ impl Vnf {
         }
     }
 
-    /// The VIM that it lives on, where nothing else is said.
+    /// Id of its usual VIM.
     pub(crate) fn vim(self, facts: &Facts) -> &str {
         match self {
             Self::A => &facts.cloud,
@@ -129,7 +128,7 @@ impl Vnf {
         }
     }
 
-    /// The sample's own request for an operation; the plainest where it has none.
+    /// The sample's request for an operation, or `{}`.
     fn request(self, kind: LcmOperationType, facts: &Facts, on: &Target) -> Result<Value> {
         let folder = root().join("vnfd-samples").join(self.sample());
         let file = folder.join(format!("requests/{}.json", kind.as_str().to_lowercase()));
@@ -148,27 +147,27 @@ impl Vnf {
     }
 }
 
-/// An instance, and where it is to live.
+/// An instance and its VIM. Earlier versions read the members: they are fixed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Target {
-    /// Of which package.
+    /// Its package.
     pub(crate) vnf: Vnf,
     /// Its id.
     pub(crate) instance: String,
     /// The VIM.
     pub(crate) vim: String,
-    /// Who lives on it.
+    /// The instance on its cluster.
     pub(crate) guest: Option<Box<Target>>,
 }
 
 impl Target {
-    /// It, and who lives on it.
+    /// The instance and the one on its cluster.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Self> {
         [Some(self), self.guest.as_deref()].into_iter().flatten()
     }
 }
 
-/// Begins what is asked for, and returns its occurrence.
+/// Begins an operation; its id.
 pub(crate) async fn begin(
     engine: &Engine,
     facts: &Facts,
@@ -199,7 +198,7 @@ async fn one_of(engine: &Engine, id: &str) -> Result<Vec<String>, Refusal> {
 
 fn unready(why: &anyhow::Error) -> Refusal {
     Refusal::unprocessable(vnfm_core::ports::PortError::new(
-        &crate::ports::TOLD_TO,
+        &crate::ports::INJECTED,
         "begin an operation",
         format!("{why:#}"),
     ))

@@ -1,4 +1,4 @@
-//! The simulated world in a process of its own, asked by its control API alone.
+//! The simulated world as a separate process, used through its control API only.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use ureq::Agent;
-use vnfm_tests::simulated::Simulated;
+use vnfm_tests::simulator::Simulator;
 
 use crate::clock::Latest;
 use crate::plan::{Fault, Plan};
 
-/// How long a call may take: a world that does not answer ends the case, and does not hold it for ever.
-const ANSWER: Duration = Duration::from_secs(30);
+/// Limit for a call: if the world does not respond, the case ends instead of hanging.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A way to the books and the script of faults; clones share connections.
+/// Client of the control API; clones share connections.
 #[derive(Clone)]
 pub(crate) struct Control {
     agent: Agent,
@@ -26,12 +26,12 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// The control API at this address, of this process.
+    /// A client for the control API at this address, of the process with this id.
     pub(crate) fn at(url: &str, process: u32) -> Self {
         let agent = Agent::config_builder()
             .http_status_as_error(true)
             .proxy(None);
-        let agent = agent.timeout_global(Some(ANSWER)).build().into();
+        let agent = agent.timeout_global(Some(CALL_TIMEOUT)).build().into();
         Self {
             agent,
             url: url.to_owned(),
@@ -46,17 +46,17 @@ impl Control {
         &self.url
     }
 
-    /// What time it is for those who live there.
+    /// The latest time of any process at the site.
     pub(crate) fn latest(&self) -> &Latest {
         &self.latest
     }
 
-    /// The number of the world's process.
+    /// Process id of the world.
     pub(crate) fn process(&self) -> u32 {
         self.process
     }
 
-    /// Where something is, as `GET /world` says it.
+    /// An endpoint, as named by `GET /world`.
     pub(crate) fn endpoint(&self, name: &str) -> Result<String> {
         let mut answer = self.agent.get(format!("{}/world", self.url)).call()?;
         let world: Value = answer.body_mut().read_json()?;
@@ -66,7 +66,7 @@ impl Control {
         Ok(found.to_owned())
     }
 
-    /// A page of the books.
+    /// A page of the control API, as a list.
     pub(crate) fn page(&self, page: &str) -> Result<Vec<Value>> {
         let url = format!("{}/{page}", self.url);
         let mut answer = self
@@ -83,7 +83,7 @@ impl Control {
         self.page(&format!("calls?after={seen}"))
     }
 
-    /// How many calls there were.
+    /// Number of calls so far.
     pub(crate) fn calls_until_now(&self) -> Result<usize> {
         let seen = self.seen.load(Ordering::Relaxed);
         let now = seen + self.calls_after(seen)?.len();
@@ -91,13 +91,13 @@ impl Control {
         Ok(now)
     }
 
-    /// Forgets the script of faults.
+    /// Clears the fault script.
     pub(crate) fn disarm(&self) -> Result<()> {
         self.agent.delete(format!("{}/faults", self.url)).call()?;
         Ok(())
     }
 
-    /// Adds a rule to the script.
+    /// Adds a rule to the fault script.
     pub(crate) fn arm(&self, rule: &Value) -> Result<()> {
         self.agent
             .post(format!("{}/faults", self.url))
@@ -105,7 +105,7 @@ impl Control {
         Ok(())
     }
 
-    /// Adds the fault of `plan`, for the instance `id`.
+    /// Adds the fault of `plan` for the instance `id`.
     pub(crate) fn arm_plan(&self, plan: &Plan, id: &str) -> Result<()> {
         let address = &plan.address;
         let odd = address.nth % 2 == 1;
@@ -125,13 +125,13 @@ impl Control {
         self.arm(&rule)
     }
 
-    /// Whether a rule of the script has struck.
+    /// Whether a rule of the fault script has struck.
     pub(crate) fn has_struck(&self) -> Result<bool> {
         let struck = |line: &Value| line["seen"].as_u64() >= line["rule"]["nth"].as_u64();
         Ok(self.page("faults")?.iter().any(struck))
     }
 
-    /// Does something to the world.
+    /// Performs an action in the world.
     pub(crate) fn act(&self, action: &Value) -> Result<()> {
         self.agent
             .post(format!("{}/actions", self.url))
@@ -140,16 +140,16 @@ impl Control {
     }
 }
 
-/// A world that runs until it is dropped.
+/// A world that runs until dropped.
 pub(crate) struct World {
-    running: Simulated,
+    running: Simulator,
     control: Control,
 }
 
 impl World {
-    /// Starts one without delays, with a cluster that is there from the beginning; its files go below `folder`.
+    /// Starts a world without delays and with a standalone cluster; its files are below `folder`.
     pub(crate) fn start(folder: &Path) -> Result<Self> {
-        let running = Simulated::start(folder, &["--cluster"]);
+        let running = Simulator::start(folder, &["--cluster"]);
         let control = Control::at(running.endpoint("control"), running.process());
         ensure!(
             control.page("violations")?.is_empty(),
@@ -163,12 +163,12 @@ impl World {
         &self.control
     }
 
-    /// Where something is, as `GET /world` says it.
+    /// An endpoint, as named by `GET /world`.
     pub(crate) fn endpoint(&self, name: &str) -> &str {
         self.running.endpoint(name)
     }
 
-    /// The port of its hosts.
+    /// SSH port of its hosts.
     pub(crate) fn ssh_port(&self) -> u64 {
         self.running.ssh_port()
     }

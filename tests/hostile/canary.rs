@@ -1,4 +1,4 @@
-//! Listeners where nobody has any business: who comes, and what they bring.
+//! Listeners that nothing may call: who calls them, and what is sent.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,38 +9,38 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::network;
 
-/// What a canary answers: a user who reads it has read what lies on an inner address.
-pub(crate) const INNER: &str = "inner-secret-of-the-canary-91d2";
-/// How long a caller may take to say what it wants.
-const PATIENCE: Duration = Duration::from_millis(300);
+/// The response of a canary: a user who sees it has read from an internal address.
+pub(crate) const CANARY_SECRET: &str = "inner-secret-of-the-canary-91d2";
+/// How long a caller may take to send its request.
+const TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Listeners on addresses that no policy names.
+/// Listeners on addresses that no policy allows.
 pub(crate) struct Canary {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<String>>>,
 }
 
-/// Ports that are tried, until one is free at each address.
-const PORTS: usize = 50;
+/// Attempts to find a port that is free on every address.
+const PORT_ATTEMPTS: usize = 50;
 
 impl Canary {
     /// Listens at a loopback address, and at the same port of the other addresses of our own network, if we have one.
     ///
     /// # Errors
-    /// Where it cannot.
+    /// If it cannot.
     pub(crate) fn open() -> Result<Self> {
-        let others: &[&str] = if network::is_own() {
+        let others: &[&str] = if network::is_isolated() {
             network::ADDRESSES
         } else {
             &[]
         };
-        'ports: for _ in 0..PORTS {
+        'ports: for _ in 0..PORT_ATTEMPTS {
             let canary = Self::at("127.99.0.1")?;
             for other in others {
                 let Ok(listener) = TcpListener::bind((*other, canary.address.port())) else {
                     continue 'ports;
                 };
-                watch(listener, canary.seen.clone());
+                record_requests(listener, canary.seen.clone());
             }
             return Ok(canary);
         }
@@ -50,13 +50,13 @@ impl Canary {
     /// Listens at a free port of this address, for as long as the process lives.
     ///
     /// # Errors
-    /// Where the address is not this machine's.
+    /// If the address is not this machine's.
     pub(crate) fn at(address: &str) -> Result<Self> {
         let listener = TcpListener::bind((address, 0))
             .with_context(|| format!("cannot listen at `{address}`"))?;
         let address = listener.local_addr()?;
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-        watch(listener, seen.clone());
+        record_requests(listener, seen.clone());
         Ok(Self { address, seen })
     }
 
@@ -65,53 +65,53 @@ impl Canary {
         self.address
     }
 
-    /// What came since the last time; each caller is one text.
+    /// Requests since the last time.
     pub(crate) fn seen(&self) -> Vec<String> {
         std::mem::take(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Notes what each caller says.
-fn watch(listener: TcpListener, books: Arc<Mutex<Vec<String>>>) {
+/// Records what each caller sends.
+fn record_requests(listener: TcpListener, notes: Arc<Mutex<Vec<String>>>) {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let books = books.clone();
+            let notes = notes.clone();
             std::thread::spawn(move || {
-                let said = listen(stream);
-                books
+                let received = read_request(stream);
+                notes
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
-                    .push(said);
+                    .push(received);
             });
         }
     });
 }
 
-/// What a caller says; it is answered as if everything were well.
-fn listen(mut stream: TcpStream) -> String {
-    let (mut said, mut piece) = (Vec::new(), [0; 8192]);
-    let _ = stream.set_read_timeout(Some(PATIENCE)); // a caller that says nothing has come all the same
-    while said.len() < 1 << 20 {
+/// Reads a request and responds normally.
+fn read_request(mut stream: TcpStream) -> String {
+    let (mut received, mut piece) = (Vec::new(), [0; 8192]);
+    let _ = stream.set_read_timeout(Some(TIMEOUT)); // a caller that says nothing has come all the same
+    while received.len() < 1 << 20 {
         match stream.read(&mut piece) {
             Ok(0) | Err(_) => break,
-            Ok(more) => said.extend_from_slice(&piece[..more]),
+            Ok(more) => received.extend_from_slice(&piece[..more]),
         }
-        if is_whole(&said) {
+        if is_complete(&received) {
             break;
         }
     }
-    let body = format!("{{\"canary\": \"{INNER}\"}}");
+    let body = format!("{{\"canary\": \"{CANARY_SECRET}\"}}");
     let _ = write!(
         stream,
         "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
-    String::from_utf8_lossy(&said).into_owned()
+    String::from_utf8_lossy(&received).into_owned()
 }
 
-/// Whether a request has come to its end.
-fn is_whole(said: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(said);
+/// Whether a request is complete.
+fn is_complete(received: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(received);
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
         return false;
     };
@@ -123,14 +123,14 @@ fn is_whole(said: &[u8]) -> bool {
     body.len() >= length.unwrap_or(0)
 }
 
-/// A listener on the address that the world has: whoever asks it anything is answered without end.
-pub(crate) struct Fountain(SocketAddr);
+/// A listener on the address of the world, which responds to every request without end.
+pub(crate) struct EndlessServer(SocketAddr);
 
-impl Fountain {
+impl EndlessServer {
     /// Listens at a free port, for as long as the process lives.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If there is none.
     pub(crate) fn open() -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).context("cannot listen")?;
         let address = listener.local_addr()?;

@@ -1,69 +1,69 @@
 //! All cases of a run, each with a number: the same seed makes the same list.
 
 use anyhow::Result;
-use vnfm_tests::dice::Dice;
+use vnfm_tests::rng::SeededRng;
 
-use crate::ground::Ground;
 use crate::neighbours::Learnt;
 use crate::processes::Limits;
+use crate::testbed::Testbed;
 use crate::{
-    destinations, disks, doors, floods, hooks, neighbours, packages, quotas, tokens, values,
+    access, destinations, disks, floods, hooks, neighbours, packages, quotas, tokens, values,
 };
 
-/// What a case does; what does not hold is its error.
-pub(crate) type Act = Box<dyn Fn(&mut Ground, &mut Dice) -> Result<()> + Send + Sync>;
+/// The action of a case; fails with the violated property.
+pub(crate) type Act = Box<dyn Fn(&mut Testbed, &mut SeededRng) -> Result<()> + Send + Sync>;
 
 /// One case.
 pub(crate) struct Case {
     pub(crate) number: usize,
     pub(crate) class: &'static str,
-    pub(crate) what: String,
+    pub(crate) description: String,
     pub(crate) act: Act,
-    /// It needs the machine for itself, and a server with these limits.
-    pub(crate) alone: Option<Limits>,
-    /// The limits of its server otherwise.
-    pub(crate) ground: Limits,
+    /// Set if the case needs the machine to itself, and a server with these limits.
+    pub(crate) exclusive: Option<Limits>,
+    /// The limits of its server, unless `exclusive`.
+    pub(crate) limits: Limits,
 }
 
 impl Case {
-    /// A case that may run beside others.
+    /// A case that may run alongside others.
     pub(crate) fn new(
         class: &'static str,
-        what: String,
-        act: impl Fn(&mut Ground, &mut Dice) -> Result<()> + Send + Sync + 'static,
+        description: String,
+        act: impl Fn(&mut Testbed, &mut SeededRng) -> Result<()> + Send + Sync + 'static,
     ) -> Self {
         Self {
             number: 0,
             class,
-            what,
+            description,
             act: Box::new(act),
-            alone: None,
-            ground: Limits::default(),
+            exclusive: None,
+            limits: Limits::default(),
         }
     }
 
     /// The limits of its server.
-    pub(crate) fn limits(&self) -> Limits {
-        self.alone.unwrap_or(self.ground)
+    pub(crate) fn server_limits(&self) -> Limits {
+        self.exclusive.unwrap_or(self.limits)
     }
 
-    /// The dice of the case.
-    pub(crate) fn dice(&self, seed: u64) -> Dice {
-        Dice::new(seed ^ (self.number as u64).wrapping_mul(0x9e37_79b9))
+    /// The random numbers of the case.
+    pub(crate) fn rng(&self, seed: u64) -> SeededRng {
+        SeededRng::new(seed ^ (self.number as u64).wrapping_mul(0x9e37_79b9))
     }
 }
 
-/// Every case of this seed: the generators take turns, so that the first so many are a sample of all.
+/// Every case of this seed. The classes are interleaved, so any prefix is a sample of all of them.
 pub(crate) fn all(seed: u64, learnt: &Learnt, most: usize) -> Result<Vec<Case>> {
-    let mut dice = Dice::new(seed);
+    let mut rng = SeededRng::new(seed);
     let mut piles = vec![
         neighbours::cases(learnt),
-        doors::cases()?,
-        doors::queries(most, &mut dice)?,
+        access::cases()?,
+        access::queries(most, &mut rng)?,
         values::bodies(learnt)?,
-        values::parameters(learnt, most, &mut dice),
-        values::terminals(),
-        packages::mutations(learnt, most, &mut dice),
+        values::parameters(learnt, most, &mut rng),
+        values::terminal_output(),
+        packages::mutations(learnt, most, &mut rng),
         packages::objects(learnt),
         packages::archives(learnt),
         destinations::cases(),
@@ -72,14 +72,14 @@ pub(crate) fn all(seed: u64, learnt: &Learnt, most: usize) -> Result<Vec<Case>> 
         tokens::cases(),
         quotas::cases(),
         disks::files(learnt),
-        disks::full(),
+        disks::full_disk(),
     ];
     for pile in &mut piles {
-        dice.shuffle(pile);
+        rng.shuffle(pile);
     }
     let mut cases = Vec::new();
     let total: usize = piles.iter().map(Vec::len).sum();
-    // Each pile gives its share of any beginning of the list, and the smallest at least its first.
+    // Every prefix contains each class in proportion, and the first case of even the smallest class early.
     let mut order: Vec<_> = piles
         .into_iter()
         .flat_map(|pile| {

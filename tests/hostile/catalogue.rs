@@ -1,5 +1,5 @@
-//! What the project says of itself: samples, routes, operations and the shapes of requests. Nothing here is a list of
-//! our own, so that what is added to the project is tried without a line being added here.
+//! Samples, routes, operations and request schemas, read from the project itself, so that additions are covered without
+//! a change here.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Write as _};
@@ -62,7 +62,7 @@ impl Sample {
     /// Its archive.
     ///
     /// # Errors
-    /// Where it cannot be packed.
+    /// If it cannot be packed.
     pub(crate) fn archive(&self) -> Result<Vec<u8>> {
         archive(
             self.files
@@ -75,7 +75,7 @@ impl Sample {
 /// An archive of these files.
 ///
 /// # Errors
-/// Where one of the names cannot be in an archive.
+/// If one of the names cannot be in an archive.
 pub(crate) fn archive<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<Vec<u8>> {
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, bytes) in files {
@@ -85,10 +85,10 @@ pub(crate) fn archive<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> R
     Ok(archive.finish()?.into_inner())
 }
 
-/// Every sample that can be instantiated by its request alone, without a plugin or a login to its hosts.
+/// Every sample that can be instantiated without a plugin and without a login to its hosts.
 ///
 /// # Errors
-/// Where the samples cannot be read.
+/// If the samples cannot be read.
 pub(crate) fn samples() -> Result<Vec<Sample>> {
     let mut all = Vec::new();
     for folder in sorted(&sources::root().join("vnfd-samples"))? {
@@ -131,7 +131,7 @@ pub(crate) fn samples() -> Result<Vec<Sample>> {
 /// The sample whose hooks are scripts.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// If it cannot be read.
 pub(crate) fn scripted() -> Result<BTreeMap<String, Vec<u8>>> {
     let folder = sources::root().join("vnfd-samples/vnf-script-hooks");
     let mut files = BTreeMap::new();
@@ -166,26 +166,26 @@ fn read(top: &Path, folder: &Path, into: &mut BTreeMap<String, Vec<u8>>) -> Resu
     Ok(())
 }
 
-/// The document that says what the server serves.
+/// The OpenAPI document of the server.
 #[derive(Debug)]
 pub(crate) struct Document(Value);
 
 /// A request that the document describes.
 #[derive(Debug, Clone)]
-pub(crate) struct Described {
+pub(crate) struct DocumentedRequest {
     /// GET, POST …
     pub(crate) method: String,
-    /// With `{…}` where an id stands.
+    /// With `{…}` for ids.
     pub(crate) path: String,
-    /// A body that fits its schema; null where it has none in JSON.
+    /// A body that matches its schema; null if there is no JSON body.
     pub(crate) body: Value,
 }
 
 impl Document {
-    /// As it lies in the checkout.
+    /// Reads it from the checkout.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// If it cannot be read.
     pub(crate) fn read() -> Result<Self> {
         let file = sources::root().join("schemas/openapi/vnfm.yaml");
         let text = std::fs::read_to_string(&file)
@@ -195,8 +195,8 @@ impl Document {
         ))
     }
 
-    /// Every request of it.
-    pub(crate) fn requests(&self) -> Vec<Described> {
+    /// Every documented request.
+    pub(crate) fn requests(&self) -> Vec<DocumentedRequest> {
         let mut all = Vec::new();
         for (path, methods) in self.0["paths"].as_object().into_iter().flatten() {
             for (method, what) in methods.as_object().into_iter().flatten() {
@@ -209,7 +209,7 @@ impl Document {
                     .flatten()
                     .find(|(kind, _)| kind.contains("json"));
                 let body = kind.map_or(Value::Null, |(_, kind)| self.example(&kind["schema"], 0));
-                all.push(Described {
+                all.push(DocumentedRequest {
                     method: method.to_uppercase(),
                     path: path.clone(),
                     body,
@@ -231,7 +231,7 @@ impl Document {
             .collect()
     }
 
-    /// A value that fits a schema, with every member that it names.
+    /// A value that matches a schema, with every member.
     fn example(&self, schema: &Value, depth: usize) -> Value {
         if let Some(name) = schema["$ref"].as_str() {
             let pointer = name.trim_start_matches('#');
@@ -268,7 +268,7 @@ impl Document {
     }
 }
 
-/// The JSON pointers of all texts (with `all`: of everything) in a value.
+/// The JSON pointers of all strings (with `all`: of all values) in a value.
 pub(crate) fn leaves(value: &Value, all: bool) -> Vec<String> {
     let mut found = Vec::new();
     collect(value, "", all, &mut found);
@@ -301,7 +301,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn operations_are_those_that_the_server_routes() {
+    fn operations_match_the_server_routes() {
         let operations: BTreeSet<_> = Document::read().unwrap().operations().into_iter().collect();
         let routes = vnfm_server::access::roles::NEEDS
             .iter()
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn every_driver_has_a_sample_that_is_played() {
+    fn samples_cover_both_openstack_and_kubernetes() {
         let all = samples().unwrap();
         let clusters = all.iter().filter(|sample| sample.is_kubernetes()).count();
         assert!(

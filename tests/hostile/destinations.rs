@@ -1,5 +1,5 @@
-//! Addresses that lead elsewhere: every member of a request that the server calls, × spellings of addresses that no
-//! policy names. I10 is what holds afterwards; an answer shows nothing of what lies there (I6 knows what the canary says).
+//! Forged destinations: every request member that the server calls × spellings of addresses that no policy allows. I10
+//! must hold, and no response may contain what the canary returns (I6).
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use vnfm_tests::dice::Dice;
+use vnfm_tests::rng::SeededRng;
 
 use crate::canary::Canary;
 use crate::cases::Case;
-use crate::ground::Ground;
+use crate::lifecycle::{self, BeginOutcome};
 use crate::processes::CLOUD_PASSWORD;
-use crate::story::{self, Begun};
+use crate::testbed::Testbed;
 
 /// How long an operation may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Ways to spell an address.
+/// Spellings of an address.
 const SPELLINGS: &[&str] = &[
     "http://@A:@P/v3",
     "http://@N:@P/v3",
@@ -37,7 +37,7 @@ const SPELLINGS: &[&str] = &[
     "http://169.254.169.254:@P/latest/meta-data",
 ];
 
-/// Members that name an address.
+/// Request members that contain an address.
 const MEMBERS: &[&str] = &[
     "openstack endpoint of an operation",
     "kubernetes endpoint of an operation",
@@ -60,28 +60,29 @@ pub(crate) fn cases() -> Vec<Case> {
     for member in MEMBERS {
         for spelling in SPELLINGS {
             let what = format!("{member}: {spelling}");
-            all.push(Case::new("destination", what, move |ground, dice| {
-                let url = spell(spelling, ground.canary.address());
+            all.push(Case::new("destination", what, move |testbed, rng| {
+                let url = spell(spelling, testbed.canary.address());
                 if member.ends_with("of an operation") {
-                    let connection = connection(ground, member, &url);
-                    let (sample, vnfd) = ground.samples[0].clone();
+                    let connection = connection(testbed, member, &url);
+                    let (sample, vnfd) = testbed.samples[0].clone();
                     let mut request = sample.request("instantiate", "");
                     request["vimConnectionInfo"] = json!({"vim1": connection});
-                    let instance = story::create(ground, "olga", &vnfd)?;
-                    let begun = story::begin(ground, "olga", (&instance, "instantiate"), &request)?;
-                    if let Begun::Op(op) = begun {
-                        story::settle(ground, "olga", &op, PATIENCE)?;
+                    let instance = lifecycle::create(testbed, "olga", &vnfd)?;
+                    let begun =
+                        lifecycle::begin(testbed, "olga", (&instance, "instantiate"), &request)?;
+                    if let BeginOutcome::Op(op) = begun {
+                        lifecycle::wait_for_end(testbed, "olga", &op, TIMEOUT)?;
                     }
-                    return story::away(ground, "olga", &instance, dice);
+                    return lifecycle::remove(testbed, "olga", &instance, rng);
                 }
-                ask(ground, member, &url)
+                send_request(testbed, member, &url)
             }));
         }
     }
     all.push(Case::new(
         "destination",
         "a token in clear text".into(),
-        clear_text,
+        clear_text_token,
     ));
     for member in [
         "interfaceInfo/endpoint",
@@ -89,20 +90,21 @@ pub(crate) fn cases() -> Vec<Case> {
         "interfaceInfo/identityUri",
     ] {
         let what = format!("a stored login, and another `{member}` that is allowed");
-        let act = move |ground: &mut Ground, _: &mut Dice| stored(ground, member);
+        let act = move |testbed: &mut Testbed, _: &mut SeededRng| stored(testbed, member);
         all.push(Case::new("destination", what, act));
     }
     all
 }
 
-/// A VIM gets another address, where VIMs may be: the login that is stored does not go there.
-fn stored(ground: &mut Ground, member: &str) -> Result<()> {
-    let wire = Canary::at("127.0.0.1")?;
-    let true_one = ground.endpoint("authUrl").to_owned();
-    let body = json!({"name": "bound", "connection": connection(ground, "openstack", &true_one)});
-    let vim = ground.make("ann", "/vnfm/v1/vims", &body)?;
+/// Changes a VIM to another allowed address: the stored login must not be sent there.
+fn stored(testbed: &mut Testbed, member: &str) -> Result<()> {
+    let listener = Canary::at("127.0.0.1")?;
+    let real_endpoint = testbed.endpoint("authUrl").to_owned();
+    let body =
+        json!({"name": "bound", "connection": connection(testbed, "openstack", &real_endpoint)});
+    let vim = testbed.create("ann", "/vnfm/v1/vims", &body)?;
     let path = format!("/vnfm/v1/vims/{vim}");
-    let url = format!("http://{}", wire.address());
+    let url = format!("http://{}", listener.address());
     let url = if member.ends_with("proxy") {
         url
     } else {
@@ -110,24 +112,24 @@ fn stored(ground: &mut Ground, member: &str) -> Result<()> {
     };
     let (group, name) = member.split_once('/').unwrap_or((member, ""));
     let change = json!({ "connection": { group: { name: url } } });
-    ground.clients.json("ann", ("PATCH", &path), &change)?;
-    ground
+    testbed.clients.json("ann", ("PATCH", &path), &change)?;
+    testbed
         .clients
         .send("ann", ("POST", &format!("{path}/check")), None)?;
-    let gone = ground.clients.send("ann", ("DELETE", &path), None)?;
-    ensure!(gone.is_success(), "a VIM does not go: {}", gone.text());
-    let seen = wire.seen();
-    let found = seen.iter().find(|said| said.contains(CLOUD_PASSWORD));
+    let gone = testbed.clients.send("ann", ("DELETE", &path), None)?;
+    ensure!(gone.is_success(), "cannot delete a VIM: {}", gone.text());
+    let seen = listener.seen();
+    let found = seen.iter().find(|request| request.contains(CLOUD_PASSWORD));
     ensure!(
         found.is_none(),
-        "I10: a stored login goes to another `{member}`"
+        "I10: a stored login was sent to another `{member}`"
     );
     Ok(())
 }
 
-/// A cluster at a name that begins as loopback addresses do, by a proxy that shows what passes: no token goes there.
-fn clear_text(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
-    let wire = Canary::at("127.0.0.1")?;
+/// A cluster whose host name starts like a loopback address, behind a recording proxy: no token may be sent in clear text.
+fn clear_text_token(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
+    let listener = Canary::at("127.0.0.1")?;
     for host in [
         "127.evil.example",
         "127.0.0.1.evil.example",
@@ -135,25 +137,22 @@ fn clear_text(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
     ] {
         let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
             "interfaceInfo": {"endpoint": format!("http://{host}:6443")},
-            "accessInfo": {"bearer_token": crate::grammar::SECRET},
-            "extra": {"proxy": format!("http://{}", wire.address())}});
-        let (sample, vnfd) = ground.samples[0].clone();
+            "accessInfo": {"bearer_token": crate::payloads::SECRET},
+            "extra": {"proxy": format!("http://{}", listener.address())}});
+        let (sample, vnfd) = testbed.samples[0].clone();
         let mut request = sample.request("instantiate", "");
         request["vimConnectionInfo"] = json!({"vim1": connection});
-        let instance = story::create(ground, "olga", &vnfd)?;
-        let begun = story::begin(ground, "olga", (&instance, "instantiate"), &request)?;
-        if let Begun::Op(op) = begun {
-            story::settle(ground, "olga", &op, PATIENCE)?;
+        let instance = lifecycle::create(testbed, "olga", &vnfd)?;
+        let begun = lifecycle::begin(testbed, "olga", (&instance, "instantiate"), &request)?;
+        if let BeginOutcome::Op(op) = begun {
+            lifecycle::wait_for_end(testbed, "olga", &op, TIMEOUT)?;
         }
-        story::away(ground, "olga", &instance, dice)?;
-        let leaked = wire
+        lifecycle::remove(testbed, "olga", &instance, rng)?;
+        let leaked = listener
             .seen()
             .iter()
-            .any(|said| said.contains(crate::grammar::SECRET));
-        ensure!(
-            !leaked,
-            "I10: a token for `{host}` goes over the wire in clear text"
-        );
+            .any(|request| request.contains(crate::payloads::SECRET));
+        ensure!(!leaked, "I10: a token for `{host}` was sent in clear text");
     }
     Ok(())
 }
@@ -174,18 +173,18 @@ fn spell(spelling: &str, address: SocketAddr) -> String {
         .replace('\u{1}', &plain)
 }
 
-/// How to log in to a VIM at this address, or to the true one by this proxy.
-fn connection(ground: &Ground, member: &str, url: &str) -> Value {
+/// A connection to a VIM at this address, or to the real one through this proxy.
+fn connection(testbed: &Testbed, member: &str, url: &str) -> Value {
     let is_proxy = member.contains("proxy");
     let mut connection = if member.starts_with("openstack") {
-        let true_one = ground.endpoint("authUrl").to_owned();
+        let real_endpoint = testbed.endpoint("authUrl").to_owned();
         json!({"vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3",
-            "interfaceInfo": {"endpoint": if is_proxy { true_one.as_str() } else { url }},
+            "interfaceInfo": {"endpoint": if is_proxy { real_endpoint.as_str() } else { url }},
             "accessInfo": {"username": "nfv", "password": CLOUD_PASSWORD, "project": "nfv",
                 "region": "RegionOne", "projectDomain": "default", "userDomain": "default"}})
     } else {
         json!({"vimType": "ETSINFV.KUBERNETES.V_1", "interfaceInfo": {"endpoint": url},
-            "accessInfo": {"bearer_token": crate::grammar::SECRET}})
+            "accessInfo": {"bearer_token": crate::payloads::SECRET}})
     };
     if is_proxy {
         connection["extra"] = json!({ "proxy": url.trim_end_matches("/v3") });
@@ -193,8 +192,8 @@ fn connection(ground: &Ground, member: &str, url: &str) -> Value {
     connection
 }
 
-/// A request that is answered at once.
-fn ask(ground: &mut Ground, member: &str, url: &str) -> Result<()> {
+/// Sends a request that calls the address immediately.
+fn send_request(testbed: &mut Testbed, member: &str, url: &str) -> Result<()> {
     let (user, method, path, body) = match member {
         "callback" => (
             "olga",
@@ -203,8 +202,8 @@ fn ask(ground: &mut Ground, member: &str, url: &str) -> Result<()> {
             json!({ "callbackUri": url }),
         ),
         "token endpoint of a callback" => {
-            let callback = format!("{}/notifications", ground.endpoint("nfvo"));
-            let login = json!({"clientId": "vnfm", "clientPassword": crate::grammar::SECRET,
+            let callback = format!("{}/notifications", testbed.endpoint("nfvo"));
+            let login = json!({"clientId": "vnfm", "clientPassword": crate::payloads::SECRET,
                 "tokenEndpoint": url});
             let login = json!({"authType": ["OAUTH2_CLIENT_CREDENTIALS"],
                 "paramsOauth2ClientCredentials": login});
@@ -212,7 +211,7 @@ fn ask(ground: &mut Ground, member: &str, url: &str) -> Result<()> {
             ("olga", "POST", "/vnflcm/v2/subscriptions".to_owned(), body)
         }
         "address of a package" => {
-            let id = &ground.fixture.ids["{vnfPkgId}"];
+            let id = &testbed.fixture.ids["{vnfPkgId}"];
             let path = format!("/vnfpkgm/v2/vnf_packages/{id}/package_content/upload_from_uri");
             ("olga", "POST", path, json!({ "addressInformation": url }))
         }
@@ -224,17 +223,17 @@ fn ask(ground: &mut Ground, member: &str, url: &str) -> Result<()> {
                     json!({"interfaceInfo": {"endpoint": url, "skipCertificateVerification": true}})
                 }
             };
-            let path = format!("/vnfm/v1/vims/{}", ground.fixture.cloud);
+            let path = format!("/vnfm/v1/vims/{}", testbed.fixture.cloud);
             ("ann", "PATCH", path, json!({ "connection": change }))
         }
         member => {
-            let body = json!({"name": "elsewhere", "connection": connection(ground, member, url)});
+            let body = json!({"name": "elsewhere", "connection": connection(testbed, member, url)});
             ("ann", "POST", "/vnfm/v1/vims".to_owned(), body)
         }
     };
-    let answer = ground.clients.json(user, (method, &path), &body)?;
-    if let Some(id) = answer.made().filter(|_| answer.status == 201) {
-        ground
+    let answer = testbed.clients.json(user, (method, &path), &body)?;
+    if let Some(id) = answer.created_id().filter(|_| answer.status == 201) {
+        testbed
             .clients
             .send(user, ("DELETE", &format!("{path}/{id}")), None)?;
     }

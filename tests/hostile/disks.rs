@@ -1,7 +1,7 @@
-//! Disks that lie: files of the data folder that are gone, cut, emptied or damaged when the server starts, what a crash
-//! leaves there, a folder that is taken away from a running server, and a disk that is full.
+//! Broken disks: files of the data folder missing, cut, emptied or damaged at the start, leftovers of a crash, a folder
+//! removed from a running server, and a full disk.
 //!
-//! A server either refuses to start and names the file, or has everything that it acknowledged.
+//! A server either refuses to start and names the file, or still has everything that it acknowledged.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -9,32 +9,32 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
-use vnfm_tests::dice::Dice;
+use vnfm_tests::rng::SeededRng;
 
 use crate::cases::Case;
-use crate::ground::Ground;
+use crate::lifecycle::{self, BeginOutcome};
 use crate::neighbours::{Learnt, vim_of};
 use crate::processes::{ANYWHERE, Limits, start_server};
-use crate::quotas::padded;
-use crate::story::{self, Begun};
+use crate::quotas::padded_package;
+use crate::testbed::Testbed;
 
-/// MiB of the disk that is full soon: nothing new is begun where less than 128 are left.
-const DISK: u64 = 168;
-/// MiB that it has once the operator has made room.
-const LARGER: u64 = 400;
-/// Bytes of a package that fills it.
-const PIECE: usize = 4 << 20;
-/// Pieces that are tried; less than that fill it.
-const PIECES: usize = 12;
-/// What is written over a damaged place.
-const NOISE: usize = 8192;
-/// How long an operation may take that began before the disk was full.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// MiB of the disk that fills up: nothing new is begun with less than 128 MiB free.
+const SMALL_DISK: u64 = 168;
+/// MiB after the operator has enlarged it.
+const LARGER_DISK: u64 = 400;
+/// Bytes of each package that fills it.
+const PACKAGE_BYTES: usize = 4 << 20;
+/// Uploads attempted; fewer fill the disk.
+const MAX_PACKAGES: usize = 12;
+/// Number of bytes overwritten in a damaged file.
+const NOISE_BYTES: usize = 8192;
+/// Limit for an operation that began before the disk was full.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What is done to a file.
-type Harm = fn(&Path, &mut Dice) -> Result<()>;
+/// Damages a file.
+type Harm = fn(&Path, &mut SeededRng) -> Result<()>;
 
-/// What becomes of a file while no server runs.
+/// The ways to damage a file while no server runs.
 const HARMS: &[(&str, Harm)] = &[
     ("gone", |file, _| Ok(std::fs::remove_file(file)?)),
     ("empty", |file, _| Ok(std::fs::write(file, "")?)),
@@ -42,36 +42,39 @@ const HARMS: &[(&str, Harm)] = &[
         let bytes = std::fs::read(file)?;
         Ok(std::fs::write(file, &bytes[..bytes.len() / 2])?)
     }),
-    ("damaged in the middle", |file, dice| {
+    ("damaged in the middle", |file, rng| {
         let mut bytes = std::fs::read(file)?;
-        let from = bytes.len() / 4 + dice.below(bytes.len() / 2);
-        for byte in bytes.iter_mut().skip(from).take(NOISE) {
-            *byte = u8::try_from(dice.below(256))?;
+        let from = bytes.len() / 4 + rng.below(bytes.len() / 2);
+        for byte in bytes.iter_mut().skip(from).take(NOISE_BYTES) {
+            *byte = u8::try_from(rng.below(256))?;
         }
         Ok(std::fs::write(file, bytes)?)
     }),
-    ("somebody else's", |file, dice| {
-        let bytes: Vec<_> = (0..512).flat_map(|_| dice.roll().to_le_bytes()).collect();
+    ("somebody else's", |file, rng| {
+        let bytes: Vec<_> = (0..512).flat_map(|_| rng.roll().to_le_bytes()).collect();
         Ok(std::fs::write(file, bytes)?)
     }),
 ];
 
-/// The files of a data folder, below it: one for each name, whatever ids are in it.
+/// The files of a data folder, one for each name pattern.
 ///
 /// # Errors
-/// Where it cannot be listed.
-pub(crate) fn listed(data: &Path) -> Result<Vec<String>> {
+/// If it cannot be listed.
+pub(crate) fn file_names(data: &Path) -> Result<Vec<String>> {
     let mut all: Vec<String> = Vec::new();
     for name in below(data, data)? {
-        if !all.iter().any(|known| shape(known) == shape(&name)) {
+        if !all
+            .iter()
+            .any(|known| name_pattern(known) == name_pattern(&name))
+        {
             all.push(name);
         }
     }
     Ok(all)
 }
 
-/// A name without what differs between two files of one kind.
-fn shape(name: &str) -> String {
+/// A file name with ids and numbers masked.
+fn name_pattern(name: &str) -> String {
     name.chars()
         .map(|one| if one.is_ascii_hexdigit() { '0' } else { one })
         .collect()
@@ -91,52 +94,59 @@ fn below(top: &Path, folder: &Path) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// Each file × each harm, after a stop and after a kill; and what a running server is to notice.
+/// Each file × each damage; and faults that a running server must notice.
 pub(crate) fn files(learnt: &Learnt) -> Vec<Case> {
     let mut all = Vec::new();
     for name in &learnt.files {
         for (how, harm) in HARMS {
-            let wanted = shape(name);
+            let wanted = name_pattern(name);
             all.push(Case::new(
                 "disk",
                 format!("`{name}` is {how}"),
-                move |ground, dice| {
-                    let found = listed(&ground.data())?;
-                    let file = found.into_iter().find(|one| shape(one) == wanted);
+                move |testbed, rng| {
+                    let found = file_names(&testbed.data())?;
+                    let file = found.into_iter().find(|one| name_pattern(one) == wanted);
                     let file = file.context("the file is not there")?;
-                    harmed(ground, &file, |path| harm(path, dice))
+                    start_with_harmed_file(testbed, &file, |path| harm(path, rng))
                 },
             ));
         }
     }
-    let mut add = |what: &str, act: fn(&mut Ground, &mut Dice) -> Result<()>| {
+    let mut add = |what: &str, act: fn(&mut Testbed, &mut SeededRng) -> Result<()>| {
         all.push(Case::new("disk", what.to_owned(), act));
     };
-    add("the folder is taken from a running server", |ground, _| {
-        taken(ground)
+    add("the folder is taken from a running server", |testbed, _| {
+        remove_data_folder(testbed)
     });
-    add("a second server, once the lock is gone", |ground, _| {
-        second(ground)
+    add("a second server, once the lock is gone", |testbed, _| {
+        start_second_server(testbed)
     });
-    add("a folder that everybody may read", |ground, _| {
-        readable(ground)
+    add("a folder that everybody may read", |testbed, _| {
+        open_permissions(testbed)
     });
-    add("kills while keys are changed and backups made", leftovers);
+    add(
+        "kills while keys are changed and backups made",
+        kill_during_maintenance,
+    );
     all
 }
 
-/// The server is killed, a file is harmed, and the next one starts or refuses to.
-fn harmed(ground: &mut Ground, file: &str, harm: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    ground.kill()?;
-    let (data, kept) = (ground.data(), ground.folder().join("kept"));
-    copy(&data, &kept)?;
+/// Kills the server, damages a file, and starts the next one.
+fn start_with_harmed_file(
+    testbed: &mut Testbed,
+    file: &str,
+    harm: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
+    testbed.kill()?;
+    let (data, backup) = (testbed.data(), testbed.folder().join("kept"));
+    copy(&data, &backup)?;
     harm(&data.join(file)).with_context(|| format!("cannot harm `{file}`"))?;
-    let began = ground.begin();
+    let began = testbed.begin();
     let judged = match began {
         Ok(()) => {
-            let judged = complete(ground);
-            ground.clients.found();
-            ground.kill()?;
+            let judged = check_complete(testbed);
+            testbed.clients.found();
+            testbed.kill()?;
             judged
         }
         Err(why) => {
@@ -147,20 +157,20 @@ fn harmed(ground: &mut Ground, file: &str, harm: impl FnOnce(&Path) -> Result<()
                 Ok(())
             } else {
                 Err(anyhow::anyhow!(
-                    "it refuses to start, and does not name `{file}`: {why}"
+                    "it refuses to start without naming `{file}`: {why}"
                 ))
             }
         }
     };
     std::fs::remove_dir_all(&data)?;
-    std::fs::rename(&kept, &data)?;
-    ground.begin().context("with the files as they were")?;
+    std::fs::rename(&backup, &data)?;
+    testbed.begin().context("with the files as they were")?;
     judged
 }
 
-/// Everything that was acknowledged is there, or `/readyz` says that something is wrong.
-fn complete(ground: &Ground) -> Result<()> {
-    let ready = ground.clients.send("", ("GET", "/readyz"), None)?;
+/// Everything acknowledged exists, or `/readyz` reports a problem.
+fn check_complete(testbed: &Testbed) -> Result<()> {
+    let ready = testbed.clients.send("", ("GET", "/readyz"), None)?;
     if ready.status == 503 {
         return Ok(());
     }
@@ -173,21 +183,21 @@ fn complete(ground: &Ground) -> Result<()> {
         ("{vimId}", "/vnfm/v1/vims"),
     ];
     for (name, path) in pages {
-        let path = format!("{path}/{}", ground.fixture.ids[name]);
-        let seen = ground.clients.send("ann", ("GET", &path), None)?;
+        let path = format!("{path}/{}", testbed.fixture.ids[name]);
+        let seen = testbed.clients.send("ann", ("GET", &path), None)?;
         ensure!(
             seen.status == 200,
             "it starts and is ready, and GET {path} is {}",
             seen.status
         );
     }
-    let calm = ground.clients.page("vera", "/vnflcm/v2/vnf_instances")?;
+    let calm = testbed.clients.page("vera", "/vnflcm/v2/vnf_instances")?;
     ensure!(
-        calm == ground.fixture.calm,
+        calm == testbed.fixture.calm,
         "it starts and is ready, and a list is another one: {calm}"
     );
-    let path = format!("/vnfm/v1/vims/{}/check", ground.fixture.cloud);
-    let check = ground.clients.send("ann", ("POST", &path), None)?;
+    let path = format!("/vnfm/v1/vims/{}/check", testbed.fixture.cloud);
+    let check = testbed.clients.send("ann", ("POST", &path), None)?;
     ensure!(
         check.status == 200,
         "a stored login cannot be used: {}",
@@ -208,24 +218,24 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What is written goes nowhere: no change may be acknowledged.
-fn taken(ground: &mut Ground) -> Result<()> {
-    let (data, away) = (ground.data(), ground.folder().join("away"));
-    std::fs::rename(&data, &away)?;
-    let made = ground
+/// Writes would be lost: no change may be acknowledged.
+fn remove_data_folder(testbed: &mut Testbed) -> Result<()> {
+    let (data, remove) = (testbed.data(), testbed.folder().join("away"));
+    std::fs::rename(&data, &remove)?;
+    let made = testbed
         .clients
         .json("ann", ("POST", "/vnfpkgm/v2/vnf_packages"), &json!({}));
-    let ready = ground.clients.send("", ("GET", "/readyz"), None);
-    std::fs::rename(&away, &data)?;
+    let ready = testbed.clients.send("", ("GET", "/readyz"), None);
+    std::fs::rename(&remove, &data)?;
     let (made, ready) = (made?, ready?);
-    if let Some(id) = made.made().filter(|_| made.status == 201) {
-        ground.clients.send(
+    if let Some(id) = made.created_id().filter(|_| made.status == 201) {
+        testbed.clients.send(
             "ann",
             ("DELETE", &format!("/vnfpkgm/v2/vnf_packages/{id}")),
             None,
         )?;
     }
-    ground.clients.found();
+    testbed.clients.found();
     ensure!(
         made.status == 503,
         "a change is {} while its folder is gone",
@@ -236,11 +246,11 @@ fn taken(ground: &mut Ground) -> Result<()> {
         "/readyz is {} while its folder is gone",
         ready.status
     );
-    // How it looked is remembered for two seconds.
+    // The result is cached for two seconds.
     let began = std::time::Instant::now();
-    while ground.clients.send("", ("GET", "/readyz"), None)?.status != 200 {
+    while testbed.clients.send("", ("GET", "/readyz"), None)?.status != 200 {
         ensure!(
-            began.elapsed() < PATIENCE,
+            began.elapsed() < TIMEOUT,
             "the folder is back, and the server is not ready"
         );
         std::thread::park_timeout(Duration::from_millis(50));
@@ -248,13 +258,13 @@ fn taken(ground: &mut Ground) -> Result<()> {
     Ok(())
 }
 
-fn second(ground: &mut Ground) -> Result<()> {
-    let lock = ground.data().join("vnfm.db.lock");
-    let kept = ground.folder().join("lock");
-    std::fs::rename(&lock, &kept)?;
-    let second = start_server(ground.folder(), ground.limits, ANYWHERE);
-    std::fs::rename(&kept, &lock)?;
-    if let Ok((mut child, line)) = second {
+fn start_second_server(testbed: &mut Testbed) -> Result<()> {
+    let lock = testbed.data().join("vnfm.db.lock");
+    let backup = testbed.folder().join("lock");
+    std::fs::rename(&lock, &backup)?;
+    let start_second_server = start_server(testbed.folder(), testbed.limits, ANYWHERE);
+    std::fs::rename(&backup, &lock)?;
+    if let Ok((mut child, line)) = start_second_server {
         let _ = child.kill(); // it may have ended by itself
         let _ = child.wait();
         bail!("a second server opens the same database: {line}");
@@ -262,14 +272,14 @@ fn second(ground: &mut Ground) -> Result<()> {
     Ok(())
 }
 
-fn readable(ground: &mut Ground) -> Result<()> {
-    ground.kill()?;
-    let data = ground.data();
+fn open_permissions(testbed: &mut Testbed) -> Result<()> {
+    testbed.kill()?;
+    let data = testbed.data();
     let mode = |path: &Path| anyhow::Ok(path.metadata()?.permissions().mode() & 0o777);
     std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755))?;
-    if let Err(why) = ground.begin() {
+    if let Err(why) = testbed.begin() {
         std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o700))?;
-        ground.begin()?;
+        testbed.begin()?;
         ensure!(
             format!("{why:#}").contains("0755"),
             "it refuses to start for another reason: {why:#}"
@@ -284,53 +294,59 @@ fn readable(ground: &mut Ground) -> Result<()> {
     Ok(())
 }
 
-/// Kills at any moment of a change of keys and of a backup: the next server leaves nothing of it behind.
-fn leftovers(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
-    let before = listed(&ground.data())?;
+/// Kills the server at any moment of a key rotation or backup: the next one removes all leftovers.
+fn kill_during_maintenance(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
+    let before = file_names(&testbed.data())?;
     for path in [
         "/vnfm/v1/secrets/rotate",
         "/vnfm/v1/backups",
         "/vnfm/v1/secrets/rotate",
     ] {
-        let process = ground.process();
-        let wait = Duration::from_millis(1 + dice.below(40) as u64);
+        let process = testbed.process();
+        let wait = Duration::from_millis(1 + rng.below(40) as u64);
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 std::thread::park_timeout(wait);
                 let mut kill = std::process::Command::new("kill");
                 let _ = kill.args(["-9", &process.to_string()]).status(); // it may have ended by itself
             });
-            // Whether it is answered is chance.
-            drop(ground.clients.send("root", ("POST", path), None));
+            // The response depends on timing.
+            drop(testbed.clients.send("root", ("POST", path), None));
         });
-        ground.kill()?;
-        ground
+        testbed.kill()?;
+        testbed
             .begin()
             .with_context(|| format!("after a kill in POST {path}"))?;
     }
-    ground.clients.found();
-    let known = |name: &String| before.iter().any(|old| shape(old) == shape(name));
-    let left: Vec<PathBuf> = listed(&ground.data())?
+    testbed.clients.found();
+    let known = |name: &String| {
+        before
+            .iter()
+            .any(|old| name_pattern(old) == name_pattern(name))
+    };
+    let left: Vec<PathBuf> = file_names(&testbed.data())?
         .into_iter()
         .filter(|name| !known(name))
         .map(PathBuf::from)
         .collect();
     ensure!(left.is_empty(), "crashes leave {left:?} behind");
-    ground.fixture.keys = ground.clients.page("root", "/vnfm/v1/secrets")?["keys"].clone();
-    complete(ground)
+    testbed.fixture.keys = testbed.clients.page("root", "/vnfm/v1/secrets")?["keys"].clone();
+    check_complete(testbed)
 }
 
 /// What fills a disk.
-const FILLS: &[&str] = &["packages", "instances", "audit"];
+const FILLERS: &[&str] = &["packages", "instances", "audit"];
 
 /// Each way to fill a disk, while an operation runs.
-pub(crate) fn full() -> Vec<Case> {
+pub(crate) fn full_disk() -> Vec<Case> {
     let mut all = Vec::new();
-    for way in FILLS {
-        let what = format!("a disk of {DISK} MiB is filled with {way}");
-        let mut case = Case::new("disk", what, move |ground, dice| fill(ground, way, dice));
-        case.ground = Limits {
-            disk: Some(DISK),
+    for way in FILLERS {
+        let what = format!("a disk of {SMALL_DISK} MiB is filled with {way}");
+        let mut case = Case::new("disk", what, move |testbed, rng| {
+            fill_during_operation(testbed, way, rng)
+        });
+        case.limits = Limits {
+            disk: Some(SMALL_DISK),
             ..Limits::default()
         };
         all.push(case);
@@ -338,19 +354,19 @@ pub(crate) fn full() -> Vec<Case> {
     all
 }
 
-fn fill(ground: &mut Ground, way: &str, dice: &mut Dice) -> Result<()> {
-    let found = ground
+fn fill_during_operation(testbed: &mut Testbed, way: &str, rng: &mut SeededRng) -> Result<()> {
+    let found = testbed
         .samples
         .iter()
         .find(|(sample, _)| sample.is_kubernetes());
     let (sample, vnfd) = found.context("no sample for Kubernetes")?.clone();
-    let instance = story::create(ground, "olga", &vnfd)?;
-    let request = sample.request("instantiate", &vim_of(ground, &sample));
-    let begun = story::begin(ground, "olga", (&instance, "instantiate"), &request)?;
-    let Begun::Op(op) = begun else {
+    let instance = lifecycle::create(testbed, "olga", &vnfd)?;
+    let request = sample.request("instantiate", &vim_of(testbed, &sample));
+    let begun = lifecycle::begin(testbed, "olga", (&instance, "instantiate"), &request)?;
+    let BeginOutcome::Op(op) = begun else {
         bail!("the operation is refused")
     };
-    let (made, refused) = filled(ground, way, dice)?;
+    let (made, refused) = fill_disk(testbed, way, rng)?;
     ensure!(
         refused != 500,
         "on a full disk a request is answered {refused}"
@@ -359,18 +375,18 @@ fn fill(ground: &mut Ground, way: &str, dice: &mut Dice) -> Result<()> {
         way == "audit" || refused == 507,
         "a full disk is answered {refused}"
     );
-    // Reads go on.
-    ground
+    // Reads still work.
+    testbed
         .clients
         .page("vera", "/vnflcm/v2/vnf_instances")
         .context("I9, on a full disk")?;
-    ground.is_alive()?;
+    testbed.check_alive()?;
     for path in made {
         if path.contains("vnf_packages") {
             let disable = json!({"operationalState": "DISABLED"});
-            ground.clients.json("olga", ("PATCH", &path), &disable)?;
+            testbed.clients.json("olga", ("PATCH", &path), &disable)?;
         }
-        let gone = ground.clients.send("olga", ("DELETE", &path), None)?;
+        let gone = testbed.clients.send("olga", ("DELETE", &path), None)?;
         ensure!(
             gone.is_success(),
             "on a full disk DELETE is {}: {}",
@@ -378,30 +394,30 @@ fn fill(ground: &mut Ground, way: &str, dice: &mut Dice) -> Result<()> {
             gone.text()
         );
     }
-    story::settle(ground, "olga", &op, PATIENCE)?;
-    // What a database has once taken it keeps for itself: the operator makes the disk larger.
-    ground.enlarge(LARGER)?;
-    story::away(ground, "olga", &instance, dice)
+    lifecycle::wait_for_end(testbed, "olga", &op, TIMEOUT)?;
+    // A database does not shrink: the operator enlarges the disk.
+    testbed.grow_disk(LARGER_DISK)?;
+    lifecycle::remove(testbed, "olga", &instance, rng)
 }
 
-/// Fills the disk; what was made, and how the first refusal was answered.
-fn filled(ground: &Ground, way: &str, dice: &mut Dice) -> Result<(Vec<String>, u16)> {
+/// Fills the disk; the created resources, and the status of the first refusal.
+fn fill_disk(testbed: &Testbed, way: &str, rng: &mut SeededRng) -> Result<(Vec<String>, u16)> {
     let (packages, instances) = ("/vnfpkgm/v2/vnf_packages", "/vnflcm/v2/vnf_instances");
     let mut made = Vec::new();
     match way {
         "packages" => {
-            for _ in 0..PIECES {
-                let id = ground
+            for _ in 0..MAX_PACKAGES {
+                let id = testbed
                     .clients
                     .json("olga", ("POST", packages), &json!({}))?;
-                let Some(id) = id.made().filter(|_| id.status == 201) else {
+                let Some(id) = id.created_id().filter(|_| id.status == 201) else {
                     return Ok((made, id.status));
                 };
                 made.push(format!("{packages}/{id}"));
-                let body = padded(ground, PIECE, dice)?;
+                let body = padded_package(testbed, PACKAGE_BYTES, rng)?;
                 let path = format!("{packages}/{id}/package_content");
                 let body = Some(("application/zip", body.as_slice()));
-                let put = ground.clients.send("olga", ("PUT", &path), body)?;
+                let put = testbed.clients.send("olga", ("PUT", &path), body)?;
                 if !put.is_success() {
                     return Ok((made, put.status));
                 }
@@ -411,10 +427,10 @@ fn filled(ground: &Ground, way: &str, dice: &mut Dice) -> Result<(Vec<String>, u
         "instances" => {
             let text = "x".repeat(400_000);
             for _ in 0..480 {
-                let body = json!({"vnfdId": ground.fixture.calm_vnfd,
+                let body = json!({"vnfdId": testbed.fixture.calm_vnfd,
                     "vnfInstanceDescription": text, "metadata": {"more": text}});
-                let answer = ground.clients.json("olga", ("POST", instances), &body)?;
-                let Some(id) = answer.made().filter(|_| answer.status == 201) else {
+                let answer = testbed.clients.json("olga", ("POST", instances), &body)?;
+                let Some(id) = answer.created_id().filter(|_| answer.status == 201) else {
                     return Ok((made, answer.status));
                 };
                 made.push(format!("{instances}/{id}"));
@@ -424,7 +440,7 @@ fn filled(ground: &Ground, way: &str, dice: &mut Dice) -> Result<(Vec<String>, u
         _ => {
             let path = format!("{instances}/{}", "0".repeat(4000));
             for _ in 0..400 {
-                let answer = ground.clients.send("rita", ("DELETE", &path), None)?;
+                let answer = testbed.clients.send("rita", ("DELETE", &path), None)?;
                 ensure!(!answer.is_success(), "a reader deletes");
             }
             Ok((made, 403))

@@ -1,7 +1,7 @@
-//! Clients that flood, with and without a login, while somebody else wants to be served (I9).
+//! Floods, with and without a login, while the victim must be served (I9).
 //!
-//! The server has one processor, everything else the other. What a request of the victim may take is measured by aiming
-//! the same flood at a listener on the server's processor that does nothing: at most twice that and 50 ms.
+//! The server has one processor, everything else the other. The victim's latency may be twice that of the same flood
+//! against an idle server on the server's processor, plus 50 ms.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -17,64 +17,68 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::cases::Case;
-use crate::ground::Ground;
 use crate::http::login;
 use crate::processes::Limits;
+use crate::testbed::Testbed;
 
 /// Threads that flood.
 const THREADS: usize = 8;
 /// Connections that one of them holds at most.
-const HELD: usize = 75;
+const CONNECTIONS_PER_THREAD: usize = 75;
 /// How long a flood lasts.
-const LASTS: Duration = Duration::from_millis(1200);
-/// Requests of the victim that are measured at least.
+const FLOOD_DURATION: Duration = Duration::from_millis(1200);
+/// Minimum number of measured requests of the victim.
 const REQUESTS: usize = 40;
-/// The longest that a request of the victim may take at all.
-const LONGEST: Duration = Duration::from_secs(10);
-/// Where the victim comes from.
+/// Limit for each request of the victim.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Source address of the victim.
 const VICTIM: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 3), 0);
-/// What a request may take more than twice what it takes at a listener that does nothing.
-const MORE: Duration = Duration::from_millis(50);
-/// What a flood may add to the database and the log.
-const ON_DISK: u64 = 8 << 20;
-/// What a server may hold once a flood has been there.
+/// Allowed latency in addition to twice that at the idle server.
+const HEADROOM: Duration = Duration::from_millis(50);
+/// Allowed growth of database and log, in bytes.
+const MAX_DISK_GROWTH: u64 = 8 << 20;
+/// Allowed memory after a first flood, in bytes.
 const WARM: u64 = 512 << 20;
-/// How long memory may take to come back.
-const TO_COME_BACK: Duration = Duration::from_secs(10);
-/// Whether the machine is shared with others, so that times say nothing.
+/// How long memory may take to be released.
+const RECOVERY_TIME: Duration = Duration::from_secs(10);
+/// Whether the machine is shared, so that latencies are meaningless.
 pub(crate) static SHARED: AtomicBool = AtomicBool::new(false);
 
 /// One thread's part of a flood at this address, until it is over.
 type Flood = fn(&str, &Part);
 
-/// What a thread of a flood knows.
+/// The state of a thread of a flood.
 struct Part {
     over: Arc<AtomicBool>,
     number: usize,
 }
 
 impl Part {
-    fn goes_on(&self) -> bool {
+    fn is_running(&self) -> bool {
         !self.over.load(Ordering::Acquire)
     }
 }
 
-/// Each with its name and the user who wants to be served beside it.
+/// Name, victim and flood.
 const FLOODS: &[(&str, &str, Flood)] = &[
-    ("connections without a word", "vera", silent),
-    ("half a request line", "vera", half),
-    ("headers that drip", "vera", dripping),
-    ("bodies that never come", "vera", bodies),
-    ("uploads of the same tenant that never come", "ann", uploads),
-    ("logins that hang up", "vera", hung_up),
-    ("wrong passwords", "vera", wrong),
+    ("connections without a word", "vera", idle_connections),
+    ("half a request line", "vera", partial_request_lines),
+    ("headers that drip", "vera", dripping_headers),
+    ("bodies that never come", "vera", missing_bodies),
+    (
+        "uploads of the same tenant that never come",
+        "ann",
+        stalled_uploads,
+    ),
+    ("logins that hang up", "vera", aborted_logins),
+    ("wrong passwords", "vera", wrong_passwords),
     ("long paths without a login", "vera", long_paths),
-    ("long paths of a reader", "vera", reader),
-    ("readers that list", "vera", lists),
-    ("clients that wait for events", "vera", pollers),
+    ("long paths of a reader", "vera", reader_long_paths),
+    ("readers that list", "vera", list_requests),
+    ("clients that wait for events", "vera", event_pollers),
     ("subscriptions", "vera", subscriptions),
-    ("bytes that are no HTTP", "vera", noise),
-    ("large bodies", "vera", large),
+    ("bytes that are no HTTP", "vera", non_http_bytes),
+    ("large bodies", "vera", large_bodies),
 ];
 
 /// Each flood × limits of descriptors.
@@ -84,13 +88,13 @@ pub(crate) fn cases() -> Vec<Case> {
         for (name, victim, flood) in FLOODS {
             let of = descriptors.map_or("all descriptors".into(), |n| format!("{n} descriptors"));
             let what = format!("{name}, {of}");
-            let act = move |ground: &mut Ground, _: &mut vnfm_tests::dice::Dice| {
-                play(ground, (name, victim), *flood)
+            let act = move |testbed: &mut Testbed, _: &mut vnfm_tests::rng::SeededRng| {
+                play(testbed, (name, victim), *flood)
             };
             let mut case = Case::new("flood", what, act);
-            case.alone = Some(Limits {
+            case.exclusive = Some(Limits {
                 descriptors,
-                core: two_cores().then_some(0),
+                core: has_two_cores().then_some(0),
                 ..Limits::default()
             });
             all.push(case);
@@ -99,17 +103,17 @@ pub(crate) fn cases() -> Vec<Case> {
     all
 }
 
-/// Whether the server can have a processor for itself.
-pub(crate) fn two_cores() -> bool {
+/// Whether the server can have a processor to itself.
+pub(crate) fn has_two_cores() -> bool {
     std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
 }
 
 /// Moves this process away from the server's processor.
 ///
 /// # Errors
-/// Where `taskset` is missing.
-pub(crate) fn step_aside() -> Result<()> {
-    if two_cores() {
+/// If `taskset` is missing.
+pub(crate) fn move_to_other_core() -> Result<()> {
+    if has_two_cores() {
         let me = std::process::id().to_string();
         let mut command = Command::new("taskset");
         let moved = command
@@ -124,80 +128,80 @@ pub(crate) fn step_aside() -> Result<()> {
     Ok(())
 }
 
-/// What a request takes beside a flood of the listener that does nothing; measured once for each flood.
-fn beside_nothing(name: &'static str, user: &str, flood: Flood) -> Result<Duration> {
+/// The victim's latency while the same flood hits the idle server; measured once for each flood.
+fn baseline(name: &'static str, user: &str, flood: Flood) -> Result<Duration> {
     static MEASURED: Mutex<BTreeMap<&str, Duration>> = Mutex::new(BTreeMap::new());
     let measured = || MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(idle) = measured().get(name) {
-        return Ok(*idle);
+    if let Some(baseline_latency) = measured().get(name) {
+        return Ok(*baseline_latency);
     }
-    let (dummy, mut child) = dummy()?;
-    let idle = flooded(&dummy, user, flood);
+    let (idle_server, mut child) = idle_server()?;
+    let baseline_latency = latency_under_flood(&idle_server, user, flood);
     let _ = child.kill(); // it ends with us otherwise
     let _ = child.wait();
-    let idle = idle.context("at the listener that does nothing")?;
-    measured().insert(name, idle);
-    Ok(idle)
+    let baseline_latency = baseline_latency.context("at the listener that does nothing")?;
+    measured().insert(name, baseline_latency);
+    Ok(baseline_latency)
 }
 
-fn play(ground: &mut Ground, (name, user): (&'static str, &str), flood: Flood) -> Result<()> {
-    let address = ground.clients.address().to_owned();
-    // The first login of a user is checked in full; whoever is measured has logged in before.
-    let warm = Instant::now();
-    while warm.elapsed() < Duration::from_millis(500) {
+fn play(testbed: &mut Testbed, (name, user): (&'static str, &str), flood: Flood) -> Result<()> {
+    let address = testbed.clients.address().to_owned();
+    // The first login of a user is slow because its password hash is checked; warm up.
+    let warm_up = Instant::now();
+    while warm_up.elapsed() < Duration::from_millis(500) {
         request(&address, user, "GET", "/vnflcm/v2/vnf_instances").context("before the flood")?;
     }
-    // The same flood once before: what the allocator keeps of it is the warm level, which has a bound of its own.
-    flooded(&address, user, flood).context("I9, when the flood comes first")?;
+    // One flood in advance: what the allocator keeps of it is the warm level, which has a limit of its own.
+    latency_under_flood(&address, user, flood).context("I9, when the flood comes first")?;
     let (before, disk) = (
-        ground.memory.now(),
-        size(&ground.data()) + size(&ground.log()),
+        testbed.memory.now(),
+        size(&testbed.data()) + size(&testbed.log()),
     );
     ensure!(
         before < WARM,
-        "memory: {} MiB after a flood of {LASTS:?}",
+        "memory: {} MiB after a flood of {FLOOD_DURATION:?}",
         before >> 20
     );
-    let idle = beside_nothing(name, user, flood)?;
-    let seen = flooded(&address, user, flood);
-    ground.is_alive()?;
-    let seen = seen.context("I9")?;
-    let most = idle * 2 + MORE;
-    let is_slow = seen > most && !SHARED.load(Ordering::Relaxed);
+    let baseline_latency = baseline(name, user, flood)?;
+    let latency = latency_under_flood(&address, user, flood);
+    testbed.check_alive()?;
+    let latency = latency.context("I9")?;
+    let limit = baseline_latency * 2 + HEADROOM;
+    let is_slow = latency > limit && !SHARED.load(Ordering::Relaxed);
     ensure!(
         !is_slow,
-        "I9: a request of `{user}` takes {seen:?} (p95), {idle:?} beside the same flood elsewhere"
+        "I9: a request of `{user}` takes {latency:?} (p95), {baseline_latency:?} beside the same flood elsewhere"
     );
-    let grown = (size(&ground.data()) + size(&ground.log())).saturating_sub(disk);
+    let grown = (size(&testbed.data()) + size(&testbed.log())).saturating_sub(disk);
     ensure!(
-        grown < ON_DISK,
-        "a flood of {LASTS:?} adds {} MiB to database and log",
+        grown < MAX_DISK_GROWTH,
+        "a flood of {FLOOD_DURATION:?} adds {} MiB to database and log",
         grown >> 20
     );
-    let (most, began) = (before + before / 5 + (16 << 20), Instant::now());
-    while ground.memory.now() > most.max(128 << 20) {
-        let held = ground.memory.now() >> 20;
+    let (limit, began) = (before + before / 5 + (16 << 20), Instant::now());
+    while testbed.memory.now() > limit.max(128 << 20) {
+        let held = testbed.memory.now() >> 20;
         ensure!(
-            began.elapsed() < TO_COME_BACK,
+            began.elapsed() < RECOVERY_TIME,
             "memory: {held} MiB ten seconds after the flood, {} MiB before it",
             before >> 20
         );
         std::thread::park_timeout(Duration::from_millis(50));
     }
     // Subscriptions are those of `olga`.
-    let mine = ground.clients.page("olga", "/vnflcm/v2/subscriptions")?;
+    let mine = testbed.clients.page("olga", "/vnflcm/v2/subscriptions")?;
     for one in mine.as_array().into_iter().flatten() {
         let id = one["id"].as_str().unwrap_or_default();
-        if ground.fixture.ids["{subscriptionId}"] != id {
+        if testbed.fixture.ids["{subscriptionId}"] != id {
             let path = format!("/vnflcm/v2/subscriptions/{id}");
-            ground.clients.send("olga", ("DELETE", &path), None)?;
+            testbed.clients.send("olga", ("DELETE", &path), None)?;
         }
     }
     Ok(())
 }
 
-/// The 95th percentile of what the victim's requests take beside a flood; where one is not served, that is the error.
-fn flooded(address: &str, user: &str, flood: Flood) -> Result<Duration> {
+/// The 95th percentile of the victim's latency during a flood. Fails if a request is not served.
+fn latency_under_flood(address: &str, user: &str, flood: Flood) -> Result<Duration> {
     let over = Arc::new(AtomicBool::new(false));
     let threads: Vec<_> = (0..THREADS)
         .map(|number| {
@@ -211,8 +215,8 @@ fn flooded(address: &str, user: &str, flood: Flood) -> Result<Duration> {
             std::thread::spawn(move || flood(&address, &part))
         })
         .collect();
-    std::thread::park_timeout(LASTS / 3);
-    let served = serve(address, user);
+    std::thread::park_timeout(FLOOD_DURATION / 3);
+    let served = measure_victim(address, user);
     over.store(true, Ordering::Release);
     for thread in threads {
         let _ = thread.join(); // what a flood is answered does not count
@@ -220,31 +224,31 @@ fn flooded(address: &str, user: &str, flood: Flood) -> Result<Duration> {
     served
 }
 
-fn serve(address: &str, user: &str) -> Result<Duration> {
+fn measure_victim(address: &str, user: &str) -> Result<Duration> {
     let began = Instant::now();
-    let mut took = Vec::new();
-    while took.len() < REQUESTS || began.elapsed() < LASTS {
+    let mut latencies = Vec::new();
+    while latencies.len() < REQUESTS || began.elapsed() < FLOOD_DURATION {
         let one = Instant::now();
         let status = request(address, user, "GET", "/vnflcm/v2/vnf_instances")?;
         ensure!(status == 200, "a request of `{user}` is answered {status}");
-        took.push(one.elapsed());
-        if began.elapsed() > LONGEST {
+        latencies.push(one.elapsed());
+        if began.elapsed() > RESPONSE_TIMEOUT {
             break;
         }
     }
-    took.sort_unstable();
-    Ok(took[took.len() * 95 / 100])
+    latencies.sort_unstable();
+    Ok(latencies[latencies.len() * 95 / 100])
 }
 
 /// A request on a connection of its own; its status.
 fn request(address: &str, user: &str, method: &str, path: &str) -> Result<u16> {
     let mut stream =
-        from_elsewhere(address).with_context(|| format!("`{user}` gets no connection"))?;
-    stream.set_read_timeout(Some(LONGEST))?;
+        connect_from_victim(address).with_context(|| format!("`{user}` gets no connection"))?;
+    stream.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
     let head = head(method, path, &login(user), 0);
-    let said = format!("{head}connection: close\r\n\r\n");
+    let message = format!("{head}connection: close\r\n\r\n");
     stream
-        .write_all(said.as_bytes())
+        .write_all(message.as_bytes())
         .context("the request is not taken")?;
     let mut line = String::new();
     BufReader::new(stream)
@@ -257,8 +261,8 @@ fn request(address: &str, user: &str, method: &str, path: &str) -> Result<u16> {
     status.with_context(|| format!("`{user}` is answered `{}`", line.trim()))
 }
 
-/// A connection from an address that those who flood do not have: what is limited by address is theirs alone.
-fn from_elsewhere(address: &str) -> Result<TcpStream> {
+/// Connects from an address of its own, so that limits per address affect the flood only.
+fn connect_from_victim(address: &str) -> Result<TcpStream> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -266,7 +270,7 @@ fn from_elsewhere(address: &str) -> Result<TcpStream> {
         let socket = tokio::net::TcpSocket::new_v4()?;
         socket.bind(VICTIM.into())?;
         let address = address.parse().map_err(std::io::Error::other)?;
-        tokio::time::timeout(LONGEST, socket.connect(address)).await?
+        tokio::time::timeout(RESPONSE_TIMEOUT, socket.connect(address)).await?
     })?;
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;
@@ -279,10 +283,10 @@ fn head(method: &str, path: &str, login: &str, length: usize) -> String {
     )
 }
 
-/// A listener on the server's processor that answers everything at once.
-fn dummy() -> Result<(String, std::process::Child)> {
-    let core = two_cores().then_some(0);
-    let mut command = crate::processes::pinned("vnfm-hostile", core);
+/// Starts the idle server on the server's processor, which responds to everything at once.
+fn idle_server() -> Result<(String, std::process::Child)> {
+    let core = has_two_cores().then_some(0);
+    let mut command = crate::processes::pinned_command("vnfm-hostile", core);
     let mut child = command
         .arg("--dummy")
         .stdin(Stdio::piped())
@@ -293,30 +297,30 @@ fn dummy() -> Result<(String, std::process::Child)> {
     Ok((line.trim().to_owned(), child))
 }
 
-/// Serves as that listener, until standard input ends.
+/// Serves as the idle server, until standard input ends.
 ///
 /// # Errors
-/// Where there is no port.
-pub(crate) fn serve_dummy() -> Result<()> {
+/// If there is no port.
+pub(crate) fn serve_idle() -> Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     println!("{}", listener.local_addr()?);
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             std::thread::spawn(move || {
                 let mut piece = [0; 4096];
-                let (mut seen, answer) = (
+                let (mut latency, answer) = (
                     Vec::new(),
                     b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]",
                 );
                 while let Ok(more @ 1..) = stream.read(&mut piece) {
-                    seen.extend_from_slice(&piece[..more]);
-                    if seen.ends_with(b"\r\n\r\n") {
-                        seen.clear();
+                    latency.extend_from_slice(&piece[..more]);
+                    if latency.ends_with(b"\r\n\r\n") {
+                        latency.clear();
                         if stream.write_all(answer).is_err() {
                             break;
                         }
                     }
-                    seen.drain(..seen.len().saturating_sub(16));
+                    latency.drain(..latency.len().saturating_sub(16));
                 }
             });
         }
@@ -326,7 +330,7 @@ pub(crate) fn serve_dummy() -> Result<()> {
     Ok(())
 }
 
-/// How much lies in a file or below a folder.
+/// Size of a file or folder, in bytes.
 fn size(path: &Path) -> u64 {
     let Ok(about) = std::fs::metadata(path) else {
         return 0;
@@ -350,27 +354,27 @@ fn connect(address: &str) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// Opens connections, says something on each, holds them, and adds to each again and again.
+/// Opens connections, sends `first` on each, keeps them open, and sends `more` repeatedly.
 fn hold(address: &str, part: &Part, first: &[u8], more: &[u8]) {
     let mut held = Vec::new();
-    while part.goes_on() {
-        if held.len() < HELD
+    while part.is_running() {
+        if held.len() < CONNECTIONS_PER_THREAD
             && let Some(mut stream) = connect(address)
             && stream.write_all(first).is_ok()
         {
             held.push(stream);
             continue;
         }
-        // Those that were shut are opened again.
+        // Closed ones are opened again.
         held.retain_mut(|stream| more.is_empty() || stream.write_all(more).is_ok());
         std::thread::park_timeout(Duration::from_millis(50));
     }
 }
 
-/// Sends requests as fast as they are taken; what is answered is thrown away.
+/// Sends requests as fast as they are accepted, and discards the responses.
 fn hammer(address: &str, part: &Part, ask: impl Fn(usize) -> Vec<u8>, hang_up: bool) {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    while part.goes_on() {
+    while part.is_running() {
         let Some(mut stream) = connect(address) else {
             continue;
         };
@@ -387,104 +391,104 @@ fn hammer(address: &str, part: &Part, ask: impl Fn(usize) -> Vec<u8>, hang_up: b
     }
 }
 
-fn silent(address: &str, part: &Part) {
+fn idle_connections(address: &str, part: &Part) {
     hold(address, part, b"", b"");
 }
 
-fn half(address: &str, part: &Part) {
+fn partial_request_lines(address: &str, part: &Part) {
     hold(address, part, b"GET / HTTP/1.1\r\nX: ", b"");
 }
 
-fn dripping(address: &str, part: &Part) {
+fn dripping_headers(address: &str, part: &Part) {
     hold(address, part, b"GET / HTTP/1.1\r\nX: ", b"a");
 }
 
-fn bodies(address: &str, part: &Part) {
-    let said = head("POST", "/vnflcm/v2/vnf_instances", &login("bob"), 100_000);
-    hold(address, part, format!("{said}\r\n{{").as_bytes(), b" ");
+fn missing_bodies(address: &str, part: &Part) {
+    let message = head("POST", "/vnflcm/v2/vnf_instances", &login("bob"), 100_000);
+    hold(address, part, format!("{message}\r\n{{").as_bytes(), b" ");
 }
 
-fn uploads(address: &str, part: &Part) {
+fn stalled_uploads(address: &str, part: &Part) {
     let id = "00000000-0000-4000-8000-00000000dead";
     let path = format!("/vnfpkgm/v2/vnf_packages/{id}/package_content");
-    let said = head("PUT", &path, &login("olga"), 1_000_000);
-    let said = said.replace("application/json", "application/zip");
-    hold(address, part, format!("{said}\r\nPK").as_bytes(), b"");
+    let message = head("PUT", &path, &login("olga"), 1_000_000);
+    let message = message.replace("application/json", "application/zip");
+    hold(address, part, format!("{message}\r\nPK").as_bytes(), b"");
 }
 
-fn hung_up(address: &str, part: &Part) {
+fn aborted_logins(address: &str, part: &Part) {
     let ask = |count| {
         let login = STANDARD.encode(format!("vera:wrong-{count}"));
-        let said = head(
+        let message = head(
             "GET",
             "/vnflcm/v2/vnf_instances",
             &format!("Basic {login}"),
             0,
         );
-        format!("{said}\r\n").into_bytes()
+        format!("{message}\r\n").into_bytes()
     };
     hammer(address, part, ask, true);
 }
 
-fn wrong(address: &str, part: &Part) {
+fn wrong_passwords(address: &str, part: &Part) {
     let ask = |count| {
         let login = STANDARD.encode(format!("user-{}:wrong-{count}", count % 7));
-        let said = head(
+        let message = head(
             "GET",
             "/vnflcm/v2/vnf_instances",
             &format!("Basic {login}"),
             0,
         );
-        format!("{said}\r\n").into_bytes()
+        format!("{message}\r\n").into_bytes()
     };
     hammer(address, part, ask, false);
 }
 
 fn long_paths(address: &str, part: &Part) {
     let path = format!("/{}", "x".repeat(60_000));
-    let said = format!("GET {path} HTTP/1.1\r\nhost: vnfm\r\n\r\n").into_bytes();
-    hammer(address, part, |_| said.clone(), false);
+    let message = format!("GET {path} HTTP/1.1\r\nhost: vnfm\r\n\r\n").into_bytes();
+    hammer(address, part, |_| message.clone(), false);
 }
 
-fn reader(address: &str, part: &Part) {
+fn reader_long_paths(address: &str, part: &Part) {
     let path = format!("/x{}", "a".repeat(60_000));
-    let said = format!("{}\r\n", head("POST", &path, &login("rita"), 0)).into_bytes();
-    hammer(address, part, |_| said.clone(), false);
+    let message = format!("{}\r\n", head("POST", &path, &login("rita"), 0)).into_bytes();
+    hammer(address, part, |_| message.clone(), false);
 }
 
-fn lists(address: &str, part: &Part) {
-    let said = head("GET", "/vnflcm/v2/vnf_lcm_op_occs", &login("rita"), 0);
-    let said = format!("{said}\r\n").into_bytes();
-    hammer(address, part, |_| said.clone(), false);
+fn list_requests(address: &str, part: &Part) {
+    let message = head("GET", "/vnflcm/v2/vnf_lcm_op_occs", &login("rita"), 0);
+    let message = format!("{message}\r\n").into_bytes();
+    hammer(address, part, |_| message.clone(), false);
 }
 
-fn pollers(address: &str, part: &Part) {
-    let said = head(
+fn event_pollers(address: &str, part: &Part) {
+    let message = head(
         "GET",
         "/vnfm/v1/events?after=99999&wait_seconds=60",
         &login("rita"),
         0,
     );
-    hold(address, part, format!("{said}\r\n").as_bytes(), b"");
+    hold(address, part, format!("{message}\r\n").as_bytes(), b"");
 }
 
 fn subscriptions(address: &str, part: &Part) {
-    // One that is refused costs as well: its callback is tried first.
+    // A refused one is costly as well: its callback is tested first.
     let body = format!(
         "{{\"callbackUri\": \"http://127.0.0.1:{}/\"}}",
         9 + part.number
     );
-    let said = head(
+    let message = head(
         "POST",
         "/vnflcm/v2/subscriptions",
         &login("bob"),
         body.len(),
     );
-    let said = format!("{said}\r\n{body}").into_bytes();
-    hammer(address, part, |_| said.clone(), false);
+    let message = format!("{message}\r\n{body}").into_bytes();
+    hammer(address, part, |_| message.clone(), false);
 }
 
-fn noise(address: &str, part: &Part) {
+fn non_http_bytes(address: &str, part: &Part) {
     hold(
         address,
         part,
@@ -493,14 +497,14 @@ fn noise(address: &str, part: &Part) {
     );
 }
 
-fn large(address: &str, part: &Part) {
+fn large_bodies(address: &str, part: &Part) {
     let body = format!("{{\"vnfdId\": \"{}\"}}", "x".repeat(900_000));
-    let said = head(
+    let message = head(
         "POST",
         "/vnflcm/v2/vnf_instances",
         &login("bob"),
         body.len(),
     );
-    let said = format!("{said}\r\n{body}").into_bytes();
-    hammer(address, part, |_| said.clone(), false);
+    let message = format!("{message}\r\n{body}").into_bytes();
+    hammer(address, part, |_| message.clone(), false);
 }

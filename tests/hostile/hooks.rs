@@ -1,32 +1,32 @@
-//! Hooks that lie: a script of a package that asks every host service for what it should not get, reads what is not
-//! its own, and holds what it can. Which services there are the machine reads where they are served.
+//! Hostile hooks: a package script that requests forbidden things from every host service, reads foreign files, and
+//! consumes what it can. The services are read from the source that defines them.
 
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use vnfm_tests::dice::Dice;
+use vnfm_tests::rng::SeededRng;
 use vnfm_tests::sources;
 
-use crate::canary::{Fountain, INNER};
+use crate::canary::{CANARY_SECRET, EndlessServer};
 use crate::cases::Case;
 use crate::catalogue::{archive, scripted};
-use crate::ground::Ground;
+use crate::lifecycle;
 use crate::processes::Limits;
-use crate::story;
+use crate::testbed::Testbed;
 
 /// How long a hook may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The `vnfdId` of the sample whose script is replaced.
 const SAMPLE: &str = "vnf-script-hooks";
-/// What the script writes for each thing that it should not have got.
+/// Printed by the script for each forbidden thing that it reached.
 const REACHED: &str = "REACHED";
-/// What a hook may add to the database.
-const ON_DISK: u64 = 96 << 20;
+/// Allowed growth of the database, in bytes.
+const MAX_DISK_GROWTH: u64 = 96 << 20;
 
-/// What a script tries.
-const TRIES: &[&str] = &[
+/// The attacks of the script.
+const ATTACKS: &[&str] = &[
     "services",
     "files",
     "processes",
@@ -118,21 +118,19 @@ elif spec["try"] == "endless":
 json.dump({"schemaVersion": 1}, sys.stdout)
 "#;
 
-/// Each try, as the server's user is root and as it is not.
+/// Each attack, with the server as root and as another user.
 pub(crate) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
-    for attempt in TRIES {
+    for attack in ATTACKS {
         for unprivileged in [false, true] {
             let user = if unprivileged {
                 "another user than root"
             } else {
                 "root"
             };
-            let what = format!("a script tries {attempt}, server as {user}");
-            let mut case = Case::new("hook", what, move |ground, dice| {
-                play(ground, attempt, dice)
-            });
-            case.alone = Some(Limits {
+            let what = format!("a script tries {attack}, server as {user}");
+            let mut case = Case::new("hook", what, move |testbed, rng| play(testbed, attack, rng));
+            case.exclusive = Some(Limits {
                 unprivileged,
                 ..Limits::default()
             });
@@ -155,33 +153,37 @@ fn services() -> Result<Vec<String>> {
         .collect();
     ensure!(
         names.len() >= 8,
-        "only {} host services: their table is not read",
+        "only {} host services: cannot read their table",
         names.len()
     );
     Ok(names)
 }
 
-fn play(ground: &mut Ground, attempt: &str, dice: &mut Dice) -> Result<()> {
-    let fountain = Fountain::open()?;
-    let canary = ground.canary.address();
-    let own = ground.clients.address().to_owned();
-    let data = ground.data();
+/// The package whose script runs this attack.
+fn attacking_package(
+    testbed: &Testbed,
+    attack: &str,
+    endless_server: &EndlessServer,
+) -> Result<Vec<u8>> {
+    let canary = testbed.canary.address();
+    let own = testbed.clients.address().to_owned();
+    let data = testbed.data();
     let paths = ["secrets.key", "vnfm.db", "vnfm.db-wal"].map(|name| data.join(name));
-    let config = ground.folder().join("server.yaml");
+    let config = testbed.folder().join("server.yaml");
     let port = own
         .rsplit(':')
         .next()
         .and_then(|port| port.parse::<u16>().ok());
     let spec = json!({
-        "try": attempt,
+        "try": attack,
         "services": services()?,
         "urls": [format!("http://{canary}/x"), format!("http://{own}/healthz"),
             format!("http://{own}/vnfm/v1/secrets/rotate"), "http://169.254.169.254/"],
         "paths": paths.iter().chain([&config]).collect::<Vec<_>>(),
-        "process": ground.process(),
+        "process": testbed.process(),
         "sockets": [[canary.ip().to_string(), canary.port()], ["127.98.0.1", port]],
-        "fountain": format!("http://{}/", fountain.address()),
-        "inner": INNER,
+        "fountain": format!("http://{}/", endless_server.address()),
+        "inner": CANARY_SECRET,
     });
     let script = SCRIPT.replace("@SPEC@", &spec.to_string());
     let mut files = scripted()?;
@@ -192,58 +194,68 @@ fn play(ground: &mut Ground, attempt: &str, dice: &mut Dice) -> Result<()> {
         }
     }
     files.insert("Scripts/configure.py".into(), script.into_bytes());
-    let archive = archive(
+    archive(
         files
             .iter()
             .map(|(name, bytes)| (name.as_str(), bytes.as_slice())),
-    )?;
-    let before = size(ground);
-    let (package, vnfd) = ground
-        .onboard("olga", &archive)?
-        .map_err(anyhow::Error::msg)?;
+    )
+}
+
+/// The sample's request to instantiate.
+fn request(testbed: &Testbed) -> Result<Value> {
     let file = sources::root().join(format!("vnfd-samples/{SAMPLE}/requests/instantiate.json"));
-    let text = std::fs::read_to_string(file)?.replace("@VIM_ID@", &ground.fixture.cloud);
+    let text = std::fs::read_to_string(file)?.replace("@VIM_ID@", &testbed.fixture.cloud);
     let text = text
         .replace("@NETWORK_ID@", "provider")
         .replace("\"@SSH_PORT@\"", "2222");
-    let request: Value = serde_json::from_str(&text)?;
-    let instance = story::create(ground, "olga", &vnfd)?;
-    let begun = story::begin(ground, "olga", (&instance, "instantiate"), &request)?;
-    let story::Begun::Op(op) = begun else {
+    Ok(serde_json::from_str(&text)?)
+}
+
+fn play(testbed: &mut Testbed, attack: &str, rng: &mut SeededRng) -> Result<()> {
+    let endless_server = EndlessServer::open()?;
+    let archive = attacking_package(testbed, attack, &endless_server)?;
+    let before = size(testbed);
+    let (package, vnfd) = testbed
+        .onboard("olga", &archive)?
+        .map_err(anyhow::Error::msg)?;
+    let request = request(testbed)?;
+    let instance = lifecycle::create(testbed, "olga", &vnfd)?;
+    let begun = lifecycle::begin(testbed, "olga", (&instance, "instantiate"), &request)?;
+    let lifecycle::BeginOutcome::Op(op) = begun else {
         bail!("the sample with scripts is not instantiated")
     };
-    let end = story::settle(ground, "olga", &op, PATIENCE)?;
-    let log = ground
+    let end = lifecycle::wait_for_end(testbed, "olga", &op, TIMEOUT)?;
+    let log = testbed
         .clients
         .page("olga", &format!("/vnfm/v1/op_occs/{op}/log"))?
         .to_string();
-    let grown = size(ground).saturating_sub(before);
-    story::away(ground, "olga", &instance, dice)?;
+    let grown = size(testbed).saturating_sub(before);
+    lifecycle::remove(testbed, "olga", &instance, rng)?;
     let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
-    ground.clients.json(
+    testbed.clients.json(
         "olga",
         ("PATCH", &path),
         &json!({"operationalState": "DISABLED"}),
     )?;
-    ground.clients.send("olga", ("DELETE", &path), None)?;
+    testbed.clients.send("olga", ("DELETE", &path), None)?;
     let found: Vec<_> = log
         .match_indices(REACHED)
         .map(|(at, _)| line(&log[at..]))
         .collect();
     ensure!(found.is_empty(), "the script reached {found:?}");
     ensure!(
-        grown < ON_DISK,
+        grown < MAX_DISK_GROWTH,
         "a hook adds {} MiB to the database",
         grown >> 20
     );
-    // A script that did not run has tried nothing: then the error says which requirement is missing.
+    // A script that did not run has attacked nothing: then the error must name the missing requirement.
     let says_what_to_do = end["error"]["next"]
         .as_str()
         .is_some_and(|next| !next.is_empty());
     let is_named = end["operationState"] == "COMPLETED" || says_what_to_do;
     ensure!(
         is_named,
-        "the hook did not run, and nothing says why: {end}"
+        "the hook did not run, and the error does not explain why: {end}"
     );
     Ok(())
 }
@@ -255,8 +267,8 @@ fn line(text: &str) -> String {
         .collect()
 }
 
-fn size(ground: &Ground) -> u64 {
-    let all = std::fs::read_dir(ground.data())
+fn size(testbed: &Testbed) -> u64 {
+    let all = std::fs::read_dir(testbed.data())
         .into_iter()
         .flatten()
         .flatten();
@@ -284,7 +296,7 @@ mod tests {
     use vnfm_tests::sources;
 
     #[test]
-    fn every_host_service_of_the_engine_is_asked_for() {
+    fn every_host_service_is_attacked() {
         let file = sources::root().join("crates/vnfm-core/src/ports/service.rs");
         let text = std::fs::read_to_string(file).unwrap();
         let (_, rest) = text.split_once("pub enum HookCall {").unwrap();

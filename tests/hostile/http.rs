@@ -1,4 +1,4 @@
-//! A client of the server that knows who it is, and keeps a note of every answer that should not have been given.
+//! A client of the server that records every response that should not have been given.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -12,12 +12,12 @@ use vnfm_tests::planted::Planted;
 
 /// Every user's password.
 pub(crate) const PASSWORD: &str = "planted-password-of-users-4f1b";
-/// The longest that an answer may take while nothing is going on beside it.
-const LONGEST: Duration = Duration::from_secs(30);
-/// The largest answer that is read.
-const LARGEST: u64 = 64 << 20;
+/// Limit for a response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Largest response body that is read, in bytes.
+const MAX_BODY: u64 = 64 << 20;
 
-/// Users, with their tenants; the first is the operator of the server.
+/// Users and their tenants; the first one is the operator.
 pub(crate) const USERS: &[(&str, &str)] = &[
     ("root", "default"),
     ("ann", "acme"),
@@ -30,32 +30,32 @@ pub(crate) const USERS: &[(&str, &str)] = &[
     ("tina", "tiny"),
 ];
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) location: String,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl Response {
     /// Its body, as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// Its body, or null.
+    /// The body as JSON, or null.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
     /// The last segment of `Location`.
-    pub(crate) fn made(&self) -> Option<String> {
+    pub(crate) fn created_id(&self) -> Option<String> {
         let id = self.location.rsplit('/').next().unwrap_or_default();
         (!id.is_empty()).then(|| id.to_owned())
     }
 
-    /// Whether the request was done.
+    /// Whether the status is 2xx.
     pub(crate) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
@@ -71,11 +71,11 @@ pub(crate) struct Clients {
 
 #[derive(Default)]
 struct Notes {
-    /// Ids that were made, with the tenant that they are of.
+    /// Created ids and their tenants.
     made: BTreeMap<String, String>,
-    /// Ids of others that a tenant's own requests have named: its audit names them again.
+    /// Foreign ids in a tenant's own requests, which its audit log repeats.
     named: BTreeSet<(&'static str, String)>,
-    /// What should not have been answered.
+    /// Violations.
     found: Vec<String>,
 }
 
@@ -101,13 +101,13 @@ pub(crate) fn login(user: &str) -> String {
 }
 
 impl Clients {
-    /// Clients of the server at this address; none of its answers may hold what was planted.
+    /// Clients of the server at this address, whose responses must not contain planted secrets.
     pub(crate) fn new(url: &str, planted: Planted) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .proxy(None)
             .max_redirects(0)
-            .timeout_global(Some(LONGEST))
+            .timeout_global(Some(RESPONSE_TIMEOUT))
             .build();
         Self {
             agent: config.into(),
@@ -122,16 +122,16 @@ impl Clients {
         self.url.trim_start_matches("http://")
     }
 
-    /// Sends a request of a user, or of nobody.
+    /// Sends a request of a user, or without a login for the empty name.
     ///
     /// # Errors
-    /// Where there is no answer.
+    /// If there is no answer.
     pub(crate) fn send(
         &self,
         user: &str,
         (method, path): (&str, &str),
         body: Option<Body<'_>>,
-    ) -> Result<Answer> {
+    ) -> Result<Response> {
         let login = login(user);
         let header = (!user.is_empty()).then_some(("authorization", login.as_str()));
         let answer = self.exchange(header, (method, path), body)?;
@@ -139,13 +139,13 @@ impl Clients {
         Ok(answer)
     }
 
-    /// Looks at a page with this header; the status of the answer, which is judged as what nobody is told.
+    /// Gets a page with this header; the status of the response.
     ///
     /// # Errors
-    /// Where there is no answer.
+    /// If there is no answer.
     pub(crate) fn with_header(&self, header: (&str, &str), path: &str) -> Result<u16> {
         let answer = self.exchange(Some(header), ("GET", path), None)?;
-        // Whose token it is the caller knows: secrets and errors of the server are looked for.
+        // The tenant is unknown here: only secrets and server errors are checked.
         self.judge("root", ("GET", path), None, &answer);
         Ok(answer.status)
     }
@@ -155,7 +155,7 @@ impl Clients {
         header: Option<(&str, &str)>,
         (method, path): (&str, &str),
         body: Option<Body<'_>>,
-    ) -> Result<Answer> {
+    ) -> Result<Response> {
         let mut request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url))
@@ -181,9 +181,13 @@ impl Clients {
             .and_then(|value| value.to_str().ok());
         let location = location.unwrap_or_default().to_owned();
         let status = answer.status().as_u16();
-        let body_read = answer.body_mut().with_config().limit(LARGEST).read_to_vec();
+        let body_read = answer
+            .body_mut()
+            .with_config()
+            .limit(MAX_BODY)
+            .read_to_vec();
         let body_read = body_read.with_context(|| format!("the answer to {method} {path}"))?;
-        Ok(Answer {
+        Ok(Response {
             status,
             location,
             body: body_read,
@@ -193,13 +197,13 @@ impl Clients {
     /// A JSON request.
     ///
     /// # Errors
-    /// Where there is no answer.
+    /// If there is no answer.
     pub(crate) fn json(
         &self,
         user: &str,
         (method, path): (&str, &str),
         body: &Value,
-    ) -> Result<Answer> {
+    ) -> Result<Response> {
         let kind = if method == "PATCH" { PATCH } else { JSON };
         self.send(
             user,
@@ -208,10 +212,10 @@ impl Clients {
         )
     }
 
-    /// A page that must be there.
+    /// Gets a page, which must exist.
     ///
     /// # Errors
-    /// Where it is not.
+    /// If it is not.
     pub(crate) fn page(&self, user: &str, path: &str) -> Result<Value> {
         let answer = self.send(user, ("GET", path), None)?;
         if answer.status != 200 {
@@ -220,18 +224,18 @@ impl Clients {
         Ok(answer.json())
     }
 
-    /// Whatever an answer says that it must not say.
+    /// Records violations in a response: server errors, secrets, and foreign ids.
     fn judge(
         &self,
         user: &str,
         (method, path): (&str, &str),
         body: Option<Body<'_>>,
-        answer: &Answer,
+        answer: &Response,
     ) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let of = tenant(user);
         if answer.status == 201
-            && let Some(id) = answer.made().filter(|id| id.len() == 36)
+            && let Some(id) = answer.created_id().filter(|id| id.len() == 36)
         {
             notes.made.insert(id, of.to_owned());
         }
@@ -243,13 +247,15 @@ impl Clients {
             )
         };
         if answer.status >= 500 && !matches!(answer.status, 501 | 503 | 504 | 507) {
-            notes.found.push(what("the server calls it its own fault"));
+            notes
+                .found
+                .push(what("the server reports an internal error"));
         }
         let secrets = self.planted.within(&answer.body);
         if !secrets.is_empty() {
             notes
                 .found
-                .push(what(&format!("I6: {secrets:?} in an answer")));
+                .push(what(&format!("I6: {secrets:?} in a response")));
         }
         if of == "default" {
             return;
@@ -276,7 +282,7 @@ impl Clients {
         }
     }
 
-    /// What was found since the last time.
+    /// Violations since the last time.
     pub(crate) fn found(&self) -> Vec<String> {
         std::mem::take(
             &mut self

@@ -1,5 +1,5 @@
-//! Neighbours that lie: every call that an operation, or an act beside operations, makes of any neighbour is answered
-//! in each hostile way, once and again and again. Which calls there are the machine learns from the world's books.
+//! Hostile neighbours: every call to any neighbour gets each kind of hostile response, once and always. The calls are
+//! recorded by the simulated world.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -7,31 +7,31 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use vnfm_tests::dice::Dice;
+use vnfm_tests::rng::SeededRng;
 
-use crate::canary::INNER;
+use crate::canary::CANARY_SECRET;
 use crate::cases::Case;
 use crate::catalogue::{Document, Sample};
-use crate::ground::Ground;
 use crate::processes::{ANYWHERE, Limits, start_server};
-use crate::quotas::padded;
-use crate::{story, tokens};
+use crate::quotas::padded_package;
+use crate::testbed::Testbed;
+use crate::{lifecycle, tokens};
 
-/// How long an operation may take while a neighbour lies.
-const PATIENCE: Duration = Duration::from_millis(1500);
-/// How long it may take where nobody lies.
-const HONEST: Duration = Duration::from_secs(30);
-/// How long a server may take to start, or to give up.
-const TO_START: Duration = Duration::from_secs(30);
-/// Longer than between two looks at what the NFVO has.
+/// Limit for an operation with a hostile neighbour.
+const TIMEOUT: Duration = Duration::from_millis(1500);
+/// Limit for an operation with honest neighbours.
+const HONEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Limit for a server to start or to give up.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longer than the interval at which the NFVO is polled.
 const LOOK: Duration = Duration::from_millis(1200);
-/// The memory that an answer may take, as it is read and understood.
-const AN_ANSWER: u64 = 192 << 20;
-/// As often as anybody asks.
-const EVER: u32 = 1_000_000;
+/// Memory that reading and parsing a response may take, in bytes.
+const MAX_RESPONSE_MEMORY: u64 = 192 << 20;
+/// For every call.
+const ALWAYS: u32 = 1_000_000;
 
-/// How a neighbour lies, as `vnfm-sim` spells it; `@` is an address where nobody has any business.
-const LIES: &[&str] = &[
+/// Hostile responses, as `vnfm-sim` spells them; `@` is the address of the canary.
+const HOSTILE_RESPONSES: &[&str] = &[
     r#""endless""#,
     r#""endless-list""#,
     r#""dripping""#,
@@ -50,57 +50,57 @@ const LIES: &[&str] = &[
     r#"{"elsewhere":"http://@"}"#,
 ];
 
-/// What makes calls of neighbours.
+/// What causes calls to neighbours.
 #[derive(Debug, Clone)]
-pub(crate) enum Scene {
-    /// An instance of a sample: instantiated, worked on by this operation, terminated.
+pub(crate) enum Trigger {
+    /// An instance of a sample: instantiate, this operation, terminate.
     Life(usize, String),
-    /// A request of the API that looks at a VIM.
+    /// A request that calls a VIM.
     Ask(&'static str, &'static str, &'static str),
-    /// A subscription with a token, told of an instance.
+    /// A subscription with a token, which receives notifications.
     Subscribe,
-    /// A request with a token that Keystone is to judge.
+    /// A request with a token that Keystone must validate.
     Token,
-    /// A server starts, whose key lies in Barbican.
+    /// Start of a server whose key is in Barbican.
     Start,
-    /// The NFVO has forgotten our subscription, and offers a package of which an instance is to be made.
+    /// The NFVO has lost our subscription, and offers a package that is then instantiated.
     Offer,
 }
 
-/// Requests that ask a neighbour something: who, method and path.
-const ASKS: &[(&str, &str, &str)] = &[
+/// Requests that call a neighbour: user, method and path.
+const REQUESTS: &[(&str, &str, &str)] = &[
     ("ann", "POST", "/vnfm/v1/vims/{cloud}/check"),
     ("root", "POST", "/vnfm/v1/vims/{cluster}/check"),
     ("ann", "GET", "/vnfm/v1/orphans"),
     ("root", "GET", "/vnfm/v1/orphans"),
 ];
 
-/// What the machine knows of the project before it begins.
+/// What is recorded before the first case.
 #[derive(Debug, Default)]
 pub(crate) struct Learnt {
     /// The samples that can be instantiated, with their `vnfdId`.
     pub(crate) samples: Vec<(Sample, String)>,
-    /// Each call that was seen, the first scene that makes it, and whether the server has an NFVO then.
-    calls: Vec<(Scene, String, bool)>,
+    /// Each call, its first trigger, and whether the server needs an NFVO for it.
+    calls: Vec<(Trigger, String, bool)>,
     /// The files of a data folder that is in use.
     pub(crate) files: Vec<String>,
 }
 
-/// Plays every scene once with honest neighbours, and notes the calls.
+/// Runs every trigger once with honest neighbours, and records the calls.
 ///
 /// # Errors
-/// Where a sample does not come up.
-pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
+/// If too few samples can be instantiated.
+pub(crate) fn learn(testbed: &mut Testbed) -> Result<Learnt> {
     let mut learnt = Learnt::default();
     let mut known = BTreeSet::new();
     let operations = Document::read()?.operations();
-    let (mut dice, mut after) = (Dice::new(0), 0);
-    fresh(ground, &mut after)?;
-    for (sample, vnfd) in ground.samples.clone() {
-        let scene = |operation: &str| Scene::Life(learnt.samples.len(), operation.to_owned());
+    let (mut rng, mut after) = (SeededRng::new(0), 0);
+    new_calls(testbed, &mut after)?;
+    for (sample, vnfd) in testbed.samples.clone() {
+        let trigger = |operation: &str| Trigger::Life(learnt.samples.len(), operation.to_owned());
         let (instance, vim) = (
-            story::create(ground, "olga", &vnfd)?,
-            vim_of(ground, &sample),
+            lifecycle::create(testbed, "olga", &vnfd)?,
+            vim_of(testbed, &sample),
         );
         let mut lives = true;
         let ends = ["instantiate", "terminate"];
@@ -112,61 +112,66 @@ pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
         let mut seen = Vec::new();
         for operation in order {
             let step = [(operation.to_owned(), sample.request(operation, &vim))];
-            let states = story::life(ground, ("olga", &instance), &step, HONEST)?;
+            let states =
+                lifecycle::run_operations(testbed, ("olga", &instance), &step, HONEST_TIMEOUT)?;
             lives &= operation != "instantiate" || states == ["COMPLETED"];
-            let scene = scene(if ends.contains(&operation) {
+            let trigger = trigger(if ends.contains(&operation) {
                 ends[1]
             } else {
                 operation
             });
-            seen.push((scene, fresh(ground, &mut after)?));
+            seen.push((trigger, new_calls(testbed, &mut after)?));
         }
-        story::away(ground, "olga", &instance, &mut dice)?;
-        for (scene, calls) in seen.into_iter().filter(|_| lives) {
-            note(&scene, calls, &mut known, &mut learnt);
+        lifecycle::remove(testbed, "olga", &instance, &mut rng)?;
+        for (trigger, calls) in seen.into_iter().filter(|_| lives) {
+            record(&trigger, calls, &mut known, &mut learnt);
         }
         if lives {
             learnt.samples.push((sample, vnfd));
         } else {
-            eprintln!(
-                "sample `{}` cannot be instantiated: it is left out",
-                sample.name
-            );
+            eprintln!("skipping sample `{}`: cannot instantiate it", sample.name);
         }
     }
-    ensure!(
-        learnt.samples.len() >= 4,
-        "only {} samples come up",
-        learnt.samples.len()
-    );
-    let asks = ASKS
+    let count = learnt.samples.len();
+    ensure!(count >= 4, "only {count} samples can be instantiated");
+    let asks = REQUESTS
         .iter()
-        .map(|(user, method, path)| Scene::Ask(user, method, path));
-    for scene in asks.chain([Scene::Subscribe, Scene::Token, Scene::Start]) {
-        play(ground, (&scene, &learnt.samples), &mut dice)?;
-        note(&scene, fresh(ground, &mut after)?, &mut known, &mut learnt);
+        .map(|(user, method, path)| Trigger::Ask(user, method, path));
+    for trigger in asks.chain([Trigger::Subscribe, Trigger::Token, Trigger::Start]) {
+        play(testbed, (&trigger, &learnt.samples), &mut rng)?;
+        record(
+            &trigger,
+            new_calls(testbed, &mut after)?,
+            &mut known,
+            &mut learnt,
+        );
     }
-    learnt.files = crate::disks::listed(&ground.data())?;
+    learnt.files = crate::disks::file_names(&testbed.data())?;
     Ok(learnt)
 }
 
-/// Plays what an NFVO takes part in, and notes the calls of it.
+/// Runs the triggers that involve an NFVO, and records the calls.
 ///
 /// # Errors
-/// Where a sample does not come up.
-pub(crate) fn learn_nfvo(ground: &mut Ground, learnt: &mut Learnt) -> Result<()> {
+/// If too few samples can be instantiated.
+pub(crate) fn learn_nfvo(testbed: &mut Testbed, learnt: &mut Learnt) -> Result<()> {
     let mut known: BTreeSet<_> = learnt
         .calls
         .iter()
         .map(|(_, call, _)| call.clone())
         .collect();
-    let (mut dice, mut after) = (Dice::new(0), 0);
+    let (mut rng, mut after) = (SeededRng::new(0), 0);
     let before = learnt.calls.len();
-    // What it is asked at the start is asked again and again.
+    // Calls at the start are repeated later.
     let last = learnt.samples.len().saturating_sub(1);
-    for scene in [Scene::Offer, Scene::Life(last, "terminate".to_owned())] {
-        play(ground, (&scene, &learnt.samples), &mut dice)?;
-        note(&scene, fresh(ground, &mut after)?, &mut known, learnt);
+    for trigger in [Trigger::Offer, Trigger::Life(last, "terminate".to_owned())] {
+        play(testbed, (&trigger, &learnt.samples), &mut rng)?;
+        record(
+            &trigger,
+            new_calls(testbed, &mut after)?,
+            &mut known,
+            learnt,
+        );
     }
     for call in &mut learnt.calls[before..] {
         call.2 = true;
@@ -185,26 +190,26 @@ pub(crate) fn learn_nfvo(ground: &mut Ground, learnt: &mut Learnt) -> Result<()>
 }
 
 /// The calls since the last look.
-fn fresh(ground: &Ground, after: &mut usize) -> Result<Vec<Value>> {
-    let calls = ground.calls(*after)?;
+fn new_calls(testbed: &Testbed, after: &mut usize) -> Result<Vec<Value>> {
+    let calls = testbed.calls(*after)?;
     *after += calls.len();
     Ok(calls)
 }
 
-/// Notes the calls that are seen for the first time.
-fn note(scene: &Scene, calls: Vec<Value>, known: &mut BTreeSet<String>, learnt: &mut Learnt) {
+/// Records new calls.
+fn record(trigger: &Trigger, calls: Vec<Value>, known: &mut BTreeSet<String>, learnt: &mut Learnt) {
     for call in calls {
         let name = call["call"].as_str().unwrap_or_default();
-        // What the world does by itself is nobody's answer.
+        // Actions of hosts are no responses to us.
         if !name.starts_with("host.") && known.insert(name.to_owned()) {
-            learnt.calls.push((scene.clone(), name.to_owned(), false));
+            learnt.calls.push((trigger.clone(), name.to_owned(), false));
         }
     }
 }
 
 /// The operations of a life.
-fn steps(ground: &Ground, sample: &Sample, operation: &str) -> Vec<(String, Value)> {
-    let vim = vim_of(ground, sample);
+fn steps(testbed: &Testbed, sample: &Sample, operation: &str) -> Vec<(String, Value)> {
+    let vim = vim_of(testbed, sample);
     let mut all = vec![(
         "instantiate".to_owned(),
         sample.request("instantiate", &vim),
@@ -217,8 +222,8 @@ fn steps(ground: &Ground, sample: &Sample, operation: &str) -> Vec<(String, Valu
 }
 
 /// The VIM for a sample.
-pub(crate) fn vim_of(ground: &Ground, sample: &Sample) -> String {
-    let Ground { fixture, .. } = ground;
+pub(crate) fn vim_of(testbed: &Testbed, sample: &Sample) -> String {
+    let Testbed { fixture, .. } = testbed;
     if sample.is_kubernetes() {
         fixture.cluster.clone()
     } else {
@@ -226,41 +231,41 @@ pub(crate) fn vim_of(ground: &Ground, sample: &Sample) -> String {
     }
 }
 
-/// Plays a scene; whatever it is answered, nothing of it is left.
+/// Runs a trigger, and cleans up after any response.
 fn play(
-    ground: &mut Ground,
-    (scene, samples): (&Scene, &[(Sample, String)]),
-    dice: &mut Dice,
+    testbed: &mut Testbed,
+    (trigger, samples): (&Trigger, &[(Sample, String)]),
+    rng: &mut SeededRng,
 ) -> Result<()> {
-    match scene {
-        Scene::Life(at, operation) => {
+    match trigger {
+        Trigger::Life(at, operation) => {
             let (sample, vnfd) = &samples[*at];
-            let instance = story::create(ground, "olga", vnfd)?;
-            let steps = steps(ground, sample, operation);
-            story::life(ground, ("olga", &instance), &steps, PATIENCE)?;
-            ground.disarm()?;
-            story::away(ground, "olga", &instance, dice)
+            let instance = lifecycle::create(testbed, "olga", vnfd)?;
+            let steps = steps(testbed, sample, operation);
+            lifecycle::run_operations(testbed, ("olga", &instance), &steps, TIMEOUT)?;
+            testbed.disarm()?;
+            lifecycle::remove(testbed, "olga", &instance, rng)
         }
-        Scene::Ask(user, method, path) => {
-            let path = path.replace("{cloud}", &ground.fixture.cloud);
-            let path = path.replace("{cluster}", &ground.fixture.cluster);
-            ground.clients.send(user, (method, &path), None)?;
+        Trigger::Ask(user, method, path) => {
+            let path = path.replace("{cloud}", &testbed.fixture.cloud);
+            let path = path.replace("{cluster}", &testbed.fixture.cluster);
+            testbed.clients.send(user, (method, &path), None)?;
             Ok(())
         }
-        Scene::Subscribe => subscribe(ground),
-        Scene::Token => tokens::of_keystone(ground),
-        Scene::Start => start(ground),
-        Scene::Offer => offer(ground, dice),
+        Trigger::Subscribe => subscribe(testbed),
+        Trigger::Token => tokens::send_keystone_token(testbed),
+        Trigger::Start => start_with_barbican(testbed),
+        Trigger::Offer => offer_package(testbed, rng),
     }
 }
 
-/// A server of its own starts, with its key in Barbican, or gives up; the lie does not end it.
-fn start(ground: &Ground) -> Result<()> {
+/// A separate server starts with its key in Barbican, or refuses cleanly.
+fn start_with_barbican(testbed: &Testbed) -> Result<()> {
     let folder = tempfile::Builder::new()
         .prefix("second")
-        .tempdir_in(ground.folder())?;
-    let password = ground.folder().join("keystone-password");
-    let barbican = json!({"endpoint": ground.endpoint("authUrl"), "user": "nfv", "project": "nfv",
+        .tempdir_in(testbed.folder())?;
+    let password = testbed.folder().join("keystone-password");
+    let barbican = json!({"endpoint": testbed.endpoint("authUrl"), "user": "nfv", "project": "nfv",
         "password_file": password, "wait_seconds": 1});
     let config = json!({"secrets": {"barbican": barbican}});
     std::fs::write(
@@ -277,23 +282,26 @@ fn start(ground: &Ground) -> Result<()> {
             let why = format!("{why:#}");
             let is_named = !why.contains("signal") && !why.contains("panicked");
             ensure!(
-                is_named && !why.contains(INNER),
+                is_named && !why.contains(CANARY_SECRET),
                 "the start of a server ends badly: {why}"
             );
         }
     }
     let took = began.elapsed();
     ensure!(
-        took < TO_START,
-        "a server needs {took:?} to start, or to give up"
+        took < START_TIMEOUT,
+        "a server needed {took:?} to start or give up"
     );
     Ok(())
 }
 
-/// The NFVO forgets who has subscribed, offers a package, and takes it away again.
-fn offer(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
-    let (id, archive) = (Uuid::new_v4().to_string(), padded(ground, 1 << 10, dice)?);
-    let file = ground.folder().join("offered.csar");
+/// The NFVO loses its subscriptions, offers a package, and withdraws it.
+fn offer_package(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
+    let (id, archive) = (
+        Uuid::new_v4().to_string(),
+        padded_package(testbed, 1 << 10, rng)?,
+    );
+    let file = testbed.folder().join("offered.csar");
     std::fs::write(&file, &archive)?;
     let vnfd = vnfm_descriptor::Package::from_bytes(archive, &vnfm_descriptor::Limits::default());
     let vnfd = vnfd
@@ -301,22 +309,22 @@ fn offer(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
         .vnfd()
         .descriptor_id
         .clone();
-    ground.act(&json!({"action": "forget-subscriptions"}))?;
-    ground
+    testbed.act(&json!({"action": "forget-subscriptions"}))?;
+    testbed
         .act(&json!({"action": "offer-package", "vnfPkgId": id, "vnfdId": vnfd, "path": file}))?;
     let path = "/vnflcm/v2/vnf_instances";
-    let made = ground
+    let made = testbed
         .clients
         .json("olga", ("POST", path), &json!({"vnfdId": vnfd}))?;
-    // Between two looks at subscription and packages is a second.
+    // Subscription and packages are polled once a second.
     std::thread::park_timeout(LOOK);
-    ground.disarm()?;
-    if let Some(instance) = made.made().filter(|_| made.status == 201) {
-        story::away(ground, "olga", &instance, dice)?;
+    testbed.disarm()?;
+    if let Some(instance) = made.created_id().filter(|_| made.status == 201) {
+        lifecycle::remove(testbed, "olga", &instance, rng)?;
     }
-    ground.act(&json!({"action": "withdraw-package", "vnfPkgId": id}))?;
+    testbed.act(&json!({"action": "withdraw-package", "vnfPkgId": id}))?;
     let filter = format!("/vnfpkgm/v2/vnf_packages?filter=(eq,vnfdId,{vnfd})");
-    for one in ground
+    for one in testbed
         .clients
         .page("olga", &filter)?
         .as_array()
@@ -327,18 +335,18 @@ fn offer(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
             "/vnfpkgm/v2/vnf_packages/{}",
             one["id"].as_str().unwrap_or_default()
         );
-        ground.clients.json(
+        testbed.clients.json(
             "olga",
             ("PATCH", &path),
             &json!({"operationalState": "DISABLED"}),
         )?;
-        ground.clients.send("olga", ("DELETE", &path), None)?;
+        testbed.clients.send("olga", ("DELETE", &path), None)?;
     }
     Ok(())
 }
 
-fn subscribe(ground: &mut Ground) -> Result<()> {
-    let nfvo = ground.endpoint("nfvo").to_owned();
+fn subscribe(testbed: &mut Testbed) -> Result<()> {
+    let nfvo = testbed.endpoint("nfvo").to_owned();
     let credentials = json!({"clientId": "vnfm", "clientPassword": "planted-nfvo-password-2c77",
         "tokenEndpoint": format!("{nfvo}/token")});
     let request = json!({
@@ -346,54 +354,54 @@ fn subscribe(ground: &mut Ground) -> Result<()> {
         "authentication": {"authType": ["OAUTH2_CLIENT_CREDENTIALS"],
             "paramsOauth2ClientCredentials": credentials},
     });
-    let made = ground
+    let made = testbed
         .clients
         .json("olga", ("POST", "/vnflcm/v2/subscriptions"), &request)?;
-    let vnfd = ground.samples[0].1.clone();
-    let instance = story::create(ground, "olga", &vnfd)?;
+    let vnfd = testbed.samples[0].1.clone();
+    let instance = lifecycle::create(testbed, "olga", &vnfd)?;
     let path = format!("/vnflcm/v2/vnf_instances/{instance}");
-    ground.clients.send("olga", ("DELETE", &path), None)?;
-    if let Some(id) = made.made().filter(|_| made.status == 201) {
+    testbed.clients.send("olga", ("DELETE", &path), None)?;
+    if let Some(id) = made.created_id().filter(|_| made.status == 201) {
         let path = format!("/vnflcm/v2/subscriptions/{id}");
-        let gone = ground.clients.send("olga", ("DELETE", &path), None)?;
+        let gone = testbed.clients.send("olga", ("DELETE", &path), None)?;
         ensure!(
             gone.is_success(),
-            "a subscription does not go: {}",
+            "cannot delete a subscription: {}",
             gone.text()
         );
     }
     Ok(())
 }
 
-/// Each call × each lie, once and for ever.
+/// Each call × each hostile response, once and always.
 pub(crate) fn cases(learnt: &Learnt) -> Vec<Case> {
     let mut all = Vec::new();
-    for (scene, call, nfvo) in &learnt.calls {
-        for lie in LIES {
-            for times in [1, EVER] {
+    for (trigger, call, nfvo) in &learnt.calls {
+        for hostile in HOSTILE_RESPONSES {
+            for times in [1, ALWAYS] {
                 let often = if times == 1 { "once" } else { "always" };
-                let what = format!("{call} answers {lie} {often} ({scene:?})");
-                let (scene, call) = (scene.clone(), call.clone());
+                let what = format!("{call} answers {hostile} {often} ({trigger:?})");
+                let (trigger, call) = (trigger.clone(), call.clone());
                 let samples = learnt.samples.clone();
-                let mut case = Case::new("neighbour", what, move |ground, dice| {
-                    let lie = lie.replace('@', &ground.canary.address().to_string());
-                    let lie: Value = serde_json::from_str(&lie)?;
-                    let nth = if times == 1 { 1 + dice.below(2) } else { 1 };
-                    ground.arm(&json!({"call": call, "nth": nth, "times": times,
-                        "fault": {"hostile": lie}}))?;
-                    let (began, before) = (Instant::now(), ground.memory.now());
-                    let played = play(ground, (&scene, &samples), dice);
-                    ground.disarm()?;
-                    // An answer that is read without an end takes longer to kill the server than we wait.
-                    let taken = ground.memory.peak_since(began).saturating_sub(before);
+                let mut case = Case::new("neighbour", what, move |testbed, rng| {
+                    let hostile = hostile.replace('@', &testbed.canary.address().to_string());
+                    let hostile: Value = serde_json::from_str(&hostile)?;
+                    let nth = if times == 1 { 1 + rng.below(2) } else { 1 };
+                    testbed.arm(&json!({"call": call, "nth": nth, "times": times,
+                        "fault": {"hostile": hostile}}))?;
+                    let (began, before) = (Instant::now(), testbed.memory.now());
+                    let played = play(testbed, (&trigger, &samples), rng);
+                    testbed.disarm()?;
+                    // An unbounded response would take longer to kill the server than we wait.
+                    let taken = testbed.memory.peak_since(began).saturating_sub(before);
                     ensure!(
-                        taken < AN_ANSWER,
-                        "memory: an answer takes {} MiB",
+                        taken < MAX_RESPONSE_MEMORY,
+                        "memory: a response takes {} MiB",
                         taken >> 20
                     );
                     played
                 });
-                case.ground.nfvo = *nfvo;
+                case.limits.nfvo = *nfvo;
                 all.push(case);
             }
         }

@@ -1,22 +1,22 @@
-//! A network of our own, in which nothing leads outside: besides loopback it has an address as a machine has them, and the
-//! one at which clouds serve metadata. So what a server must not call is there, and answers.
+//! An isolated network namespace. Besides loopback it has an ordinary host address and that of cloud metadata services,
+//! so that what a server must not call exists and responds.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
-/// The machine's own address that is not a loopback one (RFC 5737), and that of metadata services.
+/// An ordinary host address (RFC 5737), and that of metadata services.
 pub(crate) const ADDRESSES: &[&str] = &["198.51.100.9", "169.254.169.254"];
-/// Says that we are in it.
-const INSIDE: &str = "VNFM_HOSTILE_NETWORK";
+/// Set inside the namespace.
+const IN_NAMESPACE: &str = "VNFM_HOSTILE_NETWORK";
 
-/// Whether we are in a network of our own.
-pub(crate) fn is_own() -> bool {
-    std::env::var_os(INSIDE).is_some()
+/// Whether we run in the namespace.
+pub(crate) fn is_isolated() -> bool {
+    std::env::var_os(IN_NAMESPACE).is_some()
 }
 
-/// Begins again in a network of our own; where that cannot be had, this says so and returns.
-pub(crate) fn enter() {
-    if is_own() {
+/// Restarts this program in the namespace; if that is not possible, prints a warning and returns.
+pub(crate) fn isolate() {
+    if is_isolated() {
         return;
     }
     let mut script = "ip link set lo up".to_owned();
@@ -39,15 +39,15 @@ pub(crate) fn enter() {
             .arg(program);
         let why = command
             .args(std::env::args_os().skip(1))
-            .env(INSIDE, "1")
+            .env(IN_NAMESPACE, "1")
             .exec();
-        eprintln!("cannot begin again in a network of our own: {why}");
+        eprintln!("cannot restart in a network namespace: {why}");
     }
     let why = match tried {
         Ok(tried) => String::from_utf8_lossy(&tried.stderr).trim().to_owned(),
         Err(why) => why.to_string(),
     };
     eprintln!(
-        "NOT TRIED: own addresses that are no loopback ones, and metadata services. There is no network of our own: {why}"
+        "NOT TRIED: host addresses other than loopback, and metadata services. No network namespace: {why}"
     );
 }

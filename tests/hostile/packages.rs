@@ -1,4 +1,4 @@
-//! Packages that lie: texts, numbers, objects and archives.
+//! Hostile packages: texts, numbers, objects and archives.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,24 +6,24 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use vnfm_tests::dice::Dice;
+use vnfm_tests::rng::SeededRng;
 
 use crate::cases::Case;
 use crate::catalogue::{Sample, archive};
-use crate::grammar::{self, OWNED};
-use crate::ground::Ground;
 use crate::neighbours::{Learnt, vim_of};
-use crate::{check, story};
+use crate::payloads::{self, INJECTED_NAME};
+use crate::testbed::Testbed;
+use crate::{check, lifecycle};
 
 /// How long an operation may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// A number that nobody has that many of.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// A number that exceeds every limit.
 const MANY: &str = "100000000";
 
-/// A scalar of a file: from where to where.
+/// A scalar: file, start and end.
 type Scalar = (String, usize, usize);
 
-/// The values behind `name: ` in files of YAML, and the items of lists in brackets.
+/// The values after `name: ` in YAML files.
 fn scalars(sample: &Sample) -> Vec<Scalar> {
     let mut all = Vec::new();
     for (name, bytes) in &sample.files {
@@ -47,7 +47,7 @@ fn scalars(sample: &Sample) -> Vec<Scalar> {
     all
 }
 
-/// The sample with another `vnfdId`, so that it can be beside the true one.
+/// The sample with another `vnfdId`, so that both can be onboarded.
 fn renamed(sample: &Sample, vnfd: &str) -> (Sample, String) {
     let new = Uuid::new_v4().to_string();
     let mut sample = sample.clone();
@@ -59,43 +59,43 @@ fn renamed(sample: &Sample, vnfd: &str) -> (Sample, String) {
     (sample, new)
 }
 
-/// Onboards, instantiates, looks, and brings everything away.
+/// Onboards and instantiates a package, checks the objects, and removes everything.
 fn play(
-    ground: &mut Ground,
+    testbed: &mut Testbed,
     user: &str,
     (sample, archive): (&Sample, &[u8]),
-    dice: &mut Dice,
+    rng: &mut SeededRng,
 ) -> Result<()> {
-    let Ok((package, vnfd)) = ground.onboard(user, archive)? else {
+    let Ok((package, vnfd)) = testbed.onboard(user, archive)? else {
         return Ok(());
     };
-    let vim = vim_of(ground, sample);
+    let vim = vim_of(testbed, sample);
     let mut request = sample.request("instantiate", &vim);
     if user == "nina" {
         request["additionalParams"]["namespace"] = json!("web");
     }
-    let instance = story::create(ground, user, &vnfd);
+    let instance = lifecycle::create(testbed, user, &vnfd);
     let mut outside = Ok(());
     if let Ok(instance) = &instance {
         let steps = [("instantiate".to_owned(), request)];
-        story::life(ground, (user, instance), &steps, PATIENCE)?;
-        outside = check::own_namespace(ground, instance, if user == "nina" { "web" } else { "" });
-        story::away(ground, user, instance, dice)?;
+        lifecycle::run_operations(testbed, (user, instance), &steps, TIMEOUT)?;
+        outside = check::own_namespace(testbed, instance, if user == "nina" { "web" } else { "" });
+        lifecycle::remove(testbed, user, instance, rng)?;
     }
     let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
     let disable = json!({"operationalState": "DISABLED"});
-    ground.clients.json(user, ("PATCH", &path), &disable)?;
-    let gone = ground.clients.send(user, ("DELETE", &path), None)?;
+    testbed.clients.json(user, ("PATCH", &path), &disable)?;
+    let gone = testbed.clients.send(user, ("DELETE", &path), None)?;
     ensure!(
         gone.is_success(),
-        "a package does not go: {} {}",
+        "cannot delete a package: {} {}",
         gone.status,
         gone.text()
     );
     outside
 }
 
-/// Who has a VIM for a sample: on the shared cluster it is another tenant.
+/// A user with a VIM for the sample; on the shared cluster one of another tenant.
 fn user_for(sample: &Sample) -> &'static str {
     if sample.is_kubernetes() {
         "bob"
@@ -104,8 +104,8 @@ fn user_for(sample: &Sample) -> &'static str {
     }
 }
 
-/// One scalar of a package replaced, and numbers of one kind all together: one alone is beyond another one's limit.
-pub(crate) fn mutations(learnt: &Learnt, most: usize, dice: &mut Dice) -> Vec<Case> {
+/// Replaces one scalar of a package, and all numbers of one kind together, because one alone may exceed another's limit.
+pub(crate) fn mutations(learnt: &Learnt, most: usize, rng: &mut SeededRng) -> Vec<Case> {
     let mut all = Vec::new();
     for (sample, vnfd) in &learnt.samples {
         let mut kinds: BTreeMap<String, Vec<Scalar>> = BTreeMap::new();
@@ -122,9 +122,9 @@ pub(crate) fn mutations(learnt: &Learnt, most: usize, dice: &mut Dice) -> Vec<Ca
         }
     }
     for _ in 0..(most / 8).max(60) {
-        let (sample, vnfd) = dice.pick(&learnt.samples);
+        let (sample, vnfd) = rng.pick(&learnt.samples);
         let scalars = scalars(sample);
-        let scalar = dice.pick(&scalars).clone();
+        let scalar = rng.pick(&scalars).clone();
         all.push(mutation("package", (sample, vnfd), vec![scalar], None));
     }
     all
@@ -155,13 +155,13 @@ fn mutation(
         sample.name
     );
     let (sample, vnfd) = (sample.clone(), vnfd.to_owned());
-    // From behind, so that the places of the others stay.
+    // Backwards, so that the remaining offsets stay valid.
     scalars.sort_by_key(|(file, from, _)| (file.clone(), std::cmp::Reverse(*from)));
-    Case::new(class, what, move |ground, dice| {
+    Case::new(class, what, move |testbed, rng| {
         let mut sample = sample.clone();
         let new = match put {
             Some(number) => number.to_owned(),
-            None => json!(grammar::text(dice)).to_string(),
+            None => json!(payloads::text(rng)).to_string(),
         };
         for (file, from, to) in &scalars {
             if let Some(bytes) = sample.files.get_mut(file) {
@@ -170,15 +170,15 @@ fn mutation(
         }
         let (sample, _) = renamed(&sample, &vnfd);
         play(
-            ground,
+            testbed,
             user_for(&sample),
             (&sample, &sample.archive()?),
-            dice,
+            rng,
         )
     })
 }
 
-/// Objects that a tenant has no business to make on a cluster that others share.
+/// Objects that a tenant must not create on a shared cluster.
 pub(crate) fn objects(learnt: &Learnt) -> Vec<Case> {
     let mut all = Vec::new();
     let charts = learnt
@@ -190,8 +190,8 @@ pub(crate) fn objects(learnt: &Learnt) -> Vec<Case> {
             for user in ["bob", "olga", "nina"] {
                 let what = format!("{name} in `{}` as {user}", sample.name);
                 let (sample, vnfd, object) = (sample.clone(), vnfd.clone(), object.clone());
-                all.push(Case::new("object", what, move |ground, dice| {
-                    object_case(ground, user, (&sample, &vnfd, &object), dice)
+                all.push(Case::new("object", what, move |testbed, rng| {
+                    object_case(testbed, user, (&sample, &vnfd, &object), rng)
                 }));
             }
         }
@@ -200,10 +200,10 @@ pub(crate) fn objects(learnt: &Learnt) -> Vec<Case> {
 }
 
 fn object_case(
-    ground: &mut Ground,
+    testbed: &mut Testbed,
     user: &str,
     (sample, vnfd, object): (&Sample, &str, &Value),
-    dice: &mut Dice,
+    rng: &mut SeededRng,
 ) -> Result<()> {
     let (mut sample, _) = renamed(sample, vnfd);
     let Some(name) = manifest(&sample) else {
@@ -213,30 +213,33 @@ fn object_case(
         bytes.extend_from_slice(format!("\n---\n{object}\n").as_bytes());
     }
     let archive = sample.archive()?;
-    // Who is narrowed onboards nothing: another one of the tenant does.
+    // A user limited to a namespace cannot onboard: another user of the tenant does.
     let onboards = if user == "nina" { "olga" } else { user };
-    let Ok((package, vnfd)) = ground.onboard(onboards, &archive)? else {
+    let Ok((package, vnfd)) = testbed.onboard(onboards, &archive)? else {
         return Ok(());
     };
-    let mut request = sample.request("instantiate", &vim_of(ground, &sample));
+    let mut request = sample.request("instantiate", &vim_of(testbed, &sample));
     if user == "nina" {
         request["additionalParams"]["namespace"] = json!("web");
     }
-    let instance = story::create(ground, user, &vnfd)?;
+    let instance = lifecycle::create(testbed, user, &vnfd)?;
     let steps = [("instantiate".to_owned(), request)];
-    let states = story::life(ground, (user, &instance), &steps, PATIENCE)?;
-    let outside = check::own_namespace(ground, &instance, if user == "nina" { "web" } else { "" });
-    story::away(ground, user, &instance, dice)?;
+    let states = lifecycle::run_operations(testbed, (user, &instance), &steps, TIMEOUT)?;
+    let outside = check::own_namespace(testbed, &instance, if user == "nina" { "web" } else { "" });
+    lifecycle::remove(testbed, user, &instance, rng)?;
     let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
-    ground.clients.json(
+    testbed.clients.json(
         onboards,
         ("PATCH", &path),
         &json!({"operationalState": "DISABLED"}),
     )?;
-    ground.clients.send(onboards, ("DELETE", &path), None)?;
+    testbed.clients.send(onboards, ("DELETE", &path), None)?;
     outside?;
     let done = states.first().is_some_and(|state| state == "COMPLETED");
-    ensure!(!done, "a forbidden object is made for `{user}`: {object}");
+    ensure!(
+        !done,
+        "a forbidden object was created for `{user}`: {object}"
+    );
     Ok(())
 }
 
@@ -249,11 +252,11 @@ fn manifest(sample: &Sample) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Each with a name.
+/// Forbidden objects and their names.
 fn forbidden() -> Vec<(String, Value)> {
     let meta = |namespace: &str| match namespace {
-        "" => json!({"name": OWNED}),
-        namespace => json!({"name": OWNED, "namespace": namespace}),
+        "" => json!({"name": INJECTED_NAME}),
+        namespace => json!({"name": INJECTED_NAME, "namespace": namespace}),
     };
     let mut all = Vec::new();
     let rbac = "rbac.authorization.k8s.io/v1";
@@ -313,7 +316,7 @@ fn forbidden() -> Vec<(String, Value)> {
     all
 }
 
-/// A Deployment whose pods have these members; those of `container` go to its container.
+/// A Deployment whose pod spec has these members; those of `container` belong to its container.
 fn deployment(spec: &Value) -> Value {
     let mut pod = json!({"containers": [{"name": "a", "image": "localhost/busybox:1"}]});
     for (name, value) in spec.as_object().into_iter().flatten() {
@@ -324,13 +327,13 @@ fn deployment(spec: &Value) -> Value {
     for (name, value) in spec["container"].as_object().into_iter().flatten() {
         pod["containers"][0][name] = value.clone();
     }
-    let labels = json!({"app": OWNED});
-    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": OWNED}, "spec": {
+    let labels = json!({"app": INJECTED_NAME});
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": INJECTED_NAME}, "spec": {
         "replicas": 1, "selector": {"matchLabels": labels},
         "template": {"metadata": {"labels": labels}, "spec": pod}}})
 }
 
-/// Archives that are more than archives.
+/// Malformed and malicious archives.
 pub(crate) fn archives(learnt: &Learnt) -> Vec<Case> {
     let mut all = Vec::new();
     let Some((sample, vnfd)) = learnt.samples.first().cloned() else {
@@ -341,15 +344,15 @@ pub(crate) fn archives(learnt: &Learnt) -> Vec<Case> {
         all.push(Case::new(
             "archive",
             what.to_owned(),
-            move |ground, dice| {
+            move |testbed, rng| {
                 let (sample, _) = renamed(&sample, &vnfd);
                 let bytes = make(&sample)?;
                 if refused {
-                    let taken = ground.onboard("olga", &bytes)?;
-                    ensure!(taken.is_err(), "the archive is taken");
+                    let taken = testbed.onboard("olga", &bytes)?;
+                    ensure!(taken.is_err(), "the archive was accepted");
                     return Ok(());
                 }
-                play(ground, "olga", (&sample, &bytes), dice)
+                play(testbed, "olga", (&sample, &bytes), rng)
             },
         ));
     };

@@ -1,4 +1,4 @@
-//! How the processes of a ground are started, and what they are told at the beginning.
+//! Starts the processes of a testbed and writes their configuration.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -13,34 +13,34 @@ use vnfm_tests::programs::{self, program};
 use crate::http::{PASSWORD, USERS};
 use crate::tokens::Issuer;
 
-/// The password of the cloud, at which nobody but the cloud's Keystone may look.
+/// The password of the cloud, which only its Keystone may receive.
 pub(crate) const CLOUD_PASSWORD: &str = "planted-password-of-the-cloud-7c30";
 /// The password of the NFVO.
 pub(crate) const NFVO_PASSWORD: &str = "planted-nfvo-password-2c77";
-/// What a server may have of addresses: an answer without end meets it within seconds.
+/// Address space of a server, in bytes: an unbounded response exceeds it within seconds.
 const ADDRESSES: u64 = 3 << 30;
-/// What the world may have of them: a bomb that gets through to it ends it, and with it the case.
-const WORLD: u64 = 4 << 30;
-/// Whom an unprivileged server runs as.
-const NOBODY: &str = "65534";
+/// Address space of the simulated world: a bomb that reaches it ends it, and the case fails.
+const SIMULATOR_MEMORY: u64 = 4 << 30;
+/// User id of an unprivileged server.
+const UNPRIVILEGED_USER: &str = "65534";
 
-/// What the server is limited to.
+/// Limits and options of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Limits {
-    /// Descriptors.
+    /// File descriptors.
     pub(crate) descriptors: Option<u64>,
-    /// The processor that it alone has; the world has another one.
+    /// Its processor; the world runs on another one.
     pub(crate) core: Option<usize>,
-    /// Whether it runs as another user than root.
+    /// Run as another user than root.
     pub(crate) unprivileged: bool,
-    /// Whether an NFVO grants operations, and is a source of packages.
+    /// Use an NFVO for grants and packages.
     pub(crate) nfvo: bool,
-    /// MiB of the disk that the data folder lies on.
+    /// Size of the disk of the data folder, in MiB.
     pub(crate) disk: Option<u64>,
 }
 
 pub(crate) fn start_world(folder: &Path, limits: Limits) -> (Child, String) {
-    let mut command = pinned("vnfm-sim", limits.core.map(|core| usize::from(core == 0)));
+    let mut command = pinned_command("vnfm-sim", limits.core.map(|core| usize::from(core == 0)));
     command
         .arg("--data")
         .arg(folder.join("world"))
@@ -48,16 +48,20 @@ pub(crate) fn start_world(folder: &Path, limits: Limits) -> (Child, String) {
     programs::start(&mut command, &folder.join("world.log"))
 }
 
-/// Where a server listens that has not listened before: an address that no policy for neighbours names.
+/// Listen address of a new server, which no outbound policy allows.
 pub(crate) const ANYWHERE: &str = "127.98.0.1:0";
 
-pub(crate) fn start_server(folder: &Path, limits: Limits, listen: &str) -> Result<(Child, String)> {
-    let mut command = bound(ADDRESSES);
+pub(crate) fn start_server(
+    folder: &Path,
+    limits: Limits,
+    read_request: &str,
+) -> Result<(Child, String)> {
+    let mut command = limited(ADDRESSES);
     if let Some(descriptors) = limits.descriptors {
         command.arg(format!("--nofile={descriptors}:{descriptors}"));
     }
     if let Some(mebibytes) = limits.disk {
-        // In a mount namespace of its own, so that the disk is gone when the server is.
+        // In a separate mount namespace, so that the disk disappears with the server.
         command.args(["unshare", "--mount", "--propagation", "private", "sh", "-c"]);
         command.arg(format!(
             "mount -t tmpfs -o mode=0700,size={mebibytes}m disk \"$0\" && exec \"$@\""
@@ -69,27 +73,27 @@ pub(crate) fn start_server(folder: &Path, limits: Limits, listen: &str) -> Resul
     }
     if limits.unprivileged {
         let owner = Command::new("chown")
-            .args(["-R", NOBODY])
+            .args(["-R", UNPRIVILEGED_USER])
             .arg(folder)
             .status()?;
         ensure!(
             owner.success(),
-            "the folder cannot be given to user {NOBODY}"
+            "the folder cannot be given to user {UNPRIVILEGED_USER}"
         );
-        // Another user forgets whose death is its own: it is said again.
+        // Changing the user clears the parent-death signal: set it again.
         command.args([
             "setpriv",
             "--reuid",
-            NOBODY,
+            UNPRIVILEGED_USER,
             "--regid",
-            NOBODY,
+            UNPRIVILEGED_USER,
             "--clear-groups",
         ]);
         command.args(["--pdeathsig", "KILL"]);
     }
     command
         .arg(program("vnfm-server"))
-        .args(["--listen", listen]);
+        .args(["--listen", read_request]);
     command.arg("--data").arg(folder.join("data"));
     command
         .arg("--config")
@@ -98,17 +102,17 @@ pub(crate) fn start_server(folder: &Path, limits: Limits, listen: &str) -> Resul
     begin(&mut command, &folder.join("server.log"))
 }
 
-/// Starts a program, with the first line of what it prints; what it says instead of that is the error.
+/// Starts a program; the first line that it prints, or an error with its stderr.
 fn begin(command: &mut Command, log: &Path) -> Result<(Child, String)> {
-    let words = std::fs::File::options()
+    let stderr = std::fs::File::options()
         .create(true)
         .append(true)
         .open(log)?;
-    let said = words.metadata()?.len();
+    let logged = stderr.metadata()?.len();
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(words);
+        .stderr(stderr);
     let mut child = command
         .spawn()
         .with_context(|| format!("cannot start {command:?}"))?;
@@ -116,11 +120,11 @@ fn begin(command: &mut Command, log: &Path) -> Result<(Child, String)> {
     BufReader::new(child.stdout.take().context("no standard output")?).read_line(&mut line)?;
     if line.trim().is_empty() {
         let status = child.wait()?;
-        let words = std::fs::read(log)?;
-        let words = words.get(usize::try_from(said)?..).unwrap_or_default();
+        let stderr = std::fs::read(log)?;
+        let stderr = stderr.get(usize::try_from(logged)?..).unwrap_or_default();
         bail!(
-            "it does not start ({status}): {}",
-            String::from_utf8_lossy(words).trim()
+            "cannot start it ({status}): {}",
+            String::from_utf8_lossy(stderr).trim()
         );
     }
     Ok((child, line.trim().to_owned()))
@@ -137,17 +141,17 @@ pub(crate) fn allow_scripts(folder: &Path) -> Result<()> {
         .stdin(Stdio::null())
         .output()
         .context("cannot start vnfmctl")?;
-    let words = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),
-        "the plugin for scripts is not allowed: {words}"
+        "the plugin for scripts is not allowed: {stderr}"
     );
     Ok(())
 }
 
-/// A program on this processor alone, where one is named; it dies with us, and may have so much memory.
-pub(crate) fn pinned(name: &str, core: Option<usize>) -> Command {
-    let mut command = bound(WORLD);
+/// A command on this processor, if given, with limited memory; killed when we end.
+pub(crate) fn pinned_command(name: &str, core: Option<usize>) -> Command {
+    let mut command = limited(SIMULATOR_MEMORY);
     if let Some(core) = core {
         command.args(["taskset", "-c", &core.to_string()]);
     }
@@ -155,8 +159,8 @@ pub(crate) fn pinned(name: &str, core: Option<usize>) -> Command {
     command
 }
 
-/// What runs a program that is killed when we end, however that may be, and that has so many bytes of addresses.
-fn bound(addresses: u64) -> Command {
+/// A command that is killed when we end, with this much address space in bytes.
+fn limited(addresses: u64) -> Command {
     let mut command = Command::new("setpriv");
     command.args([
         "--pdeathsig",
@@ -167,13 +171,13 @@ fn bound(addresses: u64) -> Command {
     command
 }
 
-/// Writes the server's configuration; members that this server does not know are left out.
+/// Writes the server's configuration, without members that the server does not know.
 pub(crate) fn configure(
     folder: &Path,
     (endpoints, issuer): (&Value, &Issuer),
     limits: Limits,
 ) -> Result<()> {
-    let hash = hash()?;
+    let password_hash = password_hash()?;
     let mut users = Vec::new();
     for (name, tenant) in USERS {
         let role = match *name {
@@ -185,7 +189,7 @@ pub(crate) fn configure(
         if *name == "nina" {
             gets["namespaces"] = json!(["web"]);
         }
-        users.push(json!({"name": name, "password_hash": hash, "gets": gets}));
+        users.push(json!({"name": name, "password_hash": password_hash, "gets": gets}));
     }
     let block = &endpoints["addressBlock"];
     let quota = json!({"instances": 500, "operations": 200, "package_bytes": 64 << 20});
@@ -211,14 +215,14 @@ pub(crate) fn configure(
         let mut more = config.clone();
         more[name] = value;
         write(folder, &more)?;
-        if is_known(folder)? {
+        if is_valid_config(folder)? {
             config = more;
         }
     }
     write(folder, &config)
 }
 
-/// The cloud's Keystone, which says whose a token is.
+/// Logins by the cloud's Keystone.
 fn keystone(folder: &Path, endpoints: &Value) -> Result<Value> {
     let file = folder.join("keystone-password");
     std::fs::write(&file, CLOUD_PASSWORD)?;
@@ -229,7 +233,7 @@ fn keystone(folder: &Path, endpoints: &Value) -> Result<Value> {
     )
 }
 
-/// The world's NFVO, for operations of everybody, and for packages of `acme`.
+/// The world's NFVO: grants for every tenant, packages for `acme`.
 fn nfvo(folder: &Path, endpoints: &Value) -> Result<Value> {
     let file = folder.join("nfvo-password");
     std::fs::write(&file, NFVO_PASSWORD)?;
@@ -249,7 +253,7 @@ fn write(folder: &Path, config: &Value) -> Result<()> {
     )?)
 }
 
-fn is_known(folder: &Path) -> Result<bool> {
+fn is_valid_config(folder: &Path) -> Result<bool> {
     let mut command = Command::new(program("vnfm-server"));
     command
         .arg("check-config")
@@ -262,8 +266,8 @@ fn is_known(folder: &Path) -> Result<bool> {
         .success())
 }
 
-/// What is to be found nowhere.
-pub(crate) fn planted(folder: &Path) -> Result<Planted> {
+/// The secrets that must not leak.
+pub(crate) fn planted_secrets(folder: &Path) -> Result<Planted> {
     let config = std::fs::read_to_string(folder.join("world/kubeconfig"))?;
     let config: Value = serde_yaml::from_str(&config)?;
     let token = config["users"][0]["user"]["token"]
@@ -274,16 +278,19 @@ pub(crate) fn planted(folder: &Path) -> Result<Planted> {
     planted.add("the cloud's password", CLOUD_PASSWORD);
     planted.add("the cluster's token", token);
     planted.add("the NFVO's password", NFVO_PASSWORD);
-    planted.add("what lies on an inner address", crate::canary::INNER);
-    planted.add("a secret of a request", crate::grammar::SECRET);
+    planted.add(
+        "what lies on an inner address",
+        crate::canary::CANARY_SECRET,
+    );
+    planted.add("a secret of a request", crate::payloads::SECRET);
     Ok(planted)
 }
 
-/// The hash of every user's password, made once.
-fn hash() -> Result<String> {
+/// The hash of every user's password, computed once.
+fn password_hash() -> Result<String> {
     static HASH: OnceLock<String> = OnceLock::new();
-    if let Some(hash) = HASH.get() {
-        return Ok(hash.clone());
+    if let Some(password_hash) = HASH.get() {
+        return Ok(password_hash.clone());
     }
     let mut child = Command::new(program("vnfm-server"))
         .arg("hash-password")
@@ -296,10 +303,10 @@ fn hash() -> Result<String> {
         .context("no standard input")?
         .write_all(PASSWORD.as_bytes())?;
     let output = child.wait_with_output()?;
-    let hash = String::from_utf8(output.stdout)?.trim().to_owned();
+    let password_hash = String::from_utf8(output.stdout)?.trim().to_owned();
     ensure!(
-        hash.starts_with('$'),
-        "`vnfm-server hash-password` says `{hash}`"
+        password_hash.starts_with('$'),
+        "`vnfm-server hash-password` says `{password_hash}`"
     );
-    Ok(HASH.get_or_init(|| hash).clone())
+    Ok(HASH.get_or_init(|| password_hash).clone())
 }

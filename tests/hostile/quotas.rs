@@ -1,56 +1,55 @@
-//! What a tenant may have so much of: everybody at once does not get past it, and what one tenant has costs no other one
-//! anything, nor shows it anything.
+//! Quotas hold under concurrency, and one tenant's resources neither cost another tenant anything nor are visible to it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use vnfm_tests::dice::Dice;
+use vnfm_tests::rng::SeededRng;
 
 use crate::cases::Case;
 use crate::catalogue::archive;
-use crate::ground::Ground;
-use crate::story::{self, Begun};
+use crate::lifecycle::{self, BeginOutcome};
+use crate::testbed::Testbed;
 
 /// Clients at once.
-const AT_ONCE: usize = 16;
-/// What `tina` may have of everything.
-const FEW: usize = 3;
-/// Bytes of packages that she may have, and of one of them about.
-const BYTES: u64 = 200 << 10;
-const PACKAGE: usize = 70 << 10;
-/// Subscriptions of somebody else.
+const CLIENTS: usize = 16;
+/// Quota of `tina` for each kind of resource.
+const TINY_QUOTA: usize = 3;
+/// Her quota for packages, and the size of one, in bytes.
+const MAX_PACKAGE_BYTES: u64 = 200 << 10;
+const PACKAGE_BYTES: usize = 70 << 10;
+/// Number of subscriptions of another tenant.
 const MANY: usize = 300;
-/// Stories whose cost is measured.
-const STORIES: usize = 30;
-/// What they may cost more than twice what they cost before, in hundredths of a second.
-const MORE: u64 = 20;
+/// Lifecycles whose cost is measured.
+const LIFECYCLES: usize = 30;
+/// Allowed cost above twice the previous one, in hundredths of a second.
+const HEADROOM: u64 = 20;
 
-/// What is configured for the tenants that are tried here.
+/// The configuration of the tenants.
 pub(crate) fn tenants() -> Value {
     json!({
-        "tiny": {"quota": {"instances": FEW, "subscriptions": FEW, "vims": FEW, "packages": AT_ONCE,
-            "package_bytes": BYTES}},
+        "tiny": {"quota": {"instances": TINY_QUOTA, "subscriptions": TINY_QUOTA, "vims": TINY_QUOTA, "packages": CLIENTS,
+            "package_bytes": MAX_PACKAGE_BYTES}},
         "other": {"quota": {"instances": 500, "operations": 200, "package_bytes": 64 << 20,
             "subscriptions": MANY}},
     })
 }
 
-/// Lists that are bounded by number, and what adds to them.
+/// Resources with a quota by number.
 const LISTS: &[(&str, &str)] = &[
     ("/vnflcm/v2/vnf_instances", "instances"),
     ("/vnflcm/v2/subscriptions", "subscriptions"),
     ("/vnfm/v1/vims", "vims"),
 ];
 
-/// Each quota × clients at once, and what many things of one tenant are to another.
+/// Each quota × concurrent clients, and the effects of one tenant on another.
 pub(crate) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     for (path, name) in LISTS {
-        let what = format!("{name}, {AT_ONCE} clients at once");
-        all.push(Case::new("quota", what, move |ground, _| {
-            crowd(ground, path, name)
+        let what = format!("{name}, {CLIENTS} clients at once");
+        all.push(Case::new("quota", what, move |testbed, _| {
+            create_concurrently(testbed, path, name)
         }));
     }
     for from_uri in [false, true] {
@@ -59,20 +58,22 @@ pub(crate) fn cases() -> Vec<Case> {
         } else {
             "uploaded"
         };
-        let what = format!("packages {way}, {AT_ONCE} clients at once");
-        all.push(Case::new("quota", what, move |ground, dice| {
-            uploads(ground, from_uri, dice)
+        let what = format!("packages {way}, {CLIENTS} clients at once");
+        all.push(Case::new("quota", what, move |testbed, rng| {
+            upload_concurrently(testbed, from_uri, rng)
         }));
     }
     let what = format!("{MANY} subscriptions of another tenant");
-    all.push(Case::new("tenant", what, |ground, _| subscribed(ground)));
+    all.push(Case::new("tenant", what, |testbed, _| {
+        many_subscriptions(testbed)
+    }));
     let what = "two tenants in one namespace of one cluster".to_owned();
-    all.push(Case::new("tenant", what, one_namespace));
+    all.push(Case::new("tenant", what, shared_namespace));
     all
 }
 
-/// What each client does; how often it was done.
-fn at_once(clients: usize, act: impl Fn(usize) -> Result<bool> + Sync) -> Result<usize> {
+/// Runs an action in concurrent clients; how often it succeeded.
+fn run_concurrently(clients: usize, act: impl Fn(usize) -> Result<bool> + Sync) -> Result<usize> {
     let done = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let act = |number| {
@@ -85,17 +86,17 @@ fn at_once(clients: usize, act: impl Fn(usize) -> Result<bool> + Sync) -> Result
             .collect();
         threads
             .into_iter()
-            .try_for_each(|thread| thread.join().map_err(|_| died())?)
+            .try_for_each(|thread| thread.join().map_err(|_| client_panicked())?)
     })?;
     Ok(done.into_inner())
 }
 
-fn died() -> anyhow::Error {
+fn client_panicked() -> anyhow::Error {
     anyhow::anyhow!("a client of the machine panicked")
 }
 
-fn listed(ground: &Ground, path: &str) -> Result<Vec<Value>> {
-    Ok(ground
+fn list(testbed: &Testbed, path: &str) -> Result<Vec<Value>> {
+    Ok(testbed
         .clients
         .page("tina", path)?
         .as_array()
@@ -103,58 +104,58 @@ fn listed(ground: &Ground, path: &str) -> Result<Vec<Value>> {
         .unwrap_or_default())
 }
 
-fn crowd(ground: &mut Ground, path: &str, name: &str) -> Result<()> {
-    let callback = format!("{}/notifications", ground.endpoint("nfvo"));
+fn create_concurrently(testbed: &mut Testbed, path: &str, name: &str) -> Result<()> {
+    let callback = format!("{}/notifications", testbed.endpoint("nfvo"));
     let vim = json!({"vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3",
-        "interfaceInfo": {"endpoint": ground.endpoint("authUrl")},
+        "interfaceInfo": {"endpoint": testbed.endpoint("authUrl")},
         "accessInfo": {"username": "nfv", "password": crate::processes::CLOUD_PASSWORD,
             "project": "nfv", "region": "RegionOne"}});
-    let vnfd = tiny_vnfd(ground)?;
-    let done = at_once(AT_ONCE, |number| {
+    let vnfd = onboard_tiny_package(testbed)?;
+    let done = run_concurrently(CLIENTS, |number| {
         let body = match name {
             "instances" => json!({ "vnfdId": vnfd }),
             "subscriptions" => json!({ "callbackUri": format!("{callback}?{number}") }),
             _ => json!({"name": format!("vim-{number}"), "connection": vim}),
         };
-        let answer = ground.clients.json("tina", ("POST", path), &body)?;
-        let is_known = matches!(answer.status, 201 | 403 | 409 | 422 | 429 | 503 | 507);
+        let answer = testbed.clients.json("tina", ("POST", path), &body)?;
+        let is_valid_config = matches!(answer.status, 201 | 403 | 409 | 422 | 429 | 503 | 507);
         ensure!(
-            is_known,
+            is_valid_config,
             "POST {path} is answered {}: {}",
             answer.status,
             answer.text()
         );
         Ok(answer.status == 201)
     })?;
-    let mut there = listed(ground, path)?;
-    // Those that the operator shares are nobody's.
-    there.retain(|one| one["id"] != ground.fixture.cluster.as_str());
-    for one in &there {
+    let mut existing = list(testbed, path)?;
+    // VIMs shared by the operator do not count.
+    existing.retain(|one| one["id"] != testbed.fixture.cluster.as_str());
+    for one in &existing {
         let id = one["id"].as_str().unwrap_or_default();
-        ground
+        testbed
             .clients
             .send("tina", ("DELETE", &format!("{path}/{id}")), None)?;
     }
-    forget_packages(ground)?;
+    delete_packages(testbed)?;
     ensure!(
-        there.len() <= FEW,
-        "{} {name} where {FEW} are allowed",
-        there.len()
+        existing.len() <= TINY_QUOTA,
+        "{} {name} where {TINY_QUOTA} are allowed",
+        existing.len()
     );
     ensure!(
-        done == there.len(),
-        "{done} {name} were made, and {} are there",
-        there.len()
+        done == existing.len(),
+        "{done} {name} were created, but {} exist",
+        existing.len()
     );
-    ensure!(done > 0, "no {name} can be made at all");
+    ensure!(done > 0, "no {name} can be created");
     Ok(())
 }
 
-/// A small package that `tina` has, for instances.
-fn tiny_vnfd(ground: &Ground) -> Result<String> {
-    let (sample, vnfd) = ground.samples.last().context("no sample")?;
+/// Onboards a small package for instances of `tina`.
+fn onboard_tiny_package(testbed: &Testbed) -> Result<String> {
+    let (sample, vnfd) = testbed.samples.last().context("no sample")?;
     let archive = sample.archive()?;
-    let (_, onboarded) = ground
+    let (_, onboarded) = testbed
         .onboard("tina", &archive)?
         .map_err(anyhow::Error::msg)?;
     ensure!(
@@ -164,24 +165,32 @@ fn tiny_vnfd(ground: &Ground) -> Result<String> {
     Ok(onboarded)
 }
 
-fn forget_packages(ground: &Ground) -> Result<()> {
+fn delete_packages(testbed: &Testbed) -> Result<()> {
     let packages = "/vnfpkgm/v2/vnf_packages";
-    for one in listed(ground, packages)? {
+    for one in list(testbed, packages)? {
         let path = format!("{packages}/{}", one["id"].as_str().unwrap_or_default());
-        ground.clients.json(
+        testbed.clients.json(
             "tina",
             ("PATCH", &path),
             &json!({"operationalState": "DISABLED"}),
         )?;
-        let gone = ground.clients.send("tina", ("DELETE", &path), None)?;
-        ensure!(gone.is_success(), "a package does not go: {}", gone.text());
+        let gone = testbed.clients.send("tina", ("DELETE", &path), None)?;
+        ensure!(
+            gone.is_success(),
+            "cannot delete a package: {}",
+            gone.text()
+        );
     }
     Ok(())
 }
 
-/// A sample with another id, and with bytes that cannot be made smaller.
-pub(crate) fn padded(ground: &Ground, bytes: usize, dice: &mut Dice) -> Result<Vec<u8>> {
-    let (sample, vnfd) = ground.samples.last().context("no sample")?;
+/// A sample with another `vnfdId`, padded with incompressible bytes.
+pub(crate) fn padded_package(
+    testbed: &Testbed,
+    bytes: usize,
+    rng: &mut SeededRng,
+) -> Result<Vec<u8>> {
+    let (sample, vnfd) = testbed.samples.last().context("no sample")?;
     let new = Uuid::new_v4().to_string();
     let mut files = sample.files.clone();
     for content in files.values_mut() {
@@ -190,7 +199,7 @@ pub(crate) fn padded(ground: &Ground, bytes: usize, dice: &mut Dice) -> Result<V
         }
     }
     let padding = (0..bytes / 8)
-        .flat_map(|_| dice.roll().to_le_bytes())
+        .flat_map(|_| rng.roll().to_le_bytes())
         .collect();
     files.insert("Files/padding".into(), padding);
     archive(
@@ -200,22 +209,22 @@ pub(crate) fn padded(ground: &Ground, bytes: usize, dice: &mut Dice) -> Result<V
     )
 }
 
-fn uploads(ground: &mut Ground, from_uri: bool, dice: &mut Dice) -> Result<()> {
+fn upload_concurrently(testbed: &mut Testbed, from_uri: bool, rng: &mut SeededRng) -> Result<()> {
     let packages = "/vnfpkgm/v2/vnf_packages";
-    let archives: Vec<_> = (0..AT_ONCE)
-        .map(|_| padded(ground, PACKAGE, dice))
+    let archives: Vec<_> = (0..CLIENTS)
+        .map(|_| padded_package(testbed, PACKAGE_BYTES, rng))
         .collect::<Result<_>>()?;
     let ids: Vec<_> = archives
         .iter()
-        .map(|_| ground.make("tina", packages, &json!({})))
+        .map(|_| testbed.create("tina", packages, &json!({})))
         .collect::<Result<_>>()?;
     let urls: Vec<_> = archives
         .iter()
-        .map(|archive| ground.issuer.offer(archive.clone()))
+        .map(|archive| testbed.issuer.offer(archive.clone()))
         .collect();
-    let sent = at_once(AT_ONCE, |number| {
+    let sent = run_concurrently(CLIENTS, |number| {
         let path = format!("{packages}/{}/package_content", ids[number]);
-        let clients = &ground.clients;
+        let clients = &testbed.clients;
         let answer = if from_uri {
             let body = json!({"addressInformation": urls[number]});
             clients.json("tina", ("POST", &format!("{path}/upload_from_uri")), &body)?
@@ -225,26 +234,26 @@ fn uploads(ground: &mut Ground, from_uri: bool, dice: &mut Dice) -> Result<()> {
         };
         Ok(answer.status == 202)
     });
-    let there = settled(ground, &ids);
-    forget_packages(ground)?;
-    ensure!(sent? > 0, "no package is taken at all");
-    let (onboarded, size) = (there?, archives[0].len() as u64);
+    let existing = count_onboarded(testbed, &ids);
+    delete_packages(testbed)?;
+    ensure!(sent? > 0, "no package is accepted");
+    let (onboarded, size) = (existing?, archives[0].len() as u64);
     let held = onboarded as u64 * size;
     ensure!(
-        held <= BYTES,
-        "{onboarded} packages of {size} bytes in {BYTES}"
+        held <= MAX_PACKAGE_BYTES,
+        "{onboarded} packages of {size} bytes in {MAX_PACKAGE_BYTES}"
     );
-    ensure!(onboarded > 0, "no package is on-boarded");
+    ensure!(onboarded > 0, "no package was onboarded");
     Ok(())
 }
 
-/// How many of these are on-boarded once none is on its way.
-fn settled(ground: &Ground, ids: &[String]) -> Result<usize> {
+/// Number of onboarded packages, once none is in progress.
+fn count_onboarded(testbed: &Testbed, ids: &[String]) -> Result<usize> {
     let began = std::time::Instant::now();
     loop {
         let mut states = Vec::new();
         for id in ids {
-            let page = ground
+            let page = testbed
                 .clients
                 .page("tina", &format!("/vnfpkgm/v2/vnf_packages/{id}"))?;
             states.push(
@@ -266,140 +275,149 @@ fn settled(ground: &Ground, ids: &[String]) -> Result<usize> {
     }
 }
 
-/// What the server's process has used of processors, in hundredths of a second.
-fn used(ground: &Ground) -> Result<u64> {
-    let line = std::fs::read_to_string(format!("/proc/{}/stat", ground.process()))?;
+/// CPU time of the server, in hundredths of a second.
+fn cpu_time(testbed: &Testbed) -> Result<u64> {
+    let line = std::fs::read_to_string(format!("/proc/{}/stat", testbed.process()))?;
     let rest = line.rsplit(')').next().unwrap_or_default();
     let numbers = rest.split_whitespace().skip(11).take(2);
     numbers.map(|number| Ok(number.parse::<u64>()?)).sum()
 }
 
-/// What the stories of the victim cost.
-fn stories(ground: &Ground) -> Result<u64> {
-    let before = used(ground)?;
+/// CPU time of the victim's lifecycles.
+fn lifecycle_cost(testbed: &Testbed) -> Result<u64> {
+    let before = cpu_time(testbed)?;
     let (list, body) = (
         "/vnflcm/v2/vnf_instances",
-        json!({"vnfdId": ground.fixture.calm_vnfd}),
+        json!({"vnfdId": testbed.fixture.calm_vnfd}),
     );
-    for _ in 0..STORIES {
-        let made = ground.make("vera", list, &body)?;
-        ground
+    for _ in 0..LIFECYCLES {
+        let made = testbed.create("vera", list, &body)?;
+        testbed
             .clients
             .send("vera", ("DELETE", &format!("{list}/{made}")), None)?;
     }
-    Ok(used(ground)? - before)
+    Ok(cpu_time(testbed)? - before)
 }
 
-fn subscribed(ground: &mut Ground) -> Result<()> {
+fn many_subscriptions(testbed: &mut Testbed) -> Result<()> {
     let path = "/vnflcm/v2/subscriptions";
-    let callback = format!("{}/notifications", ground.endpoint("nfvo"));
-    stories(ground)?;
-    let alone = stories(ground)?;
-    at_once(8, |number| {
+    let callback = format!("{}/notifications", testbed.endpoint("nfvo"));
+    lifecycle_cost(testbed)?;
+    let alone = lifecycle_cost(testbed)?;
+    run_concurrently(8, |number| {
         for one in 0..MANY / 8 {
             let body = json!({"callbackUri": format!("{callback}?{number}-{one}")});
-            ground.clients.json("bob", ("POST", path), &body)?;
+            testbed.clients.json("bob", ("POST", path), &body)?;
         }
         Ok(true)
     })?;
-    let page = ground.clients.page("bob", path)?;
+    let page = testbed.clients.page("bob", path)?;
     let ids: Vec<_> = page
         .as_array()
         .into_iter()
         .flatten()
         .filter_map(|one| one["id"].as_str())
         .collect();
-    let beside = stories(ground);
-    at_once(8, |number| {
+    let with_subscriptions = lifecycle_cost(testbed);
+    run_concurrently(8, |number| {
         for id in ids.iter().skip(number).step_by(8) {
-            ground
+            testbed
                 .clients
                 .send("bob", ("DELETE", &format!("{path}/{id}")), None)?;
         }
         Ok(true)
     })?;
-    let beside = beside?;
-    let events = ground.clients.page(
+    let with_subscriptions = with_subscriptions?;
+    let events = testbed.clients.page(
         "vera",
-        &format!("/vnfm/v1/events?after={}", ground.fixture.calm_events),
+        &format!("/vnfm/v1/events?after={}", testbed.fixture.calm_events),
     )?;
-    ground.fixture.calm_events = events["next"].as_u64().unwrap_or_default();
+    testbed.fixture.calm_events = events["next"].as_u64().unwrap_or_default();
     ensure!(
         ids.len() > 50,
-        "only {} subscriptions can be made",
+        "only {} subscriptions can be created",
         ids.len()
     );
     ensure!(
-        beside <= alone * 2 + MORE,
-        "I9: {STORIES} stories of the victim cost {beside}/100 s of the processor beside {} subscriptions of \
+        with_subscriptions <= alone * 2 + HEADROOM,
+        "I9: {LIFECYCLES} stories of the victim cost {with_subscriptions}/100 s of the processor beside {} subscriptions of \
          another tenant, {alone}/100 s alone",
         ids.len()
     );
     Ok(())
 }
 
+/// Instantiates and reads the log; the state at the end, or the refusal.
+fn instantiate(
+    testbed: &mut Testbed,
+    user: &str,
+    instance: &str,
+    request: &Value,
+) -> Result<String> {
+    match lifecycle::begin(testbed, user, (instance, "instantiate"), request)? {
+        BeginOutcome::Op(op) => {
+            let timeout = std::time::Duration::from_secs(10);
+            let end = lifecycle::wait_for_end(testbed, user, &op, timeout)?;
+            testbed
+                .clients
+                .page(user, &format!("/vnfm/v1/op_occs/{op}/log"))?;
+            Ok(end["operationState"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned())
+        }
+        BeginOutcome::Refused(response) => Ok(response.text()),
+    }
+}
+
 /// Two tenants have logins to one cluster: what one has there is no matter of the other's, whatever the error says.
-fn one_namespace(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
-    let cluster = ground.kubeconfig();
+fn shared_namespace(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
+    let cluster = testbed.kubeconfig();
     let mut vims = Vec::new();
     for user in ["ann", "beth"] {
-        vims.push(ground.register(user, &["--name", "own", "--config-file", &cluster])?);
+        vims.push(testbed.register(user, &["--name", "own", "--config-file", &cluster])?);
     }
-    let found = ground
+    let found = testbed
         .samples
         .iter()
         .rev()
         .find(|(sample, _)| sample.is_kubernetes());
     let (sample, vnfd) = found.context("no sample for Kubernetes")?.clone();
-    // Where it is refused, it is the one that `bob` has from the beginning.
-    let (package, _) = ground
+    // It is refused if `bob` already has this package.
+    let (package, _) = testbed
         .onboard("bob", &sample.archive()?)?
         .unwrap_or_default();
     let mut instances = Vec::new();
     let mut states = Vec::new();
     for (user, vim) in ["olga", "bob"].into_iter().zip(&vims) {
-        let instance = story::create(ground, user, &vnfd)?;
+        let instance = lifecycle::create(testbed, user, &vnfd)?;
         let mut request = sample.request("instantiate", vim);
         request["additionalParams"]["namespace"] = json!("of-both");
-        let begun = story::begin(ground, user, (&instance, "instantiate"), &request)?;
-        let state = match begun {
-            Begun::Op(op) => {
-                let end = story::settle(ground, user, &op, std::time::Duration::from_secs(10))?;
-                ground
-                    .clients
-                    .page(user, &format!("/vnfm/v1/op_occs/{op}/log"))?;
-                end["operationState"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .to_owned()
-            }
-            Begun::Refused(answer) => answer.text(),
-        };
-        states.push(state);
+        states.push(instantiate(testbed, user, &instance, &request)?);
         instances.push((user, instance));
     }
     for (user, instance) in instances.iter().rev() {
-        story::away(ground, user, instance, dice)?;
+        lifecycle::remove(testbed, user, instance, rng)?;
     }
     for (user, vim) in ["ann", "beth"].into_iter().zip(&vims) {
-        let gone = ground
+        let gone = testbed
             .clients
             .send(user, ("DELETE", &format!("/vnfm/v1/vims/{vim}")), None)?;
-        ensure!(gone.is_success(), "a VIM does not go: {}", gone.text());
+        ensure!(gone.is_success(), "cannot delete a VIM: {}", gone.text());
     }
     if !package.is_empty() {
         let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
-        ground.clients.json(
+        testbed.clients.json(
             "bob",
             ("PATCH", &path),
             &json!({"operationalState": "DISABLED"}),
         )?;
-        ground.clients.send("bob", ("DELETE", &path), None)?;
+        testbed.clients.send("bob", ("DELETE", &path), None)?;
     }
     ensure!(states[0] == "COMPLETED", "the first one is {}", states[0]);
     ensure!(
         states[1] != "COMPLETED",
-        "the second one takes what the first one has"
+        "the second tenant took over the namespace of the first"
     );
     Ok(())
 }

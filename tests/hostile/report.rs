@@ -1,40 +1,40 @@
-//! What a run found, for people and as JSON.
+//! The report of a run, as text and as JSON.
 
 use std::time::Duration;
 
 use serde::Serialize;
 use vnfm_tests::machine::{self, Costs};
 
-/// A case that did not hold.
+/// A failed case.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Failure {
-    /// With what it can be run again, together with its number.
+    /// Repeats the case, together with its number.
     pub(crate) seed: u64,
-    /// Its number.
+    /// Number of the case.
     pub(crate) case: usize,
-    /// Its class.
+    /// Class of the case.
     pub(crate) class: String,
-    /// What was done.
+    /// Description of the case.
     pub(crate) what: String,
-    /// What did not hold.
+    /// The violated property.
     pub(crate) why: String,
 }
 
-/// A run.
+/// The report.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) seed: u64,
     pub(crate) cases: usize,
     pub(crate) seconds: f64,
     pub(crate) failed: Vec<Failure>,
-    /// Cases and failures of each class, and what they have cost in seconds.
+    /// Cases, failures and durations by class.
     pub(crate) classes: Costs,
-    /// The most that a server has held after it was warm, in percent of what it held then.
+    /// Largest memory growth of a server after it was warm, in percent.
     pub(crate) growth_percent: u64,
 }
 
 impl Report {
-    /// A case has ended.
+    /// Adds a case.
     pub(crate) fn add(&mut self, class: &str, took: Duration, failure: Option<Failure>) {
         self.classes.add(class, took, failure.is_some());
         self.cases += 1;
@@ -44,7 +44,7 @@ impl Report {
         machine::say(self.cases, self.failed.len());
     }
 
-    /// Something did not hold.
+    /// Adds a failure.
     pub(crate) fn fail(&mut self, failure: Failure) {
         let why: String = failure.why.chars().take(700).collect();
         eprintln!(

@@ -1,5 +1,5 @@
-//! Tokens that lie, and those who answer for them: an issuer whose keys are published by a listener of the machine, and
-//! the Keystone of the simulated world. One token is good, so that a server which takes none is noticed.
+//! Forged tokens and hostile issuers: an issuer whose keys are served by a listener here, and the Keystone of the
+//! simulated world. A valid token is sent as well, to detect a server that refuses all of them.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,31 +8,31 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD as PLAIN;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData as _};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::cases::Case;
-use crate::grammar;
-use crate::ground::Ground;
+use crate::payloads;
+use crate::testbed::Testbed;
 
-/// Who gives the tokens, as they say of themselves.
+/// The `iss` claim.
 const ISSUER: &str = "https://issuer.example.com";
 const AUDIENCE: &str = "vnfm";
 /// The year 2100.
 const LATER: u64 = 4_102_444_800;
-/// The key's name.
+/// The `kid` of the key.
 const KID: &str = "first";
-/// How long a good token may be put off.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// Between two bytes of an answer that drips.
+/// How long a valid token may be rate-limited.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// Interval between the bytes of a dripping response.
 const DRIP: Duration = Duration::from_millis(100);
 
-/// What the issuer's keys are answered with.
+/// Responses to requests for the issuer's keys.
 #[derive(Debug, Clone)]
-enum Keys {
+enum KeyResponse {
     True,
     Endless,
     Dripping,
@@ -41,12 +41,12 @@ enum Keys {
     Redirect(SocketAddr),
 }
 
-/// Somebody who gives tokens, and publishes keys.
+/// An issuer of tokens that publishes its keys.
 pub(crate) struct Issuer {
     address: SocketAddr,
     pair: KeyPair,
-    says: Arc<Mutex<Keys>>,
-    /// Archives that it gives as well, each below a path of its own.
+    keys: Arc<Mutex<KeyResponse>>,
+    /// Archives that it serves as well, by index.
     archives: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
@@ -54,58 +54,64 @@ impl Issuer {
     /// Listens at a free port, for as long as the process lives.
     ///
     /// # Errors
-    /// Where there is none, or no key can be made.
+    /// If there is none, or no key can be made.
     pub(crate) fn open() -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).context("cannot listen")?;
         let address = listener.local_addr()?;
         let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-        let says = Arc::new(Mutex::new(Keys::True));
+        let keys = Arc::new(Mutex::new(KeyResponse::True));
         let point = pair.der_bytes().to_vec();
-        let (x, y) = (PLAIN.encode(&point[1..33]), PLAIN.encode(&point[33..65]));
+        let (x, y) = (
+            BASE64URL.encode(&point[1..33]),
+            BASE64URL.encode(&point[33..65]),
+        );
         let key = json!({"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": KID,
             "x": x, "y": y});
         let archives: Arc<Mutex<Vec<_>>> = Arc::default();
-        let (books, shelf) = (says.clone(), archives.clone());
+        let (shared_keys, shared_archives) = (keys.clone(), archives.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let says = books.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let (key, shelf) = (key.clone(), shelf.clone());
-                // Whoever hangs up has heard enough.
-                std::thread::spawn(move || drop(answer(stream, (&says, &key), &shelf)));
+                let keys = shared_keys
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .clone();
+                let (key, shared_archives) = (key.clone(), shared_archives.clone());
+                // A client may close the connection at any time.
+                std::thread::spawn(move || drop(answer(stream, (&keys, &key), &shared_archives)));
             }
         });
         Ok(Self {
             address,
             pair,
-            says,
+            keys,
             archives,
         })
     }
 
-    /// The address of an archive.
+    /// Serves an archive; its URL.
     pub(crate) fn offer(&self, archive: Vec<u8>) -> String {
         let mut archives = self.archives.lock().unwrap_or_else(PoisonError::into_inner);
         archives.push(archive);
         format!("{}{}", self.archives(), archives.len() - 1)
     }
 
-    /// What the addresses of all archives begin with.
+    /// The common prefix of the URLs of all archives.
     pub(crate) fn archives(&self) -> String {
         format!("http://{}/archives/", self.address)
     }
 
-    /// What the server's configuration says of it.
+    /// Its section of the server's configuration.
     pub(crate) fn settings(&self) -> Value {
         json!({"issuer": ISSUER, "audience": [AUDIENCE], "refetch_seconds": 0, "keys_seconds": 0,
             "jwks_url": format!("http://{}/keys", self.address), "tenant_claim": "tenant",
             "rules": [{"gets": {"role": "admin"}}]})
     }
 
-    fn say(&self, keys: Keys) {
-        *self.says.lock().unwrap_or_else(PoisonError::into_inner) = keys;
+    fn set_keys(&self, keys: KeyResponse) {
+        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
-    fn signed(&self, header: &Header, claims: &Value) -> Result<String> {
+    fn sign(&self, header: &Header, claims: &Value) -> Result<String> {
         let key = EncodingKey::from_ec_der(&self.pair.serialize_der());
         Ok(encode(header, claims, &key)?)
     }
@@ -113,8 +119,8 @@ impl Issuer {
 
 fn answer(
     mut stream: TcpStream,
-    (says, key): (&Keys, &Value),
-    shelf: &Mutex<Vec<Vec<u8>>>,
+    (keys, key): (&KeyResponse, &Value),
+    shared_archives: &Mutex<Vec<Vec<u8>>>,
 ) -> std::io::Result<()> {
     let mut request = [0; 4096];
     let length = stream.read(&mut request)?;
@@ -124,34 +130,38 @@ fn answer(
         .nth(1)
         .and_then(|path| path.strip_prefix("/archives/"));
     if let Some(number) = wanted.and_then(|number| number.parse::<usize>().ok()) {
-        let shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        let archive = shelf.get(number).cloned().unwrap_or_default();
-        drop(shelf);
+        let shared_archives = shared_archives
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let archive = shared_archives.get(number).cloned().unwrap_or_default();
+        drop(shared_archives);
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/zip\r\nconnection: close\r\n";
         stream.write_all(format!("{head}content-length: {}\r\n\r\n", archive.len()).as_bytes())?;
         return stream.write_all(&archive);
     }
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
-    let whole = |body: &str| format!("{head}content-length: {}\r\n\r\n{body}", body.len());
-    match says {
-        Keys::True => stream.write_all(whole(&json!({"keys": [key]}).to_string()).as_bytes()),
-        Keys::Text(text) => stream.write_all(whole(text).as_bytes()),
-        Keys::Million => {
-            let keys = vec![key.to_string(); 1_000_000].join(",");
-            stream.write_all(whole(&format!("{{\"keys\": [{keys}]}}")).as_bytes())
+    let complete = |body: &str| format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+    match keys {
+        KeyResponse::True => {
+            stream.write_all(complete(&json!({"keys": [key]}).to_string()).as_bytes())
         }
-        Keys::Redirect(to) => {
+        KeyResponse::Text(text) => stream.write_all(complete(text).as_bytes()),
+        KeyResponse::Million => {
+            let keys = vec![key.to_string(); 1_000_000].join(",");
+            stream.write_all(complete(&format!("{{\"keys\": [{keys}]}}")).as_bytes())
+        }
+        KeyResponse::Redirect(to) => {
             let head = format!("HTTP/1.1 302 Found\r\nlocation: http://{to}/keys\r\n");
             stream.write_all(format!("{head}content-length: 0\r\n\r\n").as_bytes())
         }
-        Keys::Endless => {
+        KeyResponse::Endless => {
             stream.write_all(format!("{head}\r\n{{\"keys\": [\"").as_bytes())?;
             let piece = vec![b'a'; 64 << 10];
             loop {
                 stream.write_all(&piece)?;
             }
         }
-        Keys::Dripping => {
+        KeyResponse::Dripping => {
             stream.write_all(format!("{head}\r\n").as_bytes())?;
             loop {
                 stream.write_all(b" ")?;
@@ -161,13 +171,13 @@ fn answer(
     }
 }
 
-/// The good token's claims.
+/// The claims of the valid token.
 fn claims() -> Value {
     json!({"iss": ISSUER, "aud": AUDIENCE, "sub": "ida", "tenant": "acme", "exp": LATER})
 }
 
-/// Each way in which a token lies: its name, its header and claims changed, as JSON merge patches.
-fn lies() -> Vec<(String, Value, Value)> {
+/// Forged tokens: a description, and header and claims as JSON merge patches.
+fn forgeries() -> Vec<(String, Value, Value)> {
     let mut all = Vec::new();
     let mut add = |name: &str, header: Value, claims: Value| {
         all.push((name.to_owned(), header, claims));
@@ -197,7 +207,7 @@ fn lies() -> Vec<(String, Value, Value)> {
     );
     for name in ["iss", "aud", "exp"] {
         add(&format!("without `{name}`"), json!({}), json!({name: null}));
-        for text in grammar::cores() {
+        for text in payloads::all() {
             let text: String = text.chars().take(2000).collect();
             add(
                 &format!("`{name}` is hostile"),
@@ -214,114 +224,122 @@ fn lies() -> Vec<(String, Value, Value)> {
         json!({}),
         json!({"tenant": "default"}),
     );
-    // What looks like a name is one.
+    all.extend(forged_tenants());
+    all
+}
+
+/// Tokens for tenants whose names are not allowed.
+fn forged_tenants() -> impl Iterator<Item = (String, Value, Value)> {
     let is_name = |text: &String| {
         text.chars()
             .all(|one| one.is_ascii_alphanumeric() || one == '-')
     };
-    for text in grammar::cores()
+    let names = payloads::all()
         .into_iter()
-        .filter(|text| !is_name(text) || text.len() > 100)
-    {
+        .filter(move |text| !is_name(text) || text.len() > 100);
+    names.map(|text| {
         let text: String = text.chars().take(2000).collect();
-        add(
-            "for a tenant that cannot be",
+        (
+            "for an impossible tenant".to_owned(),
             json!({}),
             json!({"tenant": text}),
-        );
-    }
-    all
+        )
+    })
 }
 
-/// Each lie of a token, each lie about keys, and tokens that Keystone does not know.
+/// Forged tokens, hostile keys, and tokens unknown to Keystone.
 pub(crate) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
-    for (name, header, changed) in lies() {
+    for (name, header, changed) in forgeries() {
         all.push(Case::new(
             "token",
             format!("a token {name}: {changed}"),
-            move |ground, _| {
-                let token = forged(&ground.issuer, &header, &changed)?;
-                refused(ground, "authorization", &format!("Bearer {token}"))?;
-                good(ground)
+            move |testbed, _| {
+                let token = forge(&testbed.issuer, &header, &changed)?;
+                check_refused(testbed, "authorization", &format!("Bearer {token}"))?;
+                check_good_token(testbed)
             },
         ));
     }
     let keys = [
-        Keys::Endless,
-        Keys::Dripping,
-        Keys::Million,
-        Keys::Text(""),
-        Keys::Text("<html>"),
-        Keys::Text("[]"),
-        Keys::Text(r#"{"keys": {"a": 1}}"#),
-        Keys::Text(r#"{"keys": [{"kty": "oct", "k": "YQ", "kid": "first"}]}"#),
-        Keys::Text(r#"{"keys": [{"kty": 7, "kid": []}]}"#),
-        Keys::Redirect(([0, 0, 0, 0], 0).into()),
+        KeyResponse::Endless,
+        KeyResponse::Dripping,
+        KeyResponse::Million,
+        KeyResponse::Text(""),
+        KeyResponse::Text("<html>"),
+        KeyResponse::Text("[]"),
+        KeyResponse::Text(r#"{"keys": {"a": 1}}"#),
+        KeyResponse::Text(r#"{"keys": [{"kty": "oct", "k": "YQ", "kid": "first"}]}"#),
+        KeyResponse::Text(r#"{"keys": [{"kty": 7, "kid": []}]}"#),
+        KeyResponse::Redirect(([0, 0, 0, 0], 0).into()),
     ];
     for keys in keys {
         all.push(Case::new(
             "token",
             format!("keys: {keys:?}"),
-            move |ground, _| {
-                let says = match keys {
-                    Keys::Redirect(_) => Keys::Redirect(ground.canary.address()),
+            move |testbed, _| {
+                let keys = match keys {
+                    KeyResponse::Redirect(_) => KeyResponse::Redirect(testbed.canary.address()),
                     ref keys => keys.clone(),
                 };
-                ground.issuer.say(says);
-                let token = forged(&ground.issuer, &json!({"kid": "unknown"}), &json!({}))?;
-                let refusal = refused(ground, "authorization", &format!("Bearer {token}"));
-                ground.issuer.say(Keys::True);
+                testbed.issuer.set_keys(keys);
+                let token = forge(&testbed.issuer, &json!({"kid": "unknown"}), &json!({}))?;
+                let refusal = check_refused(testbed, "authorization", &format!("Bearer {token}"));
+                testbed.issuer.set_keys(KeyResponse::True);
                 refusal?;
-                good(ground)
+                check_good_token(testbed)
             },
         ));
     }
-    for text in grammar::cores() {
+    for text in payloads::all() {
         let shown: String = text.chars().take(40).collect();
         all.push(Case::new(
             "token",
             format!("of Keystone: {shown:?}"),
-            move |ground, _| {
+            move |testbed, _| {
                 let text: String = text
                     .chars()
                     .filter(|one| (' '..='~').contains(one))
                     .collect();
-                refused(ground, "x-auth-token", &text[..text.len().min(4000)])
+                check_refused(testbed, "x-auth-token", &text[..text.len().min(4000)])
             },
         ));
     }
     all
 }
 
-/// A request with a token that Keystone is to judge.
+/// Sends a token that Keystone must validate.
 ///
 /// # Errors
-/// Where it is taken.
-pub(crate) fn of_keystone(ground: &Ground) -> Result<()> {
-    refused(ground, "x-auth-token", &Uuid::new_v4().simple().to_string())
+/// If it is accepted.
+pub(crate) fn send_keystone_token(testbed: &Testbed) -> Result<()> {
+    check_refused(
+        testbed,
+        "x-auth-token",
+        &Uuid::new_v4().simple().to_string(),
+    )
 }
 
-/// A token that is changed before it is signed, and whose header is changed afterwards where nothing signs it so.
-fn forged(issuer: &Issuer, header: &Value, changed: &Value) -> Result<String> {
+/// A token with patched header and claims. It is signed with the issuer's key, except for `none` and HS256.
+fn forge(issuer: &Issuer, header: &Value, changed: &Value) -> Result<String> {
     let mut signed_header = json!({"typ": "JWT", "alg": "ES256", "kid": KID});
     merge(&mut signed_header, header);
     let mut claims = claims();
     merge(&mut claims, changed);
-    let part = |value: &Value| PLAIN.encode(value.to_string());
-    let said = format!("{}.{}", part(&signed_header), part(&claims));
+    let part = |value: &Value| BASE64URL.encode(value.to_string());
+    let payload = format!("{}.{}", part(&signed_header), part(&claims));
     let signature = match signed_header["alg"].as_str() {
         Some("none") => String::new(),
         Some("HS256") => {
             let key = EncodingKey::from_secret(issuer.pair.public_key_pem().as_bytes());
-            jsonwebtoken::crypto::sign(said.as_bytes(), &key, Algorithm::HS256)?
+            jsonwebtoken::crypto::sign(payload.as_bytes(), &key, Algorithm::HS256)?
         }
         _ => {
             let key = EncodingKey::from_ec_der(&issuer.pair.serialize_der());
-            jsonwebtoken::crypto::sign(said.as_bytes(), &key, Algorithm::ES256)?
+            jsonwebtoken::crypto::sign(payload.as_bytes(), &key, Algorithm::ES256)?
         }
     };
-    Ok(format!("{said}.{signature}"))
+    Ok(format!("{payload}.{signature}"))
 }
 
 fn merge(into: &mut Value, patch: &Value) {
@@ -337,10 +355,10 @@ fn merge(into: &mut Value, patch: &Value) {
     }
 }
 
-/// A token that is not worth anything; no answer is a success.
-fn refused(ground: &Ground, header: &str, token: &str) -> Result<()> {
+/// An invalid token must not succeed.
+fn check_refused(testbed: &Testbed, header: &str, token: &str) -> Result<()> {
     for path in ["/vnflcm/v2/vnf_instances", "/vnfm/v1/secrets"] {
-        let status = ground.clients.with_header((header, token), path)?;
+        let status = testbed.clients.with_header((header, token), path)?;
         ensure!(
             matches!(status, 400 | 401 | 403 | 429 | 503),
             "GET {path} is answered {status}"
@@ -349,25 +367,25 @@ fn refused(ground: &Ground, header: &str, token: &str) -> Result<()> {
     Ok(())
 }
 
-/// The good one is taken, and is no operator's.
-fn good(ground: &Ground) -> Result<()> {
+/// The valid token is accepted, but has no operator rights.
+fn check_good_token(testbed: &Testbed) -> Result<()> {
     let header = Header {
         kid: Some(KID.to_owned()),
         ..Header::new(Algorithm::ES256)
     };
-    let token = ground.issuer.signed(&header, &claims())?;
+    let token = testbed.issuer.sign(&header, &claims())?;
     for (path, wanted) in [("/vnflcm/v2/vnf_instances", 200), ("/vnfm/v1/secrets", 403)] {
-        let said = ("authorization", format!("Bearer {token}"));
-        let mut status = ground.clients.with_header((said.0, &said.1), path)?;
+        let payload = ("authorization", format!("Bearer {token}"));
+        let mut status = testbed.clients.with_header((payload.0, &payload.1), path)?;
         let began = Instant::now();
-        // Too many of this address were refused just now.
-        while status == 429 && began.elapsed() < PATIENCE {
+        // Earlier refusals may have caused rate limiting.
+        while status == 429 && began.elapsed() < TIMEOUT {
             std::thread::park_timeout(Duration::from_millis(100));
-            status = ground.clients.with_header((said.0, &said.1), path)?;
+            status = testbed.clients.with_header((payload.0, &payload.1), path)?;
         }
         ensure!(
             status == wanted,
-            "the good token is answered {status} at {path}"
+            "the valid token gets {status} from {path}"
         );
     }
     Ok(())

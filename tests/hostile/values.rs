@@ -1,26 +1,26 @@
-//! Values that are more than values: every member of every request that the server's document describes, every
-//! parameter of the samples, and names as a terminal shows them.
+//! Hostile values: every member of every documented request, every parameter of the samples, and names that are printed
+//! on a terminal.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use vnfm_tests::dice::Dice;
+use vnfm_tests::rng::SeededRng;
 
 use crate::cases::Case;
-use crate::catalogue::{Described, Document, Sample, leaves};
-use crate::grammar;
-use crate::ground::Ground;
-use crate::http::{Answer, JSON, PATCH};
+use crate::catalogue::{Document, DocumentedRequest, Sample, leaves};
+use crate::http::{JSON, PATCH, Response};
 use crate::neighbours::{Learnt, vim_of};
-use crate::{check, story};
+use crate::payloads;
+use crate::testbed::Testbed;
+use crate::{check, lifecycle};
 
 /// How long an operation may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Hostile values for each member of a request.
 const VALUES: usize = 3;
-/// Commands of `vnfmctl` that print what tenants have named.
-const PRINTS: &[&[&str]] = &[
+/// Commands of `vnfmctl` that print names chosen by tenants.
+const PRINTING_COMMANDS: &[&[&str]] = &[
     &["vnf", "list"],
     &["package", "list"],
     &["events"],
@@ -46,8 +46,8 @@ pub(crate) fn bodies(learnt: &Learnt) -> Result<Vec<Case>> {
             for _ in 0..VALUES {
                 let what = format!("{} {} `{pointer}`", request.method, request.path);
                 let (request, pointer) = (request.clone(), pointer.clone());
-                let act = move |ground: &mut Ground, dice: &mut Dice| {
-                    body(ground, (&request, &pointer), dice)
+                let act = move |testbed: &mut Testbed, rng: &mut SeededRng| {
+                    send_hostile_body(testbed, (&request, &pointer), rng)
                 };
                 all.push(Case::new("value", what, act));
             }
@@ -56,7 +56,7 @@ pub(crate) fn bodies(learnt: &Learnt) -> Result<Vec<Case>> {
     Ok(all)
 }
 
-/// The members of a sample's request over those that the document invents.
+/// Replaces the example's members by those of a sample's request.
 fn merge(example: &mut Value, own: Value) {
     let (Some(example), Value::Object(own)) = (example.as_object_mut(), own) else {
         return;
@@ -65,7 +65,7 @@ fn merge(example: &mut Value, own: Value) {
     example.extend(own);
 }
 
-/// Whether a member is one whose value nobody may see again.
+/// Whether a member is secret.
 fn is_secret(pointer: &str) -> bool {
     ["accessInfo", "authentication", "assword", "params"]
         .iter()
@@ -73,31 +73,31 @@ fn is_secret(pointer: &str) -> bool {
         && !pointer.contains("additionalParams")
 }
 
-fn body(
-    ground: &mut Ground,
-    (request, pointer): (&Described, &str),
-    dice: &mut Dice,
+fn send_hostile_body(
+    testbed: &mut Testbed,
+    (request, pointer): (&DocumentedRequest, &str),
+    rng: &mut SeededRng,
 ) -> Result<()> {
-    let value = if is_secret(pointer) && dice.below(2) == 0 {
-        json!(grammar::SECRET)
+    let value = if is_secret(pointer) && rng.below(2) == 0 {
+        json!(payloads::SECRET)
     } else {
-        grammar::value(dice)
+        payloads::value(rng)
     };
     let mut body: Value = serde_json::from_str(
         &request
             .body
             .to_string()
-            .replace("@VIM@", &ground.fixture.cloud),
+            .replace("@VIM@", &testbed.fixture.cloud),
     )?;
-    if let Some(place) = body.pointer_mut(pointer) {
-        *place = value;
+    if let Some(slot) = body.pointer_mut(pointer) {
+        *slot = value;
     }
-    let vnfd = ground.samples[0].1.clone();
-    let instance = story::create(ground, "ann", &vnfd)?;
-    let package = ground.make("ann", "/vnfpkgm/v2/vnf_packages", &json!({}))?;
+    let vnfd = testbed.samples[0].1.clone();
+    let instance = lifecycle::create(testbed, "ann", &vnfd)?;
+    let package = testbed.create("ann", "/vnfpkgm/v2/vnf_packages", &json!({}))?;
     let mut path = request.path.replace("{vnfInstanceId}", &instance);
     path = path.replace("{vnfPkgId}", &package);
-    for (name, id) in &ground.fixture.ids {
+    for (name, id) in &testbed.fixture.ids {
         path = path.replace(name.as_str(), id);
     }
     let kind = if request.method == "PATCH" {
@@ -106,39 +106,44 @@ fn body(
         JSON
     };
     let text = body.to_string();
-    let answer = ground.clients.send(
+    let answer = testbed.clients.send(
         "ann",
         (&request.method, &path),
         Some((kind, text.as_bytes())),
     )?;
-    tidy(ground, &path, &answer, dice)?;
-    story::away(ground, "ann", &instance, dice)?;
+    clean_up(testbed, &path, &answer, rng)?;
+    lifecycle::remove(testbed, "ann", &instance, rng)?;
     let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
-    let gone = ground.clients.send("ann", ("DELETE", &path), None)?;
+    let gone = testbed.clients.send("ann", ("DELETE", &path), None)?;
     ensure!(
         gone.is_success(),
-        "a package without content does not go: {}",
+        "cannot delete a package without content: {}",
         gone.text()
     );
     Ok(())
 }
 
-/// Brings away what a request has made.
-fn tidy(ground: &mut Ground, path: &str, answer: &Answer, dice: &mut Dice) -> Result<()> {
-    let Some(id) = answer.made() else {
+/// Removes what a request has created.
+fn clean_up(
+    testbed: &mut Testbed,
+    path: &str,
+    answer: &Response,
+    rng: &mut SeededRng,
+) -> Result<()> {
+    let Some(id) = answer.created_id() else {
         return Ok(());
     };
     if answer.status == 202 {
-        story::settle(ground, "ann", &id, PATIENCE)?;
+        lifecycle::wait_for_end(testbed, "ann", &id, TIMEOUT)?;
     } else if answer.status == 201 && path.ends_with("/vnf_instances") {
-        story::away(ground, "ann", &id, dice)?;
+        lifecycle::remove(testbed, "ann", &id, rng)?;
     } else if answer.status == 201 {
-        let gone = ground
+        let gone = testbed
             .clients
             .send("ann", ("DELETE", &format!("{path}/{id}")), None)?;
         ensure!(
             gone.is_success(),
-            "what was made does not go: {} {}",
+            "cannot delete what was created: {} {}",
             gone.status,
             gone.text()
         );
@@ -146,9 +151,8 @@ fn tidy(ground: &mut Ground, path: &str, answer: &Answer, dice: &mut Dice) -> Re
     Ok(())
 }
 
-/// Every variable of the samples × everything that hurts, and texts of their requests, in operations that are driven to
-/// their end.
-pub(crate) fn parameters(learnt: &Learnt, most: usize, dice: &mut Dice) -> Vec<Case> {
+/// Every variable of the samples × every payload, and texts of their requests, in complete operations.
+pub(crate) fn parameters(learnt: &Learnt, most: usize, rng: &mut SeededRng) -> Vec<Case> {
     let mut all = Vec::new();
     for (sample, vnfd) in learnt
         .samples
@@ -157,18 +161,18 @@ pub(crate) fn parameters(learnt: &Learnt, most: usize, dice: &mut Dice) -> Vec<C
     {
         for name in sample.variables() {
             let pointer = format!("/additionalParams/{name}");
-            for text in grammar::cores() {
-                let user = *dice.pick(&["olga", "nina"]);
+            for text in payloads::all() {
+                let user = *rng.pick(&["olga", "nina"]);
                 all.push(parameter((sample, vnfd), pointer.clone(), user, Some(text)));
             }
         }
     }
     for _ in 0..(most / 16).max(40) {
-        let (sample, vnfd) = dice.pick(&learnt.samples);
-        let places = leaves(&sample.request("instantiate", "@VIM@"), false);
+        let (sample, vnfd) = rng.pick(&learnt.samples);
+        let pointers = leaves(&sample.request("instantiate", "@VIM@"), false);
         all.push(parameter(
             (sample, vnfd),
-            dice.pick(&places).clone(),
+            rng.pick(&pointers).clone(),
             "olga",
             None,
         ));
@@ -183,40 +187,40 @@ fn parameter(
     text: Option<String>,
 ) -> Case {
     let (sample, vnfd) = (sample.clone(), vnfd.to_owned());
-    let shown: String = text
+    let short: String = text
         .as_deref()
         .unwrap_or("hostile")
         .chars()
         .take(40)
         .collect();
-    let what = format!("{} `{pointer}` as {user}: {shown:?}", sample.name);
-    Case::new("parameter", what, move |ground, dice| {
-        let text = text.clone().unwrap_or_else(|| grammar::text(dice));
-        let vim = vim_of(ground, &sample);
+    let what = format!("{} `{pointer}` as {user}: {short:?}", sample.name);
+    Case::new("parameter", what, move |testbed, rng| {
+        let text = text.clone().unwrap_or_else(|| payloads::text(rng));
+        let vim = vim_of(testbed, &sample);
         let mut request = sample.request("instantiate", &vim);
         if user == "nina" {
             request["additionalParams"]["namespace"] = json!("web");
         }
-        put(&mut request, &pointer, json!(text));
-        let asked = request["additionalParams"]["namespace"]
+        set_pointer(&mut request, &pointer, json!(text));
+        let namespace = request["additionalParams"]["namespace"]
             .as_str()
             .unwrap_or_default();
-        let asked = if is_label(asked) {
-            asked.to_owned()
+        let namespace = if is_label(namespace) {
+            namespace.to_owned()
         } else {
             String::new()
         };
-        let instance = story::create(ground, user, &vnfd)?;
+        let instance = lifecycle::create(testbed, user, &vnfd)?;
         let steps = [("instantiate".to_owned(), request)];
-        let states = story::life(ground, (user, &instance), &steps, PATIENCE)?;
-        let outside = check::own_namespace(ground, &instance, &asked);
-        let gone = story::away(ground, user, &instance, dice);
+        let states = lifecycle::run_operations(testbed, (user, &instance), &steps, TIMEOUT)?;
+        let outside = check::own_namespace(testbed, &instance, &namespace);
+        let gone = lifecycle::remove(testbed, user, &instance, rng);
         outside.map_err(|error| error.context(format!("{states:?}")))?;
         gone
     })
 }
 
-/// A namespace that a request may name.
+/// Whether a request may name this namespace.
 fn is_label(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with("kube-")
@@ -225,34 +229,34 @@ fn is_label(text: &str) -> bool {
             .all(|one| one.is_ascii_alphanumeric() || one == '-')
 }
 
-/// Puts a value where a pointer shows, making what is missing on the way.
-fn put(value: &mut Value, pointer: &str, new: Value) {
-    let mut place = value;
+/// Sets the value at a pointer, creating missing members.
+fn set_pointer(value: &mut Value, pointer: &str, new: Value) {
+    let mut slot = value;
     for part in pointer.split('/').skip(1) {
         let name = part.replace("~1", "/").replace("~0", "~");
-        place = match name.parse::<usize>() {
-            Ok(number) if place.is_array() => &mut place[number],
-            _ => &mut place[name],
+        slot = match name.parse::<usize>() {
+            Ok(number) if slot.is_array() => &mut slot[number],
+            _ => &mut slot[name],
         };
     }
-    *place = new;
+    *slot = new;
 }
 
-/// Names as `vnfmctl` prints them.
-pub(crate) fn terminals() -> Vec<Case> {
+/// Hostile names in the output of `vnfmctl`.
+pub(crate) fn terminal_output() -> Vec<Case> {
     let mut all = Vec::new();
-    for words in PRINTS {
+    for words in PRINTING_COMMANDS {
         for name in [
             "\u{1b}]0;owned\u{7}\u{1b}[2J",
             "\u{9b}31m\u{85}",
             "\u{202e}exe\u{2066}\r",
         ] {
             let what = format!("vnfmctl {} with {name:?}", words.join(" "));
-            all.push(Case::new("terminal", what, move |ground, dice| {
-                let body = json!({"vnfdId": ground.samples[0].1, "vnfInstanceName": name,
+            all.push(Case::new("terminal", what, move |testbed, rng| {
+                let body = json!({"vnfdId": testbed.samples[0].1, "vnfInstanceName": name,
                     "vnfInstanceDescription": name});
-                let instance = ground.make("olga", "/vnflcm/v2/vnf_instances", &body)?;
-                let after = ground.fixture.events.to_string();
+                let instance = testbed.create("olga", "/vnflcm/v2/vnf_instances", &body)?;
+                let after = testbed.fixture.events.to_string();
                 let mut words: Vec<_> = words
                     .iter()
                     .map(|word| word.replace('@', &instance))
@@ -261,12 +265,12 @@ pub(crate) fn terminals() -> Vec<Case> {
                     words.extend(["--after".into(), after]);
                 }
                 let words: Vec<_> = words.iter().map(String::as_str).collect();
-                let said = ground
+                let output = testbed
                     .vnfmctl("olga", &words)
                     .unwrap_or_else(|why| why.to_string());
-                story::away(ground, "olga", &instance, dice)?;
-                let raw = said.chars().find(|one| is_raw(*one));
-                ensure!(raw.is_none(), "vnfmctl prints {raw:?} as it is: {said:?}");
+                lifecycle::remove(testbed, "olga", &instance, rng)?;
+                let raw = output.chars().find(|one| is_unescaped(*one));
+                ensure!(raw.is_none(), "vnfmctl prints {raw:?} as it is: {output:?}");
                 Ok(())
             }));
         }
@@ -274,8 +278,8 @@ pub(crate) fn terminals() -> Vec<Case> {
     all
 }
 
-/// What a terminal obeys, or shows in another place than it stands.
-fn is_raw(one: char) -> bool {
+/// Control and bidirectional characters.
+fn is_unescaped(one: char) -> bool {
     let is_control = one.is_control() && !matches!(one, '\n' | '\t');
     is_control || matches!(one, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

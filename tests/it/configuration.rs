@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use vnfm_server::config::{example_mistakes, members, schema};
-use vnfm_tests::sources::{page_is_current, root};
+use vnfm_tests::sources::{assert_page_current, root};
 
 const PAGE: &str = "docs/configuration.md";
 const MARK: &str = "<!-- Generated from the types by `VNFM_UPDATE_GENERATED=1 cargo test -p vnfm-tests configuration`. -->\n";
@@ -12,13 +12,13 @@ fn page() -> String {
 }
 
 #[test]
-fn the_schema_of_the_configuration_is_current() {
+fn configuration_schema_is_current() {
     let wanted = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
-    page_is_current("schemas/config.schema.json", &wanted);
+    assert_page_current("schemas/config.schema.json", &wanted);
 }
 
 #[test]
-fn the_page_of_the_configuration_is_current() {
+fn configuration_page_is_current() {
     let page = page();
     let (told, _) = page.split_once(MARK).expect("the page lacks its mark");
     let mut wanted = format!("{told}{MARK}\n| member | variable | what |\n|---|---|---|\n");
@@ -27,11 +27,11 @@ fn the_page_of_the_configuration_is_current() {
         let (name, variable, kind) = (&member.name, &member.variable, member.kind());
         writeln!(wanted, "| `{name}` | `{variable}` | {means} ({kind}) |").unwrap();
     }
-    page_is_current(PAGE, &wanted);
+    assert_page_current(PAGE, &wanted);
 }
 
 #[test]
-fn no_two_members_have_one_variable() {
+fn configuration_variables_are_unique() {
     let mut names: Vec<_> = members()
         .into_iter()
         .map(|member| member.variable)
@@ -44,7 +44,7 @@ fn no_two_members_have_one_variable() {
 }
 
 #[test]
-fn the_example_of_the_page_is_right() {
+fn configuration_example_is_valid() {
     let page = page();
     let example = page
         .split("```yaml\n")

@@ -1,4 +1,4 @@
-//! The papers: every link that stays in the checkout leads somewhere.
+//! The documents: links inside the checkout and citations of tests are valid.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn papers() -> Vec<Source> {
     papers
 }
 
-/// What stands between `](` and `)`, outside of code.
+/// Link targets outside code.
 fn links(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -57,13 +57,13 @@ fn links(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn links_are_read_outside_of_code() {
+fn links_in_code_are_ignored() {
     let text = "see [a](b.md#x) and `[c](d)`\n```\n[e](f)\n```\n[g](h)";
     assert_eq!(links(text), ["b.md#x", "h"]);
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn relative_links_point_to_existing_files() {
     let mut dead = Vec::new();
     for paper in papers() {
         let folder = root().join(&paper.path).parent().unwrap().to_path_buf();
@@ -79,13 +79,13 @@ fn every_link_leads_somewhere() {
     }
     assert!(
         dead.is_empty(),
-        "links that lead nowhere:\n{}",
+        "links to missing files:\n{}",
         dead.join("\n")
     );
 }
 
 #[test]
-fn headings_that_links_name_are_there() {
+fn link_fragments_point_to_existing_headings() {
     let mut dead = Vec::new();
     for paper in papers() {
         let folder = root().join(&paper.path).parent().unwrap().to_path_buf();
@@ -109,14 +109,10 @@ fn headings_that_links_name_are_there() {
             }
         }
     }
-    assert!(
-        dead.is_empty(),
-        "headings that are not there:\n{}",
-        dead.join("\n")
-    );
+    assert!(dead.is_empty(), "missing headings:\n{}", dead.join("\n"));
 }
 
-/// A paper's headings as a browser names them.
+/// The fragment identifiers of the headings.
 fn headings(text: &str) -> impl Iterator<Item = String> {
     text.lines()
         .filter(|line| line.starts_with('#'))
@@ -130,7 +126,7 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn papers_tell_nothing_of_our_machines() {
+fn documents_contain_no_local_paths() {
     let names = [concat!("/wo", "rk/"), concat!("/tmp/bri", "efs")];
     let telling: Vec<_> = papers()
         .into_iter()
@@ -140,9 +136,9 @@ fn papers_tell_nothing_of_our_machines() {
     assert!(telling.is_empty(), "paths of one machine in {telling:?}");
 }
 
-/// Each row of `docs/conformance.md` names the tests that would notice: they are in the files that it links to.
+/// Each row of `docs/conformance.md` cites tests, which must exist in the linked files.
 #[test]
-fn every_test_of_the_conformance_page_is_there() {
+fn tests_cited_on_the_conformance_page_exist() {
     let page = std::fs::read_to_string(root().join("docs/conformance.md")).unwrap();
     let rows = page
         .lines()

@@ -83,7 +83,7 @@ fn built(package: &str, name: &str) -> PathBuf {
 }
 
 #[test]
-fn each_example_fits_on_a_page() {
+fn examples_stay_within_their_line_limit() {
     for (package, name, _) in SAYS {
         let file = root().join(format!("crates/{package}/examples/{name}.rs"));
         let lines = std::fs::read_to_string(file).unwrap().lines().count();
@@ -96,7 +96,7 @@ fn each_example_fits_on_a_page() {
 }
 
 #[test]
-fn each_example_does_what_it_says() {
+fn examples_print_the_documented_output() {
     let files =
         ["vnfm", "vnfm-server"].map(|package| root().join(format!("crates/{package}/examples")));
     let count = files

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use vnfm_core::ports::{Code, ErrorKind};
-use vnfm_tests::sources::{files, page_is_current};
+use vnfm_tests::sources::{assert_page_current, files};
 
 /// Every code of every crate, with the crate.
 fn all() -> Vec<(&'static str, &'static Code)> {
@@ -61,8 +61,8 @@ fn rendered() -> String {
 }
 
 #[test]
-fn the_page_of_errors_is_current() {
-    page_is_current("docs/errors.md", &rendered());
+fn errors_page_is_current() {
+    assert_page_current("docs/errors.md", &rendered());
 }
 
 /// What authors of plugins and scripts read: code, who says it, what it means, what next.
@@ -129,7 +129,7 @@ fn tests_of(codes: &BTreeSet<&str>) -> BTreeMap<String, (String, String)> {
 }
 
 #[test]
-fn the_page_of_authors_errors_is_current_and_each_has_a_test() {
+fn plugin_errors_page_is_current_and_every_code_has_a_test() {
     let rows = of_authors();
     let tests = tests_of(&rows.iter().map(|row| row.0).collect());
     let mut page = String::from(
@@ -153,11 +153,11 @@ fn the_page_of_authors_errors_is_current_and_each_has_a_test() {
         .unwrap();
     }
     assert!(untried.is_empty(), "no test expects {untried:?}");
-    page_is_current("docs/plugin-errors.md", &page);
+    assert_page_current("docs/plugin-errors.md", &page);
 }
 
 #[test]
-fn a_code_has_one_meaning() {
+fn error_codes_are_unique() {
     let mut seen: BTreeMap<&str, &Code> = BTreeMap::new();
     for (from, code) in all() {
         let before = seen.insert(code.name, code);
@@ -170,7 +170,7 @@ fn a_code_has_one_meaning() {
 }
 
 #[test]
-fn every_code_that_the_facade_gives_is_in_its_table() {
+fn server_error_codes_are_documented() {
     let known: BTreeSet<_> = vnfm_server::problem::CODES
         .iter()
         .map(|row| row.0)

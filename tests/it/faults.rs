@@ -1,9 +1,9 @@
-//! The fault machine, as far as it runs with the other tests; `cargo xtask faults` runs all of it.
+//! A sample of the fault machine; `cargo xtask faults` runs all of it.
 
 use serde_json::Value;
 use std::process::Command;
 
-/// Of so many single faults one is tried here, chosen by the seed.
+/// One of this many single faults is tried here, chosen by the seed.
 const SHARE: &str = "10";
 /// A piece of the first seed in which several instances work at once.
 const CROWD: &str = "22";
@@ -25,7 +25,7 @@ fn machine(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn every_operation_ends_well_whatever_single_call_goes_wrong() {
+fn operations_recover_from_every_single_fault() {
     let report = machine(&["--share", SHARE]);
     let cases = report["cases"].as_u64().unwrap();
     assert!(
@@ -35,7 +35,7 @@ fn every_operation_ends_well_whatever_single_call_goes_wrong() {
 }
 
 #[test]
-fn what_is_done_beside_operations_ends_well_wherever_it_is_cut_short() {
+fn administrative_tasks_recover_from_a_kill_at_any_point() {
     let report = machine(&["--beside", "--share", "4"]);
     let cases = report["cases"].as_u64().unwrap();
     assert!(
@@ -45,7 +45,7 @@ fn what_is_done_beside_operations_ends_well_wherever_it_is_cut_short() {
 }
 
 #[test]
-fn what_a_program_of_an_earlier_version_began_is_gone_on_with() {
+fn operations_begun_by_an_earlier_version_are_resumed() {
     // The earlier version is this one: what is tried is that it is the other program that begins and is killed.
     let report = machine(&["--from", env!("CARGO_BIN_EXE_vnfm-faults"), "--share", "60"]);
     let cases = report["cases"].as_u64().unwrap();
@@ -62,13 +62,13 @@ fn what_a_program_of_an_earlier_version_began_is_gone_on_with() {
 }
 
 #[test]
-fn two_faults_in_one_operation_and_many_instances_at_once_end_well() {
+fn operations_recover_from_pairs_of_faults_and_from_faults_under_concurrency() {
     let report = machine(&["--skip-single", "--seconds", "60"]);
     let cases = report["cases"].as_u64().unwrap();
     assert!(cases >= 4, "only {cases} cases in a minute");
 }
 
-/// What a piece calls; two calls that depend on nothing in common may change places.
+/// The calls of a piece, sorted, because independent calls may be reordered.
 fn calls_of(piece: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal");
@@ -80,7 +80,7 @@ fn calls_of(piece: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_crowd_of_one_seed_makes_the_same_calls_each_time() {
+fn a_concurrent_run_is_reproducible_by_its_seed() {
     let (calls, again) = (calls_of(CROWD), calls_of(CROWD));
     assert!(calls.len() > 100, "that is no crowd: {calls:?}");
     assert_eq!(calls, again);

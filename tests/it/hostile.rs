@@ -1,4 +1,4 @@
-//! A sample of what `cargo xtask hostile` runs: every class, a few hundred cases, two grounds side by side.
+//! A sample of `cargo xtask hostile`: a few hundred cases of every class, on two testbeds in parallel.
 
 use serde_json::Value;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 const SAMPLE: &str = "330";
 
 #[test]
-fn nobody_kills_reads_or_starves_the_server() {
+fn sampled_attacks_do_not_crash_read_or_starve_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("hostile.json");
     // Other tests run beside this one: how long a victim waits says nothing here, that it is served does.

@@ -1,4 +1,4 @@
-//! The crate graph points inward, and what is dangerous stays where it belongs.
+//! Crates depend inward only, and unsafe code, third-party crates and network access stay in their wrappers.
 //!
 //! ```text
 //! outbound <- { openstack kubernetes nfvo ssh }; types <- descriptor <- core <- { store openstack kubernetes nfvo plugin-host ssh } <- { server cli vnfm }
@@ -179,7 +179,7 @@ fn crates_depend_only_inward() {
 }
 
 #[test]
-fn crates_of_others_stay_behind_ours() {
+fn third_party_crates_are_used_by_their_wrappers_only() {
     let mut wrong = Vec::new();
     for package in packages() {
         let name = package["name"].as_str().unwrap();
@@ -213,7 +213,7 @@ fn code_with(sources: &[Source], marks: &[&str], but_in: &[&str]) -> Vec<String>
 }
 
 #[test]
-fn unsafe_code_stays_at_the_plugins_border() {
+fn unsafe_code_is_confined_to_the_plugin_boundary() {
     let sources = files(&["crates", "plugins", "xtask", "benches"], ".rs").unwrap();
     let border = [
         "crates/vnfm-plugin-abi/",
@@ -229,7 +229,7 @@ fn unsafe_code_stays_at_the_plugins_border() {
 }
 
 #[test]
-fn the_core_owns_no_runtime() {
+fn core_crates_spawn_no_tasks_or_threads() {
     let sources = files(
         &[
             "crates/vnfm-core",
@@ -254,7 +254,7 @@ fn the_core_owns_no_runtime() {
 
 /// `disallowed-methods` of clippy cannot tell a client's method from ours with the same name; a source can.
 #[test]
-fn answers_of_neighbours_are_read_in_one_place() {
+fn outbound_connections_go_through_vnfm_outbound() {
     let sources = files(&["crates", "plugins"], ".rs").unwrap();
     let calling = [
         "crates/vnfm-outbound/",
@@ -280,7 +280,7 @@ fn answers_of_neighbours_are_read_in_one_place() {
 /// A client's own readers take an answer of any size, and a stream of it is bounded by nobody. `vnfm_outbound::read` and
 /// `Pieces` bound it. Where rustfmt breaks a line does not matter.
 #[test]
-fn no_answer_of_a_neighbour_is_read_without_a_bound() {
+fn response_bodies_are_read_with_a_size_limit() {
     const READERS: [&str; 6] = [
         ".text().await",
         ".bytes().await",
@@ -313,7 +313,7 @@ fn no_answer_of_a_neighbour_is_read_without_a_bound() {
 }
 
 #[test]
-fn kinds_of_vim_are_spelt_in_one_place() {
+fn vim_type_names_are_defined_once() {
     let sources = files(&["crates"], ".rs").unwrap();
     let found = code_with(&sources, &["\"ETSINFV."], &["crates/vnfm-types/src/vim.rs"]);
     assert!(
@@ -324,7 +324,7 @@ fn kinds_of_vim_are_spelt_in_one_place() {
 }
 
 #[test]
-fn nobody_below_the_programs_reads_the_environment() {
+fn library_crates_do_not_read_the_environment() {
     let sources = files(&["crates"], ".rs").unwrap();
     // what a plugin is linked with is its own copy of the standard library
     let programs = [

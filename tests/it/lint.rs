@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use vnfm_descriptor::{CODES, EXPLANATIONS, Explanation};
-use vnfm_tests::sources::page_is_current;
+use vnfm_tests::sources::assert_page_current;
 
 const HEAD: &str = "# Lint\n\n\
 <!-- Generated from the crates by `VNFM_UPDATE_GENERATED=1 cargo test -p vnfm-tests lint`. -->\n\n\
@@ -45,6 +45,6 @@ fn rendered() -> String {
 }
 
 #[test]
-fn the_page_of_lint_is_current() {
-    page_is_current("docs/lint.md", &rendered());
+fn lint_page_is_current() {
+    assert_page_current("docs/lint.md", &rendered());
 }

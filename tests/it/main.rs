@@ -1,24 +1,21 @@
 //! One program for the tests across crates; each topic is a module.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod configuration;
 mod contracts;
 mod docs;
 mod embed;
+mod embeddability;
 mod engine;
 mod errors;
 mod faults;
 mod hostile;
 mod layering;
 mod lint;
-mod manners;
 mod packages;
 mod policies;
+mod scenarios;
 mod shape;
-mod story;
 mod style;
 mod vocabulary;

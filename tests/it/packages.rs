@@ -26,7 +26,7 @@ fn install(apt: u8, folder: &Path) -> Output {
 }
 
 #[test]
-fn a_bare_machine_gets_its_packages_and_keeps_no_guard() {
+fn packages_are_installed_and_the_guard_file_is_removed() {
     let folder = tempfile::tempdir().unwrap();
     let done = install(0, folder.path());
     assert!(
@@ -47,7 +47,7 @@ fn a_bare_machine_gets_its_packages_and_keeps_no_guard() {
 }
 
 #[test]
-fn an_apt_that_fails_is_told_and_keeps_no_guard() {
+fn an_apt_failure_is_reported_and_the_guard_file_is_removed() {
     let folder = tempfile::tempdir().unwrap();
     let done = install(1, folder.path());
     let said = String::from_utf8_lossy(&done.stderr).into_owned();

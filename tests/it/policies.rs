@@ -15,7 +15,7 @@ fn is_taken(policy: &Value) -> bool {
 }
 
 #[test]
-fn the_schema_takes_what_the_programs_take() {
+fn policy_schema_and_parser_accept_the_same_documents() {
     for (policy, fits) in [
         (json!(null), true),
         (json!({}), true),
@@ -54,7 +54,7 @@ fn the_schema_takes_what_the_programs_take() {
 }
 
 #[test]
-fn every_member_is_in_the_how_to_and_its_example_is_one() {
+fn policy_members_and_example_are_documented() {
     let page = std::fs::read_to_string(root().join("docs/how-to/limit-a-vim.md")).unwrap();
     let example = page
         .split("```yaml\n")

@@ -1,4 +1,4 @@
-//! The attributes that filters and selectors know are those of the official schemas, down to the last structure.
+//! The attributes of filters and selectors are exactly those of the official schemas.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ const OURS: &[&str] = &[
 ];
 
 #[test]
-fn they_are_those_of_the_official_schemas() {
+fn attribute_tables_match_the_official_schemas() {
     let Some(data) = sol_data() else { return };
     let text = std::fs::read_to_string(data.join(BUNDLE)).unwrap();
     let mut bundle: Value = serde_json::from_str(&text).unwrap();

@@ -1,11 +1,11 @@
-//! Habits that no lint knows.
+//! Style rules that no lint covers.
 
 use vnfm_tests::sources::files;
 
 const CODE: &[&str] = &["crates", "plugins", "xtask", "benches", "tests"];
 
 #[test]
-fn every_file_opens_with_its_story() {
+fn every_file_starts_with_a_module_comment() {
     let sources = files(CODE, ".rs").unwrap();
     assert!(sources.len() > 50, "the sources were not found");
     let mute: Vec<_> = sources
@@ -17,7 +17,7 @@ fn every_file_opens_with_its_story() {
 }
 
 #[test]
-fn nothing_is_left_for_later() {
+fn sources_contain_no_todo_markers() {
     let marks = [
         concat!("TO", "DO"),
         concat!("FIX", "ME"),

@@ -1,5 +1,5 @@
-//! The drivers of ours keep the contract of infrastructure drivers on the real neighbours as well. A call is cut off at
-//! fewer places than in the simulated world, where nothing takes long; the rules are the same.
+//! Our drivers meet the contract of infrastructure drivers on the real neighbours as well. Calls are interrupted at fewer
+//! points than in the simulated world, which is faster; the rules are the same.
 //!
 //! What makes an instance again and again takes minutes on a real cloud: with `VNFM_LIVE_CONTRACTS=all` every rule is
 //! tried there, without it those that make none, or one.
@@ -17,7 +17,9 @@ use vnfm_kubernetes::KubernetesDriver;
 use vnfm_openstack::OpenStack;
 use vnfm_outbound::Destinations;
 use vnfm_tests::cloud::Cloud;
-use vnfm_tests::contracts::{On, by_kubeconfig, first_with_image, sample, with_image};
+use vnfm_tests::contracts::{
+    On, connection_from_kubeconfig, first_vdu_with_image, sample, with_image,
+};
 use vnfm_tests::live::neighbour;
 use vnfm_types::OPENSTACK;
 
@@ -79,15 +81,17 @@ fn openstack(clouds: &Path) -> Arc<dyn Stand> {
         driver: OpenStack::new(Arc::new(SystemClock), Destinations::anywhere()),
         login: login(&cloud["auth"]["password"]),
         wrong: login(&json!("a wrong password")),
-        impossible: with_image(&what, &first_with_image(&what)),
+        impossible: with_image(&what, &first_vdu_with_image(&what)),
         what,
-        looked_at: Box::new(move || past.inventory(Path::new("/nowhere")).into_iter().collect()),
+        list_resources: Box::new(move || {
+            past.inventory(Path::new("/nowhere")).into_iter().collect()
+        }),
         places: Some(PLACES),
     })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_driver_of_openstack_keeps_its_rules_on_a_real_cloud() {
+async fn openstack_driver_meets_the_contract_on_a_real_cloud() {
     let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else {
         return;
     };
@@ -161,7 +165,8 @@ impl Cluster {
 
 fn kubernetes(cluster: &Cluster) -> Arc<dyn Stand> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let (login, wrong) = by_kubeconfig(&std::fs::read_to_string(&cluster.kubeconfig).unwrap());
+    let (login, wrong) =
+        connection_from_kubeconfig(&std::fs::read_to_string(&cluster.kubeconfig).unwrap());
     let what = sample("vnf-b-cnf", |request| request.replace("@VIM_ID@", "vim"));
     let vdu = what.package.vnfd().flavours["simple"]
         .vdus
@@ -176,13 +181,13 @@ fn kubernetes(cluster: &Cluster) -> Arc<dyn Stand> {
         wrong,
         impossible: with_image(&what, &vdu),
         what,
-        looked_at: Box::new(move || past.things()),
+        list_resources: Box::new(move || past.things()),
         places: Some(PLACES),
     })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_driver_of_kubernetes_keeps_its_rules_on_a_real_control_plane() {
+async fn kubernetes_driver_meets_the_contract_on_a_real_control_plane() {
     let (Some(kubeconfig), Some(assets)) = (
         neighbour("VNFM_LIVE_KUBECONFIG"),
         neighbour("VNFM_LIVE_ASSETS"),

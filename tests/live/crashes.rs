@@ -1,20 +1,20 @@
-//! The real story with ten deaths of the server, drawn over its course: nothing is lost, doubled or left behind, and of
-//! what was planted nothing is shown anywhere, whatever a death has cut in two.
+//! The real scenario with ten random crashes of the server: nothing is lost, duplicated or left behind, and no planted
+//! secret leaks.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
 use serde_json::Value;
-use vnfm_tests::deaths::Deaths;
+use vnfm_tests::crash_points::CrashPlan;
 use vnfm_tests::planted::Planted;
+use vnfm_tests::process_watch::{Observations, ProcessWatch};
 use vnfm_tests::programs::until;
-use vnfm_tests::search::{ask_for_everything, is_found_in_the_open, written};
-use vnfm_tests::stage::{LONG, Stage, VNF_A, VNF_B};
-use vnfm_tests::watch::{Seen, Watch};
+use vnfm_tests::secret_search::{assert_search_finds, fetch_everything, files_with_secrets};
+use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
 
 use crate::hosts::Host;
-use crate::secrets::{FLEETING, Made, Secrets, bearer_token, lets_join, on_hosts};
-use crate::story::{Real, each_joined_once, stage_of};
+use crate::scenario::{Real, assert_each_joined_once, testbed_at};
+use crate::secrets::{Made, Secrets, TEMPORARY_FILES, bearer_token, on_hosts, try_join};
 
 const DEATHS: usize = 10;
 /// The moments that the story's operations have at least: instantiate A and B, terminate B and A.
@@ -23,72 +23,80 @@ const MASTER: &str = "masterNode";
 const WORKER: &str = "workerNode-0";
 
 #[test]
-fn killed_at_ten_points_of_the_story_it_loses_nothing_and_shows_no_secret() {
+fn ten_crashes_lose_nothing_and_leak_no_secret() {
     let Some(real) = Real::find() else { return };
     let mut secrets = Secrets::plant(&real);
-    let mut stage = stage_of(secrets.clouds(), "trace");
-    let watch = Watch::begin(&real.hosts, FLEETING);
-    let mut deaths = Deaths::drawn(DEATHS, &COURSE);
-    let (id, mut request) = stage.create_a(&secrets.package());
+    let mut testbed = testbed_at(secrets.clouds(), "trace");
+    let watch = ProcessWatch::begin(&real.hosts, TEMPORARY_FILES);
+    let mut crashes = CrashPlan::draw_for(DEATHS, &COURSE);
+    let (id, mut request) = testbed.create_a(&secrets.package());
     secrets.fill(&mut request);
-    let one = deaths.over(&mut stage, |stage| stage.instantiate(VNF_A, &request));
-    let cluster = stage.a_is_up(3);
+    let one = crashes.run_operation(&mut testbed, |testbed| testbed.instantiate(VNF_A, &request));
+    let cluster = testbed.assert_a_up(3);
     assert_eq!(real.cloud().stack_states(&id), ["CREATE_COMPLETE"]);
-    inventory_is_reality(&real, &stage);
-    let request = stage.create_b("vnf-b-cnf", &cluster);
-    let other = deaths.over(&mut stage, |stage| stage.instantiate(VNF_B, &request));
-    stage.b_is_up();
+    assert_inventory_matches(&real, &testbed);
+    let request = testbed.create_b("vnf-b-cnf", &cluster);
+    let other = crashes.run_operation(&mut testbed, |testbed| testbed.instantiate(VNF_B, &request));
+    testbed.assert_b_up();
 
-    what_the_cluster_made_is_dead_or_known(&real, &watch, &mut secrets.planted);
+    check_cluster_secrets(&real, &watch, &mut secrets.planted);
     let planted = &secrets.planted;
-    let answers = ask_for_everything(&stage, &[&one, &other]);
+    let answers = fetch_everything(&testbed, &[&one, &other]);
     assert_eq!(planted.within(answers.as_bytes()), [""; 0], "in an answer");
     assert_eq!(on_hosts(&real, planted), [""; 0], "on a host");
-    is_found_on_a_host(&real, planted, &secrets.password);
+    assert_found_on_a_host(&real, planted, &secrets.password);
 
     for name in [VNF_B, VNF_A] {
-        deaths.over(&mut stage, |stage| stage.terminate(name));
-        stage.server.ctl(&["vnf", "delete", name]);
+        crashes.run_operation(&mut testbed, |testbed| testbed.terminate(name));
+        testbed.server.ctl(&["vnf", "delete", name]);
     }
     let seen = watch.end();
-    each_joined_once(&seen);
+    assert_each_joined_once(&seen);
     let package = secrets.package();
-    deaths.in_further_lives(&mut stage, |stage| {
-        let mut request = stage.create_a(&package).1;
+    crashes.run_remaining(&mut testbed, |testbed| {
+        let mut request = testbed.create_a(&package).1;
         secrets.fill(&mut request);
         request
     });
     println!(
         "{} retries; died at\n{}",
-        deaths.retried,
-        deaths.died.join("\n")
+        crashes.retried,
+        crashes.crashed_at.join("\n")
     );
-    assert_eq!(deaths.died.len(), DEATHS);
+    assert_eq!(crashes.crashed_at.len(), DEATHS);
     assert_eq!(seen.processes.with(planted), [""; 0], "in a process");
-    assert_eq!(written(&stage, planted), [""; 0], "in a file of the server");
-    is_found_in_a_process(seen, planted, &secrets.password);
-    is_found_in_the_open(&stage, planted, &secrets.password, "SSH password");
-    stage.ends();
-    real.is_as_before();
+    assert_eq!(
+        files_with_secrets(&testbed, planted),
+        [""; 0],
+        "in a file of the server"
+    );
+    assert_found_in_a_process(seen, planted, &secrets.password);
+    assert_search_finds(&testbed, planted, &secrets.password, "SSH password");
+    testbed.finish();
+    real.wait_until_clean();
     Secrets::end(&real);
 }
 
 /// What the record names is there, and what came to the cloud is in the record.
-fn inventory_is_reality(real: &Real, stage: &Stage) {
+fn assert_inventory_matches(real: &Real, testbed: &Testbed) {
     let mut recorded = BTreeSet::new();
     resource_ids(
-        &stage.server.ctl(&["vnf", "show", VNF_A])["instantiatedVnfInfo"],
+        &testbed.server.ctl(&["vnf", "show", VNF_A])["instantiatedVnfInfo"],
         &mut recorded,
     );
-    let (came, all) = (real.came(), real.cloud().inventory(&real.hosts));
+    let (new_resources, all) = (real.new_resources(), real.cloud().inventory(&real.hosts));
     let id = |one: &String| one.rsplit(' ').next().unwrap().to_owned();
     let is_machine = |one: &&String| one.starts_with("server ") || one.starts_with("network ");
-    let machines: BTreeSet<_> = came.iter().filter(is_machine).map(id).collect();
-    assert_eq!(machines.len(), 4, "three servers and a network: {came:#?}");
+    let machines: BTreeSet<_> = new_resources.iter().filter(is_machine).map(id).collect();
+    assert_eq!(
+        machines.len(),
+        4,
+        "three servers and a network: {new_resources:#?}"
+    );
     let missing: Vec<_> = machines.difference(&recorded).collect();
     assert!(
         missing.is_empty(),
-        "not in the record: {missing:?} of {came:#?}"
+        "not in the record: {missing:?} of {new_resources:#?}"
     );
     // Networks from before are among those that it uses.
     let all: BTreeSet<_> = all.iter().map(id).collect();
@@ -118,7 +126,7 @@ fn resource_ids(of: &Value, found: &mut BTreeSet<String>) {
 }
 
 /// What let hosts join has a short life, and none any more; the token of the VIM is looked for with the rest.
-fn what_the_cluster_made_is_dead_or_known(real: &Real, watch: &Watch, planted: &mut Planted) {
+fn check_cluster_secrets(real: &Real, watch: &ProcessWatch, planted: &mut Planted) {
     let files = watch.files();
     let made = Made::of(&files);
     assert!(
@@ -132,26 +140,26 @@ fn what_the_cluster_made_is_dead_or_known(real: &Real, watch: &Watch, planted: &
     let (master, worker) = (Host::new(real, MASTER), Host::new(real, WORKER));
     planted.add("bearer token", &bearer_token(&master, "vnfm-token"));
     for token in &made.tokens {
-        let said = lets_join(&worker, token).unwrap_err();
+        let output = try_join(&worker, token).unwrap_err();
         assert!(
-            said.contains("JWS signature") || said.contains("Unauthorized"),
-            "{said}"
+            output.contains("JWS signature") || output.contains("Unauthorized"),
+            "{output}"
         );
     }
     // The same question with a token that is good; the cluster learns a little later what became of it.
     let fresh = master.inside("kubeadm token create --ttl 15m");
     until("the new token is known", LONG, || {
-        lets_join(&worker, fresh.trim()).ok()
+        try_join(&worker, fresh.trim()).ok()
     });
     let id = fresh.split('.').next().unwrap();
     master.inside(&format!("kubeadm token delete {id}"));
     until("the new token is dead", LONG, || {
-        lets_join(&worker, fresh.trim()).err()
+        try_join(&worker, fresh.trim()).err()
     });
 }
 
 /// A file that somebody leaves on a host.
-fn is_found_on_a_host(real: &Real, planted: &Planted, secret: &str) {
+fn assert_found_on_a_host(real: &Real, planted: &Planted, secret: &str) {
     let file = Host::new(real, WORKER).root().join("tmp/let-through");
     std::fs::write(&file, format!("password={secret}")).unwrap();
     let found = on_hosts(real, planted);
@@ -163,7 +171,7 @@ fn is_found_on_a_host(real: &Real, planted: &Planted, secret: &str) {
 }
 
 /// An environment that holds one.
-fn is_found_in_a_process(mut seen: Seen, planted: &Planted, secret: &str) {
+fn assert_found_in_a_process(mut seen: Observations, planted: &Planted, secret: &str) {
     let mut child = Command::new("sleep")
         .arg("60")
         .env("LET_THROUGH", secret)

@@ -1,5 +1,5 @@
-//! What hosts do to an installation: the network is cut while sshd is killed beside it, the power goes in the middle of a
-//! join, the disk is full. Each time the operation goes on by itself, or stops with a reason and goes on when it is told to.
+//! Host failures during an installation: network outage with killed SSH sessions, power failure during a join, full disk.
+//! The operation continues by itself, or stops with an error and continues on retry.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use vnfm_tests::programs::until;
 use vnfm_tests::sources;
-use vnfm_tests::stage::{LONG, Stage, VNF_A};
+use vnfm_tests::testbed::{LONG, Testbed, VNF_A};
 
-use crate::story::Real;
+use crate::scenario::Real;
 
 /// The host that suffers, and another beside it.
 const HOST: &str = "workernode-1";
@@ -39,18 +39,18 @@ impl<'a> Host<'a> {
             .join("servers.json");
         let known: BTreeMap<String, Value> =
             serde_json::from_slice(&std::fs::read(state).ok()?).unwrap();
-        let is_it = |server: &Value| {
+        let is_host = |server: &Value| {
             let (name, id) = (
                 server["name"].as_str().unwrap(),
                 server["id"].as_str().unwrap(),
             );
             name.eq_ignore_ascii_case(self.name) && !self.real.had_server(name, id)
         };
-        known.into_values().find(is_it)
+        known.into_values().find(is_host)
     }
 
     /// Tells the hypervisor to do something to it: `power-off`, `power-on`.
-    pub(crate) fn order(&self, verb: &str) {
+    pub(crate) fn command(&self, verb: &str) {
         let script = sources::root().join("tests/stack/openstack/hypervisor.py");
         let home = self.real.clouds.parent().unwrap();
         let record = self
@@ -84,11 +84,11 @@ impl<'a> Host<'a> {
 
     /// Runs a script inside of it, beside its own programs.
     pub(crate) fn inside(&self, script: &str) -> String {
-        self.inside_with(script, "")
+        self.run_script_with_input(script, "")
     }
 
     /// The same, with something to read.
-    pub(crate) fn inside_with(&self, script: &str, input: &str) -> String {
+    pub(crate) fn run_script_with_input(&self, script: &str, input: &str) -> String {
         let pid = self
             .pid()
             .unwrap_or_else(|| panic!("`{}` is off", self.name));
@@ -100,7 +100,7 @@ impl<'a> Host<'a> {
     }
 
     /// Whether a program of this command line runs in it.
-    fn runs(&self, pattern: &str) -> bool {
+    fn is_running(&self, pattern: &str) -> bool {
         self.pid().is_some_and(|pid| {
             let mut command = Command::new("nsenter");
             let look = command
@@ -111,13 +111,13 @@ impl<'a> Host<'a> {
     }
 
     /// Waits until a program of this command line runs in it.
-    fn until_runs(&self, pattern: &str) {
+    fn wait_until_running(&self, pattern: &str) {
         let what = format!("`{pattern}` on `{}`", self.name);
-        until(&what, LONG, || self.runs(pattern).then_some(()));
+        until(&what, LONG, || self.is_running(pattern).then_some(()));
     }
 
     /// Its address goes, and comes again from inside, where the cut does not reach.
-    fn cut_off(&self, seconds: u32) {
+    fn cut_network(&self, seconds: u32) {
         self.inside(&format!(
             "ip link set eth0 down; \
              (sleep {seconds}; ip link set eth0 up; ip route replace default via 10.77.0.254) >/dev/null 2>&1 &"
@@ -153,39 +153,39 @@ pub(crate) fn fed(command: &mut Command, input: &str) -> Output {
 }
 
 /// A story in which VNF-A is being instantiated.
-struct Suffering {
+struct FaultyHost {
     real: Real,
-    stage: Stage,
+    testbed: Testbed,
     op: String,
 }
 
-fn begun() -> Option<Suffering> {
+fn begin_op() -> Option<FaultyHost> {
     let real = Real::find()?;
-    let stage = real.stage();
-    let (_, request) = stage.create_a("vnf-a-k8s-cluster");
-    let op = stage.instantiate(VNF_A, &request);
-    Some(Suffering { real, stage, op })
+    let testbed = real.testbed();
+    let (_, request) = testbed.create_a("vnf-a-k8s-cluster");
+    let op = testbed.instantiate(VNF_A, &request);
+    Some(FaultyHost { real, testbed, op })
 }
 
-impl Suffering {
+impl FaultyHost {
     fn host(&self) -> Host<'_> {
         Host::new(&self.real, HOST)
     }
 
     /// It ends well by itself; then all of it goes.
-    fn ends_well(&self) {
-        self.stage.ends_as(&self.op, "COMPLETED");
-        self.stage.a_is_up(3);
-        self.stage.bring_down(VNF_A);
-        self.stage.ends();
-        self.real.is_as_before();
+    fn assert_completes(&self) {
+        self.testbed.wait_for_state(&self.op, "COMPLETED");
+        self.testbed.assert_a_up(3);
+        self.testbed.terminate_and_delete(VNF_A);
+        self.testbed.finish();
+        self.real.wait_until_clean();
     }
 
     /// It stops with these words; what it says.
-    fn stops(&self, words: &[&str]) -> Value {
-        let end = self.stage.ends_as(&self.op, "FAILED_TEMP");
-        let said = ["detail", "next"].map(|member| end["error"][member].as_str().unwrap());
-        let why = said.join("\n");
+    fn assert_stops(&self, words: &[&str]) -> Value {
+        let end = self.testbed.wait_for_state(&self.op, "FAILED_TEMP");
+        let output = ["detail", "next"].map(|member| end["error"][member].as_str().unwrap());
+        let why = output.join("\n");
         println!("{why}");
         assert!(
             words.iter().all(|word| why.contains(word)),
@@ -195,22 +195,22 @@ impl Suffering {
     }
 
     fn retry(&self) {
-        let retried = self.stage.server.run(&["op", "retry", &self.op]);
+        let retried = self.testbed.server.run(&["op", "retry", &self.op]);
         assert_eq!(retried.code, 0, "{retried:?}");
     }
 }
 
 #[test]
-fn the_network_of_one_is_cut_for_half_a_minute_and_sshd_is_killed_on_another() {
-    let Some(story) = begun() else { return };
+fn a_network_outage_and_killed_ssh_sessions_are_survived() {
+    let Some(story) = begin_op() else { return };
     let (host, other) = (story.host(), Host::new(&story.real, OTHER));
     let (mut cut, mut killed) = (None, None);
     until("both joins were disturbed", LONG, || {
-        if cut.is_none() && host.runs(JOIN) {
-            host.cut_off(30);
+        if cut.is_none() && host.is_running(JOIN) {
+            host.cut_network(30);
             cut = Some(Instant::now());
         }
-        let joins = other.runs(JOIN);
+        let joins = other.is_running(JOIN);
         if joins {
             killed = Some(killed.unwrap_or(0) + other.kill_sessions());
         }
@@ -222,31 +222,31 @@ fn the_network_of_one_is_cut_for_half_a_minute_and_sshd_is_killed_on_another() {
     assert!(cut.unwrap().elapsed() >= Duration::from_secs(29));
     println!("{killed:?} sessions were killed");
     assert!(killed.unwrap() > 1);
-    story.ends_well();
+    story.assert_completes();
 }
 
 #[test]
-fn the_power_goes_in_the_middle_of_a_join() {
-    let Some(story) = begun() else { return };
-    story.host().until_runs(JOIN);
-    story.host().order("power-off");
-    story.host().order("power-on");
-    story.stops(&[HOST, "join", "restarted"]);
+fn a_power_failure_during_a_join() {
+    let Some(story) = begin_op() else { return };
+    story.host().wait_until_running(JOIN);
+    story.host().command("power-off");
+    story.host().command("power-on");
+    story.assert_stops(&[HOST, "join", "restarted"]);
     story.retry();
-    story.ends_well();
+    story.assert_completes();
 }
 
 #[test]
-fn the_disk_is_full() {
-    let Some(story) = begun() else { return };
+fn a_full_disk_on_a_host() {
+    let Some(story) = begin_op() else { return };
     // Full of nothing that could be removed: a join that is begun anew resets the host first.
     let full = "mkdir -p /var/lib/kubelet && mount -t tmpfs -o nr_inodes=1 tmpfs /var/lib/kubelet && \
                 ! touch /var/lib/kubelet/full 2>/dev/null";
     until("the host is there", LONG, || story.host().pid());
-    story.host().until_runs("sshd");
+    story.host().wait_until_running("sshd");
     story.host().inside(full);
-    story.stops(&[HOST, "join", "no space left on device"]);
+    story.assert_stops(&[HOST, "join", "no space left on device"]);
     story.host().inside("umount /var/lib/kubelet");
     story.retry();
-    story.ends_well();
+    story.assert_completes();
 }

@@ -1,4 +1,4 @@
-//! Logins by whoever really gives them: a Keycloak whose keys are rotated, and the Keystone of the cloud.
+//! Logins with real token issuers: a Keycloak with key rotation, and the Keystone of the cloud.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use vnfm_tests::live::{guest, neighbour};
+use vnfm_tests::live::{neighbour, optional_neighbour};
 use vnfm_tests::programs::{Server, until};
 
 const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
@@ -111,7 +111,7 @@ impl Keycloak {
         self.administer("/nfv/components", &key);
     }
 
-    fn of_client(&self, name: &str) -> String {
+    fn client_token(&self, name: &str) -> String {
         let form = [
             ("grant_type", "client_credentials"),
             ("client_id", name),
@@ -141,8 +141,8 @@ pub(crate) fn part_of(token: &str, part: usize) -> Value {
 }
 
 #[test]
-fn tokens_of_keycloak_are_taken_also_when_its_keys_change() {
-    let Some(distribution) = guest("VNFM_LIVE_KEYCLOAK") else {
+fn keycloak_tokens_are_accepted_across_key_rotation() {
+    let Some(distribution) = optional_neighbour("VNFM_LIVE_KEYCLOAK") else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -168,10 +168,10 @@ fn tokens_of_keycloak_are_taken_also_when_its_keys_change() {
             .0
     };
 
-    let old = keycloak.of_client("nfvo");
+    let old = keycloak.client_token("nfvo");
     assert_eq!(status(&old), 200);
     assert_eq!(
-        status(&keycloak.of_client("cook")),
+        status(&keycloak.client_token("cook")),
         403,
         "it has not the role"
     );
@@ -181,7 +181,7 @@ fn tokens_of_keycloak_are_taken_also_when_its_keys_change() {
         "another realm's"
     );
     keycloak.rotate();
-    let new = keycloak.of_client("nfvo");
+    let new = keycloak.client_token("nfvo");
     assert_ne!(part_of(&old, 0)["kid"], part_of(&new, 0)["kid"]);
     assert_eq!(status(&new), 200);
     assert_eq!(status(&old), 200, "it is still published");
@@ -189,7 +189,7 @@ fn tokens_of_keycloak_are_taken_also_when_its_keys_change() {
 }
 
 #[test]
-fn tokens_of_the_clouds_keystone_are_taken() {
+fn keystone_tokens_are_accepted() {
     let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else {
         return;
     };

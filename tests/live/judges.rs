@@ -9,11 +9,11 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use vnfm_server::routes::PATHS;
-use vnfm_tests::live::{guest, program, sol_data};
+use vnfm_tests::live::{optional_neighbour, program, sol_data};
 use vnfm_tests::programs::{Server, until};
-use vnfm_tests::simulated::Simulated;
+use vnfm_tests::simulator::Simulator;
 use vnfm_tests::sources;
-use vnfm_tests::stage::{LONG, Stage, VIM};
+use vnfm_tests::testbed::{LONG, Testbed, VIM};
 
 /// Cases for each operation where `VNFM_JUDGE_CASES` does not say how many.
 const CASES: u32 = 12;
@@ -21,27 +21,27 @@ const CASES: u32 = 12;
 const LONGEST_ANSWER: &str = "10";
 
 /// A server over a simulated world, with something of everything in it.
-struct Court {
-    world: Simulated,
-    stage: Stage,
+struct JudgedServer {
+    world: Simulator,
+    testbed: Testbed,
 }
 
-impl Court {
+impl JudgedServer {
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
-        let world = Simulated::start(folder.path(), &[]);
+        let world = Simulator::start(folder.path(), &[]);
         std::fs::write(folder.path().join("server.yaml"), CONFIGURATION).unwrap();
-        let stage = Stage::new(folder, &world.clouds(), world.ssh_port(), "warn");
-        Self { world, stage }
+        let testbed = Testbed::new(folder, &world.clouds(), world.ssh_port(), "warn");
+        Self { world, testbed }
     }
 
     /// Instances in both states, operations, a subscription.
     fn furnish(&self) {
-        let server = &self.stage.server;
-        self.stage.onboard("vnf-b-cnf");
-        let (_, request) = self.stage.create_a("vnf-a-k8s-cluster");
-        let op = self.stage.instantiate("vnf-a", &request);
-        self.stage.ends_as(&op, "COMPLETED");
+        let server = &self.testbed.server;
+        self.testbed.onboard("vnf-b-cnf");
+        let (_, request) = self.testbed.create_a("vnf-a-k8s-cluster");
+        let op = self.testbed.instantiate("vnf-a", &request);
+        self.testbed.wait_for_state(&op, "COMPLETED");
         server.ctl(&[
             "vnf",
             "create",
@@ -64,7 +64,7 @@ plugins:
 ";
 
 /// Where the files of the judges are.
-fn papers(name: &str) -> PathBuf {
+fn judge_file(name: &str) -> PathBuf {
     sources::root().join("tests/judges").join(name)
 }
 
@@ -79,128 +79,104 @@ struct Document<'a> {
     without: Vec<String>,
 }
 
-/// Lets schemathesis judge the server by a document.
-fn judged(judge: &Path, server: &Server, by: &Document<'_>) {
-    let Document {
-        place,
-        base,
-        version,
-        without,
-    } = by;
+/// The command that judges the server by a document.
+fn schemathesis(judge: &Path, server: &Server, document: &Document<'_>) -> Command {
     let cases = std::env::var("VNFM_JUDGE_CASES")
         .ok()
         .and_then(|cases| cases.parse().ok());
     let mut command = Command::new(judge);
     command
         .arg("--config-file")
-        .arg(papers("schemathesis.toml"))
-        .arg("run")
-        .arg(place);
-    command.args([
-        "--url",
-        &format!("{}{base}", server.url()),
-        "--checks",
-        "all",
-    ]);
-    command.args([
-        "--header",
-        &format!("Version: {version}"),
-        "--max-examples",
-        &cases.unwrap_or(CASES).to_string(),
-    ]);
-    command.args([
-        "--phases",
-        "examples,coverage,fuzzing,stateful",
-        "--workers",
-        "1",
-    ]);
-    command.args([
-        "--max-response-time",
-        LONGEST_ANSWER,
-        "--request-timeout",
-        "60",
-    ]);
-    command.args([
-        "--continue-on-failure",
-        "--generation-database",
-        "none",
-        "--no-color",
-    ]);
+        .arg(judge_file("schemathesis.toml"))
+        .args(["run", document.place]);
+    let url = format!("{}{}", server.url(), document.base);
+    command.args(["--url", &url, "--checks", "all"]);
+    let version = format!("Version: {}", document.version);
+    let cases = cases.unwrap_or(CASES).to_string();
+    command.args(["--header", &version, "--max-examples", &cases]);
+    command.args(["--phases", "examples,coverage,fuzzing,stateful"]);
+    command.args(["--workers", "1", "--request-timeout", "60"]);
+    command.args(["--max-response-time", LONGEST_ANSWER]);
+    command.args(["--continue-on-failure", "--no-color"]);
+    command.args(["--generation-database", "none"]);
     command.args(["--warnings", "off", "--seed", "1"]);
-    command.args(
-        without
-            .iter()
-            .flat_map(|path| ["--exclude-path", path.as_str()]),
-    );
+    let without = document.without.iter();
+    command.args(without.flat_map(|path| ["--exclude-path", path.as_str()]));
     command
-        .env("SCHEMATHESIS_HOOKS", papers("hooks.py"))
-        .env("VNFM_JUDGE_SERVER", server.url());
-    command
+        .env("SCHEMATHESIS_HOOKS", judge_file("hooks.py"))
+        .env("VNFM_JUDGE_SERVER", server.url())
         .env("NO_PROXY", "127.0.0.1")
-        .env("PYTHONDONTWRITEBYTECODE", "1");
-    command.current_dir(server.folder());
-    let said = command.output().unwrap();
-    let words = text(&said);
-    println!("{words}");
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .current_dir(server.folder());
+    command
+}
+
+/// Runs schemathesis, which must pass, and the server must not panic.
+fn run_schemathesis(judge: &Path, server: &Server, document: &Document<'_>) {
+    let output = schemathesis(judge, server, document).output().unwrap();
+    let text = text(&output);
+    println!("{text}");
     assert!(
-        said.status.success(),
-        "{place}:\n{words}\nserver:\n{}",
+        output.status.success(),
+        "{}:\n{text}\nserver:\n{}",
+        document.place,
         server.logged()
     );
     let logged = server.logged();
     assert!(!logged.contains("panicked"), "{logged}");
 }
 
-fn text(said: &Output) -> String {
+fn text(output: &Output) -> String {
     let part = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    part(&said.stdout) + &part(&said.stderr)
+    part(&output.stdout) + &part(&output.stderr)
 }
 
 #[test]
-fn schemathesis_finds_nothing_against_our_documents() {
-    let Some(judge) = guest("VNFM_LIVE_SCHEMATHESIS") else {
+fn schemathesis_passes_with_our_openapi_documents() {
+    let Some(judge) = optional_neighbour("VNFM_LIVE_SCHEMATHESIS") else {
         return;
     };
-    let court = Court::new();
-    court.furnish();
+    let judged = JudgedServer::new();
+    judged.furnish();
     for (name, version) in [("openapi", "2.3.0"), ("openapi-v1", "1.3.0")] {
-        let place = format!("{}/{name}.yaml", court.stage.server.url());
+        let place = format!("{}/{name}.yaml", judged.testbed.server.url());
         let document = Document {
             place: &place,
             base: "",
             version,
             without: Vec::new(),
         };
-        judged(&judge, &court.stage.server, &document);
+        run_schemathesis(&judge, &judged.testbed.server, &document);
     }
 }
 
 #[test]
-fn schemathesis_finds_nothing_against_the_official_documents() {
-    let (Some(judge), Some(sol)) = (guest("VNFM_LIVE_SCHEMATHESIS"), sol_data()) else {
+fn schemathesis_passes_with_the_official_openapi_documents() {
+    let (Some(judge), Some(sol)) = (optional_neighbour("VNFM_LIVE_SCHEMATHESIS"), sol_data())
+    else {
         return;
     };
-    let court = Court::new();
-    court.furnish();
+    let judged = JudgedServer::new();
+    judged.furnish();
     for (document, base) in [
         ("vnflcm-v3.7.1.patched.json", "/vnflcm/v2"),
         ("vnfpkgm-sol005-v3.7.1.patched.json", "/vnfpkgm/v2"),
     ] {
         let document = sol.join("openapi-bundled").join(document);
-        let (without, place) = (absent(&document, base), document.to_string_lossy());
+        let (without, place) = (unserved_paths(&document, base), document.to_string_lossy());
         let document = Document {
             place: &place,
             base,
             version: "2.3.0",
             without,
         };
-        judged(&judge, &court.stage.server, &document);
+        run_schemathesis(&judge, &judged.testbed.server, &document);
     }
 }
 
 /// The paths of a document that are not served, or, as `/api_versions`, otherwise than it says; docs/conformance.md says
 /// why.
-fn absent(document: &Path, base: &str) -> Vec<String> {
+fn unserved_paths(document: &Path, base: &str) -> Vec<String> {
     let document: Value = serde_json::from_slice(&std::fs::read(document).unwrap()).unwrap();
     let paths = document["paths"].as_object().unwrap().keys();
     let is_served = |path: &str| {
@@ -221,25 +197,26 @@ struct Tacker<'a> {
 }
 
 impl Tacker<'_> {
-    fn says(&self, words: &[&str]) -> String {
+    fn says(&self, args: &[&str]) -> String {
         let mut command = Command::new(OPENSTACK);
         command.args(["--os-auth-type", "none", "--os-endpoint", self.server.url()]);
         command
             .args(["--os-tacker-api-version", self.version, "vnflcm"])
-            .args(words);
-        let said = command.env("NO_PROXY", "127.0.0.1").output().unwrap();
+            .args(args);
+        let output = command.env("NO_PROXY", "127.0.0.1").output().unwrap();
         assert!(
-            said.status.success(),
+            output.status.success(),
             "vnflcm {}: {}",
-            words.join(" "),
-            text(&said)
+            args.join(" "),
+            text(&output)
         );
-        text(&said)
+        text(&output)
     }
 
-    fn json(&self, words: &[&str]) -> Value {
-        let said = self.says(&[words, &["-f", "json"]].concat());
-        serde_json::from_str(&said).unwrap_or_else(|_| panic!("vnflcm {}: {said}", words.join(" ")))
+    fn json(&self, args: &[&str]) -> Value {
+        let output = self.says(&[args, &["-f", "json"]].concat());
+        serde_json::from_str(&output)
+            .unwrap_or_else(|_| panic!("vnflcm {}: {output}", args.join(" ")))
     }
 
     fn state(&self, id: &str) -> Value {
@@ -268,14 +245,14 @@ fn story(version: &'static str) {
     {
         return;
     }
-    let court = Court::new();
-    let stage = &court.stage;
+    let judged = JudgedServer::new();
+    let testbed = &judged.testbed;
     let tacker = Tacker {
-        server: &stage.server,
+        server: &testbed.server,
         version,
     };
-    let package = stage.onboard("vnf-a-k8s-cluster");
-    let package = stage.server.ctl(&["package", "show", &package]);
+    let package = testbed.onboard("vnf-a-k8s-cluster");
+    let package = testbed.server.ctl(&["package", "show", &package]);
     let vnfd = package["vnfdId"].as_str().unwrap();
     let made = tacker.json(&[
         "create",
@@ -288,15 +265,15 @@ fn story(version: &'static str) {
     let id = made["ID"].as_str().unwrap().to_owned();
     assert_eq!(made["VNF Instance Name"], "by-tacker", "{made:#}");
 
-    let vim = stage.server.ctl(&["vim", "show", VIM]);
-    let mut request = stage.request("vnf-a-k8s-cluster", vim["id"].as_str().unwrap());
+    let vim = testbed.server.ctl(&["vim", "show", VIM]);
+    let mut request = testbed.request("vnf-a-k8s-cluster", vim["id"].as_str().unwrap());
     if version == "1" {
-        as_lists(&mut request);
+        to_version_1(&mut request);
     }
-    let file = stage.server.folder().join("request.json");
+    let file = testbed.server.folder().join("request.json");
     std::fs::write(&file, request.to_string()).unwrap();
-    let said = tacker.says(&["instantiate", &id, &file.to_string_lossy()]);
-    assert!(said.contains("has been accepted"), "{said}");
+    let output = tacker.says(&["instantiate", &id, &file.to_string_lossy()]);
+    assert!(output.contains("has been accepted"), "{output}");
     tacker.until(&id, "INSTANTIATED");
 
     let listed = tacker.json(&["list"]);
@@ -317,11 +294,11 @@ fn story(version: &'static str) {
     tacker.until(&id, "NOT_INSTANTIATED");
     tacker.says(&["delete", &id]);
     assert_eq!(tacker.json(&["list"]), json!([]));
-    court.world.is_clean();
+    judged.world.assert_clean();
 }
 
 /// A request of the second version as one of the first.
-fn as_lists(request: &mut Value) {
+fn to_version_1(request: &mut Value) {
     let listed = |map: &Value, key: &str| -> Value {
         let entries = map.as_object().unwrap().iter().map(|(id, entry)| {
             let mut entry = entry.clone();
@@ -343,11 +320,11 @@ fn as_lists(request: &mut Value) {
 }
 
 #[test]
-fn tackers_client_tells_the_story_in_version_1() {
+fn tacker_client_runs_a_vnf_lifecycle_in_api_version_1() {
     story("1");
 }
 
 #[test]
-fn tackers_client_tells_the_story_in_version_2() {
+fn tacker_client_runs_a_vnf_lifecycle_in_api_version_2() {
     story("2");
 }

@@ -6,8 +6,16 @@ use serde_json::{Value, json};
 use vnfm_tests::live::{neighbour, skip};
 use vnfm_tests::programs::Server;
 
+/// Registers the cloud; the path of its VIM.
+fn register_cloud(server: &Server, clouds: &std::path::Path) -> String {
+    let path = clouds.to_string_lossy();
+    let file = ["--config-file", &path, "--cloud", "nfv"];
+    let vim = server.ctl(&[&["vim", "register", "--name", "cloud"], &file[..]].concat());
+    format!("/vnfm/v1/vims/{}", vim["id"].as_str().unwrap())
+}
+
 #[test]
-fn the_key_goes_into_barbican_and_back() {
+fn the_secret_key_moves_to_barbican_and_back() {
     let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else {
         return;
     };
@@ -23,21 +31,10 @@ fn the_key_goes_into_barbican_and_back() {
     std::fs::write(&password, of("password")).unwrap();
     // It begins with the key file.
     let mut server = Server::start(folder.path(), "info");
-    let path = clouds.to_string_lossy();
-    let vim = server.ctl(&[
-        "vim",
-        "register",
-        "--name",
-        "cloud",
-        "--config-file",
-        &path,
-        "--cloud",
-        "nfv",
-    ]);
-    let vim = format!("/vnfm/v1/vims/{}", vim["id"].as_str().unwrap());
+    let vim = register_cloud(&server, &clouds);
     if !server
         .run(&["vim", "check", "cloud", "-o", "json"])
-        .data
+        .stdout
         .contains("key-manager")
     {
         return skip("the cloud has no Barbican; OPENSTACK_BARBICAN=1 starts one with it");

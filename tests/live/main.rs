@@ -2,10 +2,7 @@
 //!
 //! `cargo xtask test --tier real` does both. Without a neighbour its tests say why they do not run.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod contracts;
 mod crashes;
@@ -15,7 +12,7 @@ mod identity;
 mod judges;
 mod keys;
 mod neighbours;
+mod scenario;
 mod scripts;
 mod secrets;
-mod story;
 mod subscribers;

@@ -1,4 +1,4 @@
-//! The neighbours are what the other tests take them for.
+//! The neighbours have what the other tests assume.
 
 use std::path::Path;
 use std::process::Command;
@@ -31,7 +31,7 @@ fn login(
 }
 
 #[test]
-fn openstack_gives_a_token_to_its_user_only() {
+fn openstack_issues_tokens_to_its_user_only() {
     let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else {
         return;
     };
@@ -54,7 +54,7 @@ fn openstack_gives_a_token_to_its_user_only() {
 }
 
 #[test]
-fn openstack_has_what_the_samples_name() {
+fn openstack_has_the_resources_named_by_the_samples() {
     let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else {
         return;
     };
@@ -94,7 +94,7 @@ fn openstack_has_what_the_samples_name() {
 }
 
 #[test]
-fn kubernetes_has_a_simulated_node_that_is_ready() {
+fn kubernetes_has_a_ready_simulated_node() {
     let (Some(kubeconfig), Some(assets)) = (
         neighbour("VNFM_LIVE_KUBECONFIG"),
         neighbour("VNFM_LIVE_ASSETS"),

@@ -6,7 +6,7 @@ use vnfm_tests::live;
 use vnfm_tests::programs::program;
 
 use crate::hosts::Host;
-use crate::story::Real;
+use crate::scenario::Real;
 
 const SAMPLE: &str = "vnf-script-hooks";
 const VNF: &str = "scripted";
@@ -17,29 +17,29 @@ fn a_python_script_and_a_playbook_configure_two_real_hosts() {
         return;
     }
     let Some(real) = Real::find() else { return };
-    let stage = real.stage();
-    let plugins = stage
+    let testbed = real.testbed();
+    let plugins = testbed
         .server
         .folder()
         .join("data/plugins")
         .to_string_lossy()
         .into_owned();
     let library = program("libmgmt_script.so").to_string_lossy().into_owned();
-    stage
+    testbed
         .server
         .ctl(&["plugin", "allow", &library, "--dir", &plugins]);
-    let package = stage.onboard(SAMPLE);
-    stage
+    let package = testbed.onboard(SAMPLE);
+    testbed
         .server
         .ctl(&["plugin", "allow", "--package", &package, "--dir", &plugins]);
-    stage
+    testbed
         .server
         .ctl(&["vnf", "create", "--package", &package, "--name", VNF]);
-    let vim = stage.server.ctl(&["vim", "show", "cloud"]);
-    let request = stage.request(SAMPLE, vim["id"].as_str().unwrap());
-    stage.ends_as(&stage.instantiate(VNF, &request), "COMPLETED");
+    let vim = testbed.server.ctl(&["vim", "show", "cloud"]);
+    let request = testbed.request(SAMPLE, vim["id"].as_str().unwrap());
+    testbed.wait_for_state(&testbed.instantiate(VNF, &request), "COMPLETED");
 
-    let before = servers(&stage.server.ctl(&["vnf", "show", VNF]));
+    let before = servers(&testbed.server.ctl(&["vnf", "show", VNF]));
     let names: Vec<_> = before.iter().map(|(name, _)| name.clone()).collect();
     assert_eq!(names.len(), 2, "{names:?}");
     let page = |name: &str| Host::new(&real, name).inside("cat /tmp/vnf-page");
@@ -48,12 +48,12 @@ fn a_python_script_and_a_playbook_configure_two_real_hosts() {
     // The playbook finds one host as it was, with another page, and one that is new.
     Host::new(&real, &names[0]).inside("echo changed >/tmp/vnf-page");
     let heal = ["vnf", "heal", VNF, "--vnfc", &before[1].1];
-    let op = stage.server.ctl(&heal)["vnfLcmOpOccId"]
+    let op = testbed.server.ctl(&heal)["vnfLcmOpOccId"]
         .as_str()
         .unwrap()
         .to_owned();
     let began = std::time::Instant::now();
-    stage.ends_as(&op, "COMPLETED");
+    testbed.wait_for_state(&op, "COMPLETED");
     println!(
         "healed, with the playbook, in {:.1} s",
         began.elapsed().as_secs_f64()
@@ -61,18 +61,18 @@ fn a_python_script_and_a_playbook_configure_two_real_hosts() {
     for name in &names {
         assert_eq!(page(name), "served by the VNF", "{name}");
     }
-    let healed = stage.server.ctl(&["vnf", "show", VNF]);
+    let healed = testbed.server.ctl(&["vnf", "show", VNF]);
     assert_eq!(
         healed["metadata"]["pages"].as_array().unwrap().len(),
         2,
         "{healed:#}"
     );
-    let log = stage.server.run(&["op", "log", &op]);
+    let log = testbed.server.run(&["op", "log", &op]);
     assert!(format!("{log:?}").contains("putting the page"), "{log:?}");
 
-    stage.bring_down(VNF);
-    stage.ends();
-    real.is_as_before();
+    testbed.terminate_and_delete(VNF);
+    testbed.finish();
+    real.wait_until_clean();
 }
 
 /// Names and ids of the VNFCs, in order of their names.

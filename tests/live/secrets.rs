@@ -8,21 +8,21 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use vnfm_tests::cloud::Cloud;
 use vnfm_tests::planted::{Planted, key_pair, random};
+use vnfm_tests::process_watch::running;
 use vnfm_tests::sources::copy;
-use vnfm_tests::watch::running;
 
 use crate::hosts::{Host, fed};
-use crate::story::Real;
+use crate::scenario::Real;
 
 /// Files that hold what lets hosts join, for as long as a step runs; from a host's root.
-pub(crate) const FLEETING: &[&str] = &[
+pub(crate) const TEMPORARY_FILES: &[&str] = &[
     "run/vnfm/init.yaml",
     "run/vnfm/join.yaml",
     "run/vnfm/vendor.env",
     "run/vnfm/script/out",
 ];
 /// The user of the cloud.
-const LODGER: &str = "planted";
+const PLANTED_USER: &str = "planted";
 
 /// What was planted before anything begins.
 pub(crate) struct Secrets {
@@ -39,11 +39,11 @@ impl Secrets {
         let folder = tempfile::tempdir().unwrap();
         let vim_password = format!("planted-vim-{}", random());
         let clouds = folder.path().join("clouds.yaml");
-        Cloud::administer(&real.clouds).make_user(LODGER, &vim_password);
+        Cloud::administer(&real.clouds).create_user(PLANTED_USER, &vim_password);
         let text = std::fs::read_to_string(&real.clouds).unwrap();
         let mut file: Value = serde_yaml::from_str(&text).unwrap();
         let auth = &mut file["clouds"]["nfv"]["auth"];
-        (auth["username"], auth["password"]) = (json!(LODGER), json!(vim_password));
+        (auth["username"], auth["password"]) = (json!(PLANTED_USER), json!(vim_password));
         file["clouds"].as_object_mut().unwrap().remove("admin");
         std::fs::write(&clouds, file.to_string()).unwrap();
         let (key, public) = key_pair(folder.path());
@@ -108,7 +108,7 @@ impl Secrets {
 
     /// The user goes; nothing of that user's may be left.
     pub(crate) fn end(real: &Real) {
-        Cloud::administer(&real.clouds).delete_user(LODGER);
+        Cloud::administer(&real.clouds).delete_user(PLANTED_USER);
     }
 }
 
@@ -186,12 +186,12 @@ pub(crate) fn bearer_token(master: &Host<'_>, secret: &str) -> String {
 
 /// The files of all hosts that hold a secret, but for the database of Kubernetes, which is made to hold them.
 pub(crate) fn on_hosts(real: &Real, planted: &Planted) -> Vec<String> {
-    let came = real.came();
-    let names: Vec<_> = came
+    let new_resources = real.new_resources();
+    let names: Vec<_> = new_resources
         .iter()
         .filter_map(|one| one.strip_prefix("host "))
         .collect();
-    assert_eq!(names.len(), 3, "{came:#?}");
+    assert_eq!(names.len(), 3, "{new_resources:#?}");
     let (hosts, mut folders) = (running(&real.hosts), Vec::new());
     for name in names {
         let root = &hosts[name];
@@ -207,7 +207,7 @@ pub(crate) fn on_hosts(real: &Real, planted: &Planted) -> Vec<String> {
 
 /// Whether a host could begin to join with a token: what `kubeadm join` does first, without changing anything. The
 /// token is in no command line: somebody looks at those.
-pub(crate) fn lets_join(worker: &Host<'_>, token: &str) -> Result<(), String> {
+pub(crate) fn try_join(worker: &Host<'_>, token: &str) -> Result<(), String> {
     let ask = json!({ "apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "JoinConfiguration",
         "discovery": { "bootstrapToken": { "apiServerEndpoint": "@SERVER@", "token": token,
             "unsafeSkipCAVerification": true } },
@@ -218,17 +218,17 @@ pub(crate) fn lets_join(worker: &Host<'_>, token: &str) -> Result<(), String> {
          sed \"s/@SERVER@/$server/\" >/run/ask.yaml\n\
          kubeadm join phase preflight --config /run/ask.yaml --ignore-preflight-errors=$past 2>&1 && echo accepted\n\
          rm -f /run/ask.yaml";
-    let said = worker.inside_with(script, &ask.to_string());
-    if said.lines().any(|line| line == "accepted") {
+    let output = worker.run_script_with_input(script, &ask.to_string());
+    if output.lines().any(|line| line == "accepted") {
         Ok(())
     } else {
-        Err(said)
+        Err(output)
     }
 }
 
 /// What a vendor's script let others join by is gone: the tokens, and the keys of the cluster that its certificate key
 /// opens.
-pub(crate) fn nobody_else_joins(real: &Real) {
+pub(crate) fn assert_join_secrets_removed(real: &Real) {
     let master = Host::new(real, "masterNode");
     let list = |what: &str| {
         let kubectl =

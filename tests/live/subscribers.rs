@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use vnfm_tests::live::{guest, program};
+use vnfm_tests::live::{optional_neighbour, program};
 use vnfm_tests::programs::{Server, until};
 use vnfm_tests::sources;
 
@@ -16,7 +16,7 @@ use crate::identity::{Keycloak, free_port, part_of};
 
 const SUBSCRIPTIONS: &str = "/vnflcm/v2/subscriptions";
 /// How long nginx may take to start, and a notification to come.
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// An nginx that takes what comes, tells it in its log, and ends with this.
 struct Nginx {
@@ -65,7 +65,7 @@ impl Nginx {
             .stderr(words);
         let process = command.spawn().unwrap();
         let listens = || std::net::TcpStream::connect(("127.0.0.1", port)).ok();
-        until("nginx listens", SOON, listens);
+        until("nginx listens", TIMEOUT, listens);
         Self {
             process,
             port,
@@ -75,7 +75,7 @@ impl Nginx {
 
     /// What was asked of it, as soon as that is so many.
     fn heard(&self, many: usize) -> Vec<Value> {
-        until("nginx has heard enough", SOON, || {
+        until("nginx has heard enough", TIMEOUT, || {
             let text = std::fs::read_to_string(&self.heard).unwrap_or_default();
             let told: Vec<Value> = text.lines().flat_map(serde_json::from_str).collect();
             (told.len() >= many).then_some(told)
@@ -95,7 +95,7 @@ fn server(folder: &TempDir, mut notifications: Value) -> (Server, String) {
 }
 
 /// What an instance that comes and goes is told as.
-fn told_of_an_instance(server: &Server, package: &str, nginx: &Nginx) -> Vec<Value> {
+fn notifications_of_an_instance(server: &Server, package: &str, nginx: &Nginx) -> Vec<Value> {
     let made = server.ctl(&["vnf", "create", "--package", package]);
     server.ctl(&["vnf", "delete", made["id"].as_str().unwrap()]);
     let heard = nginx.heard(3);
@@ -120,7 +120,7 @@ fn told_of_an_instance(server: &Server, package: &str, nginx: &Nginx) -> Vec<Val
 }
 
 #[test]
-fn a_subscriber_that_wants_a_certificate_is_shown_ours() {
+fn notifications_present_a_client_certificate() {
     let Some(nginx) = program("/usr/sbin/nginx", "nginx-light") else {
         return;
     };
@@ -154,14 +154,14 @@ fn a_subscriber_that_wants_a_certificate_is_shown_ours() {
     let with = json!({"callbackUri": callback, "authentication": {"authType": ["TLS_CERT"]}});
     let (status, made) = server.http("POST", SUBSCRIPTIONS, &with.to_string());
     assert_eq!(status, 201, "{made}");
-    for one in told_of_an_instance(&server, &package, &nginx) {
+    for one in notifications_of_an_instance(&server, &package, &nginx) {
         assert_eq!(one["verified"], "SUCCESS", "{one}");
     }
 }
 
 #[test]
-fn a_subscriber_is_brought_a_token_of_its_keycloak() {
-    let Some(distribution) = guest("VNFM_LIVE_KEYCLOAK") else {
+fn notifications_carry_an_oauth2_token_from_keycloak() {
+    let Some(distribution) = optional_neighbour("VNFM_LIVE_KEYCLOAK") else {
         return;
     };
     let Some(nginx) = program("/usr/sbin/nginx", "nginx-light") else {
@@ -184,7 +184,7 @@ fn a_subscriber_is_brought_a_token_of_its_keycloak() {
     assert!(!refused.to_string().contains("wrong-password"), "{refused}");
     let (status, made) = server.http("POST", SUBSCRIPTIONS, &subscription("client-secret"));
     assert_eq!(status, 201, "{made}");
-    for one in told_of_an_instance(&server, &package, &nginx) {
+    for one in notifications_of_an_instance(&server, &package, &nginx) {
         let token = one["authorization"]
             .as_str()
             .unwrap()

@@ -1,17 +1,14 @@
-//! An OpenStack, asked directly: what a checker wants to know must not come from the drivers that it checks.
+//! A direct client of OpenStack, so that checks do not depend on the drivers that they check.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// What is looked at: a word for people, the service, the path, the key in the answer.
+/// Resources in the inventory: kind, service, path, and key in the response.
 const KINDS: &[(&str, &str, &str, &str)] = &[
     ("stack", "orchestration", "/stacks", "stacks"),
     ("server", "compute", "/servers", "servers"),
@@ -27,7 +24,7 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
     ("image", "image", "/v2/images", "images"),
 ];
 
-/// A login.
+/// An authenticated session.
 #[derive(Debug)]
 pub struct Cloud {
     token: String,
@@ -69,8 +66,8 @@ impl Cloud {
         }
     }
 
-    /// Another user who may do what `nfv` may; one of that name who is left from before goes. For administrators.
-    pub fn make_user(&self, name: &str, password: &str) {
+    /// Creates a user with the roles of `nfv`, replacing one of the same name. Needs an administrator.
+    pub fn create_user(&self, name: &str, password: &str) {
         self.delete_user(name);
         let first = |list: &str, query: &str| self.identities(list, query)[0].clone();
         let (project, model) = (first("projects", "name=nfv"), first("users", "name=nfv"));
@@ -94,7 +91,7 @@ impl Cloud {
         }
     }
 
-    /// Takes a user away, if there is one of that name. For administrators.
+    /// Deletes the user of this name, if any. Needs an administrator.
     pub fn delete_user(&self, name: &str) {
         for user in self.identities("users", &format!("name={name}")) {
             let id = user["id"].as_str().unwrap();
@@ -117,7 +114,7 @@ impl Cloud {
         ureq::run(request.body(body.to_owned()).unwrap()).unwrap()
     }
 
-    /// Everything of a kind.
+    /// All resources of a kind.
     pub fn list(&self, service: &str, path: &str, key: &str) -> Vec<Value> {
         let url = format!("{}{path}", self.at(service));
         let mut answer = ureq::get(&url)
@@ -130,13 +127,13 @@ impl Cloud {
             .clone()
     }
 
-    /// The id of the network into which external connection points are plugged.
+    /// The id of the network of external connection points.
     pub fn network(&self) -> String {
         let found = self.list("network", "/v2.0/networks?name=provider", "networks");
         found[0]["id"].as_str().unwrap().to_owned()
     }
 
-    /// The state of the stacks that carry this instance's id in their name.
+    /// The states of the stacks whose names contain this instance id.
     pub fn stack_states(&self, instance: &str) -> Vec<String> {
         let stacks = self.list("orchestration", "/stacks", "stacks");
         let ours = stacks.iter().filter(|stack| {
@@ -148,8 +145,8 @@ impl Cloud {
             .collect()
     }
 
-    /// Makes a stack with nothing in it, as somebody else would.
-    pub fn make_stack(&self, name: &str) -> String {
+    /// Creates an empty stack without our tags; its id.
+    pub fn create_stack(&self, name: &str) -> String {
         let template = json!({ "heat_template_version": "2018-08-31", "resources": {} });
         let body = json!({ "stack_name": name, "template": template });
         let url = format!("{}/stacks", self.at("orchestration"));
@@ -161,7 +158,7 @@ impl Cloud {
         made["stack"]["id"].as_str().unwrap().to_owned()
     }
 
-    /// Asks for a stack's deletion; does not wait.
+    /// Requests the deletion of a stack, without waiting.
     pub fn delete_stack(&self, name: &str, id: &str) {
         let url = format!("{}/stacks/{name}/{id}", self.at("orchestration"));
         ureq::delete(&url)
@@ -170,12 +167,12 @@ impl Cloud {
             .unwrap();
     }
 
-    /// Everything that is there, by kind, name and id, and the hosts that have a folder below `hosts`.
+    /// All resources as `kind name id`, and the hosts that have a folder below `hosts`.
     pub fn inventory(&self, hosts: &Path) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         for (kind, service, path, key) in KINDS {
             for item in self.list(service, path, key) {
-                // It is gone; Heat takes it out of its list a moment later.
+                // Deleted; Heat lists it for another moment.
                 if item["stack_status"] == "DELETE_COMPLETE" {
                     continue;
                 }
@@ -195,7 +192,7 @@ impl Cloud {
         found
     }
 
-    /// Asks for the deletion of every stack that was not there before; does not wait.
+    /// Requests the deletion of every stack that is not in `before`, without waiting.
     pub fn delete_stacks(&self, before: &BTreeSet<String>) {
         for stack in self.list("orchestration", "/stacks", "stacks") {
             let word = |field: &str| stack[field].as_str().unwrap();

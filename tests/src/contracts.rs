@@ -1,10 +1,7 @@
-//! What the contract of infrastructure drivers is tried with, whatever VIM is behind the driver.
+//! Fixtures for the contract of infrastructure drivers, for any VIM.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -18,24 +15,24 @@ use vnfm_types::VimConnectionInfo;
 
 use crate::sources::root;
 
-/// Everything on a VIM, looked at past the driver.
-pub type Look = Box<dyn Fn() -> Vec<String> + Send + Sync>;
+/// Lists every resource on a VIM, bypassing the driver.
+pub type ListResources = Box<dyn Fn() -> Vec<String> + Send + Sync>;
 
-/// A driver on a VIM.
+/// A driver and its VIM.
 pub struct On<D> {
     /// The driver.
     pub driver: D,
-    /// A connection that works, as JSON.
+    /// A valid connection, as JSON.
     pub login: Value,
-    /// The same with a login that is refused.
+    /// The same connection with wrong credentials.
     pub wrong: Value,
-    /// What is made.
+    /// An allocation that succeeds.
     pub what: Allocation,
-    /// What cannot be.
+    /// An allocation that fails.
     pub impossible: Allocation,
-    /// What is there.
-    pub looked_at: Look,
-    /// At how many places at most a call is cut off, where each takes long.
+    /// The resources on the VIM.
+    pub list_resources: ListResources,
+    /// Maximum number of points at which a call is interrupted, for slow VIMs.
     pub places: Option<usize>,
 }
 
@@ -64,7 +61,7 @@ impl<D: InfraDriver> Stand for On<D> {
         Some(self.impossible.clone())
     }
     async fn things(&self) -> Vec<String> {
-        (self.looked_at)()
+        (self.list_resources)()
     }
     fn places(&self) -> usize {
         self.places
@@ -72,7 +69,7 @@ impl<D: InfraDriver> Stand for On<D> {
     }
 }
 
-/// A sample as it is requested.
+/// The allocation that a sample requests.
 pub fn sample(name: &str, fill: impl Fn(&str) -> String) -> Allocation {
     let folder = root().join("vnfd-samples").join(name);
     let package = Package::open(&folder, &Limits::default()).unwrap();
@@ -85,7 +82,7 @@ pub fn sample(name: &str, fill: impl Fn(&str) -> String) -> Allocation {
     }
 }
 
-/// The same with an image for `owner` that an NFVO prescribes and no VIM has.
+/// The same allocation with an unknown image for `owner`, as granted by an NFVO.
 #[must_use]
 pub fn with_image(what: &Allocation, owner: &str) -> Allocation {
     let images = [(owner.to_owned(), "no-such-image".to_owned())].into();
@@ -103,14 +100,14 @@ pub fn with_image(what: &Allocation, owner: &str) -> Allocation {
     }
 }
 
-/// Who has the first image of the flavour `simple`.
-pub fn first_with_image(what: &Allocation) -> String {
+/// The VDU with the first image of the flavour `simple`.
+pub fn first_vdu_with_image(what: &Allocation) -> String {
     let mut images = what.package.vnfd().flavours["simple"].images();
     images.next().unwrap().0.to_owned()
 }
 
-/// The connection to the cluster of a kubeconfig, as JSON: its login, and one that is refused.
-pub fn by_kubeconfig(kubeconfig: &str) -> (Value, Value) {
+/// Two connections to the cluster of a kubeconfig, as JSON: with its credentials, and with wrong ones.
+pub fn connection_from_kubeconfig(kubeconfig: &str) -> (Value, Value) {
     let file: Value = serde_yaml::from_str(kubeconfig).unwrap();
     let at = |pointer: &str| file.pointer(pointer).cloned().unwrap_or_default();
     let interface = serde_json::json!({"endpoint": at("/clusters/0/cluster/server"),

@@ -1,27 +1,29 @@
-//! What the tests across crates share: the checkout, its sources, and the neighbours that may be there.
+//! Shared by the tests across crates: the checkout and its sources, testbeds, and optional neighbours.
 //!
 //! ```text
-//! it/         one program: layers, papers, scenarios in the simulated world
-//! live/       one program: the real neighbours; each test says why when it cannot run
-//! spans/      a crate of its own: takes the spans that a server sends
-//! scenarios/  scripts and the output that they must give
+//! it/         one program: layering, documents, scenarios in the simulated world
+//! live/       one program: the real neighbours; each test prints why it is skipped
+//! spans/      a separate crate: collects the spans that a server sends
+//! hostile/    the hostile machine: attacks on the built programs
+//! faults/     the fault machine: a fault at every call
 //! stack/      starts the real neighbours; `cargo xtask stack` calls it
 //! ```
 
 pub mod cloud;
+pub mod cluster_access;
 pub mod contracts;
-pub mod deaths;
-pub mod dice;
-pub mod faulty;
-pub mod inside;
+pub mod crash_points;
+pub mod demo;
+pub mod faulty_store;
+pub mod intercepted_store;
 pub mod live;
 pub mod machine;
 pub mod planted;
+pub mod process_watch;
 pub mod programs;
-pub mod search;
-pub mod simulated;
+pub mod rng;
+pub mod secret_search;
+pub mod simulator;
+pub mod sol_schema;
 pub mod sources;
-pub mod stage;
-pub mod standard;
-pub mod story;
-pub mod watch;
+pub mod testbed;

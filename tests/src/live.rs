@@ -1,11 +1,11 @@
-//! Neighbours and data that a test needs and a machine may lack.
+//! Neighbours, data and programs that a test needs and a machine may lack.
 //!
 //! A test that cannot run prints `skipped: why`, which `cargo xtask test` counts; with
 //! `VNFM_REQUIRE_LIVE=1` it fails instead.
 
 use std::path::{Path, PathBuf};
 
-/// The file or folder that an environment variable names, or nothing, loudly.
+/// The file or folder that an environment variable names; otherwise the test is skipped.
 ///
 /// ```text
 /// VNFM_LIVE_OPENSTACK    clouds.yaml with the clouds `nfv` and `admin`
@@ -25,27 +25,25 @@ pub fn neighbour(variable: &str) -> Option<PathBuf> {
         .filter(|path| path.exists());
     if found.is_none() {
         skip(&format!(
-            "`{variable}` names nothing that is there (`cargo xtask stack up` prints it)"
+            "`{variable}` names no existing file or folder (`cargo xtask stack up` prints it)"
         ));
     }
     found
 }
 
-/// The same for what the real stack does not bring: that it is absent is told, and never a failure.
+/// The same for neighbours outside the real stack: their absence is printed, and is never a failure.
 #[must_use]
-pub fn guest(variable: &str) -> Option<PathBuf> {
+pub fn optional_neighbour(variable: &str) -> Option<PathBuf> {
     let found = std::env::var_os(variable)
         .map(PathBuf::from)
         .filter(|path| path.exists());
     if found.is_none() {
-        eprintln!(
-            "skipped: `{variable}` names nothing that is there (CONTRIBUTING.md says what it is)"
-        );
+        eprintln!("skipped: `{variable}` names no existing file or folder (see CONTRIBUTING.md)");
     }
     found
 }
 
-/// The official API files, type definitions and schemas: `VNFM_SOL_DATA`, else beside the checkout.
+/// The official API files, type definitions and schemas: `VNFM_SOL_DATA`, else next to the checkout.
 ///
 /// # Panics
 /// When they are absent and `VNFM_REQUIRE_LIVE=1`.
@@ -76,7 +74,7 @@ pub fn program<'a>(path: &'a str, package: &str) -> Option<&'a Path> {
     found
 }
 
-/// Says why a test does not run.
+/// Prints why a test is skipped.
 ///
 /// # Panics
 /// With `VNFM_REQUIRE_LIVE=1`.

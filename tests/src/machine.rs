@@ -1,4 +1,4 @@
-//! What the fault machine and the hostile one share: what cases have cost, and how a run ends.
+//! Shared by the fault machine and the hostile machine: durations of cases, reports and exit codes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,24 +8,24 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 
-/// What cases of one kind have cost.
+/// Number and duration of the cases of one kind.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 struct Cost {
     cases: u32,
     failed: u32,
-    /// All together, in seconds.
+    /// Total, in seconds.
     seconds: f64,
     /// The longest one, in seconds.
     longest: f64,
 }
 
-/// What cases have cost, by their kind.
+/// Number and duration of cases, by kind.
 #[derive(Debug, Default, Clone, Serialize)]
 #[serde(transparent)]
 pub struct Costs(BTreeMap<String, Cost>);
 
 impl Costs {
-    /// A case has ended.
+    /// Adds a case.
     pub fn add(&mut self, kind: &str, took: Duration, failed: bool) {
         let (seconds, of_kind) = (
             took.as_secs_f64(),
@@ -37,7 +37,7 @@ impl Costs {
         of_kind.longest = of_kind.longest.max(seconds);
     }
 
-    /// Adds those of another run.
+    /// Adds another run.
     pub fn extend(&mut self, others: Self) {
         for (kind, other) in others.0 {
             let of_kind = self.0.entry(kind).or_default();
@@ -48,7 +48,7 @@ impl Costs {
         }
     }
 
-    /// A line for each kind, for people.
+    /// A line for each kind.
     pub fn lines(&self) -> String {
         let line = |(kind, cost): (&String, &Cost)| {
             let each = cost.seconds / f64::from(cost.cases.max(1));
@@ -61,24 +61,24 @@ impl Costs {
     }
 }
 
-/// Says now and then how far a run has come.
+/// Prints the progress after every 100 cases.
 pub fn say(cases: usize, failed: usize) {
     if cases.is_multiple_of(100) {
         eprintln!("{cases} cases, {failed} failed");
     }
 }
 
-/// Writes a report where it was asked for.
+/// Writes the report, if a file is given.
 ///
 /// # Errors
-/// Where it cannot be written.
+/// If it cannot be written.
 pub fn write(report: &impl Serialize, file: Option<&Path>) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
     std::fs::write(file, serde_json::to_string_pretty(report)?)
         .with_context(|| format!("cannot write `{}`", file.display()))
 }
 
-/// How a machine ends: well where every case held.
+/// The exit code: success if every case passed.
 pub fn ended(outcome: Result<bool>) -> ExitCode {
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -96,7 +96,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn costs_of_two_runs_are_those_of_both() {
+    fn costs_of_two_runs_add_up() {
         let (mut one, mut other) = (Costs::default(), Costs::default());
         one.add("door", Duration::from_secs(1), false);
         other.add("door", Duration::from_secs(3), true);

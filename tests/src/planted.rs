@@ -1,13 +1,10 @@
-//! Secrets that were planted, and the search for them: as they are, in base64 wherever they stand in what was
-//! encoded, with their line breaks as JSON spells them, and each long line of a key alone.
+//! Planted secrets and the search for them: plain, in base64 at any offset, with JSON-escaped line breaks, and each long
+//! line of a key by itself.
 //!
-//! What a search does not find says nothing unless it is known to find: a test lets one secret through on purpose.
+//! A search that finds nothing proves nothing: each test also lets one secret through on purpose.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -18,7 +15,7 @@ use std::process::{Command, Stdio};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
-/// Secrets by what they are.
+/// Secrets in every searched encoding, by description.
 #[derive(Clone, Default)]
 pub struct Planted(BTreeMap<String, BTreeSet<String>>);
 
@@ -28,20 +25,20 @@ impl std::fmt::Debug for Planted {
     }
 }
 
-/// A secret that is shorter could be found where it is not.
-const SHORTEST: usize = 12;
-/// How the first line of every key in the manner of OpenSSH begins.
-const KEYS_BEGIN: &str = "b3BlbnNzaC1rZXktdjEA";
+/// Shorter secrets could match by accident.
+const MIN_SECRET_LEN: usize = 12;
+/// The start of the first line of every OpenSSH key.
+const OPENSSH_KEY_PREFIX: &str = "b3BlbnNzaC1rZXktdjEA";
 
 impl Planted {
     /// Adds a secret.
     pub fn add(&mut self, what: &str, secret: &str) {
         assert!(
-            secret.len() >= SHORTEST,
+            secret.len() >= MIN_SECRET_LEN,
             "{what} is too short to be searched for"
         );
         let shapes = self.0.entry(what.to_owned()).or_default();
-        let of_all = |line: &str| line.starts_with("-----") || line.starts_with(KEYS_BEGIN);
+        let of_all = |line: &str| line.starts_with("-----") || line.starts_with(OPENSSH_KEY_PREFIX);
         let lines = secret
             .lines()
             .filter(|line| line.len() > 20 && !of_all(line));
@@ -51,7 +48,7 @@ impl Planted {
         }
     }
 
-    /// What of them is in these bytes.
+    /// Descriptions of the secrets in these bytes.
     #[must_use]
     pub fn within(&self, bytes: &[u8]) -> Vec<&str> {
         let text = String::from_utf8_lossy(bytes);
@@ -62,7 +59,7 @@ impl Planted {
         found.map(|(what, _)| what.as_str()).collect()
     }
 
-    /// The files below these folders that hold one of them; `past` are names of folders that are left out.
+    /// The files below these folders that contain a secret; folders named in `past` are skipped.
     #[must_use]
     pub fn files(&self, folders: &[PathBuf], past: &[&str]) -> Vec<String> {
         let mut search = Command::new("grep");
@@ -78,7 +75,7 @@ impl Planted {
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         let mut child = search.spawn().unwrap();
-        // A shape of many lines is many patterns: its lines are among the shapes anyway.
+        // Multi-line encodings are skipped: their lines are searched anyway.
         let shapes = self
             .0
             .values()
@@ -100,12 +97,12 @@ impl Planted {
     }
 }
 
-/// Base64 of `text`, wherever it stands in what was encoded: what its neighbours change is left out.
+/// Base64 of `text` at each of the three offsets, without the characters that depend on adjacent bytes.
 fn encoded(text: &str) -> Vec<String> {
     let mut all = Vec::new();
     for before in 0..3 {
         let padded = [&vec![0; before][..], text.as_bytes()].concat();
-        // Of the last group only what this text alone decides.
+        // The last group only as far as it is complete.
         let whole = padded.len() / 3 * 4;
         let from = [0, 2, 3][before];
         for engine in [&STANDARD, &URL_SAFE] {
@@ -115,23 +112,23 @@ fn encoded(text: &str) -> Vec<String> {
     all
 }
 
-/// Command lines and environments of processes, each once.
+/// Distinct command lines and environments of processes.
 #[derive(Debug, Default)]
 pub struct Processes(BTreeSet<Vec<u8>>);
 
 impl Processes {
-    /// Looks at every process of this machine; hosts that are namespaces have theirs here, too.
+    /// Adds every process of this machine, including those of hosts that are namespaces.
     pub fn look(&mut self) {
         for process in std::fs::read_dir("/proc").unwrap().flatten() {
             let of_process = process.file_name().to_string_lossy().parse::<u32>().is_ok();
             for file in ["cmdline", "environ"].into_iter().filter(|_| of_process) {
-                // It may have ended meanwhile.
+                // The process may have ended.
                 self.0.extend(std::fs::read(process.path().join(file)));
             }
         }
     }
 
-    /// Whether a process was seen whose command line or environment holds this.
+    /// Whether any command line or environment contains `part`.
     #[must_use]
     pub fn saw(&self, part: &str) -> bool {
         self.0
@@ -139,7 +136,7 @@ impl Processes {
             .any(|one| String::from_utf8_lossy(one).contains(part))
     }
 
-    /// Those that hold a secret, with what it is.
+    /// Processes with a secret, and its description.
     #[must_use]
     pub fn with(&self, planted: &Planted) -> Vec<String> {
         let found = self.0.iter().filter_map(|one| {
@@ -152,13 +149,13 @@ impl Processes {
     }
 }
 
-/// Letters and digits that nobody has ever seen.
+/// A fresh random string.
 #[must_use]
 pub fn random() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
-/// A pair of SSH keys in the manner of OpenSSH: the private one, and the line of the public one.
+/// An OpenSSH key pair: private key, and public key as one line.
 #[must_use]
 pub fn key_pair(folder: &Path) -> (String, String) {
     let file = folder.join("planted-key");
@@ -179,7 +176,7 @@ pub fn key_pair(folder: &Path) -> (String, String) {
 mod tests {
     use super::{Planted, Processes};
     use crate::programs::until;
-    use crate::stage::LONG;
+    use crate::testbed::LONG;
     use base64::Engine as _;
     use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
@@ -193,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_found_in_every_shape_and_place() {
+    fn a_secret_is_found_in_every_encoding() {
         let planted = planted();
         for before in ["", "x", "xy", "xyz", "{\"password\":\""] {
             for after in ["", "y", "\"}"] {
@@ -229,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_processes_with_a_secret_are_named() {
+    fn files_and_processes_containing_a_secret_are_listed() {
         let (planted, folder) = (planted(), tempfile::tempdir().unwrap());
         let root = [folder.path().to_owned()];
         for name in ["deep", "left-out"] {

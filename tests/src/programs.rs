@@ -1,12 +1,9 @@
 //! The built programs as processes: `vnfm-server` on a free port with a data folder of its own, and `vnfmctl`.
 //!
-//! Nothing outlives its value: what is started is ended by its recorded id when it is dropped.
+//! Started processes are killed on drop.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -17,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A program beside this one; a test's own lies in a folder below.
+/// The path of a built program, next to this one or one folder above.
 pub fn program(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let folder = own.parent().unwrap();
@@ -30,34 +27,34 @@ pub fn program(name: &str) -> PathBuf {
     .join(name);
     assert!(
         found.is_file(),
-        "there is no `{}`: run `cargo build` first",
+        "`{}` is missing: run `cargo build` first",
         found.display()
     );
     found
 }
 
-/// Between two looks at what is waited for.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Polling interval of [`until`].
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Waits until `look` sees something; fails when it does not in time.
-pub fn until<T>(what: &str, at_most: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+/// Polls until `look` returns something; panics on timeout.
+pub fn until<T>(what: &str, timeout: Duration, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(seen) = look() {
             return seen;
         }
-        assert!(began.elapsed() < at_most, "not within {at_most:?}: {what}");
-        std::thread::park_timeout(LOOK_AGAIN);
+        assert!(began.elapsed() < timeout, "not within {timeout:?}: {what}");
+        std::thread::park_timeout(POLL_INTERVAL);
     }
 }
 
-/// Starts a program, its words into `log`; returns it with the first line of its data.
+/// Starts a program with its stderr appended to `log`; the process and the first line of its stdout.
 pub fn start(command: &mut Command, log: &Path) -> (Child, String) {
-    let words = File::options().create(true).append(true).open(log).unwrap();
+    let stderr = File::options().create(true).append(true).open(log).unwrap();
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(words);
+        .stderr(stderr);
     let mut child = command.spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap())
@@ -66,25 +63,25 @@ pub fn start(command: &mut Command, log: &Path) -> (Child, String) {
     if line.trim().is_empty() {
         let _ = child.wait(); // it has closed its output: it ends
         panic!(
-            "{command:?} says nothing but:\n{}",
+            "{command:?} printed nothing; its log:\n{}",
             std::fs::read_to_string(log).unwrap()
         );
     }
     (child, line.trim().to_owned())
 }
 
-/// How a command of `vnfmctl` went.
+/// The outcome of a command.
 #[derive(Debug)]
-pub struct Said {
+pub struct CliOutput {
     /// Its exit code.
     pub code: i32,
     /// Standard output.
-    pub data: String,
+    pub stdout: String,
     /// Standard error.
-    pub words: String,
+    pub stderr: String,
 }
 
-/// A server with its data folder, which may be killed and started again.
+/// A server and its data folder; it can be killed and started again.
 #[derive(Debug)]
 pub struct Server {
     child: Option<Child>,
@@ -105,7 +102,7 @@ impl Server {
         )
     }
 
-    /// The same, with hooks that run where it is said here.
+    /// The same, with this runner for hooks.
     pub fn start_with(folder: &Path, log: &str, runner: Option<&str>) -> Self {
         let plugins = folder.join("data/plugins");
         let allowed = Command::new(program("vnfmctl"))
@@ -135,7 +132,7 @@ impl Server {
         server
     }
 
-    /// Starts it on its data folder, at a free port.
+    /// Starts the process on the existing data folder, at a free port.
     pub fn begin(&mut self) {
         let mut command = Command::new(program("vnfm-server"));
         command
@@ -145,7 +142,7 @@ impl Server {
             .arg("--config")
             .arg(self.folder.join("server.yaml"))
             .env("VNFM_LOG", &self.log);
-        // Its temporary files are looked at with the rest.
+        // Temporary files are searched for secrets with the rest.
         command.env("TMPDIR", &self.folder);
         let (child, line) = start(&mut command, &self.log_file());
         self.child = Some(child);
@@ -156,7 +153,7 @@ impl Server {
             .clone_into(&mut self.url);
     }
 
-    /// The number of its process; 0 where it does not run.
+    /// Its process id; 0 if it does not run.
     pub fn id(&self) -> u32 {
         self.child.as_ref().map_or(0, Child::id)
     }
@@ -169,10 +166,10 @@ impl Server {
         }
     }
 
-    /// SIGTERM; how it ended, and how long that took.
+    /// Sends SIGTERM; the exit status and how long the shutdown took.
     pub fn terminate(&mut self) -> (ExitStatus, Duration) {
         let mut child = self.child.take().unwrap();
-        let (told, id) = (Instant::now(), child.id().to_string());
+        let (sent, id) = (Instant::now(), child.id().to_string());
         assert!(
             Command::new("kill")
                 .args(["-TERM", &id])
@@ -180,32 +177,32 @@ impl Server {
                 .unwrap()
                 .success()
         );
-        (child.wait().unwrap(), told.elapsed())
+        (child.wait().unwrap(), sent.elapsed())
     }
 
-    /// Runs the server's program for something else than serving, on the same data folder.
-    pub fn instead(&self, words: &[&str]) -> Said {
+    /// Runs another command of the server's program on the same data folder.
+    pub fn run_server_command(&self, args: &[&str]) -> CliOutput {
         let mut command = Command::new(program("vnfm-server"));
         command
             .arg("--data")
             .arg(self.folder.join("data"))
-            .args(words);
+            .args(args);
         let output = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let code = output.status.code().unwrap_or(-1);
-        Said {
+        CliOutput {
             code,
-            data: text(&output.stdout),
-            words: text(&output.stderr),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
         }
     }
 
-    /// Where it listens.
+    /// Its base URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// What it has logged, over all its lives.
+    /// Its log, over all restarts.
     pub fn logged(&self) -> String {
         std::fs::read_to_string(self.log_file()).unwrap_or_default()
     }
@@ -219,12 +216,12 @@ impl Server {
         self.folder.join("server.log")
     }
 
-    /// A request as any client makes it: its status and body.
+    /// Sends a request; status and body.
     pub fn http(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         self.send((method, path), body, None)
     }
 
-    /// A request without a body, with one more header.
+    /// Sends a request without a body, with an additional header.
     pub fn http_as(&self, method: &str, path: &str, header: (&str, &str)) -> (u16, Value) {
         self.send((method, path), "", Some(header))
     }
@@ -255,22 +252,22 @@ impl Server {
         (answer.status().as_u16(), body)
     }
 
-    /// A page that must be there.
+    /// Gets a page, which must exist.
     pub fn get(&self, path: &str) -> Value {
         let (status, body) = self.http("GET", path, "");
         assert_eq!(status, 200, "GET {path}: {body}");
         body
     }
 
-    /// Runs a command of `vnfmctl` against it.
-    pub fn run(&self, words: &[&str]) -> Said {
-        self.feed(words, "")
+    /// Runs `vnfmctl` against the server.
+    pub fn run(&self, args: &[&str]) -> CliOutput {
+        self.run_with_input(args, "")
     }
 
-    /// The same, with something to read.
-    pub fn feed(&self, words: &[&str], input: &str) -> Said {
+    /// The same, with standard input.
+    pub fn run_with_input(&self, args: &[&str], input: &str) -> CliOutput {
         let mut command = Command::new(program("vnfmctl"));
-        command.args(["--server", &self.url]).args(words);
+        command.args(["--server", &self.url]).args(args);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -285,24 +282,24 @@ impl Server {
         let output = child.wait_with_output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let code = output.status.code().unwrap_or(-1);
-        let said = Said {
+        let output = CliOutput {
             code,
-            data: text(&output.stdout),
-            words: text(&output.stderr),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
         };
-        self.keep(words, &said);
-        said
+        self.record(args, &output);
+        output
     }
 
-    /// Keeps what was said: a checker reads all of it.
-    fn keep(&self, words: &[&str], said: &Said) {
+    /// Appends the output to `vnfmctl.log`, which is searched for secrets.
+    fn record(&self, args: &[&str], output: &CliOutput) {
         let mut text = String::new();
         writeln!(
             text,
             "$ vnfmctl {}\n{}{}",
-            words.join(" "),
-            said.data,
-            said.words
+            args.join(" "),
+            output.stdout,
+            output.stderr
         )
         .unwrap();
         let file = self.folder.join("vnfmctl.log");
@@ -314,39 +311,39 @@ impl Server {
         file.write_all(text.as_bytes()).unwrap();
     }
 
-    /// A command that must go well; its data.
-    pub fn ctl(&self, words: &[&str]) -> Value {
-        let said = self.run(&[&["-o", "json"], words].concat());
+    /// Runs a command that must succeed; its JSON output.
+    pub fn ctl(&self, args: &[&str]) -> Value {
+        let output = self.run(&[&["-o", "json"], args].concat());
         assert_eq!(
-            said.code,
+            output.code,
             0,
             "`vnfmctl {}`: {}{}",
-            words.join(" "),
-            said.words,
-            self.last_words()
+            args.join(" "),
+            output.stderr,
+            self.log_tail()
         );
-        serde_json::from_str(&said.data).unwrap_or(Value::Null)
+        serde_json::from_str(&output.stdout).unwrap_or(Value::Null)
     }
 
-    /// A command that the server must refuse; its reason.
-    pub fn refused(&self, words: &[&str]) -> String {
-        let said = self.run(words);
-        assert_eq!(said.code, 3, "`vnfmctl {}`: {said:?}", words.join(" "));
-        said.words
+    /// Runs a command that the server must refuse; its stderr.
+    pub fn refused(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert_eq!(output.code, 3, "`vnfmctl {}`: {output:?}", args.join(" "));
+        output.stderr
     }
 
-    /// Waits until nobody drives an operation any more; what it is then.
-    pub fn ended(&self, op: &str, at_most: Duration) -> Value {
+    /// Waits until an operation is not running; its progress.
+    pub fn ended(&self, op: &str, timeout: Duration) -> Value {
         let path = format!("/vnfm/v1/op_occs/{op}/progress");
         let driven = ["STARTING", "PROCESSING", "ROLLING_BACK"];
-        until(&format!("the end of operation `{op}`"), at_most, || {
+        until(&format!("the end of operation `{op}`"), timeout, || {
             let now = self.get(&path);
             let is_driven = driven.contains(&now["operationState"].as_str().unwrap());
             (!is_driven).then_some(now)
         })
     }
 
-    fn last_words(&self) -> String {
+    fn log_tail(&self) -> String {
         let log = self.logged();
         let lines: Vec<_> = log.lines().collect();
         format!(
@@ -365,7 +362,7 @@ impl Drop for Server {
     }
 }
 
-/// A crash is noticed soon, so that a test does not wait for it.
+/// Short leases, so that crashes are detected quickly.
 const CONFIGURATION: &str = "\
 limits: {lease_seconds: 2}
 plugins:

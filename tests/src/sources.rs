@@ -1,8 +1,8 @@
-//! The checkout as text: which files there are, and what in them is code rather than tests.
+//! The files of the checkout, and which of their lines are code rather than tests.
 
 use std::path::{Path, PathBuf};
 
-/// The checkout's top folder, as cargo says when it runs us, else where we were built.
+/// The root of the checkout, from cargo at run time, else from build time.
 #[must_use]
 pub fn root() -> PathBuf {
     let folder = std::env::var_os("CARGO_MANIFEST_DIR");
@@ -10,12 +10,12 @@ pub fn root() -> PathBuf {
     folder.parent().map_or_else(PathBuf::new, Path::to_path_buf)
 }
 
-/// A page that is made from the code says what it should; with `VNFM_UPDATE_GENERATED` it is written first.
+/// Asserts that a generated page is current; with `VNFM_UPDATE_GENERATED` it is written first.
 ///
 /// # Panics
-/// Where it does not, or cannot be written.
-#[expect(clippy::expect_used, reason = "a test stops at the first surprise")]
-pub fn page_is_current(path: &str, wanted: &str) {
+/// If it is not current, or cannot be written.
+#[expect(clippy::expect_used, reason = "tests fail by panicking")]
+pub fn assert_page_current(path: &str, wanted: &str) {
     let file = root().join(path);
     if std::env::var_os("VNFM_UPDATE_GENERATED").is_some() {
         std::fs::write(&file, wanted).expect("the page can be written");
@@ -30,14 +30,14 @@ pub fn page_is_current(path: &str, wanted: &str) {
 /// A file of the checkout.
 #[derive(Debug)]
 pub struct Source {
-    /// Its path from the top, with `/`.
+    /// Path from the root, with `/`.
     pub path: String,
-    /// What it says.
+    /// Its content.
     pub text: String,
 }
 
 impl Source {
-    /// Its lines of code with their numbers: no tests at the end, no comments.
+    /// Its lines of code with their numbers, without comments and the tests at the end.
     pub fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text
             .lines()
@@ -47,7 +47,7 @@ impl Source {
             .map(|(index, line)| (index + 1, line))
     }
 
-    /// Whether the whole file is a test or an example, which may do what a user does.
+    /// Whether the file is a test, benchmark or example, which may do what a user does.
     #[must_use]
     pub fn is_test(&self) -> bool {
         self.path
@@ -57,7 +57,7 @@ impl Source {
     }
 }
 
-/// Every file with this ending below these folders (from the top), in order.
+/// Every file with this ending below these folders, sorted.
 ///
 /// # Errors
 /// When a folder cannot be read.
@@ -101,7 +101,7 @@ fn collect(folder: &Path, ending: &str, found: &mut Vec<Source>) -> anyhow::Resu
     Ok(())
 }
 
-/// A copy of a sample package below `folder`; the sample's own folder name stays.
+/// Copies a sample package below `folder`, under its own name.
 ///
 /// # Panics
 /// When it cannot be copied.

@@ -1,4 +1,4 @@
-//! Every driver of ours keeps the contract of infrastructure drivers; broken ones are found by the rule that they break.
+//! Our drivers meet the contract of infrastructure drivers; broken ones are detected by the rule that they break.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -12,10 +12,12 @@ use vnfm_kubernetes::KubernetesDriver;
 use vnfm_memory::{MEMORY_VIM, MemoryVim};
 use vnfm_openstack::OpenStack;
 use vnfm_outbound::Destinations;
-use vnfm_tests::contracts::{Look, On, by_kubeconfig, first_with_image, sample, with_image};
+use vnfm_tests::contracts::{
+    ListResources, On, connection_from_kubeconfig, first_vdu_with_image, sample, with_image,
+};
 use vnfm_types::{OPENSTACK, VimConnectionInfo};
 
-fn left_behind(world: &Arc<World>) -> Look {
+fn left_behind(world: &Arc<World>) -> ListResources {
     let world = world.clone();
     Box::new(move || {
         assert_eq!(world.books().violations(), Vec::<String>::new());
@@ -46,15 +48,15 @@ async fn openstack() -> Arc<dyn Stand> {
         driver: OpenStack::new(Arc::new(SystemClock), Destinations::anywhere()),
         login: login(&to.password),
         wrong: login("a wrong password"),
-        impossible: with_image(&what, &first_with_image(&what)),
+        impossible: with_image(&what, &first_vdu_with_image(&what)),
         what,
-        looked_at: left_behind(&world),
+        list_resources: left_behind(&world),
         places: None,
     })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_driver_of_openstack_keeps_every_rule() {
+async fn openstack_driver_meets_the_contract() {
     check(RULES, openstack).await.unwrap();
 }
 
@@ -70,7 +72,7 @@ async fn kubernetes() -> Arc<dyn Stand> {
     };
     let cluster = clusters.start(spec).await.unwrap();
     cluster.furnish("node-1", [127, 0, 0, 1].into());
-    let (login, wrong) = by_kubeconfig(&cluster.kubeconfig());
+    let (login, wrong) = connection_from_kubeconfig(&cluster.kubeconfig());
     let what = sample("vnf-b-cnf", |request| request.replace("@VIM_ID@", "vim"));
     let vdu = what.package.vnfd().flavours["simple"]
         .vdus
@@ -78,7 +80,7 @@ async fn kubernetes() -> Arc<dyn Stand> {
         .next()
         .unwrap()
         .clone();
-    let looked_at = move || {
+    let list_resources = move || {
         assert_eq!(books.violations(), Vec::<String>::new());
         let kept = &clusters;
         assert!(kept.get("one").is_some(), "the cluster is there");
@@ -91,13 +93,13 @@ async fn kubernetes() -> Arc<dyn Stand> {
         wrong,
         impossible: with_image(&what, &vdu),
         what,
-        looked_at: Box::new(looked_at),
+        list_resources: Box::new(list_resources),
         places: None,
     })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_driver_of_kubernetes_keeps_every_rule() {
+async fn kubernetes_driver_meets_the_contract() {
     check(RULES, kubernetes).await.unwrap();
 }
 
@@ -115,13 +117,13 @@ fn memory() -> On<MemoryVim> {
         wrong: login("a wrong password"),
         what,
         impossible,
-        looked_at: Box::new(move || there.vnfcs()),
+        list_resources: Box::new(move || there.vnfcs()),
         places: None,
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_vim_in_memory_keeps_every_rule() {
+async fn memory_vim_meets_the_contract() {
     check(RULES, || async { Arc::new(memory()) as Arc<dyn Stand> })
         .await
         .unwrap();
@@ -294,7 +296,7 @@ impl InfraDriver for Broken {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_driver_that_breaks_a_rule_is_found() {
+async fn contract_detects_broken_infra_drivers() {
     for (flaw, rule) in [
         (Flaw::Repeats, "a_repeated_allocation_creates_nothing_more"),
         (Flaw::WantsSomething, "a_release_of_nothing_succeeds"),
@@ -314,7 +316,7 @@ async fn a_driver_that_breaks_a_rule_is_found() {
                 wrong,
                 what,
                 impossible,
-                looked_at,
+                list_resources,
                 places,
             } = memory();
             let driver = Broken(driver, flaw);
@@ -324,7 +326,7 @@ async fn a_driver_that_breaks_a_rule_is_found() {
                 wrong,
                 what,
                 impossible,
-                looked_at,
+                list_resources,
                 places,
             };
             Arc::new(on) as Arc<dyn Stand>

@@ -81,7 +81,7 @@ impl<D: MgmtDrivers> Stand for On<D> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_plugin_host_keeps_every_rule() {
+async fn plugin_host_meets_the_contract() {
     let fresh = || async {
         let host = PluginHost::new(Config::default(), Arc::new(SystemClock));
         host.register(vnfm_plugin_sdk::static_driver::<mgmt_template::Template>())
@@ -207,7 +207,7 @@ fn greeting(flaw: Flaw) -> std::future::Ready<Arc<dyn Stand>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plain_object_keeps_every_rule_and_one_that_does_not_is_found() {
+async fn contract_accepts_a_plain_mgmt_driver_and_detects_broken_ones() {
     check(RULES, || greeting(Flaw::None)).await.unwrap();
     for (flaw, rule) in [
         (Flaw::Changes, "a_repeated_hook_has_the_same_effects"),

@@ -1,4 +1,4 @@
-//! The contracts of the ports: everything of ours keeps them, and `docs/contracts` says them.
+//! The contracts of the ports: our implementations meet them, and `docs/contracts` lists them.
 //!
 //! | file | what is tried |
 //! |---|---|
@@ -14,7 +14,7 @@ mod store;
 
 use std::fmt::Write as _;
 use vnfm_conformance::Rule;
-use vnfm_tests::sources::page_is_current;
+use vnfm_tests::sources::assert_page_current;
 
 fn is_current<S>(file: &str, (title, module, about): (&str, &str, &str), rules: &[Rule<S>]) {
     let mut page = format!(
@@ -26,11 +26,11 @@ fn is_current<S>(file: &str, (title, module, about): (&str, &str, &str), rules: 
     for rule in rules {
         writeln!(page, "| `{}` | {} |", rule.name, rule.says()).unwrap();
     }
-    page_is_current(&format!("docs/contracts/{file}.md"), &page);
+    assert_page_current(&format!("docs/contracts/{file}.md"), &page);
 }
 
 #[test]
-fn the_page_of_stores_is_current() {
+fn store_contract_page_is_current() {
     let about = "The port is [`Store`](../../crates/vnfm-core/src/ports/store.rs). Ours: SQLite \
                  ([`vnfm-store`](../../crates/vnfm-store/src/lib.rs)), and memory \
                  ([`vnfm-memory`](../../crates/vnfm-memory/src/lib.rs)), which is the shorter one to read. Each rule gets a \
@@ -43,7 +43,7 @@ fn the_page_of_stores_is_current() {
 }
 
 #[test]
-fn the_page_of_infrastructure_drivers_is_current() {
+fn infra_driver_contract_page_is_current() {
     let about = "The port is [`InfraDriver`](../../crates/vnfm-core/src/ports/infra.rs). What the rules need is a `Stand`: the \
                  driver, a login, an instance to make, and a look at the VIM past the driver. Calls are cut off at any \
                  [turn](../../crates/vnfm-core/src/ports/vim_slot.rs), which is why each call takes one.";
@@ -56,7 +56,7 @@ fn the_page_of_infrastructure_drivers_is_current() {
 }
 
 #[test]
-fn the_page_of_mgmt_drivers_is_current() {
+fn mgmt_driver_contract_page_is_current() {
     let about = "The ports are [`MgmtDrivers` and `MgmtDriver`](../../crates/vnfm-core/src/ports/mgmt.rs). Authors of plugins \
                  have more in the test-kit of the SDK; these rules are for whatever serves drivers, and for drivers that are \
                  linked in.";
@@ -65,7 +65,7 @@ fn the_page_of_mgmt_drivers_is_current() {
 }
 
 #[test]
-fn the_page_of_nfvos_is_current() {
+fn nfvo_contract_page_is_current() {
     let about = "The port is [`Nfvo`](../../crates/vnfm-core/src/ports/nfvo.rs): whoever grants operations (SOL003 9).";
     is_current(
         "nfvo",

@@ -1,4 +1,4 @@
-//! The SOL003 client keeps the contract with the simulated NFVO behind it, however that one decides.
+//! The SOL003 client meets the contract with the simulated NFVO, whether it decides at once or later.
 
 use async_trait::async_trait;
 use serde_json::json;
@@ -76,12 +76,12 @@ async fn deciding(policy: Policy) -> Arc<dyn Stand> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_client_of_an_nfvo_that_decides_at_once_keeps_every_rule() {
+async fn sol003_client_meets_the_contract_when_the_nfvo_decides_at_once() {
     check(RULES, || deciding(Policy::default())).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_client_of_an_nfvo_that_takes_its_time_keeps_every_rule() {
+async fn sol003_client_meets_the_contract_when_the_nfvo_decides_later() {
     check(RULES, || {
         deciding(Policy {
             polls: 3,

@@ -1,4 +1,4 @@
-//! The store in memory keeps every rule.
+//! The in-memory store meets the contract.
 
 use std::sync::Arc;
 use vnfm_conformance::{check, store};
@@ -10,6 +10,6 @@ async fn memory() -> Arc<dyn Store> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_store_in_memory_keeps_every_rule() {
+async fn memory_store_meets_the_contract() {
     check(store::RULES, memory).await.unwrap();
 }

@@ -1,7 +1,7 @@
 //! What abandon takes and what it leaves, whom it fences off; hooks that are left out; the audit; and a cancel that
 //! another process hears.
 
-use super::bench::*;
+use super::fakes::*;
 use super::faults::ready;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -44,11 +44,11 @@ async fn instantiated(engine: &Engine, on_vim: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_process_that_drives_is_fenced_off_and_writes_nothing_more() {
-    let world = Arc::new(World::default());
+async fn forced_abandon_fences_off_the_process_that_runs_the_operation() {
+    let world = Arc::new(FakeWorld::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
-    *world.hangs_at.lock().unwrap() = Some("instantiate_end");
+    *world.hang_in.lock().unwrap() = Some("instantiate_end");
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     let abandoning = async {
         world.hung.notified().await;
@@ -93,21 +93,21 @@ async fn a_process_that_drives_is_fenced_off_and_writes_nothing_more() {
         journal.iter().all(|row| row.step != "register_vims"),
         "{journal:?}"
     );
-    let told = engine.store().outbox(0, 100).await.unwrap();
-    let told: Vec<_> = told
+    let notified = engine.store().outbox(0, 100).await.unwrap();
+    let notified: Vec<_> = notified
         .iter()
         .map(|row| row.body["operationState"].as_str().unwrap_or(""))
         .collect();
     assert_eq!(
-        told,
+        notified,
         ["", "STARTING", "PROCESSING", "FAILED_TEMP", "FAILED", ""]
     );
-    let what = ["ann", "vnf abandon --force", &id, "the cloud burnt down"].map(str::to_owned);
-    assert_eq!(audit(&engine).await, [what]);
+    let action = ["ann", "vnf abandon --force", &id, "the cloud burnt down"].map(str::to_owned);
+    assert_eq!(audit(&engine).await, [action]);
 }
 
 #[tokio::test]
-async fn what_is_left_is_an_orphan_also_where_its_vim_cannot_be_asked() {
+async fn resources_of_an_abandoned_instance_are_orphans_even_if_their_vim_is_unregistered() {
     let (world, engine, id) = ready(LcmOperationType::Terminate).await;
     engine
         .abandon(TENANT, &id, false, because("gone"))
@@ -149,20 +149,20 @@ async fn what_is_left_is_an_orphan_also_where_its_vim_cannot_be_asked() {
         .await
         .unwrap_err();
     assert_eq!(again.why, Why::NotFound);
-    let done: Vec<_> = audit(&engine)
+    let actions: Vec<_> = audit(&engine)
         .await
         .into_iter()
-        .map(|[_, what, ..]| what)
+        .map(|[_, action, ..]| action)
         .collect();
     assert_eq!(
-        done,
+        actions,
         ["vnf abandon", "vim delete --force", "orphans --forget"]
     );
 }
 
 #[tokio::test]
-async fn those_who_live_on_its_cluster_are_named_and_keep_their_vim() {
-    let world = Arc::new(World::default());
+async fn abandon_names_the_instances_on_its_cluster_and_they_keep_their_vim() {
+    let world = Arc::new(FakeWorld::default());
     let engine = engine(store().await, &world);
     let a = instantiated(&engine, "cloud").await;
     let cluster = engine
@@ -195,8 +195,18 @@ async fn those_who_live_on_its_cluster_are_named_and_keep_their_vim() {
     engine.delete_vim(TENANT, &cluster, None).await.unwrap();
 }
 
+async fn terminate_skipping(engine: &Engine, id: &str, hook: &str, reason: &str) {
+    let request = TerminateVnfRequest::default();
+    let op = engine
+        .terminate_without(TENANT, id, request, without(&[hook], reason))
+        .await
+        .unwrap();
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(engine, &op).await, Completed);
+}
+
 #[tokio::test]
-async fn hooks_that_are_left_out_are_not_run_and_that_is_told() {
+async fn skipped_hooks_do_not_run_and_are_reported() {
     let (world, engine, id) = ready(LcmOperationType::Heal).await;
     for (skip, code) in [
         (without(&["terminate_start"], "x"), "request.unknown-hook"),
@@ -208,7 +218,7 @@ async fn hooks_that_are_left_out_are_not_run_and_that_is_told() {
         assert_eq!(heal.unwrap_err().code.name, code);
     }
     assert!(audit(&engine).await.is_empty());
-    world.plugin_gone.store(true, SeqCst);
+    world.plugin_missing.store(true, SeqCst);
     let refusal = engine
         .heal(TENANT, &id, HealVnfRequest::default())
         .await
@@ -234,44 +244,27 @@ async fn hooks_that_are_left_out_are_not_run_and_that_is_told() {
         !shown.contains("heal_start"),
         "the standard's request stays the standard's: {shown}"
     );
-    world.plugin_gone.store(false, SeqCst);
-    let skip = without(&["terminate_end"], "no license server");
-    let request = TerminateVnfRequest::default();
-    let op = engine
-        .terminate_without(TENANT, &id, request, skip)
-        .await
-        .unwrap();
-    engine.drive(&op).await.unwrap();
-    assert_eq!(state(&engine, &op).await, Completed);
+    world.plugin_missing.store(false, SeqCst);
+    terminate_skipping(&engine, &id, "terminate_end", "no license server").await;
     let calls = world.calls();
     let hooks: Vec<_> = calls.iter().filter(|call| call.contains('_')).collect();
     assert_eq!(hooks, ["terminate_start"]);
-    let what: Vec<_> = audit(&engine)
-        .await
-        .into_iter()
-        .map(|[_, what, _, why]| (what, why))
-        .collect();
+    let audited = audit(&engine).await;
+    let audited = audited.into_iter().map(|[_, action, _, why]| [action, why]);
+    let heal = "vnf heal --skip-hook heal_start --skip-hook heal_end";
+    let terminate = "vnf terminate --skip-hook terminate_end";
     assert_eq!(
-        what,
-        [
-            (
-                "vnf heal --skip-hook heal_start --skip-hook heal_end".into(),
-                "no plugin".into()
-            ),
-            (
-                "vnf terminate --skip-hook terminate_end".to_owned(),
-                "no license server".to_owned()
-            ),
-        ]
+        audited.collect::<Vec<_>>(),
+        [[heal, "no plugin"], [terminate, "no license server"]]
     );
-    agrees(&engine, &world, "without hooks").await;
+    assert_consistent(&engine, &world, "without hooks").await;
 }
 
 #[tokio::test]
-async fn a_process_that_drives_hears_of_a_cancel_in_another_one() {
+async fn a_cancel_in_one_process_reaches_the_process_that_runs_the_operation() {
     for call in ["allocate", "instantiate_end"] {
-        let world = Arc::new(World::default());
-        *world.hangs_at.lock().unwrap() = Some(call);
+        let world = Arc::new(FakeWorld::default());
+        *world.hang_in.lock().unwrap() = Some(call);
         let store = store().await;
         let lease = Limits {
             lease: Duration::from_millis(500),
@@ -293,17 +286,17 @@ async fn a_process_that_drives_hears_of_a_cancel_in_another_one() {
         assert_eq!(state(&other, &op).await, FailedTemp, "{call}");
         other.fail_by(TENANT, &op, because("enough")).await.unwrap();
         assert_eq!(state(&one, &op).await, Failed);
-        let done: Vec<_> = audit(&one)
+        let actions: Vec<_> = audit(&one)
             .await
             .into_iter()
-            .map(|[_, what, ..]| what)
+            .map(|[_, action, ..]| action)
             .collect();
-        assert_eq!(done, ["op cancel --forceful", "op fail"]);
+        assert_eq!(actions, ["op cancel --forceful", "op fail"]);
     }
 }
 
 #[tokio::test]
-async fn a_vim_is_remembered_by_its_id_although_a_request_named_it_by_its_name() {
+async fn a_vim_named_in_a_request_is_recorded_by_id() {
     let (_world, engine, id) = ready(LcmOperationType::Terminate).await;
     let renamed = vnfm_core::VimChange {
         name: Some("cloud-2".into()),

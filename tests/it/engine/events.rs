@@ -1,6 +1,6 @@
 //! Events as an embedder hears them: in order, without a gap, from any number on, also after a restart.
 
-use super::bench::*;
+use super::fakes::*;
 use futures::StreamExt as _;
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use vnfm_core::Engine;
 use vnfm_memory::MemoryStore;
 
 /// The next `count` events above `after`.
-async fn heard(engine: &Engine, after: u64, count: usize) -> Vec<(u64, String)> {
+async fn next_events(engine: &Engine, after: u64, count: usize) -> Vec<(u64, String)> {
     let events = pin!(engine.events(after).take(count));
     let events: Vec<_> = events.collect().await;
-    let told = |event: vnfm_core::ports::OutboxRow| {
+    let state_of = |event: vnfm_core::ports::OutboxRow| {
         (
             event.seq,
             event.body["operationState"]
@@ -22,19 +22,19 @@ async fn heard(engine: &Engine, after: u64, count: usize) -> Vec<(u64, String)> 
     };
     events
         .into_iter()
-        .map(|event| told(event.unwrap()))
+        .map(|event| state_of(event.unwrap()))
         .collect()
 }
 
-async fn tried(store: Arc<dyn vnfm_core::ports::Store>) {
-    furnish(&*store).await;
-    let world = Arc::new(World::default());
+async fn check_events(store: Arc<dyn vnfm_core::ports::Store>) {
+    add_package_and_vim(&*store).await;
+    let world = Arc::new(FakeWorld::default());
     let first = engine(store.clone(), &world);
     // Whoever listens before anything happens hears of all of it.
     let (listener, (asks, asked)) = (first.clone(), tokio::sync::oneshot::channel());
     let listening = tokio::spawn(async move {
         let _ = asks.send(()); // the test waits for it
-        heard(&listener, 0, 4).await
+        next_events(&listener, 0, 4).await
     });
     asked.await.unwrap();
     let id = instance(&first).await;
@@ -46,13 +46,13 @@ async fn tried(store: Arc<dyn vnfm_core::ports::Store>) {
     assert!(all.windows(2).all(|pair| pair[0].0 < pair[1].0), "{all:?}");
     // A new engine on the same store goes on where the old one was.
     let second = engine(store, &world);
-    assert_eq!(heard(&second, all[1].0, 2).await, all[2..]);
+    assert_eq!(next_events(&second, all[1].0, 2).await, all[2..]);
     // More than is read at once.
     let mut ids = Vec::new();
     for _ in 0..250 {
         ids.push(instance(&second).await);
     }
-    let many = heard(&second, all[3].0, 250).await;
+    let many = next_events(&second, all[3].0, 250).await;
     assert_eq!(many.len(), 250);
     assert!(
         many.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0),
@@ -61,8 +61,8 @@ async fn tried(store: Arc<dyn vnfm_core::ports::Store>) {
 }
 
 #[tokio::test]
-async fn events_come_in_order_and_are_gone_on_with() {
+async fn events_arrive_in_order_and_resume_after_a_restart() {
     let sqlite = vnfm_store::SqliteStore::in_memory().await.unwrap();
-    tried(Arc::new(sqlite)).await;
-    tried(Arc::new(MemoryStore::new(Arc::new(vnfm::SystemClock)))).await;
+    check_events(Arc::new(sqlite)).await;
+    check_events(Arc::new(MemoryStore::new(Arc::new(vnfm::SystemClock)))).await;
 }

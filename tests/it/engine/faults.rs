@@ -1,8 +1,8 @@
-//! Every call to a neighbour fails once, before or after its effect; every write to the store is the last one of
-//! its process. Each case is brought to an end in each way there is, and then books and records have to agree.
+//! Every call to a neighbour fails once, before or after its effect; every write to the store is the last one of its
+//! process. Each case is recovered in every possible way; then records and environment must match.
 
-use super::bench::*;
-use super::stopping::Stopping;
+use super::fakes::*;
+use super::stopping_store::stop_at;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
@@ -11,9 +11,9 @@ use vnfm_core::{Engine, Limits};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp, RolledBack};
 use vnfm_types::{HealVnfRequest, LcmOperationType, TerminateVnfRequest};
 
-/// How a stopped operation is brought to an end.
+/// How a stopped operation is recovered.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Way {
+enum Recovery {
     Retry,
     Rollback,
     FailAndTerminate,
@@ -34,7 +34,7 @@ async fn terminate(engine: &Engine, id: &str) -> String {
     op
 }
 
-/// Begins an operation of a kind, on an instance that is ready for it.
+/// Begins an operation on an instance that is ready for it.
 pub(super) async fn begin(engine: &Engine, kind: LcmOperationType, id: &str) -> String {
     match kind {
         LcmOperationType::Instantiate => engine.instantiate(TENANT, id, on("cloud")).await.unwrap(),
@@ -55,23 +55,23 @@ pub(super) async fn begin(engine: &Engine, kind: LcmOperationType, id: &str) -> 
     }
 }
 
-/// A world, an engine and an instance that is ready for an operation of a kind; the calls so far are forgotten.
-pub(super) async fn ready(kind: LcmOperationType) -> (Arc<World>, Engine, String) {
+/// A world, an engine and an instance that is ready for the operation, with an empty call log.
+pub(super) async fn ready(kind: LcmOperationType) -> (Arc<FakeWorld>, Engine, String) {
     let (world, engine, id, _) = ready_with_store(kind).await;
     (world, engine, id)
 }
 
 pub(super) async fn ready_with_store(
     kind: LcmOperationType,
-) -> (Arc<World>, Engine, String, Arc<dyn Store>) {
+) -> (Arc<FakeWorld>, Engine, String, Arc<dyn Store>) {
     ready_in(Arc::default(), kind).await
 }
 
 /// The same in this world.
 pub(super) async fn ready_in(
-    world: Arc<World>,
+    world: Arc<FakeWorld>,
     kind: LcmOperationType,
-) -> (Arc<World>, Engine, String, Arc<dyn Store>) {
+) -> (Arc<FakeWorld>, Engine, String, Arc<dyn Store>) {
     let store: Arc<dyn Store> = store().await;
     let engine = engine(store.clone(), &world);
     let id = instance(&engine).await;
@@ -83,13 +83,13 @@ pub(super) async fn ready_in(
 }
 
 #[tokio::test]
-async fn every_operation_does_what_its_table_says() {
+async fn every_operation_journals_the_steps_of_its_table() {
     for operation in vnfm_core::lcm::OPERATIONS {
-        let (world, engine, id, _) = ready_in(World::with_nfvo(), operation.kind).await;
+        let (world, engine, id, _) = ready_in(FakeWorld::with_nfvo(), operation.kind).await;
         let op = begin(&engine, operation.kind, &id).await;
         engine.drive(&op).await.unwrap();
         assert_eq!(state(&engine, &op).await, Completed, "{}", operation.kind);
-        agrees(&engine, &world, operation.kind.as_str()).await;
+        assert_consistent(&engine, &world, operation.kind.as_str()).await;
         let journal = engine.store().journal(&op).await.unwrap();
         let journaled: Vec<_> = journal.iter().map(|row| row.step.as_str()).collect();
         let documented: Vec<_> = operation.steps.iter().map(|step| step.name).collect();
@@ -98,34 +98,39 @@ async fn every_operation_does_what_its_table_says() {
 }
 
 #[tokio::test]
-async fn every_call_can_fail_once_and_every_way_on_ends_well() {
+async fn every_call_may_fail_once_and_retry_rollback_and_fail_all_recover() {
     let mut cases = 0;
     for operation in vnfm_core::lcm::OPERATIONS {
-        for way in [Way::Retry, Way::Rollback, Way::FailAndTerminate] {
+        for recovery in [
+            Recovery::Retry,
+            Recovery::Rollback,
+            Recovery::FailAndTerminate,
+        ] {
             for after_effect in [false, true] {
                 for number in 1.. {
-                    let (world, engine, id, _) = ready_in(World::with_nfvo(), operation.kind).await;
-                    world.fails_at.store(number, SeqCst);
-                    *world.after_effect.lock().unwrap() = after_effect;
+                    let (world, engine, id, _) =
+                        ready_in(FakeWorld::with_nfvo(), operation.kind).await;
+                    world.fail_call.store(number, SeqCst);
+                    *world.fail_after_effect.lock().unwrap() = after_effect;
                     let op = begin(&engine, operation.kind, &id).await;
                     engine.drive(&op).await.unwrap();
                     if world.calls().len() < number {
                         break;
                     }
                     let case = format!(
-                        "{} call {number} after={after_effect} {way:?}",
+                        "{} call {number} after={after_effect} {recovery:?}",
                         operation.kind
                     );
                     if world.calls()[number - 1] == "grant" {
-                        // It was asked for again, at once.
+                        // It was requested again at once.
                         assert_eq!(state(&engine, &op).await, Completed, "{case}");
                     } else {
-                        end(&engine, &op, &id, way, &case).await;
+                        recover(&engine, &op, &id, recovery, &case).await;
                     }
-                    agrees(&engine, &world, &case).await;
+                    assert_consistent(&engine, &world, &case).await;
                     let drained = world.drained.lock().unwrap().len();
                     assert!(
-                        way == Way::FailAndTerminate || drained == 0,
+                        recovery == Recovery::FailAndTerminate || drained == 0,
                         "{case}: still drained"
                     );
                     cases += 1;
@@ -136,7 +141,7 @@ async fn every_call_can_fail_once_and_every_way_on_ends_well() {
     assert!(cases >= 40, "only {cases} cases");
 }
 
-async fn end(engine: &Engine, op: &str, id: &str, way: Way, case: &str) {
+async fn recover(engine: &Engine, op: &str, id: &str, recovery: Recovery, case: &str) {
     let stopped = state(engine, op).await;
     if stopped == RolledBack {
         return;
@@ -154,16 +159,16 @@ async fn end(engine: &Engine, op: &str, id: &str, way: Way, case: &str) {
         error.detail.contains("told to fail") && error.step.is_some(),
         "{case}: {error:?}"
     );
-    let gone_too_far = engine
+    let is_irreversible = engine
         .store()
         .op(TENANT, op)
         .await
         .unwrap()
         .point_of_no_return
         .is_some();
-    match way {
-        Way::Retry => engine.retry(TENANT, op).await.unwrap(),
-        Way::Rollback if gone_too_far => {
+    match recovery {
+        Recovery::Retry => engine.retry(TENANT, op).await.unwrap(),
+        Recovery::Rollback if is_irreversible => {
             let refusal = engine.rollback(TENANT, op).await.unwrap_err();
             assert!(
                 refusal.detail.contains("cannot be undone"),
@@ -171,8 +176,8 @@ async fn end(engine: &Engine, op: &str, id: &str, way: Way, case: &str) {
             );
             engine.retry(TENANT, op).await.unwrap();
         }
-        Way::Rollback => engine.rollback(TENANT, op).await.unwrap(),
-        Way::FailAndTerminate => {
+        Recovery::Rollback => engine.rollback(TENANT, op).await.unwrap(),
+        Recovery::FailAndTerminate => {
             engine.fail(TENANT, op).await.unwrap();
             let instantiated = engine.store().instance(TENANT, id).await.unwrap();
             if instantiated.vnf.instantiated_vnf_info.is_some() {
@@ -183,23 +188,24 @@ async fn end(engine: &Engine, op: &str, id: &str, way: Way, case: &str) {
         }
     }
     engine.drive(op).await.unwrap();
-    let wanted = if way == Way::Rollback && !gone_too_far {
+    let expected = if recovery == Recovery::Rollback && !is_irreversible {
         RolledBack
     } else {
         Completed
     };
-    assert_eq!(state(engine, op).await, wanted, "{case}");
+    assert_eq!(state(engine, op).await, expected, "{case}");
 }
 
 #[tokio::test]
-async fn a_process_that_ends_at_any_write_is_resumed_by_the_next_one() {
+async fn a_crash_at_any_store_write_is_resumed_by_the_next_process() {
     let mut cases = 0;
     for operation in vnfm_core::lcm::OPERATIONS {
         for after_effect in [false, true] {
             for number in 1.. {
-                let (world, engine, id, store) = ready_in(World::with_nfvo(), operation.kind).await;
+                let (world, engine, id, store) =
+                    ready_in(FakeWorld::with_nfvo(), operation.kind).await;
                 let op = begin(&engine, operation.kind, &id).await;
-                let stopping = Arc::new(Stopping::new(store.clone(), number, after_effect));
+                let stopping = stop_at(store.clone(), number, after_effect);
                 let lease = Duration::from_millis(50);
                 let limits = Limits {
                     lease,
@@ -208,17 +214,17 @@ async fn a_process_that_ends_at_any_write_is_resumed_by_the_next_one() {
                 let first = engine_with(stopping.clone(), &world, limits);
                 tokio::select! {
                     biased;
-                    () = stopping.stopped() => {}
+                    () = stopping.interceptor().stopped() => {}
                     ended = first.drive(&op) => {
                         ended.unwrap();
                         break;
                     }
                 }
                 let case = format!("{} write {number} after={after_effect}", operation.kind);
-                let second = super::bench::engine(store, &world);
-                taken_over(&second, &op).await;
+                let second = super::fakes::engine(store, &world);
+                run_to_end(&second, &op).await;
                 assert_eq!(state(&second, &op).await, Completed, "{case}");
-                agrees(&second, &world, &case).await;
+                assert_consistent(&second, &world, &case).await;
                 cases += 1;
             }
         }
@@ -226,13 +232,13 @@ async fn a_process_that_ends_at_any_write_is_resumed_by_the_next_one() {
     assert!(cases >= 30, "only {cases} cases");
 }
 
-/// Drives the operation once the lease of the process that ended is over.
-pub(super) async fn taken_over(engine: &Engine, op: &str) {
+/// Drives the operation once the lease of the ended process has expired.
+pub(super) async fn run_to_end(engine: &Engine, op: &str) {
     let begun = Instant::now();
     while state(engine, op).await.is_driven() {
         assert!(
             begun.elapsed() < Duration::from_secs(30),
-            "nobody can take `{op}` over"
+            "`{op}` cannot be taken over"
         );
         engine.resume_all().await.unwrap();
         tokio::task::yield_now().await;

@@ -1,16 +1,16 @@
-//! Grants: what is asked for, every way in which an NFVO answers, and what becomes of the answer.
+//! Grants: what is requested, how the NFVO responds, and how the grant is used.
 
-use super::bench::*;
-use super::faults::{begin, ready_in, taken_over};
-use super::stopping::Stopping;
+use super::fakes::*;
+use super::faults::{begin, ready_in, run_to_end};
+use super::stopping_store::{counting, stop_at};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
 use vnfm_core::ports::*;
-use vnfm_core::{Engine, Limits, VimChange};
+use vnfm_core::{Engine, Limits};
 use vnfm_types::LcmOperationState::{Completed, RolledBack, Starting};
 use vnfm_types::LcmOperationType::{Heal, Instantiate, ModifyInfo, Terminate};
 use vnfm_types::v1::Edition;
@@ -22,17 +22,17 @@ const BUSY: Code = Code {
     means: "it is busy",
     next: "wait",
 };
-const NO: Code = Code {
+const REJECTED: Code = Code {
     name: "test.no",
     kind: ErrorKind::Refused,
     means: "it says no",
     next: "ask",
 };
 
-/// Time passes as soon as somebody waits for it, and only then.
-struct Quick(AtomicI64);
+/// A clock that advances at once when something sleeps, and only then.
+struct InstantClock(AtomicI64);
 
-impl Clock for Quick {
+impl Clock for InstantClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millisecond(self.0.load(SeqCst)).unwrap()
     }
@@ -55,41 +55,46 @@ fn busy() -> Result<GrantAnswer, PortError> {
     Err(PortError::new(&BUSY, "ask the NFVO", "503"))
 }
 
-fn answers(world: &World, all: impl IntoIterator<Item = Result<GrantAnswer, PortError>>) {
-    *world.answers.lock().unwrap() = all.into_iter().collect();
+pub(super) fn respond_with(
+    world: &FakeWorld,
+    all: impl IntoIterator<Item = Result<GrantAnswer, PortError>>,
+) {
+    *world.grant_responses.lock().unwrap() = all.into_iter().collect();
 }
 
-async fn record(engine: &Engine, op: &str) -> VnfLcmOpOcc {
+pub(super) async fn record(engine: &Engine, op: &str) -> VnfLcmOpOcc {
     engine.store().op(TENANT, op).await.unwrap().op
 }
 
 /// The calls on the NFVO.
-fn grant_calls(world: &World) -> Vec<String> {
+fn nfvo_calls(world: &FakeWorld) -> Vec<String> {
     let mut calls = world.calls();
     calls.retain(|call| call == "grant" || call == "look");
     calls
 }
 
-/// An instantiation that the NFVO answers with a grant that was changed.
-async fn granted_as(change: impl FnOnce(&mut Grant)) -> (Arc<World>, Engine, String, String) {
-    let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
+/// Runs an instantiation with a modified grant.
+pub(super) async fn run_with_grant(
+    change: impl FnOnce(&mut Grant),
+) -> (Arc<FakeWorld>, Engine, String, String) {
+    let (world, engine, id, _) = ready_in(FakeWorld::with_nfvo(), Instantiate).await;
     let op = begin(&engine, Instantiate, &id).await;
     let probe = engine.store().op(TENANT, &op).await.unwrap();
     let mut grant = Grant {
         id: "g1".into(),
         vnf_instance_id: id.clone(),
         vnf_lcm_op_occ_id: probe.op.id,
-        add_resources: wanted(),
+        add_resources: required_resources(),
         ..Grant::default()
     };
     change(&mut grant);
-    answers(&world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
+    respond_with(&world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
     engine.drive(&op).await.unwrap();
     (world, engine, id, op)
 }
 
-/// What the bench's VNF is made of: a master, a worker, a link inside, their ports outside.
-fn wanted() -> Vec<GrantInfo> {
+/// The resources of the test VNF: a master, a worker, an internal link, and their external ports.
+pub(super) fn required_resources() -> Vec<GrantInfo> {
     let ids = [
         "compute/masterNode/0",
         "compute/workerNode/0",
@@ -105,8 +110,8 @@ fn wanted() -> Vec<GrantInfo> {
 }
 
 #[tokio::test]
-async fn each_operation_asks_for_what_it_really_needs() {
-    let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
+async fn grant_requests_list_the_resources_of_each_operation() {
+    let (world, engine, id, _) = ready_in(FakeWorld::with_nfvo(), Instantiate).await;
     for kind in [Instantiate, Heal, ModifyInfo, Terminate] {
         let op = begin(&engine, kind, &id).await;
         engine.drive(&op).await.unwrap();
@@ -119,51 +124,51 @@ async fn each_operation_asks_for_what_it_really_needs() {
         let grant = (kind != ModifyInfo).then(|| format!("grant-of-{op}"));
         assert_eq!(record.grant_id, grant, "{kind}");
     }
-    let asked = world.asked.lock().unwrap().clone();
-    let kinds: Vec<_> = asked.iter().map(|request| request.operation).collect();
+    let requests = world.grant_requests.lock().unwrap().clone();
+    let kinds: Vec<_> = requests.iter().map(|request| request.operation).collect();
     assert_eq!(
         kinds,
         [Instantiate, Heal, Terminate],
         "no grant for MODIFY_INFO"
     );
     let ids = |all: &[ResourceDefinition]| all.iter().map(|one| one.id.clone()).collect::<Vec<_>>();
-    let all: Vec<_> = wanted()
+    let all: Vec<_> = required_resources()
         .into_iter()
         .map(|info| info.resource_definition_id)
         .collect();
-    assert_eq!(ids(&asked[0].add_resources), all);
-    assert_eq!(asked[0].flavour_id.as_deref(), Some("cluster_install"));
-    let compute = &asked[0].add_resources[1];
+    assert_eq!(ids(&requests[0].add_resources), all);
+    assert_eq!(requests[0].flavour_id.as_deref(), Some("cluster_install"));
+    let compute = &requests[0].add_resources[1];
     assert_eq!(compute.vdu_id.as_deref(), Some("workerNode"));
     assert_eq!(compute.resource_template_id, "workerNode");
     let old = ["compute/c1", "compute/c2"];
-    assert_eq!(ids(&asked[1].remove_resources), old);
+    assert_eq!(ids(&requests[1].remove_resources), old);
     assert_eq!(
-        ids(&asked[1].add_resources),
+        ids(&requests[1].add_resources),
         old.map(|id| format!("{id}/successor"))
     );
     assert!(
-        asked[1]
+        requests[1]
             .add_resources
             .iter()
             .all(|one| one.resource.is_none())
     );
     assert!(
-        asked[1]
+        requests[1]
             .remove_resources
             .iter()
             .all(|one| one.resource.is_some())
     );
     assert_eq!(
-        ids(&asked[2].remove_resources),
+        ids(&requests[2].remove_resources),
         ["compute/c1+", "compute/c2+"]
     );
-    assert!(asked[2].add_resources.is_empty());
+    assert!(requests[2].add_resources.is_empty());
 }
 
 #[tokio::test]
-async fn a_link_that_the_request_says_others_manage_is_not_asked_for_and_used() {
-    let world = World::with_nfvo();
+async fn externally_managed_links_are_used_and_not_requested_from_the_nfvo() {
+    let world = FakeWorld::with_nfvo();
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
     let link = |name: &str| ExtManagedVirtualLinkData {
@@ -179,7 +184,7 @@ async fn a_link_that_the_request_says_others_manage_is_not_asked_for_and_used() 
             ..on("cloud")
         }
     };
-    for (names, says) in [
+    for (names, expected) in [
         (&["nothing"][..], "`nothing` is not an internal link"),
         (&["internalVL"; 2], "is listed twice"),
     ] {
@@ -187,7 +192,7 @@ async fn a_link_that_the_request_says_others_manage_is_not_asked_for_and_used() 
             .instantiate(TENANT, &id, request(names))
             .await
             .unwrap_err();
-        assert!(refused.detail.contains(says), "{refused:?}");
+        assert!(refused.detail.contains(expected), "{refused:?}");
     }
     let op = engine
         .instantiate(TENANT, &id, request(&["internalVL"]))
@@ -195,25 +200,27 @@ async fn a_link_that_the_request_says_others_manage_is_not_asked_for_and_used() 
         .unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
-    let asked = world.asked.lock().unwrap()[0].clone();
+    let requests = world.grant_requests.lock().unwrap()[0].clone();
     assert!(
-        asked
+        requests
             .add_resources
             .iter()
             .all(|one| one.id != "vl/internalVL"),
-        "{asked:?}"
+        "{requests:?}"
     );
-    let used = world.allocated.lock().unwrap().clone().unwrap();
+    let used = world.last_deployment.lock().unwrap().clone().unwrap();
     let used = &used.placement;
     assert_eq!(used.managed_links["internalVL"], "their-network");
     assert_eq!(used.managed_link_ids["internalVL"], "theirs");
 }
 
 #[tokio::test]
-async fn an_nfvo_that_wants_to_be_left_alone_is_left_alone() {
-    let world = World::with_nfvo();
-    let clock = Arc::new(Quick(AtomicI64::new(Timestamp::now().as_millisecond())));
-    // How long a call may take passes with each call, where it is short.
+async fn grant_retries_honour_retry_after() {
+    let world = FakeWorld::with_nfvo();
+    let clock = Arc::new(InstantClock(AtomicI64::new(
+        Timestamp::now().as_millisecond(),
+    )));
+    // A long call timeout, so that the clock does not count it for each call.
     let call = Duration::from_mins(3);
     let limits = Limits {
         lease: Duration::from_hours(1),
@@ -225,7 +232,7 @@ async fn an_nfvo_that_wants_to_be_left_alone_is_left_alone() {
     world.calls.lock().unwrap().clear();
     let alone = |seconds| Some(Duration::from_secs(seconds));
     let busy = busy().map_err(|error| error.after(alone(40)));
-    answers(
+    respond_with(
         &world,
         [busy, Ok(GrantAnswer::Later("place".into(), alone(50)))],
     );
@@ -234,7 +241,7 @@ async fn an_nfvo_that_wants_to_be_left_alone_is_left_alone() {
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
     assert_eq!(
-        grant_calls(&world),
+        nfvo_calls(&world),
         ["grant", "grant", "look"],
         "and not asked in between"
     );
@@ -243,26 +250,26 @@ async fn an_nfvo_that_wants_to_be_left_alone_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_is_not_decided_is_looked_at_and_what_fails_for_now_is_asked_again() {
-    let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
-    answers(&world, [busy(), later(), later(), busy(), later()]);
+async fn pending_grants_are_polled_and_transient_failures_retried() {
+    let (world, engine, id, _) = ready_in(FakeWorld::with_nfvo(), Instantiate).await;
+    respond_with(&world, [busy(), later(), later(), busy(), later()]);
     let op = begin(&engine, Instantiate, &id).await;
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
     assert_eq!(
-        grant_calls(&world),
+        nfvo_calls(&world),
         ["grant", "grant", "look", "look", "look", "look"]
     );
     let forgotten = [later(), Ok(GrantAnswer::Forgotten)];
-    answers(&world, forgotten);
+    respond_with(&world, forgotten);
     world.calls.lock().unwrap().clear();
     let op = begin(&engine, Terminate, &id).await;
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
-    assert_eq!(grant_calls(&world), ["grant", "look", "grant"]);
-    let asked = world.asked.lock().unwrap();
+    assert_eq!(nfvo_calls(&world), ["grant", "look", "grant"]);
+    let requests = world.grant_requests.lock().unwrap();
     assert!(
-        asked[2..]
+        requests[2..]
             .iter()
             .all(|request| request.vnf_lcm_op_occ_id == op),
         "the same operation"
@@ -270,17 +277,17 @@ async fn what_is_not_decided_is_looked_at_and_what_fails_for_now_is_asked_again(
 }
 
 #[tokio::test]
-async fn a_rejection_ends_each_operation_with_the_words_of_the_nfvo() {
+async fn a_rejected_grant_rolls_back_with_the_problem_details_of_the_nfvo() {
     for kind in [Instantiate, Heal, Terminate] {
-        let (world, engine, id, _) = ready_in(World::with_nfvo(), kind).await;
+        let (world, engine, id, _) = ready_in(FakeWorld::with_nfvo(), kind).await;
         let before = engine.store().instance(TENANT, &id).await.unwrap().vnf;
         let problem = ProblemDetails {
             type_uri: Some("https://nfvo.example.com/no-room".into()),
             title: Some("Grant rejected".into()),
             ..ProblemDetails::new(403, "no room at all")
         };
-        let error = PortError::new(&NO, "ask", "the NFVO answers 403: no room at all");
-        answers(&world, [later(), Err(error.told(problem))]);
+        let error = PortError::new(&REJECTED, "ask", "the NFVO answers 403: no room at all");
+        respond_with(&world, [later(), Err(error.told(problem))]);
         let op = begin(&engine, kind, &id).await;
         engine.drive(&op).await.unwrap();
         let record = record(&engine, &op).await;
@@ -300,8 +307,8 @@ async fn a_rejection_ends_each_operation_with_the_words_of_the_nfvo() {
         );
         let after = engine.store().instance(TENANT, &id).await.unwrap();
         assert_eq!((after.vnf, after.active_op), (before, None), "{kind}");
-        agrees(&engine, &world, kind.as_str()).await;
-        // The way is free: the VIMs that a terminate takes away are no longer marked as going.
+        assert_consistent(&engine, &world, kind.as_str()).await;
+        // The instance is free again: VIMs that a terminate deletes are no longer marked as leaving.
         let op = begin(&engine, kind, &id).await;
         engine.drive(&op).await.unwrap();
         assert_eq!(state(&engine, &op).await, Completed, "{kind}");
@@ -309,42 +316,46 @@ async fn a_rejection_ends_each_operation_with_the_words_of_the_nfvo() {
 }
 
 #[tokio::test]
-async fn an_nfvo_that_never_decides_is_given_up() {
-    for (answer, says) in [(later as fn() -> _, "to decide"), (busy, "503")] {
-        let world = World::with_nfvo();
-        let clock = Arc::new(Quick(AtomicI64::new(Timestamp::now().as_millisecond())));
+async fn a_grant_that_is_never_decided_times_out() {
+    for (answer, expected) in [(later as fn() -> _, "to decide"), (busy, "503")] {
+        let world = FakeWorld::with_nfvo();
+        let clock = Arc::new(InstantClock(AtomicI64::new(
+            Timestamp::now().as_millisecond(),
+        )));
         let limits = Limits {
             lease: Duration::from_hours(1),
             ..Limits::default()
         };
         let engine = engine_at(store().await, &world, limits, clock.clone());
         let id = instance(&engine).await;
-        answers(&world, std::iter::repeat_with(answer).take(1000));
+        respond_with(&world, std::iter::repeat_with(answer).take(1000));
         let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
         let begun = clock.now();
         engine.drive(&op).await.unwrap();
         let error = record(&engine, &op).await.error.unwrap();
         assert_eq!(error.code.as_deref(), Some("grant.late"), "{error:?}");
         assert!(
-            error.detail.contains("600 s") && error.detail.contains(says),
+            error.detail.contains("600 s") && error.detail.contains(expected),
             "{error:?}"
         );
         assert_eq!(state(&engine, &op).await, RolledBack);
         let took = clock.now().duration_since(begun).as_secs();
         assert!((600..720).contains(&took), "{took} s");
-        let calls = grant_calls(&world).len();
+        let calls = nfvo_calls(&world).len();
         assert!(
             (10..200).contains(&calls),
-            "{calls} calls: pauses grow, and not too much"
+            "{calls} calls: the backoff must grow, but not too much"
         );
     }
 }
 
 #[tokio::test]
-async fn silence_is_an_answer_too() {
-    let world = World::with_nfvo();
-    *world.hangs_at.lock().unwrap() = Some("grant");
-    let clock = Arc::new(Quick(AtomicI64::new(Timestamp::now().as_millisecond())));
+async fn a_grant_request_without_response_times_out() {
+    let world = FakeWorld::with_nfvo();
+    *world.hang_in.lock().unwrap() = Some("grant");
+    let clock = Arc::new(InstantClock(AtomicI64::new(
+        Timestamp::now().as_millisecond(),
+    )));
     let limits = Limits {
         lease: Duration::from_hours(1),
         ..Limits::default()
@@ -355,26 +366,23 @@ async fn silence_is_an_answer_too() {
     engine.drive(&op).await.unwrap();
     let error = record(&engine, &op).await.error.unwrap();
     assert_eq!(error.code.as_deref(), Some("grant.late"), "{error:?}");
-    assert!(
-        error.detail.contains("no response within 30 s"),
-        "{error:?}"
-    );
+    assert!(error.detail.contains("no response within 30 s"), "{error:?}");
 }
 
-/// What the NFVO says.
-type Said = Result<GrantAnswer, PortError>;
+/// A response of the NFVO.
+type GrantResult = Result<GrantAnswer, PortError>;
 
-/// Cancels an instantiation once its request for a grant waits for `what`; what it ends with.
-async fn cancelled_while_waiting(
+/// Cancels an instantiation while its grant request waits for `what`; the operation at its end.
+async fn cancel_while_waiting(
     mode: CancelMode,
-    (first, then): (fn() -> Said, Option<Said>),
+    (first, then): (fn() -> GrantResult, Option<GrantResult>),
     what: &str,
-) -> (Arc<World>, VnfLcmOpOcc) {
-    let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
-    answers(&world, std::iter::repeat_with(first).take(10_000));
+) -> (Arc<FakeWorld>, VnfLcmOpOcc) {
+    let (world, engine, id, _) = ready_in(FakeWorld::with_nfvo(), Instantiate).await;
+    respond_with(&world, std::iter::repeat_with(first).take(10_000));
     let op = begin(&engine, Instantiate, &id).await;
     let cancels = async {
-        let told = loop {
+        let shown = loop {
             let progress = engine.progress(TENANT, &op).await.unwrap();
             if let Some(waiting) = progress.waiting {
                 assert_eq!(progress.step.as_deref(), Some("grant"));
@@ -383,7 +391,7 @@ async fn cancelled_while_waiting(
             }
             engine.changed(&op).await;
         };
-        assert!(told.contains(what), "{told}");
+        assert!(shown.contains(what), "{shown}");
         engine.cancel(TENANT, &op, mode).await.unwrap();
         let pending = record(&engine, &op).await;
         assert_eq!(
@@ -391,7 +399,7 @@ async fn cancelled_while_waiting(
             (true, Some(mode))
         );
         if let Some(then) = then {
-            answers(&world, [then]);
+            respond_with(&world, [then]);
         }
     };
     let (driven, ()) = futures::future::join(engine.drive(&op), cancels).await;
@@ -400,15 +408,15 @@ async fn cancelled_while_waiting(
         !world.calls().contains(&"check".to_owned()),
         "nothing else was called"
     );
-    agrees(&engine, &world, "cancelled").await;
+    assert_consistent(&engine, &world, "cancelled").await;
     let record = record(&engine, &op).await;
     assert_eq!(record.operation_state, RolledBack);
     (world, record)
 }
 
 #[tokio::test]
-async fn a_forceful_cancel_ends_the_wait_for_a_grant_and_the_reason_is_told_meanwhile() {
-    let waits = cancelled_while_waiting(CancelMode::Forceful, (later, None), "the NFVO's decision");
+async fn a_forceful_cancel_ends_the_wait_for_a_grant() {
+    let waits = cancel_while_waiting(CancelMode::Forceful, (later, None), "the NFVO's decision");
     let (_, op) = waits.await;
     let error = op.error.unwrap();
     assert_eq!(error.code.as_deref(), Some("op.cancelled"), "{error:?}");
@@ -416,9 +424,13 @@ async fn a_forceful_cancel_ends_the_wait_for_a_grant_and_the_reason_is_told_mean
 
 /// SOL003 5.5.4.6: it waits for the granting request to finish; then the operation is ROLLED_BACK.
 #[tokio::test]
-async fn a_graceful_cancel_waits_until_the_nfvo_has_decided() {
-    let rejected = Err(PortError::new(&NO, "ask the NFVO", "it is not wanted"));
-    let waits = cancelled_while_waiting(CancelMode::Graceful, (later, Some(rejected)), "to decide");
+async fn a_graceful_cancel_waits_for_the_grant_decision() {
+    let rejected = Err(PortError::new(
+        &REJECTED,
+        "ask the NFVO",
+        "it is not wanted",
+    ));
+    let waits = cancel_while_waiting(CancelMode::Graceful, (later, Some(rejected)), "to decide");
     let (world, op) = waits.await;
     let error = op.error.unwrap();
     assert_eq!(
@@ -426,19 +438,19 @@ async fn a_graceful_cancel_waits_until_the_nfvo_has_decided() {
         Some("test.no"),
         "the decision was heard: {error:?}"
     );
-    assert_eq!(grant_calls(&world)[0], "grant");
-    assert_eq!(grant_calls(&world).last().unwrap(), "look");
+    assert_eq!(nfvo_calls(&world)[0], "grant");
+    assert_eq!(nfvo_calls(&world).last().unwrap(), "look");
 }
 
 #[tokio::test]
-async fn what_is_granted_to_an_operation_that_is_cancelled_is_not_used() {
-    let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
+async fn a_grant_for_a_cancelled_operation_is_not_used() {
+    let (world, engine, id, _) = ready_in(FakeWorld::with_nfvo(), Instantiate).await;
     let op = begin(&engine, Instantiate, &id).await;
-    answers(&world, [later()]);
+    respond_with(&world, [later()]);
     let opened = Arc::new(tokio::sync::Notify::new());
     *world.gate.lock().unwrap() = Some(("look", opened.clone()));
     let cancels = async {
-        while !grant_calls(&world).contains(&"look".to_owned()) {
+        while !nfvo_calls(&world).contains(&"look".to_owned()) {
             tokio::task::yield_now().await;
         }
         engine
@@ -461,33 +473,39 @@ async fn what_is_granted_to_an_operation_that_is_cancelled_is_not_used() {
         !world.calls().contains(&"check".to_owned()),
         "nothing else was called"
     );
-    agrees(&engine, &world, "cancelled").await;
+    assert_consistent(&engine, &world, "cancelled").await;
 }
 
 #[tokio::test]
-async fn a_graceful_cancel_does_not_ask_again_where_no_request_is_at_the_nfvo() {
-    let waits = cancelled_while_waiting(CancelMode::Graceful, (busy, None), "503");
+async fn a_graceful_cancel_does_not_retry_a_failed_grant_request() {
+    let waits = cancel_while_waiting(CancelMode::Graceful, (busy, None), "503");
     let (world, op) = waits.await;
     assert_eq!(op.error.unwrap().code.as_deref(), Some("op.cancelled"));
-    assert_eq!(grant_calls(&world), ["grant"]);
+    assert_eq!(nfvo_calls(&world), ["grant"]);
 }
 
-/// Where the operation began, its links lead, however it goes on.
+/// The links use the API version in which the operation began, even in another process.
 #[tokio::test]
-async fn a_request_links_into_the_version_in_which_the_operation_began() {
+async fn grant_request_links_use_the_api_version_of_the_operation() {
     for (edition, below) in [(Edition::V1, "/vnflcm/v1"), (Edition::V2, "/vnflcm/v2")] {
-        let (world, engine, id, store) = ready_in(World::with_nfvo(), Instantiate).await;
+        let (world, engine, id, store) = ready_in(FakeWorld::with_nfvo(), Instantiate).await;
         let begun = engine
             .in_edition(edition)
             .instantiate(TENANT, &id, on("cloud"))
             .await;
         let op = begun.unwrap();
-        // Another process asks.
+        // Another process sends the request.
         let other = engine_with(store, &world, Limits::default());
         other.drive(&op).await.unwrap();
         assert_eq!(state(&engine, &op).await, Completed);
-        let asked = world.asked.lock().unwrap().last().cloned().unwrap();
-        let links = asked.links.unwrap();
+        let requests = world
+            .grant_requests
+            .lock()
+            .unwrap()
+            .last()
+            .cloned()
+            .unwrap();
+        let links = requests.links.unwrap();
         assert_eq!(
             links.vnf_lcm_op_occ.href,
             format!("{below}/vnf_lcm_op_occs/{op}")
@@ -502,11 +520,11 @@ async fn a_request_links_into_the_version_in_which_the_operation_began() {
 }
 
 #[tokio::test]
-async fn a_process_that_dies_while_it_waits_is_followed_by_one_that_looks_where_it_was_told_to() {
-    let (world, engine, id, store) = ready_in(World::with_nfvo(), Instantiate).await;
+async fn a_crash_while_waiting_for_a_grant_resumes_polling_the_same_location() {
+    let (world, engine, id, store) = ready_in(FakeWorld::with_nfvo(), Instantiate).await;
     let op = begin(&engine, Instantiate, &id).await;
-    answers(&world, [later()]);
-    *world.hangs_at.lock().unwrap() = Some("look");
+    respond_with(&world, [later()]);
+    *world.hang_in.lock().unwrap() = Some("look");
     let limits = Limits {
         lease: Duration::from_millis(50),
         ..Limits::default()
@@ -516,23 +534,23 @@ async fn a_process_that_dies_while_it_waits_is_followed_by_one_that_looks_where_
         () = world.hung.notified() => {}
         ended = first.drive(&op) => panic!("{ended:?}"),
     }
-    *world.hangs_at.lock().unwrap() = None;
-    taken_over(&engine, &op).await;
+    *world.hang_in.lock().unwrap() = None;
+    run_to_end(&engine, &op).await;
     assert_eq!(state(&engine, &op).await, Completed);
     assert_eq!(
-        grant_calls(&world),
+        nfvo_calls(&world),
         ["grant", "look", "look"],
-        "it is not asked for twice"
+        "it is not requested twice"
     );
 }
 
 #[tokio::test]
-async fn a_request_in_doubt_is_made_again_for_the_same_operation() {
+async fn a_grant_request_of_unknown_outcome_is_repeated_for_the_same_operation() {
     let mut doubtful = 0;
     for number in 1.. {
-        let (world, engine, id, store) = ready_in(World::with_nfvo(), Instantiate).await;
+        let (world, engine, id, store) = ready_in(FakeWorld::with_nfvo(), Instantiate).await;
         let op = begin(&engine, Instantiate, &id).await;
-        let stopping = Arc::new(Stopping::new(store.clone(), number, false));
+        let stopping = stop_at(store.clone(), number, false);
         let limits = Limits {
             lease: Duration::from_millis(50),
             ..Limits::default()
@@ -540,31 +558,46 @@ async fn a_request_in_doubt_is_made_again_for_the_same_operation() {
         let first = engine_with(stopping.clone(), &world, limits);
         tokio::select! {
             biased;
-            () = stopping.stopped() => {}
+            () = stopping.interceptor().stopped() => {}
             ended = first.drive(&op) => {
                 ended.unwrap();
                 break;
             }
         }
-        taken_over(&engine, &op).await;
+        run_to_end(&engine, &op).await;
         assert_eq!(state(&engine, &op).await, Completed, "write {number}");
-        let asked = world.asked.lock().unwrap();
+        let requests = world.grant_requests.lock().unwrap();
         assert!(
-            asked.iter().all(|request| request.vnf_lcm_op_occ_id == op),
+            requests
+                .iter()
+                .all(|request| request.vnf_lcm_op_occ_id == op),
             "write {number}"
         );
         assert!(
-            asked.iter().all(|request| request == &asked[0]),
+            requests.iter().all(|request| request == &requests[0]),
             "write {number}"
         );
-        doubtful += usize::from(asked.len() > 1);
+        doubtful += usize::from(requests.len() > 1);
     }
     assert!(doubtful > 0, "no request was ever in doubt");
 }
 
+/// The grant applies to the life of the VNF: later processes and operations use it too.
+async fn assert_grant_is_recorded(engine: &Engine, id: &str) {
+    let stored = engine
+        .store()
+        .instance(TENANT, id)
+        .await
+        .unwrap()
+        .deployment
+        .unwrap();
+    assert_eq!(stored.additional_params["from"], "nfvo");
+    assert_eq!(stored.placement.flavours["workerNode"], "f1");
+}
+
 #[tokio::test]
-async fn what_is_granted_is_what_the_vnf_is_made_of() {
-    let (world, engine, id, op) = granted_as(|grant| {
+async fn the_vnf_is_created_as_the_grant_says() {
+    let (world, engine, id, op) = run_with_grant(|grant| {
         grant.zones = vec![ZoneInfo {
             id: "z".into(),
             zone_id: "edge".into(),
@@ -600,7 +633,7 @@ async fn what_is_granted_is_what_the_vnf_is_made_of() {
         "{:?}",
         record(&engine, &op).await.error
     );
-    let deployment = world.allocated.lock().unwrap().clone().unwrap();
+    let deployment = world.last_deployment.lock().unwrap().clone().unwrap();
     let granted = &deployment.placement;
     assert_eq!(granted.zone_of("workerNode", 0), Some("edge"));
     assert_eq!(granted.zone_of("masterNode", 0), None);
@@ -614,237 +647,27 @@ async fn what_is_granted_is_what_the_vnf_is_made_of() {
     assert_eq!(granted.managed_links["internalVL"], "n1");
     assert_eq!(granted.managed_link_ids["internalVL"], "managed-by-nfvo");
     assert_eq!(deployment.ext_virtual_links[0].resource_id, "n2");
-    let told = world.told.lock().unwrap().clone();
+    let shown = world.hook_params.lock().unwrap().clone();
     assert!(
-        told.iter().all(|(_, params)| params["from"] == "nfvo"),
-        "{told:?}"
+        shown.iter().all(|(_, params)| params["from"] == "nfvo"),
+        "{shown:?}"
     );
-    // It holds for the life of the VNF: a later process, and a later operation, see it too.
-    let kept = engine
-        .store()
-        .instance(TENANT, &id)
-        .await
-        .unwrap()
-        .deployment
-        .unwrap();
-    assert_eq!(kept.additional_params["from"], "nfvo");
-    assert_eq!(kept.placement.flavours["workerNode"], "f1");
+    assert_grant_is_recorded(&engine, &id).await;
     let heal = begin(&engine, Heal, &id).await;
     engine.drive(&heal).await.unwrap();
     assert_eq!(state(&engine, &heal).await, Completed);
 }
 
 #[tokio::test]
-async fn the_nfvo_may_choose_the_vim() {
-    let world = World::with_nfvo();
-    let engine = engine(store().await, &world);
-    let id = instance(&engine).await;
-    let request = InstantiateVnfRequest {
-        flavour_id: "cluster_install".into(),
-        ..InstantiateVnfRequest::default()
-    };
-    let op = engine
-        .instantiate(TENANT, &id, request.clone())
-        .await
-        .unwrap();
-    engine.drive(&op).await.unwrap();
-    let error = record(&engine, &op).await.error.unwrap();
-    assert!(
-        error
-            .detail
-            .contains("neither the request nor the grant names a VIM"),
-        "{error:?}"
-    );
-    let op = engine.instantiate(TENANT, &id, request).await.unwrap();
-    goes_where_the_grant_says(&world, &engine, &op, ("theirs", "cloud")).await;
-    stays_until_its_end(&engine, &id, "cloud").await;
-}
-
-#[tokio::test]
-async fn a_grant_that_names_another_vim_than_the_request_moves_the_use_as_well() {
-    let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
-    let at = json!({"vimType": OPENSTACK, "interfaceInfo": {"endpoint": "http://second"}});
-    let mut second = VimChange::to(serde_json::from_value(at).unwrap());
-    second.name = Some("second".to_owned());
-    let second = engine.register_vim(TENANT, second).await.unwrap().id;
-    let op = begin(&engine, Instantiate, &id).await;
-    goes_where_the_grant_says(&world, &engine, &op, ("vim1", &second)).await;
-    engine
-        .delete_vim(TENANT, "cloud", None)
-        .await
-        .expect("nothing of it is on the first");
-    stays_until_its_end(&engine, &id, "second").await;
-}
-
-/// An instantiation that ends on the VIM that the NFVO names, by its id or name, under this key.
-async fn goes_where_the_grant_says(
-    world: &World,
-    engine: &Engine,
-    op: &str,
-    (key, vim): (&str, &str),
-) {
-    let id = record(engine, op).await.vnf_instance_id;
-    let there = VimConnectionInfo {
-        vim_id: Some(vim.into()),
-        ..VimConnectionInfo::default()
-    };
-    let grant = Grant {
-        id: "g".into(),
-        vnf_instance_id: id.clone(),
-        vnf_lcm_op_occ_id: op.into(),
-        vim_connection_info: [(key.to_owned(), Box::new(there))].into_iter().collect(),
-        add_resources: wanted(),
-        ..Grant::default()
-    };
-    answers(world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
-    engine.drive(op).await.unwrap();
-    assert_eq!(
-        state(engine, op).await,
-        Completed,
-        "{:?}",
-        record(engine, op).await.error
-    );
-    let vnf = engine.store().instance(TENANT, &id).await.unwrap().vnf;
-    let vim = engine.vim(TENANT, vim).await.unwrap().id;
-    assert_eq!(vnf.vim_connection_info[key].vim_id.as_ref(), Some(&vim));
-}
-
-/// The VIM cannot be deleted as long as the instance lives, and can be afterwards.
-async fn stays_until_its_end(engine: &Engine, id: &str, vim: &str) {
-    let refusal = engine.delete_vim(TENANT, vim, None).await.unwrap_err();
-    assert!(
-        refusal.blocked_by.iter().any(|one| one.contains(id)),
-        "{refusal:?}"
-    );
-    let op = begin(engine, Terminate, id).await;
-    engine.drive(&op).await.unwrap();
-    assert_eq!(state(engine, &op).await, Completed);
-    engine.delete_vim(TENANT, vim, None).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_grant_that_contradicts_itself_or_cannot_be_done_is_refused_by_name() {
-    type Change = fn(&mut Grant);
-    let table: [(&str, &str, Change); 12] = [
-        ("grant.amiss", "vnfInstanceId is `x`", |grant| {
-            grant.vnf_instance_id = "x".into()
-        }),
-        ("grant.amiss", "vnfLcmOpOccId is `x`", |grant| {
-            grant.vnf_lcm_op_occ_id = "x".into()
-        }),
-        (
-            "grant.amiss",
-            "does not approve `compute/masterNode/0`",
-            |grant| {
-                grant.add_resources.remove(0);
-            },
-        ),
-        ("grant.amiss", "not requested: `y`", |grant| {
-            grant.add_resources[0].resource_definition_id = "y".into();
-            grant.add_resources.push(wanted().remove(0));
-        }),
-        ("grant.amiss", "zoneId `nowhere`", |grant| {
-            grant.add_resources[0].zone_id = Some("nowhere".into());
-        }),
-        ("grant.amiss", "vimConnectionId `v9`", |grant| {
-            grant.add_resources[0].vim_connection_id = Some("v9".into());
-        }),
-        ("grant.unusable", "several VIMs: `v1`, `v2`", |grant| {
-            for (info, vim) in grant.add_resources.iter_mut().zip(["v1", "v2"]) {
-                info.vim_connection_id = Some(vim.into());
-            }
-        }),
-        ("grant.unusable", "reservation `r1`", |grant| {
-            grant.add_resources[0].reservation_id = Some("r1".into());
-        }),
-        ("grant.unusable", "provider `p1`", |grant| {
-            grant.add_resources[0].resource_provider_id = Some("p1".into());
-        }),
-        (
-            "grant.unusable",
-            "`nobody` is not in the registry",
-            |grant| {
-                let vim = VimConnectionInfo {
-                    vim_id: Some("nobody".into()),
-                    ..VimConnectionInfo::default()
-                };
-                grant.vim_connection_info =
-                    [("vim1".to_owned(), Box::new(vim))].into_iter().collect();
-            },
-        ),
-        ("grant.amiss", "`gpu` is not a VDU", |grant| {
-            let flavour = VimComputeResourceFlavour {
-                vnfd_virtual_compute_desc_id: "gpu".into(),
-                ..VimComputeResourceFlavour::default()
-            };
-            grant.vim_assets = Some(VimAssets {
-                compute_resource_flavours: vec![flavour],
-                ..VimAssets::default()
-            });
-        }),
-        ("grant.amiss", "`l9` is not an internal link", |grant| {
-            grant.ext_managed_virtual_links = vec![ExtManagedVirtualLinkData {
-                vnf_virtual_link_desc_id: "l9".into(),
-                ..ExtManagedVirtualLinkData::default()
-            }];
-        }),
-    ];
-    for (code, says, change) in table {
-        let (world, engine, _, op) = granted_as(change).await;
-        let record = record(&engine, &op).await;
-        assert_eq!(record.operation_state, RolledBack, "{says}");
-        let error = record.error.unwrap();
-        assert!(error.detail.contains(says), "`{says}` is not in {error:?}");
-        assert_eq!(error.code.as_deref(), Some(code), "{says}");
-        assert_eq!(world.calls(), ["grant"], "{says}: nothing else was called");
-    }
-}
-
-#[tokio::test]
-async fn a_vnf_that_is_there_stays_where_it_is() {
-    type Change = fn(&mut Value);
-    let table: [(&str, Change); 3] = [
-        ("another VIM: `other`", |grant| {
-            grant["vimConnectionInfo"] = json!({"other": {"vimId": CLOUD}});
-        }),
-        ("zone `edge`", |grant| {
-            grant["zones"] = json!([{"id": "z", "zoneId": "edge"}]);
-            grant["addResources"][0]["zoneId"] = json!("z");
-        }),
-        ("another flavor: `f9`", |grant| {
-            grant["vimAssets"] = json!({"computeResourceFlavours":
-                [{"vnfdVirtualComputeDescId": "workerNode", "vimFlavourId": "f9"}]});
-        }),
-    ];
-    for (says, change) in table {
-        let (world, engine, id, _) = ready_in(World::with_nfvo(), Heal).await;
-        let op = begin(&engine, Heal, &id).await;
-        let infos = |suffix: &str| {
-            json!([{"resourceDefinitionId": format!("compute/c1{suffix}")},
-                {"resourceDefinitionId": format!("compute/c2{suffix}")}])
-        };
-        let mut grant = json!({"id": "g", "vnfInstanceId": id, "vnfLcmOpOccId": op,
-            "addResources": infos("/successor"), "removeResources": infos("")});
-        change(&mut grant);
-        let grant = serde_json::from_value(grant).unwrap();
-        answers(&world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
-        engine.drive(&op).await.unwrap();
-        let error = record(&engine, &op).await.error.unwrap();
-        assert_eq!(error.code.as_deref(), Some("grant.unusable"), "{error:?}");
-        assert!(error.detail.contains(says), "{error:?}");
-    }
-}
-
-#[tokio::test]
-async fn without_an_nfvo_nothing_is_asked_written_or_told() {
+async fn without_an_nfvo_there_is_no_grant_step() {
     let writes = |with: bool| async move {
         let world = if with {
-            World::with_nfvo()
+            FakeWorld::with_nfvo()
         } else {
             Arc::default()
         };
         let store = store().await;
-        let counting = Arc::new(Stopping::new(store, usize::MAX, false));
+        let counting = counting(store);
         let engine = engine(counting.clone(), &world);
         let id = instance(&engine).await;
         let op = begin(&engine, Instantiate, &id).await;
@@ -855,8 +678,8 @@ async fn without_an_nfvo_nothing_is_asked_written_or_told() {
         assert_eq!(steps.iter().any(|step| step.name == "grant"), with);
         let journal = engine.store().journal(&op).await.unwrap();
         assert_eq!(journal.iter().any(|row| row.step == "grant"), with);
-        assert_eq!(grant_calls(&world).len(), usize::from(with));
-        counting.writes()
+        assert_eq!(nfvo_calls(&world).len(), usize::from(with));
+        counting.interceptor().writes()
     };
     let (without, with) = (writes(false).await, writes(true).await);
     assert!(
@@ -865,10 +688,10 @@ async fn without_an_nfvo_nothing_is_asked_written_or_told() {
     );
 }
 
-/// What the journal keeps of a grant holds for a retry, and secrets of a grant are told nowhere.
+/// A retry uses the journalled grant, and the grant's secrets are shown nowhere.
 #[tokio::test]
-async fn a_retry_uses_the_same_grant_and_its_secrets_stay_secret() {
-    let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
+async fn a_retry_reuses_the_grant_and_hides_its_secrets() {
+    let (world, engine, id, _) = ready_in(FakeWorld::with_nfvo(), Instantiate).await;
     let op = begin(&engine, Instantiate, &id).await;
     let vim = json!({"vimType": OPENSTACK, "accessInfo": {"password": "planted-grant-password"}});
     let grant = Grant {
@@ -876,11 +699,11 @@ async fn a_retry_uses_the_same_grant_and_its_secrets_stay_secret() {
         vnf_instance_id: id.clone(),
         vnf_lcm_op_occ_id: op.clone(),
         vim_connection_info: [("vim1".to_owned(), serde_json::from_value(vim).unwrap())].into(),
-        add_resources: wanted(),
+        add_resources: required_resources(),
         ..Grant::default()
     };
-    answers(&world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
-    world.fails_at.store(world.calls().len() + 5, SeqCst);
+    respond_with(&world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
+    world.fail_call.store(world.calls().len() + 5, SeqCst);
     engine.drive(&op).await.unwrap();
     let stopped = record(&engine, &op).await;
     assert_eq!(
@@ -891,11 +714,11 @@ async fn a_retry_uses_the_same_grant_and_its_secrets_stay_secret() {
     engine.retry(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
-    assert_eq!(grant_calls(&world), ["grant"]);
+    assert_eq!(nfvo_calls(&world), ["grant"]);
     let shown = record(&engine, &op).await;
     assert_eq!(shown.grant_id.as_deref(), Some("g1"));
     let instance = engine.store().instance(TENANT, &id).await.unwrap();
     let log = engine.log(TENANT, &op, 0).await.unwrap();
-    let told = format!("{} {} {log:?}", json!(shown), json!(instance.vnf));
-    assert!(!told.contains("planted-grant-password"), "{told}");
+    let shown = format!("{} {} {log:?}", json!(shown), json!(instance.vnf));
+    assert!(!shown.contains("planted-grant-password"), "{shown}");
 }

@@ -1,6 +1,6 @@
 //! What a heal refuses, says, keeps, and undoes.
 
-use super::bench::*;
+use super::fakes::*;
 use super::faults::ready;
 use futures::future::join_all;
 use serde_json::json;
@@ -12,11 +12,11 @@ use vnfm_types::{
     AffectedVnfc, ChangeType, HealVnfRequest, LcmOperationType, TerminateVnfRequest, VnfLcmOpOcc,
 };
 
-async fn instantiated() -> (Arc<World>, Engine, String) {
+async fn instantiated() -> (Arc<FakeWorld>, Engine, String) {
     ready(LcmOperationType::Heal).await
 }
 
-fn of(vnfcs: &[&str]) -> HealVnfRequest {
+fn heal_request(vnfcs: &[&str]) -> HealVnfRequest {
     let vnfc_instance_id = vnfcs.iter().map(|id| (*id).to_owned()).collect();
     HealVnfRequest {
         vnfc_instance_id,
@@ -24,7 +24,7 @@ fn of(vnfcs: &[&str]) -> HealVnfRequest {
     }
 }
 
-fn with(params: &serde_json::Value) -> HealVnfRequest {
+fn heal_with_params(params: &serde_json::Value) -> HealVnfRequest {
     let additional_params = params.as_object().unwrap().clone();
     HealVnfRequest {
         additional_params,
@@ -33,16 +33,19 @@ fn with(params: &serde_json::Value) -> HealVnfRequest {
 }
 
 /// A heal whose `call` fails; it is FAILED_TEMP.
-async fn stopped(engine: &Engine, world: &World, id: &str, call: usize) -> String {
+async fn stopped(engine: &Engine, world: &FakeWorld, id: &str, call: usize) -> String {
     let before = world.calls().len();
-    world.fails_at.store(before + call, SeqCst);
-    let op = engine.heal(TENANT, id, of(&["c1"])).await.unwrap();
+    world.fail_call.store(before + call, SeqCst);
+    let op = engine
+        .heal(TENANT, id, heal_request(&["c1"]))
+        .await
+        .unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(engine, &op).await, FailedTemp);
     op
 }
 
-async fn op_of(engine: &Engine, op: &str) -> VnfLcmOpOcc {
+async fn operation(engine: &Engine, op: &str) -> VnfLcmOpOcc {
     engine.store().op(TENANT, op).await.unwrap().op
 }
 
@@ -61,20 +64,26 @@ const HEAL: usize = 3;
 const HEAL_END: usize = 4;
 
 #[tokio::test]
-async fn what_cannot_be_healed_is_refused_and_nothing_is_changed() {
+async fn invalid_heal_requests_are_refused_without_changes() {
     let (world, engine, id) = instantiated().await;
     let before = engine.store().instance(TENANT, &id).await.unwrap();
-    for (request, named) in [
-        (of(&["c1", "c9"]), "`c9` is not a VNFC"),
-        (with(&json!({"all": "yes"})), "additionalParams.all"),
-        (with(&json!({"all": 1})), "additionalParams.all"),
+    for (request, expected) in [
+        (heal_request(&["c1", "c9"]), "`c9` is not a VNFC"),
+        (
+            heal_with_params(&json!({"all": "yes"})),
+            "additionalParams.all",
+        ),
+        (heal_with_params(&json!({"all": 1})), "additionalParams.all"),
     ] {
         let refusal = engine.heal(TENANT, &id, request).await.unwrap_err();
         assert_eq!(refusal.why, Why::Unprocessable, "{refusal}");
-        assert!(refusal.detail.contains(named), "{refusal}");
+        assert!(refusal.detail.contains(expected), "{refusal}");
     }
     let bare = instance(&engine).await;
-    let refusal = engine.heal(TENANT, &bare, of(&[])).await.unwrap_err();
+    let refusal = engine
+        .heal(TENANT, &bare, heal_request(&[]))
+        .await
+        .unwrap_err();
     assert_eq!(refusal.why, Why::Conflict, "{refusal}");
     assert!(refusal.detail.contains("NOT_INSTANTIATED"), "{refusal}");
     assert_eq!(engine.store().instance(TENANT, &id).await.unwrap(), before);
@@ -82,8 +91,8 @@ async fn what_cannot_be_healed_is_refused_and_nothing_is_changed() {
 }
 
 #[tokio::test]
-async fn its_parameters_go_over_those_of_the_instantiation_and_secrets_stay_hidden() {
-    let world = Arc::new(World::default());
+async fn heal_parameters_override_those_of_the_instantiation_and_secrets_stay_hidden() {
+    let world = Arc::new(FakeWorld::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
     let mut request = on("cloud");
@@ -91,15 +100,18 @@ async fn its_parameters_go_over_those_of_the_instantiation_and_secrets_stay_hidd
     request.additional_params = first.as_object().unwrap().clone();
     let op = engine.instantiate(TENANT, &id, request).await.unwrap();
     engine.drive(&op).await.unwrap();
-    let over = json!({"node": {"ssh_password": "planted-new"}, "n": 2, "gone": null});
-    let op = engine.heal(TENANT, &id, with(&over)).await.unwrap();
+    let overrides = json!({"node": {"ssh_password": "planted-new"}, "n": 2, "gone": null});
+    let op = engine
+        .heal(TENANT, &id, heal_with_params(&overrides))
+        .await
+        .unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
-    let told = world.told.lock().unwrap().clone();
-    let wanted = json!({"node": {"user": "u", "ssh_password": "planted-new"}, "n": 2});
+    let reported = world.hook_params.lock().unwrap().clone();
+    let expected = json!({"node": {"user": "u", "ssh_password": "planted-new"}, "n": 2});
     for hook in ["heal_start", "heal_end"] {
-        let (_, params) = told.iter().find(|(name, _)| name == hook).unwrap();
-        assert_eq!(params, &wanted, "{hook}");
+        let (_, params) = reported.iter().find(|(name, _)| name == hook).unwrap();
+        assert_eq!(params, &expected, "{hook}");
     }
     let record = engine.store().op(TENANT, &op).await.unwrap();
     let instance = engine.store().instance(TENANT, &id).await.unwrap();
@@ -116,20 +128,23 @@ async fn its_parameters_go_over_those_of_the_instantiation_and_secrets_stay_hidd
     );
     assert!(record.request.to_string().contains("planted-new"));
     // The next heal goes by the instantiation again.
-    let kept = &instance.deployment.unwrap().additional_params;
-    assert!(json!(kept).to_string().contains("planted-old"));
+    let stored = &instance.deployment.unwrap().additional_params;
+    assert!(json!(stored).to_string().contains("planted-old"));
 }
 
 #[tokio::test]
-async fn what_was_replaced_is_told_and_nothing_else() {
+async fn a_heal_reports_exactly_the_replaced_vnfcs() {
     let (_world, engine, id) = instantiated().await;
-    let op = engine.heal(TENANT, &id, of(&["c1"])).await.unwrap();
+    let op = engine
+        .heal(TENANT, &id, heal_request(&["c1"]))
+        .await
+        .unwrap();
     engine.drive(&op).await.unwrap();
-    let changes = op_of(&engine, &op).await.resource_changes.unwrap();
-    let of = |vnfc: &AffectedVnfc| (vnfc.id.clone(), vnfc.change_type);
-    let told: Vec<_> = changes.affected_vnfcs.iter().map(of).collect();
+    let changes = operation(&engine, &op).await.resource_changes.unwrap();
+    let heal_request = |vnfc: &AffectedVnfc| (vnfc.id.clone(), vnfc.change_type);
+    let reported: Vec<_> = changes.affected_vnfcs.iter().map(heal_request).collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("c1".into(), ChangeType::Removed),
             ("c1+".into(), ChangeType::Added)
@@ -140,10 +155,10 @@ async fn what_was_replaced_is_told_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_heal_that_is_given_up_leaves_the_record_as_the_vim_is() {
-    for (after_effect, wanted) in [(false, "c1"), (true, "c1+")] {
+async fn a_failed_heal_leaves_the_record_matching_the_vim() {
+    for (after_effect, expected) in [(false, "c1"), (true, "c1+")] {
         let (world, engine, id) = instantiated().await;
-        *world.after_effect.lock().unwrap() = after_effect;
+        *world.fail_after_effect.lock().unwrap() = after_effect;
         let op = stopped(&engine, &world, &id, HEAL).await;
         assert_eq!(
             vnfcs(&engine, &id).await,
@@ -152,7 +167,7 @@ async fn a_heal_that_is_given_up_leaves_the_record_as_the_vim_is() {
         );
         engine.fail(TENANT, &op).await.unwrap();
         assert_eq!(state(&engine, &op).await, Failed);
-        assert_eq!(vnfcs(&engine, &id).await, [wanted, "c2"]);
+        assert_eq!(vnfcs(&engine, &id).await, [expected, "c2"]);
         let observed = world.inventories.lock().unwrap()[&id]
             .vnfc_resource_info
             .clone();
@@ -161,7 +176,7 @@ async fn a_heal_that_is_given_up_leaves_the_record_as_the_vim_is() {
             record.instantiated_vnf_info.unwrap().vnfc_resource_info,
             observed
         );
-        let changes = op_of(&engine, &op).await.resource_changes.unwrap();
+        let changes = operation(&engine, &op).await.resource_changes.unwrap();
         assert_eq!(
             changes.affected_vnfcs.len(),
             if after_effect { 2 } else { 0 }
@@ -170,9 +185,9 @@ async fn a_heal_that_is_given_up_leaves_the_record_as_the_vim_is() {
 }
 
 #[tokio::test]
-async fn there_is_a_way_back_until_the_repair_has_begun() {
+async fn a_heal_can_be_rolled_back_until_the_repair_step() {
     let (world, engine, id) = instantiated().await;
-    *world.after_effect.lock().unwrap() = true;
+    *world.fail_after_effect.lock().unwrap() = true;
     let op = stopped(&engine, &world, &id, HEAL_START).await;
     assert_eq!(world.drained.lock().unwrap().len(), 1);
     let ways = engine.progress(TENANT, &op).await.unwrap().ways_on;
@@ -198,23 +213,23 @@ async fn there_is_a_way_back_until_the_repair_has_begun() {
 }
 
 #[tokio::test]
-async fn what_a_hook_never_did_needs_no_plugin_to_be_undone() {
+async fn a_hook_that_never_ran_is_rolled_back_without_its_plugin() {
     let (world, engine, id) = instantiated().await;
-    let op = engine.heal(TENANT, &id, of(&[])).await.unwrap();
-    world.plugin_gone.store(true, SeqCst);
+    let op = engine.heal(TENANT, &id, heal_request(&[])).await.unwrap();
+    world.plugin_missing.store(true, SeqCst);
     engine.drive(&op).await.unwrap();
     assert_eq!(
-        op_of(&engine, &op).await.error.unwrap().step.as_deref(),
+        operation(&engine, &op).await.error.unwrap().step.as_deref(),
         Some("heal_start")
     );
     engine.rollback(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, RolledBack);
 
-    world.plugin_gone.store(false, SeqCst);
-    *world.after_effect.lock().unwrap() = true;
+    world.plugin_missing.store(false, SeqCst);
+    *world.fail_after_effect.lock().unwrap() = true;
     let op = stopped(&engine, &world, &id, HEAL_START).await;
-    world.plugin_gone.store(true, SeqCst);
+    world.plugin_missing.store(true, SeqCst);
     engine.rollback(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(
@@ -222,7 +237,7 @@ async fn what_a_hook_never_did_needs_no_plugin_to_be_undone() {
         FailedTemp,
         "what was done stays to be undone"
     );
-    world.plugin_gone.store(false, SeqCst);
+    world.plugin_missing.store(false, SeqCst);
     engine.rollback(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, RolledBack);
@@ -230,12 +245,15 @@ async fn what_a_hook_never_did_needs_no_plugin_to_be_undone() {
 }
 
 #[tokio::test]
-async fn the_cluster_stays_registered_under_its_id_with_its_new_token() {
+async fn a_heal_keeps_the_cluster_vim_id_and_updates_its_token() {
     let (_world, engine, id) = instantiated().await;
     let name = format!("cluster-{id}");
     let before = engine.store().vim(TENANT, &name).await.unwrap();
     assert_eq!(before.access_info["bearer_token"], "planted-token");
-    let op = engine.heal(TENANT, &id, of(&["c2"])).await.unwrap();
+    let op = engine
+        .heal(TENANT, &id, heal_request(&["c2"]))
+        .await
+        .unwrap();
     engine.drive(&op).await.unwrap();
     let after = engine.store().vim(TENANT, &name).await.unwrap();
     assert_eq!(
@@ -259,7 +277,7 @@ async fn the_cluster_stays_registered_under_its_id_with_its_new_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_16_heals_and_of_a_heal_and_a_terminate_one_is_accepted() {
+async fn one_of_16_concurrent_heals_or_terminates_is_accepted() {
     for round in 0..20 {
         let (world, engine, id) = instantiated().await;
         let all = join_all((0..16).map(|number| {
@@ -270,7 +288,7 @@ async fn of_16_heals_and_of_a_heal_and_a_terminate_one_is_accepted() {
                         .terminate(TENANT, &id, TerminateVnfRequest::default())
                         .await;
                 }
-                engine.heal(TENANT, &id, of(&[])).await
+                engine.heal(TENANT, &id, heal_request(&[])).await
             })
         }))
         .await;
@@ -285,6 +303,6 @@ async fn of_16_heals_and_of_a_heal_and_a_terminate_one_is_accepted() {
         }
         engine.drive(accepted[0]).await.unwrap();
         assert_eq!(state(&engine, accepted[0]).await, Completed);
-        agrees(&engine, &world, "heal against terminate").await;
+        assert_consistent(&engine, &world, "heal against terminate").await;
     }
 }

@@ -1,42 +1,43 @@
-//! The engine against ports in memory: every operation, every step, every fault, without a line per step.
+//! Tests of the engine against fake ports: every operation, step and fault, derived from the engine's own tables.
 //!
 //! | file | what |
 //! |---|---|
-//! | `bench.rs` | the ports: a VIM and hooks that keep books, calls that fail by number, a store that stops by number |
-//! | `faults.rs` | each call fails, each write is the last one: retry, rollback and resume bring every case to an end |
-//! | `events.rs`, `plan.rs` | what happened, and what would |
-//! | `order.rs` | clocks that jump, two engines on one database, one that sleeps through its lease |
-//! | `plugins.rs` | a server that dies in a hook, one that stops in order, a plugin that is replaced meanwhile |
-//! | `races.rs` | many clients at once |
-//! | `stopping.rs` | a store whose process ends at a chosen write |
+//! | `fakes.rs` | the fake ports: a VIM and hooks that record their state, and calls that fail by number |
+//! | `faults.rs` | each call fails once, each write is the last of its process: retry, rollback and resume |
+//! | `events.rs`, `plan.rs` | the event stream; dry runs |
+//! | `leases.rs` | clock jumps, two engines on one database, an expired lease |
+//! | `plugins.rs` | crashes and shutdowns during a hook, a plugin replaced during an operation |
+//! | `races.rs` | concurrent clients |
+//! | `stopping_store.rs` | a store whose process ends at a chosen write |
 //! | `store_faults.rs` | a database that fails once, at every write |
-//! | `suspicion.rs` | a server that dies in the same step again and again, alone and beside others |
+//! | `repeated_crashes.rs` | a server that crashes repeatedly in the same step |
 //! | `upgrade.rs` | databases of released versions, resumed |
-//! | `ways_on.rs` | cancel, fail, deadlines, what is refused |
-//! | `stuck.rs` | every state that is reached, with everything that can be broken, leads to *deleted* as docs/how-to/stuck.md says |
-//! | `abandon.rs` | what abandon takes, what it leaves, whom it fences off, and the audit |
-//! | `modify.rs` | a login that is changed, and where it may lead |
-//! | `notify.rs` | subscribers that are quick, slow, dead or gone |
-//! | `grants.rs` | what an NFVO is asked, every way in which it answers, and what becomes of that |
-//! | `heal.rs` | what a heal refuses, says, keeps and undoes |
+//! | `operation_control.rs` | cancel, fail, deadlines, refused requests |
+//! | `stuck.rs` | from every state, whatever is broken, docs/how-to/stuck.md leads to a deleted instance |
+//! | `abandon.rs` | what abandon removes and leaves, fencing, skipped hooks, the audit log |
+//! | `modify.rs` | changed VIM connections |
+//! | `notify.rs` | delivery to fast, slow, dead and deleted subscribers |
+//! | `grants.rs`, `grant_contents.rs` | grant requests, responses of the NFVO, and how a grant is used |
+//! | `heal.rs` | heal: refusals, reports, records, rollback |
 
 mod abandon;
-pub(crate) mod bench;
+mod descriptor_shortage;
 mod events;
+pub(crate) mod fakes;
 mod faults;
+mod grant_contents;
 mod grants;
 mod heal;
+mod leases;
 mod modify;
 mod notify;
-mod order;
+mod operation_control;
 mod plan;
 mod plugins;
 mod races;
-mod scarce;
-mod stopping;
+mod repeated_crashes;
+mod step_tables;
+mod stopping_store;
 mod store_faults;
 mod stuck;
-mod suspicion;
-mod tables;
 mod upgrade;
-mod ways_on;

@@ -1,15 +1,15 @@
 //! A login that came inline with the instantiation is changed where it lies sealed, and only to one that leads to the
 //! resources of the instance.
 
-use super::bench::*;
+use super::fakes::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::{Engine, VimChange, Why};
 use vnfm_types::LcmOperationState::{self, Completed, FailedTemp, RolledBack};
 use vnfm_types::{InstantiateVnfRequest, OPENSTACK, VimConnectionInfo, VnfLcmOpOcc};
 
-async fn instantiated_inline() -> (Arc<World>, Engine, String) {
-    let world = Arc::new(World::default());
+async fn instantiated_inline() -> (Arc<FakeWorld>, Engine, String) {
+    let world = Arc::new(FakeWorld::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
     let connection = json!({"vimType": OPENSTACK, "interfaceInfo": {"endpoint": "https://old.example.com"},
@@ -25,7 +25,7 @@ async fn instantiated_inline() -> (Arc<World>, Engine, String) {
     (world, engine, id)
 }
 
-async fn modified(engine: &Engine, id: &str, patch: Value) -> (LcmOperationState, VnfLcmOpOcc) {
+async fn modify(engine: &Engine, id: &str, patch: Value) -> (LcmOperationState, VnfLcmOpOcc) {
     let request = serde_json::from_value(patch).unwrap();
     let op = engine.modify(TENANT, id, request, &|_| true).await.unwrap();
     engine.drive(&op).await.unwrap();
@@ -34,7 +34,7 @@ async fn modified(engine: &Engine, id: &str, patch: Value) -> (LcmOperationState
 }
 
 /// The password that is kept, and where the connection leads as it is shown.
-async fn kept(engine: &Engine, id: &str) -> (String, String) {
+async fn stored(engine: &Engine, id: &str) -> (String, String) {
     let record = engine.store().instance(TENANT, id).await.unwrap();
     let shown = &record.vnf.vim_connection_info["vim1"];
     assert!(shown.access_info.is_empty(), "{shown:?}");
@@ -51,20 +51,20 @@ async fn kept(engine: &Engine, id: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn another_way_to_the_vim_is_tried_and_kept() {
+async fn a_changed_vim_connection_is_checked_and_stored() {
     let (world, engine, id) = instantiated_inline().await;
     world.calls.lock().unwrap().clear();
     let patch = json!({"vimConnectionInfo": {"vim1": {"accessInfo": {"password": "planted-new"},
         "interfaceInfo": {"endpoint": "https://new.example.com"}}}});
-    let (state, op) = modified(&engine, &id, patch).await;
+    let (state, op) = modify(&engine, &id, patch).await;
     assert_eq!(
         (state, world.calls()),
         (Completed, vec!["check".to_owned()]),
         "{op:?}"
     );
-    let kept = kept(&engine, &id).await;
+    let stored = stored(&engine, &id).await;
     assert_eq!(
-        kept,
+        stored,
         (
             "planted-new".to_owned(),
             "https://new.example.com".to_owned()
@@ -75,21 +75,21 @@ async fn another_way_to_the_vim_is_tried_and_kept() {
         shown.contains("new.example.com") && !shown.contains("planted"),
         "{shown}"
     );
-    agrees(&engine, &world, "modified").await;
+    assert_consistent(&engine, &world, "modified").await;
 }
 
 #[tokio::test]
-async fn a_way_to_somewhere_else_is_not_kept() {
+async fn a_vim_connection_without_the_instances_resources_is_not_stored() {
     let (world, engine, id) = instantiated_inline().await;
-    let there = std::mem::take(&mut *world.resources.lock().unwrap());
+    let changed = std::mem::take(&mut *world.resources.lock().unwrap());
     let patch = json!({"vimConnectionInfo": {"vim1": {"accessInfo": {"password": "planted-new"}}}});
-    let (state, op) = modified(&engine, &id, patch).await;
+    let (state, op) = modify(&engine, &id, patch).await;
     let why = op.error.unwrap().detail;
     assert!(
         state == FailedTemp && why.contains("holds none of the instance's resources"),
         "{why}"
     );
-    assert_eq!(kept(&engine, &id).await.0, "planted-old");
+    assert_eq!(stored(&engine, &id).await.0, "planted-old");
     assert!(op.changed_info.is_none());
     engine.rollback(TENANT, &op.id).await.unwrap();
     engine.drive(&op.id).await.unwrap();
@@ -103,16 +103,16 @@ async fn a_way_to_somewhere_else_is_not_kept() {
             .operation_state,
         RolledBack
     );
-    assert_eq!(kept(&engine, &id).await.0, "planted-old");
-    *world.resources.lock().unwrap() = there;
-    agrees(&engine, &world, "rolled back").await;
+    assert_eq!(stored(&engine, &id).await.0, "planted-old");
+    *world.resources.lock().unwrap() = changed;
+    assert_consistent(&engine, &world, "rolled back").await;
 }
 
 #[tokio::test]
-async fn what_is_not_touched_is_not_tried() {
+async fn a_modification_without_connection_changes_calls_no_vim() {
     let (world, engine, id) = instantiated_inline().await;
     world.calls.lock().unwrap().clear();
-    let (state, op) = modified(&engine, &id, json!({"vnfInstanceName": "web"})).await;
+    let (state, op) = modify(&engine, &id, json!({"vnfInstanceName": "web"})).await;
     assert_eq!(
         (state, world.calls()),
         (Completed, Vec::<String>::new()),
@@ -122,10 +122,10 @@ async fn what_is_not_touched_is_not_tried() {
 
 /// Mallory changes where a VIM is, and leaves its login to us: the password would go there.
 #[tokio::test]
-async fn a_stored_login_goes_nowhere_but_where_it_was_given_for() {
-    let world = Arc::new(World::default());
+async fn a_stored_vim_login_is_not_sent_to_a_changed_address() {
+    let world = Arc::new(FakeWorld::default());
     let engine = engine(store().await, &world);
-    for (connection, says) in [
+    for (connection, expected) in [
         (
             json!({"vimType": "", "interfaceInfo": {"endpoint": "http://mallory/v3"}}),
             "interfaceInfo.endpoint",
@@ -139,9 +139,9 @@ async fn a_stored_login_goes_nowhere_but_where_it_was_given_for() {
             "extra.proxy",
         ),
     ] {
-        let there: VimConnectionInfo = serde_json::from_value(connection).unwrap();
+        let changed: VimConnectionInfo = serde_json::from_value(connection).unwrap();
         let refusal = engine
-            .update_vim(TENANT, "cloud", VimChange::to(there.clone()))
+            .update_vim(TENANT, "cloud", VimChange::to(changed.clone()))
             .await
             .unwrap_err();
         assert_eq!(
@@ -149,7 +149,7 @@ async fn a_stored_login_goes_nowhere_but_where_it_was_given_for() {
             (Why::Unprocessable, "vim.login-elsewhere")
         );
         assert!(
-            refusal.detail.contains(says) && refusal.detail.contains("`password`"),
+            refusal.detail.contains(expected) && refusal.detail.contains("`password`"),
             "{refusal}"
         );
         assert_eq!(
@@ -158,28 +158,28 @@ async fn a_stored_login_goes_nowhere_but_where_it_was_given_for() {
             "nobody was called with it"
         );
 
-        let mut whole = VimChange::to(there);
-        whole
+        let mut complete = VimChange::to(changed);
+        complete
             .connection
             .0
             .access_info
             .insert("password".into(), "new".into());
-        engine.update_vim(TENANT, "cloud", whole).await.unwrap();
+        engine.update_vim(TENANT, "cloud", complete).await.unwrap();
         world.calls.lock().unwrap().clear();
     }
 }
 
 #[tokio::test]
-async fn a_login_of_an_instance_goes_nowhere_but_where_it_was_given_for() {
+async fn an_instances_login_is_not_sent_to_a_changed_address() {
     let (world, engine, id) = instantiated_inline().await;
     world.calls.lock().unwrap().clear();
-    for there in [
+    for changed in [
         json!({"interfaceInfo": {"endpoint": "https://mallory.example.com"}}),
         json!({"extra": {"proxy": "http://mallory.example.com:3128"}}),
         json!({"interfaceInfo": {"endpoint": "https://mallory.example.com"},
             "accessInfo": {"username": "u"}}),
     ] {
-        let patch = json!({"vimConnectionInfo": {"vim1": there}});
+        let patch = json!({"vimConnectionInfo": {"vim1": changed}});
         let request = serde_json::from_value(patch).unwrap();
         let refusal = engine
             .modify(TENANT, &id, request, &|_| true)
@@ -198,5 +198,5 @@ async fn a_login_of_an_instance_goes_nowhere_but_where_it_was_given_for() {
         Vec::<String>::new(),
         "nobody was called with it"
     );
-    assert_eq!(kept(&engine, &id).await.0, "planted-old");
+    assert_eq!(stored(&engine, &id).await.0, "planted-old");
 }

@@ -1,6 +1,6 @@
 //! What the engine would do: told as it would be, refused as it would be, and nothing of it is written.
 
-use super::bench::*;
+use super::fakes::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::Store;
@@ -22,14 +22,14 @@ async fn planned(
             .map(|driver| format!(" by {driver}"))
             .unwrap_or_default();
         let undone = if step.undone { " <" } else { "" };
-        let end = if step.irreversible { " !" } else { "" };
-        format!("{}{driver}{undone}{end}", step.name)
+        let terminate = if step.irreversible { " !" } else { "" };
+        format!("{}{driver}{undone}{terminate}", step.name)
     };
     Ok(plan.steps.into_iter().map(step).collect())
 }
 
 /// Everything that a plan could have written.
-async fn written(store: &dyn Store, id: &str) -> String {
+async fn stored_state(store: &dyn Store, id: &str) -> String {
     let ops = store.ops(TENANT, &Query::default()).await.unwrap();
     let (outbox, instance) = (
         store.outbox(0, 1000).await.unwrap(),
@@ -40,21 +40,21 @@ async fn written(store: &dyn Store, id: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_plan_is_what_would_be_done_and_leaves_nothing() {
-    for world in [Arc::new(World::default()), World::with_nfvo()] {
+async fn a_plan_lists_the_steps_that_run_and_writes_nothing() {
+    for world in [Arc::new(FakeWorld::default()), FakeWorld::with_nfvo()] {
         let store = store().await;
         let engine = engine(store.clone(), &world);
         let id = instance(&engine).await;
-        let before = written(&*store, &id).await;
+        let before = stored_state(&*store, &id).await;
         let request = serde_json::to_value(on(CLOUD)).unwrap();
         let steps = planned(&engine, Instantiate, &id, &request).await.unwrap();
-        assert_eq!(written(&*store, &id).await, before);
+        assert_eq!(stored_state(&*store, &id).await, before);
         assert!(
             world.calls().is_empty(),
             "a neighbour was asked: {:?}",
             world.calls()
         );
-        let asks = world.asks.load(std::sync::atomic::Ordering::SeqCst);
+        let asks = world.has_nfvo.load(std::sync::atomic::Ordering::SeqCst);
         assert_eq!(steps.first().map(String::as_str) == Some("grant"), asks);
         let hook = "instantiate_start by fake@1.0.0 <".to_owned();
         assert!(
@@ -78,8 +78,8 @@ async fn a_plan_is_what_would_be_done_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_would_be_refused_is_refused_with_the_same_words() {
-    let (world, store) = (Arc::new(World::default()), store().await);
+async fn a_plan_is_refused_with_the_same_error_as_the_operation() {
+    let (world, store) = (Arc::new(FakeWorld::default()), store().await);
     let engine = engine(store.clone(), &world);
     let (a, b) = (instance(&engine).await, instance(&engine).await);
     let op = engine.instantiate(TENANT, &a, on(CLOUD)).await.unwrap();
@@ -87,8 +87,8 @@ async fn what_would_be_refused_is_refused_with_the_same_words() {
     let busy = planned(&engine, Instantiate, &a, &request)
         .await
         .unwrap_err();
-    let really = engine.instantiate(TENANT, &a, on(CLOUD)).await.unwrap_err();
-    assert_eq!((busy.why, &busy.detail), (really.why, &really.detail));
+    let actual = engine.instantiate(TENANT, &a, on(CLOUD)).await.unwrap_err();
+    assert_eq!((busy.why, &busy.detail), (actual.why, &actual.detail));
     engine.drive(&op).await.unwrap();
     // `b` lives on the cluster that `a` registered.
     let cluster = engine
@@ -98,10 +98,12 @@ async fn what_would_be_refused_is_refused_with_the_same_words() {
         .id;
     let op = engine.instantiate(TENANT, &b, on(&cluster)).await.unwrap();
     engine.drive(&op).await.unwrap();
-    let end = json!({"terminationType": "FORCEFUL"});
-    let carries = planned(&engine, Terminate, &a, &end).await.unwrap_err();
+    let terminate = json!({"terminationType": "FORCEFUL"});
+    let carries = planned(&engine, Terminate, &a, &terminate)
+        .await
+        .unwrap_err();
     assert!(carries.detail.contains(&b), "{carries}");
-    let steps = planned(&engine, Terminate, &b, &end).await.unwrap();
+    let steps = planned(&engine, Terminate, &b, &terminate).await.unwrap();
     assert!(steps.contains(&"release !".to_owned()), "{steps:?}");
     let wrong = planned(&engine, Heal, &b, &json!({"vnfcInstanceId": ["none"]}))
         .await

@@ -1,7 +1,7 @@
 //! Hooks and what happens to them from outside: the server dies in one, or stops in order; the plugin is replaced
 //! by another one in the middle of an operation.
 
-use super::bench::*;
+use super::fakes::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
@@ -21,12 +21,12 @@ fn limits() -> Limits {
 }
 
 /// How often the hook was called.
-fn calls(world: &World) -> usize {
+fn calls(world: &FakeWorld) -> usize {
     world.calls().iter().filter(|call| *call == HOOK).count()
 }
 
 /// Drives the operation until the hook hangs for the `number`th time.
-async fn into_the_hook(engine: &Engine, op: &str, world: &World, number: usize) {
+async fn drive_into_hook(engine: &Engine, op: &str, world: &FakeWorld, number: usize) {
     let driving = async {
         let begun = Instant::now();
         while state(engine, op).await.is_driven() {
@@ -44,19 +44,19 @@ async fn into_the_hook(engine: &Engine, op: &str, world: &World, number: usize) 
         }
     };
     tokio::select! {
-        () = driving => panic!("it ended: {:?}", error(engine, op).await),
+        () = driving => panic!("it ended: {:?}", op_error(engine, op).await),
         () = called => {}
     }
 }
 
-async fn error(engine: &Engine, op: &str) -> Option<ProblemDetails> {
+async fn op_error(engine: &Engine, op: &str) -> Option<ProblemDetails> {
     engine.store().op(TENANT, op).await.unwrap().op.error
 }
 
 /// An operation whose hook hangs, accepted and not yet driven.
-async fn hanging() -> (Arc<World>, Arc<dyn Store>, String) {
-    let world = Arc::new(World::default());
-    *world.hangs_at.lock().unwrap() = Some(HOOK);
+async fn operation_with_hanging_hook() -> (Arc<FakeWorld>, Arc<dyn Store>, String) {
+    let world = Arc::new(FakeWorld::default());
+    *world.hang_in.lock().unwrap() = Some(HOOK);
     let store: Arc<dyn Store> = store().await;
     let engine = engine_with(store.clone(), &world, limits());
     let id = instance(&engine).await;
@@ -65,10 +65,10 @@ async fn hanging() -> (Arc<World>, Arc<dyn Store>, String) {
 }
 
 #[tokio::test]
-async fn a_hook_in_which_the_server_died_while_it_ran_alone_is_not_begun_again() {
-    let (world, store, op) = hanging().await;
+async fn a_hook_that_killed_the_server_while_running_alone_is_not_restarted() {
+    let (world, store, op) = operation_with_hanging_hook().await;
     for number in 1..=3 {
-        into_the_hook(
+        drive_into_hook(
             &engine_with(store.clone(), &world, limits()),
             &op,
             &world,
@@ -87,15 +87,19 @@ async fn a_hook_in_which_the_server_died_while_it_ran_alone_is_not_begun_again()
         tokio::task::yield_now().await;
     }
     assert_eq!((state(&last, &op).await, calls(&world)), (FailedTemp, 3));
-    let said = error(&last, &op).await.unwrap();
-    assert_eq!(said.code.as_deref(), Some("hook.server-died"));
+    let problem = op_error(&last, &op).await.unwrap();
+    assert_eq!(problem.code.as_deref(), Some("hook.server-died"));
     assert_eq!(
-        (said.step.as_deref(), said.retryable),
+        (problem.step.as_deref(), problem.retryable),
         (Some(HOOK), Some(false))
     );
-    assert!(said.detail.contains("`fake@1.0.0`"), "{}", said.detail);
+    assert!(
+        problem.detail.contains("`fake@1.0.0`"),
+        "{}",
+        problem.detail
+    );
 
-    *world.hangs_at.lock().unwrap() = None;
+    *world.hang_in.lock().unwrap() = None;
     last.retry(TENANT, &op).await.unwrap();
     last.drive(&op).await.unwrap();
     assert_eq!(
@@ -103,18 +107,18 @@ async fn a_hook_in_which_the_server_died_while_it_ran_alone_is_not_begun_again()
         (Completed, 4),
         "an operator's word counts"
     );
-    agrees(&last, &world, "died while it ran alone").await;
+    assert_consistent(&last, &world, "died while it ran alone").await;
 }
 
 /// A process that lost its lease for a while takes its own operation up again: nobody died.
 #[tokio::test]
-async fn a_lease_that_was_lost_for_a_while_is_no_death() {
-    let (world, store, op) = hanging().await;
+async fn losing_a_lease_does_not_count_as_a_crash() {
+    let (world, store, op) = operation_with_hanging_hook().await;
     let engine = engine_with(store, &world, limits());
     for number in 1..=4 {
-        into_the_hook(&engine, &op, &world, number).await;
+        drive_into_hook(&engine, &op, &world, number).await;
     }
-    *world.hangs_at.lock().unwrap() = None;
+    *world.hang_in.lock().unwrap() = None;
     let begun = Instant::now();
     while state(&engine, &op).await.is_driven() {
         assert!(
@@ -128,8 +132,8 @@ async fn a_lease_that_was_lost_for_a_while_is_no_death() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_in_order_blames_no_hook_and_gives_its_lease_back() {
-    let (world, store, op) = hanging().await;
+async fn a_clean_shutdown_blames_no_hook_and_releases_the_lease() {
+    let (world, store, op) = operation_with_hanging_hook().await;
     for number in 1..=3 {
         let engine = engine_with(store.clone(), &world, Limits::default());
         let leaving = async {
@@ -142,53 +146,53 @@ async fn a_server_that_stops_in_order_blames_no_hook_and_gives_its_lease_back() 
         driven.unwrap();
         assert_eq!(state(&engine, &op).await, Processing);
     }
-    *world.hangs_at.lock().unwrap() = None;
+    *world.hang_in.lock().unwrap() = None;
     let last = engine(store, &world);
     last.drive(&op).await.unwrap();
     assert_eq!((state(&last, &op).await, calls(&world)), (Completed, 4));
-    agrees(&last, &world, "left in order").await;
+    assert_consistent(&last, &world, "left in order").await;
 }
 
 #[tokio::test]
-async fn an_operation_ends_on_the_plugin_that_it_began_with() {
-    let world = Arc::new(World::default());
+async fn an_operation_finishes_on_the_plugin_version_it_started_with() {
+    let world = Arc::new(FakeWorld::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
     let counting = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     engine.drive(&counting).await.unwrap();
-    let at = world.calls().iter().position(|call| call == HOOK).unwrap() + 1;
+    let hook_call = world.calls().iter().position(|call| call == HOOK).unwrap() + 1;
 
     world.calls.lock().unwrap().clear();
-    world.fails_at.store(at, SeqCst);
+    world.fail_call.store(hook_call, SeqCst);
     let id = instance(&engine).await;
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, FailedTemp);
 
-    *world.plugin.lock().unwrap() = Some("2.0.0");
-    world.first_plugin_gone.store(true, SeqCst);
+    *world.newest_version.lock().unwrap() = Some("2.0.0");
+    world.first_plugin_missing.store(true, SeqCst);
     engine.retry(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, FailedTemp);
-    let said = error(&engine, &op).await.unwrap();
-    assert_eq!(said.code.as_deref(), Some("plugin.replaced"));
+    let problem = op_error(&engine, &op).await.unwrap();
+    assert_eq!(problem.code.as_deref(), Some("plugin.replaced"));
     let both = ["`fake@1.0.0`", "`fake@2.0.0`"];
     assert!(
-        both.iter().all(|word| said.detail.contains(word)),
+        both.iter().all(|word| problem.detail.contains(word)),
         "{}",
-        said.detail
+        problem.detail
     );
 
-    *world.plugin.lock().unwrap() = None;
+    *world.newest_version.lock().unwrap() = None;
     engine.retry(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
-    agrees(&engine, &world, "replaced").await;
+    assert_consistent(&engine, &world, "replaced").await;
 }
 
 #[tokio::test]
-async fn an_instance_stays_on_the_version_that_instantiated_it_as_long_as_it_is_there() {
-    let world = Arc::new(World::default());
+async fn an_instance_stays_on_its_plugin_version_while_that_is_installed() {
+    let world = Arc::new(FakeWorld::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
@@ -205,35 +209,35 @@ async fn an_instance_stays_on_the_version_that_instantiated_it_as_long_as_it_is_
         .unwrap();
     assert_eq!(served["fake@1.0.0"][0].id, id);
 
-    *world.plugin.lock().unwrap() = Some("2.0.0");
-    for (gone, version) in [(false, "1.0.0"), (true, "2.0.0")] {
-        world.first_plugin_gone.store(gone, SeqCst);
-        world.versions.lock().unwrap().clear();
+    *world.newest_version.lock().unwrap() = Some("2.0.0");
+    for (missing, version) in [(false, "1.0.0"), (true, "2.0.0")] {
+        world.first_plugin_missing.store(missing, SeqCst);
+        world.called_versions.lock().unwrap().clear();
         let op = engine
             .heal(TENANT, &id, HealVnfRequest::default())
             .await
             .unwrap();
         engine.drive(&op).await.unwrap();
         assert_eq!(state(&engine, &op).await, Completed);
-        let called = world.versions.lock().unwrap().clone();
+        let called = world.called_versions.lock().unwrap().clone();
         assert!(
             !called.is_empty() && called.iter().all(|called| called == version),
             "{called:?}"
         );
         let log = format!("{:?}", engine.log(TENANT, &op, 0).await.unwrap());
-        assert_eq!(log.contains("continuing with `fake@2.0.0`"), gone, "{log}");
+        assert_eq!(log.contains("continuing with `fake@2.0.0`"), missing, "{log}");
     }
 }
 
 #[tokio::test]
-async fn a_newest_version_that_cannot_be_loaded_does_not_hurt_the_instances_of_the_one_before() {
-    let world = Arc::new(World::default());
+async fn a_broken_newest_plugin_version_does_not_affect_instances_of_older_versions() {
+    let world = Arc::new(FakeWorld::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     engine.drive(&op).await.unwrap();
 
-    *world.plugin.lock().unwrap() = Some("2.0.0");
+    *world.newest_version.lock().unwrap() = Some("2.0.0");
     world.newest_plugin_broken.store(true, SeqCst);
     let other = instance(&engine).await;
     let refusal = engine
@@ -245,7 +249,7 @@ async fn a_newest_version_that_cannot_be_loaded_does_not_hurt_the_instances_of_t
         "{refusal}"
     );
 
-    world.versions.lock().unwrap().clear();
+    world.called_versions.lock().unwrap().clear();
     let op = engine
         .heal(TENANT, &id, HealVnfRequest::default())
         .await
@@ -255,9 +259,9 @@ async fn a_newest_version_that_cannot_be_loaded_does_not_hurt_the_instances_of_t
         state(&engine, &op).await,
         Completed,
         "{:?}",
-        error(&engine, &op).await
+        op_error(&engine, &op).await
     );
-    let called = world.versions.lock().unwrap().clone();
+    let called = world.called_versions.lock().unwrap().clone();
     assert!(
         !called.is_empty() && called.iter().all(|called| called == "1.0.0"),
         "{called:?}"
@@ -265,13 +269,14 @@ async fn a_newest_version_that_cannot_be_loaded_does_not_hurt_the_instances_of_t
 }
 
 #[tokio::test]
-async fn what_a_plugin_declares_or_asks_for_wrongly_is_named() {
-    let world = Arc::new(World::default());
+async fn wrong_plugin_declarations_and_service_requests_are_named() {
+    let world = Arc::new(FakeWorld::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
-    *world.declares.lock().unwrap() = Some(|says| {
+    *world.change_declaration.lock().unwrap() = Some(|declaration| {
         let schema = Some(serde_json::json!({"type": 7}));
-        says.hooks
+        declaration
+            .hooks
             .values_mut()
             .for_each(|hook| hook.parameters.clone_from(&schema));
     });
@@ -281,19 +286,21 @@ async fn what_a_plugin_declares_or_asks_for_wrongly_is_named() {
         .unwrap_err();
     assert_eq!(refusal.code.name, "hook.schema");
     assert!(refusal.to_string().contains("cannot be used"), "{refusal}");
-    *world.declares.lock().unwrap() = None;
+    *world.change_declaration.lock().unwrap() = None;
 
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
-    *world.declares.lock().unwrap() = Some(|says| says.hooks.clear());
+    *world.change_declaration.lock().unwrap() = Some(|declaration| declaration.hooks.clear());
     engine.drive(&op).await.unwrap();
-    let said = error(&engine, &op).await.unwrap();
-    assert_eq!(said.code.as_deref(), Some("hook.undeclared"));
+    let problem = op_error(&engine, &op).await.unwrap();
+    assert_eq!(problem.code.as_deref(), Some("hook.undeclared"));
     assert!(
-        said.detail.contains("`fake` 1.0.0 does not implement it"),
+        problem
+            .detail
+            .contains("`fake` 1.0.0 does not implement it"),
         "{}",
-        said.detail
+        problem.detail
     );
-    *world.declares.lock().unwrap() = None;
+    *world.change_declaration.lock().unwrap() = None;
 
     for (service, request, code, word) in [
         ("telnet", serde_json::json!({}), "hook.service", "`telnet`"),
@@ -304,11 +311,11 @@ async fn what_a_plugin_declares_or_asks_for_wrongly_is_named() {
             "gone.sh",
         ),
     ] {
-        *world.hooks_ask.lock().unwrap() = Some((service, request));
+        *world.hook_service_call.lock().unwrap() = Some((service, request));
         engine.retry(TENANT, &op).await.unwrap();
         engine.drive(&op).await.unwrap();
-        let said = error(&engine, &op).await.unwrap();
-        assert_eq!(said.code.as_deref(), Some(code));
-        assert!(said.detail.contains(word), "{}", said.detail);
+        let problem = op_error(&engine, &op).await.unwrap();
+        assert_eq!(problem.code.as_deref(), Some(code));
+        assert!(problem.detail.contains(word), "{}", problem.detail);
     }
 }

@@ -1,6 +1,6 @@
 //! Many clients at once: of those that exclude each other exactly one is accepted.
 
-use super::bench::*;
+use super::fakes::*;
 use futures::future::join_all;
 use std::sync::Arc;
 use vnfm_core::{Engine, Why};
@@ -16,8 +16,8 @@ async fn instantiated(engine: &Engine, on_vim: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_16_clients_that_instantiate_or_terminate_one_vnf_one_is_accepted() {
-    let world = Arc::new(World::default());
+async fn one_of_16_concurrent_instantiates_and_terminates_is_accepted() {
+    let world = Arc::new(FakeWorld::default());
     let engine = engine(store().await, &world);
     let id = instance(&engine).await;
     let all = join_all((0..16).map(|_| {
@@ -25,7 +25,7 @@ async fn of_16_clients_that_instantiate_or_terminate_one_vnf_one_is_accepted() {
         tokio::spawn(async move { engine.instantiate(TENANT, &id, on("cloud")).await })
     }))
     .await;
-    let op = the_one(all.into_iter().map(Result::unwrap));
+    let op = only_accepted(all.into_iter().map(Result::unwrap));
     engine.drive(&op).await.unwrap();
     let all = join_all((0..16).map(|_| {
         let (engine, id) = (engine.clone(), id.clone());
@@ -36,13 +36,13 @@ async fn of_16_clients_that_instantiate_or_terminate_one_vnf_one_is_accepted() {
         })
     }))
     .await;
-    let op = the_one(all.into_iter().map(Result::unwrap));
+    let op = only_accepted(all.into_iter().map(Result::unwrap));
     engine.drive(&op).await.unwrap();
-    agrees(&engine, &world, "16 clients").await;
+    assert_consistent(&engine, &world, "16 clients").await;
 }
 
 /// The one that was accepted; all others are conflicts.
-fn the_one(all: impl Iterator<Item = Result<String, vnfm_core::Refusal>>) -> String {
+fn only_accepted(all: impl Iterator<Item = Result<String, vnfm_core::Refusal>>) -> String {
     let mut accepted = Vec::new();
     for outcome in all {
         match outcome {
@@ -55,12 +55,14 @@ fn the_one(all: impl Iterator<Item = Result<String, vnfm_core::Refusal>>) -> Str
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_retry_and_a_rollback_that_race_one_wins() {
+async fn a_concurrent_retry_and_rollback_have_one_winner() {
     for _ in 0..50 {
-        let world = Arc::new(World::default());
+        let world = Arc::new(FakeWorld::default());
         let engine = engine(store().await, &world);
         let id = instance(&engine).await;
-        world.fails_at.store(3, std::sync::atomic::Ordering::SeqCst);
+        world
+            .fail_call
+            .store(3, std::sync::atomic::Ordering::SeqCst);
         let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
         engine.drive(&op).await.unwrap();
         assert_eq!(state(&engine, &op).await, FailedTemp);
@@ -74,14 +76,14 @@ async fn of_a_retry_and_a_rollback_that_race_one_wins() {
         ];
         assert_eq!(won.iter().filter(|won| **won).count(), 1, "{won:?}");
         engine.drive(&op).await.unwrap();
-        agrees(&engine, &world, "retry against rollback").await;
+        assert_consistent(&engine, &world, "retry against rollback").await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_terminate_of_a_and_an_instantiate_of_b_on_it_one_is_accepted() {
+async fn terminating_a_cluster_vnf_and_instantiating_on_it_exclude_each_other() {
     for round in 0..100 {
-        let world = Arc::new(World::default());
+        let world = Arc::new(FakeWorld::default());
         let engine = engine(store().await, &world);
         let a = instantiated(&engine, "cloud").await;
         let cluster = engine
@@ -107,13 +109,13 @@ async fn of_a_terminate_of_a_and_an_instantiate_of_b_on_it_one_is_accepted() {
             assert_eq!(refusal.blocked_by.len(), 1, "{refusal}");
         }
         engine.resume_all().await.unwrap();
-        agrees(&engine, &world, "terminate against instantiate").await;
+        assert_consistent(&engine, &world, "terminate against instantiate").await;
     }
 }
 
 #[tokio::test]
-async fn what_lives_on_a_cluster_is_named_whichever_way_its_vim_came() {
-    let world = Arc::new(World::default());
+async fn terminate_names_the_instances_on_a_cluster_registered_by_hand() {
+    let world = Arc::new(FakeWorld::default());
     let engine = engine(store().await, &world);
     let a = instantiated(&engine, "cloud").await;
     let by_hand = engine

@@ -1,12 +1,12 @@
 //! The database fails once, at every write of every operation: before it, after its commit, or by being slow. The
 //! operation is then driven again, and books and records agree.
 
-use super::bench::*;
+use super::fakes::*;
 use super::faults::begin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vnfm_core::{Engine, Limits};
-use vnfm_tests::faulty::{Faulty, StoreFault};
+use vnfm_tests::faulty_store::{FaultyStore, StoreFault};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp};
 use vnfm_types::LcmOperationType;
 
@@ -15,14 +15,14 @@ const LEASE: Duration = Duration::from_millis(50);
 const SLOW: StoreFault = StoreFault::Slow(Duration::from_millis(70));
 
 #[tokio::test]
-async fn a_database_that_fails_once_costs_no_operation() {
+async fn a_single_database_fault_fails_no_operation() {
     let mut cases = 0;
     for operation in vnfm_core::lcm::OPERATIONS {
         for fault in [StoreFault::Before, StoreFault::AfterCommit, SLOW] {
             for number in 1.. {
-                let world = Arc::new(World::default());
+                let world = Arc::new(FakeWorld::default());
                 let clock = Arc::new(vnfm::SystemClock);
-                let store = Arc::new(Faulty::new(store().await, clock));
+                let store = Arc::new(FaultyStore::without_faults(store().await, clock));
                 let engine = engine_with(
                     store.clone(),
                     &world,
@@ -34,13 +34,13 @@ async fn a_database_that_fails_once_costs_no_operation() {
                 let id = instance(&engine).await;
                 if operation.kind != LcmOperationType::Instantiate {
                     let op = begin(&engine, LcmOperationType::Instantiate, &id).await;
-                    driven_to_its_end(&engine, &op).await;
+                    drive_to_end(&engine, &op).await;
                 }
                 let op = begin(&engine, operation.kind, &id).await;
-                let before = store.writes();
-                store.fails_at(number, fault);
-                driven_to_its_end(&engine, &op).await;
-                if store.writes() - before < number {
+                let before = store.interceptor().writes();
+                store.interceptor().fail_at(number, fault);
+                drive_to_end(&engine, &op).await;
+                if store.interceptor().writes() - before < number {
                     break;
                 }
                 let case = format!("{} write {number} {fault:?}", operation.kind);
@@ -61,10 +61,10 @@ async fn a_database_that_fails_once_costs_no_operation() {
                     );
                     assert_eq!(error.retryable, Some(true), "{case}");
                     engine.retry(TENANT, &op).await.unwrap();
-                    driven_to_its_end(&engine, &op).await;
+                    drive_to_end(&engine, &op).await;
                 }
                 assert_eq!(state(&engine, &op).await, Completed, "{case}");
-                agrees(&engine, &world, &case).await;
+                assert_consistent(&engine, &world, &case).await;
                 cases += 1;
             }
         }
@@ -73,13 +73,16 @@ async fn a_database_that_fails_once_costs_no_operation() {
 }
 
 /// The log of an instantiation, where so many of its writes fail.
-async fn log_where_fail(times: usize) -> Vec<(String, String)> {
-    let world = Arc::new(World::default());
-    let store = Arc::new(Faulty::new(store().await, Arc::new(vnfm::SystemClock)));
+async fn log_with_failed_writes(times: usize) -> Vec<(String, String)> {
+    let world = Arc::new(FakeWorld::default());
+    let store = Arc::new(FaultyStore::without_faults(
+        store().await,
+        Arc::new(vnfm::SystemClock),
+    ));
     let engine = engine_with(store.clone(), &world, Limits::default());
     let id = instance(&engine).await;
     let op = begin(&engine, LcmOperationType::Instantiate, &id).await;
-    store.logs_fail(times);
+    store.interceptor().fail_log_writes(times);
     engine.drive(&op).await.unwrap();
     assert_eq!(
         state(&engine, &op).await,
@@ -94,19 +97,19 @@ async fn log_where_fail(times: usize) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_log_that_cannot_be_stored_holds_up_nothing_and_is_stored_with_what_comes() {
-    let whole = log_where_fail(0).await;
+async fn unsaved_log_lines_do_not_block_an_operation_and_are_saved_later() {
+    let whole = log_with_failed_writes(0).await;
     assert!(whole.len() > 2, "{whole:?}");
-    assert_eq!(log_where_fail(1).await, whole);
+    assert_eq!(log_with_failed_writes(1).await, whole);
     assert_eq!(
-        log_where_fail(usize::MAX).await,
+        log_with_failed_writes(usize::MAX).await,
         [],
         "it is lost, and the operation is not"
     );
 }
 
 /// Drives it again and again, as a server does, until nobody has to.
-async fn driven_to_its_end(engine: &Engine, op: &str) {
+async fn drive_to_end(engine: &Engine, op: &str) {
     let begun = Instant::now();
     while state(engine, op).await.is_driven() {
         assert!(

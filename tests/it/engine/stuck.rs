@@ -1,8 +1,8 @@
-//! Every state that an operation can be in, at every call that it makes, with everything that can be broken, leads to
-//! *deleted*: by the commands that docs/how-to/stuck.md has for it, read from there and run as they stand there.
+//! From every state of an operation, at every call, whatever is broken, an instance can be deleted by the commands of
+//! docs/how-to/stuck.md, which are read from there and run as written.
 
-use super::bench::*;
-use super::faults::{begin, ready, taken_over};
+use super::fakes::*;
+use super::faults::{begin, ready, run_to_end};
 use clap::Parser as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ const EVERYTHING: [Broken; 5] = [
 ];
 
 impl Broken {
-    /// As the page's second table says it.
-    fn words(self) -> &'static str {
+    /// As in the second table of the page.
+    fn description(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
             Self::Plugin => "the plugin is gone",
@@ -49,10 +49,10 @@ impl Broken {
     }
 }
 
-/// How an operation comes to be where it is left.
+/// The state in which an operation is left.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Left {
-    /// Accepted, and nobody has driven it.
+enum LeftIn {
+    /// Accepted and never driven.
     Accepted,
     /// The process that drove it ended in this call.
     Hanging(usize),
@@ -64,7 +64,7 @@ enum Left {
     RolledBack(usize),
 }
 
-/// The tables of the page: cells without their marks.
+/// The table rows of the page.
 struct Page {
     rows: Vec<Vec<String>>,
 }
@@ -82,15 +82,15 @@ impl Page {
         Self { rows }
     }
 
-    /// The commands of the one row that begins with these cells.
+    /// The commands of the row that begins with these cells.
     fn commands(&self, begin: &[&str]) -> Vec<Vec<String>> {
-        let says = |row: &&Vec<String>| {
+        let matches = |row: &&Vec<String>| {
             begin
                 .iter()
                 .zip(row.iter())
                 .all(|(wanted, cell)| cell.trim_matches('`') == *wanted)
         };
-        let rows: Vec<_> = self.rows.iter().filter(says).collect();
+        let rows: Vec<_> = self.rows.iter().filter(matches).collect();
         assert_eq!(rows.len(), 1, "rows of {begin:?}");
         let commands = rows[0][begin.len()]
             .split("`, `")
@@ -101,7 +101,7 @@ impl Page {
     }
 }
 
-/// One case on its way.
+/// A case in progress.
 struct Case {
     engine: Engine,
     vnf: String,
@@ -114,21 +114,21 @@ fn act(reason: Option<String>) -> Act {
 }
 
 impl Case {
-    /// Brings an operation to where it is left; `None` where it does not get there.
-    async fn new(kind: LcmOperationType, left: Left) -> Option<(Self, Arc<World>)> {
-        let (world, first, vnf, store) = ready_briefly(kind).await;
+    /// Brings an operation to a state; `None` if it cannot get there.
+    async fn new(kind: LcmOperationType, left: LeftIn) -> Option<(Self, Arc<FakeWorld>)> {
+        let (world, first, vnf, store) = ready_with_short_lease(kind).await;
         let op = begin(&first, kind, &vnf).await;
         let reached = match left {
-            Left::Accepted => true,
-            Left::Hanging(call) => hangs(&first, &world, &op, call).await,
-            Left::Stopped(call) => stops(&first, &world, &op, call).await,
-            Left::HangingBack(call, then) => {
-                stops(&first, &world, &op, call).await
+            LeftIn::Accepted => true,
+            LeftIn::Hanging(call) => hang_at(&first, &world, &op, call).await,
+            LeftIn::Stopped(call) => fail_at(&first, &world, &op, call).await,
+            LeftIn::HangingBack(call, then) => {
+                fail_at(&first, &world, &op, call).await
                     && first.rollback(TENANT, &op).await.is_ok()
-                    && hangs(&first, &world, &op, call + then).await
+                    && hang_at(&first, &world, &op, call + then).await
             }
-            Left::RolledBack(call) => {
-                let stopped = stops(&first, &world, &op, call).await;
+            LeftIn::RolledBack(call) => {
+                let stopped = fail_at(&first, &world, &op, call).await;
                 let back = stopped && first.rollback(TENANT, &op).await.is_ok();
                 if back {
                     first.drive(&op).await.unwrap();
@@ -136,8 +136,8 @@ impl Case {
                 back
             }
         };
-        world.hangs_at_number.store(0, SeqCst);
-        world.fails_at.store(0, SeqCst);
+        world.hang_at_call.store(0, SeqCst);
+        world.fail_call.store(0, SeqCst);
         let engine = engine(store, &world);
         let name = format!("{kind} {left:?}");
         reached.then_some((
@@ -151,13 +151,13 @@ impl Case {
         ))
     }
 
-    async fn breaks(&mut self, world: &World, broken: Broken) {
+    async fn break_something(&mut self, world: &FakeWorld, broken: Broken) {
         self.name = format!("{} {broken:?}", self.name);
         match broken {
             Broken::Nothing => {}
-            Broken::Plugin => world.plugin_gone.store(true, SeqCst),
-            Broken::Vim => world.vim_gone.store(true, SeqCst),
-            Broken::Package => world.package_gone.store(true, SeqCst),
+            Broken::Plugin => world.plugin_missing.store(true, SeqCst),
+            Broken::Vim => world.vim_unavailable.store(true, SeqCst),
+            Broken::Package => world.package_missing.store(true, SeqCst),
             Broken::Unregistered => {
                 let forced = Some(act(Some("burnt down".into())));
                 self.engine.delete_vim(TENANT, CLOUD, forced).await.unwrap();
@@ -165,11 +165,11 @@ impl Case {
         }
     }
 
-    async fn state(&self) -> LcmOperationState {
+    async fn op_state(&self) -> LcmOperationState {
         state(&self.engine, &self.op).await
     }
 
-    /// Runs a command of the page; its words in capitals are filled in.
+    /// Runs a command of the page, with its placeholders filled in.
     async fn run(&self, command: &[String]) {
         let words = command.iter().map(|word| match word.as_str() {
             "OP" => &self.op,
@@ -217,15 +217,10 @@ impl Case {
                     act: act(skip.reason),
                 };
                 let request = TerminateVnfRequest::default();
-                match engine.terminate_without(TENANT, &vnf, request, skip).await {
+                let begun = engine.terminate_without(TENANT, &vnf, request, skip).await;
+                match begun {
                     Ok(op) => {
-                        engine.drive(&op).await.unwrap();
-                        let record = engine.store().op(TENANT, &op).await.unwrap().op;
-                        assert_eq!(
-                            record.operation_state.as_str(),
-                            "COMPLETED",
-                            "{name}: {record:?}"
-                        );
+                        self.completes(&op, &name).await;
                         Ok(())
                     }
                     Err(refusal) => Err(refusal),
@@ -236,30 +231,41 @@ impl Case {
         outcome.unwrap_or_else(|refusal| panic!("{name}: {refusal} ({})", refusal.next()));
     }
 
-    /// By the first table until the operation has ended, by the second until the instance is gone.
-    async fn walk(&self, page: &Page, broken: Broken) {
+    /// Runs an operation, which must complete.
+    async fn completes(&self, op: &str, name: &str) {
+        self.engine.drive(op).await.unwrap();
+        let record = self.engine.store().op(TENANT, op).await.unwrap().op;
+        assert_eq!(
+            record.operation_state.as_str(),
+            "COMPLETED",
+            "{name}: {record:?}"
+        );
+    }
+
+    /// Follows the first table until the operation has ended, and the second until the instance is deleted.
+    async fn delete_by_page(&self, page: &Page, broken: Broken) {
         for _ in 0..3 {
-            let before = self.state().await;
+            let before = self.op_state().await;
             if before.is_final() {
                 break;
             }
             for command in page.commands(&[before.as_str()]) {
                 self.run(&command).await;
             }
-            taken_over(&self.engine, &self.op).await;
-            let after = self.state().await;
-            let said = page
+            run_to_end(&self.engine, &self.op).await;
+            let after = self.op_state().await;
+            let row = page
                 .rows
                 .iter()
                 .find(|row| row[0].trim_matches('`') == before.as_str());
             assert_eq!(
-                said.unwrap()[2].trim_matches('`'),
+                row.unwrap()[2].trim_matches('`'),
                 after.as_str(),
                 "{}",
                 self.name
             );
         }
-        assert!(self.state().await.is_final(), "{}", self.name);
+        assert!(self.op_state().await.is_final(), "{}", self.name);
         let vnf = self
             .engine
             .store()
@@ -269,22 +275,24 @@ impl Case {
             .vnf;
         let commands = match vnf.instantiation_state {
             InstantiationState::NotInstantiated => page.commands(&["NOT_INSTANTIATED", "anything"]),
-            InstantiationState::Instantiated => page.commands(&["INSTANTIATED", broken.words()]),
+            InstantiationState::Instantiated => {
+                page.commands(&["INSTANTIATED", broken.description()])
+            }
         };
         for command in commands {
             self.run(&command).await;
         }
     }
 
-    /// The instance is gone; nothing of it is in the records; what is left on its VIM is known.
-    async fn is_deleted(&self, world: &World) {
+    /// The instance and its records are deleted, and resources left on its VIM are listed as orphans.
+    async fn is_deleted(&self, world: &FakeWorld) {
         let found = self.engine.store().instance(TENANT, &self.vnf).await;
         assert!(
             matches!(found, Err(StoreError::NotFound { .. })),
             "{}: {found:?}",
             self.name
         );
-        assert!(self.state().await.is_final(), "{}", self.name);
+        assert!(self.op_state().await.is_final(), "{}", self.name);
         let uses = self.engine.store().uses(TENANT, CLOUD).await.unwrap();
         assert!(uses.is_empty(), "{}: {uses:?}", self.name);
         let vims = self.engine.vims(TENANT).await.unwrap();
@@ -293,23 +301,25 @@ impl Case {
             "{}",
             self.name
         );
-        world.vim_gone.store(false, SeqCst);
+        world.vim_unavailable.store(false, SeqCst);
         let (orphans, not_asked) = self.engine.orphans(TENANT).await.unwrap();
         let orphans: Vec<_> = orphans.into_iter().map(|orphan| orphan.id).collect();
         if vims.is_empty() {
             assert!(
-                world.left().is_empty() || not_asked.len() == 1,
+                world.resource_ids().is_empty() || not_asked.len() == 1,
                 "{}: {not_asked:?}",
                 self.name
             );
         } else {
-            assert_eq!(orphans, world.left(), "{}", self.name);
+            assert_eq!(orphans, world.resource_ids(), "{}", self.name);
         }
     }
 }
 
 /// As [`ready`], with leases that are soon over.
-async fn ready_briefly(kind: LcmOperationType) -> (Arc<World>, Engine, String, Arc<dyn Store>) {
+async fn ready_with_short_lease(
+    kind: LcmOperationType,
+) -> (Arc<FakeWorld>, Engine, String, Arc<dyn Store>) {
     let (world, _, id, store) = super::faults::ready_with_store(kind).await;
     let lease = Duration::from_millis(20);
     let first = engine_with(
@@ -323,9 +333,9 @@ async fn ready_briefly(kind: LcmOperationType) -> (Arc<World>, Engine, String, A
     (world, first, id, store)
 }
 
-/// The process that drives the operation ends while call `number` hangs; false where there is no such call.
-async fn hangs(engine: &Engine, world: &World, op: &str, number: usize) -> bool {
-    world.hangs_at_number.store(number, SeqCst);
+/// Lets the process end while call `number` hangs; false if there is no such call.
+async fn hang_at(engine: &Engine, world: &FakeWorld, op: &str, number: usize) -> bool {
+    world.hang_at_call.store(number, SeqCst);
     tokio::select! {
         biased;
         () = world.hung.notified() => true,
@@ -336,49 +346,49 @@ async fn hangs(engine: &Engine, world: &World, op: &str, number: usize) -> bool 
     }
 }
 
-/// Call `number` fails; false where there is no such call.
-async fn stops(engine: &Engine, world: &World, op: &str, number: usize) -> bool {
-    world.fails_at.store(number, SeqCst);
+/// Lets call `number` fail; false if there is no such call.
+async fn fail_at(engine: &Engine, world: &FakeWorld, op: &str, number: usize) -> bool {
+    world.fail_call.store(number, SeqCst);
     engine.drive(op).await.unwrap();
     world.calls().len() >= number
 }
 
-/// Every way in which an operation of a kind can be left.
-async fn all_left(kind: LcmOperationType) -> Vec<Left> {
+/// Every state in which an operation of this kind can be left.
+async fn all_left_states(kind: LcmOperationType) -> Vec<LeftIn> {
     let (world, engine, vnf) = ready(kind).await;
     let op = begin(&engine, kind, &vnf).await;
     engine.drive(&op).await.unwrap();
     let calls = world.calls().len();
-    let mut all = vec![Left::Accepted];
+    let mut all = vec![LeftIn::Accepted];
     for call in 1..=calls {
         all.extend([
-            Left::Hanging(call),
-            Left::Stopped(call),
-            Left::RolledBack(call),
+            LeftIn::Hanging(call),
+            LeftIn::Stopped(call),
+            LeftIn::RolledBack(call),
         ]);
-        all.extend((1..=calls).map(|then| Left::HangingBack(call, then)));
+        all.extend((1..=calls).map(|then| LeftIn::HangingBack(call, then)));
     }
     all
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_state_leads_to_deleted_by_the_commands_of_the_page() {
+async fn documented_commands_delete_an_instance_from_every_state() {
     let page = Page::read();
     let mut seen = std::collections::BTreeMap::<_, usize>::new();
     for operation in vnfm_core::lcm::OPERATIONS {
-        for left in all_left(operation.kind).await {
+        for left in all_left_states(operation.kind).await {
             for broken in EVERYTHING {
                 let Some((mut case, world)) = Case::new(operation.kind, left).await else {
                     break;
                 };
-                *seen.entry(case.state().await).or_default() += 1;
-                case.breaks(&world, broken).await;
-                case.walk(&page, broken).await;
+                *seen.entry(case.op_state().await).or_default() += 1;
+                case.break_something(&world, broken).await;
+                case.delete_by_page(&page, broken).await;
                 case.is_deleted(&world).await;
             }
         }
     }
-    for state in [
+    for op_state in [
         Starting,
         Processing,
         FailedTemp,
@@ -386,8 +396,8 @@ async fn every_state_leads_to_deleted_by_the_commands_of_the_page() {
         LcmOperationState::RolledBack,
     ] {
         assert!(
-            seen.get(&state).is_some_and(|cases| *cases >= 5),
-            "{state} in {seen:?}"
+            seen.get(&op_state).is_some_and(|cases| *cases >= 5),
+            "{op_state} in {seen:?}"
         );
     }
     let cases: usize = seen.values().sum();
@@ -395,11 +405,11 @@ async fn every_state_leads_to_deleted_by_the_commands_of_the_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_state_leads_to_deleted_by_abandon_alone() {
+async fn abandon_deletes_an_instance_from_every_state() {
     let page = Page::read();
     let mut cases = 0;
     for operation in vnfm_core::lcm::OPERATIONS {
-        for left in all_left(operation.kind).await {
+        for left in all_left_states(operation.kind).await {
             for broken in [
                 Broken::Nothing,
                 Broken::Vim,
@@ -409,7 +419,7 @@ async fn every_state_leads_to_deleted_by_abandon_alone() {
                 let Some((mut case, world)) = Case::new(operation.kind, left).await else {
                     break;
                 };
-                case.breaks(&world, broken).await;
+                case.break_something(&world, broken).await;
                 for command in page.commands(&["anything"]) {
                     case.run(&command).await;
                 }

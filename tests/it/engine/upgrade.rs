@@ -4,8 +4,8 @@
 //! (`world.json`). The one of the version that is being made is written anew by `VNFM_BLESS=1`; those of released
 //! versions are never touched again.
 
-use super::bench::*;
-use super::stopping::Stopping;
+use super::fakes::*;
+use super::stopping_store::stop_at;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -22,7 +22,7 @@ use zip::write::SimpleFileOptions;
 
 const FILES: [&str; 2] = ["vnfm.db", "secrets.key"];
 
-fn kept() -> PathBuf {
+fn states_folder() -> PathBuf {
     sources::root().join("tests/upgrade")
 }
 
@@ -36,7 +36,7 @@ async fn open(folder: &Path) -> Arc<SqliteStore> {
 }
 
 /// Begins every operation as often as it writes, and stops it before or after that write; how many there are.
-async fn stop_everywhere(store: &Arc<SqliteStore>, world: &Arc<World>) -> usize {
+async fn stop_at_every_write(store: &Arc<SqliteStore>, world: &Arc<FakeWorld>) -> usize {
     let mut cases = 0;
     for operation in vnfm_core::lcm::OPERATIONS {
         for after_effect in [false, true] {
@@ -49,11 +49,11 @@ async fn stop_everywhere(store: &Arc<SqliteStore>, world: &Arc<World>) -> usize 
                     engine.drive(&op).await.unwrap();
                 }
                 let op = super::faults::begin(&engine, operation.kind, &id).await;
-                let stopping = Arc::new(Stopping::new(store.clone(), number, after_effect));
-                let first = super::bench::engine(stopping.clone(), world);
+                let stopping = stop_at(store.clone(), number, after_effect);
+                let first = super::fakes::engine(stopping.clone(), world);
                 tokio::select! {
                     biased;
-                    () = stopping.stopped() => cases += 1,
+                    () = stopping.interceptor().stopped() => cases += 1,
                     ended = first.drive(&op) => {
                         ended.unwrap();
                         break;
@@ -66,12 +66,12 @@ async fn stop_everywhere(store: &Arc<SqliteStore>, world: &Arc<World>) -> usize 
 }
 
 /// Writes what a release keeps.
-async fn keep(to: &Path) {
+async fn write_state(to: &Path) {
     let folder = tempfile::tempdir().unwrap();
-    let world = Arc::new(World::default());
+    let world = Arc::new(FakeWorld::default());
     let store = open(folder.path()).await;
-    furnish(&*store).await;
-    stop_everywhere(&store, &world).await;
+    add_package_and_vim(&*store).await;
+    stop_at_every_write(&store, &world).await;
     Arc::into_inner(store).unwrap().close().await.unwrap();
     fs::create_dir_all(to).unwrap();
     let mut archive = zip::ZipWriter::new(File::create(to.join("state.zip")).unwrap());
@@ -84,15 +84,15 @@ async fn keep(to: &Path) {
             .unwrap();
     }
     archive.finish().unwrap();
-    let books = serde_json::json!({
+    let world_json = serde_json::json!({
         "resources": *world.resources.lock().unwrap(),
         "drained": *world.drained.lock().unwrap(),
     });
-    fs::write(to.join("world.json"), format!("{books:#}\n")).unwrap();
+    fs::write(to.join("world.json"), format!("{world_json:#}\n")).unwrap();
 }
 
 /// The database and the world that a release kept.
-async fn unpacked(from: &Path, to: &Path) -> (Arc<SqliteStore>, Arc<World>) {
+async fn unpack(from: &Path, to: &Path) -> (Arc<SqliteStore>, Arc<FakeWorld>) {
     let mut archive = zip::ZipArchive::new(File::open(from.join("state.zip")).unwrap()).unwrap();
     for name in FILES {
         let mut bytes = Vec::new();
@@ -104,11 +104,12 @@ async fn unpacked(from: &Path, to: &Path) -> (Arc<SqliteStore>, Arc<World>) {
         fs::write(to.join(name), bytes).unwrap();
         fs::set_permissions(to.join(name), fs::Permissions::from_mode(0o600)).unwrap();
     }
-    let books = fs::read_to_string(from.join("world.json")).unwrap();
-    let books: serde_json::Value = serde_json::from_str(&books).unwrap();
-    let of =
-        |name: &str| -> BTreeSet<String> { serde_json::from_value(books[name].clone()).unwrap() };
-    let world = World::default();
+    let world_json = fs::read_to_string(from.join("world.json")).unwrap();
+    let world_json: serde_json::Value = serde_json::from_str(&world_json).unwrap();
+    let of = |name: &str| -> BTreeSet<String> {
+        serde_json::from_value(world_json[name].clone()).unwrap()
+    };
+    let world = FakeWorld::default();
     *world.resources.lock().unwrap() = of("resources");
     *world.drained.lock().unwrap() = of("drained");
     (open(to).await, Arc::new(world))
@@ -126,7 +127,7 @@ async fn in_flight(engine: &Engine) -> Vec<(LcmOperationType, String)> {
 }
 
 /// Each instance that a release left INSTANTIATED has a deployment, and shows its levels.
-async fn levels_are_shown(engine: &Engine, name: &str) {
+async fn assert_levels_recorded(engine: &Engine, name: &str) {
     let all = engine
         .store()
         .instances(TENANT, &Query::default())
@@ -155,16 +156,16 @@ async fn levels_are_shown(engine: &Engine, name: &str) {
 }
 
 #[tokio::test]
-async fn every_operation_that_a_released_version_left_is_resumed() {
-    let own = kept().join(env!("CARGO_PKG_VERSION"));
+async fn operations_left_by_released_versions_are_resumed() {
+    let current = states_folder().join(env!("CARGO_PKG_VERSION"));
     if std::env::var("VNFM_BLESS").as_deref() == Ok("1") {
-        keep(&own).await;
+        write_state(&current).await;
     }
     assert!(
-        own.is_dir(),
+        current.is_dir(),
         "no database of this version: run this test with VNFM_BLESS=1"
     );
-    for version in fs::read_dir(kept())
+    for version in fs::read_dir(states_folder())
         .unwrap()
         .map(|entry| entry.unwrap().path())
     {
@@ -173,7 +174,7 @@ async fn every_operation_that_a_released_version_left_is_resumed() {
         }
         let name = version.display().to_string();
         let folder = tempfile::tempdir().unwrap();
-        let (store, world) = unpacked(&version, folder.path()).await;
+        let (store, world) = unpack(&version, folder.path()).await;
         let without_levels = store.instances_without_levels().await.unwrap();
         let engine = engine(store.clone(), &world);
         engine.record_levels(without_levels).await.unwrap();
@@ -182,38 +183,48 @@ async fn every_operation_that_a_released_version_left_is_resumed() {
             [],
             "{name}"
         );
-        levels_are_shown(&engine, &name).await;
-        let left = in_flight(&engine).await;
+        assert_levels_recorded(&engine, &name).await;
+        let in_flight_ops = in_flight(&engine).await;
         for kind in [LcmOperationType::Instantiate, LcmOperationType::Terminate] {
-            let of_kind = left.iter().filter(|(other, _)| *other == kind).count();
+            let of_kind = in_flight_ops
+                .iter()
+                .filter(|(other, _)| *other == kind)
+                .count();
             assert!(of_kind >= 10, "{name}: {of_kind} times {kind}");
         }
         engine.resume_all().await.unwrap();
-        for (kind, op) in &left {
+        for (kind, op) in &in_flight_ops {
             assert_eq!(state(&engine, op).await, Completed, "{name}: {kind} {op}");
         }
-        agrees(&engine, &world, &name).await;
-        for id in world.left() {
+        assert_consistent(&engine, &world, &name).await;
+        for id in world.resource_ids() {
             let op = super::faults::begin(&engine, LcmOperationType::Terminate, &id).await;
             engine.drive(&op).await.unwrap();
         }
-        assert_eq!(world.left(), Vec::<String>::new(), "{name}: each can go");
+        assert_eq!(
+            world.resource_ids(),
+            Vec::<String>::new(),
+            "{name}: each can go"
+        );
     }
 }
 
 #[tokio::test]
-async fn what_this_build_leaves_has_every_step_of_every_operation() {
+async fn upgrade_state_covers_every_step_of_every_operation() {
     let folder = tempfile::tempdir().unwrap();
-    let world = World::with_nfvo();
+    let world = FakeWorld::with_nfvo();
     let store = open(folder.path()).await;
-    furnish(&*store).await;
-    let cases = stop_everywhere(&store, &world).await;
+    add_package_and_vim(&*store).await;
+    let cases = stop_at_every_write(&store, &world).await;
     let engine = engine(store.clone(), &world);
-    let left = in_flight(&engine).await;
+    let in_flight_ops = in_flight(&engine).await;
     for operation in vnfm_core::lcm::OPERATIONS {
         for step in operation.steps {
             let mut seen = BTreeSet::new();
-            for (_, op) in left.iter().filter(|(kind, _)| *kind == operation.kind) {
+            for (_, op) in in_flight_ops
+                .iter()
+                .filter(|(kind, _)| *kind == operation.kind)
+            {
                 let journal = engine.store().journal(op).await.unwrap();
                 let last = journal.last().filter(|row| row.step == step.name);
                 seen.extend(last.map(|row| format!("{:?}", row.status)));
@@ -227,8 +238,8 @@ async fn what_this_build_leaves_has_every_step_of_every_operation() {
         }
     }
     assert!(
-        cases >= left.len() && left.len() >= 40,
+        cases >= in_flight_ops.len() && in_flight_ops.len() >= 40,
         "{cases} cases, {} in flight",
-        left.len()
+        in_flight_ops.len()
     );
 }

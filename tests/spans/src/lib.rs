@@ -1,6 +1,6 @@
-//! A collector of spans, for one run: takes what a server sends by OTLP in JSON, on loopback, until it is told to end.
+//! A collector of spans for one run: receives OTLP in JSON on loopback until it is ended.
 //!
-//! A crate of its own because `cargo xtask` uses it as well, which must not wait until all that the tests need is built.
+//! A separate crate because `cargo xtask` uses it as well and must not wait for all dependencies of the tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Where OTLP over HTTP has its traces.
+/// The path of traces in OTLP over HTTP.
 const PATH: &str = "/v1/traces";
 
-/// Takes spans until it is told to end.
+/// Collects spans until [`Collector::end`].
 pub struct Collector {
     server: Arc<tiny_http::Server>,
     taking: JoinHandle<Result<Vec<Span>>>,
 }
 
 impl Collector {
-    /// One on a free port.
+    /// Starts a collector on a free port.
     ///
     /// # Errors
-    /// Where it cannot listen.
+    /// If it cannot listen.
     pub fn begin() -> Result<Self> {
         let server = tiny_http::Server::http("127.0.0.1:0")
             .map_err(|error| anyhow!("cannot listen for spans: {error}"))?;
@@ -44,15 +44,15 @@ impl Collector {
         Ok(Self { server, taking })
     }
 
-    /// Where it listens.
+    /// Its base URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.server.server_addr())
     }
 
-    /// All that was sent.
+    /// Stops; all received spans.
     ///
     /// # Errors
-    /// Where something else was sent than spans.
+    /// If something else was sent than spans.
     pub fn end(self) -> Result<Vec<Span>> {
         self.server.unblock();
         self.taking
@@ -92,14 +92,14 @@ impl Sent {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Span {
-    /// What was done.
+    /// Name of the activity.
     pub name: String,
-    /// What it is a part of.
+    /// Id of its trace.
     pub trace_id: String,
     /// Its own id.
     #[serde(rename = "spanId")]
     pub id: String,
-    /// Whose part it is; empty for a first one.
+    /// Id of its parent; empty for a root span.
     #[serde(rename = "parentSpanId", default)]
     pub parent: String,
     start_time_unix_nano: String,
@@ -115,7 +115,7 @@ struct Attribute {
 }
 
 impl Span {
-    /// From and to, in seconds since 1970.
+    /// Start and end, in seconds since 1970.
     pub fn interval(&self) -> (f64, f64) {
         let seconds = |nanos: &str| nanos.parse::<f64>().unwrap_or_default() / 1e9;
         (
@@ -124,7 +124,7 @@ impl Span {
         )
     }
 
-    /// What it says of `key`, as text.
+    /// The attribute `key`, as text.
     pub fn attribute(&self, key: &str) -> Option<String> {
         let found = self
             .attributes

@@ -1,0 +1,187 @@
+//! Scenarios with the built programs in the simulated world: the demo, and everything that may go wrong.
+//!
+//! | module | what |
+//! |---|---|
+//! | `concurrent_clients` | many HTTP clients at once |
+//! | `cluster_heal` | VNF-A is healed under VNF-B |
+//! | `containers` | failures of containers, and of their removal |
+//! | `crashes` | `kill -9` of the server during operations |
+//! | `new_package` | packages created by `vnfmctl new vnfd` |
+//! | `grants` | an NFVO that grants, rejects, delays, fails or does not respond |
+//! | `heal_containers` | healing a VNF of containers; refusals of its cluster |
+//! | `heal_servers` | healing servers of a VNF without hooks |
+//! | `heat` | failures of Heat, as operators see them |
+//! | `join_failures` | a worker that cannot join; retry, rollback and fail |
+//! | `packages` | the reference package, vendor scripts, hosts without Kubernetes |
+//! | `password_change` | the VIM's password changes during an operation |
+//! | `hook_processes` | hooks that run in separate processes |
+//! | `refusals` | invalid requests and packages |
+//! | `maintenance` | SIGTERM, an older backup, a full disk |
+//! | `samples` | the other samples |
+//! | `scripts` | hooks that are package scripts |
+//! | `secrets` | planted secrets leak nowhere |
+//! | `nfvo_packages` | packages fetched from the NFVO |
+//! | `traces` | spans sent to a collector |
+//! | `vim_limits` | limits of calls and operations per VIM |
+//! | `ssh` | failures of SSH during an operation |
+
+mod cluster_heal;
+mod concurrent_clients;
+mod containers;
+mod crashes;
+mod grants;
+mod heal_containers;
+mod heal_servers;
+mod heat;
+mod hook_processes;
+mod join_failures;
+mod maintenance;
+mod new_package;
+mod nfvo_packages;
+mod packages;
+mod password_change;
+mod refusals;
+mod samples;
+mod scripts;
+mod secrets;
+mod ssh;
+mod traces;
+mod vim_limits;
+
+use std::path::Path;
+
+use vnfm_tests::demo::{demo_report, processes_of, run_demo, steps};
+use vnfm_tests::programs::{program, until};
+use vnfm_tests::simulator::Simulator;
+use vnfm_tests::sources::copy;
+use vnfm_tests::testbed::{LONG, Testbed};
+
+fn assert_demo_passes(package: &str) {
+    let report = demo_report(&[], package).unwrap();
+    assert_eq!(report["world"], "simulated");
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["left_behind"], serde_json::json!([]));
+    let refused = steps(&report).iter().any(|step| step.contains("refused"));
+    assert!(
+        refused,
+        "VNF-A was not protected while VNF-B lived on it: {report}"
+    );
+    assert!(
+        report["seconds"]
+            .as_f64()
+            .is_some_and(|seconds| seconds > 0.0),
+        "{report}"
+    );
+}
+
+#[test]
+fn vnf_b_runs_on_vnf_a_from_tosca_and_both_are_removed_completely() {
+    assert_demo_passes("tosca");
+}
+
+#[test]
+fn vnf_b_runs_on_vnf_a_from_base_hot_and_both_are_removed_completely() {
+    assert_demo_passes("base-hot");
+}
+
+#[test]
+fn ctrl_c_during_the_demo_cleans_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("tmp");
+    std::fs::create_dir(&own).unwrap();
+    let demo = run_demo(&[], &own, Some("PROCESSING instantiate_end")).unwrap();
+    assert!(
+        !demo.success && demo.output.contains("interrupted"),
+        "{}",
+        demo.output
+    );
+    for part in [
+        "cleaning up",
+        "clean up vnf-a",
+        "the story broke off; the reason is above",
+    ] {
+        assert!(
+            demo.output.contains(part),
+            "no `{part}` in\n{}",
+            demo.output
+        );
+    }
+    assert!(!demo.output.contains("left behind:"), "{}", demo.output);
+    assert_eq!(processes_of(&own), [""; 0]);
+    assert_eq!(
+        std::fs::read_dir(&own).unwrap().count(),
+        0,
+        "a temporary folder is left"
+    );
+}
+
+#[test]
+fn demo_keep_leaves_a_usable_environment_and_prints_how_to_end_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("tmp");
+    std::fs::create_dir(&own).unwrap();
+    let demo = run_demo(&["--keep"], &own, None).unwrap();
+    assert!(demo.success, "{}", demo.output);
+    let line = |word: &str| {
+        let mut lines = demo.output.lines().map(str::trim);
+        lines
+            .find_map(|line| line.strip_prefix(word))
+            .unwrap_or_else(|| panic!("{}", demo.output))
+    };
+    let run = |words: &str| {
+        let path = program("vnfmctl").parent().unwrap().to_owned();
+        let mut shell = std::process::Command::new("sh");
+        shell
+            .args(["-c", &format!("PATH={}:$PATH; {words}", path.display())])
+            .output()
+            .unwrap()
+    };
+    let listed = run(line("try: "));
+    assert!(
+        String::from_utf8_lossy(&listed.stdout).contains("COMPLETED"),
+        "{listed:?}"
+    );
+    assert_eq!(processes_of(&own).len(), 2, "server and world run on");
+    assert!(run(line("end it: ")).status.success());
+    until("both have ended", LONG, || {
+        processes_of(&own).is_empty().then_some(())
+    });
+    assert_eq!(
+        std::fs::read_dir(&own).unwrap().count(),
+        0,
+        "a temporary folder is left"
+    );
+}
+
+/// A simulated world with these flags, and a server with its cloud registered.
+fn testbed(flags: &[&str], log: &str) -> (Simulator, Testbed) {
+    let folder = tempfile::tempdir().unwrap();
+    let sim = Simulator::start(folder.path(), flags);
+    let testbed = Testbed::new(folder, &sim.clouds(), sim.ssh_port(), log);
+    (sim, testbed)
+}
+
+/// The same with the server's own configuration.
+fn testbed_with(configuration: &str) -> (Simulator, Testbed) {
+    testbed_in(&[], configuration)
+}
+
+/// The same, with flags for the world.
+fn testbed_in(flags: &[&str], configuration: &str) -> (Simulator, Testbed) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("server.yaml"), configuration).unwrap();
+    let sim = Simulator::start(folder.path(), flags);
+    let testbed = Testbed::new(folder, &sim.clouds(), sim.ssh_port(), "info");
+    (sim, testbed)
+}
+
+/// A copy of a sample of VNF-A without hooks.
+fn package_without_hooks(sample: &str, folder: &Path) -> String {
+    let package = copy(sample, folder);
+    let vnfd = package.join("Definitions/vnf-a.yaml");
+    let text = std::fs::read_to_string(&vnfd).unwrap();
+    let (head, rest) = text.split_once("      interfaces:\n").unwrap();
+    let (_, tail) = rest.split_once("      artifacts:\n").unwrap();
+    std::fs::write(&vnfd, format!("{head}      artifacts:\n{tail}")).unwrap();
+    package.to_string_lossy().into_owned()
+}

@@ -1,0 +1,166 @@
+//! Invalid requests and packages: the error names the cause and position, and nothing is changed.
+
+use serde_json::{Value, json};
+use vnfm_tests::testbed::{Testbed, VIM, VNF_A};
+
+use super::{copy, testbed};
+
+/// Everything that the server knows of.
+fn known(testbed: &Testbed) -> Vec<Value> {
+    let lists = [["vnf", "list"], ["op", "list"], ["vim", "list"]];
+    lists
+        .iter()
+        .map(|words| testbed.server.ctl(words))
+        .collect()
+}
+
+/// A change of a good request, the status of its answer, and what that says.
+type Case = (fn(&mut Value), u16, &'static [&'static str]);
+
+/// What is wrong with a request that can be read.
+const CASES: &[Case] = &[
+    (
+        |request| request["flavourId"] = json!("huge"),
+        422,
+        &["huge", "cluster_install"],
+    ),
+    (
+        |request| request["instantiationLevelId"] = json!("tiny"),
+        422,
+        &["tiny"],
+    ),
+    (
+        |request| request["flavourId"] = json!(7),
+        422,
+        &["flavourId"],
+    ),
+    (
+        |request| drop(request.as_object_mut().unwrap().remove("flavourId")),
+        422,
+        &["flavourId"],
+    ),
+    (
+        |request| request["vimConnectionInfo"]["vim1"]["vimId"] = json!("nobody-knows-me"),
+        422,
+        &["nobody-knows-me"],
+    ),
+    (
+        |request| {
+            let wanted = &mut request["additionalParams"]["k8s_cluster_installation_param"];
+            wanted.as_object_mut().unwrap().remove("master_node");
+        },
+        422,
+        &["k8s_cluster_installation_param", "master_node"],
+    ),
+    (
+        |request| request["additionalParams"] = json!({}),
+        422,
+        &["k8s_cluster_installation_param"],
+    ),
+];
+
+#[test]
+fn invalid_instantiate_requests_are_refused_at_once() {
+    let (sim, testbed) = testbed(&[], "info");
+    let (id, good) = testbed.create_a("vnf-a-k8s-cluster");
+    let before = known(&testbed);
+    let path = format!("/vnflcm/v2/vnf_instances/{id}/instantiate");
+    for (change, status, says) in CASES {
+        let mut request = good.clone();
+        change(&mut request);
+        let (answered, problem) = testbed.server.http("POST", &path, &request.to_string());
+        assert_eq!(answered, *status, "{problem:#}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(
+            says.iter().all(|part| detail.contains(part)),
+            "{says:?} in {detail}"
+        );
+    }
+    let (status, problem) = testbed.server.http("POST", &path, "{\"flavourId\": ");
+    assert_eq!(status, 400, "{problem}");
+    let too_large = json!({ "flavourId": "x".repeat(1 << 20) }).to_string();
+    let (status, problem) = testbed.server.http("POST", &path, &too_large);
+    assert_eq!(status, 413, "{problem}");
+    assert!(
+        testbed
+            .server
+            .refused(&["vnf", "terminate", VNF_A])
+            .contains("NOT_INSTANTIATED")
+    );
+    assert_eq!(known(&testbed), before);
+    assert_eq!(sim.touched_stacks(), 0);
+}
+
+#[test]
+fn a_vim_with_wrong_credentials_is_not_registered() {
+    let (sim, testbed) = testbed(&[], "info");
+    let before = known(&testbed);
+    let text = std::fs::read_to_string(sim.clouds()).unwrap();
+    let mut clouds: Value = serde_yaml::from_str(&text).unwrap();
+    clouds["clouds"]["nfv"]["auth"]["password"] = json!("not-the-password");
+    let file = testbed.server.folder().join("wrong.yaml");
+    std::fs::write(&file, clouds.to_string()).unwrap();
+    let file = file.to_string_lossy();
+    let words = ["--config-file", &file, "--cloud", "nfv"];
+    let why = testbed
+        .server
+        .refused(&[&["vim", "register", "--name", "other"], &words[..]].concat());
+    assert!(why.contains("401") || why.contains("password"), "{why}");
+    testbed
+        .server
+        .refused(&[&["vim", "update", VIM], &words[..]].concat());
+    assert_eq!(known(&testbed), before);
+    testbed.server.ctl(&["vim", "check", VIM]);
+}
+
+#[test]
+fn a_missing_manifest_is_reported_at_onboarding() {
+    let (_sim, testbed) = testbed(&[], "info");
+    let folder = tempfile::tempdir().unwrap();
+    let package = copy("broken/missing-manifest", folder.path());
+    let said = testbed
+        .server
+        .run(&["package", "onboard", &package.to_string_lossy()]);
+    assert_ne!(said.code, 0, "{said:?}");
+    for part in ["Files/kubernetes/order.yaml:3:12", "deploymnt.yaml"] {
+        assert!(said.stderr.contains(part), "no `{part}` in {}", said.stderr);
+    }
+    let listed = testbed.server.ctl(&["package", "list"]);
+    let onboarded = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|it| it["onboardingState"] == "ONBOARDED");
+    assert!(!onboarded, "{listed:#}");
+}
+
+#[test]
+fn a_missing_image_rolls_back_before_anything_is_created() {
+    let (sim, testbed) = testbed(&[], "info");
+    let folder = tempfile::tempdir().unwrap();
+    let package = copy("vnf-a-k8s-cluster", folder.path());
+    let vnfd = package.join("Definitions/vnf-a.yaml");
+    let text = std::fs::read_to_string(&vnfd).unwrap();
+    assert!(text.contains("default: nfv-image"));
+    std::fs::write(
+        &vnfd,
+        text.replace("default: nfv-image", "default: no-such-image"),
+    )
+    .unwrap();
+    let (_, request) = testbed.create_a(&package.to_string_lossy());
+    let op = testbed.instantiate(VNF_A, &request);
+    let end = testbed.wait_for_state(&op, "ROLLED_BACK");
+    assert!(
+        end["error"]["detail"]
+            .as_str()
+            .unwrap()
+            .contains("no-such-image"),
+        "{end:#}"
+    );
+    assert_eq!(
+        testbed.server.ctl(&["vnf", "show", VNF_A])["instantiationState"],
+        "NOT_INSTANTIATED"
+    );
+    assert_eq!(sim.touched_stacks(), 0);
+    sim.assert_clean();
+}

@@ -1,0 +1,351 @@
+//! The samples that have no story of their own come and go in the simulated world, and what they are for is there.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use vnfm_tests::cloud::Cloud;
+use vnfm_tests::simulator::Simulator;
+use vnfm_tests::testbed::{Testbed, VIM};
+
+use super::{testbed, testbed_in};
+
+/// A sample's instance, with the name of the sample.
+struct SampleInstance<'a> {
+    testbed: &'a Testbed,
+    name: &'a str,
+    package: String,
+}
+
+impl<'a> SampleInstance<'a> {
+    /// Onboards the package at `from`, and creates an instance of it.
+    fn create(testbed: &'a Testbed, name: &'a str, from: &str) -> Self {
+        let package = testbed.onboard(from);
+        testbed
+            .server
+            .ctl(&["vnf", "create", "--package", &package, "--name", name]);
+        Self {
+            testbed,
+            name,
+            package,
+        }
+    }
+
+    fn vim(&self, name: &str) -> String {
+        self.testbed.server.ctl(&["vim", "show", name])["id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+
+    /// Instantiates it by this request; what it has then.
+    fn instantiate(&self, request: &Value) -> Value {
+        self.testbed
+            .wait_for_state(&self.testbed.instantiate(self.name, request), "COMPLETED");
+        self.testbed.server.ctl(&["vnf", "show", self.name])["instantiatedVnfInfo"].clone()
+    }
+
+    fn ends(self) {
+        self.testbed.terminate_and_delete(self.name);
+        self.forget();
+    }
+
+    fn forget(self) {
+        self.testbed
+            .server
+            .ctl(&["package", "delete", &self.package]);
+    }
+}
+
+/// How many VNFCs each VDU has.
+fn counts(info: &Value) -> Vec<(String, usize)> {
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    for vnfc in info["vnfcResourceInfo"].as_array().unwrap() {
+        let vdu = vnfc["vduId"].as_str().unwrap();
+        match counts.iter_mut().find(|(known, _)| known == vdu) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((vdu.to_owned(), 1)),
+        }
+    }
+    counts.sort();
+    counts
+}
+
+#[track_caller]
+fn assert_counts(info: &Value, expected: &[(&str, usize)]) {
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(vdu, n)| ((*vdu).to_owned(), *n))
+        .collect();
+    assert_eq!(counts(info), expected, "{info:#}");
+}
+
+/// A sample on the simulated cloud: it comes up by its own request, is looked at, and goes.
+fn on_openstack(sample: &str, look: impl FnOnce(&Value, &Cloud)) {
+    let (sim, testbed) = testbed(&[], "info");
+    let instance = SampleInstance::create(&testbed, sample, sample);
+    let request = testbed.request(sample, &instance.vim(VIM));
+    let info = instance.instantiate(&request);
+    look(&info, &Cloud::login(&sim.clouds()));
+    instance.ends();
+    testbed.finish();
+    sim.assert_clean();
+}
+
+#[test]
+fn the_requested_flavour_is_created() {
+    on_openstack("vnf-flavours", |info, _| {
+        assert_counts(info, &[("back", 2), ("front", 2)]);
+        assert_eq!(info["flavourId"], "redundant");
+        assert_eq!(info["extCpInfo"].as_array().unwrap().len(), 4, "{info:#}");
+    });
+}
+
+#[test]
+fn the_requested_instantiation_level_is_created() {
+    on_openstack("vnf-levels", |info, _| {
+        assert_counts(info, &[("web", 3), ("worker", 4)]);
+        let levels = |clients: u32, load: u32| json!([{"aspectId": "clients", "scaleLevel": clients}, {"aspectId": "load", "scaleLevel": load}]);
+        assert_eq!(info["scaleStatus"], levels(1, 1));
+        assert_eq!(info["maxScaleLevels"], levels(3, 2));
+        assert_eq!(info["vnfState"], "STARTED");
+    });
+}
+
+#[test]
+fn each_vnfc_of_the_pair_has_its_own_volume() {
+    on_openstack("vnf-ha-pair", |info, _| {
+        assert_counts(info, &[("active", 1), ("standby", 1)]);
+        let volumes = info["virtualStorageResourceInfo"].as_array().unwrap();
+        let mut of: Vec<_> = volumes
+            .iter()
+            .map(|one| one["virtualStorageDescId"].as_str().unwrap())
+            .collect();
+        of.sort_unstable();
+        assert_eq!(of, ["activeData", "standbyData"]);
+        for vnfc in info["vnfcResourceInfo"].as_array().unwrap() {
+            assert_eq!(
+                vnfc["storageResourceIds"].as_array().unwrap().len(),
+                1,
+                "{vnfc:#}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_base_hot_creates_trunks_sriov_ports_and_shared_addresses() {
+    on_openstack("vnf-ports", |info, cloud| {
+        assert_counts(info, &[("router", 1)]);
+        let cps = info["vnfcResourceInfo"][0]["vnfcCpInfo"]
+            .as_array()
+            .unwrap();
+        let mut names: Vec<_> = cps.iter().map(|cp| cp["cpdId"].as_str().unwrap()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["fast", "management", "tagged"]);
+        let ports = cloud.list("network", "/v2.0/ports", "ports");
+        let port = |end: &str| {
+            let of_name =
+                |one: &&Value| one["name"].as_str().unwrap().contains(&format!("-{end}-"));
+            ports
+                .iter()
+                .find(of_name)
+                .unwrap_or_else(|| panic!("no port {end}: {ports:#?}"))
+        };
+        let (fast, shared) = (port("fast"), port("shared"));
+        assert_eq!(fast["binding:vnic_type"], "direct");
+        let address = &shared["fixed_ips"][0]["ip_address"];
+        assert_eq!(&fast["allowed_address_pairs"][0]["ip_address"], address);
+        assert_eq!(shared["device_id"], "", "no server has the shared address");
+        let stack = &cloud.list("orchestration", "/stacks", "stacks")[0];
+        let word = |name: &str| stack[name].as_str().unwrap();
+        let path = format!("/stacks/{}/{}/resources", word("stack_name"), word("id"));
+        let made = cloud.list("orchestration", &path, "resources");
+        let is_trunk = |one: &Value| one["resource_type"] == "OS::Neutron::Trunk";
+        assert_eq!(
+            made.iter().filter(|one| is_trunk(one)).count(),
+            1,
+            "{made:#?}"
+        );
+    });
+}
+
+#[test]
+fn nested_resource_groups_are_counted_and_their_disks_assigned() {
+    on_openstack("vnf-nested-groups", |info, _| {
+        assert_counts(info, &[("door", 1), ("node", 2)]);
+        let volumes = info["virtualStorageResourceInfo"].as_array().unwrap();
+        assert_eq!(volumes.len(), 6, "three disks for each node");
+        assert!(
+            volumes
+                .iter()
+                .all(|one| one["virtualStorageDescId"] == "disk"),
+            "{volumes:#?}"
+        );
+        for vnfc in info["vnfcResourceInfo"].as_array().unwrap() {
+            let disks = vnfc["storageResourceIds"].as_array().map_or(0, Vec::len);
+            assert_eq!(
+                disks,
+                if vnfc["vduId"] == "node" { 3 } else { 0 },
+                "{vnfc:#}"
+            );
+        }
+    });
+}
+
+/// A cluster that is no VNF's, and the id of its VIM.
+fn with_cluster() -> (Simulator, Testbed, String) {
+    let (sim, testbed) = testbed_in(&["--cluster"], "limits: {lease_seconds: 2}");
+    let file = sim.endpoint("kubeconfig");
+    let vim = testbed.server.ctl(&[
+        "vim",
+        "register",
+        "--name",
+        "cluster",
+        "--config-file",
+        file,
+    ]);
+    let id = vim["id"].as_str().unwrap().to_owned();
+    (sim, testbed, id)
+}
+
+fn without_cluster(sim: &Simulator, testbed: &Testbed) {
+    testbed.server.ctl(&["vim", "delete", "cluster"]);
+    testbed.finish();
+    sim.assert_clean();
+}
+
+#[test]
+fn asd_manifests_are_applied_in_order() {
+    let (sim, testbed, vim) = with_cluster();
+    let instance = SampleInstance::create(&testbed, "asd-web", "asd-web");
+    let mut request = testbed.request("asd-web", &vim);
+    let whole = request["additionalParams"].take();
+    request["additionalParams"] = json!({"greeting": "hello"});
+    let id = testbed.server.ctl(&["vnf", "show", "asd-web"])["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let path = format!("/vnflcm/v2/vnf_instances/{id}/instantiate");
+    let (status, problem) = testbed.server.http("POST", &path, &request.to_string());
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(
+        status == 422 && detail.contains("variable `replicas` has no value"),
+        "{problem:#}"
+    );
+    assert!(
+        !detail.contains("order.yaml"),
+        "an ASD has no order file: {detail}"
+    );
+    request["additionalParams"] = whole;
+    let info = instance.instantiate(&request);
+    assert_counts(&info, &[("web", 2)]);
+    let applied: Vec<String> = sim
+        .calls("kubernetes.apply", "")
+        .iter()
+        .map(|call| call["subject"].as_str().unwrap().to_owned())
+        .collect();
+    let first = |kind: &str| applied.iter().position(|subject| subject.contains(kind));
+    let (page, web) = (first("configmaps/"), first("deployments/"));
+    assert!(page.is_some() && page < web, "{applied:#?}");
+    instance.ends();
+    without_cluster(&sim, &testbed);
+}
+
+#[test]
+fn a_helm_chart_is_refused_before_anything_is_created() {
+    let (sim, testbed, vim) = with_cluster();
+    let instance = SampleInstance::create(&testbed, "cnf-chart", "cnf-chart");
+    let request = testbed.request("cnf-chart", &vim);
+    let id = testbed.server.ctl(&["vnf", "show", "cnf-chart"])["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let path = format!("/vnflcm/v2/vnf_instances/{id}/instantiate");
+    let (status, problem) = testbed.server.http("POST", &path, &request.to_string());
+    assert_eq!(status, 422, "{problem:#}");
+    let detail = problem["detail"].as_str().unwrap();
+    for part in [
+        "Mciop `chart`",
+        "web-1.0.0.tgz",
+        "not deployed yet",
+        "order.yaml",
+    ] {
+        assert!(detail.contains(part), "no `{part}` in {detail}");
+    }
+    testbed.server.ctl(&["vnf", "delete", "cnf-chart"]);
+    instance.forget();
+    without_cluster(&sim, &testbed);
+}
+
+/// A key and a certificate that vouches for itself, made by `openssl`.
+fn key_pair(folder: &Path) {
+    let mut openssl = Command::new("openssl");
+    openssl.args([
+        "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30",
+    ]);
+    openssl.args([
+        "-subj",
+        "/CN=vendor",
+        "-keyout",
+        "vendor.key",
+        "-out",
+        "vendor.pem",
+    ]);
+    let made = openssl.current_dir(folder).output().unwrap();
+    assert!(
+        made.status.success(),
+        "openssl: {}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+}
+
+#[test]
+fn a_signed_package_is_accepted_when_signatures_are_required() {
+    let folder = tempfile::tempdir().unwrap();
+    key_pair(folder.path());
+    let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let trust = at("vendor.pem");
+    let configuration = format!(
+        "limits: {{lease_seconds: 2}}\npackages: {{signatures: require, trust: {trust}}}\n"
+    );
+    let (sim, testbed) = testbed_in(&[], &configuration);
+    let sample = super::copy("vnf-ha-pair", folder.path())
+        .to_string_lossy()
+        .into_owned();
+    let said = testbed.server.run(&["package", "onboard", &sample]);
+    assert_ne!(said.code, 0, "{said:?}");
+    assert!(
+        said.stderr.contains("the package is not signed"),
+        "{}",
+        said.stderr
+    );
+    for (option, name) in [("1", "pair.csar"), ("2", "pair.zip")] {
+        let (key, out) = (at("vendor.key"), at(name));
+        let words = [
+            "--key", &key, "--cert", &trust, "--option", option, "--out", &out,
+        ];
+        let built = at(&format!("built-{option}.csar"));
+        testbed
+            .server
+            .ctl(&["package", "build", &sample, "--out", &built]);
+        testbed
+            .server
+            .ctl(&[&["package", "sign", &built][..], &words].concat());
+        let instance = SampleInstance::create(&testbed, "pair", &out);
+        let record = testbed.server.ctl(&["package", "show", &instance.package]);
+        assert_eq!(
+            record["packageSecurityOption"],
+            format!("OPTION_{option}"),
+            "{record:#}"
+        );
+        let request = testbed.request("vnf-ha-pair", &instance.vim(VIM));
+        assert_counts(
+            &instance.instantiate(&request),
+            &[("active", 1), ("standby", 1)],
+        );
+        instance.ends();
+    }
+    testbed.finish();
+    sim.assert_clean();
+}

@@ -1,0 +1,188 @@
+//! The story on real OpenStack, real hosts with kubeadm and real Kubernetes: told to its end with both packages,
+//! and with the server killed in the middle. At the end the cloud is asked whether it is as empty as before.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use vnfm_tests::cloud::Cloud;
+use vnfm_tests::demo::{demo_report, steps};
+use vnfm_tests::live::neighbour;
+use vnfm_tests::process_watch::{Observations, ProcessWatch};
+use vnfm_tests::programs::until;
+use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
+
+use crate::secrets::assert_join_secrets_removed;
+
+fn assert_demo_passes(package: &str) {
+    if neighbour("VNFM_LIVE_OPENSTACK").is_none() || neighbour("VNFM_LIVE_HOSTS").is_none() {
+        return;
+    }
+    let report = demo_report(&["--real"], package).unwrap();
+    assert_eq!(report["world"], "real");
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["left_behind"], serde_json::json!([]));
+    assert!(
+        steps(&report).iter().any(|step| step.contains("refused")),
+        "{report}"
+    );
+    println!("{}", serde_json::to_string_pretty(&report).unwrap());
+}
+
+#[test]
+fn vnf_b_runs_on_vnf_a_from_tosca_and_both_are_removed_completely() {
+    assert_demo_passes("tosca");
+}
+
+#[test]
+fn vnf_b_runs_on_vnf_a_from_base_hot_and_both_are_removed_completely() {
+    assert_demo_passes("base-hot");
+}
+
+/// The real cloud, as it was before.
+pub(crate) struct Real {
+    pub(crate) clouds: PathBuf,
+    pub(crate) hosts: PathBuf,
+    before: BTreeSet<String>,
+}
+
+impl Real {
+    /// Nothing, loudly, where a neighbour is missing.
+    pub(crate) fn find() -> Option<Self> {
+        let (clouds, hosts) = (
+            neighbour("VNFM_LIVE_OPENSTACK")?,
+            neighbour("VNFM_LIVE_HOSTS")?,
+        );
+        let before = Cloud::login(&clouds).inventory(&hosts);
+        Some(Self {
+            clouds,
+            hosts,
+            before,
+        })
+    }
+
+    pub(crate) fn testbed(&self) -> Testbed {
+        testbed_at(&self.clouds, "info")
+    }
+
+    /// What has come since, as `kind name id`.
+    pub(crate) fn new_resources(&self) -> BTreeSet<String> {
+        self.cloud()
+            .inventory(&self.hosts)
+            .difference(&self.before)
+            .cloned()
+            .collect()
+    }
+
+    pub(crate) fn cloud(&self) -> Cloud {
+        Cloud::login(&self.clouds)
+    }
+
+    /// Whether this server was there before.
+    pub(crate) fn had_server(&self, name: &str, id: &str) -> bool {
+        self.before.contains(&format!("server {name} {id}"))
+    }
+
+    /// Waits until nothing is there that was not there before; hosts go a little after their servers.
+    pub(crate) fn wait_until_clean(&self) {
+        let mut left = BTreeSet::new();
+        let settled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            until("nothing is left behind", Duration::from_secs(30), || {
+                left = self.new_resources();
+                left.is_empty().then_some(())
+            });
+        }));
+        assert!(settled.is_ok(), "left behind: {left:#?}");
+    }
+}
+
+impl Drop for Real {
+    /// A story that broke off leaves no stack behind.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.cloud().delete_stacks(&self.before);
+        }
+    }
+}
+
+/// A server that knows the cloud by this login, and logs so much.
+pub(crate) fn testbed_at(clouds: &Path, log: &str) -> Testbed {
+    Testbed::new(tempfile::tempdir().unwrap(), clouds, 22, log)
+}
+
+#[test]
+fn crashes_during_stack_creation_and_a_join_are_resumed() {
+    let Some(real) = Real::find() else { return };
+    let mut testbed = real.testbed();
+    let watch = ProcessWatch::begin(&real.hosts, &[]);
+    let (id, request) = testbed.create_a("vnf-a-k8s-cluster");
+    let op = testbed.instantiate(VNF_A, &request);
+    let in_progress = || {
+        real.cloud()
+            .stack_states(&id)
+            .contains(&"CREATE_IN_PROGRESS".to_owned())
+    };
+    crash_when(&mut testbed, &op, in_progress);
+    crash_when(&mut testbed, &op, || !kubeadms("join").is_empty());
+    testbed.wait_for_state(&op, "COMPLETED");
+    assert_each_joined_once(&watch.end());
+    let stacks = real.cloud().stack_states(&id);
+    assert_eq!(stacks, ["CREATE_COMPLETE"]);
+    let cluster = testbed.assert_a_up(3);
+    testbed.instantiate_b(&cluster);
+    testbed.terminate_and_delete(VNF_B);
+    testbed.terminate_and_delete(VNF_A);
+    testbed.finish();
+    real.wait_until_clean();
+}
+
+/// Kills the server once `is_due`, and starts it again.
+fn crash_when(testbed: &mut Testbed, op: &str, is_due: impl Fn() -> bool) {
+    let path = format!("/vnfm/v1/op_occs/{op}/progress");
+    until("the moment of the crash", LONG, || {
+        let now = testbed.server.get(&path);
+        assert!(now["error"].is_null(), "{now:#}");
+        is_due().then_some(())
+    });
+    testbed.server.kill();
+    testbed.server.begin();
+}
+
+/// One `kubeadm` on each host, and never two at once.
+pub(crate) fn assert_each_joined_once(seen: &Observations) {
+    assert_eq!(seen.concurrent, [""; 0]);
+    let verbs: Vec<_> = seen
+        .kubeadms
+        .values()
+        .map(|verbs| verbs.join(" "))
+        .collect();
+    assert_eq!(verbs, ["init", "join", "join"], "{:?}", seen.kubeadms);
+}
+
+/// The `kubeadm` of this name that run on this machine, whose hosts are namespaces: their process ids.
+pub(crate) fn kubeadms(command: &str) -> Vec<String> {
+    let output = Command::new("pgrep")
+        .args(["-f", &format!("^kubeadm {command} ")])
+        .output();
+    let output = output.unwrap();
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_vendor_script_installs_the_cluster() {
+    let Some(real) = Real::find() else { return };
+    let testbed = real.testbed();
+    let (_, request) = testbed.create_a("vnf-a-vendor-script");
+    testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
+    let cluster = testbed.assert_a_up(3);
+    assert_join_secrets_removed(&real);
+    testbed.instantiate_b(&cluster);
+    testbed.terminate_and_delete(VNF_B);
+    testbed.terminate_and_delete(VNF_A);
+    testbed.finish();
+    real.wait_until_clean();
+}

@@ -1,0 +1,194 @@
+//! Scenarios in which the server is killed repeatedly, at random points.
+//!
+//! A point is a change of an operation's journal or progress, never a time. Points that an operation does not reach move
+//! to the start of the next one, if necessary in another lifecycle of VNF-A. The points depend on a seed, which is
+//! printed; `VNFM_SEED` repeats a run.
+
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::programs::until;
+use crate::rng::SeededRng;
+use crate::testbed::{LONG, Testbed, VNF_A};
+
+/// Codes of an operation that stopped because the server crashed repeatedly in the same step, last while it ran alone.
+const DIED: [&str; 2] = ["hook.server-died", "op.server-died"];
+
+/// The points at which the server is killed.
+#[derive(Debug)]
+pub struct CrashPlan {
+    /// Operation and moment, in order.
+    pending: Vec<(usize, usize)>,
+    operation: usize,
+    /// The points at which it was killed.
+    pub crashed_at: Vec<String>,
+    /// Number of retries after a repeated crash.
+    pub retried: usize,
+}
+
+impl CrashPlan {
+    /// Draws `number` points; `course` is the minimum number of points of each operation.
+    pub fn draw_for(number: usize, course: &[usize]) -> Self {
+        let seed = std::env::var("VNFM_SEED").ok().map_or_else(
+            || RandomState::new().build_hasher().finish(),
+            |seed| {
+                seed.parse()
+                    .unwrap_or_else(|_| panic!("VNFM_SEED is no number: {seed}"))
+            },
+        );
+        let mut pending = draw(seed, number, course);
+        pending.sort_unstable();
+        println!("VNFM_SEED={seed}: the server dies at {pending:?}");
+        Self {
+            pending,
+            operation: 0,
+            crashed_at: Vec::new(),
+            retried: 0,
+        }
+    }
+
+    /// Begins the next operation and waits for its end; its id.
+    pub fn run_operation(
+        &mut self,
+        testbed: &mut Testbed,
+        begin: impl FnOnce(&Testbed) -> String,
+    ) -> String {
+        let (op, began) = (begin(testbed), Instant::now());
+        let path = format!("/vnfm/v1/op_occs/{op}/progress");
+        let mut moments = BTreeSet::new();
+        until("the end of the operation", LONG, || {
+            let now = testbed.server.get(&path);
+            match now["operationState"].as_str().unwrap() {
+                "COMPLETED" => return Some(()),
+                "FAILED_TEMP" => self.retry_after_crash(testbed, &op, &now["error"]),
+                "STARTING" | "PROCESSING" => {
+                    let moment = moment(&now);
+                    moments.insert(moment.to_string());
+                    if self.is_due(moments.len()) {
+                        self.crashed_at.push(moment.to_string());
+                        testbed.server.kill();
+                        testbed.server.begin();
+                    }
+                }
+                _ => panic!("{now:#}"),
+            }
+            None
+        });
+        let (number, seconds) = (moments.len(), began.elapsed().as_secs_f64());
+        println!(
+            "operation {}: {number} moments in {seconds:.1} s",
+            self.operation
+        );
+        self.operation += 1;
+        op
+    }
+
+    /// Uses up the remaining points in further lifecycles of VNF-A; `create` creates the instance and returns the request.
+    pub fn run_remaining(&mut self, testbed: &mut Testbed, create: impl Fn(&Testbed) -> Value) {
+        while !self.pending.is_empty() {
+            testbed.delete_packages();
+            let request = create(testbed);
+            self.run_operation(testbed, |testbed| testbed.instantiate(VNF_A, &request));
+            self.run_operation(testbed, |testbed| testbed.terminate(VNF_A));
+            testbed.server.ctl(&["vnf", "delete", VNF_A]);
+        }
+    }
+
+    /// Removes the next point if it has been reached.
+    fn is_due(&mut self, moments: usize) -> bool {
+        let now = (self.operation, moments);
+        let is_due = self.pending.first().is_some_and(|next| *next < now);
+        if is_due {
+            self.pending.remove(0);
+        }
+        is_due
+    }
+
+    /// Retries an operation, which may have stopped only because of repeated crashes.
+    fn retry_after_crash(&mut self, testbed: &Testbed, op: &str, error: &Value) {
+        let code = error["code"].as_str().unwrap();
+        assert!(DIED.contains(&code), "{error:#}");
+        let names_plugin = error["detail"]
+            .as_str()
+            .unwrap()
+            .contains("kubernetes-cluster");
+        assert!(names_plugin || code != DIED[0], "{error:#}");
+        let retried = testbed.server.run(&["op", "retry", op]);
+        assert_eq!(retried.code, 0, "{retried:?}");
+        self.retried += 1;
+    }
+}
+
+/// Journal and progress of an operation, without times.
+fn moment(progress: &Value) -> Value {
+    let steps = progress["steps"].as_array().into_iter().flatten();
+    let steps: Vec<_> = steps.map(|step| &step["status"]).collect();
+    json!([
+        progress["operationState"],
+        progress["step"],
+        steps,
+        progress["percent"],
+        progress["message"],
+        progress["waiting"]["for"],
+    ])
+}
+
+/// Draws distinct points, reproducibly by the seed.
+fn draw(seed: u64, number: usize, course: &[usize]) -> Vec<(usize, usize)> {
+    let moments = course.iter().enumerate();
+    let mut points: Vec<_> = moments
+        .flat_map(|(at, length)| (0..*length).map(move |moment| (at, moment)))
+        .collect();
+    assert!(
+        points.len() >= number,
+        "{number} deaths do not fit into {} moments",
+        points.len()
+    );
+    let mut rng = SeededRng::new(seed);
+    (0..number)
+        .map(|_| points.swap_remove(rng.below(points.len())))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CrashPlan, draw};
+
+    #[test]
+    fn the_same_seed_draws_the_same_distinct_points() {
+        let course = [5, 3, 2];
+        assert_eq!(draw(7, 6, &course), draw(7, 6, &course));
+        assert_ne!(draw(7, 6, &course), draw(8, 6, &course));
+        let mut all = draw(7, 10, &course);
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 10);
+        assert!(
+            all.iter()
+                .all(|(operation, moment)| *moment < course[*operation]),
+            "{all:?}"
+        );
+    }
+
+    #[test]
+    fn a_missed_crash_point_moves_to_the_next_operation() {
+        let pending = vec![(0, 1), (0, 7), (1, 0)];
+        let mut crashes = CrashPlan {
+            pending,
+            operation: 0,
+            crashed_at: Vec::new(),
+            retried: 0,
+        };
+        let due: Vec<_> = (1..4).map(|moments| crashes.is_due(moments)).collect();
+        assert_eq!(due, [false, true, false]);
+        crashes.operation = 1;
+        let due: Vec<_> = [1, 1, 1, 2].map(|moments| crashes.is_due(moments)).into();
+        assert_eq!(due, [true, true, false, false]);
+    }
+}

@@ -1,0 +1,244 @@
+//! A store whose calls pass through an interceptor, which may count them, delay them, or let them fail.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use vnfm_core::ports::{
+    Change, Claim, Fence, HostPin, InstanceRecord, JournalRow, News, OpRecord, OpenStep, OutboxRow,
+    PackageRecord, PinnedKey, SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use,
+    VimRecord,
+};
+use vnfm_core::query::Query;
+use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
+
+/// A call of the store, as an interceptor sees it before it is made.
+#[derive(Debug, Clone, Copy)]
+pub enum StoreCall<'a> {
+    /// A transaction.
+    Write {
+        /// Absent for changes that belong to no operation.
+        fence: Option<&'a Fence>,
+        /// Its changes, in order.
+        changes: &'a [Change],
+    },
+    /// A claim of one operation, or of any.
+    Claim(Option<&'a str>),
+    /// A lease is extended.
+    Renew,
+    /// A lease is given up.
+    Release(&'a Fence),
+    /// Log lines of an operation are stored.
+    AppendLog {
+        /// The operation.
+        op_id: &'a str,
+        /// They may be empty; then the store does nothing.
+        lines: &'a [LogLine],
+    },
+    /// The outbox is read.
+    Outbox,
+    /// Any other read.
+    Read,
+}
+
+/// Decides what becomes of each call.
+pub trait Intercept: Send + Sync + 'static {
+    /// What [`Intercept::around`] has to know of a call.
+    type Call: Send;
+
+    /// Looks at a call that is about to be made.
+    fn before(&self, call: StoreCall<'_>) -> Self::Call;
+
+    /// Runs `work`, the call on the real store; or does not, or returns another result.
+    fn around<T: Send>(
+        &self,
+        call: Self::Call,
+        work: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send;
+}
+
+/// The store. `installation_id` and `news` are not intercepted.
+pub struct Intercepted<I> {
+    inner: Arc<dyn Store>,
+    interceptor: I,
+}
+
+impl<I: Intercept> Intercepted<I> {
+    /// Puts `interceptor` in front of `inner`.
+    pub fn new(inner: Arc<dyn Store>, interceptor: I) -> Self {
+        Self { inner, interceptor }
+    }
+
+    /// The interceptor, with its counters and switches.
+    pub fn interceptor(&self) -> &I {
+        &self.interceptor
+    }
+
+    async fn call<T: Send>(
+        &self,
+        call: StoreCall<'_>,
+        work: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        let call = self.interceptor.before(call);
+        self.interceptor.around(call, work).await
+    }
+
+    async fn read<T: Send>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        self.call(StoreCall::Read, work).await
+    }
+}
+
+#[async_trait]
+impl<I: Intercept> Store for Intercepted<I> {
+    fn installation_id(&self) -> &str {
+        self.inner.installation_id()
+    }
+    async fn write(&self, fence: Option<&Fence>, changes: Vec<Change>) -> Result<(), StoreError> {
+        let seen = StoreCall::Write {
+            fence,
+            changes: &changes,
+        };
+        let call = self.interceptor.before(seen);
+        let work = self.inner.write(fence, changes);
+        self.interceptor.around(call, work).await
+    }
+    async fn claim(
+        &self,
+        owner: &str,
+        lease: Duration,
+        op_id: Option<&str>,
+    ) -> Result<Option<Claim>, StoreError> {
+        let work = self.inner.claim(owner, lease, op_id);
+        self.call(StoreCall::Claim(op_id), work).await
+    }
+    async fn renew(
+        &self,
+        fence: &Fence,
+        lease: Duration,
+    ) -> Result<Option<CancelMode>, StoreError> {
+        let work = self.inner.renew(fence, lease);
+        self.call(StoreCall::Renew, work).await
+    }
+    async fn release(&self, fence: &Fence) -> Result<(), StoreError> {
+        let work = self.inner.release(fence);
+        self.call(StoreCall::Release(fence), work).await
+    }
+    async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError> {
+        let seen = StoreCall::AppendLog {
+            op_id,
+            lines: &lines,
+        };
+        let call = self.interceptor.before(seen);
+        let work = self.inner.append_log(op_id, lines);
+        self.interceptor.around(call, work).await
+    }
+    async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
+        let work = self.inner.outbox(after, limit);
+        self.call(StoreCall::Outbox, work).await
+    }
+    async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
+        self.read(self.inner.instance(tenant, id)).await
+    }
+    async fn instances(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<InstanceRecord>, StoreError> {
+        self.read(self.inner.instances(tenant, query)).await
+    }
+    async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
+        self.read(self.inner.op(tenant, id)).await
+    }
+    async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
+        self.read(self.inner.ops(tenant, query)).await
+    }
+    async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
+        self.read(self.inner.journal(op_id)).await
+    }
+    async fn open_steps(&self) -> Result<Vec<OpenStep>, StoreError> {
+        self.read(self.inner.open_steps()).await
+    }
+    async fn left_in_order(&self, op_id: &str) -> Result<Vec<String>, StoreError> {
+        self.read(self.inner.left_in_order(op_id)).await
+    }
+    async fn checkpoint(
+        &self,
+        op_id: &str,
+        step: &str,
+        key: &str,
+    ) -> Result<Option<SecretJson>, StoreError> {
+        self.read(self.inner.checkpoint(op_id, step, key)).await
+    }
+    async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, StoreError> {
+        self.read(self.inner.vim(tenant, id_or_name)).await
+    }
+    async fn vims(&self, tenant: &str) -> Result<Vec<VimRecord>, StoreError> {
+        self.read(self.inner.vims(tenant)).await
+    }
+    async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<Use>, StoreError> {
+        self.read(self.inner.uses(tenant, vim_id)).await
+    }
+    async fn package_record(&self, tenant: &str, id: &str) -> Result<PackageRecord, StoreError> {
+        self.read(self.inner.package_record(tenant, id)).await
+    }
+    async fn package_records(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<PackageRecord>, StoreError> {
+        self.read(self.inner.package_records(tenant, query)).await
+    }
+    async fn log(&self, op_id: &str, after: u64) -> Result<Vec<LogLine>, StoreError> {
+        self.read(self.inner.log(op_id, after)).await
+    }
+    async fn events(
+        &self,
+        tenant: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<OutboxRow>, StoreError> {
+        self.read(self.inner.events(tenant, after, limit)).await
+    }
+    async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
+        self.read(self.inner.subscription(tenant, id)).await
+    }
+    async fn subscriptions(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<SubscriptionRecord>, StoreError> {
+        self.read(self.inner.subscriptions(tenant, query)).await
+    }
+    async fn subscribers(&self) -> Result<Vec<SubscriptionRecord>, StoreError> {
+        self.read(self.inner.subscribers()).await
+    }
+    async fn news(&self, seen: News) -> News {
+        self.inner.news(seen).await
+    }
+    async fn audit(
+        &self,
+        tenant: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        self.read(self.inner.audit(tenant, after, limit)).await
+    }
+    async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError> {
+        self.read(self.inner.tombstones(tenant)).await
+    }
+    async fn usage(&self, tenant: &str) -> Result<Usage, StoreError> {
+        self.read(self.inner.usage(tenant)).await
+    }
+    async fn tenants(&self) -> Result<Vec<String>, StoreError> {
+        self.read(self.inner.tenants()).await
+    }
+    async fn host_key(&self, pin: &HostPin) -> Result<Option<PinnedKey>, StoreError> {
+        self.read(self.inner.host_key(pin)).await
+    }
+    async fn host_keys(&self, tenant: &str) -> Result<Vec<PinnedKey>, StoreError> {
+        self.read(self.inner.host_keys(tenant)).await
+    }
+}
