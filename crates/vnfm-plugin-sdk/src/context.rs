@@ -1,4 +1,4 @@
-//! What a running hook may ask of its host.
+//! The services that a running hook can call.
 
 use crate::error::{DriverError, ErrorKind, ServiceError};
 use crate::http::{HttpRequest, HttpResponse};
@@ -24,9 +24,9 @@ use vnfm_plugin_abi::{LOG_DEBUG, LOG_ERROR, LOG_INFO, LOG_WARN};
 ///
 /// let host = TestHost::new();
 /// let cx = host.context();
-/// cx.log(Level::Debug, "for who searches");
-/// cx.warn("the operator should know");
-/// assert_eq!(host.logs(), ["Debug: for who searches", "Warn: the operator should know"]);
+/// cx.log(Level::Debug, "for troubleshooting");
+/// cx.warn("disk almost full");
+/// assert_eq!(host.logs(), ["Debug: for troubleshooting", "Warn: disk almost full"]);
 /// assert_eq!(Level::Error.number(), 1);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,16 +34,16 @@ use vnfm_plugin_abi::{LOG_DEBUG, LOG_ERROR, LOG_INFO, LOG_WARN};
 pub enum Level {
     /// The hook fails because of this.
     Error,
-    /// The operator should know.
+    /// Something that the operator should know about.
     Warn,
-    /// What happens.
+    /// Normal progress.
     Info,
-    /// For who searches.
+    /// Details for troubleshooting.
     Debug,
 }
 
 impl Level {
-    /// As the boundary numbers it.
+    /// Number of the level in the plugin ABI.
     pub fn number(self) -> u32 {
         match self {
             Self::Error => LOG_ERROR,
@@ -54,7 +54,7 @@ impl Level {
     }
 }
 
-/// The host's services by name; the boundary and the test-kit each are one.
+/// The host's services, called by name; implemented over the plugin ABI and by the test kit.
 pub(crate) trait Services: Send + Sync + 'static {
     fn call(
         &self,
@@ -64,7 +64,7 @@ pub(crate) trait Services: Send + Sync + 'static {
     fn log(&self, level: Level, text: &str);
 }
 
-/// What a running hook may ask of its host. Cheap to clone.
+/// The host's services, for one running hook. Cheap to clone.
 ///
 /// ```
 /// use std::time::Duration;
@@ -73,13 +73,13 @@ pub(crate) trait Services: Send + Sync + 'static {
 ///
 /// async fn start(cx: &HookContext, ssh: &Ssh) -> Result<String, DriverError> {
 ///     cx.progress(10, "starting").await;
-///     // Not done again by the next attempt; its answer is kept.
+///     // Runs once: the result is saved, and the next attempt gets it from there.
 ///     let init = async { Ok(ssh.check("init", "service-init").await?.stdout) };
 ///     let token: String = cx.step("init", init).await?;
-///     // Says what it waits for, and ends when the operation is cancelled.
+///     // Shows the operator what it waits for; fails if the operation is cancelled.
 ///     let is_up = || async { Ok(ssh.run("service-up").await?.ok().then_some(())) };
-///     let (pace, limit) = (Duration::from_secs(2), Duration::from_secs(60));
-///     cx.until("the service to be up", pace, limit, is_up).await?;
+///     let (interval, timeout) = (Duration::from_secs(2), Duration::from_secs(60));
+///     cx.wait_until("the service to be up", interval, timeout, is_up).await?;
 ///     cx.info("the service is up");
 ///     Ok(token)
 /// }
@@ -92,7 +92,7 @@ pub(crate) trait Services: Send + Sync + 'static {
 /// assert_eq!(block_on(start(&cx, &ssh)).unwrap(), "token");
 /// block_on(start(&cx, &ssh)).unwrap();
 /// let inits = host.commands().iter().filter(|line| line.contains("init")).count();
-/// assert_eq!(inits, 1, "the second attempt took the answer of the first");
+/// assert_eq!(inits, 1, "the second attempt reused the result of the first");
 /// ```
 #[derive(Clone)]
 pub struct HookContext {
@@ -110,7 +110,7 @@ impl HookContext {
         Self { services }
     }
 
-    /// Calls a service by name: for what this SDK has no method for.
+    /// Calls a service by name, for services that this SDK has no method for.
     ///
     /// ```
     /// use vnfm_plugin_sdk::ServiceError;
@@ -118,54 +118,54 @@ impl HookContext {
     /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
     ///
     /// let cx = TestHost::new().context();
-    /// let answer: Value = block_on(cx.call("cancelled", json!({}))).unwrap();
-    /// assert_eq!(answer["cancelled"], false);
+    /// let response: Value = block_on(cx.call("cancelled", json!({}))).unwrap();
+    /// assert_eq!(response["cancelled"], false);
     /// let refused: Result<Value, ServiceError> = block_on(cx.call("telnet", json!({})));
     /// assert_eq!(refused.unwrap_err().service, "telnet");
     /// ```
     ///
     /// # Errors
     ///
-    /// As the service says; `Broken` where its answer is not a `T`.
+    /// The service's own error; [`ErrorKind::Broken`] if its response is not a `T`.
     pub async fn call<T: DeserializeOwned>(
         &self,
         service: &str,
         request: Value,
     ) -> Result<T, ServiceError> {
-        let answer = self.services.call(service, request).await?;
-        serde_json::from_value(answer).map_err(|error| {
-            let said = format!("the host's answer has the wrong shape: {error}");
-            ServiceError::new(service, ErrorKind::Broken, said)
+        let response = self.services.call(service, request).await?;
+        serde_json::from_value(response).map_err(|error| {
+            let detail = format!("unexpected response from the host: {error}");
+            ServiceError::new(service, ErrorKind::Broken, detail)
         })
     }
 
-    /// A host to run commands on.
+    /// Addresses a host for SSH; connects on first use.
     pub fn ssh(&self, target: SshTarget) -> Ssh {
         Ssh::new(self.clone(), target)
     }
 
-    /// Sends an HTTP request; any status is an answer.
+    /// Sends an HTTP request. A response of any status is `Ok`.
     ///
     /// # Errors
     ///
-    /// Where no answer comes.
+    /// If no response arrives: connection refused, untrusted certificate, timeout.
     pub async fn http(&self, request: HttpRequest) -> Result<HttpResponse, ServiceError> {
         self.call("http", as_json("http", &request)?).await
     }
 
-    /// Paths of all files of the package.
+    /// Paths of all files in the VNF package.
     ///
     /// # Errors
     ///
-    /// Where the package cannot be read.
+    /// If the package cannot be read.
     pub async fn artifacts(&self) -> Result<Vec<String>, ServiceError> {
-        let mut answer: Value = self.call("artifact.list", json!({})).await?;
-        serde_json::from_value(answer["paths"].take()).map_err(|error| {
+        let mut response: Value = self.call("artifact.list", json!({})).await?;
+        serde_json::from_value(response["paths"].take()).map_err(|error| {
             ServiceError::new("artifact.list", ErrorKind::Broken, error.to_string())
         })
     }
 
-    /// A file of the package.
+    /// Reads a file of the VNF package.
     ///
     /// ```
     /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
@@ -179,10 +179,10 @@ impl HookContext {
     ///
     /// # Errors
     ///
-    /// `Refused` where the package has none of that path.
+    /// [`ErrorKind::Refused`] if the package has no file of that path.
     pub async fn artifact(&self, path: &str) -> Result<Vec<u8>, ServiceError> {
-        let answer: Value = self.call("artifact.read", json!({ "path": path })).await?;
-        let content = answer
+        let response: Value = self.call("artifact.read", json!({ "path": path })).await?;
+        let content = response
             .get("contentBase64")
             .and_then(Value::as_str)
             .unwrap_or_default();
@@ -191,38 +191,38 @@ impl HookContext {
         })
     }
 
-    /// Tells the operator how far the hook is. A host that does not listen is no reason to stop.
+    /// Reports progress to the operator; `percent` above 100 counts as 100. Errors are ignored.
     pub async fn progress(&self, percent: u8, message: &str) {
         let request = json!({ "percent": percent.min(100), "message": message });
         let _ = self.services.call("progress", request).await;
     }
 
-    /// Tells the operator what the hook waits for.
+    /// Reports to the operator what the hook is waiting for. Errors are ignored.
     pub async fn waiting(&self, what: &str) {
         let _ = self.services.call("waiting", json!({ "for": what })).await;
     }
 
-    /// What [`HookContext::save_checkpoint`] kept under `key`, in this attempt or an earlier one.
+    /// Reads what [`HookContext::save_checkpoint`] stored under `key`, in this attempt or an earlier one.
     ///
     /// # Errors
     ///
-    /// Where the store does not answer, or what was kept is no `T`.
+    /// If the store is unavailable, or the stored value is not a `T`.
     pub async fn checkpoint<T: DeserializeOwned>(
         &self,
         key: &str,
     ) -> Result<Option<T>, ServiceError> {
-        let mut answer: Value = self.call("checkpoint.get", json!({ "key": key })).await?;
-        match answer["value"].take() {
+        let mut response: Value = self.call("checkpoint.get", json!({ "key": key })).await?;
+        match response["value"].take() {
             Value::Null => Ok(None),
             value => serde_json::from_value(value).map(Some).map_err(|error| {
-                let said = format!("checkpoint `{key}` has another shape than expected: {error}");
-                ServiceError::new("checkpoint.get", ErrorKind::Broken, said)
+                let detail = format!("checkpoint `{key}` has an unexpected type: {error}");
+                ServiceError::new("checkpoint.get", ErrorKind::Broken, detail)
             }),
         }
     }
 
-    /// Keeps `value` over a crash and a retry; it is sealed and may hold secrets. [`HookContext::step`] is what most
-    /// hooks need.
+    /// Stores `value` so that it survives crashes and retries. It is encrypted at rest and may contain secrets. Most
+    /// hooks use [`HookContext::step`] instead.
     ///
     /// ```
     /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
@@ -235,7 +235,7 @@ impl HookContext {
     ///
     /// # Errors
     ///
-    /// Where the store does not take it.
+    /// If the store is unavailable, or the value or the number of checkpoints is over the limit.
     pub async fn save_checkpoint<T: Serialize + Sync>(
         &self,
         key: &str,
@@ -248,13 +248,13 @@ impl HookContext {
             .map(|_| ())
     }
 
-    /// Runs `work` unless an earlier attempt of this hook finished it: then its answer is taken from there.
+    /// Runs `work`, or returns its saved result if an earlier attempt of this hook finished it.
     ///
-    /// A crash between the work and the note of it repeats the work, so `work` must say "make it so".
+    /// After a crash between the work and the saving of its result, the work runs again: it must be idempotent.
     ///
     /// # Errors
     ///
-    /// As `work`, and where the note cannot be read or written.
+    /// The error of `work`, or that of the store if the result cannot be read or saved.
     pub async fn step<T, Work>(&self, name: &str, work: Work) -> Result<T, DriverError>
     where
         T: Serialize + DeserializeOwned + Sync,
@@ -271,40 +271,40 @@ impl HookContext {
         Ok(done.output)
     }
 
-    /// Looks with `look`, `every` so often, until it has something; `what` is what the operator reads meanwhile.
+    /// Calls `check` every `interval` until it returns `Some`. The operator sees "waiting for `condition`" meanwhile.
     ///
     /// # Errors
     ///
-    /// As `look`; `cancelled` where the operation is being cancelled; `timed-out` after `at_most`.
-    pub async fn until<T, F, Look>(
+    /// The error of `check`; `cancelled` if the operation is being cancelled; `timed-out` after `timeout`.
+    pub async fn wait_until<T, F, Check>(
         &self,
-        what: &str,
-        every: Duration,
-        at_most: Duration,
-        mut look: F,
+        condition: &str,
+        interval: Duration,
+        timeout: Duration,
+        mut check: F,
     ) -> Result<T, DriverError>
     where
-        F: FnMut() -> Look,
-        Look: Future<Output = Result<Option<T>, DriverError>>,
+        F: FnMut() -> Check,
+        Check: Future<Output = Result<Option<T>, DriverError>>,
     {
-        let every = every.max(Duration::from_millis(10));
+        let interval = interval.max(Duration::from_millis(10));
         let mut waited = Duration::ZERO;
         loop {
-            if let Some(seen) = look().await? {
-                return Ok(seen);
+            if let Some(value) = check().await? {
+                return Ok(value);
             }
-            if waited >= at_most {
-                let said = format!("waited {} s for: {what}", at_most.as_secs());
-                return Err(DriverError::new("timed-out", said).retryable());
+            if waited >= timeout {
+                let detail = format!("waited {} s for {condition}", timeout.as_secs());
+                return Err(DriverError::new("timed-out", detail).retryable());
             }
-            self.waiting(what).await;
+            self.waiting(condition).await;
             self.check_cancelled().await?;
-            self.sleep(every).await?;
-            waited += every;
+            self.sleep(interval).await?;
+            waited += interval;
         }
     }
 
-    /// Lets time pass. To wait for something, [`HookContext::until`] is better: it says what for.
+    /// Sleeps. To wait for a condition, prefer [`HookContext::wait_until`]: it shows the operator which.
     ///
     /// ```
     /// use std::time::Duration;
@@ -313,19 +313,19 @@ impl HookContext {
     /// let host = TestHost::new();
     /// let cx = host.context();
     /// block_on(cx.waiting("the other half of the pair"));
-    /// block_on(cx.sleep(Duration::from_secs(60))).unwrap(); // at once, here
+    /// block_on(cx.sleep(Duration::from_secs(60))).unwrap(); // returns immediately in tests
     /// assert_eq!(host.waiting(), ["the other half of the pair"]);
     /// ```
     ///
     /// # Errors
     ///
-    /// Where the host does not know the service.
+    /// If the host does not have this service.
     pub async fn sleep(&self, duration: Duration) -> Result<(), ServiceError> {
         let request = json!({ "seconds": duration.as_secs_f64() });
         self.call::<Value>("sleep", request).await.map(|_| ())
     }
 
-    /// True once somebody wants the operation to stop. Long hooks look now and then; [`HookContext::until`] does.
+    /// True once the operation is being cancelled. Long hooks should check regularly; [`HookContext::wait_until`] does.
     ///
     /// ```
     /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
@@ -336,15 +336,15 @@ impl HookContext {
     /// assert_eq!(block_on(host.context().check_cancelled()).unwrap_err().code, "cancelled");
     /// ```
     pub async fn cancelled(&self) -> bool {
-        let answer = self.services.call("cancelled", json!({})).await;
-        answer.is_ok_and(|answer| answer["cancelled"] == true)
+        let response = self.services.call("cancelled", json!({})).await;
+        response.is_ok_and(|response| response["cancelled"] == true)
     }
 
-    /// An error once somebody wants the operation to stop.
+    /// Fails once the operation is being cancelled.
     ///
     /// # Errors
     ///
-    /// `cancelled`.
+    /// [`DriverError::cancelled`].
     pub async fn check_cancelled(&self) -> Result<(), DriverError> {
         if self.cancelled().await {
             Err(DriverError::cancelled())
@@ -358,18 +358,18 @@ impl HookContext {
         self.services.log(level, text);
     }
 
-    /// Writes a line of level info.
+    /// Writes a line of level [`Level::Info`] to the operation's log.
     pub fn info(&self, text: &str) {
         self.log(Level::Info, text);
     }
 
-    /// Writes a line of level warn.
+    /// Writes a line of level [`Level::Warn`] to the operation's log.
     pub fn warn(&self, text: &str) {
         self.log(Level::Warn, text);
     }
 }
 
-// A step that answers nothing still leaves a note.
+// The wrapper lets a step without a result, `()`, be told from one that has not run.
 #[derive(Serialize, serde::Deserialize)]
 struct Done<T> {
     output: T,
@@ -380,8 +380,8 @@ fn as_json<T: Serialize>(service: &str, value: &T) -> Result<Value, ServiceError
         .map_err(|error| ServiceError::new(service, ErrorKind::Broken, error.to_string()))
 }
 
-/// Runs many futures, at most `limit` at a time; the answers come in the order of the futures, and one that
-/// fails does not stop the others.
+/// Runs futures concurrently, at most `limit` at a time. Results are in the order of the futures; one that fails
+/// does not stop the others.
 ///
 /// ```
 /// use vnfm_plugin_sdk::join_all_limited;
@@ -391,14 +391,14 @@ fn as_json<T: Serialize>(service: &str, value: &T) -> Result<Value, ServiceError
 /// assert_eq!(block_on(squares), [1, 4, 9]);
 /// ```
 pub fn join_all_limited<F: Future>(limit: usize, work: impl IntoIterator<Item = F>) -> JoinAll<F> {
-    // Collected now: a lazy iterator in the future's type would keep many a closure from being `Send` enough.
+    // Collected eagerly: with a lazy iterator in its type, the future would not be `Send` for many closures.
     let work: Vec<F> = work.into_iter().collect();
     JoinAll {
-        answers: Box::pin(stream::iter(work).buffered(limit.max(1)).collect()),
+        results: Box::pin(stream::iter(work).buffered(limit.max(1)).collect()),
     }
 }
 
-type Answers<F> = stream::Collect<
+type Results<F> = stream::Collect<
     stream::Buffered<stream::Iter<std::vec::IntoIter<F>>>,
     Vec<<F as Future>::Output>,
 >;
@@ -414,7 +414,7 @@ type Answers<F> = stream::Collect<
 /// ```
 #[must_use = "nothing runs until it is awaited"]
 pub struct JoinAll<F: Future> {
-    answers: Pin<Box<Answers<F>>>,
+    results: Pin<Box<Results<F>>>,
 }
 
 impl<F: Future> std::fmt::Debug for JoinAll<F> {
@@ -427,6 +427,6 @@ impl<F: Future> Future for JoinAll<F> {
     type Output = Vec<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.answers.as_mut().poll(context)
+        self.results.as_mut().poll(context)
     }
 }

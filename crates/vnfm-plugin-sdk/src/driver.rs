@@ -1,4 +1,4 @@
-//! The trait that an author implements, and the list of hooks that is also the plugin's declaration.
+//! The driver trait, and the list of hooks from which the plugin's declaration is generated.
 
 use crate::context::HookContext;
 use crate::error::DriverError;
@@ -12,31 +12,31 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The VNF vendor's side of lifecycle operations. The crate's [front page](crate) has one with a hook.
+/// A VNF vendor's lifecycle code. See the [crate documentation](crate) for an example with a hook.
 ///
 /// ```
 /// use schemars::JsonSchema;
 /// use serde::Deserialize;
 /// use vnfm_plugin_sdk::{DriverError, Hooks, MgmtDriver};
 ///
-/// /// What the operator configures, as `plugins.config.NAME` of the server.
+/// /// Read from `plugins.config.NAME` of the server's configuration.
 /// #[derive(Deserialize, JsonSchema)]
 /// pub struct Config {
-///     /// How many servers are worked on at once.
-///     at_once: usize,
+///     /// Servers to configure concurrently.
+///     concurrency: usize,
 /// }
 ///
 /// pub struct Rolling {
-///     at_once: usize,
+///     concurrency: usize,
 /// }
 ///
 /// impl MgmtDriver for Rolling {
 ///     type Config = Config;
 ///
 ///     fn new(config: Config) -> Result<Self, DriverError> {
-///         match config.at_once {
-///             0 => Err(DriverError::new("bad-config", "`at_once` is 0: nothing would ever be done")),
-///             at_once => Ok(Self { at_once }),
+///         match config.concurrency {
+///             0 => Err(DriverError::new("bad-config", "`concurrency` must be at least 1")),
+///             concurrency => Ok(Self { concurrency }),
 ///         }
 ///     }
 ///
@@ -45,30 +45,30 @@ use std::sync::Arc;
 ///     }
 /// }
 ///
-/// assert_eq!(Rolling::new(Config { at_once: 0 }).err().unwrap().code, "bad-config");
-/// assert_eq!(Rolling::new(Config { at_once: 2 }).unwrap().at_once, 2);
+/// assert_eq!(Rolling::new(Config { concurrency: 0 }).err().unwrap().code, "bad-config");
+/// assert_eq!(Rolling::new(Config { concurrency: 2 }).unwrap().concurrency, 2);
 /// ```
 pub trait MgmtDriver: Sized + Send + Sync + 'static {
-    /// What the operator configures; [`NoConfig`] where there is nothing.
+    /// The plugin's configuration; [`NoConfig`] if it has none.
     type Config: DeserializeOwned + JsonSchema;
 
-    /// Makes the driver; no host is touched yet.
+    /// Creates the driver. It must not contact any host yet.
     ///
     /// # Errors
     ///
-    /// Where the configuration makes no sense; it ends the hook that needed the driver.
+    /// If the configuration is invalid; the hook that needed the driver fails with this error.
     fn new(config: Self::Config) -> Result<Self, DriverError>;
 
-    /// Lists the hooks that this driver has; no other is ever called.
+    /// Lists the hooks that this driver implements; the VNFM calls no others.
     fn hooks(hooks: Hooks<Self>) -> Hooks<Self>;
 }
 
-/// Name and version of an exported driver; written by [`crate::export_mgmt_driver!`].
+/// Name and version of an exported driver; implemented by [`crate::export_mgmt_driver!`].
 ///
 /// ```
 /// use vnfm_plugin_sdk::Export;
 ///
-/// /// How a VNFD names the driver to stay on this very version.
+/// /// The driver's name in a VNFD that pins this exact version.
 /// fn pinned<D: Export>() -> String {
 ///     format!("{}@{}", D::NAME, D::VERSION)
 /// }
@@ -86,17 +86,17 @@ pub trait MgmtDriver: Sized + Send + Sync + 'static {
 /// assert_eq!(pinned::<Nothing>(), "nothing@1.2.3");
 /// ```
 pub trait Export: MgmtDriver {
-    /// Name of the plugin.
+    /// Name of the plugin, by which a VNFD refers to it.
     const NAME: &'static str;
-    /// Its version, `MAJOR.MINOR.PATCH`.
+    /// Version of the plugin, `MAJOR.MINOR.PATCH`.
     const VERSION: &'static str;
 }
 
-/// A driver that is not configured.
+/// Configuration of a driver that has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct NoConfig {}
 
-/// A hook that takes no parameters; what is given is ignored.
+/// Parameters of a hook that takes none; any `additionalParams` are ignored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct NoParams {}
 
@@ -128,8 +128,8 @@ struct Hook<D> {
 ///     }
 ///
 ///     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
-///         // A rollback calls the opposite, with `undo` set and the hook's checkpoints.
-///         hooks.on("heal_start", Self::heal_start).undone_by("heal_start", Self::back_in_service)
+///         // A rollback calls `uncordon` with `undo` set; it can read the checkpoints of `heal_start`.
+///         hooks.on("heal_start", Self::heal_start).on_undo("heal_start", Self::uncordon)
 ///     }
 /// }
 ///
@@ -142,7 +142,7 @@ struct Hook<D> {
 ///         Ok(Effects::none().message("drained"))
 ///     }
 ///
-///     async fn back_in_service(
+///     async fn uncordon(
 ///         self: Arc<Self>,
 ///         _: HookContext,
 ///         _: HookRequest<NoParams>,
@@ -151,13 +151,13 @@ struct Hook<D> {
 ///     }
 /// }
 ///
-/// assert_eq!(Hooks::<Drain>::of().declaration()["hooks"]["heal_start"]["undo"], true);
+/// assert_eq!(Hooks::<Drain>::declared().declaration()["hooks"]["heal_start"]["undo"], true);
 /// let undone = TestHost::new().run::<Drain>(request("heal_start").undo()).unwrap();
 /// assert_eq!(undone.message.as_deref(), Some("back in service"));
 /// ```
 pub struct Hooks<D> {
     by_name: BTreeMap<String, Hook<D>>,
-    opposites: BTreeMap<String, Run<D>>,
+    undo_handlers: BTreeMap<String, Run<D>>,
 }
 
 impl<D> std::fmt::Debug for Hooks<D> {
@@ -167,16 +167,16 @@ impl<D> std::fmt::Debug for Hooks<D> {
 }
 
 impl<D: MgmtDriver> Hooks<D> {
-    /// The hooks of `D`.
-    pub fn of() -> Self {
+    /// The hooks that `D` lists in [`MgmtDriver::hooks`].
+    pub fn declared() -> Self {
         D::hooks(Self {
             by_name: BTreeMap::new(),
-            opposites: BTreeMap::new(),
+            undo_handlers: BTreeMap::new(),
         })
     }
 
-    /// Adds the hook `name`, such as `instantiate_end`. `P` is what it wants to find in `additionalParams`; its
-    /// JSON Schema is what requests are checked by before anything is made.
+    /// Adds the hook `name`, such as `instantiate_end`. `P` is the type of its `additionalParams`; requests are
+    /// validated against its JSON Schema before any resource is created.
     #[must_use]
     pub fn on<P, F, Running>(mut self, name: &str, handler: F) -> Self
     where
@@ -195,21 +195,21 @@ impl<D: MgmtDriver> Hooks<D> {
         self
     }
 
-    /// Adds the opposite of the hook `name`, which [`Hooks::on`] adds: a rollback calls it where the hook was begun,
-    /// whether or not it came to its end, with [`HookRequest::undo`] set and the hook's own checkpoints. It says "make
-    /// it not so": undoing what was never done succeeds. Of its answer only the message counts.
+    /// Adds the undo handler of the hook `name`, which [`Hooks::on`] adds. A rollback calls it if the hook was started,
+    /// finished or not, with [`HookRequest::undo`] set and access to the hook's checkpoints. It must be idempotent:
+    /// undoing something that never happened succeeds. Only the message of its effects is used.
     #[must_use]
-    pub fn undone_by<P, F, Running>(mut self, name: &str, handler: F) -> Self
+    pub fn on_undo<P, F, Running>(mut self, name: &str, handler: F) -> Self
     where
         P: DeserializeOwned + JsonSchema,
         F: Fn(Arc<D>, HookContext, HookRequest<P>) -> Running + Send + Sync + 'static,
         Running: Future<Output = Result<Effects, DriverError>> + Send + 'static,
     {
-        self.opposites.insert(name.to_owned(), typed(handler));
+        self.undo_handlers.insert(name.to_owned(), typed(handler));
         self
     }
 
-    /// Runs one hook. [`TestHost::run`](crate::testkit::TestHost::run) is what tests need.
+    /// Runs one hook. Tests use [`TestHost::run`](crate::testkit::TestHost::run) instead.
     ///
     /// ```
     /// # use vnfm_plugin_sdk::prelude::*;
@@ -227,17 +227,17 @@ impl<D: MgmtDriver> Hooks<D> {
     /// # }
     /// use vnfm_plugin_sdk::testkit::{TestHost, block_on, request};
     ///
-    /// let told = request("heal_end").json().clone();
-    /// let request: HookRequest = vnfm_plugin_sdk::serde_json::from_value(told).unwrap();
-    /// let hooks = Hooks::<Greeter>::of();
+    /// let json = request("heal_end").json().clone();
+    /// let request: HookRequest = vnfm_plugin_sdk::serde_json::from_value(json).unwrap();
+    /// let hooks = Hooks::<Greeter>::declared();
     /// let error = block_on(hooks.run(Arc::new(Greeter), TestHost::new().context(), request)).unwrap_err();
-    /// assert_eq!(error.to_string(), "unknown-hook: there is no hook `heal_end`; there is `instantiate_end`");
+    /// assert_eq!(error.to_string(), "unknown-hook: unknown hook `heal_end`; this driver has `instantiate_end`");
     /// ```
     ///
     /// # Errors
     ///
-    /// As the hook says; `unknown-hook` where the driver does not have it, or not its opposite; `bad-parameters` where
-    /// `additionalParams` do not fit.
+    /// The hook's own error; `unknown-hook` if the driver has no such hook or no undo handler for it;
+    /// `bad-parameters` if `additionalParams` do not match `P`.
     pub async fn run(
         &self,
         driver: Arc<D>,
@@ -245,19 +245,19 @@ impl<D: MgmtDriver> Hooks<D> {
         request: HookRequest,
     ) -> Result<Effects, DriverError> {
         let run = match self.by_name.get(&request.hook) {
-            Some(_) if request.undo => self.opposites.get(&request.hook),
+            Some(_) if request.undo => self.undo_handlers.get(&request.hook),
             Some(hook) => Some(&hook.run),
             None => None,
         };
         match run {
             Some(run) => run(driver, cx, request).await,
-            None => Err(self.unknown(&request.hook, request.undo)),
+            None => Err(self.unknown_hook(&request.hook, request.undo)),
         }
     }
 
-    fn unknown(&self, name: &str, undo: bool) -> DriverError {
+    fn unknown_hook(&self, name: &str, undo: bool) -> DriverError {
         if undo && self.by_name.contains_key(name) {
-            return DriverError::new("unknown-hook", format!("hook `{name}` has no opposite"));
+            return DriverError::new("unknown-hook", format!("hook `{name}` has no undo handler"));
         }
         let known = self
             .by_name
@@ -271,21 +271,21 @@ impl<D: MgmtDriver> Hooks<D> {
         };
         DriverError::new(
             "unknown-hook",
-            format!("there is no hook `{name}`; there is {known}"),
+            format!("unknown hook `{name}`; this driver has {known}"),
         )
     }
 
-    /// What the plugin says of itself, as JSON.
+    /// The plugin's declaration as JSON: its hooks with their parameter schemas, and its configuration schema.
     pub fn declaration(&self) -> Value {
         let hooks: serde_json::Map<String, Value> = self
             .by_name
             .iter()
             .map(|(name, hook)| {
-                let mut said = json!({ "parameters": hook.parameters });
-                if self.opposites.contains_key(name) {
-                    said["undo"] = true.into();
+                let mut hook_declaration = json!({ "parameters": hook.parameters });
+                if self.undo_handlers.contains_key(name) {
+                    hook_declaration["undo"] = true.into();
                 }
-                (name.clone(), said)
+                (name.clone(), hook_declaration)
             })
             .collect();
         json!({

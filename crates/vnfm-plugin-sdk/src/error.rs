@@ -1,12 +1,12 @@
-//! Why a hook failed ([`DriverError`]), and why a service of the host did ([`ServiceError`]).
+//! Errors of hooks ([`DriverError`]) and of host services ([`ServiceError`]).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Why a hook failed: what the operator reads, and what the engine needs to know. Its members are those of
-/// [`Failure`], which it points to.
+/// The error of a hook: text for the operator, and whether the engine may retry. It dereferences to [`Failure`],
+/// which has the members.
 ///
-/// Put no secret into its texts.
+/// Its texts are shown and logged: put no secrets into them.
 ///
 /// ```
 /// use vnfm_plugin_sdk::DriverError;
@@ -16,14 +16,14 @@ use serde::{Deserialize, Serialize};
 ///     .host("worker-1")
 ///     .phase("join")
 ///     .exit_code(1);
-/// let said = "join-failed on `worker-1` in phase `join`, exit code 1: the node did not join";
-/// assert_eq!((error.to_string().as_str(), error.retryable), (said, true));
+/// let text = "join-failed on `worker-1` in phase `join`, exit code 1: the node did not join";
+/// assert_eq!((error.to_string().as_str(), error.retryable), (text, true));
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(
     title = "DriverError",
-    description = "Why a hook failed. Its texts hold no secret."
+    description = "The error of a hook. Its texts must not contain secrets."
 )]
 pub struct DriverError(Box<Failure>);
 
@@ -35,38 +35,38 @@ pub struct DriverError(Box<Failure>);
 /// let error = DriverError::new("install-failed", "no space left").last_lines("unpacking\n\nno space left on /var\n");
 /// let failure: &Failure = &error;
 /// assert_eq!(failure.last_lines, ["unpacking", "no space left on /var"]);
-/// assert!(!failure.retryable, "somebody has to make room first");
+/// assert!(!failure.retryable, "someone must free disk space first");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(description = "The members of a [`DriverError`].")]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Failure {
-    /// Name of the error, for ever the same, such as `join-failed`.
+    /// Stable identifier of the error, such as `join-failed`.
     pub code: String,
     /// What happened, in a sentence.
     pub detail: String,
-    /// True where the same hook may work later without anybody changing anything.
+    /// True if a retry may succeed without any change by the operator.
     #[serde(default)]
     pub retryable: bool,
-    /// The host that it happened on.
+    /// Name of the host on which it happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// What the hook was at, such as `join`.
+    /// Phase of the hook in which it happened, such as `join`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// Exit code of the command that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// The last lines that it said.
+    /// The last non-empty lines of that command's output, at most 12.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last_lines: Vec<String>,
 }
 
-const LAST_LINES: usize = 12;
+const MAX_LAST_LINES: usize = 12;
 
 impl DriverError {
-    /// An error that will stay until somebody changes something.
+    /// An error that a retry does not resolve.
     pub fn new(code: impl Into<String>, detail: impl Into<String>) -> Self {
         let failure = Failure {
             code: code.into(),
@@ -76,35 +76,35 @@ impl DriverError {
         Self(Box::new(failure))
     }
 
-    /// Says that the same hook may work later.
+    /// Marks the error as retryable: the same hook may succeed later.
     #[must_use]
     pub fn retryable(mut self) -> Self {
         self.0.retryable = true;
         self
     }
 
-    /// Names the host.
+    /// Sets the name of the host.
     #[must_use]
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.0.host = Some(host.into());
         self
     }
 
-    /// Names the phase.
+    /// Sets the phase of the hook.
     #[must_use]
     pub fn phase(mut self, phase: impl Into<String>) -> Self {
         self.0.phase = Some(phase.into());
         self
     }
 
-    /// Adds an exit code.
+    /// Sets the exit code of the command that failed.
     #[must_use]
     pub fn exit_code(mut self, code: i32) -> Self {
         self.0.exit_code = Some(code);
         self
     }
 
-    /// Adds the last lines of `text` that are not empty.
+    /// Keeps the last 12 non-empty lines of `text`, usually a command's standard error.
     #[must_use]
     pub fn last_lines(mut self, text: &str) -> Self {
         let lines: Vec<_> = text
@@ -112,12 +112,12 @@ impl DriverError {
             .map(str::trim_end)
             .filter(|l| !l.is_empty())
             .collect();
-        let from = lines.len().saturating_sub(LAST_LINES);
+        let from = lines.len().saturating_sub(MAX_LAST_LINES);
         self.0.last_lines = lines[from..].iter().map(|&line| line.to_owned()).collect();
         self
     }
 
-    /// The operator wants the hook to stop.
+    /// The error of a hook that stopped because its operation is being cancelled.
     pub fn cancelled() -> Self {
         Self::new("cancelled", "the operation is being cancelled").retryable()
     }
@@ -149,22 +149,22 @@ impl std::fmt::Display for DriverError {
 
 impl std::error::Error for DriverError {}
 
-/// What can be done about a [`ServiceError`].
+/// How the caller can react to a [`ServiceError`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The same call may work later.
+    /// Temporary: the same call may succeed later.
     Unavailable,
-    /// Something has to be changed first.
+    /// The call cannot succeed until the request or the configuration changes.
     Refused,
-    /// A bug, here or there.
+    /// A bug in the plugin or in the host.
     #[default]
     #[serde(other)]
     Broken,
 }
 
-/// Why a service of the host has no answer. As a [`DriverError`] it is retryable where the same call may work later.
+/// The error of a host service. Converted to a [`DriverError`], it is retryable if it is [`ErrorKind::Unavailable`].
 ///
 /// ```
 /// use vnfm_plugin_sdk::{DriverError, ErrorKind, ServiceError};
@@ -176,17 +176,17 @@ pub enum ErrorKind {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ServiceError {
-    /// What can be done about it.
+    /// Whether a retry can help.
     pub kind: ErrorKind,
     /// What happened, in a sentence.
     pub detail: String,
-    /// The service that was called.
+    /// The service that was called, such as `ssh.run`; not part of the message.
     #[serde(skip)]
     pub service: String,
 }
 
 impl ServiceError {
-    /// An error of `service`.
+    /// Creates an error of `service`.
     pub fn new(service: &str, kind: ErrorKind, detail: impl Into<String>) -> Self {
         Self {
             kind,
@@ -211,98 +211,97 @@ impl From<ServiceError> for DriverError {
             ErrorKind::Refused => "host-refused",
             ErrorKind::Broken => "host-broken",
         };
-        let known = Self::new(code, error.to_string());
+        let converted = Self::new(code, error.to_string());
         if error.kind == ErrorKind::Unavailable {
-            known.retryable()
+            converted.retryable()
         } else {
-            known
+            converted
         }
     }
 }
 
-/// A code of this SDK in words: what it means, and what to do next.
+/// Documentation of an error code: what it means and what to do next.
 ///
 /// ```
 /// use vnfm_plugin_sdk::{MEANINGS, Meaning};
 ///
-/// // What a driver says itself is told in the same way.
-/// const OURS: Meaning = Meaning::new("join-failed", "a node did not join", "look at its log, then retry");
+/// // Drivers document their own codes in the same way.
+/// const OURS: Meaning = Meaning::new("join-failed", "a node did not join", "check its log, then retry");
 /// assert!(MEANINGS.iter().all(|known| known.code != OURS.code));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Meaning {
-    /// Such as `bad-parameters`.
+    /// The error code, such as `bad-parameters`.
     pub code: &'static str,
-    /// What happened.
+    /// What the code means, in a phrase.
     pub means: &'static str,
-    /// What the author does.
+    /// What to do next.
     pub next: &'static str,
 }
 
 impl Meaning {
-    /// A row of a table.
+    /// Creates an entry of a table such as [`MEANINGS`].
     pub const fn new(code: &'static str, means: &'static str, next: &'static str) -> Self {
         Self { code, means, next }
     }
 }
 
-/// The codes of errors that the SDK itself makes; `docs/plugin-errors.md` has them all.
+/// The error codes of the SDK itself; `docs/plugin-errors.md` lists those of every component.
 pub const MEANINGS: &[Meaning] = &[
     Meaning::new(
         "bad-config",
-        "the operator's configuration is no value of the driver's type; the member is named",
+        "the plugin's configuration does not match the driver's type; the message names the member",
         "correct `plugins.config.<name>`, or give the member a default",
     ),
     Meaning::new(
         "bad-parameters",
-        "`additionalParams` are no value of the hook's type; the member is named",
-        "correct the request; give members that may be absent a default",
+        "`additionalParams` do not match the hook's type; the message names the member",
+        "correct the request, or give optional members a default",
     ),
     Meaning::new(
         "bad-request",
-        "the host's request has another shape than the SDK knows; the member is named",
-        "build the plugin with an SDK of the host's major version",
+        "the host's request does not match the SDK's type; the message names the member",
+        "rebuild the plugin with an SDK of the host's major version",
     ),
     Meaning::new(
         "schema-version",
-        "the host's messages are of a version that the SDK does not speak",
-        "build the plugin with an SDK of the host's major version",
+        "the SDK does not support the message version of the host",
+        "rebuild the plugin with an SDK of the host's major version",
     ),
     Meaning::new(
         "unknown-hook",
-        "the driver lists no such hook, or no opposite of it",
-        "add it with `hooks.on(…)` or `undone_by(…)`; the hooks that there are are named",
+        "the driver has no such hook, or no undo handler for it",
+        "add it with `hooks.on(…)` or `on_undo(…)`; the message lists the driver's hooks",
     ),
     Meaning::new(
         "no-address",
-        "a VNFC has no address on the connection point; those that it has are named",
-        "name one of them; look whether the request binds the connection point to a network",
+        "a VNFC has no address on the connection point; the message lists its connection points",
+        "use one of those, or check that the request connects the connection point to a network",
     ),
     Meaning::new(
         "timed-out",
-        "`HookContext::until` waited in vain; what for is said",
-        "look at the host, then retry; wait longer where that is usual",
+        "the condition of `HookContext::wait_until` was not met in time; the message names it",
+        "check the host, then retry; raise the timeout if it is too short",
     ),
     Meaning::new(
         "cancelled",
-        "somebody wants the operation to stop, and the hook did",
-        "retry, or roll back",
+        "the operation is being cancelled, and the hook stopped",
+        "retry or roll back",
     ),
     Meaning::new(
         "host-unavailable",
-        "a service of the host does not answer now: no route, no login yet, a store that is away",
-        "look whether it is up and reached by what the request names, then retry",
+        "a host service is temporarily unavailable: no route to a host, no login yet, no database",
+        "check that the target is up and that the request has the right address, then retry",
     ),
     Meaning::new(
         "host-refused",
-        "a service of the host says no: a wrong password, a file that the package does not have, a service that is not \
-         known",
-        "correct what is named, then retry",
+        "a host service rejected the call: wrong password, a file that is not in the package, an unknown service",
+        "fix what the message names, then retry",
     ),
     Meaning::new(
         "host-broken",
-        "a service of the host answers with what the SDK does not understand",
-        "build the plugin with an SDK of the host's major version, or report it",
+        "a host service returned a response that the SDK cannot read",
+        "rebuild the plugin with an SDK of the host's major version, or report a bug",
     ),
 ];

@@ -1,7 +1,7 @@
-//! The driver behind the C boundary: declaration, creation, calls; and the host in front of it.
+//! The plugin's side of the C ABI: exports a driver, and calls the host's services.
 #![expect(
     unsafe_code,
-    reason = "the shims that the host calls write through its pointers"
+    reason = "the functions that the host calls write through its pointers"
 )]
 
 use crate::context::{HookContext, Level, Services};
@@ -18,7 +18,7 @@ use vnfm_plugin_abi::{
     Host, LOG_ERROR, MAGIC, PANICKED, Plugin, READY_ERR, READY_OK, Slice,
 };
 
-/// The table that a plugin of driver `D` exports; used by [`crate::export_mgmt_driver!`].
+/// The plugin table that a library exports for driver `D`; used by [`crate::export_mgmt_driver!`].
 ///
 /// ```
 /// use vnfm_plugin_sdk::abi::{ABI_MAJOR, Plugin};
@@ -38,13 +38,13 @@ use vnfm_plugin_abi::{
 /// assert_eq!(TABLE.abi_major, ABI_MAJOR);
 /// ```
 ///
-/// A library has its own copy of std, so its panics go to the host's log instead of standard error.
+/// Since the library has its own copy of `std`, its panic hook is replaced: panics go to the host's log.
 pub const fn plugin<D: Export>() -> Plugin {
     table::<D, true>()
 }
 
-/// The same for a driver that is linked into the program: it is called by name with the same JSON, without a
-/// library. The program's panic hook is left alone.
+/// The plugin table of a driver that is linked into the program instead of loaded as a library. It exchanges the same
+/// messages. The program's panic hook stays.
 ///
 /// ```no_run
 /// # use vnfm_plugin_sdk::prelude::*;
@@ -58,7 +58,7 @@ pub const fn plugin<D: Export>() -> Plugin {
 /// #     const NAME: &'static str = "nothing";
 /// #     const VERSION: &'static str = "1.2.3";
 /// # }
-/// // What `PluginHost::register` of an embedder takes.
+/// // An embedder passes this to `PluginHost::register`.
 /// let linked: &'static vnfm_plugin_sdk::abi::Plugin = vnfm_plugin_sdk::static_driver::<Nothing>();
 /// # let _ = linked;
 /// ```
@@ -86,7 +86,7 @@ const fn table<D: Export, const OWN_STD: bool>() -> Plugin {
 }
 
 unsafe extern "C" fn declare<D: MgmtDriver>(out: *mut Buf) -> u32 {
-    let declared = catch_unwind(|| json_bytes(&Hooks::<D>::of().declaration()));
+    let declared = catch_unwind(|| json_bytes(&Hooks::<D>::declared().declaration()));
     let (status, bytes) = match declared {
         Ok(bytes) => (READY_OK, bytes),
         Err(payload) => (PANICKED, panic_text(payload)),
@@ -104,14 +104,14 @@ unsafe extern "C" fn create<D: MgmtDriver, const OWN_STD: bool>(
 ) -> u32 {
     let created = catch_unwind(AssertUnwindSafe(|| {
         if OWN_STD {
-            panics_to(host);
+            log_panics_to(host);
         }
         // SAFETY: the host lends the configuration for this call.
         new_driver::<D>(unsafe { config.as_bytes() })
     }));
     let (status, bytes) = match created {
         Ok(Ok(driver)) => {
-            // SAFETY: the host lends the place for this call and takes the driver.
+            // SAFETY: the host lends the memory for this call and takes ownership of the driver.
             unsafe { out.write(driver) };
             return READY_OK;
         }
@@ -127,17 +127,17 @@ fn new_driver<D: MgmtDriver>(config: &[u8]) -> Result<Driver, DriverError> {
     let config = serde_json::from_slice(config).map_err(|error| {
         DriverError::new(
             "bad-config",
-            format!("the configuration does not fit: {error}"),
+            format!("invalid plugin configuration: {error}"),
         )
     })?;
     let driver = Arc::new(D::new(config)?);
-    Ok(Driver::new(Arc::new(Made {
+    Ok(Driver::new(Arc::new(CreatedDriver {
         driver,
-        hooks: Hooks::of(),
+        hooks: Hooks::declared(),
     })))
 }
 
-fn panics_to(host: Host) {
+fn log_panics_to(host: Host) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         std::panic::set_hook(Box::new(move |panic| {
@@ -148,12 +148,12 @@ fn panics_to(host: Host) {
     });
 }
 
-struct Made<D> {
+struct CreatedDriver<D> {
     driver: Arc<D>,
     hooks: Hooks<D>,
 }
 
-impl<D: MgmtDriver> DriverSide for Made<D> {
+impl<D: MgmtDriver> DriverSide for CreatedDriver<D> {
     fn call(self: Arc<Self>, host: Host, hook: &str, request: &[u8]) -> BoxAnswer {
         let (hook, request) = (hook.to_owned(), request.to_vec());
         Box::pin(async move {
@@ -161,33 +161,34 @@ impl<D: MgmtDriver> DriverSide for Made<D> {
                 .map_err(|error| DriverError::new("bad-request", error.to_string()))
                 .map_err(|error| json_bytes(&error))?;
             request.hook = hook;
-            let cx = HookContext::new(Arc::new(Foreign { host }));
-            let answer = self.hooks.run(self.driver.clone(), cx, request).await;
-            answer
+            let cx = HookContext::new(Arc::new(HostServices { host }));
+            let result = self.hooks.run(self.driver.clone(), cx, request).await;
+            result
                 .map(|effects| json_bytes(&effects))
                 .map_err(|error| json_bytes(&error))
         })
     }
 }
 
-/// The host on the other side of the boundary.
-struct Foreign {
+/// The services of the host, called over the ABI.
+struct HostServices {
     host: Host,
 }
 
-impl Services for Foreign {
+impl Services for HostServices {
     fn call(
         &self,
         service: &str,
         request: Value,
     ) -> BoxFuture<'static, Result<Value, ServiceError>> {
-        let answer = self.host.call(service, &json_bytes(&request));
+        let response = self.host.call(service, &json_bytes(&request));
         let service = service.to_owned();
         Box::pin(async move {
-            let broken = |said: String| ServiceError::new(&service, ErrorKind::Broken, said);
-            match answer.await {
-                Ok(bytes) => serde_json::from_slice(bytes.as_bytes())
-                    .map_err(|error| broken(format!("the host's answer is no JSON: {error}"))),
+            let broken = |detail: String| ServiceError::new(&service, ErrorKind::Broken, detail);
+            match response.await {
+                Ok(bytes) => serde_json::from_slice(bytes.as_bytes()).map_err(|error| {
+                    broken(format!("the host's response is not valid JSON: {error}"))
+                }),
                 Err(FfiError::Answer(bytes)) => Err(match serde_json::from_slice(&bytes) {
                     Ok(error) => ServiceError {
                         service: service.clone(),
@@ -195,8 +196,10 @@ impl Services for Foreign {
                     },
                     Err(_) => broken(String::from_utf8_lossy(&bytes).into_owned()),
                 }),
-                Err(FfiError::Panicked(said)) => Err(broken(format!("the host panicked: {said}"))),
-                Err(other) => Err(broken(format!("the host broke the protocol: {other:?}"))),
+                Err(FfiError::Panicked(text)) => Err(broken(format!("the host panicked: {text}"))),
+                Err(other) => Err(broken(format!(
+                    "the host violated the plugin ABI: {other:?}"
+                ))),
             }
         })
     }
@@ -207,6 +210,6 @@ impl Services for Foreign {
 }
 
 fn json_bytes<T: serde::Serialize>(value: &T) -> Vec<u8> {
-    // Messages have text keys and no reader that fails: they always serialize.
+    // Infallible: all messages have string keys and no custom serializers that fail.
     serde_json::to_vec(value).unwrap_or_default()
 }

@@ -1,50 +1,51 @@
-//! HTTP through the host: with its proxies, its certificate authorities and its limits.
+//! HTTP requests, sent by the host: its proxies, certificate authorities and limits apply.
 
 use crate::secret::Secret;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A request. Header fields and body are secrets: nobody prints them.
+/// A request. Header values and body are [`Secret`]s and never printed.
 ///
 /// ```
 /// use std::time::Duration;
 /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
 /// use vnfm_plugin_sdk::{HttpRequest, HttpResponse};
 ///
-/// let host = TestHost::new().http("POST", "https://10.0.0.1/nodes", 201, "made");
+/// let host = TestHost::new().http("POST", "https://10.0.0.1/nodes", 201, "created");
 /// let request = HttpRequest::new("POST", "https://10.0.0.1/nodes")
 ///     .header("authorization", "Bearer t")
 ///     .body(r#"{"name": "web-1"}"#)
 ///     .ca("-----BEGIN CERTIFICATE-----…")
-///     .deadline(Duration::from_secs(10));
-/// let answer: HttpResponse = block_on(host.context().http(request)).unwrap();
-/// assert!(answer.ok() && answer.body == "made");
+///     .timeout(Duration::from_secs(10));
+/// let response: HttpResponse = block_on(host.context().http(request)).unwrap();
+/// assert!(response.ok() && response.body == "created");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[must_use]
 #[non_exhaustive]
 pub struct HttpRequest {
-    /// Such as `GET`.
+    /// Request method, such as `GET`.
     pub method: String,
     /// Absolute URL.
     pub url: String,
-    /// Header fields.
+    /// Header fields; their values are often tokens.
     #[serde(default)]
     pub headers: BTreeMap<String, Secret>,
-    /// Body.
+    /// Request body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Secret>,
-    /// Certificate authority to trust, PEM; the system's where absent.
+    /// PEM certificates of the only authorities to trust; absent: those of the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_pem: Option<String>,
-    /// Seconds until it is given up.
-    pub deadline_seconds: u64,
+    /// Seconds until the request fails.
+    #[serde(rename = "deadlineSeconds")]
+    pub timeout_seconds: u64,
 }
 
 impl HttpRequest {
-    /// A request without a body; given up after thirty seconds unless said otherwise.
+    /// A request without a body and with a timeout of 30 seconds.
     pub fn new(method: impl Into<String>, url: impl Into<String>) -> Self {
         Self {
             method: method.into(),
@@ -52,7 +53,7 @@ impl HttpRequest {
             headers: BTreeMap::new(),
             body: None,
             ca_pem: None,
-            deadline_seconds: 30,
+            timeout_seconds: 30,
         }
     }
 
@@ -62,36 +63,36 @@ impl HttpRequest {
         self
     }
 
-    /// Sets the body.
+    /// Sets the request body.
     pub fn body(mut self, body: impl Into<Secret>) -> Self {
         self.body = Some(body.into());
         self
     }
 
-    /// Trusts this certificate authority alone.
+    /// Trusts only these PEM certificates, not the system's authorities.
     pub fn ca(mut self, pem: impl Into<String>) -> Self {
         self.ca_pem = Some(pem.into());
         self
     }
 
-    /// Gives it up after `limit`.
-    pub fn deadline(mut self, limit: Duration) -> Self {
-        self.deadline_seconds = limit.as_secs().max(1);
+    /// Sets the timeout, at least one second.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout_seconds = timeout.as_secs().max(1);
         self
     }
 }
 
-/// An answer; any status is one.
+/// A response of any status.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct HttpResponse {
-    /// Status code.
+    /// HTTP status code.
     pub status: u16,
     /// Header fields, names in lower case.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Body as text.
+    /// Response body as text.
     #[serde(default)]
     pub body: String,
 }

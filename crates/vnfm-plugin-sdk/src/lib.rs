@@ -1,4 +1,4 @@
-//! What the author of a MgmtDriver sees: a trait, the messages, the host's services, one macro, a test-kit.
+//! SDK for VNFM plugins (MgmtDrivers): the driver trait, hook messages, host services, an export macro and a test kit.
 //!
 //! ```
 //! use schemars::JsonSchema;
@@ -37,25 +37,26 @@
 //!             let target = vnfc.ssh("CP1", &login.username)?.password(login.password.clone());
 //!             cx.ssh(target).check("greet", Command::new("echo hello > /etc/motd").sudo()).await?;
 //!         }
-//!         Ok(Effects::none().message("everybody is greeted"))
+//!         Ok(Effects::none().message("greeting installed"))
 //!     }
 //! }
 //!
 //! export_mgmt_driver!(Motd);
 //! ```
 //!
-//! | you need | look at |
+//! | to | use |
 //! |---|---|
-//! | what the hook is told | [`HookRequest`], [`Vnfc`] |
-//! | what it may ask for | [`HookContext`], [`Ssh`] |
-//! | what it answers | [`Effects`], [`DriverError`] |
-//! | not to do a thing twice over a crash | [`HookContext::step`] |
-//! | to take back what a hook did when its operation is rolled back | [`Hooks::undone_by`] |
-//! | many hosts at once | [`join_all_limited`] |
-//! | a test without a VNFM | [`testkit`] |
+//! | read the request of a hook | [`HookRequest`], [`Vnfc`] |
+//! | call the services of the VNFM | [`HookContext`], [`Ssh`] |
+//! | return a result | [`Effects`], [`DriverError`] |
+//! | avoid repeating work after a crash | [`HookContext::step`] |
+//! | undo a hook when its operation is rolled back | [`Hooks::on_undo`] |
+//! | wait for a condition | [`HookContext::wait_until`] |
+//! | work on many hosts concurrently | [`join_all_limited`] |
+//! | test without a VNFM | [`testkit`] |
 //!
-//! A plugin needs no async runtime: the host polls it. Code that blocks keeps a thread of the host busy, so
-//! wait with the services of [`HookContext`].
+//! A plugin needs no async runtime: the host polls its futures. Blocking code occupies a thread of the host, so
+//! wait only through [`HookContext`].
 
 pub mod context;
 pub mod driver;
@@ -89,14 +90,14 @@ pub use {schemars, serde, serde_json, vnfm_plugin_abi as abi};
 /// ```
 pub type Object = serde_json::Map<String, serde_json::Value>;
 
-/// Version of the messages.
+/// `schemaVersion` of the messages that this SDK reads and writes.
 ///
 /// ```
 /// assert_eq!(vnfm_plugin_sdk::Effects::none().schema_version, vnfm_plugin_sdk::SCHEMA_VERSION);
 /// ```
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Everything that a driver usually needs.
+/// The items that most drivers need.
 pub mod prelude {
     pub use crate::{
         Artifact, Command, Dependent, DriverError, Effects, Heal, HookContext, HookRequest, Hooks,
@@ -107,8 +108,8 @@ pub mod prelude {
 
 /// Exports a [`MgmtDriver`] as the plugin of its crate, named and versioned as in its `Cargo.toml`.
 ///
-/// The crate's library is of type `["cdylib", "rlib"]`: the first is the plugin, the second serves tests and
-/// embedders, who take the driver by [`static_driver`].
+/// Set `crate-type = ["cdylib", "rlib"]`: the `cdylib` is the plugin, the `rlib` is for tests and for embedders,
+/// who link the driver with [`static_driver`].
 #[macro_export]
 macro_rules! export_mgmt_driver {
     ($driver:ty) => {

@@ -1,11 +1,11 @@
-//! Text that cannot be printed.
+//! Text that is never printed.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// A password, key or token. `Debug` shows `[hidden]`; in a schema it is `writeOnly`, by which the engine
-/// knows what to seal and what to hide. Serialized it is in clear: it goes to the host and nowhere else.
+/// A password, key or token. `Debug` shows `[hidden]`. Its JSON Schema is `writeOnly`, which tells the engine what to
+/// encrypt and hide. It serializes as plain text: send it only to the host.
 ///
 /// ```
 /// use schemars::{JsonSchema, schema_for};
@@ -27,17 +27,17 @@ use std::borrow::Cow;
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides `text`.
+    /// Wraps `text`.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text, in clear.
+    /// The plain text.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// True where there is no text.
+    /// True if the text is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! SSH through the host: run a command, put a file, wait for a login. The host holds the connections, pins
+//! SSH through the host: run a command, upload a file, wait for a login. The host keeps the connections, pins
 //! host keys and keeps credentials out of every log.
 
 use crate::context::HookContext;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A host to log in to. Its host key is pinned to `server_id`.
+/// A host to log in to. On first login, its host key is pinned to `server_id`.
 ///
 /// ```
 /// use vnfm_plugin_sdk::SshTarget;
@@ -23,30 +23,30 @@ use std::time::Duration;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SshTarget {
-    /// The VIM's id of the server behind the address.
+    /// Identifier, on the VIM, of the server behind the address.
     pub server_id: String,
-    /// IP address or name.
+    /// IP address or host name.
     pub address: String,
     /// TCP port.
     pub port: u16,
-    /// Who to log in as.
+    /// User to log in as.
     pub username: String,
-    /// Their password.
+    /// Password of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// Their private key, PEM.
+    /// Private key of the user, PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_key: Option<Secret>,
-    /// The host to go through.
+    /// Jump host to connect through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jump: Option<Box<SshTarget>>,
-    /// Name in errors; the address where there is none.
+    /// Name to show in errors; absent: the address.
     #[serde(skip)]
     pub name: Option<String>,
 }
 
 impl SshTarget {
-    /// A host that is reached directly, on port 22.
+    /// A host that is reached directly, on port 22. Set a password or a private key before use.
     pub fn new(
         server_id: impl Into<String>,
         address: impl Into<String>,
@@ -64,93 +64,93 @@ impl SshTarget {
         }
     }
 
-    /// Logs in by password.
+    /// Sets the password to log in with.
     #[must_use]
     pub fn password(mut self, password: impl Into<Secret>) -> Self {
         self.password = Some(password.into());
         self
     }
 
-    /// Logs in by private key.
+    /// Sets the private key to log in with.
     #[must_use]
     pub fn private_key(mut self, pem: impl Into<Secret>) -> Self {
         self.private_key = Some(pem.into());
         self
     }
 
-    /// Another port than 22.
+    /// Sets the TCP port; the default is 22.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
         self
     }
 
-    /// Goes through another host.
+    /// Connects through another host.
     #[must_use]
     pub fn jump(mut self, jump: SshTarget) -> Self {
         self.jump = Some(Box::new(jump));
         self
     }
 
-    /// What errors call it.
+    /// Sets the name that errors show.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// What errors call it: its name, else its address.
+    /// The name that errors show, or the address if none was set.
     pub fn label(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.address)
     }
 }
 
-/// A command for a host.
+/// A command to run on a host.
 ///
 /// ```
 /// use std::time::Duration;
 /// use vnfm_plugin_sdk::Command;
 ///
-/// let join = Command::new("cluster-join --token-stdin").stdin("token").sudo().deadline(Duration::from_secs(600));
+/// let join = Command::new("cluster-join --token-stdin").stdin("token").sudo().timeout(Duration::from_secs(600));
 /// # let _ = join;
 /// ```
 ///
-/// Secrets go through `stdin` or a file, never into the command line.
+/// Pass secrets through `stdin` or a file, never on the command line: command lines are logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct Command {
     line: String,
     stdin: Secret,
     sudo: bool,
-    deadline: Duration,
+    timeout: Duration,
 }
 
 impl Command {
-    /// One command line for the login shell; given up after five minutes unless said otherwise.
+    /// A command line for the login shell, with a timeout of five minutes.
     pub fn new(line: impl Into<String>) -> Self {
         Self {
             line: line.into(),
             stdin: Secret::default(),
             sudo: false,
-            deadline: Duration::from_secs(300),
+            timeout: Duration::from_secs(300),
         }
     }
 
-    /// What it reads; the place for secrets.
+    /// Sets the standard input; use it for secrets.
     pub fn stdin(mut self, input: impl Into<Secret>) -> Self {
         self.stdin = input.into();
         self
     }
 
-    /// Runs it as root.
+    /// Runs the command as root, with `sudo -n`.
     pub fn sudo(mut self) -> Self {
         self.sudo = true;
         self
     }
 
-    /// Gives it up after `limit`.
-    pub fn deadline(mut self, limit: Duration) -> Self {
-        self.deadline = limit;
+    /// Sets the timeout.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 }
@@ -167,7 +167,7 @@ impl From<String> for Command {
     }
 }
 
-/// What a command did.
+/// The result of a command.
 ///
 /// ```
 /// use vnfm_plugin_sdk::Output;
@@ -183,28 +183,28 @@ impl From<String> for Command {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Output {
-    /// Its exit code; 128 + n where signal n ended it.
+    /// Exit code; 128 + n if signal n ended the command.
     pub exit_code: i32,
-    /// Standard output, bounded.
+    /// Standard output; the middle is cut if it is too long.
     #[serde(default)]
     pub stdout: String,
-    /// Standard error, bounded.
+    /// Standard error; the middle is cut if it is too long.
     #[serde(default)]
     pub stderr: String,
-    /// True where output was cut in the middle.
+    /// True if output was cut.
     #[serde(default)]
     pub truncated: bool,
 }
 
 impl Output {
-    /// True where it ended with 0.
+    /// True if the exit code is 0.
     pub fn ok(&self) -> bool {
         self.exit_code == 0
     }
 
-    /// The error of a command that should have ended with 0.
+    /// The error `<phase>-failed`, for a command that should have exited with 0.
     pub fn failure(&self, host: &str, phase: &str) -> DriverError {
-        let said = if self.stderr.trim().is_empty() {
+        let output = if self.stderr.trim().is_empty() {
             &self.stdout
         } else {
             &self.stderr
@@ -212,18 +212,18 @@ impl Output {
         DriverError::new(
             format!("{phase}-failed"),
             format!(
-                "a command of phase `{phase}` ended with exit code {}",
+                "a command of phase `{phase}` failed with exit code {}",
                 self.exit_code
             ),
         )
         .host(host)
         .phase(phase)
         .exit_code(self.exit_code)
-        .last_lines(said)
+        .last_lines(output)
     }
 }
 
-/// A file for a host, put there whole or not at all.
+/// A file to upload to a host. The upload is atomic: the file is replaced completely or not at all.
 ///
 /// ```
 /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
@@ -260,7 +260,7 @@ impl std::fmt::Debug for Content {
 }
 
 impl Upload {
-    /// A file of these bytes, readable by its owner alone.
+    /// A file with this content, of mode 0600.
     pub fn new(path: impl Into<String>, content: impl Into<Vec<u8>>) -> Self {
         Self {
             path: path.into(),
@@ -270,7 +270,7 @@ impl Upload {
         }
     }
 
-    /// A file of the package; its bytes do not pass through the plugin.
+    /// A copy of a file of the VNF package; its content does not pass through the plugin.
     pub fn artifact(path: impl Into<String>, artifact: impl Into<String>) -> Self {
         Self {
             content: Content::Artifact(artifact.into()),
@@ -278,20 +278,20 @@ impl Upload {
         }
     }
 
-    /// Its permissions, in octal.
+    /// Sets the file mode, in octal, such as `0644`.
     pub fn mode(mut self, mode: impl Into<String>) -> Self {
         self.mode = mode.into();
         self
     }
 
-    /// Written by root.
+    /// Writes the file as root.
     pub fn sudo(mut self) -> Self {
         self.sudo = true;
         self
     }
 }
 
-/// One host, through the services of the VNFM. Connections are made and shared by the VNFM.
+/// One host, reached through the VNFM, which opens the connections and shares them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -302,7 +302,7 @@ impl Upload {
 /// let target = SshTarget::new("server-1", "10.0.0.1", "ubuntu").named("web-1");
 /// let ssh = host.context().ssh(target);
 /// block_on(ssh.wait(Duration::from_secs(300))).unwrap();
-/// // An exit code is an answer to `run` and an error of `check`.
+/// // `run` returns a non-zero exit code; for `check` it is an error.
 /// assert_eq!(block_on(ssh.run("install it")).unwrap().exit_code, 100);
 /// let error = block_on(ssh.check("install", "install it")).unwrap_err();
 /// assert_eq!((error.code.as_str(), error.host.as_deref()), ("install-failed", Some("web-1")));
@@ -319,23 +319,23 @@ impl Ssh {
         Self { cx, target }
     }
 
-    /// Where it logs in.
+    /// The host, with its credentials.
     pub fn target(&self) -> &SshTarget {
         &self.target
     }
 
-    /// Runs a command; an exit code other than 0 is no error.
+    /// Runs a command. A non-zero exit code is not an error.
     ///
     /// # Errors
     ///
-    /// Where the host cannot be reached, refuses the login or the command does not end in time.
+    /// If the host is unreachable, rejects the login, or the command times out.
     pub async fn run(&self, command: impl Into<Command>) -> Result<Output, ServiceError> {
         let command = command.into();
         let mut request = json!({
             "host": self.target,
             "command": command.line,
             "sudo": command.sudo,
-            "deadlineSeconds": whole_seconds(command.deadline),
+            "deadlineSeconds": round_up_to_seconds(command.timeout),
         });
         if !command.stdin.is_empty() {
             request["stdin"] = Value::from(command.stdin.reveal());
@@ -343,11 +343,11 @@ impl Ssh {
         self.cx.call("ssh.run", request).await
     }
 
-    /// Runs a command of `phase` that must end with 0.
+    /// Runs a command that must exit with 0. `phase` names the step in errors.
     ///
     /// # Errors
     ///
-    /// As [`Ssh::run`]; and `<phase>-failed`, with host, exit code and the last lines, where it does not.
+    /// As [`Ssh::run`]; and `<phase>-failed`, with host, exit code and last lines of output, for a non-zero exit code.
     pub async fn check(
         &self,
         phase: &str,
@@ -356,7 +356,7 @@ impl Ssh {
         let output = self
             .run(command)
             .await
-            .map_err(|error| self.blame(phase, error))?;
+            .map_err(|error| self.driver_error(phase, error))?;
         if output.ok() {
             Ok(output)
         } else {
@@ -364,11 +364,11 @@ impl Ssh {
         }
     }
 
-    /// Puts a file in place.
+    /// Uploads a file.
     ///
     /// # Errors
     ///
-    /// As [`Ssh::run`], and where the host refuses to write.
+    /// As [`Ssh::run`], or if the host cannot write the file.
     pub async fn put(&self, file: Upload) -> Result<(), DriverError> {
         let mut request = json!({
             "host": self.target,
@@ -382,30 +382,33 @@ impl Ssh {
             }
             Content::Artifact(path) => request["artifact"] = path.into(),
         }
-        let put = self.cx.call::<Value>("ssh.put", request).await;
-        put.map(|_| ()).map_err(|error| self.blame("upload", error))
+        let result = self.cx.call::<Value>("ssh.put", request).await;
+        result
+            .map(|_| ())
+            .map_err(|error| self.driver_error("upload", error))
     }
 
-    /// Completes once a login works.
+    /// Waits until a login succeeds.
     ///
     /// # Errors
     ///
-    /// Where it still does not after `limit`.
-    pub async fn wait(&self, limit: Duration) -> Result<(), DriverError> {
-        let request = json!({ "host": self.target, "deadlineSeconds": whole_seconds(limit) });
-        let waited = self.cx.call::<Value>("ssh.wait", request).await;
-        waited
+    /// If no login succeeded within `timeout`.
+    pub async fn wait(&self, timeout: Duration) -> Result<(), DriverError> {
+        let request =
+            json!({ "host": self.target, "deadlineSeconds": round_up_to_seconds(timeout) });
+        let result = self.cx.call::<Value>("ssh.wait", request).await;
+        result
             .map(|_| ())
-            .map_err(|error| self.blame("login", error))
+            .map_err(|error| self.driver_error("login", error))
     }
 
-    fn blame(&self, phase: &str, error: ServiceError) -> DriverError {
+    fn driver_error(&self, phase: &str, error: ServiceError) -> DriverError {
         DriverError::from(error)
             .host(self.target.label())
             .phase(phase)
     }
 }
 
-fn whole_seconds(limit: Duration) -> u64 {
-    limit.as_secs() + u64::from(limit.subsec_nanos() > 0)
+fn round_up_to_seconds(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

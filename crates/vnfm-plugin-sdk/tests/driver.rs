@@ -1,4 +1,4 @@
-//! A driver on the test-kit: parameters, steps, faults, many hosts, waiting, what is never shown.
+//! A driver on the test kit: parameters, steps, faults, many hosts, waiting, secrets.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
 use vnfm_plugin_sdk::testkit::{Reply, TestHost, TestRequest, request};
 
-/// Initialises one host, lets the others join it.
+/// Initializes one host and joins the others to it.
 struct Cluster;
 
 #[derive(Deserialize, JsonSchema)]
@@ -41,9 +41,12 @@ impl Cluster {
         let ssh = |vnfc: &Vnfc| -> Result<Ssh, DriverError> {
             Ok(cx.ssh(vnfc.ssh("CP1", username)?.password(password.clone())))
         };
-        let masters = request.vnfcs_of("master");
-        let [master] = masters[..] else {
-            return Err(DriverError::new("masters", "not one"));
+        let control_planes = request.vnfcs_of("master");
+        let [master] = control_planes[..] else {
+            return Err(DriverError::new(
+                "control-planes",
+                "exactly one is required",
+            ));
         };
         let master = ssh(master)?;
         let init = async {
@@ -60,7 +63,7 @@ impl Cluster {
                 let join = async {
                     let join = Command::new("join")
                         .stdin(token.as_str())
-                        .deadline(Duration::from_secs(60));
+                        .timeout(Duration::from_secs(60));
                     ssh?.check("join", join).await.map(|_| ())
                 };
                 cx.step(&format!("join/{}", vnfc.name()), join).await
@@ -75,14 +78,14 @@ impl Cluster {
             let seen = master.check("ready", "count").await?.stdout;
             Ok((seen == nodes.to_string()).then_some(seen))
         };
-        cx.until(
+        cx.wait_until(
             "nodes to be ready",
             Duration::from_secs(2),
             Duration::from_secs(20),
             ready,
         )
         .await?;
-        cx.info("the cluster is there");
+        cx.info("the cluster is ready");
         let vim = NewVim::new("cluster", "ETSINFV.KUBERNETES.V_1")
             .interface("endpoint", "https://10.0.0.1:6443")
             .access("bearer_token", token);
@@ -111,7 +114,7 @@ impl Cluster {
 
 const PASSWORD: &str = "correct-horse";
 
-fn three() -> TestRequest {
+fn three_nodes() -> TestRequest {
     request("instantiate_end")
         .vnfc("master", "m-1", &[("CP1", "10.0.0.1"), ("CP2", "fd00::1")])
         .vnfc("worker", "w-1", &[("CP1", "10.0.0.2")])
@@ -127,9 +130,9 @@ fn world() -> TestHost {
 }
 
 #[test]
-fn it_does_everything_once_and_in_order() {
+fn a_hook_runs_its_commands_once_and_in_order() {
     let host = world();
-    let effects = host.run::<Cluster>(three()).unwrap();
+    let effects = host.run::<Cluster>(three_nodes()).unwrap();
     assert_eq!(
         effects.register_vims[0].interface_info["endpoint"],
         "https://10.0.0.1:6443"
@@ -147,16 +150,16 @@ fn it_does_everything_once_and_in_order() {
     );
     assert_eq!(host.progress(), [(50, "initialised".to_owned())]);
     assert_eq!(host.waiting(), ["nodes to be ready"]);
-    assert_eq!(host.logs(), ["Info: the cluster is there"]);
+    assert_eq!(host.logs(), ["Info: the cluster is ready"]);
     assert_eq!(host.checkpoints().len(), 3);
     for secret in [PASSWORD, "t0k3n-of-the-cluster"] {
-        assert_eq!(host.leaks_of(secret), [""; 0]);
-        assert!(!format!("{effects:?} {:?}", three()).contains(secret));
+        assert_eq!(host.find_leaks(secret), [""; 0]);
+        assert!(!format!("{effects:?} {:?}", three_nodes()).contains(secret));
     }
 }
 
 #[test]
-fn a_failed_join_is_named_and_a_retry_repeats_only_it() {
+fn a_failed_step_is_named_and_a_retry_repeats_only_that_step() {
     let host = world().ssh_each(
         "10.0.0.3",
         "join",
@@ -165,7 +168,7 @@ fn a_failed_join_is_named_and_a_retry_repeats_only_it() {
             Reply::ok(""),
         ],
     );
-    let error = host.run::<Cluster>(three()).unwrap_err();
+    let error = host.run::<Cluster>(three_nodes()).unwrap_err();
     assert_eq!(error.code, "join-failed");
     assert_eq!(
         (
@@ -180,7 +183,7 @@ fn a_failed_join_is_named_and_a_retry_repeats_only_it() {
         ["first line", "no route to the control plane"]
     );
 
-    host.run::<Cluster>(three().attempt(2)).unwrap();
+    host.run::<Cluster>(three_nodes().attempt(2)).unwrap();
     let all = host.commands();
     let commands: Vec<_> = all.iter().filter(|line| !line.contains("count")).collect();
     assert_eq!(
@@ -195,9 +198,9 @@ fn a_failed_join_is_named_and_a_retry_repeats_only_it() {
 }
 
 #[test]
-fn whatever_call_fails_a_retry_ends_in_the_same_state() {
+fn after_any_failed_call_a_retry_ends_in_the_same_state() {
     let clean = world();
-    clean.run::<Cluster>(three()).unwrap();
+    clean.run::<Cluster>(three_nodes()).unwrap();
     let calls = clean.calls().len();
     for n in 1..=calls {
         for after in [false, true] {
@@ -207,9 +210,9 @@ fn whatever_call_fails_a_retry_ends_in_the_same_state() {
             } else {
                 host.fail_before(n);
             }
-            if let Err(error) = host.run::<Cluster>(three()) {
+            if let Err(error) = host.run::<Cluster>(three_nodes()) {
                 assert!(error.retryable, "call {n}: {error}");
-                host.run::<Cluster>(three().attempt(2)).unwrap();
+                host.run::<Cluster>(three_nodes().attempt(2)).unwrap();
             }
             assert_eq!(host.checkpoints(), clean.checkpoints(), "call {n}");
         }
@@ -217,23 +220,23 @@ fn whatever_call_fails_a_retry_ends_in_the_same_state() {
 }
 
 #[test]
-fn waiting_ends_when_the_operation_is_cancelled_and_when_it_takes_too_long() {
+fn waiting_ends_on_cancellation_and_on_timeout() {
     let never = || world().ssh("10.0.0.1", "count", Reply::ok("1"));
-    let error = never().run::<Cluster>(three()).unwrap_err();
+    let error = never().run::<Cluster>(three_nodes()).unwrap_err();
     assert_eq!((error.code.as_str(), error.retryable), ("timed-out", true));
     assert!(error.detail.contains("nodes to be ready"), "{error}");
     let cancelled = never();
     cancelled.cancel_after(0);
     assert_eq!(
-        cancelled.run::<Cluster>(three()).unwrap_err().code,
+        cancelled.run::<Cluster>(three_nodes()).unwrap_err().code,
         "cancelled"
     );
 }
 
 #[test]
-fn hosts_that_are_not_there_and_addresses_that_are_not_there_are_told_apart() {
+fn unreachable_hosts_rejected_logins_and_missing_addresses_have_different_codes() {
     let host = world().ssh("10.0.0.1", "init", Reply::unreachable());
-    let error = host.run::<Cluster>(three()).unwrap_err();
+    let error = host.run::<Cluster>(three_nodes()).unwrap_err();
     assert_eq!(
         (error.code.as_str(), error.retryable),
         ("host-unavailable", true)
@@ -243,12 +246,12 @@ fn hosts_that_are_not_there_and_addresses_that_are_not_there_are_told_apart() {
         (Some("m-1"), Some("init"))
     );
     let host = world().ssh("10.0.0.1", "init", Reply::login_refused());
-    let error = host.run::<Cluster>(three()).unwrap_err();
+    let error = host.run::<Cluster>(three_nodes()).unwrap_err();
     assert_eq!(
         (error.code.as_str(), error.retryable),
         ("host-refused", false)
     );
-    let error = world().run::<Cluster>(three().vnfc("worker", "w-3", &[("X", "10.0.0.4")]));
+    let error = world().run::<Cluster>(three_nodes().vnfc("worker", "w-3", &[("X", "10.0.0.4")]));
     let error = error.unwrap_err();
     assert_eq!(
         (error.code.as_str(), error.host.as_deref()),
@@ -257,10 +260,10 @@ fn hosts_that_are_not_there_and_addresses_that_are_not_there_are_told_apart() {
 }
 
 #[test]
-fn parameters_that_do_not_fit_and_hooks_that_are_not_there_are_named() {
+fn invalid_parameters_and_unknown_hooks_are_named() {
     let host = world();
     let error = host
-        .run::<Cluster>(three().params(json!({"username": "u"})))
+        .run::<Cluster>(three_nodes().params(json!({"username": "u"})))
         .unwrap_err();
     assert_eq!(error.code, "bad-parameters");
     assert!(error.detail.contains("password"), "{error}");
@@ -273,7 +276,7 @@ fn parameters_that_do_not_fit_and_hooks_that_are_not_there_are_named() {
     assert!(host.calls().is_empty());
 }
 
-/// Takes a node out of service, and puts it back.
+/// Drains a node, and undoes that.
 struct Drain;
 
 impl MgmtDriver for Drain {
@@ -288,7 +291,7 @@ impl MgmtDriver for Drain {
             .on("heal_start", |_, _, _: HookRequest<NoParams>| async {
                 Ok(Effects::none().message("drained"))
             })
-            .undone_by(
+            .on_undo(
                 "heal_start",
                 |_, _, request: HookRequest<NoParams>| async move {
                     assert!(request.undo);
@@ -302,10 +305,10 @@ impl MgmtDriver for Drain {
 }
 
 #[test]
-fn only_a_hook_that_declares_its_opposite_is_undone() {
-    let says = Hooks::<Drain>::of().declaration();
-    assert_eq!(says["hooks"]["heal_start"]["undo"], true);
-    assert!(says["hooks"]["heal_end"].get("undo").is_none());
+fn only_a_hook_with_an_undo_handler_can_be_undone() {
+    let declaration = Hooks::<Drain>::declared().declaration();
+    assert_eq!(declaration["hooks"]["heal_start"]["undo"], true);
+    assert!(declaration["hooks"]["heal_end"].get("undo").is_none());
     let host = TestHost::new();
     let done = host.run::<Drain>(request("heal_start")).unwrap();
     assert_eq!(done.message.as_deref(), Some("drained"));
@@ -314,13 +317,13 @@ fn only_a_hook_that_declares_its_opposite_is_undone() {
     let error = host.run::<Drain>(request("heal_end").undo()).unwrap_err();
     assert_eq!(error.code, "unknown-hook");
     assert!(
-        error.detail.contains("`heal_end` has no opposite"),
+        error.detail.contains("`heal_end` has no undo handler"),
         "{error}"
     );
 }
 
 #[test]
-fn http_and_the_package_are_served() {
+fn http_requests_and_package_files_are_served() {
     let request = request("terminate_end").vim("id-1", "cluster", "ETSINFV.KUBERNETES.V_1");
     let host = TestHost::new()
         .http("GET", "https://registry.test/", 200, "ok")
@@ -332,25 +335,25 @@ fn http_and_the_package_are_served() {
     assert!(
         error
             .detail
-            .contains("nothing answers at `https://registry.test/x`"),
+            .contains("no rule matches `GET https://registry.test/x`"),
         "{error}"
     );
 }
 
 #[test]
-fn a_declaration_names_hooks_and_marks_secrets() {
-    let says = Hooks::<Cluster>::of().declaration();
-    let login = &says["hooks"]["instantiate_end"]["parameters"];
+fn a_declaration_lists_hooks_and_marks_secrets() {
+    let declaration = Hooks::<Cluster>::declared().declaration();
+    let login = &declaration["hooks"]["instantiate_end"]["parameters"];
     assert_eq!(
         login["properties"]["password"],
         json!({"type": "string", "writeOnly": true})
     );
     assert_eq!(login["required"], json!(["username", "password"]));
-    assert!(says["hooks"]["terminate_end"].is_object() && says["schemaVersion"] == 1);
+    assert!(declaration["hooks"]["terminate_end"].is_object() && declaration["schemaVersion"] == 1);
 }
 
 #[test]
-fn messages_are_spelt_as_the_contract_says() {
+fn messages_have_the_documented_json_form() {
     let effects = Effects::none()
         .register_vim(NewVim::new("a", "T").extra("k", 1))
         .unregister_vim("b")
@@ -397,7 +400,7 @@ fn messages_are_spelt_as_the_contract_says() {
     );
 }
 
-/// A driver with a configuration.
+/// A driver that requires a configuration.
 struct Configured;
 
 #[derive(Deserialize, JsonSchema)]
@@ -419,15 +422,15 @@ impl MgmtDriver for Configured {
 }
 
 #[test]
-fn each_wrong_message_is_named_by_its_member() {
+fn errors_of_invalid_messages_name_the_member() {
     let host = world();
     let error = host
-        .run::<Configured>(three().config(json!({"port": "80"})))
+        .run::<Configured>(three_nodes().config(json!({"port": "80"})))
         .unwrap_err();
     assert_eq!(error.code, "bad-config");
     assert!(error.detail.contains("u16"), "{error}");
 
-    let mut newer = three().json().clone();
+    let mut newer = three_nodes().json().clone();
     newer["schemaVersion"] = json!(2);
     let error = host
         .run::<Cluster>(TestRequest::recorded(newer))
@@ -438,17 +441,17 @@ fn each_wrong_message_is_named_by_its_member() {
         "{error}"
     );
 
-    let mut maimed = three().json().clone();
-    maimed["instance"] = json!(7);
+    let mut invalid = three_nodes().json().clone();
+    invalid["instance"] = json!(7);
     let error = host
-        .run::<Cluster>(TestRequest::recorded(maimed))
+        .run::<Cluster>(TestRequest::recorded(invalid))
         .unwrap_err();
     assert_eq!(error.code, "bad-request");
     assert!(error.detail.contains("Instance"), "{error}");
 }
 
 #[test]
-fn an_answer_that_the_sdk_does_not_understand_is_said_to_be_broken() {
+fn an_unreadable_response_is_host_broken() {
     use vnfm_plugin_sdk::testkit::block_on;
     let cx = TestHost::new().context();
     block_on(cx.save_checkpoint("n", &"text")).unwrap();

@@ -1,5 +1,5 @@
-//! Every public item of the SDK is used in an example of its documentation; that examples compile and hold is what the
-//! documentation's own tests say.
+//! Every public item of the SDK is used in an example of its documentation. The doc tests compile and run those
+//! examples.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests may panic as tests may"
@@ -22,8 +22,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The name of a public item that this line begins.
-fn item(line: &str) -> Option<&str> {
+/// The name of the public item that starts on this line.
+fn item_name(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("pub ")?;
     let mut words = rest
         .split_whitespace()
@@ -40,7 +40,7 @@ fn item(line: &str) -> Option<&str> {
     named.then(|| &next[..end])
 }
 
-/// The public items of a file, and the words of its examples.
+/// The public items of a file, and the words in its examples.
 fn read(text: &str) -> (Vec<&str>, BTreeSet<&str>) {
     let (mut items, mut words, mut in_example) = (Vec::new(), BTreeSet::new(), false);
     for line in text.lines().map(str::trim) {
@@ -48,7 +48,7 @@ fn read(text: &str) -> (Vec<&str>, BTreeSet<&str>) {
             .strip_prefix("///")
             .or_else(|| line.strip_prefix("//!"))
         else {
-            items.extend(item(line));
+            items.extend(item_name(line));
             continue;
         };
         if documented.trim().starts_with("```") {
@@ -78,28 +78,28 @@ fn every_public_item_is_used_in_an_example() {
         .collect();
     assert!(
         items.len() > 100 && items.contains(&"join_all_limited"),
-        "the items were not found"
+        "no public items found"
     );
     let unused: Vec<_> = items
         .into_iter()
         .filter(|item| !used.contains(item))
         .collect();
-    assert!(unused.is_empty(), "no example shows {unused:?}");
+    assert!(unused.is_empty(), "no example uses {unused:?}");
 }
 
 #[test]
-fn items_are_told_from_other_lines() {
+fn item_names_are_found_only_on_item_lines() {
     assert_eq!(
-        item("pub const fn plugin<D: Export>() -> Plugin {"),
+        item_name("pub const fn plugin<D: Export>() -> Plugin {"),
         Some("plugin")
     );
-    assert_eq!(item("pub async fn wait(&self) {"), Some("wait"));
+    assert_eq!(item_name("pub async fn wait(&self) {"), Some("wait"));
     assert_eq!(
-        item("pub const MEANINGS: &[Meaning] = &["),
+        item_name("pub const MEANINGS: &[Meaning] = &["),
         Some("MEANINGS")
     );
-    assert_eq!(item("pub struct Secret(String);"), Some("Secret"));
-    assert_eq!(item("pub(crate) fn new() {"), None);
-    assert_eq!(item("pub use ssh::Ssh;"), None);
-    assert_eq!(item("pub code: String,"), None);
+    assert_eq!(item_name("pub struct Secret(String);"), Some("Secret"));
+    assert_eq!(item_name("pub(crate) fn new() {"), None);
+    assert_eq!(item_name("pub use ssh::Ssh;"), None);
+    assert_eq!(item_name("pub code: String,"), None);
 }

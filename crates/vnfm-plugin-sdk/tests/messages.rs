@@ -1,4 +1,4 @@
-//! What holds of every message, whatever stands in it.
+//! Properties of all messages, tested with random content.
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use vnfm_plugin_sdk::testkit::request;
 use vnfm_plugin_sdk::{Effects, HookRequest, NewVim};
 
-/// Any JSON, of a size that a person can read.
+/// Arbitrary JSON, small enough to read in a test failure.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -22,14 +22,14 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Members of names that no SDK knows.
+/// Members that no SDK knows.
 fn unknown() -> impl Strategy<Value = Map<String, Value>> {
     btree_map("x-[a-z]{1,6}", any_json(), 0..4)
         .prop_map(|all| all.into_iter().collect::<Map<String, Value>>())
 }
 
-/// Where a host of the future may tell more.
-const PLACES: [&str; 4] = [
+/// JSON pointers of the objects that a newer host may extend.
+const EXTENSIBLE: [&str; 4] = [
     "",
     "/instance",
     "/inventory",
@@ -38,32 +38,32 @@ const PLACES: [&str; 4] = [
 
 proptest! {
     #[test]
-    fn what_a_newer_host_tells_besides_goes_through_a_hook_unchanged(
-        more in vec(unknown(), PLACES.len()),
+    fn unknown_members_from_a_newer_host_are_preserved(
+        more in vec(unknown(), EXTENSIBLE.len()),
         params in any_json(),
     ) {
-        let told = request("instantiate_end").vnfc("VDU1", "web-1", &[("CP1", "10.0.0.1")]);
-        let mut told = told.json().clone();
-        told["additionalParams"] = params.clone();
-        for (place, members) in PLACES.iter().zip(&more) {
-            told.pointer_mut(place).unwrap().as_object_mut().unwrap().extend(members.clone());
+        let sent = request("instantiate_end").vnfc("VDU1", "web-1", &[("CP1", "10.0.0.1")]);
+        let mut sent = sent.json().clone();
+        sent["additionalParams"] = params.clone();
+        for (pointer, members) in EXTENSIBLE.iter().zip(&more) {
+            sent.pointer_mut(pointer).unwrap().as_object_mut().unwrap().extend(members.clone());
         }
-        let read: HookRequest = serde_json::from_value(told).unwrap();
+        let read: HookRequest = serde_json::from_value(sent).unwrap();
         prop_assert_eq!(&read.more, &more[0]);
         let typed: HookRequest<Value> = read.typed().unwrap();
         let params = if params.is_null() { json!({}) } else { params };
         prop_assert_eq!(&typed.additional_params, &params);
         let again = serde_json::to_value(&typed).unwrap();
-        for (place, members) in PLACES.iter().zip(&more) {
-            let there = again.pointer(place).unwrap();
+        for (pointer, members) in EXTENSIBLE.iter().zip(&more) {
+            let object = again.pointer(pointer).unwrap();
             for (name, value) in members {
-                prop_assert_eq!(&there[name.as_str()], value, "`{}` at `{}`", name, place);
+                prop_assert_eq!(&object[name.as_str()], value, "`{}` at `{}`", name, pointer);
             }
         }
     }
 
     #[test]
-    fn effects_are_read_as_they_were_written_and_show_no_secret(
+    fn effects_round_trip_and_hide_secrets(
         metadata in btree_map(".{1,8}", any_json(), 0..4),
         names in vec(".{1,12}", 0..3),
         message in proptest::option::of(".{0,20}"),
@@ -82,7 +82,7 @@ proptest! {
         }
         let read: Effects = serde_json::from_value(serde_json::to_value(&effects).unwrap()).unwrap();
         prop_assert_eq!(&read, &effects);
-        let shown = format!("{effects:?}");
-        prop_assert!(!shown.contains(SECRET), "{}", shown);
+        let debug = format!("{effects:?}");
+        prop_assert!(!debug.contains(SECRET), "{}", debug);
     }
 }

@@ -1,4 +1,4 @@
-//! The JSON Schemas in `schemas/plugin` are those of the SDK's types.
+//! The JSON Schemas in `schemas/plugin` match the SDK's types.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests may panic as tests may"
@@ -28,16 +28,16 @@ fn check<T: JsonSchema>(name: &str) {
 }
 
 #[test]
-fn the_schema_of_a_hooks_request_is_current() {
+fn the_hook_request_schema_is_current() {
     check::<HookRequest<Value>>("hook-request");
 }
 
 #[test]
-fn the_schema_of_effects_is_current() {
+fn the_effects_schema_is_current() {
     check::<Effects>("effects");
 }
 
 #[test]
-fn the_schema_of_a_drivers_error_is_current() {
+fn the_driver_error_schema_is_current() {
     check::<DriverError>("driver-error");
 }

@@ -1,4 +1,4 @@
-//! A hook that keeps its promises passes a trial; one that breaks a promise is told which, and at which call.
+//! A correct hook passes a trial; for a faulty one, the trial names the violation and the call.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests may panic as tests may"
@@ -11,16 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
 use vnfm_plugin_sdk::testkit::{
-    Broken, Reply, TestHost, TestRequest, Tried, request, trial, trial_each,
+    Reply, TestHost, TestRequest, TrialReport, Violations, request, trial, trial_each,
 };
 
-/// Installs a service, in the way that its parameters say.
+/// Installs a service with the bug that its parameters name.
 struct Service;
 
 #[derive(Deserialize, JsonSchema)]
 struct Params {
     password: Secret,
-    way: String,
+    bug: String,
 }
 
 impl MgmtDriver for Service {
@@ -46,32 +46,33 @@ impl Service {
             .ssh("CP1", "u")?
             .password(params.password.clone());
         let ssh = cx.ssh(target);
-        let path = match params.way.as_str() {
-            "leftover" => format!("/tmp/{}", request.attempt),
+        let path = match params.bug.as_str() {
+            "leaves-file" => format!("/tmp/{}", request.attempt),
             _ => "/etc/service".to_owned(),
         };
         ssh.put(Upload::new(path, "on")).await?;
-        if params.way == "indiscreet" {
+        if params.bug == "leaks-secret" {
             cx.info(&format!("logged in with {}", params.password.reveal()));
         }
         let start = ssh
             .check("start", Command::new("systemctl start x").sudo())
             .await;
-        match params.way.as_str() {
-            "hopeless" => start.map_err(|e| DriverError::new("broken", e.detail.clone()))?,
+        match params.bug.as_str() {
+            "not-retryable" => start.map_err(|e| DriverError::new("broken", e.detail.clone()))?,
             _ => start?,
         };
-        if params.way == "deaf" {
+        if params.bug == "ignores-cancel" {
             for _ in 0..60 {
                 cx.sleep(Duration::from_secs(1)).await?;
             }
         }
         let is_up = || async { Ok(ssh.run("is-up").await?.ok().then_some(())) };
-        let (pace, limit) = (Duration::from_secs(2), Duration::from_secs(60));
-        cx.until("the service to be up", pace, limit, is_up).await?;
+        let (interval, timeout) = (Duration::from_secs(2), Duration::from_secs(60));
+        cx.wait_until("the service to be up", interval, timeout, is_up)
+            .await?;
         Ok(Effects::none().metadata(
             "attempt",
-            if params.way == "fickle" {
+            if params.bug == "depends-on-attempt" {
                 request.attempt
             } else {
                 0
@@ -82,20 +83,20 @@ impl Service {
 
 const PASSWORD: &str = "correct-horse";
 
-fn hook(way: &str) -> TestRequest {
+fn hook(bug: &str) -> TestRequest {
     request("instantiate_end")
         .vnfc("VDU1", "web-1", &[("CP1", "10.0.0.1")])
-        .params(json!({"password": PASSWORD, "way": way}))
+        .params(json!({"password": PASSWORD, "bug": bug}))
 }
 
-fn world() -> TestHost {
+fn new_host() -> TestHost {
     TestHost::new()
         .ssh("10.0.0.1", "systemctl start", Reply::ok(""))
         .ssh_each("10.0.0.1", "is-up", [Reply::exit(1, ""), Reply::ok("")])
 }
 
-fn broken(way: &str) -> String {
-    trial::<Service>(world, hook(way))
+fn violations(bug: &str) -> String {
+    trial::<Service>(new_host, hook(bug))
         .secret(PASSWORD)
         .run()
         .unwrap_err()
@@ -103,110 +104,105 @@ fn broken(way: &str) -> String {
 }
 
 #[test]
-fn a_hook_that_keeps_its_promises_passes() {
-    let tried = trial::<Service>(world, hook("well"))
+fn a_correct_hook_passes() {
+    let report = trial::<Service>(new_host, hook("none"))
         .secret(PASSWORD)
         .run()
         .unwrap();
-    // put, start, is-up, waiting, cancelled, sleep, is-up; five ways at each
-    assert_eq!((tried.calls, tried.worlds), (7, 35));
-    let some = trial::<Service>(world, hook("well"))
-        .every(3)
+    // put, start, is-up, waiting, cancelled, sleep, is-up; five faults at each
+    assert_eq!((report.calls, report.faults), (7, 35));
+    let some = trial::<Service>(new_host, hook("none"))
+        .every_nth_call(3)
         .run()
         .unwrap();
-    assert_eq!((some.calls, some.worlds), (7, 15));
+    assert_eq!((some.calls, some.faults), (7, 15));
 }
 
 #[test]
-fn a_file_that_is_left_behind_is_found() {
-    let told = broken("leftover");
+fn a_leftover_file_is_a_violation() {
+    let text = violations("leaves-file");
+    assert!(text.contains("`10.0.0.1:/tmp/2` (unexpected)"), "{text}");
     assert!(
-        told.contains("`10.0.0.1:/tmp/2` (it should not be there)"),
-        "{told}"
-    );
-    assert!(
-        told.contains("call 2 (ssh.run 10.0.0.1 systemctl start x) never happens"),
-        "{told}"
-    );
-}
-
-#[test]
-fn an_error_that_denies_a_retry_after_a_fault_is_found() {
-    let told = broken("hopeless");
-    assert!(
-        told.contains("loses its answer: and the hook says that a retry is of no use"),
-        "{told}"
-    );
-    assert!(
-        !told.contains("call 1 "),
-        "only the call that it is about: {told}"
+        text.contains("call 2 (ssh.run 10.0.0.1 systemctl start x) does not happen"),
+        "{text}"
     );
 }
 
 #[test]
-fn a_secret_in_a_log_is_found_and_not_told() {
-    let told = broken("indiscreet");
+fn an_error_that_is_not_retryable_after_a_fault_is_a_violation() {
+    let text = violations("not-retryable");
     assert!(
-        told.contains("a secret can be read: Info: logged in with [the secret]"),
-        "{told}"
+        text.contains("loses its response: then the hook returns an error that is not retryable"),
+        "{text}"
     );
-    assert!(!told.contains(PASSWORD), "{told}");
-}
-
-#[test]
-fn a_hook_that_sleeps_on_after_a_cancel_is_found() {
-    let told = broken("deaf");
     assert!(
-        told.contains("after the operation is cancelled: and the hook sleeps 60 s more"),
-        "{told}"
+        !text.contains("call 1 "),
+        "only the failing call is named: {text}"
     );
 }
 
 #[test]
-fn effects_that_depend_on_the_attempt_are_found() {
-    let told = broken("fickle");
+fn a_leaked_secret_is_a_violation_and_is_not_shown() {
+    let text = violations("leaks-secret");
     assert!(
-        told.contains("another attempt changes `effects`, `metadata`, `attempt`"),
-        "{told}"
+        text.contains("leaks a secret: Info: logged in with [the secret]"),
+        "{text}"
+    );
+    assert!(!text.contains(PASSWORD), "{text}");
+}
+
+#[test]
+fn a_hook_that_ignores_a_cancel_is_a_violation() {
+    let text = violations("ignores-cancel");
+    assert!(
+        text.contains("after the operation is cancelled: then the hook sleeps another 60 s"),
+        "{text}"
     );
 }
 
 #[test]
-fn a_world_that_does_not_know_a_command_is_no_trial() {
-    let error = trial::<Service>(TestHost::new, hook("well"))
+fn effects_that_depend_on_the_attempt_are_a_violation() {
+    let text = violations("depends-on-attempt");
+    assert!(
+        text.contains("another attempt changes `effects`, `metadata`, `attempt`"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_hook_that_fails_without_faults_is_the_only_violation() {
+    let error = trial::<Service>(TestHost::new, hook("none"))
         .run()
         .unwrap_err();
     assert!(
-        error
-            .to_string()
-            .contains("where nothing goes wrong it fails"),
+        error.to_string().contains("fails without any fault"),
         "{error}"
     );
-    let lost = || {
-        world()
+    let failing = || {
+        new_host()
             .ssh("10.0.0.1", "is-up", Reply::ok(""))
             .ssh("*", "start x", Reply::exit(1, ""))
     };
     assert_eq!(
-        trial::<Service>(lost, hook("well"))
+        trial::<Service>(failing, hook("none"))
             .run()
             .unwrap_err()
-            .sentences()
+            .messages()
             .len(),
         1
     );
 }
 
 #[test]
-fn a_crash_drops_the_hook_and_its_next_attempt_finds_the_checkpoints() {
-    let host = world();
+fn a_crash_drops_the_hook_and_the_next_attempt_finds_its_checkpoints() {
+    let host = new_host();
     host.crash_after(2);
-    let error = host.run::<Service>(hook("well")).unwrap_err();
+    let error = host.run::<Service>(hook("none")).unwrap_err();
     assert_eq!((error.code.as_str(), host.commands().len()), ("crashed", 1));
-    host.run::<Service>(hook("well").attempt(2)).unwrap();
+    host.run::<Service>(hook("none").attempt(2)).unwrap();
 }
 
-/// Takes a host out of service before it is healed; a rollback brings it back, `way` says how well.
+/// Drains a host before it is healed; on rollback it undoes that, unless `bug` is `does-not-undo`.
 struct Drain;
 
 impl MgmtDriver for Drain {
@@ -218,65 +214,65 @@ impl MgmtDriver for Drain {
 
     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
         hooks
-            .on("heal_start", Self::out)
-            .undone_by("heal_start", Self::back)
+            .on("heal_start", Self::drain)
+            .on_undo("heal_start", Self::uncordon)
     }
 }
 
 impl Drain {
-    async fn out(
+    async fn drain(
         self: Arc<Self>,
         cx: HookContext,
         request: HookRequest<Params>,
     ) -> Result<Effects, DriverError> {
         let ssh = cx.ssh(request.vnfcs()[0].ssh("CP1", "ubuntu")?);
-        ssh.put(Upload::new("/run/out", "yes")).await?;
+        ssh.put(Upload::new("/run/drained", "yes")).await?;
         ssh.check("drain", "drain").await?;
         Ok(Effects::none())
     }
 
-    async fn back(
+    async fn uncordon(
         self: Arc<Self>,
         cx: HookContext,
         request: HookRequest<Params>,
     ) -> Result<Effects, DriverError> {
         let ssh = cx.ssh(request.vnfcs()[0].ssh("CP1", "ubuntu")?);
-        if request.additional_params.way != "forgetful" {
-            ssh.put(Upload::new("/run/out", "no")).await?;
+        if request.additional_params.bug != "does-not-undo" {
+            ssh.put(Upload::new("/run/drained", "no")).await?;
         }
         Ok(Effects::none())
     }
 }
 
-fn taken_back(way: &'static str) -> Result<Tried, Broken> {
-    let stage = move || {
+fn check_undo(bug: &'static str) -> Result<TrialReport, Violations> {
+    let setup = move || {
         let request = request("heal_start").vnfc("VDU1", "web-1", &[("CP1", "10.0.0.1")]);
-        let params = json!({"password": PASSWORD, "way": way});
+        let params = json!({"password": PASSWORD, "bug": bug});
         (
             TestHost::new().ssh("10.0.0.1", "drain", Reply::ok("")),
             request.params(params),
         )
     };
-    let is_out = |host: &TestHost| {
+    let is_drained = |host: &TestHost| {
         let last = host
             .uploads()
             .last()
             .map(vnfm_plugin_sdk::testkit::Uploaded::text);
-        json!({"out": last.as_deref() == Some("yes")})
+        json!({"drained": last.as_deref() == Some("yes")})
     };
-    trial_each::<Drain>(stage).taken_back(is_out).run()
+    trial_each::<Drain>(setup).check_undo(is_drained).run()
 }
 
 #[test]
-fn a_hook_that_is_taken_back_leaves_all_as_it_was() {
-    assert_eq!(taken_back("well").unwrap().calls, 2);
-    let told = taken_back("forgetful").unwrap_err().to_string();
+fn an_undo_handler_that_does_not_restore_the_state_is_a_violation() {
+    assert_eq!(check_undo("none").unwrap().calls, 2);
+    let text = check_undo("does-not-undo").unwrap_err().to_string();
     assert!(
-        told.contains("after its opposite `out` is not as it was before"),
-        "{told}"
+        text.contains("after its undo handler, `drained` differs from before the hook"),
+        "{text}"
     );
     assert!(
-        told.contains("call 1 (ssh.put 10.0.0.1 /run/out) loses its answer"),
-        "{told}"
+        text.contains("call 1 (ssh.put 10.0.0.1 /run/drained) loses its response"),
+        "{text}"
     );
 }

@@ -419,7 +419,7 @@ impl Api<'_> {
             .header("authorization", format!("Bearer {}", self.token.reveal()))
             .header("accept", "application/json")
             .ca(self.ca.clone())
-            .deadline(CALL);
+            .timeout(CALL);
         if let Some((kind, body)) = body {
             request = request.header("content-type", kind).body(body.to_string());
         }

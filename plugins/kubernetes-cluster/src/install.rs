@@ -435,7 +435,7 @@ impl<'a> Story<'a> {
         let (at_most, every) = TOKEN;
         let encoded = self
             .cx
-            .until("the service account's token", every, at_most, || async {
+            .wait_until("the service account's token", every, at_most, || async {
                 let said = master.run(phase, &line).await?.stdout;
                 Ok(Some(said.trim().to_owned())
                     .filter(|token| !token.is_empty() && token != "null"))

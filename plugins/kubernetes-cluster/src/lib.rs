@@ -47,7 +47,7 @@ impl MgmtDriver for KubernetesCluster {
         hooks
             .on("instantiate_end", Self::instantiate_end)
             .on("heal_start", Self::heal_start)
-            .undone_by("heal_start", Self::heal_not_started)
+            .on_undo("heal_start", Self::heal_not_started)
             .on("heal_end", Self::heal_end)
             .on("terminate_end", |_, _, request| {
                 ready(Ok(terminated(&request)))

@@ -184,7 +184,7 @@ impl<'a> Machine<'a> {
         line: &str,
         input: Secret,
     ) -> Result<Output, DriverError> {
-        let command = Command::new(line).sudo().stdin(input).deadline(SHORT);
+        let command = Command::new(line).sudo().stdin(input).timeout(SHORT);
         self.ssh
             .run(command)
             .await
@@ -257,7 +257,7 @@ impl<'a> Machine<'a> {
         let line = format!("{RUN} wait {name} {}", seconds.as_secs());
         let output = self
             .ssh
-            .run(Command::new(line).sudo().deadline(seconds + GRACE))
+            .run(Command::new(line).sudo().timeout(seconds + GRACE))
             .await?;
         let mut words = output.stdout.split_whitespace();
         Ok(match (words.next(), words.next()) {

@@ -148,7 +148,7 @@ mod tests {
             ]
         );
         assert_eq!(host.unknown_commands(), [""; 0]);
-        assert_eq!(host.leaks_of("s3cret-pw"), [""; 0]);
+        assert_eq!(host.find_leaks("s3cret-pw"), [""; 0]);
     }
 
     #[test]

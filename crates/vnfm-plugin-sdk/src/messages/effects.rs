@@ -1,26 +1,26 @@
-//! What a hook answers: what the engine is to do. The engine applies, journals and undoes it.
+//! The result of a hook: changes that the engine makes, journals and, on rollback, undoes.
 
 use crate::{Object, SCHEMA_VERSION};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a hook asks the engine to do.
+/// The result of a hook: changes that the engine makes on its behalf.
 ///
 /// ```
 /// use vnfm_plugin_sdk::Effects;
 ///
-/// // The end of a termination: what `instantiate_end` registered goes.
+/// // `terminate_end` unregisters what `instantiate_end` registered.
 /// let effects = Effects::none().unregister_vim("cluster");
 /// assert_eq!(effects.unregister_vims, ["cluster"]);
 /// assert_eq!(Effects::default(), Effects::none());
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(description = "What a hook asks the engine to do.")]
+#[schemars(description = "The result of a hook: changes that the engine makes on its behalf.")]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Effects {
-    /// 1.
+    /// Version of the message format: 1.
     pub schema_version: u32,
     /// VIMs to register.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -28,10 +28,10 @@ pub struct Effects {
     /// VIMs of this instance to unregister, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unregister_vims: Vec<String>,
-    /// Merged into the instance's metadata.
+    /// Entries to merge into the instance's metadata.
     #[serde(default, skip_serializing_if = "Object::is_empty")]
     pub metadata: Object,
-    /// A sentence for the operator.
+    /// A sentence for the operator, shown with the operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -43,7 +43,7 @@ impl Default for Effects {
 }
 
 impl Effects {
-    /// Nothing to do.
+    /// No changes.
     ///
     /// ```
     /// use vnfm_plugin_sdk::{Effects, NewVim};
@@ -51,7 +51,7 @@ impl Effects {
     /// let vim = NewVim::new("cluster", "ETSINFV.KUBERNETES.V_1")
     ///     .interface("endpoint", "https://10.0.0.1:6443")
     ///     .access("bearer_token", "never printed");
-    /// let effects = Effects::none().register_vim(vim).metadata("nodes", 3).message("the cluster is there");
+    /// let effects = Effects::none().register_vim(vim).metadata("nodes", 3).message("the cluster is ready");
     /// assert!(!format!("{effects:?}").contains("never printed"));
     /// ```
     pub fn none() -> Self {
@@ -64,28 +64,28 @@ impl Effects {
         }
     }
 
-    /// Registers a VIM; it belongs to the instance.
+    /// Registers a VIM that belongs to this instance.
     #[must_use]
     pub fn register_vim(mut self, vim: NewVim) -> Self {
         self.register_vims.push(vim);
         self
     }
 
-    /// Unregisters a VIM that the instance registered.
+    /// Unregisters a VIM that this instance registered, by name.
     #[must_use]
     pub fn unregister_vim(mut self, name: impl Into<String>) -> Self {
         self.unregister_vims.push(name.into());
         self
     }
 
-    /// Puts a value into the instance's metadata.
+    /// Sets an entry of the instance's metadata.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.metadata.insert(key.into(), value.into());
         self
     }
 
-    /// Tells the operator something.
+    /// Sets the message for the operator.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());
@@ -109,24 +109,24 @@ impl Effects {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct NewVim {
-    /// Name, unique per tenant.
+    /// Name of the VIM, unique within the tenant.
     pub name: String,
-    /// Such as `ETSINFV.KUBERNETES.V_1`.
+    /// VIM type, such as `ETSINFV.KUBERNETES.V_1`.
     pub vim_type: String,
-    /// Where and how to reach it.
+    /// How to reach the VIM: endpoint, certificate authority.
     #[serde(default)]
     pub interface_info: Object,
-    /// Who we are there; sealed by the engine.
+    /// Credentials; the engine encrypts them.
     #[serde(default)]
     #[schemars(extend("writeOnly" = true))]
     pub access_info: Object,
-    /// What else the VIM's driver should know.
+    /// Further settings of the VIM's driver.
     #[serde(default)]
     pub extra: Object,
 }
 
 impl NewVim {
-    /// A VIM that is called `name`.
+    /// A VIM without interface and access information yet.
     pub fn new(name: impl Into<String>, vim_type: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -135,21 +135,21 @@ impl NewVim {
         }
     }
 
-    /// Adds to `interfaceInfo`.
+    /// Sets a member of `interfaceInfo`.
     #[must_use]
     pub fn interface(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.interface_info.insert(key.into(), value.into());
         self
     }
 
-    /// Adds to `accessInfo`.
+    /// Sets a member of `accessInfo`.
     #[must_use]
     pub fn access(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.access_info.insert(key.into(), value.into());
         self
     }
 
-    /// Adds to `extra`.
+    /// Sets a member of `extra`.
     #[must_use]
     pub fn extra(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.extra.insert(key.into(), value.into());

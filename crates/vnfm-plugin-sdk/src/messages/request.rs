@@ -1,4 +1,4 @@
-//! What a hook is told.
+//! The request of a hook: its instance, inventory and parameters.
 
 use crate::error::DriverError;
 use crate::ssh::SshTarget;
@@ -8,10 +8,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a hook is told. `P` is the hook's own type for `additionalParams`.
+/// The request of a hook. `P` is the hook's own type for `additionalParams`.
 ///
-/// A newer host may tell more than this SDK knows; that is kept in [`more`](Self::more), and lost by no hook that hands
-/// the request on.
+/// Members that this SDK does not know, as a newer host may send them, are kept in [`more`](Self::more) and
+/// serialized again with the request.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -24,13 +24,13 @@ use serde_json::Value;
 /// }
 ///
 /// # fn main() -> Result<(), DriverError> {
-/// let told = vnfm_plugin_sdk::testkit::request("instantiate_end")
+/// let test_request = vnfm_plugin_sdk::testkit::request("instantiate_end")
 ///     .vnfc("web", "web-1", &[("CP1", "10.0.0.1")])
 ///     .artifact("page", "Files/page.html", "tosca.artifacts.File")
 ///     .params(json!({"text": "hello"}));
-/// let mut told = told.json().clone();
-/// told["newInTenYears"] = json!(true);
-/// let request: HookRequest<Value> = from_value(told).unwrap();
+/// let mut json = test_request.json().clone();
+/// json["newInTenYears"] = true.into();
+/// let request: HookRequest<Value> = from_value(json).unwrap();
 ///
 /// let request: HookRequest<Page> = request.typed()?;
 /// assert_eq!(request.additional_params.text, "hello");
@@ -41,46 +41,48 @@ use serde_json::Value;
 /// # }
 /// ```
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(description = "What a hook is told. `P` is the hook's own type for `additionalParams`.")]
+#[schemars(
+    description = "The request of a hook. `P` is the hook's own type for `additionalParams`."
+)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct HookRequest<P = Value> {
-    /// 1.
+    /// Version of the message format: 1.
     pub schema_version: u32,
-    /// Such as `INSTANTIATE`.
+    /// Lifecycle operation, such as `INSTANTIATE`.
     pub operation: String,
-    /// Such as `instantiate_end`.
+    /// Name of the hook, such as `instantiate_end`.
     pub hook: String,
-    /// True on the way back: what the hook did is to be made not so. Only hooks that declare it are asked to.
+    /// True during a rollback: undo what the hook did. Only set for hooks that declare an undo handler.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undo: bool,
     /// The VNF instance.
     pub instance: Instance,
-    /// Its resources.
+    /// Resources of the instance.
     #[serde(default)]
     pub inventory: Inventory,
-    /// `additionalParams` of the operation's request, secrets in clear.
+    /// `additionalParams` of the operation's request; secrets are in plain text.
     pub additional_params: P,
-    /// What the VNFD gives to the operation.
+    /// Inputs that the VNFD defines for the operation.
     #[serde(default)]
     pub inputs: Object,
     /// VIMs that this instance registered earlier.
     #[serde(default)]
     pub vims: Vec<RegisteredVim>,
-    /// Live VNF instances on those VIMs: what is taken from them is taken from these.
+    /// Existing VNF instances on those VIMs; they are affected by changes to them.
     #[serde(default)]
     pub dependents: Vec<Dependent>,
-    /// What a heal is about; absent in every other operation.
+    /// Parameters of a heal; absent in every other operation.
     #[serde(default)]
     pub heal: Option<Heal>,
-    /// Artifacts of the package.
+    /// Artifacts of the package that the VNFD names.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
-    /// RFC 3339: when the hook is dropped.
+    /// RFC 3339 time at which the hook is stopped.
     pub deadline: String,
-    /// How often this hook was begun, from 1.
+    /// Number of this attempt of the hook, from 1.
     pub attempt: u32,
-    /// What the host tells besides: members that this SDK does not know yet.
+    /// Members sent by a newer host that this SDK does not know.
     #[serde(flatten)]
     pub more: Object,
 }
@@ -96,19 +98,19 @@ impl<P> std::fmt::Debug for HookRequest<P> {
 }
 
 impl HookRequest<Value> {
-    /// The request with its parameters as the hook wants them. Absent parameters count as none.
+    /// Deserializes `additionalParams` into `P`; absent ones count as `{}`.
     ///
     /// # Errors
     ///
-    /// `schema-version` where the host speaks a version that this SDK does not, `bad-parameters` where they
-    /// do not fit; the text names the field.
+    /// `schema-version` if this SDK does not support the host's message version; `bad-parameters`, naming the
+    /// member, if `additionalParams` do not match `P`.
     pub fn typed<P: DeserializeOwned>(self) -> Result<HookRequest<P>, DriverError> {
         if self.schema_version != SCHEMA_VERSION {
-            let said = format!(
-                "the request is of schemaVersion {}, this plugin speaks {SCHEMA_VERSION}",
+            let detail = format!(
+                "the request has schemaVersion {}, this plugin supports {SCHEMA_VERSION}",
                 self.schema_version
             );
-            return Err(DriverError::new("schema-version", said));
+            return Err(DriverError::new("schema-version", detail));
         }
         let params = match self.additional_params {
             Value::Null => Value::Object(Object::new()),
@@ -117,7 +119,7 @@ impl HookRequest<Value> {
         let additional_params = serde_json::from_value(params).map_err(|error| {
             DriverError::new(
                 "bad-parameters",
-                format!("`additionalParams` do not fit: {error}"),
+                format!("invalid `additionalParams`: {error}"),
             )
         })?;
         Ok(HookRequest {
@@ -141,7 +143,7 @@ impl HookRequest<Value> {
 }
 
 impl<P> HookRequest<P> {
-    /// Every VNFC.
+    /// All VNFCs of the instance.
     pub fn vnfcs(&self) -> &[Vnfc] {
         &self.inventory.vnfc_resource_info
     }
@@ -151,7 +153,7 @@ impl<P> HookRequest<P> {
     /// ```
     /// use vnfm_plugin_sdk::HookRequest;
     ///
-    /// /// Addresses of a VDU's servers on a connection point, in the order of the inventory.
+    /// /// Addresses of the workers on connection point `CP1`.
     /// fn addresses<P>(request: &HookRequest<P>) -> Vec<String> {
     ///     let workers = request.vnfcs_of("worker").into_iter();
     ///     workers.filter_map(|vnfc| Some(vnfc.address("CP1").ok()?.to_owned())).collect()
@@ -168,7 +170,7 @@ impl<P> HookRequest<P> {
             .collect()
     }
 
-    /// The artifact of that name or path.
+    /// The artifact with this name or path.
     pub fn artifact(&self, name: &str) -> Option<&Artifact> {
         self.artifacts
             .iter()
@@ -176,29 +178,29 @@ impl<P> HookRequest<P> {
     }
 }
 
-/// The VNF instance, as a hook sees it.
+/// The VNF instance that the operation is about.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct Instance {
     /// `VnfInstance.id`.
     pub id: String,
-    /// Name for people.
+    /// `vnfInstanceName`: a display name, not unique.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vnf_instance_name: Option<String>,
-    /// The VNFD.
+    /// `vnfdId`: the VNFD that the instance was created from.
     pub vnfd_id: String,
-    /// Provider.
+    /// `vnfProvider` of the VNFD.
     pub vnf_provider: String,
-    /// Product name.
+    /// `vnfProductName` of the VNFD.
     pub vnf_product_name: String,
-    /// Software version.
+    /// `vnfSoftwareVersion` of the VNFD.
     pub vnf_software_version: String,
-    /// Version of the VNFD.
+    /// `vnfdVersion`: version of the VNFD itself.
     pub vnfd_version: String,
-    /// Metadata.
+    /// Metadata of the instance; the effects of a hook can extend it.
     pub metadata: Object,
-    /// What the host tells besides: members that this SDK does not know yet.
+    /// Members sent by a newer host that this SDK does not know.
     #[serde(flatten)]
     pub more: Object,
 }
@@ -225,15 +227,15 @@ pub struct Instance {
 pub struct Inventory {
     /// VNFCs: one per server or pod.
     pub vnfc_resource_info: Vec<Vnfc>,
-    /// External connection points.
+    /// External connection points (`VnfExtCpInfo`).
     pub ext_cp_info: Vec<Value>,
-    /// External virtual links.
+    /// External virtual links (`ExtVirtualLinkInfo`).
     pub ext_virtual_link_info: Vec<Value>,
-    /// Internal virtual links.
+    /// Internal virtual links (`VnfVirtualLinkResourceInfo`).
     pub vnf_virtual_link_resource_info: Vec<Value>,
-    /// Volumes.
+    /// Volumes (`VirtualStorageResourceInfo`).
     pub virtual_storage_resource_info: Vec<Value>,
-    /// What the host tells besides: members that this SDK does not know yet.
+    /// Members sent by a newer host that this SDK does not know.
     #[serde(flatten)]
     pub more: Object,
 }
@@ -260,26 +262,26 @@ pub struct Inventory {
 /// assert_eq!(cp.addresses().count(), 2);
 /// let error = vnfc.address("CP9").unwrap_err();
 /// assert_eq!(error.code, "no-address");
-/// assert!(error.detail.contains("CP1"), "it says which there are");
+/// assert!(error.detail.contains("CP1"), "the message lists the connection points");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(description = "One VNFC: a server or a pod (`VnfcResourceInfo`).")]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Vnfc {
-    /// Identifier within the instance; a healed VNFC gets a new one.
+    /// Identifier within the instance; a recreated VNFC gets a new one.
     pub id: String,
-    /// The VDU that it is an instance of.
+    /// The VDU of which this is an instance.
     pub vdu_id: String,
-    /// Server or pod.
+    /// The server or pod on the VIM.
     pub compute_resource: ComputeResource,
-    /// Connection points.
+    /// Connection points, with their addresses.
     #[serde(default)]
     pub vnfc_cp_info: Vec<VnfcCp>,
-    /// `name`, and what else the VIM's driver knows.
+    /// `name`, and further entries from the VIM's driver.
     #[serde(default)]
     pub metadata: Object,
-    /// What the host tells besides: members that this SDK does not know yet.
+    /// Members sent by a newer host that this SDK does not know.
     #[serde(flatten)]
     pub more: Object,
 }
@@ -289,12 +291,12 @@ pub struct Vnfc {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ComputeResource {
-    /// Key of the VIM.
+    /// Key of the VIM in `vimConnectionInfo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vim_connection_id: Option<String>,
-    /// Its identifier on the VIM.
+    /// Identifier of the server or pod on the VIM.
     pub resource_id: String,
-    /// Its type on the VIM, such as `OS::Nova::Server`.
+    /// Resource type on the VIM, such as `OS::Nova::Server`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vim_level_resource_type: Option<String>,
 }
@@ -311,13 +313,13 @@ pub struct VnfcCp {
     /// Addresses, as `CpProtocolInfo`.
     #[serde(default)]
     pub cp_protocol_info: Vec<Value>,
-    /// What else the VIM's driver knows.
+    /// Further entries from the VIM's driver.
     #[serde(default)]
     pub metadata: Object,
 }
 
 impl Vnfc {
-    /// Its name on the VIM, else its id.
+    /// The name on the VIM, or the id if the VIM has none.
     pub fn name(&self) -> &str {
         self.metadata
             .get("name")
@@ -325,7 +327,7 @@ impl Vnfc {
             .unwrap_or(&self.id)
     }
 
-    /// The VIM's id of the server or pod.
+    /// The identifier of the server or pod on the VIM.
     pub fn server_id(&self) -> &str {
         &self.compute_resource.resource_id
     }
@@ -334,20 +336,20 @@ impl Vnfc {
     ///
     /// # Errors
     ///
-    /// `no-address` where there is no such connection point or it has none; the text says what is there.
+    /// `no-address`, listing the connection points, if there is no such connection point or it has no address.
     pub fn address(&self, cp: &str) -> Result<&str, DriverError> {
         let found = self.vnfc_cp_info.iter().filter(|info| info.cpd_id == cp);
         found.flat_map(VnfcCp::addresses).next().ok_or_else(|| {
             let known: Vec<_> = self.vnfc_cp_info.iter().map(|info| info.cpd_id.as_str()).collect();
-            let said = format!(
+            let detail = format!(
                 "VNFC `{}` has no address on connection point `{cp}`; its connection points are {known:?}",
                 self.id
             );
-            DriverError::new("no-address", said).host(self.name())
+            DriverError::new("no-address", detail).host(self.name())
         })
     }
 
-    /// Where to log in by SSH: the server's address on `cp`.
+    /// The SSH target for this VNFC: its address on connection point `cp`, port 22.
     ///
     /// # Errors
     ///
@@ -358,7 +360,7 @@ impl Vnfc {
 }
 
 impl VnfcCp {
-    /// Its IP addresses.
+    /// The IP addresses of the connection point, of all address families.
     pub fn addresses(&self) -> impl Iterator<Item = &str> {
         self.cp_protocol_info
             .iter()
@@ -376,14 +378,14 @@ impl VnfcCp {
 /// use vnfm_plugin_sdk::serde_json::from_value;
 /// use vnfm_plugin_sdk::{Dependent, Heal, HookRequest, RegisteredVim};
 ///
-/// // A heal of `w1`, while somebody else runs on the cluster that this instance has registered.
-/// let told = vnfm_plugin_sdk::testkit::request("heal_start")
+/// // A heal of `w1`, while another instance runs on the cluster that this one registered.
+/// let test_request = vnfm_plugin_sdk::testkit::request("heal_start")
 ///     .vnfc("worker", "w1", &[("CP1", "10.0.0.1")])
 ///     .vnfc("worker", "w2", &[("CP1", "10.0.0.2")])
 ///     .vim("7d5f", "cluster", "ETSINFV.KUBERNETES.V_1")
 ///     .dependent("0c9a", "shop")
 ///     .heal(&["w1"]);
-/// let request: HookRequest = from_value(told.json().clone()).unwrap();
+/// let request: HookRequest = from_value(test_request.json().clone()).unwrap();
 /// let cluster: &RegisteredVim = &request.vims[0];
 /// let user: &Dependent = &request.dependents[0];
 /// let heal: &Heal = request.heal.as_ref().unwrap();
@@ -395,40 +397,40 @@ impl VnfcCp {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RegisteredVim {
-    /// Its id in the registry.
+    /// Id of the VIM in the VNFM.
     pub id: String,
-    /// Its name.
+    /// Name under which the instance registered the VIM.
     pub name: String,
-    /// Its type.
+    /// VIM type, such as `ETSINFV.KUBERNETES.V_1`.
     pub vim_type: String,
 }
 
-/// A live VNF instance on a VIM that the instance registered.
+/// An existing VNF instance that runs on a VIM registered by this instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct Dependent {
     /// `VnfInstance.id`.
     pub id: String,
-    /// Name for people.
+    /// `vnfInstanceName`: a display name, not unique.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vnf_instance_name: Option<String>,
 }
 
-/// What a heal is about.
+/// Parameters of a heal.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct Heal {
-    /// The VNFCs that are healed, as they were before; in `heal_end` the inventory holds their successors.
+    /// The VNFCs to heal, as they were before the heal; in `heal_end` the inventory has the new ones.
     pub vnfcs: Vec<Vnfc>,
-    /// Why, for people.
+    /// `cause` of the heal request: a reason in free text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// As the request names it.
+    /// `healScript` of the heal request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heal_script: Option<String>,
-    /// Volumes too.
+    /// True if volumes are recreated as well.
     pub all: bool,
 }
 
@@ -438,8 +440,8 @@ pub struct Heal {
 /// use vnfm_plugin_sdk::Artifact;
 /// use vnfm_plugin_sdk::serde_json::{from_value, json};
 ///
-/// let told = json!({"name": "page", "path": "Files/page.html", "type": "tosca.artifacts.File"});
-/// let artifact: Artifact = from_value(told).unwrap();
+/// let json = json!({"name": "page", "path": "Files/page.html", "type": "tosca.artifacts.File"});
+/// let artifact: Artifact = from_value(json).unwrap();
 /// assert_eq!(artifact.type_, "tosca.artifacts.File");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -447,11 +449,11 @@ pub struct Heal {
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct Artifact {
-    /// Its name in the VNFD.
+    /// Name of the artifact in the VNFD.
     pub name: String,
-    /// Its path in the package.
+    /// Path of the file in the package.
     pub path: String,
-    /// Its TOSCA type.
+    /// TOSCA type, such as `tosca.artifacts.File`.
     #[serde(rename = "type")]
     pub type_: String,
 }

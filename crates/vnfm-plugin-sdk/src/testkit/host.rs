@@ -1,4 +1,4 @@
-//! The simulated host: answers by script or by a world of its own, fails where it is told to, remembers everything.
+//! The simulated VNFM: serves calls from a script or a [`World`], injects faults, and records every call.
 
 use super::request::TestRequest;
 use super::script::{Reply, Script};
@@ -18,9 +18,9 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A world that answers in place of the script: hosts over a real protocol, a simulated API.
+/// Serves calls instead of the script, for instance with hosts behind a real protocol or a simulated API.
 ///
-/// Faults, checkpoints and books stay those of the [`TestHost`] that is made with [`TestHost::over`].
+/// The [`TestHost`] that is created by [`TestHost::with_world`] still injects faults, keeps checkpoints and records calls.
 ///
 /// ```
 /// use std::pin::Pin;
@@ -29,24 +29,24 @@ use std::time::Duration;
 /// use vnfm_plugin_sdk::testkit::{TestHost, World, block_on};
 /// use vnfm_plugin_sdk::{HttpRequest, ServiceError};
 ///
-/// type Answer = Option<Result<Value, ServiceError>>;
+/// type Response = Option<Result<Value, ServiceError>>;
 ///
 /// /// An API that is always up.
 /// struct Api;
 ///
 /// impl World for Api {
-///     fn call(&self, service: &str, _: &Value) -> Pin<Box<dyn Future<Output = Answer> + Send>> {
+///     fn call(&self, service: &str, _: &Value) -> Pin<Box<dyn Future<Output = Response> + Send>> {
 ///         let is_known = service == "http";
 ///         Box::pin(async move { is_known.then(|| Ok(json!({"status": 200, "body": "up"}))) })
 ///     }
 /// }
 ///
-/// let host = TestHost::over(Arc::new(Api));
-/// let answer = block_on(host.context().http(HttpRequest::new("GET", "https://10.0.0.1/"))).unwrap();
-/// assert_eq!(answer.body, "up");
+/// let host = TestHost::with_world(Arc::new(Api));
+/// let response = block_on(host.context().http(HttpRequest::new("GET", "https://10.0.0.1/"))).unwrap();
+/// assert_eq!(response.body, "up");
 /// ```
 pub trait World: Send + Sync {
-    /// Serves a call, such as `ssh.run`; `None` where the script is to answer.
+    /// Serves a call, such as `ssh.run`; `None` leaves it to the script.
     fn call(
         &self,
         service: &str,
@@ -54,34 +54,34 @@ pub trait World: Send + Sync {
     ) -> BoxFuture<'static, Option<Result<Value, ServiceError>>>;
 }
 
-/// What goes wrong at one call.
+/// A fault to inject at the call with number `at`, before or after its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fault {
     at: usize,
     after: bool,
-    kills: bool,
+    is_crash: bool,
 }
 
 #[derive(Default)]
-struct Books {
+struct State {
     script: Script,
     world: Option<Arc<dyn World>>,
     files: BTreeMap<String, Vec<u8>>,
     checkpoints: BTreeMap<String, Value>,
     calls: Vec<(String, Value)>,
     commands: Vec<String>,
-    unknown: Vec<String>,
+    unknown_commands: Vec<String>,
     uploads: Vec<Uploaded>,
     progress: Vec<(u8, String)>,
     waiting: Vec<String>,
     logs: Vec<String>,
     faults: Vec<Fault>,
     cancel_after: Option<usize>,
-    slept_cancelled: f64,
+    slept_while_cancelled: f64,
     crash: Option<oneshot::Sender<()>>,
 }
 
-/// A simulated host of hooks: SSH hosts, HTTP, package, store. Cheap to clone; clones share their books.
+/// A simulated VNFM: SSH hosts, HTTP, package and checkpoints. Cheap to clone; clones share their state.
 ///
 /// ```
 /// use vnfm_plugin_sdk::SshTarget;
@@ -91,14 +91,14 @@ struct Books {
 /// let ssh = host.context().ssh(SshTarget::new("server-1", "10.0.0.1", "ubuntu"));
 /// assert!(block_on(ssh.run("uptime")).is_err());
 /// host.fail_after(1);
-/// assert!(block_on(ssh.run("uptime")).is_err(), "it ran, and its answer was lost");
+/// assert!(block_on(ssh.run("uptime")).is_err(), "it ran, but its response was lost");
 /// assert_eq!(host.commands(), ["10.0.0.1: uptime", "10.0.0.1: uptime"]);
-/// assert_eq!(host.leaks_of("s3cret"), [""; 0]);
+/// assert_eq!(host.find_leaks("s3cret"), [""; 0]);
 /// assert_eq!(block_on(ssh.run("reboot")).unwrap().exit_code, 127);
 /// assert_eq!(host.unknown_commands(), ["10.0.0.1: reboot"]);
 /// ```
 ///
-/// What goes wrong is chosen by the number of the call, from now on:
+/// Faults are injected by the number of the call, counted from the current one:
 ///
 /// ```
 /// use vnfm_plugin_sdk::testkit::{Reply, TestHost, block_on, request};
@@ -130,59 +130,59 @@ struct Books {
 /// block_on(host.run_async::<Greeter>(request.clone())).unwrap();
 /// host.cancel_after(0);
 /// assert!(block_on(host.context().cancelled()));
-/// host.go_on();
+/// host.clear_cancel();
 /// assert!(!block_on(host.context().cancelled()));
 /// assert!(host.slept_while_cancelled().is_zero());
 /// ```
 #[derive(Clone, Default)]
 pub struct TestHost {
-    books: Arc<Mutex<Books>>,
+    state: Arc<Mutex<State>>,
 }
 
 impl std::fmt::Debug for TestHost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "TestHost({} calls)", self.books().calls.len())
+        write!(f, "TestHost({} calls)", self.state().calls.len())
     }
 }
 
 impl TestHost {
-    /// A world in which nothing is known.
+    /// A host without rules: every command exits with 127.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A world that answers itself; what it does not know, the script does.
-    pub fn over(world: Arc<dyn World>) -> Self {
+    /// A host whose calls `world` serves; those that it does not know go to the script.
+    pub fn with_world(world: Arc<dyn World>) -> Self {
         let host = Self::default();
-        host.books().world = Some(world);
+        host.state().world = Some(world);
         host
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commands that hold `holds`, on the host `address` (`*`: on any), are answered so. The newest rule wins.
+    /// Adds a rule: `reply` to commands that contain `substring`, on the host `address` (`*`: any). The newest rule wins.
     #[must_use]
-    pub fn ssh(self, address: &str, holds: &str, reply: Reply) -> Self {
-        self.ssh_each(address, holds, [reply])
+    pub fn ssh(self, address: &str, substring: &str, reply: Reply) -> Self {
+        self.ssh_each(address, substring, [reply])
     }
 
-    /// The same with one answer after the other; the last is repeated.
+    /// Like [`TestHost::ssh`], with a reply for each call in order; the last one repeats.
     #[must_use]
     pub fn ssh_each(
         self,
         address: &str,
-        holds: &str,
+        substring: &str,
         replies: impl IntoIterator<Item = Reply>,
     ) -> Self {
-        self.books()
+        self.state()
             .script
-            .add_command(address, holds, replies.into_iter().collect());
+            .add_command(address, substring, replies.into_iter().collect());
         self
     }
 
-    /// Requests to URLs that begin with `url` are answered so.
+    /// Adds a rule: this response to requests of `method` to URLs that start with `url`. The newest rule wins.
     #[must_use]
     pub fn http(self, method: &str, url: &str, status: u16, body: &str) -> Self {
         let response = HttpResponse {
@@ -190,75 +190,79 @@ impl TestHost {
             body: body.into(),
             ..HttpResponse::default()
         };
-        self.books().script.add_url(method, url, response);
+        self.state().script.add_url(method, url, response);
         self
     }
 
     /// Adds a file to the package.
     #[must_use]
     pub fn file(self, path: &str, content: impl Into<Vec<u8>>) -> Self {
-        self.books().files.insert(path.into(), content.into());
+        self.state().files.insert(path.into(), content.into());
         self
     }
 
-    /// The `n`th call from now on, from 1, is answered by an error and does nothing.
+    /// Makes the `n`th call from now, counted from 1, fail without any effect.
     pub fn fail_before(&self, n: usize) {
-        self.strike(n, false, false);
+        self.add_fault(n, false, false);
     }
 
-    /// The `n`th call from now on, from 1, does what it should, and its answer is lost.
+    /// Makes the `n`th call from now, counted from 1, fail after its effect: the response is lost.
     pub fn fail_after(&self, n: usize) {
-        self.strike(n, true, false);
+        self.add_fault(n, true, false);
     }
 
-    /// The VNFM is killed at the `n`th call from now on, from 1, before it does anything: the hook is dropped.
+    /// Kills the VNFM at the `n`th call from now, counted from 1, before its effect: the hook is dropped.
     pub fn crash_before(&self, n: usize) {
-        self.strike(n, false, true);
+        self.add_fault(n, false, true);
     }
 
-    /// The VNFM is killed at the `n`th call from now on, from 1, once it did what it should: the hook is dropped.
+    /// Kills the VNFM at the `n`th call from now, counted from 1, after its effect: the hook is dropped.
     pub fn crash_after(&self, n: usize) {
-        self.strike(n, true, true);
+        self.add_fault(n, true, true);
     }
 
-    fn strike(&self, n: usize, after: bool, kills: bool) {
-        let mut books = self.books();
-        let at = books.calls.len() + n;
-        books.faults.push(Fault { at, after, kills });
+    fn add_fault(&self, n: usize, after: bool, is_crash: bool) {
+        let mut state = self.state();
+        let at = state.calls.len() + n;
+        state.faults.push(Fault {
+            at,
+            after,
+            is_crash,
+        });
     }
 
-    /// The operation is being cancelled once `n` more calls were made.
+    /// Cancels the operation after `n` more calls.
     pub fn cancel_after(&self, n: usize) {
-        let mut books = self.books();
-        books.cancel_after = Some(books.calls.len() + n);
+        let mut state = self.state();
+        state.cancel_after = Some(state.calls.len() + n);
     }
 
-    /// The operation is no longer being cancelled, as after a retry.
-    pub fn go_on(&self) {
-        self.books().cancel_after = None;
+    /// Ends the cancellation, as a retry does.
+    pub fn clear_cancel(&self) {
+        self.state().cancel_after = None;
     }
 
-    /// How long hooks slept while their operation was being cancelled.
+    /// Total time for which hooks slept while their operation was being cancelled.
     pub fn slept_while_cancelled(&self) -> Duration {
-        Duration::try_from_secs_f64(self.books().slept_cancelled).unwrap_or(Duration::MAX)
+        Duration::try_from_secs_f64(self.state().slept_while_cancelled).unwrap_or(Duration::MAX)
     }
 
-    /// The context that a hook gets.
+    /// A context as a hook gets it.
     pub fn context(&self) -> HookContext {
         HookContext::new(Arc::new(self.clone()))
     }
 
-    /// Makes the driver and runs the hook, as the VNFM would.
+    /// Creates the driver and runs the hook, as the VNFM does.
     ///
     /// # Errors
     ///
-    /// As the hook says; `crashed` where the VNFM was killed by [`TestHost::crash_before`] or
-    /// [`TestHost::crash_after`].
+    /// The error of the driver or the hook; `crashed` after [`TestHost::crash_before`] or
+    /// [`TestHost::crash_after`] took effect.
     pub fn run<D: MgmtDriver>(&self, request: TestRequest) -> Result<Effects, DriverError> {
         futures::executor::block_on(self.run_async::<D>(request))
     }
 
-    /// The same where the [`World`] needs a runtime.
+    /// Like [`TestHost::run`], for a [`World`] that needs an async runtime.
     ///
     /// # Errors
     ///
@@ -272,7 +276,7 @@ impl TestHost {
             .map_err(|error| DriverError::new("bad-config", error.to_string()))?;
         let driver = Arc::new(D::new(config)?);
         let (crash, crashed) = oneshot::channel();
-        self.books().crash = Some(crash);
+        self.state().crash = Some(crash);
         let killed = async {
             if crashed.await.is_err() {
                 pending::<()>().await;
@@ -286,57 +290,60 @@ impl TestHost {
         }
     }
 
-    /// Every call: service and request, in order.
+    /// All calls in order, as service and request.
     pub fn calls(&self) -> Vec<(String, Value)> {
-        self.books().calls.clone()
+        self.state().calls.clone()
     }
 
-    /// Every command, as `address: command line`, in order.
+    /// All commands in order, as `address: command line`.
     pub fn commands(&self) -> Vec<String> {
-        self.books().commands.clone()
+        self.state().commands.clone()
     }
 
-    /// Commands that no rule knew.
+    /// Commands that no rule matched.
     pub fn unknown_commands(&self) -> Vec<String> {
-        self.books().unknown.clone()
+        self.state().unknown_commands.clone()
     }
 
-    /// Every file that was put on a host.
+    /// All uploaded files, in order.
     pub fn uploads(&self) -> Vec<Uploaded> {
-        self.books().uploads.clone()
+        self.state().uploads.clone()
     }
 
-    /// What the operator was told of the progress.
+    /// All progress reports: percentage and message.
     pub fn progress(&self) -> Vec<(u8, String)> {
-        self.books().progress.clone()
+        self.state().progress.clone()
     }
 
-    /// What the hook waited for.
+    /// All conditions that the hook reported to be waiting for.
     pub fn waiting(&self) -> Vec<String> {
-        self.books().waiting.clone()
+        self.state().waiting.clone()
     }
 
-    /// What was kept over attempts.
+    /// The checkpoints, by key; they persist across attempts.
     pub fn checkpoints(&self) -> BTreeMap<String, Value> {
-        self.books().checkpoints.clone()
+        self.state().checkpoints.clone()
     }
 
-    /// Lines of the log, as `Level: text`.
+    /// All log lines, as `Level: text`.
     pub fn logs(&self) -> Vec<String> {
-        self.books().logs.clone()
+        self.state().logs.clone()
     }
 
-    /// Where `secret` can be read by who must not: in command lines, logs, progress.
-    pub fn leaks_of(&self, secret: &str) -> Vec<String> {
-        let books = self.books();
-        let told = books.progress.iter().map(|(_, text)| text);
-        let all = books
+    /// All command lines, log lines and progress or waiting messages that contain `secret`.
+    pub fn find_leaks(&self, secret: &str) -> Vec<String> {
+        let state = self.state();
+        let progress = state.progress.iter().map(|(_, text)| text);
+        let texts = state
             .commands
             .iter()
-            .chain(&books.logs)
-            .chain(&books.waiting)
-            .chain(told);
-        all.filter(|text| text.contains(secret)).cloned().collect()
+            .chain(&state.logs)
+            .chain(&state.waiting)
+            .chain(progress);
+        texts
+            .filter(|text| text.contains(secret))
+            .cloned()
+            .collect()
     }
 }
 
@@ -347,50 +354,50 @@ impl Services for TestHost {
         request: Value,
     ) -> BoxFuture<'static, Result<Value, ServiceError>> {
         let (host, service) = (self.clone(), service.to_owned());
-        Box::pin(async move { host.answer(&service, &request).await })
+        Box::pin(async move { host.respond(&service, &request).await })
     }
 
     fn log(&self, level: Level, text: &str) {
-        self.books().logs.push(format!("{level:?}: {text}"));
+        self.state().logs.push(format!("{level:?}: {text}"));
     }
 }
 
 impl TestHost {
-    async fn answer(&self, service: &str, request: &Value) -> Result<Value, ServiceError> {
-        let (fault, world) = self.books().begin(service, request);
+    async fn respond(&self, service: &str, request: &Value) -> Result<Value, ServiceError> {
+        let (fault, world) = self.state().begin(service, request);
         if let Some(fault) = fault.filter(|fault| !fault.after) {
-            return self.struck(fault, service).await;
+            return self.inject(fault, service).await;
         }
-        let elsewhere = match world {
+        let from_world = match world {
             Some(world) => world.call(service, request).await,
             None => None,
         };
-        let answer = match elsewhere {
-            Some(answer) => answer,
-            None => self.books().serve(service, request),
+        let response = match from_world {
+            Some(response) => response,
+            None => self.state().serve(service, request),
         };
         match fault {
-            Some(fault) => self.struck(fault, service).await,
-            None => answer,
+            Some(fault) => self.inject(fault, service).await,
+            None => response,
         }
     }
 
-    /// The answer is lost, or the hook with it.
-    async fn struck(&self, fault: Fault, service: &str) -> Result<Value, ServiceError> {
-        if fault.kills {
-            let crash = self.books().crash.take();
-            // Whoever listens drops the hook.
+    /// Returns an error instead of the response, or drops the hook.
+    async fn inject(&self, fault: Fault, service: &str) -> Result<Value, ServiceError> {
+        if fault.is_crash {
+            let crash = self.state().crash.take();
+            // `run_async` receives this and drops the hook.
             let _ = crash.map(|crash| crash.send(()));
             pending::<()>().await;
         }
         let when = if fault.after { "after" } else { "before" };
-        let said = format!("a fault by script, {when} the call");
-        Err(ServiceError::new(service, ErrorKind::Unavailable, said))
+        let detail = format!("injected fault {when} the call");
+        Err(ServiceError::new(service, ErrorKind::Unavailable, detail))
     }
 }
 
-impl Books {
-    /// Writes a call down; what goes wrong at it, and who answers.
+impl State {
+    /// Records a call; returns the fault to inject at it, and the world that serves it.
     fn begin(&mut self, service: &str, request: &Value) -> (Option<Fault>, Option<Arc<dyn World>>) {
         self.calls.push((service.to_owned(), request.clone()));
         if service == "ssh.run" {
@@ -399,7 +406,7 @@ impl Books {
                 .push(format!("{}: {line}", text(request, "/host/address")));
         }
         if service == "sleep" && self.is_cancelled() {
-            self.slept_cancelled += request["seconds"].as_f64().unwrap_or_default();
+            self.slept_while_cancelled += request["seconds"].as_f64().unwrap_or_default();
         }
         let number = self.calls.len();
         let fault = self.faults.iter().copied().find(|fault| fault.at == number);
@@ -441,14 +448,17 @@ impl Books {
                 Ok(json!({}))
             }
             "cancelled" => Ok(json!({ "cancelled": self.is_cancelled() })),
-            _ => Err(refused(service, format!("there is no service `{service}`"))),
+            _ => Err(refused(
+                service,
+                format!("unknown_commands service `{service}`"),
+            )),
         }
     }
 
     fn run(&mut self, request: &Value) -> Result<Value, ServiceError> {
         let (address, line) = (text(request, "/host/address"), text(request, "/command"));
         self.script.command(address, line).unwrap_or_else(|| {
-            self.unknown.push(format!("{address}: {line}"));
+            self.unknown_commands.push(format!("{address}: {line}"));
             Ok(json!({ "exitCode": 127, "stdout": "", "stderr": "command not found" }))
         })
     }
@@ -476,13 +486,13 @@ impl Books {
     }
 }
 
-fn refused(service: &str, said: String) -> ServiceError {
-    ServiceError::new(service, ErrorKind::Refused, said)
+fn refused(service: &str, detail: String) -> ServiceError {
+    ServiceError::new(service, ErrorKind::Refused, detail)
 }
 
-fn text<'a>(value: &'a Value, place: &str) -> &'a str {
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value
-        .pointer(place)
+        .pointer(pointer)
         .and_then(Value::as_str)
         .unwrap_or_default()
 }

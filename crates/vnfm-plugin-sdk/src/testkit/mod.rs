@@ -1,4 +1,4 @@
-//! Tests a driver without a VNFM: hosts, HTTP, package and store are scripted and kept in memory.
+//! Tests a driver without a VNFM: hosts, HTTP responses, package and checkpoints are scripted, in memory.
 //!
 //! ```
 //! use vnfm_plugin_sdk::testkit::{Reply, TestHost, request};
@@ -24,10 +24,10 @@
 //! assert_eq!(host.commands(), ["10.0.0.1: echo hello"]);
 //! ```
 //!
-//! [`trial()`] then lets everything go wrong, one thing at a time, and looks whether the hook keeps its promises.
+//! [`trial()`] then injects one fault at a time, at every call, and checks that the hook recovers.
 //!
-//! Time stands still: `sleep` returns at once. What no rule knows is answered as a real host would: a command
-//! with exit code 127, a URL with no answer.
+//! `sleep` returns immediately. Calls that no rule matches fail as on a real host: a command with exit code 127,
+//! an HTTP request without a response.
 
 mod host;
 mod request;
@@ -35,7 +35,7 @@ mod script;
 mod trial;
 mod uploaded;
 
-/// Runs a future of a driver to its end, for tests of its parts.
+/// Runs a future to completion, for tests of a part of a driver.
 ///
 /// ```
 /// use vnfm_plugin_sdk::testkit::{Reply, TestHost, block_on};

@@ -1,10 +1,10 @@
-//! Builds the request of a hook.
+//! Builds hook requests for tests.
 
 use crate::messages::request::HookRequest;
 use crate::{DriverError, Object, SCHEMA_VERSION};
 use serde_json::{Value, json};
 
-/// The request of a hook, ready to be filled; everything has a value that makes sense.
+/// A request of the hook `hook` with plausible defaults: no VNFCs, no parameters, the first attempt.
 pub fn request(hook: &str) -> TestRequest {
     let operation = hook
         .split_once('_')
@@ -36,15 +36,15 @@ pub fn request(hook: &str) -> TestRequest {
     }
 }
 
-/// See [`request`].
+/// A hook request and a plugin configuration, built by [`request`].
 ///
 /// ```
 /// use vnfm_plugin_sdk::serde_json::json;
 /// use vnfm_plugin_sdk::testkit::{TestRequest, request};
 ///
-/// let made: TestRequest = request("instantiate_end").inputs(json!({"size": 3})).metadata("site", json!("north"));
-/// let again = TestRequest::recorded(made.json().clone());
-/// assert_eq!(again.json()["inputs"]["size"], 3);
+/// let built: TestRequest = request("instantiate_end").inputs(json!({"size": 3})).metadata("site", json!("north"));
+/// let recorded = TestRequest::recorded(built.json().clone());
+/// assert_eq!(recorded.json()["inputs"]["size"], 3);
 /// ```
 #[derive(Clone)]
 #[must_use]
@@ -60,7 +60,7 @@ impl std::fmt::Debug for TestRequest {
 }
 
 impl TestRequest {
-    /// A request that is there already as JSON, such as one that a VNFM sent.
+    /// A request from existing JSON, such as one recorded from a VNFM.
     pub fn recorded(json: Value) -> Self {
         Self {
             json,
@@ -68,7 +68,7 @@ impl TestRequest {
         }
     }
 
-    /// Adds a VNFC of `vdu`, whose server is called `name` and has these addresses by connection point.
+    /// Adds a VNFC of `vdu` whose server is named `name`. `addresses` are pairs of connection point and IP address.
     pub fn vnfc(mut self, vdu: &str, name: &str, addresses: &[(&str, &str)]) -> Self {
         let cps: Vec<Value> = addresses
             .iter()
@@ -91,19 +91,19 @@ impl TestRequest {
         self
     }
 
-    /// Sets `additionalParams`.
+    /// Sets `additionalParams`; the default is `{}`.
     pub fn params(mut self, params: Value) -> Self {
         self.json["additionalParams"] = params;
         self
     }
 
-    /// Sets `inputs`.
+    /// Sets `inputs` of the operation; the default is `{}`.
     pub fn inputs(mut self, inputs: Value) -> Self {
         self.json["inputs"] = inputs;
         self
     }
 
-    /// Adds an artifact of the VNFD.
+    /// Adds an artifact that the VNFD names.
     pub fn artifact(mut self, name: &str, path: &str, type_: &str) -> Self {
         self.push(
             "/artifacts",
@@ -121,7 +121,7 @@ impl TestRequest {
         self
     }
 
-    /// Adds a live VNF instance on a VIM that the instance registered.
+    /// Adds a VNF instance that runs on a VIM registered by this instance.
     pub fn dependent(mut self, id: &str, name: &str) -> Self {
         if self.json["dependents"].is_null() {
             self.json["dependents"] = json!([]);
@@ -130,42 +130,42 @@ impl TestRequest {
         self
     }
 
-    /// Says that these VNFCs are healed: by the names of their servers, as they are in the inventory now.
+    /// Makes this a heal of the VNFCs whose servers have these names. Add the VNFCs first.
     pub fn heal(mut self, names: &[&str]) -> Self {
-        let all = self.json["inventory"]["vnfcResourceInfo"]
+        let inventory = self.json["inventory"]["vnfcResourceInfo"]
             .as_array()
             .cloned();
-        let mut vnfcs = all.unwrap_or_default();
+        let mut vnfcs = inventory.unwrap_or_default();
         vnfcs.retain(|vnfc| names.iter().any(|name| vnfc["metadata"]["name"] == *name));
         self.json["heal"] = json!({ "vnfcs": vnfcs, "all": false });
         self
     }
 
-    /// Puts a value into the instance's metadata.
+    /// Sets an entry of the instance's metadata.
     pub fn metadata(mut self, key: &str, value: Value) -> Self {
         self.json["instance"]["metadata"][key] = value;
         self
     }
 
-    /// Says that this is not the first attempt.
+    /// Sets the number of the attempt; the default is 1.
     pub fn attempt(mut self, attempt: u32) -> Self {
         self.json["attempt"] = attempt.into();
         self
     }
 
-    /// Asks for the opposite of the hook, as a rollback does.
+    /// Calls the undo handler instead of the hook, as a rollback does.
     pub fn undo(mut self) -> Self {
         self.json["undo"] = true.into();
         self
     }
 
-    /// Configures the driver; `{}` where nothing is said.
+    /// Sets the plugin's configuration; the default is `{}`.
     pub fn config(mut self, config: Value) -> Self {
         self.config = config;
         self
     }
 
-    /// The message, as the engine would write it.
+    /// The request as JSON, in the form that the engine sends.
     pub fn json(&self) -> &Value {
         &self.json
     }
@@ -176,8 +176,8 @@ impl TestRequest {
         (request, self.config)
     }
 
-    fn push(&mut self, place: &str, value: Value) {
-        if let Some(Value::Array(list)) = self.json.pointer_mut(place) {
+    fn push(&mut self, pointer: &str, value: Value) {
+        if let Some(Value::Array(list)) = self.json.pointer_mut(pointer) {
             list.push(value);
         }
     }

@@ -1,11 +1,11 @@
-//! What the simulated hosts answer.
+//! The scripted responses of simulated hosts.
 
 use crate::error::{ErrorKind, ServiceError};
 use crate::http::HttpResponse;
 use crate::ssh::Output;
 use serde_json::{Value, json};
 
-/// What a simulated host answers to a command.
+/// The response of a simulated host to a command.
 ///
 /// ```
 /// use vnfm_plugin_sdk::testkit::{Reply, TestHost, block_on};
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 pub struct Reply(Result<Output, (ErrorKind, String)>);
 
 impl Reply {
-    /// Exit code 0 and this output.
+    /// Exit code 0 with this standard output.
     pub fn ok(stdout: impl Into<String>) -> Self {
         Self(Ok(Output {
             stdout: stdout.into(),
@@ -32,7 +32,7 @@ impl Reply {
         }))
     }
 
-    /// Another exit code, and what it says on standard error.
+    /// This exit code with this standard error.
     pub fn exit(exit_code: i32, stderr: impl Into<String>) -> Self {
         Self(Ok(Output {
             exit_code,
@@ -41,16 +41,16 @@ impl Reply {
         }))
     }
 
-    /// The host cannot be reached.
+    /// The host is unreachable: [`ErrorKind::Unavailable`].
     pub fn unreachable() -> Self {
         Self(Err((ErrorKind::Unavailable, "no route to host".into())))
     }
 
-    /// The host refuses the login.
+    /// The host rejects the login: [`ErrorKind::Refused`].
     pub fn login_refused() -> Self {
         Self(Err((
             ErrorKind::Refused,
-            "the host knows neither the password nor the key".into(),
+            "the host accepts neither the password nor the key".into(),
         )))
     }
 }
@@ -64,18 +64,18 @@ pub(super) struct Script {
 #[derive(Debug)]
 struct CommandRule {
     address: String,
-    holds: String,
+    substring: String,
     replies: Vec<Reply>,
-    given: usize,
+    calls: usize,
 }
 
 impl Script {
-    pub(super) fn add_command(&mut self, address: &str, holds: &str, replies: Vec<Reply>) {
+    pub(super) fn add_command(&mut self, address: &str, substring: &str, replies: Vec<Reply>) {
         let rule = CommandRule {
             address: address.into(),
-            holds: holds.into(),
+            substring: substring.into(),
             replies,
-            given: 0,
+            calls: 0,
         };
         self.commands.push(rule);
     }
@@ -84,35 +84,35 @@ impl Script {
         self.urls.push((method.into(), url.into(), response));
     }
 
-    /// The answer of the newest rule that fits; `None` where none does.
+    /// The reply of the newest rule that matches; `None` if none does.
     pub(super) fn command(
         &mut self,
         address: &str,
         line: &str,
     ) -> Option<Result<Value, ServiceError>> {
-        let fits = |rule: &&mut CommandRule| {
-            (rule.address == "*" || rule.address == address) && line.contains(&rule.holds)
+        let matches = |rule: &&mut CommandRule| {
+            (rule.address == "*" || rule.address == address) && line.contains(&rule.substring)
         };
-        let rule = self.commands.iter_mut().rev().find(fits)?;
+        let rule = self.commands.iter_mut().rev().find(matches)?;
         let last = rule.replies.len().checked_sub(1)?;
-        let reply = rule.replies[rule.given.min(last)].clone();
-        rule.given += 1;
+        let reply = rule.replies[rule.calls.min(last)].clone();
+        rule.calls += 1;
         Some(match reply.0 {
             Ok(output) => Ok(json!(output)),
-            Err((kind, said)) => Err(ServiceError::new("ssh.run", kind, said)),
+            Err((kind, detail)) => Err(ServiceError::new("ssh.run", kind, detail)),
         })
     }
 
     pub(super) fn url(&self, method: &str, url: &str) -> Result<Value, ServiceError> {
-        let fits = |(m, prefix, _): &&(String, String, HttpResponse)| {
+        let matches = |(m, prefix, _): &&(String, String, HttpResponse)| {
             m == method && url.starts_with(prefix.as_str())
         };
-        match self.urls.iter().rev().find(fits) {
+        match self.urls.iter().rev().find(matches) {
             Some((_, _, response)) => Ok(json!(response)),
             None => Err(ServiceError::new(
                 "http",
                 ErrorKind::Unavailable,
-                format!("nothing answers at `{url}`"),
+                format!("no rule matches `{method} {url}`"),
             )),
         }
     }

@@ -1,15 +1,15 @@
-//! What every hook promises, tried at each call that it makes.
+//! Checks the rules for hooks by injecting faults at every call that a hook makes.
 //!
-//! | rule | what is tried |
+//! | rule | how it is checked |
 //! |---|---|
-//! | it ends well | the hook on the world as it is, and no command that the world does not know |
-//! | it bears a fault | each call fails before, or after its effect: the hook goes on, or says that a retry is of use |
-//! | it bears a crash | the VNFM is killed at each call, before or after its effect |
-//! | it says "make it so" | whatever went wrong, the next attempt ends in the same state, with nothing else left |
-//! | it can be repeated | once it is done, another attempt changes nothing |
-//! | it stops | cancelled at each call, it ends by itself or says `cancelled`, and sleeps no longer than a few seconds |
-//! | it is taken back | where `taken_back` says what has to be as before: its opposite, instead of the next attempt |
-//! | it is discreet | no secret is in a command line, a log, what the operator reads, an error or a message |
+//! | succeeds | without faults, the hook succeeds and runs no command that the test host does not know |
+//! | handles faults | each call fails before or after its effect: the hook succeeds or returns a retryable error |
+//! | survives crashes | the VNFM is killed at each call, before or after its effect |
+//! | converges | after each fault, the next attempt reaches the same end state, without leftovers |
+//! | is idempotent | after a success, another attempt changes nothing |
+//! | stops | cancelled at each call, it succeeds or fails with `cancelled`, and sleeps no longer than a few seconds |
+//! | can be undone | with `check_undo`: after each fault, the undo handler restores the state before the hook |
+//! | leaks no secrets | no secret is in a command line, log line, progress report, error or message |
 
 use super::host::TestHost;
 use super::request::TestRequest;
@@ -25,13 +25,13 @@ use std::time::Duration;
 
 type StateOf = Box<dyn Fn(&TestHost, &Effects) -> Value + Send + Sync>;
 
-type BeforeOf = Box<dyn Fn(&TestHost) -> Value + Send + Sync>;
+type UndoStateOf = Box<dyn Fn(&TestHost) -> Value + Send + Sync>;
 
-/// Tries what every hook promises; made by [`trial`].
+/// A test that runs a hook once for each possible fault; created by [`trial`].
 ///
 /// ```
 /// use std::time::Duration;
-/// use vnfm_plugin_sdk::testkit::{TestHost, Trial, Tried, Uploaded, request, trial_each};
+/// use vnfm_plugin_sdk::testkit::{TestHost, Trial, TrialReport, Uploaded, request, trial_each};
 /// # use vnfm_plugin_sdk::prelude::*;
 /// # use std::sync::Arc;
 /// # struct Drain;
@@ -39,7 +39,7 @@ type BeforeOf = Box<dyn Fn(&TestHost) -> Value + Send + Sync>;
 /// #     type Config = NoConfig;
 /// #     fn new(_: NoConfig) -> Result<Self, DriverError> { Ok(Self) }
 /// #     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
-/// #         hooks.on("heal_start", Self::drain).undone_by("heal_start", Self::back)
+/// #         hooks.on("heal_start", Self::drain).on_undo("heal_start", Self::uncordon)
 /// #     }
 /// # }
 /// # impl Drain {
@@ -52,59 +52,59 @@ type BeforeOf = Box<dyn Fn(&TestHost) -> Value + Send + Sync>;
 /// #     async fn drain(self: Arc<Self>, cx: HookContext, r: HookRequest<NoParams>) -> Result<Effects, DriverError> {
 /// #         Self::mark(cx, r, "yes").await
 /// #     }
-/// #     async fn back(self: Arc<Self>, cx: HookContext, r: HookRequest<NoParams>) -> Result<Effects, DriverError> {
+/// #     async fn uncordon(self: Arc<Self>, cx: HookContext, r: HookRequest<NoParams>) -> Result<Effects, DriverError> {
 /// #         Self::mark(cx, r, "no").await
 /// #     }
 /// # }
-/// // `Drain` writes `yes` into a file of each host, and its opposite `no`.
+/// // `Drain` writes `yes` into a file of each host, its undo handler `no`.
 /// fn is_drained(host: &TestHost) -> bool {
 ///     host.uploads().last().map(Uploaded::text).as_deref() == Some("yes")
 /// }
 ///
-/// let stage = || (TestHost::new(), request("heal_start").vnfc("VDU1", "web-1", &[("CP1", "10.0.0.1")]));
-/// let trial: Trial<Drain> = trial_each(stage);
-/// let tried: Tried = trial
-///     .alike(|host, _| is_drained(host).into())
-///     .taken_back(|host| is_drained(host).into())
-///     .patience(Duration::from_secs(5))
-///     .every(1)
-///     .at_once(4)
+/// let setup = || (TestHost::new(), request("heal_start").vnfc("VDU1", "web-1", &[("CP1", "10.0.0.1")]));
+/// let trial: Trial<Drain> = trial_each(setup);
+/// let report: TrialReport = trial
+///     .compare_by(|host, _| is_drained(host).into())
+///     .check_undo(|host| is_drained(host).into())
+///     .max_sleep_after_cancel(Duration::from_secs(5))
+///     .every_nth_call(1)
+///     .concurrency(4)
 ///     .run()
 ///     .unwrap();
-/// assert_eq!((tried.calls, tried.worlds), (1, 5));
+/// assert_eq!((report.calls, report.faults), (1, 5));
 /// ```
-#[must_use = "nothing is tried until it runs"]
+#[must_use = "a trial does nothing until it is run"]
 pub struct Trial<D> {
-    stage: Box<dyn Fn() -> (TestHost, TestRequest) + Send + Sync>,
+    setup: Box<dyn Fn() -> (TestHost, TestRequest) + Send + Sync>,
     secrets: Vec<String>,
-    patience: Duration,
-    step: usize,
-    at_once: usize,
+    max_sleep_after_cancel: Duration,
+    every_nth_call: usize,
+    concurrency: usize,
     state: StateOf,
-    before: Option<BeforeOf>,
+    undo_state: Option<UndoStateOf>,
     driver: PhantomData<fn() -> D>,
 }
 
 impl<D> fmt::Debug for Trial<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Trial({} at once)", self.at_once)
+        write!(f, "Trial({} concurrently)", self.concurrency)
     }
 }
 
-/// What was tried.
+/// Summary of a trial that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Tried {
-    /// Calls that the hook makes where nothing goes wrong.
+pub struct TrialReport {
+    /// Number of calls that the hook makes without faults.
     pub calls: usize,
-    /// Worlds in which something went wrong.
-    pub worlds: usize,
+    /// Number of faults injected, each in a run of its own.
+    pub faults: usize,
 }
 
-/// The promises that a hook does not keep.
+/// The rules that a hook violates.
 ///
 /// ```
-/// use vnfm_plugin_sdk::testkit::{Broken, TestHost, block_on, request, trial};
+/// use vnfm_plugin_sdk::testkit::{Violations, TestHost, block_on, request, trial};
 /// # use vnfm_plugin_sdk::prelude::*;
 /// # use std::sync::Arc;
 /// # struct Talker;
@@ -119,39 +119,40 @@ pub struct Tried {
 /// #         Ok(Effects::none())
 /// #     }
 /// # }
-/// let talks = trial::<Talker>(TestHost::new, request("instantiate_end")).secret("pass-phrase");
-/// let broken: Broken = block_on(talks.run_async()).unwrap_err();
-/// assert_eq!(broken.sentences()[0], "a secret can be read: logged in with [the secret]");
+/// let leaking = trial::<Talker>(TestHost::new, request("instantiate_end")).secret("pass-phrase");
+/// let violations: Violations = block_on(leaking.run_async()).unwrap_err();
+/// assert_eq!(violations.messages()[0], "leaks a secret: logged in with [the secret]");
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct Broken(Vec<String>);
+pub struct Violations(Vec<String>);
 
-impl Broken {
-    /// A sentence for each.
-    pub fn sentences(&self) -> &[String] {
+impl Violations {
+    /// One message per violation, naming the call and the fault.
+    pub fn messages(&self) -> &[String] {
         &self.0
     }
 }
 
-impl fmt::Debug for Broken {
+impl fmt::Debug for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Tests show it by `unwrap`.
+        // `unwrap` in tests prints this.
         write!(f, "{self}")
     }
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the hook breaks {} promises:", self.0.len())?;
+        let plural = if self.0.len() == 1 { "" } else { "s" };
+        write!(f, "the hook violates {} rule{plural}:", self.0.len())?;
         self.0
             .iter()
-            .try_for_each(|sentence| write!(f, "\n- {sentence}"))
+            .try_for_each(|message| write!(f, "\n- {message}"))
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for Violations {}
 
-/// Tries the hook of `request` in worlds that `world` makes, a new one for each thing that goes wrong.
+/// Tests the hook of `request` on hosts that `new_host` creates, a new one for each fault.
 ///
 /// ```
 /// use vnfm_plugin_sdk::testkit::{TestHost, Reply, request, trial};
@@ -171,36 +172,36 @@ impl std::error::Error for Broken {}
 /// #         Ok(Effects::none())
 /// #     }
 /// # }
-/// let world = || TestHost::new().ssh("10.0.0.1", "echo", Reply::ok("hello\n"));
+/// let new_host = || TestHost::new().ssh("10.0.0.1", "echo", Reply::ok("hello\n"));
 /// let request = request("instantiate_end").vnfc("VDU1", "web-1", &[("CP1", "10.0.0.1")]);
-/// let tried = trial::<Greeter>(world, request).secret("pass-phrase").run().unwrap();
-/// assert_eq!(tried.calls, 1);
+/// let report = trial::<Greeter>(new_host, request).secret("pass-phrase").run().unwrap();
+/// assert_eq!(report.calls, 1);
 /// ```
 pub fn trial<D: MgmtDriver>(
-    world: impl Fn() -> TestHost + Send + Sync + 'static,
+    new_host: impl Fn() -> TestHost + Send + Sync + 'static,
     request: TestRequest,
 ) -> Trial<D> {
-    trial_each(move || (world(), request.clone()))
+    trial_each(move || (new_host(), request.clone()))
 }
 
-/// The same where each world has a request of its own, such as one with its addresses.
+/// Like [`trial`], with a request per host, for hosts whose addresses differ.
 pub fn trial_each<D: MgmtDriver>(
-    stage: impl Fn() -> (TestHost, TestRequest) + Send + Sync + 'static,
+    setup: impl Fn() -> (TestHost, TestRequest) + Send + Sync + 'static,
 ) -> Trial<D> {
     Trial {
-        stage: Box::new(stage),
+        setup: Box::new(setup),
         secrets: Vec::new(),
-        patience: Duration::from_secs(10),
-        step: 1,
-        at_once: 1,
-        state: Box::new(usual_state),
-        before: None,
+        max_sleep_after_cancel: Duration::from_secs(10),
+        every_nth_call: 1,
+        concurrency: 1,
+        state: Box::new(default_state),
+        undo_state: None,
         driver: PhantomData,
     }
 }
 
-/// Effects, the last content of every file, and which checkpoints there are.
-fn usual_state(host: &TestHost, effects: &Effects) -> Value {
+/// The effects, the last content of every file and the names of the checkpoints.
+fn default_state(host: &TestHost, effects: &Effects) -> Value {
     let files: BTreeMap<_, _> = host
         .uploads()
         .into_iter()
@@ -215,9 +216,9 @@ fn usual_state(host: &TestHost, effects: &Effects) -> Value {
     json!({ "effects": effects, "files": files, "checkpoints": checkpoints })
 }
 
-/// What goes wrong in a world, at which call.
+/// A fault, with the number of the call at which it is injected.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum InjectedFault {
     FailBefore(usize),
     FailAfter(usize),
     CrashBefore(usize),
@@ -225,8 +226,8 @@ enum Way {
     CancelAt(usize),
 }
 
-impl Way {
-    fn prepare(self, host: &TestHost) {
+impl InjectedFault {
+    fn inject(self, host: &TestHost) {
         match self {
             Self::FailBefore(n) => host.fail_before(n),
             Self::FailAfter(n) => host.fail_after(n),
@@ -236,51 +237,51 @@ impl Way {
         }
     }
 
-    /// In words, with the call as it was where nothing went wrong.
-    fn told(self, calls: &[String]) -> String {
-        let (n, what) = match self {
+    /// Describes the fault and the call, as it was in the run without faults.
+    fn describe(self, calls: &[String]) -> String {
+        let (n, effect) = match self {
             Self::FailBefore(n) => (n, "fails before its effect"),
-            Self::FailAfter(n) => (n, "loses its answer"),
-            Self::CrashBefore(n) => (n, "never happens, since the VNFM is killed"),
-            Self::CrashAfter(n) => (n, "is the last before the VNFM is killed"),
-            Self::CancelAt(n) => (n, "is the first after the operation is cancelled"),
+            Self::FailAfter(n) => (n, "loses its response"),
+            Self::CrashBefore(n) => (n, "does not happen: the VNFM is killed before it"),
+            Self::CrashAfter(n) => (n, "is the last one: the VNFM is killed after it"),
+            Self::CancelAt(n) => (n, "is the first one after the operation is cancelled"),
         };
         let call = n
             .checked_sub(1)
             .and_then(|n| calls.get(n))
             .map_or("?", String::as_str);
-        format!("call {n} ({call}) {what}")
+        format!("call {n} ({call}) {effect}")
     }
 }
 
 impl<D: MgmtDriver> Trial<D> {
-    /// Text that nobody may read: looked for in everything that is shown.
+    /// Adds a secret, which must not occur in anything that is logged or shown.
     pub fn secret(mut self, secret: impl Into<String>) -> Self {
         self.secrets.push(secret.into());
         self
     }
 
-    /// How long the hook may sleep once its operation is cancelled; ten seconds unless said otherwise.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    /// Sets how long the hook may sleep after its operation is cancelled; the default is 10 s.
+    pub fn max_sleep_after_cancel(mut self, limit: Duration) -> Self {
+        self.max_sleep_after_cancel = limit;
         self
     }
 
-    /// Tries only every `step`th call, where a world is dear.
-    pub fn every(mut self, step: usize) -> Self {
-        self.step = step.max(1);
+    /// Injects faults only at every `n`th call, for slow hosts.
+    pub fn every_nth_call(mut self, n: usize) -> Self {
+        self.every_nth_call = n.max(1);
         self
     }
 
-    /// Tries so many worlds at once, where they take their time.
-    pub fn at_once(mut self, worlds: usize) -> Self {
-        self.at_once = worlds.max(1);
+    /// Sets how many runs are in progress at a time; the default is 1.
+    pub fn concurrency(mut self, runs: usize) -> Self {
+        self.concurrency = runs.max(1);
         self
     }
 
-    /// What has to be the same however the hook came to its end; where nothing is said: its effects, the files on the
-    /// hosts and the names of its checkpoints.
-    pub fn alike(
+    /// Sets the state that must be the same after every run. The default is the effects, the files on the hosts and the
+    /// names of the checkpoints.
+    pub fn compare_by(
         mut self,
         state: impl Fn(&TestHost, &Effects) -> Value + Send + Sync + 'static,
     ) -> Self {
@@ -288,195 +289,216 @@ impl<D: MgmtDriver> Trial<D> {
         self
     }
 
-    /// Tries the hook's opposite as well: after it, `state` has to be what it was before the hook began, wherever the
-    /// hook was when somebody chose to roll back. For hooks that are [`undone_by`](crate::Hooks::undone_by) another, such
-    /// as a `heal_start` that takes out of service what is to be replaced.
-    pub fn taken_back(
+    /// Also tests the undo handler ([`Hooks::on_undo`](crate::Hooks::on_undo)): after each fault, it must restore `state`
+    /// to what it was before the hook started. Use it for hooks such as a `heal_start` that drains a node.
+    pub fn check_undo(
         mut self,
         state: impl Fn(&TestHost) -> Value + Send + Sync + 'static,
     ) -> Self {
-        self.before = Some(Box::new(state));
+        self.undo_state = Some(Box::new(state));
         self
     }
 
-    /// Tries everything.
+    /// Runs the trial.
     ///
     /// # Errors
     ///
-    /// Every promise that is not kept.
-    pub fn run(self) -> Result<Tried, Broken> {
+    /// All violations found.
+    pub fn run(self) -> Result<TrialReport, Violations> {
         futures::executor::block_on(self.run_async())
     }
 
-    /// The same where worlds need a runtime.
+    /// Like [`Trial::run`], for hosts that need an async runtime.
     ///
     /// # Errors
     ///
     /// As [`Trial::run`].
-    pub async fn run_async(self) -> Result<Tried, Broken> {
-        let mut broken = Vec::new();
-        let (wanted, calls) = self
-            .clean(&mut broken)
+    pub async fn run_async(self) -> Result<TrialReport, Violations> {
+        let mut violations = Vec::new();
+        let (expected, calls) = self
+            .run_without_faults(&mut violations)
             .await
-            .map_err(|why| Broken(vec![why]))?;
-        let ways = (1..=calls.len()).step_by(self.step).flat_map(|n| {
-            [
-                Way::FailBefore(n),
-                Way::FailAfter(n),
-                Way::CrashBefore(n),
-                Way::CrashAfter(n),
-                Way::CancelAt(n),
-            ]
-        });
-        let tried = ways.map(|way| self.told(way, &calls, &wanted));
-        let outcomes = join_all_limited(self.at_once, tried).await;
-        let worlds = outcomes.len();
-        broken.extend(outcomes.into_iter().flatten());
-        if broken.is_empty() {
-            Ok(Tried {
+            .map_err(|message| Violations(vec![message]))?;
+        let faults = (1..=calls.len())
+            .step_by(self.every_nth_call)
+            .flat_map(|n| {
+                [
+                    InjectedFault::FailBefore(n),
+                    InjectedFault::FailAfter(n),
+                    InjectedFault::CrashBefore(n),
+                    InjectedFault::CrashAfter(n),
+                    InjectedFault::CancelAt(n),
+                ]
+            });
+        let runs = faults.map(|fault| self.run_with(fault, &calls, &expected));
+        let outcomes = join_all_limited(self.concurrency, runs).await;
+        let faults = outcomes.len();
+        violations.extend(outcomes.into_iter().flatten());
+        if violations.is_empty() {
+            Ok(TrialReport {
                 calls: calls.len(),
-                worlds,
+                faults,
             })
         } else {
-            Err(Broken(broken))
+            Err(Violations(violations))
         }
     }
 
-    /// The hook where nothing goes wrong, twice: its end state, and its calls.
-    async fn clean(&self, broken: &mut Vec<String>) -> Result<(Value, Vec<String>), String> {
-        let (host, request) = (self.stage)();
-        let ended = host.run_async::<D>(request.clone()).await;
-        broken.extend(self.leak(&host, &ended));
-        let effects =
-            ended.map_err(|error| format!("where nothing goes wrong it fails: {error}"))?;
+    /// Runs the hook twice without faults; returns its end state and its calls.
+    async fn run_without_faults(
+        &self,
+        violations: &mut Vec<String>,
+    ) -> Result<(Value, Vec<String>), String> {
+        let (host, request) = (self.setup)();
+        let result = host.run_async::<D>(request.clone()).await;
+        violations.extend(self.find_leak(&host, &result));
+        let effects = result.map_err(|error| format!("fails without any fault: {error}"))?;
         let unknown = host.unknown_commands();
         if !unknown.is_empty() {
-            return Err(format!("the world has no answer to {unknown:?}"));
+            return Err(format!(
+                "runs commands that no rule of the test host matches: {unknown:?}"
+            ));
         }
         let state = (self.state)(&host, &effects);
         let calls = host
             .calls()
             .iter()
-            .map(|(service, request)| named(service, request))
+            .map(|(service, request)| describe_call(service, request))
             .collect();
         let again = host.run_async::<D>(request.attempt(2)).await;
-        broken.extend(match again {
-            Err(error) => Some(format!("once it is done, another attempt fails: {error}")),
+        violations.extend(match again {
+            Err(error) => Some(format!("after a success, another attempt fails: {error}")),
             Ok(effects) => difference(&state, &(self.state)(&host, &effects))
-                .map(|what| format!("once it is done, another attempt changes {what}")),
+                .map(|member| format!("after a success, another attempt changes {member}")),
         });
         Ok((state, calls))
     }
 
-    /// What is not as it should be where one thing goes wrong.
-    async fn told(&self, way: Way, calls: &[String], wanted: &Value) -> Option<String> {
-        let mut broken = self.one(way, wanted).await.err();
-        if let (None, Some(state)) = (&broken, &self.before) {
-            broken = self.back(way, state).await.err();
+    /// Runs the hook, and its undo handler, with one fault; returns a violation.
+    async fn run_with(
+        &self,
+        fault: InjectedFault,
+        calls: &[String],
+        expected: &Value,
+    ) -> Option<String> {
+        let mut violation = self.retry_after(fault, expected).await.err();
+        if let (None, Some(state)) = (&violation, &self.undo_state) {
+            violation = self.undo_after(fault, state).await.err();
         }
-        broken.map(|why| format!("{}: {why}", way.told(calls)))
+        violation.map(|message| format!("{}: {message}", fault.describe(calls)))
     }
 
-    /// One thing goes wrong; then the hook is taken back, twice.
-    async fn back(&self, way: Way, state: &BeforeOf) -> Result<(), String> {
-        let (host, request) = (self.stage)();
+    /// Runs the hook with a fault, then its undo handler twice.
+    async fn undo_after(&self, fault: InjectedFault, state: &UndoStateOf) -> Result<(), String> {
+        let (host, request) = (self.setup)();
         let before = state(&host);
-        way.prepare(&host);
-        // However it ends: whoever rolls back does not ask.
+        fault.inject(&host);
+        // A rollback may follow any result.
         let _ = host.run_async::<D>(request.clone()).await;
-        host.go_on();
-        for time in ["its opposite", "its opposite, once more,"] {
+        host.clear_cancel();
+        for run in ["its undo handler", "a second run of its undo handler"] {
             let undone = host.run_async::<D>(request.clone().undo()).await;
-            if let Some(leak) = self.leak(&host, &undone) {
+            if let Some(leak) = self.find_leak(&host, &undone) {
                 return Err(leak);
             }
-            undone.map_err(|error| format!("and {time} fails: {error}"))?;
-            if let Some(what) = difference(&before, &state(&host)) {
-                return Err(format!("after {time} {what} is not as it was before"));
+            undone.map_err(|error| format!("then {run} fails: {error}"))?;
+            if let Some(member) = difference(&before, &state(&host)) {
+                return Err(format!(
+                    "after {run}, {member} differs from before the hook"
+                ));
             }
         }
         Ok(())
     }
 
-    /// One thing goes wrong; then the hook is told to go on.
-    async fn one(&self, way: Way, wanted: &Value) -> Result<(), String> {
-        let (host, request) = (self.stage)();
-        way.prepare(&host);
+    /// Runs the hook with a fault, then once more if it failed.
+    async fn retry_after(&self, fault: InjectedFault, expected: &Value) -> Result<(), String> {
+        let (host, request) = (self.setup)();
+        fault.inject(&host);
         let first = host.run_async::<D>(request.clone()).await;
-        if let Some(leak) = self.leak(&host, &first) {
+        if let Some(leak) = self.find_leak(&host, &first) {
             return Err(leak);
         }
         let slept = host.slept_while_cancelled();
-        if slept > self.patience {
-            return Err(format!("and the hook sleeps {} s more", slept.as_secs()));
+        if slept > self.max_sleep_after_cancel {
+            return Err(format!(
+                "then the hook sleeps another {} s",
+                slept.as_secs()
+            ));
         }
         let effects = match first {
             Ok(effects) => effects,
             Err(error) => {
-                fair(way, &error)?;
-                host.go_on();
+                check_error(fault, &error)?;
+                host.clear_cancel();
                 let second = host.run_async::<D>(request.attempt(2)).await;
-                second.map_err(|error| format!("and the next attempt fails: {error}"))?
+                second.map_err(|error| format!("then the next attempt fails: {error}"))?
             }
         };
         let state = (self.state)(&host, &effects);
-        difference(wanted, &state).map_or(Ok(()), |what| Err(format!("in the end {what} differs")))
+        difference(expected, &state).map_or(Ok(()), |member| {
+            Err(format!("then the end state differs in {member}"))
+        })
     }
 
-    /// Where a secret can be read.
-    fn leak(&self, host: &TestHost, ended: &Result<Effects, DriverError>) -> Option<String> {
-        let told = match ended {
+    /// Looks for secrets in everything that is logged or shown.
+    fn find_leak(&self, host: &TestHost, result: &Result<Effects, DriverError>) -> Option<String> {
+        let shown_result = match result {
             Ok(effects) => json!([effects.message, effects.metadata]).to_string(),
             Err(error) => format!("{error} {}", error.last_lines.join("\n")),
         };
         self.secrets.iter().find_map(|secret| {
-            let mut places = host.leaks_of(secret);
-            places.extend(told.contains(secret.as_str()).then(|| told.clone()));
-            let place = places.first()?.replace(secret.as_str(), "[the secret]");
-            Some(format!("a secret can be read: {place}"))
+            let mut leaks = host.find_leaks(secret);
+            leaks.extend(
+                shown_result
+                    .contains(secret.as_str())
+                    .then(|| shown_result.clone()),
+            );
+            let leak = leaks.first()?.replace(secret.as_str(), "[the secret]");
+            Some(format!("leaks a secret: {leak}"))
         })
     }
 }
 
-/// Whether `error` is what a hook may say where this went wrong.
-fn fair(way: Way, error: &DriverError) -> Result<(), String> {
-    match way {
-        Way::CancelAt(_) if error.code == "cancelled" => Ok(()),
-        Way::CancelAt(_) => Err(format!(
-            "and the hook fails otherwise than by `cancelled`: {error}"
+/// Checks that a hook may fail with `error` after this fault.
+fn check_error(fault: InjectedFault, error: &DriverError) -> Result<(), String> {
+    match fault {
+        InjectedFault::CancelAt(_) if error.code == "cancelled" => Ok(()),
+        InjectedFault::CancelAt(_) => Err(format!(
+            "then the hook fails with something else than `cancelled`: {error}"
         )),
         _ if error.retryable => Ok(()),
         _ => Err(format!(
-            "and the hook says that a retry is of no use: {error}"
+            "then the hook returns an error that is not retryable: {error}"
         )),
     }
 }
 
-/// A call in a few words.
-fn named(service: &str, request: &Value) -> String {
+/// A short description of a call: service, host and main argument.
+fn describe_call(service: &str, request: &Value) -> String {
     let address = request["host"]["address"].as_str();
-    let what = ["command", "path", "url", "key"]
+    let argument = ["command", "path", "url", "key"]
         .iter()
         .find_map(|name| request[name].as_str());
-    [Some(service), address, what]
+    [Some(service), address, argument]
         .into_iter()
         .flatten()
         .collect::<Vec<_>>()
         .join(" ")
 }
 
-/// The first member in which two values differ.
-fn difference(wanted: &Value, found: &Value) -> Option<String> {
-    if wanted == found {
+/// The path of the first member in which two values differ.
+fn difference(expected: &Value, found: &Value) -> Option<String> {
+    if expected == found {
         return None;
     }
-    let (Value::Object(a), Value::Object(b)) = (wanted, found) else {
+    let (Value::Object(a), Value::Object(b)) = (expected, found) else {
         return Some("the value".to_owned());
     };
     let mut names = a.keys().chain(b.keys());
     names.find_map(|name| match (a.get(name), b.get(name)) {
-        (Some(_), None) => Some(format!("`{name}` (it is missing)")),
-        (None, Some(_)) => Some(format!("`{name}` (it should not be there)")),
+        (Some(_), None) => Some(format!("`{name}` (missing)")),
+        (None, Some(_)) => Some(format!("`{name}` (unexpected)")),
         (Some(a), Some(b)) => difference(a, b).map(|inner| match inner.as_str() {
             "the value" => format!("`{name}`"),
             inner => format!("`{name}`, {inner}"),

@@ -1,6 +1,6 @@
-//! What a driver leaves on a simulated host.
+//! Files on simulated hosts.
 
-/// A file that a driver put on a simulated host.
+/// A file that a driver uploaded to a simulated host.
 ///
 /// ```
 /// use vnfm_plugin_sdk::testkit::{TestHost, Uploaded, block_on};
@@ -16,20 +16,20 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Uploaded {
-    /// The host's address.
+    /// Address of the host.
     pub address: String,
-    /// Where on it.
+    /// Absolute path on the host.
     pub path: String,
-    /// Permissions.
+    /// File mode in octal, such as `0644`.
     pub mode: String,
-    /// True where root wrote it.
+    /// True if it was uploaded as root.
     pub sudo: bool,
-    /// Its content.
+    /// Content of the file.
     pub content: Vec<u8>,
 }
 
 impl Uploaded {
-    /// Its content as text.
+    /// Content of the file as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.content).into_owned()
     }

@@ -23,12 +23,10 @@ fn stage(labs: &Labs) -> (TestHost, TestRequest) {
 
 fn staged(labs: &Labs, lab: Lab, request: &HookRequest) -> (TestHost, TestRequest) {
     let lab = Arc::new(lab);
-    let host = lab
-        .package
-        .iter()
-        .fold(TestHost::over(lab.neighbours()), |host, (path, bytes)| {
-            host.file(path, bytes.clone())
-        });
+    let host = lab.package.iter().fold(
+        TestHost::with_world(lab.neighbours()),
+        |host, (path, bytes)| host.file(path, bytes.clone()),
+    );
     labs.lock().unwrap().push(lab);
     (host, TestRequest::recorded(json!(request)))
 }
@@ -53,12 +51,12 @@ async fn the_installation_keeps_its_promises_whatever_goes_wrong() {
     let labs = Labs::default();
     let (made, looked_at) = (labs.clone(), labs);
     let trial = trial_each::<KubernetesCluster>(move || stage(&made))
-        .alike(move |_, effects| state(&looked_at, effects))
+        .compare_by(move |_, effects| state(&looked_at, effects))
         .secret(PASSWORD)
-        .every(4)
-        .at_once(4);
-    let tried = trial.run_async().await.unwrap();
-    assert!(tried.calls > 30 && tried.worlds > 20, "{tried:?}");
+        .every_nth_call(4)
+        .concurrency(4);
+    let report = trial.run_async().await.unwrap();
+    assert!(report.calls > 30 && report.faults > 20, "{report:?}");
 }
 
 /// A cluster with VNF-B on it, whose `w1` is healed: before one hook, or between the two.
@@ -97,19 +95,19 @@ async fn a_node_that_leaves_for_its_heal_leaves_or_comes_back_whatever_goes_wron
     let labs = Labs::default();
     let (made, left, back) = (labs.clone(), labs.clone(), labs);
     let trial = trial_each::<KubernetesCluster>(move || healing(&made, "heal_start"))
-        .alike(move |host, _| {
+        .compare_by(move |host, _| {
             let lab = lab_of(&left, host);
             json!({"w1": lab.node("w1").is_some(), "w2": lab.cluster().node_ready("w2")})
         })
-        .taken_back(move |host| {
+        .check_undo(move |host| {
             let lab = lab_of(&back, host);
             let cordoned = |node| lab.node(node).map(|node| node["spec"]["unschedulable"].clone());
             json!({"w1": cordoned("w1"), "w2": cordoned("w2"), "ready": lab.cluster().node_ready("w1")})
         })
         .secret(PASSWORD)
-        .every(12);
-    let tried = trial.run_async().await.unwrap();
-    assert!(tried.calls > 12 && tried.worlds >= 10, "{tried:?}");
+        .every_nth_call(12);
+    let report = trial.run_async().await.unwrap();
+    assert!(report.calls > 12 && report.faults >= 10, "{report:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,14 +115,14 @@ async fn a_successor_joins_once_whatever_goes_wrong() {
     let labs = Labs::default();
     let (made, looked_at) = (labs.clone(), labs);
     let trial = trial_each::<KubernetesCluster>(move || healing(&made, "heal_end"))
-        .alike(move |host, effects| {
+        .compare_by(move |host, effects| {
             let lab = lab_of(&looked_at, host);
             lab.healed(&serde_json::from_value(json!(effects)).unwrap());
             let joins = ["w1", "w2"].map(|worker| lab.count(worker, "kubeadm join"));
             json!({ "joins": joins })
         })
         .secret(PASSWORD)
-        .every(12);
-    let tried = trial.run_async().await.unwrap();
-    assert!(tried.calls > 12 && tried.worlds >= 10, "{tried:?}");
+        .every_nth_call(12);
+    let report = trial.run_async().await.unwrap();
+    assert!(report.calls > 12 && report.faults >= 10, "{report:?}");
 }
