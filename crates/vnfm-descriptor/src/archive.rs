@@ -1,8 +1,8 @@
-//! The archive under a package: names, sizes and bytes, with everything hostile refused by name.
+//! The archive of a package: names, sizes and bytes; hostile entries are refused with their names.
 //!
-//! A folder is packed first (deterministically, so that its hash is stable), then all three
-//! forms (folder, file, bytes) are read by the same code. The real bytes are counted while they are read: what
-//! an archive says about itself is never trusted.
+//! A folder is packed first (deterministically, so that its hash is stable); then the same code reads all three forms
+//! (folder, file, bytes). The actual bytes are counted while they are read: sizes that the archive states are never
+//! trusted.
 
 use crate::bytes::{Bytes, Reader};
 use crate::finding::{Finding, Sink, Span, codes};
@@ -24,37 +24,37 @@ pub enum ReadError {
     /// The path cannot name a file in a package.
     #[error("cannot read `{path}` from the package: {source}")]
     Path {
-        /// The path that was asked for.
+        /// The requested path.
         path: String,
-        /// What is wrong with it.
+        /// Why it is not a valid path.
         source: PathError,
     },
-    /// There is no such file.
+    /// The package does not have the file.
     #[error("the package has no file `{path}`")]
     NotFound {
-        /// The path that was asked for.
+        /// The requested path.
         path: String,
     },
-    /// The file is larger than what is read into memory.
-    #[error("`{path}` is larger than the {limit} bytes that are read at once")]
+    /// The file is too large.
+    #[error("`{path}` has more than {limit} bytes")]
     TooLarge {
-        /// The path that was asked for.
+        /// The requested path.
         path: String,
-        /// The limit.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// It lies outside of the package, and nobody has fetched it.
-    #[error("`{uri}` lies outside of the package and was not fetched")]
+    /// It is an external artifact that was not downloaded.
+    #[error("the external artifact `{uri}` was not downloaded")]
     NotFetched {
-        /// Where it is.
+        /// The artifact's URI.
         uri: String,
     },
     /// Reading failed.
     #[error("cannot read `{path}` from the package: {reason}")]
     Io {
-        /// The path that was asked for.
+        /// The requested path.
         path: String,
-        /// The reader's words.
+        /// The message of the I/O error.
         reason: String,
     },
 }
@@ -66,7 +66,7 @@ pub(crate) struct Expected {
     pub(crate) span: Span,
 }
 
-/// A hash that manifests use.
+/// A hash algorithm of manifests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     Sha224,
@@ -76,8 +76,8 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
-    /// By its name, with or without `-`.
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    /// Finds an algorithm by its name, with or without `-`; case does not matter.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         match name.to_ascii_uppercase().replace('-', "").as_str() {
             "SHA224" => Some(Algorithm::Sha224),
             "SHA256" => Some(Algorithm::Sha256),
@@ -87,7 +87,7 @@ impl Algorithm {
         }
     }
 
-    /// Its name as SOL004 writes it.
+    /// The name as SOL004 spells it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Algorithm::Sha224 => "SHA-224",
@@ -113,10 +113,11 @@ pub(crate) type Zip = ZipArchive<Reader>;
 #[derive(Debug)]
 pub(crate) struct Archive {
     bytes: Bytes,
-    /// Its directory; whoever reads takes a clone.
+    /// The parsed directory; cloned for each read.
     pub(crate) zip: Zip,
+    /// Index in the zip archive by normalised path.
     pub(crate) entries: BTreeMap<String, usize>,
-    /// URIs of the artifacts that the manifest names outside of the package, once it was read.
+    /// URIs of the external artifacts, set once the manifest is read.
     externals: OnceLock<BTreeSet<String>>,
 }
 
@@ -138,41 +139,41 @@ impl Archive {
         }
     }
 
-    /// Opens bytes.
+    /// Opens a zip archive in memory.
     pub(crate) fn bytes(bytes: Arc<[u8]>, limits: &Limits, sink: &mut Sink) -> Option<Self> {
         Archive::list(Bytes::Memory(bytes), limits, sink)
     }
 
-    /// The archive's bytes.
-    pub(crate) fn whole(&self) -> &Bytes {
+    /// The bytes of the entire archive.
+    pub(crate) fn raw(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The files, sorted.
+    /// The paths of all files, sorted.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
     }
 
-    /// Whether there is such a file; the path is normal.
+    /// Whether there is such a file; `path` must be normalised.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.entries.contains_key(path)
     }
 
-    /// Remembers what the manifest names outside of the package.
-    pub(crate) fn name_externals(&self, uris: BTreeSet<String>) {
-        // A manifest is read once.
+    /// Stores the URIs of the external artifacts that the manifest names.
+    pub(crate) fn set_externals(&self, uris: BTreeSet<String>) {
+        // The manifest is read once.
         let _ = self.externals.set(uris);
     }
 
-    /// Whether the manifest names this URI, with its hash.
+    /// Whether the manifest names this URI with a hash.
     pub(crate) fn has_external(&self, uri: &str) -> bool {
         self.externals.get().is_some_and(|uris| uris.contains(uri))
     }
 
-    /// A file's bytes.
+    /// Reads a file of at most `limit` bytes.
     pub(crate) fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadError> {
         let mut bytes = Vec::new();
-        let taken = self.with(path, |file| file.take(limit + 1).read_to_end(&mut bytes))?;
+        let taken = self.with_file(path, |file| file.take(limit + 1).read_to_end(&mut bytes))?;
         if taken as u64 > limit {
             Err(ReadError::TooLarge {
                 path: path.to_owned(),
@@ -183,7 +184,7 @@ impl Archive {
         }
     }
 
-    /// The size of a file as the archive states it; who reads it to the end knows better.
+    /// The size of a file as the archive states it; the actual size may differ.
     pub(crate) fn stated_size(&self, path: &str) -> Result<u64, ReadError> {
         let failed = |reason: String| ReadError::Io {
             path: path.to_owned(),
@@ -200,31 +201,31 @@ impl Archive {
         Ok(entry.size())
     }
 
-    /// Copies a file of at most `most` bytes.
+    /// Copies a file of at most `max` bytes.
     pub(crate) fn copy_within(
         &self,
         path: &str,
-        most: u64,
+        max: u64,
         to: &mut dyn Write,
     ) -> Result<u64, ReadError> {
-        let copied = self.with(path, |file| {
-            io::copy(&mut file.take(most.saturating_add(1)), to)
+        let copied = self.with_file(path, |file| {
+            io::copy(&mut file.take(max.saturating_add(1)), to)
         })?;
-        if copied > most {
+        if copied > max {
             return Err(ReadError::TooLarge {
                 path: path.to_owned(),
-                limit: most,
+                limit: max,
             });
         }
         Ok(copied)
     }
 
-    /// Copies a file, however large.
+    /// Copies a file of any size.
     pub(crate) fn copy(&self, path: &str, to: &mut dyn Write) -> Result<u64, ReadError> {
-        self.with(path, |file| io::copy(file, to))
+        self.with_file(path, |file| io::copy(file, to))
     }
 
-    fn with<T>(
+    fn with_file<T>(
         &self,
         path: &str,
         act: impl FnOnce(&mut dyn Read) -> io::Result<T>,
@@ -260,7 +261,7 @@ impl Archive {
         };
         if zip.len() > limits.entries {
             let message = format!(
-                "the archive has {} entries, more than the {} that are read",
+                "the archive has {} entries, more than the limit of {}",
                 zip.len(),
                 limits.entries
             );
@@ -277,23 +278,23 @@ impl Archive {
         if zip.has_overlapping_entries().unwrap_or(true) {
             sink.add(
                 Finding::new(codes::ZIP_BOMB, None, "entries of the archive overlap")
-                    .hint("pack it again with an ordinary tool"),
+                    .hint("repack it with an ordinary tool"),
             );
         }
-        if let Some(bytes) = before_the_start(&mut zip) {
+        if let Some(bytes) = bytes_before(&mut zip) {
             let message = format!("{bytes} bytes come before the archive");
             let finding = Finding::new(codes::ZIP, None, message);
             sink.add(
-                finding.hint("pack it again: what comes before may be another file in disguise"),
+                finding.hint("repack it: the bytes before it may be another file in disguise"),
             );
         }
-        if let Some(bytes) = behind_the_end(&bytes) {
+        if let Some(bytes) = bytes_after(&bytes) {
             let message = format!("{bytes} bytes follow the end of the archive");
             let finding = Finding::new(codes::ZIP, None, message);
-            sink.add(finding.hint("pack it again: what follows may be another file in disguise"));
+            sink.add(finding.hint("repack it: the bytes after it may be another file in disguise"));
         }
-        let entries = names(&mut zip, limits, sink);
-        // The clone holds no file open.
+        let entries = list_entries(&mut zip, limits, sink);
+        // The clone does not hold the file open.
         (!sink.failed()).then(|| Archive {
             bytes,
             zip: zip.clone(),
@@ -303,18 +304,17 @@ impl Archive {
     }
 }
 
-/// The files by normal path, with a finding for each entry that has no place in a package.
-fn names(zip: &mut Zip, limits: &Limits, sink: &mut Sink) -> BTreeMap<String, usize> {
+/// The files by normalised path; each entry that a package must not have becomes a finding.
+fn list_entries(zip: &mut Zip, limits: &Limits, sink: &mut Sink) -> BTreeMap<String, usize> {
     let mut entries = BTreeMap::new();
     let mut folded: BTreeMap<String, String> = BTreeMap::new();
     for index in 0..zip.len() {
-        let Some((name, normal)) = entry(zip, index, limits, sink) else {
+        let Some((name, normal)) = read_entry(zip, index, limits, sink) else {
             continue;
         };
         if let Some(other) = folded.insert(crate::path::folded(&normal), name.clone()) {
-            let message = format!(
-                "`{other}` has the same name, but for case or the way its characters are written"
-            );
+            let message =
+                format!("`{other}` differs only in case or in how its characters are encoded");
             sink.add(Finding::new(
                 codes::ZIP_DUPLICATE,
                 Span::file(&name),
@@ -323,12 +323,12 @@ fn names(zip: &mut Zip, limits: &Limits, sink: &mut Sink) -> BTreeMap<String, us
         }
         entries.insert(normal, index);
     }
-    file_and_folder(&folded, sink);
+    check_file_and_folder(&folded, sink);
     entries
 }
 
-/// A file's name and its normal form; `None` for folders, and for what has no place in a package.
-fn entry(
+/// The name and the normalised path of a file; `None` for folders, and for entries that a package must not have.
+fn read_entry(
     zip: &mut Zip,
     index: usize,
     limits: &Limits,
@@ -360,7 +360,7 @@ fn entry(
             codes::ZIP_SYMLINK,
             "the entry is a symbolic link or a special file".to_owned(),
         );
-        sink.add(finding.hint("put the file itself there"));
+        sink.add(finding.hint("replace it by the file itself"));
     }
     if entry.encrypted() {
         sink.add(refuse(
@@ -377,16 +377,16 @@ fn entry(
     match normalise(&name) {
         Ok(normal) if entry.is_dir() => drop(normal),
         Ok(normal) => return Some((name.clone(), normal)),
-        Err(why) => {
-            let finding = refuse(codes::ZIP_PATH, why.to_string());
-            sink.add(finding.hint("names in an archive are relative and stay in it"));
+        Err(error) => {
+            let finding = refuse(codes::ZIP_PATH, error.to_string());
+            sink.add(finding.hint("use a relative path that stays in the package"));
         }
     }
     None
 }
 
-/// A name that is a file and a folder at once cannot be unpacked.
-fn file_and_folder(folded: &BTreeMap<String, String>, sink: &mut Sink) {
+/// Refuses a name that is both a file and a folder, since it cannot be unpacked.
+fn check_file_and_folder(folded: &BTreeMap<String, String>, sink: &mut Sink) {
     for (path, name) in folded {
         let mut parent = crate::path::folder(path);
         while !parent.is_empty() {
@@ -410,37 +410,37 @@ fn open_zip(bytes: &Bytes) -> Result<Zip, Finding> {
         Finding::new(
             codes::ZIP,
             None,
-            format!("the package is not a zip archive that can be read: {error}"),
+            format!("the package is not a readable zip archive: {error}"),
         )
         .hint("a package is a folder, or a zip file ending in .csar or .zip")
     })
 }
 
-/// Bytes before the first entry; `None` where there are none. An archive without entries is refused elsewhere.
-fn before_the_start(zip: &mut Zip) -> Option<u64> {
+/// Number of bytes before the first entry, if any. An archive without entries is refused elsewhere.
+fn bytes_before(zip: &mut Zip) -> Option<u64> {
     let first =
         (0..zip.len()).filter_map(|index| Some(zip.by_index_raw(index).ok()?.header_start()));
     let first = first.min().unwrap_or_default().max(zip.offset());
     (first > 0).then_some(first)
 }
 
-/// Bytes behind the record that ends the archive and its comment; `None` where there are none.
-fn behind_the_end(bytes: &Bytes) -> Option<u64> {
-    const RECORD: usize = 22;
-    let tail = bytes.tail(RECORD as u64 + u64::from(u16::MAX)).ok()?;
-    let mut behind = None;
-    for at in (0..=tail.len().checked_sub(RECORD)?).rev() {
+/// Number of bytes after the end-of-archive record and its comment, if any.
+fn bytes_after(bytes: &Bytes) -> Option<u64> {
+    const RECORD_LEN: usize = 22;
+    let tail = bytes.tail(RECORD_LEN as u64 + u64::from(u16::MAX)).ok()?;
+    let mut after = None;
+    for at in (0..=tail.len().checked_sub(RECORD_LEN)?).rev() {
         if !tail[at..].starts_with(b"PK\x05\x06") {
             continue;
         }
         let comment = usize::from(u16::from_le_bytes([tail[at + 20], tail[at + 21]]));
-        match tail.len().checked_sub(at + RECORD + comment) {
+        match tail.len().checked_sub(at + RECORD_LEN + comment) {
             Some(0) => return None,
-            Some(more) if behind.is_none() => behind = Some(more as u64),
+            Some(more) if after.is_none() => after = Some(more as u64),
             _ => {}
         }
     }
-    behind
+    after
 }
 
 pub(crate) fn cannot_read(path: &Path, error: &io::Error) -> Finding {
@@ -451,7 +451,7 @@ pub(crate) fn cannot_read(path: &Path, error: &io::Error) -> Finding {
     )
 }
 
-/// Bytes in hexadecimal.
+/// Formats bytes as lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()

@@ -1,10 +1,10 @@
-//! The bytes under an archive: in memory or in a file, read from wherever a reader wants.
+//! The bytes of an archive, in memory or in a file, with random access.
 //!
 //! ```text
-//! Bytes ── reader() ── Reader, a clone for each file that is read ── opens the file at its first read
+//! Bytes ── reader() ── Reader, cloned for each file that is read ── opens the file at its first read
 //! ```
-//! So the archive's directory is parsed once, any number of threads read at a time, and a package that nobody
-//! reads holds no file open.
+//! The archive's directory is parsed once, any number of threads can read at the same time, and a package that is not
+//! being read holds no file open.
 
 use sha2::{Digest as _, Sha256};
 use std::fs::File;
@@ -12,33 +12,31 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where the bytes are.
+/// The source of an archive's bytes.
 #[derive(Debug, Clone)]
 pub(crate) enum Bytes {
-    /// In memory.
     Memory(Arc<[u8]>),
-    /// In a file.
     File(Arc<Path>),
 }
 
-/// What is read from a file at once where little is asked for: names and sizes come in small pieces.
-const HELD: usize = 32 << 10;
-/// What is hashed at once.
-const PIECE: usize = 128 << 10;
+/// Smaller reads are buffered in blocks of this size, since zip headers are read in small pieces.
+const BUFFER_SIZE: usize = 32 << 10;
+/// Bytes that are hashed at once.
+const CHUNK_SIZE: usize = 128 << 10;
 
 impl Bytes {
-    /// A reader at the beginning.
+    /// A reader positioned at the start.
     pub(crate) fn reader(&self) -> Reader {
         Reader {
             bytes: self.clone(),
             file: None,
-            at: 0,
-            held: Vec::new(),
-            from: 0,
+            position: 0,
+            buffered: Vec::new(),
+            buffer_start: 0,
         }
     }
 
-    /// How many there are.
+    /// Size in bytes.
     pub(crate) fn len(&self) -> io::Result<u64> {
         match self {
             Bytes::Memory(bytes) => Ok(bytes.len() as u64),
@@ -46,44 +44,44 @@ impl Bytes {
         }
     }
 
-    /// The last ones, at most `most`.
-    pub(crate) fn tail(&self, most: u64) -> io::Result<Vec<u8>> {
+    /// The last bytes, at most `max`.
+    pub(crate) fn tail(&self, max: u64) -> io::Result<Vec<u8>> {
         let mut reader = self.reader();
-        reader.seek(SeekFrom::Start(self.len()?.saturating_sub(most)))?;
+        reader.seek(SeekFrom::Start(self.len()?.saturating_sub(max)))?;
         let mut bytes = Vec::new();
         reader.read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// Their SHA-256, in hexadecimal.
+    /// SHA-256 of all bytes, in hexadecimal.
     pub(crate) fn sha256(&self) -> io::Result<String> {
         let mut hash = Sha256::new();
         let mut reader = self.reader();
-        let mut piece = vec![0; PIECE];
+        let mut chunk = vec![0; CHUNK_SIZE];
         loop {
-            match reader.read(&mut piece)? {
+            match reader.read(&mut chunk)? {
                 0 => return Ok(super::archive::hex(&hash.finalize())),
-                count => hash.update(&piece[..count]),
+                count => hash.update(&chunk[..count]),
             }
         }
     }
 }
 
-/// Reads them. A clone stands where this one stands, and opens the file anew.
+/// A reader of [`Bytes`]. A clone starts at the same position and opens the file itself.
 #[derive(Debug)]
 pub(crate) struct Reader {
     bytes: Bytes,
     file: Option<File>,
-    at: u64,
-    /// Bytes of the file that were read already, and where they begin.
-    held: Vec<u8>,
-    from: u64,
+    position: u64,
+    /// Bytes already read from the file; the first is at `buffer_start`.
+    buffered: Vec<u8>,
+    buffer_start: u64,
 }
 
 impl Clone for Reader {
     fn clone(&self) -> Self {
         Reader {
-            at: self.at,
+            position: self.position,
             ..self.bytes.reader()
         }
     }
@@ -92,41 +90,41 @@ impl Clone for Reader {
 impl Read for Reader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let taken = match self.bytes.clone() {
-            Bytes::Memory(bytes) => copied(&bytes, self.at, buffer),
+            Bytes::Memory(bytes) => copy_from(&bytes, self.position, buffer),
             Bytes::File(path) => self.read_file(&path, buffer)?,
         };
-        self.at += taken as u64;
+        self.position += taken as u64;
         Ok(taken)
     }
 }
 
 impl Reader {
     fn read_file(&mut self, path: &Path, buffer: &mut [u8]) -> io::Result<usize> {
-        let held = self
-            .at
-            .checked_sub(self.from)
-            .map_or(0, |at| copied(&self.held, at, buffer));
-        if held > 0 || buffer.is_empty() {
-            return Ok(held);
+        let copied = self
+            .position
+            .checked_sub(self.buffer_start)
+            .map_or(0, |at| copy_from(&self.buffered, at, buffer));
+        if copied > 0 || buffer.is_empty() {
+            return Ok(copied);
         }
         let file = match &mut self.file {
             Some(file) => file,
             none => none.insert(File::open(path)?),
         };
-        file.seek(SeekFrom::Start(self.at))?;
-        if buffer.len() >= HELD {
+        file.seek(SeekFrom::Start(self.position))?;
+        if buffer.len() >= BUFFER_SIZE {
             return file.read(buffer);
         }
-        self.held.resize(HELD, 0);
-        let count = file.read(&mut self.held)?;
-        self.held.truncate(count);
-        self.from = self.at;
-        Ok(copied(&self.held, 0, buffer))
+        self.buffered.resize(BUFFER_SIZE, 0);
+        let count = file.read(&mut self.buffered)?;
+        self.buffered.truncate(count);
+        self.buffer_start = self.position;
+        Ok(copy_from(&self.buffered, 0, buffer))
     }
 }
 
-/// Copies from `at` on; how many bytes that were.
-fn copied(bytes: &[u8], at: u64, buffer: &mut [u8]) -> usize {
+/// Copies the bytes from offset `at` on, as far as they fit; returns how many.
+fn copy_from(bytes: &[u8], at: u64, buffer: &mut [u8]) -> usize {
     let rest = usize::try_from(at)
         .ok()
         .and_then(|at| bytes.get(at..))
@@ -141,11 +139,12 @@ impl Seek for Reader {
         let (base, by) = match to {
             SeekFrom::Start(at) => (at, 0),
             SeekFrom::End(by) => (self.bytes.len()?, by),
-            SeekFrom::Current(by) => (self.at, by),
+            SeekFrom::Current(by) => (self.position, by),
         };
-        let before = || io::Error::new(io::ErrorKind::InvalidInput, "a place before the beginning");
-        self.at = base.checked_add_signed(by).ok_or_else(before)?;
-        Ok(self.at)
+        let before_start =
+            || io::Error::new(io::ErrorKind::InvalidInput, "seek to before the start");
+        self.position = base.checked_add_signed(by).ok_or_else(before_start)?;
+        Ok(self.position)
     }
 }
 
@@ -153,7 +152,7 @@ impl Seek for Reader {
 mod tests {
     use super::*;
 
-    /// The same in memory and in a file.
+    /// The same bytes in memory and in a file.
     fn both(bytes: &[u8]) -> (tempfile::NamedTempFile, [Bytes; 2]) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn small_and_large_pieces_come_from_anywhere() {
+    fn reads_of_any_size_and_position_return_the_bytes() {
         let all: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
         let (_file, sources) = both(&all);
         for source in &sources {
@@ -196,7 +195,7 @@ mod tests {
             assert_eq!(
                 rest,
                 all[all.len() - 4..],
-                "a clone stands where it was made"
+                "a clone starts at the same position"
             );
             assert!(reader.seek(SeekFrom::Current(i64::MIN)).is_err());
             assert_eq!(source.tail(6).unwrap(), all[all.len() - 6..]);

@@ -1,7 +1,7 @@
-//! Artifacts that lie outside of a package: the manifest names each by its URI and its hash (SOL004 4.3.2).
+//! External artifacts: the manifest names each by its URI and its hash (SOL004 4.3.2).
 //!
-//! Nothing is fetched here. Who fetches hashes with [`External::arriving`] what arrives, and tells the package where
-//! it is kept; then it is read like a file of the package, by its URI.
+//! Nothing is downloaded here. The caller downloads, hashes the bytes with [`External::arriving`], and passes the local
+//! path to the package; the artifact can then be read like a file of the package, by its URI.
 
 use crate::archive::{Algorithm, ReadError, hex};
 use crate::finding::{Finding, Sink, Span, codes};
@@ -13,28 +13,32 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// An external artifact.
+/// An artifact outside the package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct External {
-    /// Where it is; `http` or `https`.
+    /// An `http` or `https` URI.
     pub uri: String,
     /// `SHA-224`, `SHA-256`, `SHA-384` or `SHA-512`.
     pub algorithm: &'static str,
-    /// In hexadecimal, lower case.
+    /// Lower-case hexadecimal.
     pub hash: String,
 }
 
-/// Hashes an external artifact while it arrives.
+/// Hashes an external artifact while it is downloaded.
 pub struct Arriving {
     hash: Box<dyn DynDigest + Send>,
     expected: String,
 }
 
 impl External {
-    /// What a manifest names, if that is outside of the package.
-    pub(crate) fn named(source: &ManifestSource, span: &Span, sink: &mut Sink) -> Option<Self> {
-        let mut wrong = |message: String, hint: &str| {
+    /// Reads a manifest entry with a URI; incomplete or unsupported ones become a finding.
+    pub(crate) fn from_source(
+        source: &ManifestSource,
+        span: &Span,
+        sink: &mut Sink,
+    ) -> Option<Self> {
+        let mut refuse = |message: String, hint: &str| {
             sink.add(Finding::new(codes::MANIFEST, span.clone(), message).hint(hint));
             None
         };
@@ -44,24 +48,24 @@ impl External {
             .iter()
             .any(|known| scheme.eq_ignore_ascii_case(known))
         {
-            return wrong(
-                format!("`{uri}` cannot be fetched"),
-                "http and https can be",
+            return refuse(
+                format!("`{uri}` cannot be downloaded"),
+                "use an http or https URI",
             );
         }
         let (Some(algorithm), Some(hash)) = (&source.algorithm, &source.hash) else {
-            let message = format!("`{uri}` is outside of the package, and its hash is not stated");
-            return wrong(message, "state `Algorithm` and `Hash`");
+            let message = format!("the external artifact `{uri}` has no hash");
+            return refuse(message, "state `Algorithm` and `Hash`");
         };
-        let Some(known) = Algorithm::named(algorithm) else {
-            let message = format!("`{algorithm}` is not a hash that is known");
-            return wrong(message, "SHA-224, SHA-256, SHA-384 and SHA-512 are");
+        let Some(known) = Algorithm::from_name(algorithm) else {
+            let message = format!("unknown hash algorithm `{algorithm}`");
+            return refuse(message, "use SHA-224, SHA-256, SHA-384 or SHA-512");
         };
         if hash.len() != known.hasher().output_size() * 2
             || !hash.bytes().all(|byte| byte.is_ascii_hexdigit())
         {
-            let message = format!("the hash of `{uri}` is no {} in hexadecimal", known.name());
-            return wrong(message, "`sha256sum` prints one");
+            let message = format!("the hash of `{uri}` is not a hexadecimal {}", known.name());
+            return refuse(message, "`sha256sum` prints one");
         }
         let hash = hash.to_ascii_lowercase();
         Some(External {
@@ -71,30 +75,30 @@ impl External {
         })
     }
 
-    /// Begins to hash what arrives.
+    /// Starts hashing a download of this artifact.
     pub fn arriving(&self) -> Arriving {
-        let algorithm = Algorithm::named(self.algorithm).unwrap_or(Algorithm::Sha256);
+        let algorithm = Algorithm::from_name(self.algorithm).unwrap_or(Algorithm::Sha256);
         Arriving {
             hash: algorithm.hasher(),
             expected: self.hash.clone(),
         }
     }
 
-    /// Whether this file is the artifact.
+    /// Checks that a local file is this artifact.
     ///
     /// # Errors
-    /// It cannot be read, or has another hash.
+    /// The file cannot be read, or has another hash.
     pub fn check(&self, file: &Path) -> Result<(), ReadError> {
         let failed = |reason: String| ReadError::Io {
             path: self.uri.clone(),
             reason,
         };
-        let told = |error: io::Error| failed(format!("`{}`: {error}", file.display()));
-        let mut from = File::open(file).map_err(told)?;
+        let io_failed = |error: io::Error| failed(format!("`{}`: {error}", file.display()));
+        let mut from = File::open(file).map_err(io_failed)?;
         let mut arriving = self.arriving();
         let mut buffer = vec![0; 64 * 1024];
         loop {
-            match from.read(&mut buffer).map_err(told)? {
+            match from.read(&mut buffer).map_err(io_failed)? {
                 0 => break,
                 count => arriving.take(&buffer[..count]),
             }
@@ -106,15 +110,15 @@ impl External {
 }
 
 impl Arriving {
-    /// The next bytes.
+    /// Hashes the next bytes.
     pub fn take(&mut self, bytes: &[u8]) {
         self.hash.update(bytes);
     }
 
-    /// All has arrived.
+    /// Checks the hash of the complete download.
     ///
     /// # Errors
-    /// The hash that it has, where that is another one than the manifest states.
+    /// The actual hash, if the manifest states another one.
     pub fn end(self) -> Result<(), String> {
         let real = hex(&self.hash.finalize());
         if real == self.expected {
@@ -125,10 +129,10 @@ impl Arriving {
     }
 }
 
-/// Where the external artifacts of a package are kept, by URI.
-pub(crate) type Kept = BTreeMap<String, PathBuf>;
+/// Local copies of a package's external artifacts, by URI.
+pub(crate) type LocalCopies = BTreeMap<String, PathBuf>;
 
-/// The size of an artifact that is kept.
+/// Size in bytes of an artifact's local copy.
 pub(crate) fn size((uri, file): (&str, &Path)) -> Result<u64, ReadError> {
     let failed = |error: io::Error| ReadError::Io {
         path: uri.to_owned(),
@@ -137,10 +141,10 @@ pub(crate) fn size((uri, file): (&str, &Path)) -> Result<u64, ReadError> {
     Ok(std::fs::metadata(file).map_err(failed)?.len())
 }
 
-/// Copies an artifact that is kept, if it has at most `most` bytes.
+/// Copies an artifact's local copy, if it has at most `max` bytes.
 pub(crate) fn copy(
     (uri, file): (&str, &Path),
-    most: u64,
+    max: u64,
     to: &mut dyn Write,
 ) -> Result<u64, ReadError> {
     let failed = |error: io::Error| ReadError::Io {
@@ -148,11 +152,11 @@ pub(crate) fn copy(
         reason: format!("`{}`: {error}", file.display()),
     };
     let from = File::open(file).map_err(failed)?;
-    let copied = io::copy(&mut from.take(most.saturating_add(1)), to).map_err(failed)?;
-    if copied > most {
+    let copied = io::copy(&mut from.take(max.saturating_add(1)), to).map_err(failed)?;
+    if copied > max {
         return Err(ReadError::TooLarge {
             path: uri.to_owned(),
-            limit: most,
+            limit: max,
         });
     }
     Ok(copied)

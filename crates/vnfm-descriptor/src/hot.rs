@@ -1,7 +1,7 @@
-//! Base HOT: Heat templates that a package brings, and the mapping that fills their parameters.
+//! Base HOTs: a package's Heat templates, and the mapping that fills their parameters.
 //!
-//! `BaseHOT/<flavour>/` holds one template directly in it and nested ones anywhere below.
-//! `Files/openstack/parameters.yaml` says where each parameter's value comes from:
+//! `BaseHOT/<flavour>/` contains one top-level template, and nested ones in subfolders.
+//! `Files/openstack/parameters.yaml` states the source of each parameter's value:
 //!
 //! ```yaml
 //! parameters:
@@ -12,18 +12,18 @@
 //!   network: extCp.masterNodeExternalCP.network   # extVirtualLinks[].resourceId of that cpdId
 //!   subnet: extCp.masterNodeExternalCP.subnet     # its fixed address's subnetId
 //!   address: extCp.masterNodeExternalCP.address   # its fixed address
-//!   range: virtualLink.internalVL.cidr            # of the VNFD
+//!   range: virtualLink.internalVL.cidr            # from the VNFD
 //!   size: storage.data.size                       # GiB
 //!   key_name: {from: additionalParams.key_name, default: ""}
 //!   name: instance.name                           # also instance.id, instance.flavour
 //!   nfv: nfv                                      # Tacker's {VDU: {…}, CP: {…}}
-//!   count: 3                                      # numbers, booleans, lists, mappings: as they are
+//!   count: 3                                      # numbers, booleans, lists, mappings: literally
 //!   domain: {value: example.org}                  # a literal text
-//! flavours:                                       # optional: a flavour with a mapping of its own
+//! flavours:                                       # optional: flavours with their own mapping
 //!   small: {template: BaseHOT/small/top.yaml, parameters: {…}}
 //! ```
-//! Without the file, only a parameter `nfv` is filled. The OpenStack driver evaluates the
-//! expressions; here they are read and checked against the VNFD and the template.
+//! Without the file, only the parameter `nfv` is filled. Here the expressions are parsed and checked
+//! against the VNFD and the template; the OpenStack driver evaluates them.
 
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::limits::Limits;
@@ -34,28 +34,28 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Where the mapping lies in a package.
+/// Path of the parameter mapping in a package.
 pub const PARAMETERS_FILE: &str = "Files/openstack/parameters.yaml";
 
-/// The Base HOT of a flavour.
+/// The Heat template of a flavour, and the values of its parameters.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct BaseHot {
-    /// The template, a path in the package.
+    /// Path of the top-level template in the package.
     pub template: String,
-    /// Heat's `files`: names as a template may use them (path below the template's folder, and
-    /// the bare name) to paths in the package.
+    /// Heat's `files`: each name that a template may use (the path relative to the template, and
+    /// the bare file name) with the path in the package.
     pub files: BTreeMap<String, String>,
-    /// What the template declares.
+    /// The parameters that the template declares.
     pub declared: Vec<HotParameter>,
-    /// Where the values come from.
+    /// The sources of their values.
     pub parameters: HotParameters,
 }
 
 /// A parameter that a template declares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HotParameter {
-    /// Its name.
+    /// Its key in `parameters`.
     pub name: String,
     /// `string`, `number`, `json`, `comma_delimited_list`, `boolean`.
     #[serde(rename = "type")]
@@ -66,20 +66,20 @@ pub struct HotParameter {
     pub hidden: bool,
 }
 
-/// The mapping: each parameter with where its value comes from.
+/// The parameter mapping: the source of each parameter's value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct HotParameters(pub BTreeMap<String, HotBinding>);
 
-/// Where one parameter's value comes from.
+/// The source of one parameter's value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HotBinding {
-    /// Where from.
+    /// The expression that gives the value.
     pub from: HotExpression,
-    /// The value where the expression has none.
+    /// Used if the expression has no value.
     pub default: Option<Value>,
 }
 
-/// Where a value comes from; checked: the names exist in the flavour.
+/// The source of a value. The names in it exist in the flavour.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -112,43 +112,21 @@ pub enum HotExpression {
     FlavourId,
     /// `nfv`: Tacker's layout, `{VDU: {<vdu>: {flavor, image}}, CP: {<cp>: {network}}}`.
     Nfv,
-    /// A value as it is.
+    /// A literal value.
     Literal(Value),
 }
 
 impl HotExpression {
-    /// Reads an expression; the error says what is wrong and what could be meant.
-    fn read(text: &str, flavour: &Flavour) -> Result<Self, (String, String)> {
+    /// Parses an expression; an error consists of a message and a hint.
+    fn parse(text: &str, flavour: &Flavour) -> Result<Self, (String, String)> {
         let words: Vec<&str> = text.split('.').collect();
         let owned = |name: &&str| (*name).to_owned();
-        let known = |kind: &str, name: &str, names: Vec<&str>| {
-            if names.contains(&name) {
-                return Ok(name.to_owned());
-            }
-            let near = crate::suggest::nearest(name, names.iter().copied())
-                .map(|near| format!("did you mean `{near}`?"));
-            Err((
-                format!("flavour `{}` has no {kind} `{name}`", flavour.id),
-                near.unwrap_or_else(|| format!("known: {}", names.join(", "))),
-            ))
-        };
-        let vdu = |name: &str| {
-            known(
-                "VDU",
-                name,
-                flavour.vdus.keys().map(String::as_str).collect(),
-            )
-        };
+        let vdu = |name: &str| known(flavour, "VDU", name, flavour.vdus.keys());
+        let link = |name: &str| known(flavour, "virtual link", name, flavour.virtual_links.keys());
+        let storage = |name: &str| known(flavour, "storage", name, flavour.storages.keys());
         let cp = |name: &str| {
-            known(
-                "external CP",
-                name,
-                flavour
-                    .external_cps
-                    .iter()
-                    .map(|cp| cp.cpd_id.as_str())
-                    .collect(),
-            )
+            let cpd_ids = flavour.external_cps.iter().map(|cp| &cp.cpd_id);
+            known(flavour, "external CP", name, cpd_ids)
         };
         match words.as_slice() {
             ["vdu", name, "flavor"] => vdu(name).map(Self::VduFlavor),
@@ -158,18 +136,8 @@ impl HotExpression {
             ["extCp", name, "network"] => cp(name).map(Self::ExtCpNetwork),
             ["extCp", name, "subnet"] => cp(name).map(Self::ExtCpSubnet),
             ["extCp", name, "address"] => cp(name).map(Self::ExtCpAddress),
-            ["virtualLink", name, "cidr"] => known(
-                "virtual link",
-                name,
-                flavour.virtual_links.keys().map(String::as_str).collect(),
-            )
-            .map(Self::VirtualLinkCidr),
-            ["storage", name, "size"] => known(
-                "storage",
-                name,
-                flavour.storages.keys().map(String::as_str).collect(),
-            )
-            .map(Self::StorageSize),
+            ["virtualLink", name, "cidr"] => link(name).map(Self::VirtualLinkCidr),
+            ["storage", name, "size"] => storage(name).map(Self::StorageSize),
             ["additionalParams", keys @ ..] if !keys.is_empty() => {
                 Ok(Self::AdditionalParam(keys.iter().map(owned).collect()))
             }
@@ -178,20 +146,38 @@ impl HotExpression {
             ["instance", "flavour"] => Ok(Self::FlavourId),
             ["nfv"] => Ok(Self::Nfv),
             _ => Err((
-                format!("`{text}` is no expression"),
-                format!("a literal text is written `{{value: {text}}}`"),
+                format!("`{text}` is not a known expression"),
+                format!("for literal text, write `{{value: {text}}}`"),
             )),
         }
     }
 }
 
-/// What is needed to read the Base HOTs of a package.
+/// `name`, if it is among `names`, else a message and a hint.
+fn known<'a>(
+    flavour: &Flavour,
+    kind: &str,
+    name: &str,
+    names: impl Iterator<Item = &'a String>,
+) -> Result<String, (String, String)> {
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    if names.contains(&name) {
+        return Ok(name.to_owned());
+    }
+    let near = crate::suggest::nearest(name, names.iter().copied())
+        .map(|near| format!("did you mean `{near}`?"));
+    Err((
+        format!("flavour `{}` has no {kind} `{name}`", flavour.id),
+        near.unwrap_or_else(|| format!("known: {}", names.join(", "))),
+    ))
+}
+
+/// Access to the files of a package whose Base HOTs are read.
 pub(crate) struct HotSource<'a> {
-    /// Reads a file as text, with a finding if that fails.
+    /// Reads a file as text; failures become findings.
     pub(crate) text: &'a dyn Fn(&str, &mut Sink) -> Option<String>,
-    /// Every file of the package.
+    /// The paths of all files.
     pub(crate) paths: &'a [String],
-    /// The limits.
     pub(crate) limits: &'a Limits,
 }
 
@@ -246,47 +232,24 @@ impl HotSource<'_> {
         let template = match mapping.and_then(|node| node.get("template")) {
             Some(named) => self.named_template(named, sink)?,
             None if below.is_empty() => return None,
-            None => only_top(&root, &below, sink)?,
+            None => top_level_template(&root, &below, sink)?,
         };
         let node = self.node(&template, sink)?;
         let declared = declared(&node, &template, sink);
-        let here = folder(&template);
-        let mut files = BTreeMap::new();
-        for path in below.into_iter().filter(|path| **path != template) {
-            files
-                .entry(base(path).to_owned())
-                .or_insert_with(|| path.clone());
-            if let Some(relative) = path.strip_prefix(&format!("{here}/")) {
-                files.insert(relative.to_owned(), path.clone());
-            }
-        }
+        let files = nested_files(&template, &below);
         let parameters = match mapping {
             Some(mapping) => bindings(mapping.get("parameters"), flavour, &declared, sink),
-            None => HotParameters(
-                declared
-                    .iter()
-                    .filter(|p| p.name == "nfv")
-                    .map(|p| {
-                        (
-                            p.name.clone(),
-                            HotBinding {
-                                from: HotExpression::Nfv,
-                                default: None,
-                            },
-                        )
-                    })
-                    .collect(),
-            ),
+            None => nfv_only(&declared),
         };
-        let named = |name: &str| {
+        let is_mapped = |name: &str| {
             mapping
                 .and_then(|node| node.at(&["parameters", name]))
                 .is_some()
         };
-        let filled = |name: &str| named(name) || parameters.0.contains_key(name);
+        let is_filled = |name: &str| is_mapped(name) || parameters.0.contains_key(name);
         for parameter in declared
             .iter()
-            .filter(|p| !p.has_default && !filled(&p.name))
+            .filter(|p| !p.has_default && !is_filled(&p.name))
         {
             let message = format!(
                 "nothing fills parameter `{}` of `{template}`",
@@ -320,8 +283,37 @@ impl HotSource<'_> {
     }
 }
 
-/// The template that lies directly in the flavour's folder.
-fn only_top(root: &str, below: &[&String], sink: &mut Sink) -> Option<String> {
+/// Heat's `files` for the nested templates: relative path and bare name to the path in the package.
+fn nested_files(template: &str, below: &[&String]) -> BTreeMap<String, String> {
+    let prefix = format!("{}/", folder(template));
+    let mut files = BTreeMap::new();
+    for path in below.iter().filter(|path| path.as_str() != template) {
+        files
+            .entry(base(path).to_owned())
+            .or_insert_with(|| (*path).clone());
+        if let Some(relative) = path.strip_prefix(&prefix) {
+            files.insert(relative.to_owned(), (*path).clone());
+        }
+    }
+    files
+}
+
+/// Without a mapping, only a parameter `nfv` is filled.
+fn nfv_only(declared: &[HotParameter]) -> HotParameters {
+    let nfv = HotBinding {
+        from: HotExpression::Nfv,
+        default: None,
+    };
+    let declared = declared.iter().filter(|parameter| parameter.name == "nfv");
+    HotParameters(
+        declared
+            .map(|parameter| (parameter.name.clone(), nfv.clone()))
+            .collect(),
+    )
+}
+
+/// The only template directly in the flavour's folder.
+fn top_level_template(root: &str, below: &[&String], sink: &mut Sink) -> Option<String> {
     let tops: Vec<&str> = below
         .iter()
         .map(|path| path.as_str())
@@ -331,12 +323,12 @@ fn only_top(root: &str, below: &[&String], sink: &mut Sink) -> Option<String> {
         return Some((*only).to_owned());
     }
     let message = if tops.is_empty() {
-        "no template lies directly in it".to_owned()
+        "no template directly in this folder".to_owned()
     } else {
-        format!("several templates lie in it: {}", tops.join(", "))
+        format!("several templates in this folder: {}", tops.join(", "))
     };
     let hint = format!(
-        "put one there and nested ones below, or name it: `template` in `{PARAMETERS_FILE}`"
+        "keep one here and move nested ones to subfolders, or name it as `template` in `{PARAMETERS_FILE}`"
     );
     sink.add(Finding::new(codes::HOT, Span::file(root), message).hint(hint));
     None
@@ -344,7 +336,7 @@ fn only_top(root: &str, below: &[&String], sink: &mut Sink) -> Option<String> {
 
 fn declared(node: &Node, template: &str, sink: &mut Sink) -> Vec<HotParameter> {
     if node.get("heat_template_version").is_none() || node.get("resources").is_none() {
-        let message = format!("`{template}` is no Heat template");
+        let message = format!("`{template}` is not a Heat template");
         sink.add(
             Finding::new(codes::HOT, node.span.clone(), message)
                 .hint("it needs `heat_template_version` and `resources`"),
@@ -420,7 +412,7 @@ fn binding(node: &Node, flavour: &Flavour, sink: &mut Sink) -> Option<HotBinding
             });
         }
     };
-    match HotExpression::read(expression.as_str().unwrap_or_default(), flavour) {
+    match HotExpression::parse(expression.as_str().unwrap_or_default(), flavour) {
         Ok(from) => Some(HotBinding { from, default }),
         Err((message, hint)) => {
             sink.add(

@@ -1,4 +1,4 @@
-//! CSAR and TOSCA: bytes to a typed descriptor, or findings with file, line and column.
+//! CSAR and TOSCA: reads a VNF package into a typed descriptor, or reports findings with file, line and column.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), vnfm_descriptor::Findings> {
@@ -11,20 +11,20 @@
 //! assert_eq!(flavour.instances_of("workerNode", None), Ok(2));
 //! # Ok(()) }
 //! ```
-//! [`Package::open`] leads through everything: `archive` → `meta` → `tosca` → `order`, `hot`.
-//! [`lint()`] says what is doubtful, too, and shows the lines.
-//! What is not here: signatures (`vnfm-signature`), and the evaluation of what only a request or a VIM knows.
+//! Start at [`Package::open`]: `archive` → `meta` → `tosca` → `order`, `hot`. [`lint()`] also reports doubtful
+//! constructs, and keeps the source lines. Not here: signatures (`vnfm-signature`), and the evaluation of values that
+//! come from a request or a VIM.
 
 mod archive;
 mod bytes;
 mod chart;
-mod consequence;
 mod external;
 mod finding;
 mod hot;
 mod limits;
 mod lint;
 mod located;
+mod manifest_writer;
 mod meta;
 mod model;
 mod order;
@@ -32,9 +32,9 @@ mod outer;
 mod pack;
 mod package;
 mod path;
-mod renew;
 mod shape;
 mod suggest;
+mod suppress;
 mod tosca;
 mod variables;
 mod verify;
@@ -49,6 +49,7 @@ pub use hot::{BaseHot, HotBinding, HotExpression, HotParameter, HotParameters, P
 pub use limits::Limits;
 pub use lint::{Allowed, EXPLANATIONS, Explanation, Report, explain, lint};
 pub use located::{Located, escaped};
+pub use manifest_writer::{manifest_with, new_manifest, new_meta, without_files};
 pub use meta::{Manifest, ManifestSource};
 pub use model::{
     AffinityRule, Artifact, Asd, AsdDialect, AsdExtCpd, ChangeSelector, Checksum,
@@ -67,6 +68,5 @@ pub use outer::Outer;
 pub use pack::{excerpt, pack, pack_to, repack, wrap};
 pub use package::Package;
 pub use path::{PathError, normalise};
-pub use renew::{manifest_with, new_manifest, new_meta, without_files};
 pub use suggest::nearest;
 pub use variables::{Marked, MissingVariable, Variables, substitute, text_of};

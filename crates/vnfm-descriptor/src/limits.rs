@@ -1,31 +1,31 @@
-//! What a package may cost before it is refused: entries, bytes, ratio, depth.
+//! Limits on packages: entries, bytes, compression ratio, nesting.
 //!
-//! The defaults hold for packages with VM images in them. A server that takes packages from
-//! strangers lowers them; nothing in this crate reads beyond them.
+//! The defaults suit packages with VM images. Lower them on a server that accepts packages from
+//! untrusted sources; nothing in this crate reads beyond them.
 
-/// Limits on everything that a hostile package could make large.
+/// Limits on everything that a hostile package could inflate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Files and folders in the archive.
+    /// Files and folders in an archive.
     pub entries: usize,
-    /// Bytes of all files together, counted while they are read.
+    /// Bytes of all files together, unpacked; counted while they are read.
     pub total_bytes: u64,
-    /// Bytes of one file that is read into memory, such as a manifest or a script.
+    /// Bytes of a file that is read into memory, such as a manifest or a script.
     pub file_bytes: u64,
-    /// Bytes that one compressed byte may become; looked at above 1 MiB.
+    /// Highest ratio of unpacked to packed bytes of a file; checked above 1 MiB.
     pub ratio: u64,
-    /// Length of a path in the archive.
+    /// Bytes of a path in an archive.
     pub path_bytes: usize,
-    /// Bytes of one YAML file.
+    /// Bytes of a YAML file.
     pub yaml_bytes: usize,
-    /// Nesting of one YAML file.
+    /// Nesting levels of a YAML file.
     pub yaml_depth: usize,
-    /// Nodes of one YAML file, aliases counted as often as they are used.
+    /// Nodes of a YAML file, with aliases expanded.
     pub yaml_nodes: usize,
     /// YAML files that a descriptor may import.
     pub imports: usize,
-    /// Resources (servers, ports, volumes, links) of one instance, at any level that the descriptor describes.
+    /// Resources (servers, ports, volumes, links) of an instance, at any level that the descriptor allows.
     pub resources: u64,
 }
 

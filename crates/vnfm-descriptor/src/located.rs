@@ -1,5 +1,5 @@
-//! A YAML file that is no part of a package, such as a program's configuration: its value, and where each part of it
-//! stands, so that what is wrong with it can be shown there.
+//! YAML files outside packages, such as a program's configuration: the value, and the position of each part, so that
+//! an error can point at it.
 
 use crate::finding::{Finding, Severity, Sink, Span};
 use crate::limits::Limits;
@@ -7,25 +7,24 @@ use crate::yaml::{self, Node, Value};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
-/// A YAML file as JSON, with places.
+/// A YAML file as JSON, with the position of each part.
 #[derive(Debug, Clone)]
 pub struct Located {
-    /// What it says; scalars by YAML 1.2's core schema.
+    /// The content; scalars are read by YAML 1.2's core schema.
     pub value: Json,
-    places: BTreeMap<String, Place>,
+    /// By JSON pointer.
+    positions: BTreeMap<String, Position>,
 }
 
-/// Where a part begins.
+/// Where a key, if there is one, and its value start.
 #[derive(Debug, Clone)]
-struct Place {
-    /// Its key, where it has one.
+struct Position {
     key: Option<Span>,
     value: Span,
 }
 
 impl Located {
-    /// Reads `text`, which `file` names in findings. Only errors are found; with a key that is there twice, the first
-    /// counts.
+    /// Reads `text`; `file` is the name that findings show. Reports errors only. The first of duplicate keys wins.
     pub fn read(text: &str, file: &str) -> (Option<Self>, Vec<Finding>) {
         let mut sink = Sink::default();
         let node = yaml::parse(text, file, &Limits::default(), &mut sink);
@@ -34,38 +33,38 @@ impl Located {
         let located = node.map(|node| {
             let mut located = Self {
                 value: node.to_json(),
-                places: BTreeMap::new(),
+                positions: BTreeMap::new(),
             };
-            located.note(String::new(), None, &node);
+            located.record(String::new(), None, &node);
             located
         });
         (located, errors)
     }
 
-    /// Where the part at a JSON pointer begins.
+    /// Start of the value at a JSON pointer.
     pub fn value_at(&self, pointer: &str) -> Option<&Span> {
-        self.places.get(pointer).map(|place| &place.value)
+        self.positions.get(pointer).map(|position| &position.value)
     }
 
-    /// Where the key of the part at a JSON pointer begins.
+    /// Start of the key of the value at a JSON pointer; list items have none.
     pub fn key_at(&self, pointer: &str) -> Option<&Span> {
-        self.places
+        self.positions
             .get(pointer)
-            .and_then(|place| place.key.as_ref())
+            .and_then(|position| position.key.as_ref())
     }
 
-    fn note(&mut self, pointer: String, key: Option<&Span>, node: &Node) {
+    fn record(&mut self, pointer: String, key: Option<&Span>, node: &Node) {
         match &node.value {
             Value::Scalar { .. } => {}
             Value::Sequence(items) => {
                 for (index, item) in items.iter().enumerate() {
-                    self.note(format!("{pointer}/{index}"), None, item);
+                    self.record(format!("{pointer}/{index}"), None, item);
                 }
             }
             Value::Mapping(entries) => {
                 for (key, value) in entries {
                     let name = key.as_str().unwrap_or("null");
-                    self.note(
+                    self.record(
                         format!("{pointer}/{}", escaped(name)),
                         Some(&key.span),
                         value,
@@ -73,15 +72,15 @@ impl Located {
                 }
             }
         }
-        let place = Place {
+        let position = Position {
             key: key.cloned(),
             value: node.span.clone(),
         };
-        self.places.insert(pointer, place);
+        self.positions.insert(pointer, position);
     }
 }
 
-/// A key as a JSON pointer has it (RFC 6901).
+/// Escapes a key for use in a JSON pointer (RFC 6901).
 pub fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
@@ -91,20 +90,20 @@ mod tests {
     use super::Located;
 
     #[test]
-    fn each_part_has_its_place() {
+    fn each_part_has_its_position() {
         let (located, errors) = Located::read("a:\n  b/c: [1, x]\n", "f.yaml");
         let located = located.unwrap();
         assert_eq!(errors, []);
         assert_eq!(located.value.to_string(), r#"{"a":{"b/c":[1,"x"]}}"#);
-        let place = |span: Option<&super::Span>| span.unwrap().to_string();
-        assert_eq!(place(located.key_at("/a")), "f.yaml:1:1");
-        assert_eq!(place(located.key_at("/a/b~1c")), "f.yaml:2:3");
-        assert_eq!(place(located.value_at("/a/b~1c/1")), "f.yaml:2:12");
+        let position = |span: Option<&super::Span>| span.unwrap().to_string();
+        assert_eq!(position(located.key_at("/a")), "f.yaml:1:1");
+        assert_eq!(position(located.key_at("/a/b~1c")), "f.yaml:2:3");
+        assert_eq!(position(located.value_at("/a/b~1c/1")), "f.yaml:2:12");
         assert!(located.key_at("/a/b~1c/1").is_none());
     }
 
     #[test]
-    fn what_is_wrong_with_the_text_is_found() {
+    fn errors_in_the_text_are_reported() {
         let (located, errors) = Located::read("a: 1\na: 2\n", "f.yaml");
         assert_eq!(located.unwrap().value["a"], 1);
         assert!(

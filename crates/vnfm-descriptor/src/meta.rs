@@ -1,7 +1,8 @@
 //! SOL004's two text files: `TOSCA-Metadata/TOSCA.meta` and the manifest `*.mf`.
 //!
-//! Both are `Key: value` lines. Real packages differ in case, indentation, line ends and the
-//! `ETSI-` prefix; all of that is read. A CMS signature ends the manifest: `vnfm-signature` verifies it.
+//! Both consist of `Key: value` lines. Real packages differ in case, indentation, line endings and
+//! the `ETSI-` prefix; all variants are accepted. A signed manifest ends with a CMS signature, which
+//! `vnfm-signature` verifies.
 
 use crate::archive::{Algorithm, Archive, Expected};
 use crate::external::External;
@@ -10,16 +11,15 @@ use crate::path::{folder, has_extension, normalise};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What a package says about itself.
+/// The content of `TOSCA.meta` and the manifest.
 #[derive(Debug)]
 pub(crate) struct Meta {
-    /// The file that describes the VNF.
+    /// Path of the descriptor.
     pub(crate) entry: String,
-    /// The manifest.
     pub(crate) manifest: Option<Manifest>,
-    /// What the manifest names outside of the package.
+    /// The external artifacts that the manifest names.
     pub(crate) externals: Vec<External>,
-    /// The certificate that signatures are verified with, if `TOSCA.meta` names one or it lies beside the manifest.
+    /// Path of the signer's certificate: the one that `TOSCA.meta` names, or the one next to the manifest.
     pub(crate) certificate: Option<String>,
 }
 
@@ -27,13 +27,13 @@ pub(crate) struct Meta {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Manifest {
-    /// Its path in the package.
+    /// The manifest's own path in the package.
     pub path: String,
-    /// The `metadata:` section.
+    /// The entries below `metadata:`.
     pub metadata: BTreeMap<String, String>,
-    /// The files that it names.
+    /// The files and external artifacts that it names, in its order.
     pub sources: Vec<ManifestSource>,
-    /// Whether a CMS signature follows.
+    /// Whether it ends with a CMS signature.
     pub signed: bool,
 }
 
@@ -41,43 +41,43 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ManifestSource {
-    /// Its path, or a URI.
+    /// A path in the package, or a URI.
     pub source: String,
     /// `SHA-224`, `SHA-256`, `SHA-384` or `SHA-512`.
     pub algorithm: Option<String>,
-    /// In hexadecimal.
+    /// Hexadecimal.
     pub hash: Option<String>,
-    /// The file with its signature, if it has one of its own.
+    /// Path of the file's own signature, if it has one.
     pub signature: Option<String>,
-    /// The file with the certificate of that signature.
+    /// Path of the certificate of that signature.
     pub certificate: Option<String>,
-    /// Where the manifest names it.
+    /// Line of the manifest that names it, from 1.
     pub line: usize,
 }
 
 impl ManifestSource {
-    /// Whether it lies outside of the package.
+    /// Whether it is an external artifact.
     pub fn is_external(&self) -> bool {
         self.source.contains("://")
     }
 }
 
-/// Finds the file that describes the VNF, and the manifest with the hashes that it states.
+/// Finds the descriptor, and reads the manifest with the hashes that it states.
 pub(crate) fn read(
     archive: &Archive,
     limit: u64,
     sink: &mut Sink,
 ) -> Option<(Meta, BTreeMap<String, Expected>)> {
-    let Named {
+    let EntryPoints {
         entry,
         manifest: named,
         certificate,
-    } = entry(archive, limit, sink)?;
+    } = entry_points(archive, limit, sink)?;
     let manifest = manifest_path(archive, &entry, named, sink);
     if manifest.is_none() && !sink.failed() {
         sink.add(
             Finding::new(codes::MANIFEST_NONE, None, "the package has no manifest")
-                .hint("SOL004 wants one beside the descriptor, `*.mf`"),
+                .hint("SOL004 requires one next to the descriptor, `*.mf`"),
         );
     }
     let manifest = manifest.and_then(|path| {
@@ -89,20 +89,20 @@ pub(crate) fn read(
     });
     let expected = manifest
         .as_ref()
-        .map(|manifest| expected(manifest, archive, sink))
+        .map(|manifest| expected_hashes(manifest, archive, sink))
         .unwrap_or_default();
     let externals = manifest
         .as_ref()
         .map(|manifest| externals(manifest, sink))
         .unwrap_or_default();
-    archive.name_externals(
+    archive.set_externals(
         externals
             .iter()
             .map(|external| external.uri.clone())
             .collect(),
     );
     let certificate = certificate
-        .or_else(|| Some(certificate_of(&manifest.as_ref()?.path)))
+        .or_else(|| Some(certificate_path(&manifest.as_ref()?.path)))
         .and_then(|path| {
             let path = normalise(&path).ok()?;
             archive.has(&path).then_some(path)
@@ -118,30 +118,30 @@ pub(crate) fn read(
     ))
 }
 
-/// Where the certificate lies that signed a manifest, if it lies beside it (SOL004 4.3.6).
-fn certificate_of(manifest: &str) -> String {
+/// Path of the signer's certificate if it is next to the manifest (SOL004 4.3.6).
+fn certificate_path(manifest: &str) -> String {
     format!(
         "{}.cert",
         manifest.rsplit_once('.').map_or(manifest, |(stem, _)| stem)
     )
 }
 
-/// What `TOSCA.meta` names.
-struct Named {
+/// The files that `TOSCA.meta` names.
+struct EntryPoints {
     entry: String,
     manifest: Option<(String, Span)>,
     certificate: Option<String>,
 }
 
-/// The entry definitions, with manifest and certificate if `TOSCA.meta` names them.
-fn entry(archive: &Archive, limit: u64, sink: &mut Sink) -> Option<Named> {
+/// Reads `TOSCA.meta`; without it, the descriptor is the only YAML file at the root.
+fn entry_points(archive: &Archive, limit: u64, sink: &mut Sink) -> Option<EntryPoints> {
     let Some(meta) = archive
         .paths()
         .find(|path| path.eq_ignore_ascii_case("TOSCA-Metadata/TOSCA.meta"))
         .map(str::to_owned)
     else {
         let entry = root_yaml(archive, sink)?;
-        return Some(Named {
+        return Some(EntryPoints {
             entry,
             manifest: None,
             certificate: None,
@@ -157,7 +157,7 @@ fn entry(archive: &Archive, limit: u64, sink: &mut Sink) -> Option<Named> {
     let Some((_, value, line)) = find(&["Entry-Definitions"]) else {
         sink.add(
             Finding::new(codes::META, Span::file(&meta), "no `Entry-Definitions`")
-                .hint("name the file that describes the VNF"),
+                .hint("name the descriptor"),
         );
         return None;
     };
@@ -174,14 +174,14 @@ fn entry(archive: &Archive, limit: u64, sink: &mut Sink) -> Option<Named> {
         .map(|(_, value, line)| (value.clone(), Span::line(&meta, *line)));
     let certificate = find(&["ETSI-Entry-Certificate", "Entry-Certificate"]);
     let certificate = certificate.map(|(_, value, _)| value.clone());
-    Some(Named {
+    Some(EntryPoints {
         entry: path?,
         manifest: named,
         certificate,
     })
 }
 
-/// Without `TOSCA.meta`: the one YAML file at the root.
+/// The only YAML file at the root.
 fn root_yaml(archive: &Archive, sink: &mut Sink) -> Option<String> {
     let yaml = |path: &&str| has_extension(path, &["yaml", "yml"]);
     let roots: Vec<&str> = archive
@@ -196,13 +196,13 @@ fn root_yaml(archive: &Archive, sink: &mut Sink) -> Option<String> {
         0 => "the package has neither `TOSCA-Metadata/TOSCA.meta` nor a YAML file at its root"
             .to_owned(),
         _ => format!(
-            "the package has no `TOSCA-Metadata/TOSCA.meta`, and several YAML files at its root: {}",
+            "the package has no `TOSCA-Metadata/TOSCA.meta` but several YAML files at its root: {}",
             roots.join(", ")
         ),
     };
     sink.add(
         Finding::new(codes::ENTRY, None, message)
-            .hint("`Entry-Definitions` in `TOSCA-Metadata/TOSCA.meta` names the descriptor"),
+            .hint("name the descriptor with `Entry-Definitions` in `TOSCA-Metadata/TOSCA.meta`"),
     );
     None
 }
@@ -228,9 +228,9 @@ fn manifest_path(
         return path;
     }
     let stem = entry.rsplit_once('.').map_or(entry, |(stem, _)| stem);
-    let beside = format!("{stem}.mf");
-    if archive.has(&beside) {
-        return Some(beside);
+    let sibling = format!("{stem}.mf");
+    if archive.has(&sibling) {
+        return Some(sibling);
     }
     archive
         .paths()
@@ -257,7 +257,7 @@ fn text(
     }
 }
 
-/// `Key: value` lines up to the first empty line after one.
+/// The `Key: value` lines of the first block, which an empty line ends, with their line numbers.
 fn first_block(text: &str) -> Vec<(String, String, usize)> {
     let lines = text
         .trim_start_matches('\u{feff}')
@@ -284,7 +284,7 @@ fn parse(path: &str, text: &str, sink: &mut Sink) -> Manifest {
     let mut in_metadata = false;
     for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let line = line.trim();
-        // Nothing behind this line is signed.
+        // The signature starts here; nothing after this line is signed.
         if line.starts_with("-----BEGIN") {
             manifest.signed = true;
             let finding = Finding::new(
@@ -292,7 +292,11 @@ fn parse(path: &str, text: &str, sink: &mut Sink) -> Manifest {
                 Span::line(path, index + 1),
                 "the manifest's signature is not verified",
             );
-            sink.add(finding.hint("its hashes are"));
+            sink.add(
+                finding.hint(
+                    "its hashes are verified; the server verifies signatures if configured to",
+                ),
+            );
             break;
         }
         let Some((key, value)) = line
@@ -329,18 +333,22 @@ fn parse(path: &str, text: &str, sink: &mut Sink) -> Manifest {
 }
 
 fn externals(manifest: &Manifest, sink: &mut Sink) -> Vec<External> {
-    let outside = manifest
+    let external = manifest
         .sources
         .iter()
         .filter(|source| source.is_external());
-    outside
+    external
         .filter_map(|source| {
-            External::named(source, &Span::line(&manifest.path, source.line), sink)
+            External::from_source(source, &Span::line(&manifest.path, source.line), sink)
         })
         .collect()
 }
 
-fn expected(manifest: &Manifest, archive: &Archive, sink: &mut Sink) -> BTreeMap<String, Expected> {
+fn expected_hashes(
+    manifest: &Manifest,
+    archive: &Archive,
+    sink: &mut Sink,
+) -> BTreeMap<String, Expected> {
     let mut all = BTreeMap::new();
     for source in &manifest.sources {
         let span = Span::line(&manifest.path, source.line);
@@ -371,10 +379,10 @@ fn expected(manifest: &Manifest, archive: &Archive, sink: &mut Sink) -> BTreeMap
                 continue;
             }
         };
-        let Some(algorithm) = Algorithm::named(algorithm) else {
-            let message = format!("`{algorithm}` is not a hash that is known");
+        let Some(algorithm) = Algorithm::from_name(algorithm) else {
+            let message = format!("unknown hash algorithm `{algorithm}`");
             let finding = Finding::new(codes::MANIFEST, span, message);
-            sink.add(finding.hint("SHA-224, SHA-256, SHA-384 and SHA-512 are"));
+            sink.add(finding.hint("use SHA-224, SHA-256, SHA-384 or SHA-512"));
             continue;
         };
         all.insert(

@@ -1,17 +1,17 @@
-//! `Files/kubernetes/order.yaml`: which manifests make a CNF, in which order, with which variables.
+//! `Files/kubernetes/order.yaml`: the manifests of a CNF, their order, and their variables.
 //!
 //! ```yaml
-//! namespace: $team            # optional; default: one of the instance's own
+//! namespace: $team            # optional; default: a namespace per instance
 //! variables:
-//!   team:                     # no default: the request must give it
+//!   team:                     # no default: required in the request
 //!   replicas: 2               # a default
-//!   page: {default: hello, description: What the server says}
+//!   page: {default: hello, description: Text that the server returns}
 //! manifests:
 //!   - {path: Files/kubernetes/configmap.yaml, order: 1}
 //!   - {path: Files/kubernetes/deployment.yaml, order: 2}
 //! ```
-//! Manifests of the same order are applied together; a higher order waits until the lower one is
-//! ready. Values come from the request's `additionalParams`, by the variable's name.
+//! Manifests of the same order are applied together, once those of lower orders are ready. Values come from the
+//! request's `additionalParams`, by the variable's name.
 
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::model::{Asd, DeploymentItem};
@@ -21,18 +21,18 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Where the order file lies in a package.
+/// Path of the order file in a package.
 pub const ORDER_FILE: &str = "Files/kubernetes/order.yaml";
 
-/// The order file, or what an ASD says in its place.
+/// The order file, or the same information from an ASD.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct OrderFile {
-    /// The file that says so: [`ORDER_FILE`], or the ASD.
+    /// [`ORDER_FILE`], or the path of the ASD.
     pub path: String,
-    /// The namespace; may contain variables.
+    /// The namespace to deploy to; may contain variables.
     pub namespace: Option<String>,
-    /// The declared variables.
+    /// The declared variables by name.
     pub variables: BTreeMap<String, Variable>,
     /// The manifests, sorted by `order`, then as written.
     pub manifests: Vec<Manifest>,
@@ -41,9 +41,9 @@ pub struct OrderFile {
 /// A declared variable.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Variable {
-    /// The value where the request gives none.
+    /// The value if the request gives none; without a default, the request must give one.
     pub default: Option<Value>,
-    /// For people.
+    /// A text for users.
     pub description: Option<String>,
 }
 
@@ -52,16 +52,16 @@ pub struct Variable {
 pub struct Manifest {
     /// Path in the package.
     pub path: String,
-    /// Lower ones are ready before higher ones start.
+    /// Manifests of a higher order wait until those of lower ones are ready.
     pub order: i64,
-    /// Where the order file names it.
+    /// Position of its path in the order file.
     pub span: Span,
 }
 
 impl OrderFile {
-    /// What an ASD deploys, if all of it is manifests: `deploymentOrder` is their order, the lifecycle parameters are
-    /// variables that the request must give.
-    pub(crate) fn of_asd(asd: &Asd, path: &str) -> Option<Self> {
+    /// The deployment items of an ASD, if all are manifests: `deploymentOrder` is their order, and the lifecycle
+    /// parameters are variables without a default.
+    pub(crate) fn from_asd(asd: &Asd, path: &str) -> Option<Self> {
         let items = asd.deployment_items.iter();
         let manifest = |item: &DeploymentItem| {
             item.is_manifest().then(|| Manifest {
@@ -72,7 +72,7 @@ impl OrderFile {
         };
         let mut manifests = items.clone().map(manifest).collect::<Option<Vec<_>>>()?;
         manifests.sort_by_key(|manifest| manifest.order);
-        let given = |name: &String| {
+        let required = |name: &String| {
             (
                 name.clone(),
                 Variable {
@@ -83,7 +83,7 @@ impl OrderFile {
         };
         let variables = items
             .flat_map(|item| &item.lifecycle_parameters)
-            .map(given)
+            .map(required)
             .collect();
         Some(OrderFile {
             path: path.to_owned(),
@@ -93,12 +93,12 @@ impl OrderFile {
         })
     }
 
-    /// The variables with their values: the request's, else the default, else none. A value has the type of the
-    /// default, where there is one.
+    /// The values of the variables: from the request, else the default, else none. A value has the type of the
+    /// default, if there is one.
     ///
     /// # Errors
     ///
-    /// A value of the request is of another type.
+    /// A value of the request has another type than the default.
     pub fn values<'a>(
         &self,
         given: impl Fn(&str) -> Option<&'a Value>,
@@ -110,14 +110,14 @@ impl OrderFile {
                 .filter(|default| !default.is_null());
             let value = match given(name).filter(|value| !value.is_null()) {
                 None => default.cloned(),
-                Some(given) => Some(as_declared(name, given, default)?),
+                Some(given) => Some(converted(name, given, default)?),
             };
             Ok((name.clone(), value))
         };
         self.variables.iter().map(value).collect()
     }
 
-    /// The namespace that the package asks for, variables replaced.
+    /// The namespace with its variables replaced; absent if the package names none.
     ///
     /// # Errors
     /// A variable in it has no value.
@@ -128,7 +128,7 @@ impl OrderFile {
             .transpose()
     }
 
-    /// The manifests in stages: those of one order together, lowest first.
+    /// The manifests grouped by order, lowest first.
     pub fn stages(&self) -> Vec<Vec<&Manifest>> {
         let mut stages: BTreeMap<i64, Vec<&Manifest>> = BTreeMap::new();
         for manifest in &self.manifests {
@@ -138,20 +138,20 @@ impl OrderFile {
     }
 }
 
-/// A value of the request is not of the type that the variable's default has.
+/// A value of the request does not have the type of the variable's default.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("variable `{name}` is {wanted}, as its default is, and the request gives {given}")]
+#[error("variable `{name}` must be {wanted}, like its default, but the request gives {given}")]
 pub struct UnfitValue {
-    /// The variable.
+    /// The name of the variable.
     pub name: String,
-    /// What it takes.
+    /// The type of the default, such as `a number`.
     pub wanted: &'static str,
-    /// What it got.
+    /// The type of the value.
     pub given: &'static str,
 }
 
-/// A value of the request, of the default's type. A number or boolean may be written as a text that spells it.
-fn as_declared(name: &str, given: &Value, default: Option<&Value>) -> Result<Value, UnfitValue> {
+/// Converts a value of the request to the default's type. A number or boolean may be given as text.
+fn converted(name: &str, given: &Value, default: Option<&Value>) -> Result<Value, UnfitValue> {
     let Some(default) = default else {
         return Ok(given.clone());
     };
@@ -164,7 +164,7 @@ fn as_declared(name: &str, given: &Value, default: Option<&Value>) -> Result<Val
         (Value::String(_), _) => Ok(text_of(given).into_owned().into()),
         (Value::Number(_), Some(read)) if read.is_number() => Ok(read),
         (Value::Bool(_), Some(read)) if read.is_boolean() => Ok(read),
-        // What is no scalar stands for text alone.
+        // Lists and objects are only inserted as text, so any value will do.
         (Value::Array(_) | Value::Object(_), _) => Ok(given.clone()),
         _ => Err(UnfitValue {
             name: name.to_owned(),
@@ -174,19 +174,19 @@ fn as_declared(name: &str, given: &Value, default: Option<&Value>) -> Result<Val
     }
 }
 
-/// The type of a value, in a word.
+/// The type of a value for messages, with its article.
 pub fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
         Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "text",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
 }
 
-/// Reads the order file; `exists` knows the package's files.
+/// Reads the order file; `exists` checks for a file of the package, `known` lists all for suggestions.
 pub(crate) fn read(
     node: &Node,
     exists: &dyn Fn(&str) -> bool,
@@ -208,27 +208,23 @@ pub(crate) fn read(
             match key.as_str().filter(|name| is_name(name)) {
                 Some(name) => drop(variables.insert(name.to_owned(), variable(value, sink))),
                 None => sink.add(
-                    Finding::new(
-                        codes::ORDER_FILE,
-                        key.span.clone(),
-                        "this cannot be the name of a variable",
-                    )
-                    .hint("letters, digits and `_`, no digit first"),
+                    Finding::new(codes::ORDER_FILE, key.span.clone(), "invalid variable name")
+                        .hint("use letters, digits and `_`, not starting with a digit"),
                 ),
             }
         }
     }
     let mut manifests: Vec<Manifest> = Vec::new();
     match node.get("manifests") {
-        Some(listed) => {
-            for item in crate::shape::list(listed, "`manifests`", sink) {
+        Some(entries) => {
+            for item in crate::shape::list(entries, "`manifests`", sink) {
                 manifests.extend(manifest(item, exists, known, sink));
             }
         }
         None => {
             sink.add(
                 Finding::new(codes::ORDER_FILE, node.span.clone(), "no `manifests`")
-                    .hint("list each with `path` and `order`"),
+                    .hint("list each manifest with `path` and `order`"),
             );
         }
     }
@@ -270,7 +266,7 @@ fn manifest(
         sink.add(Finding::new(
             codes::ORDER_FILE,
             node.span.clone(),
-            "a manifest without `path`",
+            "a manifest has no `path`",
         ));
         return None;
     };
@@ -293,7 +289,7 @@ fn manifest(
             sink.add(Finding::new(
                 codes::ORDER_FILE,
                 wrong.span.clone(),
-                "`order` is not a whole number",
+                "`order` is not an integer",
             ));
             return None;
         }
@@ -304,7 +300,7 @@ fn manifest(
                     node.span.clone(),
                     format!("`{text}` has no `order`"),
                 )
-                .hint("lower ones come first"),
+                .hint("add one; lower orders are applied first"),
             );
             return None;
         }
@@ -339,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_come_by_order() {
+    fn stages_are_sorted_by_order() {
         let (order, findings) = read_text(
             "namespace: ns-$team\nvariables: {team: , n: 2, page: {default: 'a b', description: d}}\nmanifests:\n- {path: Files/b.yaml, order: 20}\n- {path: Files/a.yaml, order: 3}\n",
         );
@@ -354,7 +350,7 @@ mod tests {
         let wrong = order.values(|name| given.get(name)).unwrap_err();
         assert_eq!(
             wrong.to_string(),
-            "variable `n` is a number, as its default is, and the request gives a list"
+            "variable `n` must be a number, like its default, but the request gives a list"
         );
         let given = json!({"team": "blue", "n": "7", "page": 5});
         let values = order.values(|name| given.get(name)).unwrap();
@@ -362,11 +358,15 @@ mod tests {
             order.namespace(&values).unwrap().as_deref(),
             Some("ns-blue")
         );
-        assert_eq!(values["n"], Some(json!(7)), "a text that spells a number");
+        assert_eq!(
+            values["n"],
+            Some(json!(7)),
+            "text that spells a number is converted"
+        );
         assert_eq!(
             values["page"],
             Some(json!("5")),
-            "what is declared as a text stays one"
+            "a number for a text variable becomes text"
         );
         let defaults = order.values(|_| None).unwrap();
         assert_eq!(
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_manifest_is_an_error_with_its_place() {
+    fn an_unknown_manifest_is_an_error_with_its_position() {
         let (_, findings) = read_text(
             "manifests:\n- {path: Files/c.yaml, order: 1}\n- {path: ../x, order: 1}\n- {path: Files/a.yaml, order: one}\n",
         );
@@ -386,7 +386,7 @@ mod tests {
             [
                 "Files/kubernetes/order.yaml:2:10: error[E-ORDER-MANIFEST]: no file `Files/c.yaml` in the package (hint: did you mean `Files/a.yaml`?)",
                 "Files/kubernetes/order.yaml:3:10: error[E-ORDER-MANIFEST]: no file `../x` in the package",
-                "Files/kubernetes/order.yaml:4:31: error[E-ORDER-FILE]: `order` is not a whole number",
+                "Files/kubernetes/order.yaml:4:31: error[E-ORDER-FILE]: `order` is not an integer",
             ]
         );
     }

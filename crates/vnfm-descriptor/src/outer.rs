@@ -1,12 +1,12 @@
-//! The outer archive of a signed package: SOL004's option 2 (5.1).
+//! The outer archive of a signed package: option 2 of SOL004 5.1.
 //!
 //! ```text
 //! web-signed.zip
-//!   web.csar    the package, as it would be without a signature
+//!   web.csar    the package itself
 //!   web.cms     the signature of that file
-//!   web.cert    its certificate, unless the signature holds it
+//!   web.cert    the certificate, unless the signature contains it
 //! ```
-//! Nothing is verified here: `vnfm-signature` does, while the package is copied out.
+//! `vnfm-signature` verifies the signature while the package is extracted; nothing is verified here.
 
 use crate::archive::{Archive, ReadError};
 use crate::finding::Sink;
@@ -15,10 +15,10 @@ use crate::path::{folder, has_extension};
 use std::io::Write;
 use std::path::Path;
 
-/// Bytes of a signature or certificate that are read.
-const LARGEST: u64 = 1 << 20;
+/// Larger signatures and certificates are refused.
+const MAX_SIGNATURE_BYTES: u64 = 1 << 20;
 
-/// An outer archive.
+/// An archive that contains a package and its signature.
 #[derive(Debug)]
 pub struct Outer {
     archive: Archive,
@@ -28,7 +28,7 @@ pub struct Outer {
 }
 
 impl Outer {
-    /// The outer archive at `path`; `None` where it is something else, such as a package.
+    /// Opens the outer archive at `path`; `None` if it is something else, such as a package.
     pub fn find(path: &Path, limits: &Limits) -> Option<Self> {
         if !path.is_file() {
             return None;
@@ -36,21 +36,24 @@ impl Outer {
         let mut sink = Sink::default();
         let archive = Archive::open(path, limits, &mut sink)?;
         let paths: Vec<String> = archive.paths().map(str::to_owned).collect();
-        let of = |extensions: &[&str]| -> Vec<String> {
+        let with_extension = |extensions: &[&str]| -> Vec<String> {
             paths
                 .iter()
                 .filter(|path| has_extension(path, extensions))
                 .cloned()
                 .collect()
         };
-        let (packages, signatures) = (of(&["csar", "zip"]), of(&["cms", "p7s"]));
-        let certificates = of(&["cert", "crt", "cer", "pem"]);
+        let (packages, signatures) = (
+            with_extension(&["csar", "zip"]),
+            with_extension(&["cms", "p7s"]),
+        );
+        let certificates = with_extension(&["cert", "crt", "cer", "pem"]);
         let ([package], [signature]) = (packages.as_slice(), signatures.as_slice()) else {
             return None;
         };
-        let whole = paths.len() == 2 + certificates.len() && certificates.len() <= 1;
+        let complete = paths.len() == 2 + certificates.len() && certificates.len() <= 1;
         let flat = paths.iter().all(|path| folder(path).is_empty());
-        (whole && flat).then(|| Outer {
+        (complete && flat).then(|| Outer {
             package: package.clone(),
             signature: signature.clone(),
             certificate: certificates.first().cloned(),
@@ -58,45 +61,45 @@ impl Outer {
         })
     }
 
-    /// The package's name.
+    /// The name of the package's file.
     pub fn package(&self) -> &str {
         &self.package
     }
 
-    /// The name of the signature's file.
+    /// The name of the signature file.
     pub fn signature_file(&self) -> &str {
         &self.signature
     }
 
-    /// The name of the certificate's file, if there is one.
+    /// The name of the certificate file, if there is one.
     pub fn certificate_file(&self) -> Option<&str> {
         self.certificate.as_deref()
     }
 
-    /// The signature.
+    /// Reads the signature.
     ///
     /// # Errors
-    /// It cannot be read, or is larger than any that is meant well.
+    /// It cannot be read, or has more than 1 MiB.
     pub fn signature(&self) -> Result<Vec<u8>, ReadError> {
-        self.archive.read(&self.signature, LARGEST)
+        self.archive.read(&self.signature, MAX_SIGNATURE_BYTES)
     }
 
-    /// The certificate beside the signature, if there is one.
+    /// Reads the certificate file, if there is one.
     ///
     /// # Errors
     /// As [`Outer::signature`].
     pub fn certificate(&self) -> Result<Option<Vec<u8>>, ReadError> {
         self.certificate
             .as_ref()
-            .map(|path| self.archive.read(path, LARGEST))
+            .map(|path| self.archive.read(path, MAX_SIGNATURE_BYTES))
             .transpose()
     }
 
-    /// Copies the package out, if it has at most `most` bytes; constant memory.
+    /// Extracts the package with constant memory; returns its size in bytes.
     ///
     /// # Errors
-    /// It is larger, or cannot be read or written.
-    pub fn copy_package(&self, most: u64, to: &mut dyn Write) -> Result<u64, ReadError> {
-        self.archive.copy_within(&self.package, most, to)
+    /// The package has more than `max` bytes, or cannot be read or written.
+    pub fn copy_package(&self, max: u64, to: &mut dyn Write) -> Result<u64, ReadError> {
+        self.archive.copy_within(&self.package, max, to)
     }
 }

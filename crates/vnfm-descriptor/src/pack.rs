@@ -1,13 +1,13 @@
-//! Archives are written: sorted, without times, so that the same files give the same bytes.
+//! Writes archives: sorted and without timestamps, so that the same files give the same bytes.
 //!
 //! | | from | to |
 //! |---|---|---|
 //! | [`pack`], [`pack_to`] | a folder | a package |
-//! | [`repack`] | a package, some files replaced | a package |
-//! | [`excerpt`] | a package | an archive of some of its files |
-//! | [`wrap`] | a package, its signature, its certificate | the outer archive of SOL004's option 2 |
+//! | [`repack`] | a package, with some files replaced | a package |
+//! | [`excerpt`] | a package | an archive with some of its files |
+//! | [`wrap`] | a package, its signature and certificate | the outer archive of SOL004's option 2 |
 //!
-//! Names that start with a dot (version control, editors) are left out of a folder; links are refused.
+//! Hidden files of a folder (version control, editors) are skipped; links are refused.
 
 use crate::archive::cannot_read;
 use crate::finding::{Finding, Findings, Sink, Span, codes};
@@ -30,10 +30,10 @@ pub fn pack(folder: &Path, limits: &Limits) -> Result<Vec<u8>, Findings> {
     Ok(bytes.into_inner())
 }
 
-/// Packs a folder into a zip archive, however large, with constant memory.
+/// Packs a folder of any size into a zip archive, with constant memory.
 ///
 /// # Errors
-/// As [`pack`], or what is written to cannot be written.
+/// As [`pack`], or `to` cannot be written.
 pub fn pack_to(
     folder: &Path,
     limits: &Limits,
@@ -45,7 +45,7 @@ pub fn pack_to(
     let total: u64 = files.values().map(|(_, size)| size).sum();
     if files.len() > limits.entries || total > limits.total_bytes {
         let message = format!(
-            "the folder has {} files and {total} bytes, more than are packed",
+            "the folder has {} files and {total} bytes, which exceeds the limits",
             files.len()
         );
         sink.add(Finding::new(codes::ZIP_BOMB, None, message));
@@ -63,7 +63,7 @@ pub fn pack_to(
     zip.finish()
 }
 
-/// Writes a package anew: `replaced` are files that it gets, by path.
+/// Writes a package with the files in `replaced` added or replaced, by path.
 ///
 /// # Errors
 /// A file cannot be read or written.
@@ -90,8 +90,8 @@ pub fn repack(
     zip.finish()
 }
 
-/// Writes some files of a package into an archive, each where it is in the package: `files` has the name of each there,
-/// and what it is read by here, which for an external artifact is its URI.
+/// Writes some files of a package to an archive. `files` maps the name in the archive to the path in the package, or
+/// to the URI of an external artifact.
 ///
 /// # Errors
 /// A file cannot be read or written.
@@ -107,23 +107,24 @@ pub fn excerpt(
     zip.finish()
 }
 
-/// Writes the outer archive of option 2 (SOL004 5.1): `NAME.csar`, `NAME.cms` and, where there is one, `NAME.cert`.
+/// Writes the outer archive of option 2 (SOL004 5.1): `NAME.csar`, `NAME.cms` and, if there is a certificate,
+/// `NAME.cert`.
 ///
 /// # Errors
-/// The package cannot be read, or what is written to cannot be written.
+/// The package cannot be read, or `to` cannot be written.
 pub fn wrap(
     (name, package): (&str, &Path),
     signature: &[u8],
     certificate: Option<&[u8]>,
     to: &mut (impl Write + Seek),
 ) -> Result<(), Findings> {
-    let unread = |error: io::Error| Findings::one(cannot_read(package, &error));
-    let mut file = File::open(package).map_err(unread)?;
-    let size = file.metadata().map_err(unread)?.len();
+    let unreadable = |error: io::Error| Findings::one(cannot_read(package, &error));
+    let mut file = File::open(package).map_err(unreadable)?;
+    let size = file.metadata().map_err(unreadable)?.len();
     let mut zip = Zip(ZipWriter::new(to));
     let small = |zip: &mut Zip<_>, extension: &str, bytes: &[u8]| {
-        let what = (CompressionMethod::Stored, bytes.len() as u64);
-        zip.add(&format!("{name}.{extension}"), what, |to| {
+        let stored = (CompressionMethod::Stored, bytes.len() as u64);
+        zip.add(&format!("{name}.{extension}"), stored, |to| {
             to.write_all(bytes).map_err(|error| error.to_string())
         })
     };
@@ -131,7 +132,7 @@ pub fn wrap(
         small(&mut zip, "cert", certificate)?;
     }
     small(&mut zip, "cms", signature)?;
-    // It is compressed already.
+    // The package is already compressed.
     zip.add(
         &format!("{name}.csar"),
         (CompressionMethod::Stored, size),
@@ -165,13 +166,13 @@ impl<W: Write + Seek> Zip<W> {
             .map_err(|error| error.to_string());
         started
             .and_then(|()| content(&mut self.0))
-            .map_err(|reason| unpacked(name, &reason))
+            .map_err(|reason| cannot_pack(name, &reason))
     }
 
     fn copy(&mut self, package: &Package, (name, from): (&str, &str)) -> Result<(), Findings> {
         let size = package
             .size(from)
-            .map_err(|error| unpacked(name, &error.to_string()))?;
+            .map_err(|error| cannot_pack(name, &error.to_string()))?;
         self.add(name, (CompressionMethod::Deflated, size), |to| {
             package
                 .copy(from, to)
@@ -188,12 +189,12 @@ impl<W: Write + Seek> Zip<W> {
     }
 }
 
-fn unpacked(name: &str, reason: &str) -> Findings {
+fn cannot_pack(name: &str, reason: &str) -> Findings {
     let message = format!("the file cannot be packed: {reason}");
     Findings::one(Finding::new(codes::IO, Span::file(name), message))
 }
 
-/// Collects the files of a folder; hidden ones of version control and editors are left out.
+/// Collects the files of a folder with their sizes; hidden ones are skipped.
 fn walk(
     folder: &Path,
     prefix: &str,
@@ -234,9 +235,9 @@ fn walk(
                 Finding::new(
                     codes::ZIP_SYMLINK,
                     Span::file(&name),
-                    "this is a symbolic link or a special file",
+                    "the file is a symbolic link or a special file",
                 )
-                .hint("put the file itself there"),
+                .hint("replace it by the file itself"),
             ),
             Err(error) => sink.add(cannot_read(&entry.path(), &error)),
         }

@@ -1,17 +1,17 @@
 //! A VNF package: its files and its typed descriptor, opened and checked in one go.
 //!
 //! ```text
-//! archive   names, sizes, bytes      (archive.rs)   refused: slips, links, bombs, duplicates
+//! archive   names, sizes, bytes      (archive.rs)   refused: path traversal, links, bombs, duplicates
 //! meta      TOSCA.meta, manifest     (meta.rs)      refused: wrong hashes
-//! tosca     imports, types, VNFD     (tosca/)       refused: what the types do not allow
+//! tosca     imports, types, VNFD     (tosca/)       refused: violations of the declared types
 //! files     order file, Base HOT     (order.rs, hot.rs)
 //! ```
-//! Each stage reports everything that it sees, and the next one runs as far as it can all the
-//! same: all findings come at once ([`examine`]).
+//! Each stage reports everything that it finds, and the next one runs as far as it can, so all
+//! findings are reported at once ([`examine`]).
 
 use crate::archive::{Algorithm, Archive, ReadError};
 use crate::chart::Chart;
-use crate::external::{self, External, Kept};
+use crate::external::{self, External, LocalCopies};
 use crate::finding::{Finding, Findings, Sink, Span, codes};
 use crate::hot::{BaseHot, HotSource};
 use crate::limits::Limits;
@@ -24,7 +24,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A package that may be used: nothing in it is an error.
+/// A package without errors.
 #[derive(Debug)]
 pub struct Package {
     archive: Archive,
@@ -35,7 +35,7 @@ pub struct Package {
     hot: BTreeMap<String, BaseHot>,
     manifest: Option<Manifest>,
     externals: Vec<External>,
-    kept: Kept,
+    local_copies: LocalCopies,
     certificate: Option<String>,
     warnings: Vec<Finding>,
     sha256: String,
@@ -46,60 +46,64 @@ impl Package {
     /// Opens a folder, or a `.csar` or `.zip` file.
     ///
     /// # Errors
-    /// Everything that is wrong with the package.
+    /// All findings, at least one of them an error.
     pub fn open(path: &Path, limits: &Limits) -> Result<Self, Findings> {
-        Package::open_known(path, None, limits)
+        Package::open_with_hash(path, None, limits)
     }
 
-    /// The same for an archive whose SHA-256 is known already, in hexadecimal, such as to who wrote the file a moment
-    /// ago: its bytes are read once instead of twice. Nobody looks whether the hash is right.
+    /// Like [`Package::open`], for an archive whose SHA-256 (hexadecimal) the caller already knows, for example because it
+    /// has just written the file: saves reading the bytes twice. The hash is not checked.
     ///
     /// # Errors
     /// As [`Package::open`].
     pub fn open_hashed(path: &Path, sha256: String, limits: &Limits) -> Result<Self, Findings> {
-        Package::open_known(path, Some(sha256), limits)
+        Package::open_with_hash(path, Some(sha256), limits)
     }
 
-    fn open_known(path: &Path, sha256: Option<String>, limits: &Limits) -> Result<Self, Findings> {
+    fn open_with_hash(
+        path: &Path,
+        sha256: Option<String>,
+        limits: &Limits,
+    ) -> Result<Self, Findings> {
         let mut sink = Sink::default();
         let archive = Archive::open(path, limits, &mut sink);
         Package::read_archive(archive, sha256, sink, limits)
     }
 
-    /// Opens the bytes of a zip archive.
+    /// Opens a zip archive in memory.
     ///
     /// # Errors
-    /// Everything that is wrong with the package.
+    /// All findings, at least one of them an error.
     pub fn from_bytes(bytes: impl Into<Arc<[u8]>>, limits: &Limits) -> Result<Self, Findings> {
         let mut sink = Sink::default();
         let archive = Archive::bytes(bytes.into(), limits, &mut sink);
         Package::read_archive(archive, None, sink, limits)
     }
 
-    /// Path of the VNFD's main file, `Entry-Definitions`.
+    /// Path of the descriptor's main file, `Entry-Definitions`.
     pub fn entry(&self) -> &str {
         &self.entry
     }
 
-    /// The descriptor.
+    /// The VNF descriptor; for an ASD, one derived from it.
     pub fn vnfd(&self) -> &Vnfd {
         &self.vnfd
     }
 
-    /// The application service descriptor, if that is what the package has in place of a VNFD.
+    /// The application service descriptor, if the package has one instead of a VNFD.
     pub fn asd(&self) -> Option<&Asd> {
         self.asd.as_ref()
     }
 
-    /// What the manifest names outside of the package.
+    /// The external artifacts that the manifest names.
     pub fn externals(&self) -> &[External] {
         &self.externals
     }
 
-    /// Tells where each external artifact is kept; from then on it is read by its URI.
+    /// Sets the local path of each external artifact, which can then be read by its URI.
     #[must_use]
     pub fn with_externals(mut self, at: impl Fn(&External) -> PathBuf) -> Self {
-        self.kept = self
+        self.local_copies = self
             .externals
             .iter()
             .map(|one| (one.uri.clone(), at(one)))
@@ -107,9 +111,9 @@ impl Package {
         self
     }
 
-    /// Where an external artifact is kept; `None` for a path in the package.
-    fn kept(&self, path: &str) -> Result<Option<&Path>, ReadError> {
-        match self.kept.get(path) {
+    /// Local path of an external artifact; `None` for a path in the package.
+    fn local_copy(&self, path: &str) -> Result<Option<&Path>, ReadError> {
+        match self.local_copies.get(path) {
             Some(file) => Ok(Some(file)),
             None if self.archive.has_external(path) => Err(ReadError::NotFetched {
                 uri: path.to_owned(),
@@ -118,12 +122,12 @@ impl Package {
         }
     }
 
-    /// A file's bytes; the path is relative to the package's root, or the URI of an external artifact.
+    /// Reads a file; `path` is relative to the package's root, or the URI of an external artifact.
     ///
     /// # Errors
     /// There is no such file, or it is larger than [`Limits::file_bytes`].
     pub fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
-        if let Some(file) = self.kept(path)? {
+        if let Some(file) = self.local_copy(path)? {
             let mut bytes = Vec::new();
             external::copy((path, file), self.limits.file_bytes, &mut bytes)?;
             return Ok(bytes);
@@ -131,18 +135,18 @@ impl Package {
         self.archive.read(path, self.limits.file_bytes)
     }
 
-    /// Copies a file, however large, such as an image.
+    /// Copies a file of any size, such as an image; returns its size in bytes.
     ///
     /// # Errors
     /// There is no such file, or it cannot be read or written.
     pub fn copy(&self, path: &str, to: &mut dyn Write) -> Result<u64, ReadError> {
-        if let Some(file) = self.kept(path)? {
+        if let Some(file) = self.local_copy(path)? {
             return external::copy((path, file), u64::MAX, to);
         }
         self.archive.copy(path, to)
     }
 
-    /// The SHA-256 of a file, however large, in lower-case hexadecimal.
+    /// The SHA-256 of a file of any size, in lower-case hexadecimal.
     ///
     /// # Errors
     /// There is no such file, or it cannot be read.
@@ -152,18 +156,19 @@ impl Package {
         Ok(hashing.hash())
     }
 
-    /// The size of a file, as the archive states it; the path is one of [`Package::paths`].
+    /// The size of a file in bytes, as the archive states it; `path` is one of [`Package::paths`] or the URI of an
+    /// external artifact.
     ///
     /// # Errors
     /// There is no such file.
     pub fn size(&self, path: &str) -> Result<u64, ReadError> {
-        if let Some(file) = self.kept(path)? {
+        if let Some(file) = self.local_copy(path)? {
             return external::size((path, file));
         }
         self.archive.stated_size(path)
     }
 
-    /// The files, sorted.
+    /// The paths of all files, sorted.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.archive.paths()
     }
@@ -173,44 +178,44 @@ impl Package {
         crate::path::normalise(path).is_ok_and(|normal| self.archive.has(&normal))
     }
 
-    /// What a Helm chart of the package says of itself; the path is one of a Mciop or a deployment item.
+    /// Reads the metadata of a Helm chart; `path` is that of a Mciop's artifact or a deployment item.
     ///
     /// # Errors
-    /// Why the file cannot be read, or is no Helm chart.
+    /// The file cannot be read, or is not a Helm chart.
     pub fn chart(&self, path: &str) -> Result<Chart, ReadError> {
-        let why = |reason: String| ReadError::Io {
+        let failed = |reason: String| ReadError::Io {
             path: path.to_owned(),
             reason,
         };
-        crate::chart::read(&self.read(path)?, &self.limits).map_err(why)
+        crate::chart::read(&self.read(path)?, &self.limits).map_err(failed)
     }
 
-    /// The SHA-256 of the archive in hexadecimal; for a folder, of its [`pack`](crate::pack())ed form.
+    /// The SHA-256 of the archive in hexadecimal; for a folder, of the archive that [`pack`](crate::pack()) creates.
     pub fn sha256(&self) -> &str {
         &self.sha256
     }
 
-    /// What somebody should look at.
+    /// The findings; none of them is an error.
     pub fn warnings(&self) -> &[Finding] {
         &self.warnings
     }
 
-    /// The manifest, if there is one.
+    /// The SOL004 manifest, if there is one.
     pub fn manifest(&self) -> Option<&Manifest> {
         self.manifest.as_ref()
     }
 
-    /// Path of the certificate of the package's signatures, if it lies in a file of its own.
+    /// Path of the signer's certificate, if it is a separate file.
     pub fn certificate(&self) -> Option<&str> {
         self.certificate.as_deref()
     }
 
-    /// The order file of a CNF, if there is one; for an ASD of manifests, what its deployment items say.
+    /// The order file of a CNF, if there is one; for an ASD of manifests, derived from its deployment items.
     pub fn order_file(&self) -> Option<&OrderFile> {
         self.order.as_ref()
     }
 
-    /// The Base HOT of a flavour, if the package brings one.
+    /// The Base HOT of a flavour, if the package has one.
     pub fn base_hot(&self, flavour: &str) -> Option<&BaseHot> {
         self.hot.get(flavour)
     }
@@ -224,11 +229,11 @@ impl Package {
         let Some(archive) = archive else {
             return Err(refused(sink));
         };
-        let (read, sha256) = match sha256 {
+        let (parts, sha256) = match sha256 {
             Some(known) => (examine(&archive, limits, &mut sink), known),
             None => examine_and_hash(&archive, limits, &mut sink),
         };
-        let (Some(meta), Some(vnfd)) = (read.meta, read.vnfd) else {
+        let (Some(meta), Some(vnfd)) = (parts.meta, parts.vnfd) else {
             return Err(refused(sink));
         };
         let warnings = sink.finish()?;
@@ -236,12 +241,12 @@ impl Package {
             archive,
             entry: meta.entry,
             vnfd,
-            asd: read.asd,
-            order: read.order,
-            hot: read.hot,
+            asd: parts.asd,
+            order: parts.order,
+            hot: parts.hot,
             manifest: meta.manifest,
             externals: meta.externals,
-            kept: Kept::new(),
+            local_copies: LocalCopies::new(),
             certificate: meta.certificate,
             warnings,
             sha256,
@@ -250,33 +255,36 @@ impl Package {
     }
 }
 
-/// Archives from this size on are hashed in a thread of their own, while their files are verified.
-const LARGE: u64 = 4 << 20;
+/// Archives of at least this size (bytes) are hashed in a separate thread while their files are verified.
+const PARALLEL_HASH_MIN: u64 = 4 << 20;
 
-/// Examines an archive and tells its hash.
-fn examine_and_hash(archive: &Archive, limits: &Limits, sink: &mut Sink) -> (Read, String) {
-    let hash = || archive.whole().sha256();
-    let large = archive.whole().len().is_ok_and(|length| length >= LARGE);
-    let (read, hashed) = std::thread::scope(|scope| {
-        let aside = large.then(|| std::thread::Builder::new().spawn_scoped(scope, hash));
-        let read = examine(archive, limits, sink);
-        let hashed = match aside {
-            Some(Ok(aside)) => aside.join().unwrap_or_else(|_| hash()),
-            // Small, or the system has no thread for it.
+/// Examines an archive and computes its SHA-256.
+fn examine_and_hash(archive: &Archive, limits: &Limits, sink: &mut Sink) -> (Parts, String) {
+    let hash = || archive.raw().sha256();
+    let large = archive
+        .raw()
+        .len()
+        .is_ok_and(|length| length >= PARALLEL_HASH_MIN);
+    let (parts, hashed) = std::thread::scope(|scope| {
+        let hasher = large.then(|| std::thread::Builder::new().spawn_scoped(scope, hash));
+        let parts = examine(archive, limits, sink);
+        let hashed = match hasher {
+            Some(Ok(hasher)) => hasher.join().unwrap_or_else(|_| hash()),
+            // The archive is small, or no thread could be started.
             Some(Err(_)) | None => hash(),
         };
-        (read, hashed)
+        (parts, hashed)
     });
-    let unread = |error: std::io::Error| {
-        let message = format!("the archive cannot be read to its end: {error}");
+    let unreadable = |error: std::io::Error| {
+        let message = format!("the archive cannot be read completely: {error}");
         sink.add(Finding::new(codes::IO, None, message));
     };
-    (read, hashed.map_err(unread).unwrap_or_default())
+    (parts, hashed.map_err(unreadable).unwrap_or_default())
 }
 
-/// What could be read of a package, whatever is wrong with it.
+/// The parts of a package that could be read, despite errors in it.
 #[derive(Default)]
-pub(crate) struct Read {
+pub(crate) struct Parts {
     pub(crate) meta: Option<Meta>,
     pub(crate) vnfd: Option<Vnfd>,
     pub(crate) asd: Option<Asd>,
@@ -284,16 +292,16 @@ pub(crate) struct Read {
     pub(crate) hot: BTreeMap<String, BaseHot>,
 }
 
-/// Runs every stage as far as it can run: one mistake does not hide the next.
+/// Runs every stage as far as possible, so that one error does not hide the next.
 ///
-/// Where the bytes themselves mean harm or are damaged, nothing of them is used.
-pub(crate) fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Read {
+/// If the archive itself is hostile or damaged, nothing of it is used.
+pub(crate) fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Parts {
     let (meta, expected) = meta::read(archive, limits.file_bytes, sink).unzip();
     archive.verify(&expected.unwrap_or_default(), limits, sink);
     if sink.has(&[codes::ZIP, codes::ZIP_BOMB]) {
-        return Read::default();
+        return Parts::default();
     }
-    let compatible = meta.as_ref().and_then(compatible);
+    let compatible = meta.as_ref().and_then(compatible_versions);
     let loaded = meta
         .as_ref()
         .and_then(|meta| crate::tosca::load(archive, &meta.entry, compatible, limits, sink));
@@ -301,7 +309,7 @@ pub(crate) fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Re
     let asd = asd.flatten();
     let paths: Vec<String> = archive.paths().map(str::to_owned).collect();
     let order = read_order(archive, &paths, limits, sink)
-        .or_else(|| OrderFile::of_asd(asd.as_ref()?, &meta.as_ref()?.entry));
+        .or_else(|| OrderFile::from_asd(asd.as_ref()?, &meta.as_ref()?.entry));
     let source = HotSource {
         text: &|path, sink| text(archive, path, limits, sink),
         paths: &paths,
@@ -311,7 +319,7 @@ pub(crate) fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Re
         .as_ref()
         .map(|vnfd| source.read(vnfd, sink))
         .unwrap_or_default();
-    Read {
+    Parts {
         meta,
         vnfd,
         asd,
@@ -320,15 +328,15 @@ pub(crate) fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Re
     }
 }
 
-/// What the manifest says about versions of the standard.
-pub(crate) fn compatible(meta: &Meta) -> Option<&str> {
+/// The versions of the standard that the manifest states.
+pub(crate) fn compatible_versions(meta: &Meta) -> Option<&str> {
     let metadata = &meta.manifest.as_ref()?.metadata;
     metadata
         .get("compatible_specification_versions")
         .map(String::as_str)
 }
 
-/// A stage that gives nothing has said why.
+/// The findings of a stage without a result; at least one of them says why.
 fn refused(sink: Sink) -> Findings {
     match sink.finish() {
         Err(findings) => findings,
@@ -354,7 +362,7 @@ fn read_order(
     Some(order::read(&node, &|path| archive.has(path), paths, sink))
 }
 
-/// A YAML file's text.
+/// Reads a YAML file as text; failures become findings.
 pub(crate) fn text(
     archive: &Archive,
     path: &str,

@@ -1,4 +1,4 @@
-//! Paths inside a package: relative, with `/`, and never out of it.
+//! Paths in a package: relative, separated by `/`, and never outside the package.
 
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -6,21 +6,21 @@ use unicode_normalization::UnicodeNormalization as _;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {
-    /// It starts at a root.
+    /// Starts with `/`.
     #[error("the path is absolute")]
     Absolute,
-    /// It has a drive letter or `\`.
-    #[error("the path is written the Windows way")]
+    /// Contains a drive letter or `\`.
+    #[error("the path uses Windows syntax")]
     Windows,
-    /// It leaves the package by `..`.
+    /// Leaves the package with `..`.
     #[error("the path leaves the package")]
     Escape,
-    /// It is empty or has control characters.
+    /// Empty, or has control characters.
     #[error("the path is empty or has control characters")]
     Name,
 }
 
-/// The path without `.`, `..` and doubled `/`.
+/// Removes `.`, `..` and repeated `/` from a path.
 ///
 /// # Errors
 /// The path is absolute, Windows-like, empty, or leaves the package.
@@ -28,7 +28,7 @@ pub fn normalise(path: &str) -> Result<String, PathError> {
     resolve("", path)
 }
 
-/// A path that is written in a file of the folder `folder`.
+/// Resolves a path that a file in `folder` contains, relative to that folder.
 pub(crate) fn resolve(folder: &str, path: &str) -> Result<String, PathError> {
     if path.is_empty() || path.chars().any(char::is_control) {
         return Err(PathError::Name);
@@ -55,11 +55,11 @@ pub(crate) fn resolve(folder: &str, path: &str) -> Result<String, PathError> {
     }
 }
 
-/// The path as a file system may see it: two paths that fold to the same name one file somewhere. Compatible characters
-/// are one (Unicode NFKC), capitals are small.
+/// The path without case and with compatible characters unified (Unicode NFKC): on some file system, two paths with
+/// the same result are one file.
 pub(crate) fn folded(path: &str) -> String {
     let composed: String = path.nfkc().collect();
-    // Twice: small letters may compose to other ones.
+    // Twice, since lower-case letters may compose to other ones.
     composed.to_uppercase().to_lowercase().nfkc().collect()
 }
 
@@ -68,12 +68,12 @@ pub(crate) fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// The last part of a path.
+/// The file name: the last part of a path.
 pub(crate) fn base(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, base)| base)
 }
 
-/// Whether a file's name ends with one of these, without regard to case.
+/// Whether the extension of a file is one of these; case does not matter.
 pub(crate) fn has_extension(path: &str, extensions: &[&str]) -> bool {
     let extension = base(path).rsplit_once('.').map(|(_, extension)| extension);
     extension.is_some_and(|own| {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_file_system_may_take_for_one_name_folds_to_one() {
+    fn names_that_a_file_system_may_confuse_fold_to_the_same() {
         for (one, other) in [
             ("\u{e9}.yaml", "e\u{301}.yaml"),
             ("A/B", "a/b"),

@@ -1,27 +1,28 @@
-//! "Did you mean": the known name that is nearest to one that nobody knows.
+//! "Did you mean": finds the known name that is most similar to an unknown one.
 
-/// Names and lists beyond these are not compared: the effort must stay small.
-const LONGEST: usize = 128;
-const MOST: usize = 500;
+/// Longer names are not compared, to bound the effort.
+const MAX_NAME_LEN: usize = 128;
+/// Further candidates are ignored, to bound the effort.
+const MAX_CANDIDATES: usize = 500;
 
-/// The nearest of `known`, if it is near enough to be meant.
+/// The most similar of `known`, if at most a third of the characters differ.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    if name.len() > LONGEST {
+    if name.len() > MAX_NAME_LEN {
         return None;
     }
     let folded = name.to_lowercase();
-    let reach = (name.chars().count() / 3).max(1);
+    let max_distance = (name.chars().count() / 3).max(1);
     known
         .into_iter()
-        .take(MOST)
-        .filter(|candidate| candidate.len() <= LONGEST)
+        .take(MAX_CANDIDATES)
+        .filter(|candidate| candidate.len() <= MAX_NAME_LEN)
         .map(|candidate| {
             (
                 strsim::osa_distance(&folded, &candidate.to_lowercase()),
                 candidate,
             )
         })
-        .filter(|(distance, _)| *distance <= reach)
+        .filter(|(distance, _)| *distance <= max_distance)
         .min()
         .map(|(_, candidate)| candidate)
 }
@@ -31,7 +32,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn finds_slips_and_ignores_strangers() {
+    fn finds_typos_and_ignores_unrelated_names() {
         let known = ["instantiate_end", "instantiate_start", "terminate_end"];
         assert_eq!(nearest("instantiate_edn", known), Some("instantiate_end"));
         assert_eq!(nearest("INSTANTIATE_END", known), Some("instantiate_end"));

@@ -1,6 +1,6 @@
-//! What readers of YAML 1.1 (PyYAML, so other VNFMs) make of scalars that YAML 1.2 reads as text or otherwise.
+//! Scalars that YAML 1.1 parsers (PyYAML, and so other VNFMs) read differently than YAML 1.2 parsers.
 
-/// What YAML 1.1 makes of a plain scalar that YAML 1.2 reads differently.
+/// What a plain scalar is in YAML 1.1, if it differs from YAML 1.2.
 pub(crate) fn meaning(text: &str) -> Option<&'static str> {
     let boolean = [
         "yes", "Yes", "YES", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF",
@@ -22,12 +22,13 @@ pub(crate) fn meaning(text: &str) -> Option<&'static str> {
         return None;
     }
     let parts: Vec<&str> = digits.split(':').collect();
-    let sixty = |part: &&str| part.len() <= 2 && part.parse::<u8>().is_ok_and(|n| n < 60);
+    let is_base_60_digit =
+        |part: &&str| part.len() <= 2 && part.parse::<u8>().is_ok_and(|n| n < 60);
     if !parts[0].is_empty()
         && parts[0].bytes().all(|b| b.is_ascii_digit())
-        && parts[1..].iter().all(sixty)
+        && parts[1..].iter().all(is_base_60_digit)
     {
-        return Some("a number to the base of 60");
+        return Some("a base-60 number");
     }
     None
 }

@@ -4,7 +4,7 @@ use super::Source;
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::meta::Manifest;
 use crate::model::Vnfd;
-use crate::package::Read;
+use crate::package::Parts;
 use crate::path::{base, normalise};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ const METADATA: &[(&str, bool)] = &[
 const SPARED: &[&str] = &["README", "README.md", "README.txt", "README.rst"];
 
 /// Looks at the files of a package.
-pub(super) fn check(source: &Source<'_>, read: &Read, sink: &mut Sink) {
+pub(super) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
     meta(source, sink);
     for path in source.paths.iter().filter(|path| is_junk(path)) {
         sink.add(

@@ -5,7 +5,7 @@
 
 use super::{Source, traps};
 use crate::finding::{Finding, Sink, Span, codes};
-use crate::package::Read;
+use crate::package::Parts;
 use crate::path::{folder, has_extension, resolve};
 use crate::yaml::Node;
 use std::collections::BTreeSet;
@@ -43,7 +43,7 @@ const RESOURCE: &[&str] = &[
 const PSEUDO: &[&str] = &["OS::stack_id", "OS::stack_name", "OS::project_id"];
 
 /// Looks at every Heat template below `BaseHOT/`.
-pub(super) fn check(source: &Source<'_>, read: &Read, sink: &mut Sink) {
+pub(super) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
     for path in source
         .yaml_paths()
         .filter(|path| path.starts_with("BaseHOT/"))

@@ -9,13 +9,13 @@ use super::{Source, traps};
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::model::{Flavour, Vdu, VduKind};
 use crate::order::{ORDER_FILE, OrderFile};
-use crate::package::Read;
+use crate::package::Parts;
 use crate::variables::{Marked, is_name};
 use crate::yaml::{Node, parse_all};
 use std::collections::BTreeSet;
 
 /// Looks at the order file and the manifests of a package.
-pub(super) fn check(source: &Source<'_>, read: &Read, sink: &mut Sink) {
+pub(super) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
     let mut workloads = BTreeSet::new();
     let mut used = BTreeSet::new();
     for path in manifests(source, read) {
@@ -47,7 +47,7 @@ pub(super) fn check(source: &Source<'_>, read: &Read, sink: &mut Sink) {
 }
 
 /// The manifests that the order file names, and what else looks like one.
-fn manifests(source: &Source<'_>, read: &Read) -> Vec<String> {
+fn manifests(source: &Source<'_>, read: &Parts) -> Vec<String> {
     let mut all: Vec<String> = read
         .order
         .iter()
@@ -347,7 +347,7 @@ fn unused(source: &Source<'_>, order: &OrderFile, mut used: BTreeSet<String>, si
 }
 
 /// A containerised VDU has manifests, and its workload is in one of them.
-fn vdus(source: &Source<'_>, read: &Read, workloads: &BTreeSet<String>, sink: &mut Sink) {
+fn vdus(source: &Source<'_>, read: &Parts, workloads: &BTreeSet<String>, sink: &mut Sink) {
     let Some(vnfd) = &read.vnfd else { return };
     for flavour in vnfd.flavours.values() {
         let containers: Vec<&Vdu> = flavour
@@ -388,7 +388,7 @@ fn vdus(source: &Source<'_>, read: &Read, workloads: &BTreeSet<String>, sink: &m
 }
 
 /// Whether charts and the like make a flavour's workloads: no driver deploys them.
-fn charts(read: &Read, flavour: &Flavour, sink: &mut Sink) -> bool {
+fn charts(read: &Parts, flavour: &Flavour, sink: &mut Sink) -> bool {
     let items = read.asd.iter().flat_map(|asd| &asd.deployment_items);
     let items = items.filter(|item| !item.is_manifest()).map(|item| {
         format!(

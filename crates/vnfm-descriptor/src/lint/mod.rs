@@ -7,12 +7,11 @@
 //! secrets      keys, kubeconfigs, passwords, tokens                      secrets.rs
 //! heat         Base HOT and the templates nested in it                   heat.rs
 //! kubernetes   order file, manifests, kinds and fields                   kubernetes.rs, kinds.rs
-//! allows       what somebody allowed, with a reason                      allows.rs
+//! allows       what somebody allowed, with a reason                      suppressions.rs
 //! ```
 //! Only the first row has errors: what lint calls an error is what onboarding refuses, and the
 //! other way round. [`explain()`] tells more about a code.
 
-mod allows;
 mod explain;
 mod files;
 mod heat;
@@ -20,7 +19,8 @@ mod kinds;
 mod kubernetes;
 mod scalars;
 mod secrets;
-mod single;
+mod single_file;
+mod suppressions;
 
 pub use explain::{EXPLANATIONS, Explanation, explain};
 
@@ -94,7 +94,7 @@ pub fn lint(path: &Path, limits: &Limits) -> Report {
         .and_then(|name| name.to_str())
         .unwrap_or_default();
     if path.is_file() && has_extension(name, &["yaml", "yml"]) {
-        return single::lint(path, limits);
+        return single_file::lint(path, limits);
     }
     let mut sink = Sink::default();
     match Archive::open(path, limits, &mut sink) {
@@ -117,7 +117,7 @@ fn package(archive: &Archive, limits: &Limits, mut sink: Sink) -> Report {
         };
     }
     if let Some(meta) = &read.meta {
-        let compatible = crate::package::compatible(meta);
+        let compatible = crate::package::compatible_versions(meta);
         crate::tosca::rules(archive, &meta.entry, compatible, limits, &mut sink);
     }
     files::check(&source, &read, &mut sink);
@@ -130,7 +130,7 @@ fn package(archive: &Archive, limits: &Limits, mut sink: Sink) -> Report {
 
 /// The findings without those that are allowed, with the lines that they are about.
 fn report(source: &Source<'_>, entry: Option<&str>, sink: Sink) -> Report {
-    let (findings, allowed) = allows::apply(source, entry, sink.all());
+    let (findings, allowed) = suppressions::apply(source, entry, sink.all());
     let files = findings
         .iter()
         .chain(allowed.iter().map(|allowed| &allowed.finding));

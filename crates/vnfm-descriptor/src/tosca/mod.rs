@@ -20,7 +20,7 @@ mod check;
 mod compute;
 mod constraints;
 mod data;
-mod declared;
+mod defaults;
 mod documents;
 mod filter;
 mod functions;
@@ -64,7 +64,7 @@ pub(crate) fn load(
     }
     let version = version::choose(&said, compatible, sink);
     let types = types::Types::collect(&documents, version, sink);
-    declared::check(&documents, &types, sink);
+    defaults::check(&documents, &types, sink);
     let topologies: Vec<topology::Topology<'_>> = documents
         .iter()
         .filter_map(|document| topology::Topology::read(document, &types, sink))

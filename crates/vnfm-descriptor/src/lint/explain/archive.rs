@@ -1,59 +1,59 @@
-//! What is said of archives, before anything in them is read.
+//! Explanations of the codes for archives.
 
-use super::{Explanation, why};
+use super::{Explanation, explained};
 use crate::finding::codes;
 
 const CSAR: &str = "SOL004 4.1 (CSAR structure); TOSCA 1.3 6 (CSAR)";
-const OURS: &str = "ours: what a package may cost";
+const OURS: &str = "ours: limits on packages";
 
 pub(super) const ALL: &[Explanation] = &[
-    why(
+    explained(
         codes::ZIP,
-        "The package is a folder, or a zip archive whose entries can all be read to their end.",
-        "vnf.csar  (a download that broke off)",
-        "vnf.csar  (whole: `unzip -t vnf.csar` says so)",
+        "The package is a folder, or an undamaged zip archive.",
+        "vnf.csar  (an interrupted download)",
+        "vnf.csar  (complete: `unzip -t vnf.csar` finds no errors)",
         CSAR,
     ),
-    why(
+    explained(
         codes::ZIP_PATH,
-        "Names are relative, have `/` between their parts and stay in the package.",
+        "Names are relative, use `/` as separator, and stay in the package.",
         "../Scripts/install.sh",
         "Scripts/install.sh",
         CSAR,
     ),
-    why(
+    explained(
         codes::ZIP_SYMLINK,
-        "Entries are files and folders.",
+        "Entries are regular files and folders.",
         "Files/image.qcow2 -> /images/image.qcow2",
         "Files/image.qcow2  (the file itself)",
         CSAR,
     ),
-    why(
+    explained(
         codes::ZIP_DUPLICATE,
-        "A name occurs once, also where case does not count, and is a file or a folder.",
+        "Each name occurs once, even when case is ignored, and is either a file or a folder.",
         "Definitions/vnfd.yaml\nDefinitions/VNFD.yaml",
         "Definitions/vnfd.yaml\nDefinitions/types.yaml",
         CSAR,
     ),
-    why(
+    explained(
         codes::ZIP_ENCRYPTED,
-        "Entries can be read without a password.",
+        "Entries are readable without a password.",
         "zip -e vnf.csar …",
         "zip vnf.csar …",
         CSAR,
     ),
-    why(
+    explained(
         codes::ZIP_BOMB,
-        "The archive stays within the limits on entries, bytes and density.",
-        "a file of 10 kB that becomes 10 GB",
-        "a file that is what it seems to be",
+        "The archive stays within the limits on entries, bytes and compression ratio.",
+        "a file of 10 kB that unpacks to 10 GB",
+        "a file of 10 MB that unpacks to 30 MB",
         OURS,
     ),
-    why(
+    explained(
         codes::IO,
-        "The package can be read by who looks at it.",
+        "The package exists, and the user who runs the command may read it.",
         "vnfmctl lint no-such.csar",
         "vnfmctl lint vnf.csar",
-        "ours: reading what was named",
+        "ours: reading the given path",
     ),
 ];

@@ -1,164 +1,164 @@
-//! What is said of SOL004's own files, and of secrets.
+//! Explanations of the codes for SOL004's own files, and for secrets.
 
-use super::{Explanation, why};
+use super::{Explanation, explained};
 use crate::finding::codes;
 
 const STRUCTURE: &str = "SOL004 4.1 (CSAR structure)";
 const MANIFEST: &str = "SOL004 4.3 (manifest file)";
 const SECURITY: &str = "SOL004 5 (package security)";
-const SECRETS: &str = "ours: a package is copied to everybody who runs the VNF";
+const SECRETS: &str = "ours: everyone who runs the VNF gets a copy of the package";
 
 pub(super) const ALL: &[Explanation] = &[
-    why(
+    explained(
         codes::ENTRY,
-        "`Entry-Definitions` names the descriptor, or the one YAML file at the root is it.",
+        "`Entry-Definitions` names the descriptor; without TOSCA.meta, it is the only YAML file at the root.",
         "Entry-Definitions: Definitions/vnfd.yml",
         "Entry-Definitions: Definitions/vnfd.yaml",
         STRUCTURE,
     ),
-    why(
+    explained(
         codes::META,
-        "TOSCA.meta has `Key: value` lines, and `Entry-Definitions` among them.",
+        "TOSCA.meta consists of `Key: value` lines, one of them `Entry-Definitions`.",
         "CSAR-Version: 1.1",
         "CSAR-Version: 1.1\nEntry-Definitions: Definitions/vnfd.yaml",
         STRUCTURE,
     ),
-    why(
+    explained(
         codes::META_KEY,
-        "The first block says the versions and who packed it, with keys that SOL004 has.",
+        "The first block states the versions and the author, with keys that SOL004 defines.",
         "CSAR-Version: 1.1\nETSI-Entry-Manifset: vnf.mf",
         "TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-By: us\nETSI-Entry-Manifest: vnf.mf",
         STRUCTURE,
     ),
-    why(
+    explained(
         codes::META_FILE,
-        "Change log, licences, tests and certificate lie where TOSCA.meta says.",
+        "The change log, licenses, tests and certificate exist at the paths that TOSCA.meta states.",
         "ETSI-Entry-Licenses: Licences",
         "ETSI-Entry-Licenses: Licenses",
         STRUCTURE,
     ),
-    why(
+    explained(
         codes::MANIFEST,
-        "The manifest names files of the package, each with both algorithm and hash, or neither, and external artifacts by a URI of http or https with both.",
+        "The manifest names files of the package, each with both algorithm and hash or neither, and external artifacts by an http or https URI with both.",
         "Source: Files/x\nHash: 9f86d0…",
         "Source: Files/x\nAlgorithm: SHA-256\nHash: 9f86d0…",
         MANIFEST,
     ),
-    why(
+    explained(
         codes::MANIFEST_NONE,
-        "A manifest lies beside the descriptor or is named by TOSCA.meta.",
+        "A manifest is next to the descriptor or named by TOSCA.meta.",
         "vnfd.yaml",
         "vnfd.yaml\nvnfd.mf",
         MANIFEST,
     ),
-    why(
+    explained(
         codes::MANIFEST_HASH,
         "Every file has the hash that the manifest states.",
         "Hash: 60303a…   (of the file before it was edited)",
-        "Hash: 9f86d0…   (what `sha256sum Files/x` says)",
+        "Hash: 9f86d0…   (what `sha256sum Files/x` prints)",
         SECURITY,
     ),
-    why(
+    explained(
         codes::MANIFEST_METADATA,
-        "Product, provider, version and date stand below `metadata:`.",
+        "Product, provider, version and date are listed below `metadata:`.",
         "metadata:\nvnf_product_name: Web",
         "metadata:\nvnf_product_name: Web\nvnf_provider_id: Us\nvnf_package_version: 1.0\nvnf_release_date_time: 2026-11-01T10:00:00Z\nvnfm_info: etsivnfm:v3.3.1",
         MANIFEST,
     ),
-    why(
+    explained(
         codes::MANIFEST_DATE,
-        "The date is one of RFC 3339, with its zone.",
+        "The date is in the format of RFC 3339, with its time zone.",
         "vnf_release_date_time: 01.11.2026",
         "vnf_release_date_time: 2026-11-01T10:00:00Z",
         MANIFEST,
     ),
-    why(
+    explained(
         codes::MANIFEST_DIFFERS,
-        "Manifest and VNFD agree on product, provider and versions.",
+        "The manifest and the VNFD agree on product, provider and versions.",
         "vnf_product_name: Shop   (VNFD: product_name: Web)",
         "vnf_product_name: Web",
         MANIFEST,
     ),
-    why(
+    explained(
         codes::MANIFEST_LINE,
         "Each line is `Key: value`, empty, or part of a signature.",
         "Source Definitions/vnfd.yaml",
         "Source: Definitions/vnfd.yaml",
         MANIFEST,
     ),
-    why(
+    explained(
         codes::MANIFEST_TWICE,
-        "A file is named once.",
+        "Each file is named once.",
         "Source: a.yaml\nSource: a.yaml",
         "Source: a.yaml",
         MANIFEST,
     ),
-    why(
+    explained(
         codes::MANIFEST_HASHES,
-        "All files have hashes, or none: else who reads it thinks that all are checked.",
+        "All files have hashes, or none: otherwise a reader assumes that all are checked.",
         "Source: Files/a\nAlgorithm: SHA-256\nHash: 9f86d0…\nSource: Files/b",
         "Source: Files/a\nAlgorithm: SHA-256\nHash: 9f86d0…\nSource: Files/b\nAlgorithm: SHA-256\nHash: 4e0740…",
         SECURITY,
     ),
-    why(
+    explained(
         codes::SIGNATURE,
-        "A server that must know who made a package verifies its signature.",
+        "A server that must know who created a package verifies its signature.",
         "-----BEGIN CMS-----",
         "packages: {signatures: require, trust: vendors.pem}   (in the configuration of the server)",
         SECURITY,
     ),
-    why(
+    explained(
         codes::SIGNATURE_WRONG,
-        "The signature was made over what is in the package, with a key whose certificate is there.",
+        "The signature was made over the files in the package, with the key of the certificate that is in it.",
         "(a manifest that was edited after it was signed)",
         "vnfmctl package sign FOLDER --key vendor.key --cert vendor.pem",
         SECURITY,
     ),
-    why(
+    explained(
         codes::SIGNATURE_GAP,
         "A signed manifest states the hash of every file.",
         "Source: Scripts/install.sh\n-----BEGIN CMS-----",
         "Source: Scripts/install.sh\nAlgorithm: SHA-256\nHash: 9f86d0…\n-----BEGIN CMS-----",
         SECURITY,
     ),
-    why(
+    explained(
         codes::FILE_UNNAMED,
-        "The manifest names every file but itself, signatures, a README at the root and `requests/`.",
+        "The manifest names every file except itself, signatures, a README at the root and `requests/`.",
         "Source: vnfd.yaml",
         "Source: vnfd.yaml\nSource: Scripts/install.sh",
         MANIFEST,
     ),
-    why(
+    explained(
         codes::FILE_JUNK,
-        "A package has what the VNF needs.",
+        "The package contains only files that the VNF needs.",
         "Thumbs.db",
-        "(left out)",
+        "(removed)",
         STRUCTURE,
     ),
-    why(
+    explained(
         codes::SECRET_KEY,
-        "Private keys are made for each instance, or come with the request.",
+        "Private keys are generated for each instance, or come with the request.",
         "-----BEGIN PRIVATE KEY-----",
         "key: {get_input: private_key}",
         SECRETS,
     ),
-    why(
+    explained(
         codes::SECRET_KUBECONFIG,
-        "Clusters are VIMs: who may log in there is registered, not packed.",
+        "Clusters are VIMs: their credentials are registered with the server, not packaged.",
         "apiVersion: v1\nkind: Config\nusers: [{name: admin, user: {token: 'eyJhbGciOi'}}]",
-        "(left out, and the cluster registered: `vnfmctl vim register --name cluster --config-file admin.conf`)",
+        "(removed, and the cluster registered: `vnfmctl vim register --name cluster --config-file admin.conf`)",
         SECRETS,
     ),
-    why(
+    explained(
         codes::SECRET_PASSWORD,
-        "Passwords come with the request, by inputs, parameters or variables without default.",
+        "Passwords come with the request, as inputs, parameters or variables without a default.",
         "password: {type: string, default: admin}",
         "password: {type: string}",
         SECRETS,
     ),
-    why(
+    explained(
         codes::SECRET_TOKEN,
-        "Tokens come with the request; one that was packed is withdrawn.",
+        "Tokens come with the request; revoke one that was packaged.",
         "token: ghp_…",
         "token: $token",
         SECRETS,

@@ -1,209 +1,209 @@
-//! What is said of Heat templates, of manifests, and of lint's own comments.
+//! Explanations of the codes for Heat templates, Kubernetes manifests, and lint's own comments.
 
-use super::{Explanation, why};
+use super::{Explanation, explained};
 use crate::finding::codes;
 
 const ORDER: &str = "ours: the order file (vnfd-samples/vnf-b-cnf)";
 const MAPPING: &str = "ours: the parameter mapping (vnfd-samples/vnf-a-k8s-cluster-base-hot)";
 const HEAT: &str = "Heat Orchestration Template specification";
 const KUBERNETES: &str = "Kubernetes API reference 1.36";
-const LINT: &str = "ours: comments of lint";
+const LINT: &str = "ours: lint comments";
 
 pub(super) const ALL: &[Explanation] = &[
-    why(
+    explained(
         codes::ORDER_FILE,
         "The order file has `manifests`, each with `path` and `order`; variables have names such as `size_1`.",
         "variables: {1st: x}",
         "variables: {replicas: 1}",
         ORDER,
     ),
-    why(
+    explained(
         codes::ORDER_MANIFEST,
         "The order file names files of the package.",
         "- {path: Files/kubernetes/wbe.yaml, order: 1}",
         "- {path: Files/kubernetes/web.yaml, order: 1}",
         ORDER,
     ),
-    why(
+    explained(
         codes::CHART,
-        "Workloads come as manifests: the order file lists them, or an ASD has them as items of type `kubernetes_manifest` or `crd`. Charts are read and shown, and not deployed.",
+        "Workloads come as manifests, listed in the order file or as an ASD's items of type `kubernetes_manifest` or `crd`. Charts are read and shown but not deployed.",
         "web: {type: tosca.artifacts.asd.deploymentItem, file: Files/web.tgz, properties: {item_id: '1', artifact_type: helm_chart}}",
         "web: {type: tosca.artifacts.asd.deploymentItem, file: Files/web.yaml, properties: {item_id: '1', artifact_type: kubernetes_manifest}}   (what `helm template` prints)",
         "ours: what the Kubernetes driver deploys (vnfd-samples/asd-web)",
     ),
-    why(
+    explained(
         codes::CHART_FILE,
-        "A chart that is named lies in the package: a gzipped tar of one folder, in it `Chart.yaml` with `apiVersion`, `name` and `version`.",
+        "A named chart is in the package: a gzipped tar of one folder that contains `Chart.yaml` with `apiVersion`, `name` and `version`.",
         "artifacts: {chart: {type: tosca.artifacts.nfv.HelmChart, file: Charts/values.yaml}}",
-        "artifacts: {chart: {type: tosca.artifacts.nfv.HelmChart, file: Charts/web-1.0.0.tgz}}   (what `helm package` makes)",
+        "artifacts: {chart: {type: tosca.artifacts.nfv.HelmChart, file: Charts/web-1.0.0.tgz}}   (what `helm package` creates)",
         "SOL001 V4.2.1 (tosca.artifacts.nfv.HelmChart); Helm: the chart file structure",
     ),
-    why(
+    explained(
         codes::MCIOP,
-        "A Mciop names its chart, and the deployable units that the chart brings; each unit is brought by one.",
+        "A Mciop names its chart and the deployable units that the chart deploys; each unit belongs to one Mciop.",
         "web-chart: {type: tosca.nodes.nfv.Mciop, requirements: [associatedVdu: web]}",
         "web-chart: {type: tosca.nodes.nfv.Mciop, requirements: [associatedVdu: web], artifacts: {chart: {type: tosca.artifacts.nfv.HelmChart, file: Charts/web-1.0.0.tgz}}}",
         "SOL001 V4.2.1 (tosca.nodes.nfv.Mciop)",
     ),
-    why(
+    explained(
         codes::MANIFEST_YAML,
-        "A manifest is YAML when its variables are replaced.",
+        "A manifest is valid YAML once its variables are replaced.",
         "replicas: [$replicas",
         "replicas: $replicas",
         ORDER,
     ),
-    why(
+    explained(
         codes::MANIFEST_UNUSED,
-        "Every manifest is in the order file.",
-        "manifests: [{path: Files/kubernetes/a.yaml, order: 1}]   (there is a b.yaml)",
+        "The order file names every manifest.",
+        "manifests: [{path: Files/kubernetes/a.yaml, order: 1}]   (b.yaml is not listed)",
         "manifests:\n  - {path: Files/kubernetes/a.yaml, order: 1}\n  - {path: Files/kubernetes/b.yaml, order: 2}",
         ORDER,
     ),
-    why(
+    explained(
         codes::VARIABLE_UNUSED,
-        "A manifest uses each variable.",
+        "Each variable is used by a manifest.",
         "variables: {replicas: 2, colour: red}   (no `$colour`)",
         "variables: {replicas: 2}",
         ORDER,
     ),
-    why(
+    explained(
         codes::VARIABLE_UNKNOWN,
-        "Variables are declared; a plain `$` is written `$$`.",
+        "Variables are declared; a literal `$` is written `$$`.",
         "replicas: $replcias",
         "replicas: $replicas",
         ORDER,
     ),
-    why(
+    explained(
         codes::HOT,
-        "Below `BaseHOT/<flavour>` lies one Heat template, and nested ones deeper.",
+        "`BaseHOT/<flavour>` contains one Heat template; nested templates are in subfolders.",
         "BaseHOT/simple/a.yaml\nBaseHOT/simple/b.yaml",
         "BaseHOT/simple/a.yaml\nBaseHOT/simple/nested/b.yaml",
         MAPPING,
     ),
-    why(
+    explained(
         codes::HOT_PARAMETER,
-        "The mapping fills parameters of the template, from things that exist.",
+        "The mapping fills parameters that the template declares, from sources that exist.",
         "flavr: vdu.web.flavor",
         "flavor: vdu.web.flavor",
         MAPPING,
     ),
-    why(
+    explained(
         codes::HOT_UNMAPPED,
-        "The mapping or a default fills each parameter of the template.",
-        "zone: {type: string}   (and nothing in the mapping)",
+        "Each parameter of the template has a default or is filled by the mapping.",
+        "zone: {type: string}   (and no entry in the mapping)",
         "zone: additionalParams.zone   (in Files/openstack/parameters.yaml)",
         MAPPING,
     ),
-    why(
+    explained(
         codes::HOT_KEY,
-        "Keys are those of a Heat template.",
+        "Heat defines each key.",
         "resource:\n  web: {type: 'OS::Heat::None'}",
         "resources:\n  web: {type: 'OS::Heat::None'}",
         HEAT,
     ),
-    why(
+    explained(
         codes::HOT_FILE,
-        "A nested template lies beside the one that names it.",
+        "The path of a nested template is relative to the template that names it.",
         "type: nested/wrker.yaml",
         "type: nested/worker.yaml",
         HEAT,
     ),
-    why(
+    explained(
         codes::HOT_REFERENCE,
-        "`get_resource`, `get_attr`, `get_param` and `depends_on` name what the template has.",
+        "`get_resource`, `get_attr`, `get_param` and `depends_on` name resources and parameters of the template.",
         "{port: {get_resource: prot}}",
         "{port: {get_resource: port}}",
         HEAT,
     ),
-    why(
+    explained(
         codes::HOT_UNUSED,
         "The template uses each of its parameters.",
         "zone: {type: string, default: nova}   (no `get_param: zone`)",
-        "(left out)",
+        "(removed)",
         HEAT,
     ),
-    why(
+    explained(
         codes::HOT_NESTED,
-        "A nested template is given its parameters, and no others.",
+        "A nested template is given the parameters that it declares, and no others.",
         "type: nested/worker.yaml\nproperties: {flavr: m1.small}",
         "type: nested/worker.yaml\nproperties: {flavor: m1.small}",
         HEAT,
     ),
-    why(
+    explained(
         codes::HOT_FLAVOUR,
         "`BaseHOT/<flavour>` is named after a deployment flavour.",
         "BaseHOT/simpel/top.yaml",
         "BaseHOT/simple/top.yaml",
         MAPPING,
     ),
-    why(
+    explained(
         codes::K8S_OBJECT,
         "Each document has `apiVersion` and `kind`.",
         "metadata: {name: web}",
         "apiVersion: v1\nkind: Service\nmetadata: {name: web}",
         KUBERNETES,
     ),
-    why(
+    explained(
         codes::K8S_API,
-        "The `apiVersion` is one that is served, and serves the kind.",
+        "Kubernetes serves the `apiVersion` and the kind in it.",
         "apiVersion: extensions/v1beta1\nkind: Deployment",
         "apiVersion: apps/v1\nkind: Deployment",
         KUBERNETES,
     ),
-    why(
+    explained(
         codes::K8S_KIND,
-        "The kind is one of its group; groups that are not Kubernetes' own are let through.",
+        "The kind belongs to its group; groups other than Kubernetes' own are not checked.",
         "apiVersion: apps/v1\nkind: Deploymnt",
         "apiVersion: apps/v1\nkind: Deployment",
         KUBERNETES,
     ),
-    why(
+    explained(
         codes::K8S_FIELD,
-        "Fields are those of the kind, its spec, pods and containers.",
+        "Kubernetes defines each field of the kind, its spec, pods and containers.",
         "spec: {replica: 2}",
         "spec: {replicas: 2}",
         KUBERNETES,
     ),
-    why(
+    explained(
         codes::K8S_NAME,
-        "An object has a name of lower case letters, digits, `-` and `.`.",
+        "An object has a name of lower-case letters, digits, `-` and `.`.",
         "metadata: {name: Web_Server}",
         "metadata: {name: web-server}",
         KUBERNETES,
     ),
-    why(
+    explained(
         codes::K8S_SELECTOR,
-        "The labels of the pods hold what the workload selects.",
+        "The labels of the pods match the workload's selector.",
         "selector: {matchLabels: {app: web}}\ntemplate:\n  metadata: {labels: {app: www}}",
         "selector: {matchLabels: {app: web}}\ntemplate:\n  metadata: {labels: {app: web}}",
         KUBERNETES,
     ),
-    why(
+    explained(
         codes::K8S_IMAGE,
         "A container has a name and an image.",
         "containers: [{name: web}]",
         "containers: [{name: web, image: httpd:2.4}]",
         KUBERNETES,
     ),
-    why(
+    explained(
         codes::ALLOW_REASON,
-        "An allow says why.",
+        "An allow comment gives a reason.",
         "# vnfm-lint: allow W-LINK-UNUSED",
         "# vnfm-lint: allow W-LINK-UNUSED the request attaches machines of another VNF to it",
         LINT,
     ),
-    why(
+    explained(
         codes::ALLOW_CODE,
-        "An allow names the code of a warning.",
-        "# vnfm-lint: allow E-IMPORT it is there in production",
-        "(mended: onboarding refuses what is an error)",
+        "An allow comment names the code of a warning.",
+        "# vnfm-lint: allow E-IMPORT the file exists in production",
+        "(fix the error: onboarding would refuse the package)",
         LINT,
     ),
-    why(
+    explained(
         codes::ALLOW_UNUSED,
-        "An allow stands at what it allows, and goes when that is mended.",
+        "An allow comment is at the finding that it allows; delete it once the finding is fixed.",
         "# vnfm-lint: allow W-LINK-UNUSED spare   (at a link that is used)",
-        "(taken away)",
+        "(deleted)",
         LINT,
     ),
 ];

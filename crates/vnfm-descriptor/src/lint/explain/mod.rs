@@ -1,7 +1,7 @@
-//! Every code at length: what is expected, an example that is wrong, the same mended, the clause.
+//! Every code explained: what is expected, a wrong example, the same example fixed, the clause.
 //!
-//! `vnfmctl lint --explain CODE` prints one, `docs/lint.md` all of them. Our own conventions, such
-//! as the order file, have no clause; they name the page that describes them.
+//! `vnfmctl lint --explain CODE` prints one, `docs/lint.md` lists all. Our own conventions, such as
+//! the order file, have no clause; they name the sample that shows them.
 
 mod archive;
 mod files;
@@ -11,23 +11,23 @@ mod yaml;
 
 use serde::Serialize;
 
-/// A code at length.
+/// What a code means, with an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// The code.
+    /// One of [`CODES`](crate::CODES).
     pub code: &'static str,
-    /// What is expected.
+    /// One sentence on what a correct package looks like.
     pub expected: &'static str,
-    /// An example that is wrong.
+    /// A wrong example: a few lines, with remarks in parentheses.
     pub wrong: &'static str,
-    /// The same, mended.
+    /// The same example, fixed.
     pub right: &'static str,
-    /// Who wants it so.
+    /// The clause of the standard, or `ours: …` for our own conventions.
     pub clause: &'static str,
 }
 
-/// The explanations by family.
+/// The explanations in groups, each with its title.
 pub const EXPLANATIONS: &[(&str, &[Explanation])] = &[
     ("Archives", archive::ALL),
     ("SOL004 files and secrets", files::ALL),
@@ -36,7 +36,7 @@ pub const EXPLANATIONS: &[(&str, &[Explanation])] = &[
     ("Heat, Kubernetes and lint itself", kubernetes::ALL),
 ];
 
-/// What there is to say about a code.
+/// The explanation of a code; case does not matter.
 pub fn explain(code: &str) -> Option<&'static Explanation> {
     EXPLANATIONS
         .iter()
@@ -44,8 +44,7 @@ pub fn explain(code: &str) -> Option<&'static Explanation> {
         .find(|explanation| explanation.code.eq_ignore_ascii_case(code))
 }
 
-/// An explanation: code, what is expected, wrong, right, clause.
-const fn why(
+const fn explained(
     code: &'static str,
     expected: &'static str,
     wrong: &'static str,
@@ -74,19 +73,23 @@ mod tests {
             .flat_map(|(_, family)| *family)
             .map(|explanation| explanation.code)
             .collect();
-        let explained: BTreeSet<&str> = all.iter().copied().collect();
-        assert_eq!(explained.len(), all.len(), "a code is explained twice");
+        let codes_explained: BTreeSet<&str> = all.iter().copied().collect();
+        assert_eq!(
+            codes_explained.len(),
+            all.len(),
+            "a code is explained twice"
+        );
         let known: BTreeSet<&str> = CODES.iter().map(|code| code.code).collect();
-        let missing: Vec<_> = known.difference(&explained).collect();
-        let strange: Vec<_> = explained.difference(&known).collect();
+        let missing: Vec<_> = known.difference(&codes_explained).collect();
+        let unknown: Vec<_> = codes_explained.difference(&known).collect();
         assert!(
-            missing.is_empty() && strange.is_empty(),
-            "missing {missing:?}, strange {strange:?}"
+            missing.is_empty() && unknown.is_empty(),
+            "missing {missing:?}, unknown {unknown:?}"
         );
     }
 
     #[test]
-    fn an_explanation_is_whole() {
+    fn an_explanation_is_complete() {
         for explanation in EXPLANATIONS.iter().flat_map(|(_, family)| *family) {
             let code = explanation.code;
             assert!(explanation.expected.ends_with('.'), "{code}");

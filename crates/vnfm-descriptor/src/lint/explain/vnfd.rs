@@ -1,6 +1,6 @@
-//! What is said of a VNFD beyond TOSCA's own rules.
+//! Explanations of the codes for what SOL001 adds to TOSCA's own rules.
 
-use super::{Explanation, why};
+use super::{Explanation, explained};
 use crate::finding::codes;
 
 const VNF: &str = "SOL001 6.8.1 (VNF)";
@@ -9,360 +9,360 @@ const POLICIES: &str = "SOL001 6.10 (policies)";
 const DATA: &str = "SOL001 6.2 (data types)";
 const ARTIFACTS: &str = "SOL001 6.3 (artifacts)";
 const HOOKS: &str = "SOL001 6.7 (interfaces)";
-const OURS: &str = "ours: what a driver needs to make it";
+const OURS: &str = "ours: what a driver needs to create it";
 
 pub(super) const ALL: &[Explanation] = &[
-    why(
+    explained(
         codes::VNF_MISSING,
         "One node template is the VNF, or `substitution_mappings` names its type.",
         "VNF: {type: tosca.nodes.Root}",
         "VNF: {type: my.nodes.Web}   (derived from tosca.nodes.nfv.VNF)",
         VNF,
     ),
-    why(
+    explained(
         codes::VNF_PROPERTY,
-        "Identifier, version, provider, product and software version are given at the VNF or as defaults of its type.",
+        "The VNF or the defaults of its type give identifier, version, provider, product and software version.",
         "my.nodes.Web: {derived_from: tosca.nodes.nfv.VNF}",
         "my.nodes.Web:\n  derived_from: tosca.nodes.nfv.VNF\n  properties:\n    descriptor_id: {type: string, default: 8d1c6a5e-web}\n    descriptor_version: {type: string, default: '1.0'}\n    provider: {type: string, default: Us}\n    product_name: {type: string, default: Web}\n    software_version: {type: string, default: '1.0'}",
         VNF,
     ),
-    why(
+    explained(
         codes::VNF_REQUIRED,
-        "`vnfm_info` and `flavour_description` are given, as SOL001 wants.",
+        "`vnfm_info` and `flavour_description` are set, as SOL001 requires.",
         "VNF: {type: my.nodes.Web}",
         "VNF:\n  type: my.nodes.Web\n  properties: {flavour_description: Two pods, vnfm_info: ['etsivnfm:v3.3.1']}",
         VNF,
     ),
-    why(
+    explained(
         codes::VNFM_INFO,
         "A VNFM is `etsivnfm:v<major>.<minor>.<patch>` or `<enterprise number>:<name>`.",
         "vnfm_info: [Anybody]",
         "vnfm_info: ['etsivnfm:v3.3.1']",
         VNF,
     ),
-    why(
+    explained(
         codes::FLAVOUR,
-        "Each deployment flavour has an identifier of its own.",
+        "Each deployment flavour has its own identifier.",
         "substitution_mappings: {node_type: my.nodes.Web}",
         "substitution_mappings: {node_type: my.nodes.Web, properties: {flavour_id: simple}}",
         VNF,
     ),
-    why(
+    explained(
         codes::POLICY,
-        "Aspects, deltas, levels and the VDU's profile say the same.",
-        "properties: {levels: {small: {number_of_instances: 1}, large: {number_of_instances: 2}}}   (initial delta and steps make 3)",
+        "Aspects, deltas, levels and the VDU's profile are consistent.",
+        "properties: {levels: {small: {number_of_instances: 1}, large: {number_of_instances: 2}}}   (initial delta and steps give 3)",
         "properties: {levels: {small: {number_of_instances: 1}, large: {number_of_instances: 3}}}",
         POLICIES,
     ),
-    why(
+    explained(
         codes::RESOURCES,
         "An instance has at most 10 000 resources: servers, with their volumes and ports, and links.",
         "policies:\n  - first:\n      type: tosca.policies.nfv.VduInitialDelta\n      properties: {initial_delta: {number_of_instances: 100000000}}\n      targets: [web]",
         "policies:\n  - first:\n      type: tosca.policies.nfv.VduInitialDelta\n      properties: {initial_delta: {number_of_instances: 2}}\n      targets: [web]",
         POLICIES,
     ),
-    why(
+    explained(
         codes::VDU_INITIAL,
-        "A VDU whose number may differ says how many there are at first.",
+        "A VDU with a variable number of instances states the initial number.",
         "policies: []",
         "policies:\n  - first:\n      type: tosca.policies.nfv.VduInitialDelta\n      properties: {initial_delta: {number_of_instances: 2}}\n      targets: [web]",
         POLICIES,
     ),
-    why(
+    explained(
         codes::ASPECT_DELTAS,
-        "For each aspect a policy says what a step adds to which VDU.",
+        "For each aspect, a policy states how many instances a step adds to which VDU.",
         "- aspects:\n    type: tosca.policies.nfv.ScalingAspects\n    properties: {aspects: {web: {max_scale_level: 2, step_deltas: [one]}}}",
         "- aspects:\n    type: tosca.policies.nfv.ScalingAspects\n    properties: {aspects: {web: {max_scale_level: 2, step_deltas: [one]}}}\n- steps:\n    type: tosca.policies.nfv.VduScalingAspectDeltas\n    properties: {aspect: web, deltas: {one: {number_of_instances: 1}}}\n    targets: [web]",
         POLICIES,
     ),
-    why(
+    explained(
         codes::ASPECT_STEPS,
         "There is one step delta, which repeats, or one for each level.",
         "web: {max_scale_level: 3, step_deltas: [one, two]}",
         "web: {max_scale_level: 2, step_deltas: [one]}",
         POLICIES,
     ),
-    why(
+    explained(
         codes::DELTA_UNUSED,
-        "Deltas are those that the aspect's steps name.",
+        "The steps of the aspect name each delta.",
         "deltas: {one: {number_of_instances: 1}, two: {number_of_instances: 2}}   (step_deltas: [one])",
         "deltas: {one: {number_of_instances: 1}}",
         POLICIES,
     ),
-    why(
+    explained(
         codes::DELTA_ZERO,
         "A step adds at least one instance.",
         "deltas: {one: {number_of_instances: 0}}",
         "deltas: {one: {number_of_instances: 1}}",
         POLICIES,
     ),
-    why(
+    explained(
         codes::SCALE_RANGE,
-        "The profile leaves room for what the aspect can add.",
-        "max_number_of_instances: 2   (max_scale_level: 2, one instance a step, one at first)",
+        "The profile allows all instances that the aspect can add.",
+        "max_number_of_instances: 2   (max_scale_level: 2, one instance per step, one initially)",
         "max_number_of_instances: 3",
         POLICIES,
     ),
-    why(
+    explained(
         codes::LEVEL_DEFAULT,
         "One of several levels is the default.",
         "levels: {small: {scale_info: {web: {scale_level: 0}}}, large: {scale_info: {web: {scale_level: 2}}}}",
         "levels: {small: {scale_info: {web: {scale_level: 0}}}, large: {scale_info: {web: {scale_level: 2}}}}\ndefault_level: small",
         POLICIES,
     ),
-    why(
+    explained(
         codes::LEVEL_COUNT,
-        "A VDU that is counted at one level is counted at all.",
+        "A policy that counts a VDU at one level counts it at all levels.",
         "properties: {levels: {small: {number_of_instances: 1}}}   (levels are small and large)",
         "properties: {levels: {small: {number_of_instances: 1}, large: {number_of_instances: 3}}}",
         POLICIES,
     ),
-    why(
+    explained(
         codes::AFFINITY_ONE,
-        "Affinity has two members, or one of which there may be several.",
+        "An affinity rule has two members, or one that may have several instances.",
         "targets: [db]   (max_number_of_instances: 1)",
         "targets: [db, web]",
         POLICIES,
     ),
-    why(
+    explained(
         codes::AFFINITY_BOTH,
-        "Members are together or apart in one scope, not both.",
+        "In one scope, members have either affinity or anti-affinity.",
         "- together: {type: tosca.policies.nfv.AffinityRule, properties: {scope: zone}, targets: [db, web]}\n- apart: {type: tosca.policies.nfv.AntiAffinityRule, properties: {scope: zone}, targets: [db, web]}",
         "- apart: {type: tosca.policies.nfv.AntiAffinityRule, properties: {scope: zone}, targets: [db, web]}",
         POLICIES,
     ),
-    why(
+    explained(
         codes::POLICY_TARGETS,
-        "A policy names what it holds for.",
+        "A policy names its targets.",
         "type: tosca.policies.nfv.VduInitialDelta\nproperties: {initial_delta: {number_of_instances: 1}}",
         "type: tosca.policies.nfv.VduInitialDelta\nproperties: {initial_delta: {number_of_instances: 1}}\ntargets: [web]",
         POLICIES,
     ),
-    why(
+    explained(
         codes::PORT_RANGE,
         "The lower port comes first.",
         "{port_range_min: 90, port_range_max: 80}",
         "{port_range_min: 80, port_range_max: 90}",
         POLICIES,
     ),
-    why(
+    explained(
         codes::CP_BINDING,
         "A `VduCp` is bound to its VDU.",
         "requirements: [virtual_link: net]",
         "requirements: [virtual_link: net, virtual_binding: web]",
         NODES,
     ),
-    why(
+    explained(
         codes::CP_LINK,
-        "A connection point is on a link, or a requirement of the VNF is mapped to it.",
+        "A connection point is on a virtual link, or `substitution_mappings` maps a requirement of the VNF to it.",
         "requirements: [virtual_binding: web]",
         "requirements: [virtual_binding: web, virtual_link: net]",
         NODES,
     ),
-    why(
+    explained(
         codes::CP_ORDER,
-        "Each interface of a VDU has its own place.",
+        "Each interface of a VDU has its own order.",
         "a: {type: tosca.nodes.nfv.VduCp, properties: {layer_protocols: [ipv4], order: 0}, requirements: [virtual_binding: web, virtual_link: net]}\nb: {type: tosca.nodes.nfv.VduCp, properties: {layer_protocols: [ipv4], order: 0}, requirements: [virtual_binding: web, virtual_link: net]}",
         "a: {type: tosca.nodes.nfv.VduCp, properties: {layer_protocols: [ipv4], order: 0}, requirements: [virtual_binding: web, virtual_link: net]}\nb: {type: tosca.nodes.nfv.VduCp, properties: {layer_protocols: [ipv4], order: 1}, requirements: [virtual_binding: web, virtual_link: net]}",
         NODES,
     ),
-    why(
+    explained(
         codes::LINK_UNUSED,
-        "A connection point is on each link.",
+        "Each virtual link has a connection point.",
         "requirements: [virtual_binding: web]   (and nothing else is on `net`)",
         "requirements: [virtual_binding: web, virtual_link: net]",
         NODES,
     ),
-    why(
+    explained(
         codes::STORAGE_UNUSED,
-        "A VDU uses each storage.",
+        "Each storage is used by a VDU.",
         "requirements: []   (and `data` is a VirtualBlockStorage)",
         "requirements: [virtual_storage: data]",
         NODES,
     ),
-    why(
+    explained(
         codes::CONTAINER_UNUSED,
-        "A deployable unit runs each container.",
+        "Each container belongs to a deployable unit.",
         "requirements: [container: httpd]   (and `sidecar` is an OsContainer)",
         "requirements: [container: httpd, container: sidecar]",
         NODES,
     ),
-    why(
+    explained(
         codes::ADDRESS,
-        "Subnets, gateways and ranges fit together.",
+        "Gateways and ranges are in their subnet.",
         "{ip_version: ipv4, cidr: 10.0.0.0/24, gateway_ip: 10.0.1.1}",
         "{ip_version: ipv4, cidr: 10.0.0.0/24, gateway_ip: 10.0.0.1}",
         DATA,
     ),
-    why(
+    explained(
         codes::VDU_IMAGE,
-        "A virtual machine has an image, or boots from a storage that has one, or a Base HOT says so.",
+        "A virtual machine has an image, boots from a storage that has one, or gets one from a Base HOT.",
         "web: {type: tosca.nodes.nfv.Vdu.Compute}",
         "artifacts:\n  image:\n    type: tosca.artifacts.nfv.SwImage\n    file: Files/web.qcow2\n    properties: {name: web, checksum: {algorithm: sha-256, hash: 9f86d0…}}",
         OURS,
     ),
-    why(
+    explained(
         codes::VDU_COMPUTE,
-        "A virtual machine says what it needs, or names a flavor, or a Base HOT does.",
+        "A virtual machine states its CPUs and memory or names a flavor, or a Base HOT does.",
         "web: {type: tosca.nodes.nfv.Vdu.Compute}",
         "capabilities:\n  virtual_compute:\n    properties:\n      virtual_cpu: {num_virtual_cpu: 2}\n      virtual_memory: {virtual_mem_size: 4 GiB}",
         OURS,
     ),
-    why(
+    explained(
         codes::IMAGE_CHECKSUM,
-        "An image in the package has its checksum in the VNFD.",
+        "The VNFD states the checksum of an image that is in the package.",
         "file: Files/web.qcow2\nproperties: {name: web}",
         "file: Files/web.qcow2\nproperties: {name: web, checksum: {algorithm: sha-256, hash: 9f86d0…}}",
         ARTIFACTS,
     ),
-    why(
+    explained(
         codes::IMAGE_HASH,
-        "A hash is hexadecimal and as long as its algorithm makes it.",
+        "A hash is hexadecimal and has the length of its algorithm.",
         "checksum: {algorithm: sha-512, hash: 9f86d0…}   (64 digits)",
         "checksum: {algorithm: sha-256, hash: 9f86d0…}",
         DATA,
     ),
-    why(
+    explained(
         codes::IMAGE_DIFFERS,
-        "The checksum of an image is that of its file in the package: who uploads it compares them.",
-        "checksum: {algorithm: sha-256, hash: 9f86d0…}   (of the image before)",
-        "checksum: {algorithm: sha-256, hash: 60303a…}   (what `sha256sum` says of the file)",
+        "The checksum of an image is that of its file in the package: the two are compared at the upload.",
+        "checksum: {algorithm: sha-256, hash: 9f86d0…}   (of an earlier image)",
+        "checksum: {algorithm: sha-256, hash: 60303a…}   (what `sha256sum` prints for the file)",
         DATA,
     ),
-    why(
+    explained(
         codes::IMAGE_FIT,
-        "`min_disk` and `min_ram` of an image are at most what its machine has, `min_disk` at most what its storage has.",
+        "`min_disk` and `min_ram` of an image are at most what its virtual machine has, `min_disk` at most the size of its storage.",
         "min_disk: 8 GiB   (of a machine with size_of_storage: 4 GiB)",
         "min_disk: 2 GiB",
         DATA,
     ),
-    why(
+    explained(
         codes::IMAGE_FORMAT,
-        "Virtual machines boot disks, containers start from `docker` images.",
+        "Virtual machines boot from disk images, containers from `docker` images.",
         "container_format: docker   (of a Vdu.Compute)",
         "container_format: bare\ndisk_format: qcow2",
         DATA,
     ),
-    why(
+    explained(
         codes::IMPLEMENTATION_UNKNOWN,
-        "An operation names an artifact of its node, or a file; else the server's configuration must know the name.",
+        "An operation names an artifact of its node, or a file; otherwise the server's configuration must know the name.",
         "instantiate_end: {implementation: instal}",
         "instantiate_end: {implementation: install}",
         HOOKS,
     ),
-    why(
+    explained(
         codes::ARTIFACT_MISSING,
-        "The file of an artifact is in the package.",
+        "The package contains the file of an artifact.",
         "file: Scripts/instal.sh",
         "file: Scripts/install.sh",
         ARTIFACTS,
     ),
-    why(
+    explained(
         codes::ARTIFACT_ABSENT,
-        "A file that is not in the package is served by a plugin or lies on the VIM.",
+        "If an artifact's file is not in the package, a plugin provides it or the VIM has it.",
         "type: tosca.artifacts.Implementation.Python\nfile: /opt/mgmt_drivers/driver.py",
         "type: tosca.artifacts.Implementation.SharedLibrary\nfile: '-'\nproperties: {plugin: kubernetes-cluster}",
         ARTIFACTS,
     ),
-    why(
+    explained(
         codes::SCRIPT_LINES,
-        "The lines of a shell script end with a line feed alone.",
+        "Lines of a shell script end with a line feed only.",
         "#!/bin/sh\\r\\n",
         "#!/bin/sh\\n",
         OURS,
     ),
-    why(
+    explained(
         codes::ARTIFACT_RUNNER,
         "A hook's artifact is a shared library, or a Bash, Python or Ansible script.",
         "type: tosca.artifacts.Implementation.Perl",
         "type: tosca.artifacts.Implementation.Bash",
         OURS,
     ),
-    why(
+    explained(
         codes::ARTIFACT_UNUSED,
-        "An operation names each artifact for hooks.",
-        "instantiate_end: {implementation: install}   (and `remove` is an artifact as well)",
+        "Each artifact for hooks is named by an operation.",
+        "instantiate_end: {implementation: install}   (`remove` is an artifact, too)",
         "instantiate_end: {implementation: install}\nterminate_start: {implementation: remove}",
         HOOKS,
     ),
-    why(
+    explained(
         codes::TIMEOUT,
-        "A time limit is seconds, or a time with its unit.",
+        "A timeout is a number of seconds, or a time with its unit.",
         "implementation: {primary: install, timeout: 10 minutes}",
         "implementation: {primary: install, timeout: 10 m}",
         "TOSCA 1.3 3.6.17 (implementation)",
     ),
-    why(
+    explained(
         codes::WORKLOAD,
-        "A manifest makes the workload that a VDU of containers names.",
+        "For each VDU of containers, a manifest creates the workload that it names.",
         "name: web   (the Deployment is `www`)",
         "name: www",
         OURS,
     ),
-    why(
+    explained(
         codes::ORDER_NONE,
-        "`Files/kubernetes/order.yaml` says which manifests make the containers.",
+        "`Files/kubernetes/order.yaml` lists the manifests that deploy the containers.",
         "Files/kubernetes/web.yaml",
         "Files/kubernetes/order.yaml\nFiles/kubernetes/web.yaml",
         OURS,
     ),
-    why(
+    explained(
         codes::IMPORT_CYCLE,
-        "Files import those below them, and no file imports who imports it.",
+        "No file imports a file that imports it.",
         "imports: [vnfd.yaml]   (in a.yaml, which vnfd.yaml imports)",
         "imports: [types.yaml]",
         "TOSCA 1.3 3.10 (service template)",
     ),
-    why(
+    explained(
         codes::IMPORT_OTHER,
-        "A VNFD imports the types of VNFDs; what describes a network service or a PNF is no package of a VNF.",
+        "A VNFD imports VNFD types; the package of a VNF does not describe a network service or a PNF.",
         "imports: [etsi_nfv_sol001_vnfd_types.yaml, etsi_nfv_sol001_nsd_types.yaml]",
         "imports: [etsi_nfv_sol001_vnfd_types.yaml]",
         "SOL001 6 (VNFD), 7 (NSD), 8 (PNFD)",
     ),
-    why(
+    explained(
         codes::SOL001_VERSION,
-        "What the package imports is one version of SOL001, and one that is known.",
+        "All imports are from one known version of SOL001.",
         "imports: ['https://forge.etsi.org/rep/nfv/SOL001/raw/v9.9.9/etsi_nfv_sol001_vnfd_types.yaml']",
         "imports: ['https://forge.etsi.org/rep/nfv/SOL001/raw/v4.4.1/etsi_nfv_sol001_vnfd_types.yaml']",
         "SOL001 6 (VNFD)",
     ),
-    why(
+    explained(
         codes::SOL001_OTHER,
-        "What is used is in the version of SOL001 that the package names.",
+        "The version of SOL001 that the package names defines everything that the package uses.",
         "compatible_specification_versions: 2.5.1   (and a VipCp in the VNFD)",
         "compatible_specification_versions: 2.7.1",
         NODES,
     ),
-    why(
+    explained(
         codes::PATTERN,
-        "A pattern is a regular expression that can be used.",
+        "A pattern is a supported regular expression.",
         "constraints: [pattern: '[a-']",
         "constraints: [pattern: '[a-z]+']",
         "TOSCA 1.3 3.6.3 (constraints)",
     ),
-    why(
+    explained(
         codes::NODE_FILTER,
-        "A type or a filter fits one node template.",
+        "A type or a filter matches exactly one node template.",
         "virtual_binding: {node: tosca.nodes.nfv.Vdu.Compute}   (there are two)",
         "virtual_binding: web",
         "TOSCA 1.3 3.8 (templates)",
     ),
-    why(
+    explained(
         codes::ASD,
-        "An ASD has its identity and deployment items, as the draft spells them.",
+        "An ASD has its identity and deployment items, spelled as in the draft.",
         "properties: {provider: Us}",
         "properties:\n  descriptor_id: 8d1c6a5e-web\n  descriptor_version: '1.0'\n  schema_version: '2.0'\n  provider: Us\n  application_name: Web\n  application_version: '1.0'",
         "O-RAN application package, ASD",
     ),
-    why(
+    explained(
         codes::ASD_UNKNOWN,
-        "Attributes of an ASD are those of one of its dialects.",
+        "One of the dialects of an ASD defines each attribute.",
         "schema_versoin: '2.0'",
         "schema_version: '2.0'",
         "O-RAN application package, ASD",
     ),
-    why(
+    explained(
         codes::TYPES_INDENT,
         "Types are indented below their section.",
         "data_types:\nmy.Type:\n  derived_from: tosca.datatypes.Root",

@@ -1,9 +1,9 @@
-//! What is said of YAML, and of TOSCA's own rules.
+//! Explanations of the codes for YAML, and for TOSCA's own rules.
 
-use super::{Explanation, why};
+use super::{Explanation, explained};
 use crate::finding::codes;
 
-const YAML: &str = "YAML 1.2; YAML 1.1 is what PyYAML and so other VNFMs read";
+const YAML: &str = "YAML 1.2; PyYAML, and so other VNFMs, read YAML 1.1";
 const FORM: &str = "TOSCA 1.3 3.10 (service template)";
 const TYPES: &str = "TOSCA 1.3 3.7 (types)";
 const TEMPLATES: &str = "TOSCA 1.3 3.8 (templates)";
@@ -11,240 +11,240 @@ const FUNCTIONS: &str = "TOSCA 1.3 4 (functions)";
 const CONSTRAINTS: &str = "TOSCA 1.3 3.6.3 (constraints)";
 
 pub(super) const ALL: &[Explanation] = &[
-    why(
+    explained(
         codes::YAML,
-        "The file is UTF-8, one YAML document, indented by spaces.",
+        "The file is UTF-8 and one YAML document, indented with spaces.",
         "a: b: c",
         "a: {b: c}",
         YAML,
     ),
-    why(
+    explained(
         codes::YAML_DUPLICATE,
-        "A key occurs once in a mapping.",
+        "Each key occurs once in a mapping.",
         "port: 80\nport: 8080",
         "port: 8080",
         YAML,
     ),
-    why(
+    explained(
         codes::YAML_BOMB,
         "The file stays within the limits on bytes, depth and nodes.",
         "a: &a [x, x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b, *b]\nd: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c, *c]\ne: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d, *d]\nf: [*e, *e, *e, *e, *e, *e, *e, *e, *e, *e]",
         "a: &a [x, x, x, x, x, x, x, x, x, x]\nb: [*a, *a]",
-        "ours: what a package may cost",
+        "ours: limits on packages",
     ),
-    why(
+    explained(
         codes::YAML_11,
-        "A scalar means the same to every reader.",
+        "A scalar means the same to every parser.",
         "enabled: yes\nmode: 0644",
         "enabled: true\nmode: '0644'",
         YAML,
     ),
-    why(
+    explained(
         codes::YAML_DATE,
-        "Dates are quoted where text is meant.",
+        "Dates are quoted where text is expected.",
         "version: 2026-11-01",
         "version: '2026-11-01'",
         YAML,
     ),
-    why(
+    explained(
         codes::YAML_NUMBER,
-        "Versions and other texts that look like numbers are quoted.",
+        "Versions and other text that looks like a number are quoted.",
         "software_version: 1.10",
         "software_version: '1.10'",
         YAML,
     ),
-    why(
+    explained(
         codes::YAML_MERGE,
-        "Keys are written out, or an alias stands for the whole mapping.",
+        "Keys are written out, or an alias replaces the entire mapping.",
         "node: {<<: *base, name: a}",
         "node: {cpu: 1, name: a}",
         YAML,
     ),
-    why(
+    explained(
         codes::YAML_BOM,
         "The file is UTF-8 without a byte order mark.",
         "EF BB BF 74 6F 73 63 61 …",
         "74 6F 73 63 61 …",
         YAML,
     ),
-    why(
+    explained(
         codes::TOSCA_VERSION,
-        "The first line says which TOSCA the file is written in.",
+        "The first line states the TOSCA version of the file.",
         "tosca_definitions_version: tosca_simple_yaml_2",
         "tosca_definitions_version: tosca_simple_yaml_1_3",
         FORM,
     ),
-    why(
+    explained(
         codes::SHAPE,
-        "Each part is what TOSCA has there: a mapping, a list, text or a number.",
+        "Each value is what TOSCA defines there: a mapping, a list, text or a number.",
         "imports: types.yaml",
         "imports: [types.yaml]",
         FORM,
     ),
-    why(
+    explained(
         codes::KEY_UNKNOWN,
-        "Keys are those that TOSCA has at this place.",
+        "TOSCA defines each key where it is used.",
         "node_template:\n  VNF:",
         "node_templates:\n  VNF:",
         FORM,
     ),
-    why(
+    explained(
         codes::KEY_UNUSED,
-        "Keys are those that TOSCA has at this place; others are not read.",
+        "TOSCA defines each key where it is used; others are ignored.",
         "size: {type: integer, requird: false}",
         "size: {type: integer, required: false}",
         FORM,
     ),
-    why(
+    explained(
         codes::IMPORT,
-        "Imported files lie in the package, or are ETSI's types by name or URL.",
+        "Imported files are in the package, or are ETSI's types by name or URL.",
         "imports: [type.yaml]",
         "imports: [types.yaml]",
         FORM,
     ),
-    why(
+    explained(
         codes::TYPE_UNKNOWN,
-        "Types are declared in the file, in an imported one, or built in.",
+        "Types are declared in the file or an imported one, or are built in.",
         "type: tosca.nodes.nfv.Vdu.Computer",
         "type: tosca.nodes.nfv.Vdu.Compute",
         TYPES,
     ),
-    why(
+    explained(
         codes::TYPE_CYCLE,
-        "A type derives from others, in the end from a root.",
+        "A chain of derivation ends at a root type.",
         "A: {derived_from: B}\nB: {derived_from: A}",
         "A: {derived_from: tosca.nodes.Root}\nB: {derived_from: A}",
         TYPES,
     ),
-    why(
+    explained(
         codes::TYPE_BOMB,
-        "What data types describe can be written down.",
+        "Values of a data type are finite.",
         "A:\n  properties:\n    a: {type: A, required: false}\n    b: {type: A, required: false}\n    c: {type: A, required: false}",
         "A:\n  properties:\n    parts: {type: list, required: false, entry_schema: {type: B}}\nB:\n  properties:\n    name: {type: string}",
-        "ours: what a package may cost",
+        "ours: limits on packages",
     ),
-    why(
+    explained(
         codes::TYPE_REDEFINED,
-        "A type is declared once; built-in ones need no declaration.",
+        "Each type is declared once; built-in types need no declaration.",
         "tosca.nodes.nfv.VduCp: {derived_from: tosca.nodes.nfv.Cp}",
         "my.nodes.VduCp: {derived_from: tosca.nodes.nfv.VduCp}",
         TYPES,
     ),
-    why(
+    explained(
         codes::PROPERTY_UNKNOWN,
-        "Properties are those that the type declares or inherits.",
+        "The type declares or inherits each property.",
         "properties: {nam: web}",
         "properties: {name: web}",
         TEMPLATES,
     ),
-    why(
+    explained(
         codes::PROPERTY_MISSING,
-        "What the type requires and gives no default is there.",
+        "Every property that the type requires without a default is set.",
         "properties: {name: web}",
         "properties:\n  name: web\n  vdu_profile: {min_number_of_instances: 1, max_number_of_instances: 2}",
         TEMPLATES,
     ),
-    why(
+    explained(
         codes::PROPERTY_TYPE,
-        "A value is of the type that is declared; sizes have a unit.",
+        "A value has the declared type; sizes have a unit.",
         "virtual_mem_size: 512",
         "virtual_mem_size: 512 MiB",
         TEMPLATES,
     ),
-    why(
+    explained(
         codes::PROPERTY_CONSTRAINT,
-        "A value keeps the constraints of its declaration.",
+        "A value satisfies the constraints of its declaration.",
         "layer_protocols: [ip]",
         "layer_protocols: [ipv4]",
         CONSTRAINTS,
     ),
-    why(
+    explained(
         codes::CONSTRAINT,
-        "Something fulfils each constraint.",
+        "Some value satisfies each constraint.",
         "constraints: [in_range: [5, 1]]",
         "constraints: [in_range: [1, 5]]",
         CONSTRAINTS,
     ),
-    why(
+    explained(
         codes::INPUT_UNKNOWN,
         "`get_input` names an input of the topology.",
         "name: {get_input: imge}",
         "name: {get_input: image}",
         FUNCTIONS,
     ),
-    why(
+    explained(
         codes::INPUT_UNUSED,
-        "Every input is used by something.",
-        "inputs: {zone: {type: string}}   (and no `get_input: zone`)",
-        "(left out, or used)",
+        "Every input is used.",
+        "inputs: {zone: {type: string}}   (no `get_input: zone`)",
+        "(removed, or used)",
         FUNCTIONS,
     ),
-    why(
+    explained(
         codes::FUNCTION,
-        "What decides about the package can be told without a request.",
+        "Properties that decide how the package is handled have a value without a request.",
         "max_number_of_instances: {get_input: most}   (no default)",
         "max_number_of_instances: 5",
         FUNCTIONS,
     ),
-    why(
+    explained(
         codes::REFERENCE,
-        "`get_property` and `get_attribute` name node templates, or SELF and the like.",
+        "`get_property` and `get_attribute` name node templates, or keywords such as SELF.",
         "{get_attribute: [wbe, private_address]}",
         "{get_attribute: [web, private_address]}",
         FUNCTIONS,
     ),
-    why(
+    explained(
         codes::NODE_UNKNOWN,
         "Requirements, policies and mappings name node templates of the same topology.",
         "virtual_binding: wbe",
         "virtual_binding: web",
         TEMPLATES,
     ),
-    why(
+    explained(
         codes::NODE_KIND,
-        "What is named offers what is required.",
+        "The named node template offers the required capability.",
         "virtual_binding: port",
         "virtual_binding: web",
         TEMPLATES,
     ),
-    why(
+    explained(
         codes::REQUIREMENT_UNKNOWN,
-        "Requirements are those that the type declares.",
+        "The type declares each requirement.",
         "- virtual_bindng: web",
         "- virtual_binding: web",
         TEMPLATES,
     ),
-    why(
+    explained(
         codes::REQUIREMENT_UNDECLARED,
-        "What is mapped in `substitution_mappings` is a requirement of the VNF's type.",
+        "The VNF's type declares each requirement that `substitution_mappings` maps.",
         "requirements: {link: [port, virtual_link]}",
         "requirements: {virtual_link: [port, virtual_link]}",
         TEMPLATES,
     ),
-    why(
+    explained(
         codes::OCCURRENCES,
-        "A requirement is assigned as often as its type's `occurrences` say.",
+        "A requirement is assigned as often as the `occurrences` of its type say.",
         "requirements:\n  - virtual_binding: web\n  - virtual_binding: db",
         "requirements:\n  - virtual_binding: web",
         TYPES,
     ),
-    why(
+    explained(
         codes::SUBSTITUTION,
-        "The substituted type and the VNF's own derive one from the other.",
+        "The substituted type and the VNF's own type are the same, or one derives from the other.",
         "node_type: my.nodes.Shop   (the VNF is a my.nodes.Web)",
         "node_type: my.nodes.Web",
         TEMPLATES,
     ),
-    why(
+    explained(
         codes::INTERFACE_UNKNOWN,
-        "Interfaces are those of the node's type.",
+        "The node's type declares each interface.",
         "interfaces: {Vnflmc: {instantiate_end: install}}",
         "interfaces: {Vnflcm: {instantiate_end: install}}",
         TEMPLATES,
     ),
-    why(
+    explained(
         codes::OPERATION_UNKNOWN,
-        "Operations are those of the interface's type.",
+        "The interface's type declares each operation.",
         "instantiate_edn: {implementation: install}",
         "instantiate_end: {implementation: install}",
         TEMPLATES,

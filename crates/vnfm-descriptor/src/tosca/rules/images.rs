@@ -203,7 +203,7 @@ impl<'a> Rules<'a, '_> {
     /// An image's file has the checksum that the descriptor states.
     fn differs(&mut self, template: &Template<'_>, checksum: &Node, path: &str) {
         let text = |key: &str| checksum.get(key).and_then(Node::as_str);
-        let algorithm = text("algorithm").and_then(Algorithm::named);
+        let algorithm = text("algorithm").and_then(Algorithm::from_name);
         let (Some(algorithm), Some(hash)) = (algorithm, checksum.get("hash")) else {
             return;
         };

@@ -1,7 +1,7 @@
-//! SOL004's two text files are written: `TOSCA.meta`, and a manifest that names every file with its hash.
+//! Writes SOL004's two text files: `TOSCA.meta`, and a manifest that names every file with its hash.
 //!
-//! What a vendor wrote stays: metadata, sets of non-MANO artifacts, signatures of single files. What can be computed
-//! is computed anew.
+//! Content that only the vendor knows stays: metadata, non-MANO artifact sets, signatures of individual files. Hashes
+//! are recomputed.
 
 use crate::archive::hex;
 use crate::finding::Findings;
@@ -11,23 +11,23 @@ use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Keys of a file in the manifest.
-const OF_A_FILE: &[&str] = &["source", "algorithm", "hash", "signature", "certificate"];
+/// Keys that describe one file of the manifest.
+const FILE_KEYS: &[&str] = &["source", "algorithm", "hash", "signature", "certificate"];
 
-/// The package's manifest (or `text`, where it has none) with the SHA-256 of every file of the package, without a
-/// signature. Files in `instead` have these bytes in place of those in the package; the files in `without` are not
-/// named: the manifest itself, signatures, certificates.
+/// Rewrites the manifest `text` with the SHA-256 of every file of the package, without a signature. The contents of
+/// `replaced` count instead of those in the package; the files in `excluded` are not listed: the manifest itself,
+/// signatures, certificates.
 ///
 /// # Errors
 /// A file cannot be read.
 pub fn manifest_with(
     package: &Package,
     text: &str,
-    instead: &BTreeMap<String, Vec<u8>>,
-    without: &[&str],
+    replaced: &BTreeMap<String, Vec<u8>>,
+    excluded: &[&str],
 ) -> Result<String, Findings> {
-    let (head, tail) = kept(text);
-    let own: BTreeMap<&str, _> = package
+    let (head, tail) = preserved(text);
+    let sources: BTreeMap<&str, _> = package
         .manifest()
         .into_iter()
         .flat_map(|manifest| &manifest.sources)
@@ -36,12 +36,12 @@ pub fn manifest_with(
     let mut written = head;
     let mut names: Vec<&str> = package
         .paths()
-        .chain(instead.keys().map(String::as_str))
+        .chain(replaced.keys().map(String::as_str))
         .collect();
     names.sort_unstable();
     names.dedup();
-    for name in names.into_iter().filter(|name| !without.contains(name)) {
-        let hash = match instead.get(name) {
+    for name in names.into_iter().filter(|name| !excluded.contains(name)) {
+        let hash = match replaced.get(name) {
             Some(bytes) => hex(&Sha256::digest(bytes)),
             None => hash(package, name)?,
         };
@@ -50,7 +50,7 @@ pub fn manifest_with(
             written,
             "\nSource: {name}\nAlgorithm: SHA-256\nHash: {hash}\n"
         );
-        let source = own.get(name);
+        let source = sources.get(name);
         for (key, value) in [
             (
                 "Signature",
@@ -72,14 +72,14 @@ pub fn manifest_with(
     Ok(written)
 }
 
-/// A manifest without the files that it names.
+/// Removes the list of files and everything after it from a manifest.
 pub fn without_files(text: &str) -> String {
-    let (head, _) = kept(text);
+    let (head, _) = preserved(text);
     head
 }
 
-/// What stays of a manifest: what stands before its files, and the sets of artifacts behind them.
-fn kept(text: &str) -> (String, String) {
+/// The parts of a manifest that stay: what comes before the list of files, and the artifact sets after it.
+fn preserved(text: &str) -> (String, String) {
     let (mut head, mut tail) = (Vec::new(), Vec::new());
     let mut in_sets = false;
     for line in text
@@ -99,13 +99,13 @@ fn kept(text: &str) -> (String, String) {
         in_sets |= key == "non_mano_artifact_sets";
         if in_sets {
             tail.push(line);
-        } else if !OF_A_FILE.contains(&key.as_str()) && !line.trim().is_empty() {
+        } else if !FILE_KEYS.contains(&key.as_str()) && !line.trim().is_empty() {
             head.push(line);
         }
     }
     let lines = |mut lines: Vec<&str>| {
         if !lines.is_empty() {
-            // The last line ends, too.
+            // So that the last line ends with a line feed.
             lines.push("");
         }
         lines.join("\n")
@@ -121,7 +121,7 @@ fn hash(package: &Package, name: &str) -> Result<String, Findings> {
     })
 }
 
-/// The metadata of a manifest for a package that has none; `released` is a time as RFC 3339 has it.
+/// The metadata section of a new manifest; `released` is the release time in the format of RFC 3339.
 pub fn new_manifest(vnfd: &Vnfd, released: &str) -> String {
     let mut text = format!(
         "metadata:\n  vnf_product_name: {}\n  vnf_provider_id: {}\n  vnf_package_version: {}\n  \
@@ -138,7 +138,7 @@ pub fn new_manifest(vnfd: &Vnfd, released: &str) -> String {
     text
 }
 
-/// `TOSCA.meta` for a descriptor and a manifest.
+/// A new `TOSCA.meta` that names a descriptor and a manifest.
 pub fn new_meta(entry: &str, manifest: &str) -> String {
     format!(
         "TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-By: vnfmctl\nEntry-Definitions: {entry}\n\

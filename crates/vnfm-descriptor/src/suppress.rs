@@ -1,48 +1,50 @@
-//! Findings that only follow from another one: who mends the cause has mended them too.
+//! Drops findings that merely follow from another one: fixing the cause fixes them, too.
 //!
 //! ```text
 //! imports: [type.yaml]           E-IMPORT        the cause
 //! type: samples.nodes.Small      E-TYPE-UNKNOWN  its consequence: the type would be in that file
 //! ```
-//! A consequence is dropped only where its cause stays, so that nothing that was refused is taken.
+//! A consequence is dropped only if its cause is reported, so a refused package stays refused.
 
 use crate::finding::{Finding, codes};
 use std::collections::BTreeSet;
 
-/// How a consequence hangs together with its cause.
+/// What must match for a finding to be a consequence of another one. A finding's subject is the first name in
+/// backticks in its message.
 #[derive(Clone, Copy)]
-enum Tie {
-    /// Wherever it is.
-    Anywhere,
-    /// Both are about the same name, the first in backticks.
-    Subject,
-    /// The cause's hint names the consequence's subject: "did you mean `link`?".
-    Hint,
-    /// Both are at the same place.
-    Place,
-    /// Both are about a call of the same function on one line.
-    Call,
+enum Relation {
+    /// Nothing but the codes.
+    Any,
+    /// Both have the same subject, up to the first dot.
+    SameSubject,
+    /// The cause's hint, "did you mean `link`?", names the consequence's subject.
+    HintedSubject,
+    /// Both have the same position.
+    SamePosition,
+    /// Both concern a call of the same function on the same line.
+    SameCall,
     /// Both have the same subject, and the cause's hint names the consequence's last name.
-    Member,
+    HintedMember,
 }
 
-/// What cannot be told where a file of types is not there.
-const TYPES: &[&str] = &[
+/// Cannot be determined if a file with types is missing.
+const NEED_TYPES: &[&str] = &[
     codes::VNF_MISSING,
     codes::VNF_PROPERTY,
     codes::VNF_REQUIRED,
     codes::SUBSTITUTION,
 ];
 
-const TIES: &[(&[&str], Tie, &[&str])] = &[
+/// Causes, relation, consequences.
+const RULES: &[(&[&str], Relation, &[&str])] = &[
     (
         &[codes::IMPORT, codes::YAML, codes::YAML_BOMB],
-        Tie::Anywhere,
-        TYPES,
+        Relation::Any,
+        NEED_TYPES,
     ),
     (
         &[codes::IMPORT, codes::YAML, codes::YAML_BOMB],
-        Tie::Anywhere,
+        Relation::Any,
         &[
             codes::TYPE_UNKNOWN,
             codes::INTERFACE_UNKNOWN,
@@ -51,12 +53,12 @@ const TIES: &[(&[&str], Tie, &[&str])] = &[
     ),
     (
         &[codes::TYPE_UNKNOWN, codes::TYPE_CYCLE],
-        Tie::Anywhere,
-        TYPES,
+        Relation::Any,
+        NEED_TYPES,
     ),
     (
         &[codes::TYPE_UNKNOWN],
-        Tie::Anywhere,
+        Relation::Any,
         &[
             codes::HOT_PARAMETER,
             codes::WORKLOAD,
@@ -64,15 +66,15 @@ const TIES: &[(&[&str], Tie, &[&str])] = &[
             codes::POLICY,
         ],
     ),
-    (&[codes::TYPE_UNKNOWN], Tie::Anywhere, UNUSED),
+    (&[codes::TYPE_UNKNOWN], Relation::Any, UNUSED),
     (
         &[codes::PROPERTY_UNKNOWN],
-        Tie::Member,
+        Relation::HintedMember,
         &[codes::PROPERTY_MISSING],
     ),
     (
         &[codes::REQUIREMENT_UNKNOWN],
-        Tie::Subject,
+        Relation::SameSubject,
         &[codes::OCCURRENCES, codes::CP_BINDING, codes::CP_LINK],
     ),
     (
@@ -81,54 +83,74 @@ const TIES: &[(&[&str], Tie, &[&str])] = &[
             codes::NODE_UNKNOWN,
             codes::NODE_KIND,
         ],
-        Tie::Anywhere,
+        Relation::Any,
         UNUSED,
     ),
     (
         &[codes::NODE_UNKNOWN],
-        Tie::Hint,
+        Relation::HintedSubject,
         &[codes::ASPECT_DELTAS, codes::VDU_INITIAL],
     ),
     (
         &[codes::POLICY],
-        Tie::Hint,
+        Relation::HintedSubject,
         &[codes::ASPECT_DELTAS, codes::LEVEL_DEFAULT],
     ),
     (
         &[codes::PROPERTY_UNKNOWN, codes::PROPERTY_MISSING],
-        Tie::Subject,
+        Relation::SameSubject,
         &[codes::VDU_INITIAL],
     ),
-    (&[codes::ASPECT_STEPS], Tie::Subject, &[codes::DELTA_UNUSED]),
-    (&[codes::VNF_MISSING], Tie::Anywhere, &[codes::CP_LINK]),
-    (&[codes::MANIFEST], Tie::Subject, &[codes::MANIFEST_HASHES]),
-    (&[codes::YAML_11], Tie::Place, &[codes::YAML_NUMBER]),
+    (
+        &[codes::ASPECT_STEPS],
+        Relation::SameSubject,
+        &[codes::DELTA_UNUSED],
+    ),
+    (&[codes::VNF_MISSING], Relation::Any, &[codes::CP_LINK]),
+    (
+        &[codes::MANIFEST],
+        Relation::SameSubject,
+        &[codes::MANIFEST_HASHES],
+    ),
+    (
+        &[codes::YAML_11],
+        Relation::SamePosition,
+        &[codes::YAML_NUMBER],
+    ),
     (
         &[codes::PROPERTY_MISSING],
-        Tie::Subject,
+        Relation::SameSubject,
         &[codes::ASPECT_DELTAS, codes::ASPECT_STEPS],
     ),
-    (&[codes::INPUT_UNKNOWN], Tie::Hint, &[codes::INPUT_UNUSED]),
-    (&[codes::INPUT_UNKNOWN], Tie::Place, &[codes::FUNCTION]),
+    (
+        &[codes::INPUT_UNKNOWN],
+        Relation::HintedSubject,
+        &[codes::INPUT_UNUSED],
+    ),
+    (
+        &[codes::INPUT_UNKNOWN],
+        Relation::SamePosition,
+        &[codes::FUNCTION],
+    ),
     (
         &[codes::NODE_UNKNOWN],
-        Tie::Call,
+        Relation::SameCall,
         &[codes::FUNCTION, codes::REFERENCE],
     ),
-    (&[codes::FUNCTION], Tie::Call, &[codes::REFERENCE]),
+    (&[codes::FUNCTION], Relation::SameCall, &[codes::REFERENCE]),
     (
         &[codes::IMPLEMENTATION_UNKNOWN],
-        Tie::Hint,
+        Relation::HintedSubject,
         &[codes::ARTIFACT_UNUSED],
     ),
     (
         &[codes::ORDER_MANIFEST],
-        Tie::Hint,
+        Relation::HintedSubject,
         &[codes::MANIFEST_UNUSED],
     ),
     (
         &[codes::ORDER_MANIFEST, codes::ORDER_FILE],
-        Tie::Anywhere,
+        Relation::Any,
         &[codes::VARIABLE_UNUSED],
     ),
     (
@@ -138,35 +160,47 @@ const TIES: &[(&[&str], Tie, &[&str])] = &[
             codes::MANIFEST_YAML,
             codes::K8S_KIND,
         ],
-        Tie::Anywhere,
+        Relation::Any,
         &[codes::WORKLOAD],
     ),
-    (&[codes::MANIFEST], Tie::Hint, &[codes::FILE_UNNAMED]),
+    (
+        &[codes::MANIFEST],
+        Relation::HintedSubject,
+        &[codes::FILE_UNNAMED],
+    ),
     (
         &[codes::META, codes::META_KEY],
-        Tie::Hint,
+        Relation::HintedSubject,
         &[codes::META_KEY],
     ),
     (
         &[codes::META, codes::ENTRY],
-        Tie::Anywhere,
+        Relation::Any,
         &[codes::MANIFEST_NONE],
     ),
-    (&[codes::HOT_PARAMETER], Tie::Hint, &[codes::HOT_UNMAPPED]),
-    (&[codes::HOT_REFERENCE], Tie::Hint, &[codes::HOT_UNUSED]),
+    (
+        &[codes::HOT_PARAMETER],
+        Relation::HintedSubject,
+        &[codes::HOT_UNMAPPED],
+    ),
+    (
+        &[codes::HOT_REFERENCE],
+        Relation::HintedSubject,
+        &[codes::HOT_UNUSED],
+    ),
     (
         &[codes::VARIABLE_UNKNOWN],
-        Tie::Hint,
+        Relation::HintedSubject,
         &[codes::VARIABLE_UNUSED],
     ),
     (
         &[codes::MANIFEST_METADATA],
-        Tie::Hint,
+        Relation::HintedSubject,
         &[codes::MANIFEST_METADATA],
     ),
     (
         &[codes::NODE_UNKNOWN],
-        Tie::Anywhere,
+        Relation::Any,
         &[codes::AFFINITY_ONE],
     ),
 ];
@@ -177,10 +211,10 @@ const UNUSED: &[&str] = &[
     codes::CONTAINER_UNUSED,
 ];
 
-/// Leaves out what follows from something else.
+/// Removes the consequences of other findings.
 pub(crate) fn drop_consequences(findings: &mut Vec<Finding>) {
     let mut dropped = BTreeSet::new();
-    for (causes, tie, consequences) in TIES {
+    for (causes, relation, consequences) in RULES {
         let causes: Vec<&Finding> = findings
             .iter()
             .filter(|finding| causes.contains(&finding.code))
@@ -189,7 +223,7 @@ pub(crate) fn drop_consequences(findings: &mut Vec<Finding>) {
             continue;
         }
         for (index, finding) in findings.iter().enumerate() {
-            let follows = |cause: &&Finding| tied(cause, finding, *tie);
+            let follows = |cause: &&Finding| is_consequence(finding, cause, *relation);
             if consequences.contains(&finding.code) && causes.iter().any(follows) {
                 dropped.insert(index);
             }
@@ -200,14 +234,14 @@ pub(crate) fn drop_consequences(findings: &mut Vec<Finding>) {
         index += 1;
         !dropped.contains(&(index - 1))
     });
-    // Two rules see such a number; who knows its declaration says more, and comes first.
+    // Two rules report such a number; the one that knows its declaration is more precise and comes first.
     findings.dedup_by(|second, first| {
         second.code == codes::YAML_NUMBER
             && (second.code, &second.span) == (first.code, &first.span)
     });
 }
 
-fn tied(cause: &Finding, consequence: &Finding, tie: Tie) -> bool {
+fn is_consequence(consequence: &Finding, cause: &Finding, relation: Relation) -> bool {
     if std::ptr::eq(cause, consequence) {
         return false;
     }
@@ -215,38 +249,37 @@ fn tied(cause: &Finding, consequence: &Finding, tie: Tie) -> bool {
         .hint
         .as_deref()
         .filter(|hint| hint.starts_with("did you mean"));
-    let hinted = hint.and_then(|hint| names(hint).next());
-    // A name that is near to one that is known is a slip of the pen, not a missing file.
-    let slip = consequence.code == codes::TYPE_UNKNOWN
+    let hinted = hint.and_then(|hint| quoted(hint).next());
+    // A name similar to a known one is a typo, not the consequence of a missing file.
+    let typo = consequence.code == codes::TYPE_UNKNOWN
         && consequence
             .hint
             .as_deref()
             .is_some_and(|hint| hint.starts_with("did you mean"));
     let (subject, other) = (
-        names(&cause.message).next(),
-        names(&consequence.message).next(),
+        quoted(&cause.message).next(),
+        quoted(&consequence.message).next(),
     );
-    match tie {
-        Tie::Anywhere => !slip,
-        Tie::Place => cause.span == consequence.span,
-        Tie::Call => {
+    match relation {
+        Relation::Any => !typo,
+        Relation::SamePosition => cause.span == consequence.span,
+        Relation::SameCall => {
             let called = function(cause).is_some() && function(cause) == function(consequence);
             called && line(cause) == line(consequence)
         }
-        Tie::Subject => root(subject) == root(other),
-        Tie::Hint => hinted.is_some() && hinted == other,
-        Tie::Member => subject == other && hinted == names(&consequence.message).last(),
+        Relation::SameSubject => root(subject) == root(other),
+        Relation::HintedSubject => hinted.is_some() && hinted == other,
+        Relation::HintedMember => subject == other && hinted == quoted(&consequence.message).last(),
     }
 }
 
-/// File and line.
 fn line(finding: &Finding) -> Option<(&str, usize)> {
     finding.span.as_ref().map(|span| (&*span.file, span.line))
 }
 
-/// The function that a finding is about.
+/// The TOSCA function that a finding is about.
 fn function(finding: &Finding) -> Option<&str> {
-    names(&finding.message).find(|name| name.starts_with("get_"))
+    quoted(&finding.message).find(|name| name.starts_with("get_"))
 }
 
 /// `port` of `port.virtual_binding`.
@@ -254,8 +287,8 @@ fn root(name: Option<&str>) -> Option<&str> {
     name.and_then(|name| name.split('.').next())
 }
 
-/// What stands in backticks.
-fn names(text: &str) -> impl Iterator<Item = &str> {
+/// The names in backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
@@ -264,7 +297,7 @@ mod tests {
     use super::*;
     use crate::finding::Span;
 
-    fn left(findings: &[(&'static str, &str, &str)]) -> Vec<&'static str> {
+    fn remaining(findings: &[(&'static str, &str, &str)]) -> Vec<&'static str> {
         let mut all: Vec<Finding> = findings
             .iter()
             .map(|(code, message, hint)| {
@@ -281,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_fails_is_told_once() {
+    fn a_failing_function_call_is_reported_once() {
         let at = |code, column, message: &str| {
             let span = Span {
                 file: "a".into(),
@@ -293,27 +326,27 @@ mod tests {
         let node = at(
             codes::NODE_UNKNOWN,
             5,
-            "`get_property` names `x`, which is no node template",
+            "`get_property` names `x`, which is not a node template",
         );
         let open = at(
             codes::FUNCTION,
             4,
-            "`n.p` cannot be told: `get_property` has no value yet",
+            "`n.p` cannot be evaluated: `get_property` has no value yet",
         );
         let named = at(
             codes::REFERENCE,
             6,
-            "`get_property` names `x`, which is no node template",
+            "`get_property` names `x`, which is not a node template",
         );
         let other = at(
             codes::REFERENCE,
             9,
-            "`get_attribute` names `y`, which is no node template",
+            "`get_attribute` names `y`, which is not a node template",
         );
         let mut all = vec![open.clone(), node, named.clone(), other.clone()];
         drop_consequences(&mut all);
-        let left: Vec<&str> = all.iter().map(|finding| finding.code).collect();
-        assert_eq!(left, [codes::NODE_UNKNOWN, codes::REFERENCE]);
+        let remaining: Vec<&str> = all.iter().map(|finding| finding.code).collect();
+        assert_eq!(remaining, [codes::NODE_UNKNOWN, codes::REFERENCE]);
         let mut all = vec![open, named];
         drop_consequences(&mut all);
         assert_eq!(all.len(), 1);
@@ -321,13 +354,13 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_is_left_out_and_what_does_not_stays() {
+    fn consequences_are_dropped_and_other_findings_stay() {
         let unknown = (
             codes::TYPE_UNKNOWN,
             "node type `a` is not declared",
             "import the file",
         );
-        let slip = (
+        let typo = (
             codes::TYPE_UNKNOWN,
             "node type `b` is not declared",
             "did you mean `B`?",
@@ -338,10 +371,10 @@ mod tests {
             "",
         );
         assert_eq!(
-            left(&[import, unknown, slip]),
+            remaining(&[import, unknown, typo]),
             [codes::IMPORT, codes::TYPE_UNKNOWN]
         );
-        assert_eq!(left(&[unknown]), [codes::TYPE_UNKNOWN]);
+        assert_eq!(remaining(&[unknown]), [codes::TYPE_UNKNOWN]);
         let misspelt = (
             codes::PROPERTY_UNKNOWN,
             "`n` has no property `nam`",
@@ -350,7 +383,7 @@ mod tests {
         let missing = (codes::PROPERTY_MISSING, "`n` lacks the property `name`", "");
         let other = (codes::PROPERTY_MISSING, "`m` lacks the property `name`", "");
         assert_eq!(
-            left(&[misspelt, missing, other]),
+            remaining(&[misspelt, missing, other]),
             [codes::PROPERTY_UNKNOWN, codes::PROPERTY_MISSING]
         );
         let target = (
@@ -358,7 +391,7 @@ mod tests {
             "`port` has no requirement `link`",
             "",
         );
-        let loose = (codes::CP_LINK, "`port` is on no link", "");
-        assert_eq!(left(&[target, loose]), [codes::REQUIREMENT_UNKNOWN]);
+        let unlinked = (codes::CP_LINK, "`port` is not on a link", "");
+        assert_eq!(remaining(&[target, unlinked]), [codes::REQUIREMENT_UNKNOWN]);
     }
 }
