@@ -44,12 +44,12 @@ pub(crate) struct Access {
     pub(crate) region: Option<String>,
     /// Which endpoints of the catalog are used.
     pub(crate) interface: String,
-    who: Who,
+    credentials: Credentials,
     trust: Trust,
     pub(crate) proxy: Option<String>,
 }
 
-enum Who {
+enum Credentials {
     Password {
         user: Value,
         password: Secret,
@@ -65,12 +65,12 @@ impl TryFrom<&VimConnectionInfo> for Access {
     type Error = PortError;
 
     fn try_from(info: &VimConnectionInfo) -> Result<Self, PortError> {
-        known("interfaceInfo", &info.interface_info, INTERFACE_MEMBERS)?;
-        known("accessInfo", &info.access_info, ACCESS_MEMBERS)?;
+        check_members("interfaceInfo", &info.interface_info, INTERFACE_MEMBERS)?;
+        check_members("accessInfo", &info.access_info, ACCESS_MEMBERS)?;
         let interface = optional(&info.access_info, "interface")?.unwrap_or("public");
         let interface = interface.trim_end_matches("URL");
         if !["public", "internal", "admin"].contains(&interface) {
-            return Err(wrong(format!(
+            return Err(invalid(format!(
                 "`accessInfo.interface` is `{interface}`, not `public`, `internal` or `admin`"
             )));
         }
@@ -78,9 +78,9 @@ impl TryFrom<&VimConnectionInfo> for Access {
             endpoint: endpoint(&info.interface_info)?,
             region: optional(&info.access_info, "region")?.map(str::to_owned),
             interface: interface.to_owned(),
-            who: who(&info.access_info)?,
+            credentials: credentials(&info.access_info)?,
             trust: Trust {
-                authorities: trusted(info.interface_info.get("trustedCertificates"))?,
+                authorities: trusted_certificates(info.interface_info.get("trustedCertificates"))?,
                 skip_verification: flag(&info.interface_info, "skipCertificateVerification")?,
                 skip_hostname: flag(&info.interface_info, "skipCertificateHostnameCheck")?,
             },
@@ -92,8 +92,8 @@ impl TryFrom<&VimConnectionInfo> for Access {
 impl Access {
     /// What Keystone is sent. It holds the secret.
     pub(crate) fn login(&self) -> Value {
-        match &self.who {
-            Who::Password {
+        match &self.credentials {
+            Credentials::Password {
                 user,
                 password,
                 project,
@@ -105,7 +105,7 @@ impl Access {
                     "scope": {"project": project},
                 }})
             }
-            Who::ApplicationCredential { id, secret } => json!({"auth": {"identity": {
+            Credentials::ApplicationCredential { id, secret } => json!({"auth": {"identity": {
                 "methods": ["application_credential"],
                 "application_credential": {"id": id, "secret": secret.reveal()},
             }}}),
@@ -114,22 +114,22 @@ impl Access {
 
     /// True where Heat may refuse to work.
     pub(crate) fn is_application_credential(&self) -> bool {
-        matches!(self.who, Who::ApplicationCredential { .. })
+        matches!(self.credentials, Credentials::ApplicationCredential { .. })
     }
 
     /// A client that trusts whom the connection trusts, and calls what `to` allows.
     pub(crate) fn client(&self, to: Destinations) -> Result<Client, PortError> {
         let client = Client::trusting(to, Policy::VIM, &self.trust, self.proxy.as_deref());
-        client.map_err(|why| wrong(format!("no client can be made: {why}")))
+        client.map_err(|why| invalid(format!("no client can be made: {why}")))
     }
 }
 
 fn endpoint(info: &KeyValuePairs) -> Result<String, PortError> {
     let given = required(info, "interfaceInfo", "endpoint")?.trim_end_matches('/');
     let url = Url::parse(given)
-        .map_err(|error| wrong(format!("`interfaceInfo.endpoint` is no URL: {error}")))?;
+        .map_err(|error| invalid(format!("`interfaceInfo.endpoint` is no URL: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() {
-        return Err(wrong(
+        return Err(invalid(
             "`interfaceInfo.endpoint` is no plain http or https URL".into(),
         ));
     }
@@ -148,18 +148,18 @@ fn proxy(extra: &KeyValuePairs) -> Result<Option<String>, PortError> {
     let plain = Url::parse(given)
         .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.username().is_empty());
     if !plain {
-        return Err(wrong(
+        return Err(invalid(
             "`extra.proxy` is no http or https URL without a login".into(),
         ));
     }
     Ok(Some(given.to_owned()))
 }
 
-fn who(info: &KeyValuePairs) -> Result<Who, PortError> {
+fn credentials(info: &KeyValuePairs) -> Result<Credentials, PortError> {
     if info.contains_key("applicationCredentialId")
         || info.contains_key("applicationCredentialSecret")
     {
-        return Ok(Who::ApplicationCredential {
+        return Ok(Credentials::ApplicationCredential {
             id: required(info, "accessInfo", "applicationCredentialId")?.to_owned(),
             secret: Secret::new(required(info, "accessInfo", "applicationCredentialSecret")?),
         });
@@ -174,7 +174,7 @@ fn who(info: &KeyValuePairs) -> Result<Who, PortError> {
         let project_domain = optional(info, "projectDomain")?.unwrap_or(user_domain);
         json!({"name": name, "domain": domain(project_domain)})
     };
-    Ok(Who::Password {
+    Ok(Credentials::Password {
         user: json!({"name": user, "domain": domain(user_domain)}),
         password,
         project,
@@ -191,14 +191,14 @@ fn domain(given: &str) -> Value {
     }
 }
 
-fn trusted(given: Option<&Value>) -> Result<Vec<Certificate>, PortError> {
+fn trusted_certificates(given: Option<&Value>) -> Result<Vec<Certificate>, PortError> {
     let texts: Vec<&str> = match given {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::String(text)) if text.trim().is_empty() => Vec::new(),
         Some(Value::String(text)) => vec![text],
         Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).collect(),
         Some(_) => {
-            return Err(wrong(
+            return Err(invalid(
                 "`interfaceInfo.trustedCertificates` is neither text nor a list".into(),
             ));
         }
@@ -206,7 +206,7 @@ fn trusted(given: Option<&Value>) -> Result<Vec<Certificate>, PortError> {
     let mut all = Vec::new();
     for (index, text) in texts.iter().enumerate() {
         let found = certificates(text).ok_or_else(|| {
-            wrong(format!(
+            invalid(format!(
                 "`interfaceInfo.trustedCertificates[{index}]` is neither PEM nor base64 of a certificate"
             ))
         })?;
@@ -229,11 +229,11 @@ fn certificates(text: &str) -> Option<Vec<Certificate>> {
     Certificate::from_der(&bytes).ok().map(|one| vec![one])
 }
 
-fn known(member: &str, info: &KeyValuePairs, names: &[&str]) -> Result<(), PortError> {
+fn check_members(member: &str, info: &KeyValuePairs, names: &[&str]) -> Result<(), PortError> {
     let Some(unknown) = info.keys().find(|name| !names.contains(&name.as_str())) else {
         return Ok(());
     };
-    Err(wrong(format!(
+    Err(invalid(format!(
         "`{member}.{unknown}` is not known; the members are {}",
         names.join(", ")
     )))
@@ -242,7 +242,7 @@ fn known(member: &str, info: &KeyValuePairs, names: &[&str]) -> Result<(), PortE
 fn required<'a>(info: &'a KeyValuePairs, member: &str, name: &str) -> Result<&'a str, PortError> {
     match optional(info, name)? {
         Some(text) if !text.is_empty() => Ok(text),
-        _ => Err(wrong(format!("`{member}.{name}` is missing"))),
+        _ => Err(invalid(format!("`{member}.{name}` is missing"))),
     }
 }
 
@@ -250,7 +250,7 @@ fn optional<'a>(info: &'a KeyValuePairs, name: &str) -> Result<Option<&'a str>, 
     match info.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(wrong(format!("`{name}` is no text"))),
+        Some(_) => Err(invalid(format!("`{name}` is no text"))),
     }
 }
 
@@ -258,13 +258,13 @@ fn flag(info: &KeyValuePairs, name: &str) -> Result<bool, PortError> {
     match info.get(name) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(flag)) => Ok(*flag),
-        Some(_) => Err(wrong(format!(
+        Some(_) => Err(invalid(format!(
             "`interfaceInfo.{name}` is neither true nor false"
         ))),
     }
 }
 
-fn wrong(detail: String) -> PortError {
+fn invalid(detail: String) -> PortError {
     PortError::new(&CONNECTION, "use the VIM's connection", detail)
 }
 
@@ -276,7 +276,7 @@ impl Access {
             endpoint: "http://cloud:5000/v3".into(),
             region: region.map(str::to_owned),
             interface: interface.to_owned(),
-            who: Who::ApplicationCredential {
+            credentials: Credentials::ApplicationCredential {
                 id: "id".into(),
                 secret: Secret::new("secret"),
             },

@@ -21,7 +21,7 @@ use vnfm_outbound::{Destinations, Networks};
 use vnfm_types::{Secret, VimConnectionInfo};
 
 /// How long a call may take, its repetitions with it.
-const LONGEST: SignedDuration = SignedDuration::from_secs(20);
+const CALL_TIMEOUT: SignedDuration = SignedDuration::from_secs(20);
 /// What the records say of a key that is kept here.
 const KEY_TYPE: &str = "barbican_key";
 /// What it is called in errors.
@@ -29,7 +29,7 @@ const NAME: &str = "Barbican";
 /// Entries of a page of its lists; it gives no more than 100.
 const PAGE: usize = 100;
 /// Entries of a list that are read at most: a few keys have one name, and a list without an end is none.
-const MOST: usize = 10_000;
+const MAX_LISTED_KEYS: usize = 10_000;
 
 /// The login at a cloud whose catalog has a Barbican; asked for at each call.
 pub type BarbicanLogin = Box<dyn Fn() -> Result<VimConnectionInfo, String> + Send + Sync>;
@@ -93,7 +93,7 @@ impl Barbican {
         let deadline = self
             .clock
             .now()
-            .saturating_add(LONGEST)
+            .saturating_add(CALL_TIMEOUT)
             .unwrap_or(Timestamp::MAX);
         let cloud = Cloud {
             sessions: &self.sessions,
@@ -105,7 +105,7 @@ impl Barbican {
         cloud
             .send(Service::KeyManager, &call)
             .await
-            .map_err(|error| as_ours(&call, &error))
+            .map_err(|error| in_barbican_terms(&call, &error))
     }
 }
 
@@ -116,33 +116,33 @@ impl SecretSealer for Barbican {
     }
 
     async fn keep(&self, name: &str, key: &Secret) -> Result<String, PortError> {
-        let doing = "keep a key in Barbican";
+        let action = "keep a key in Barbican";
         let body = json!({
             "name": name,
             "payload": key.reveal(),
             "payload_content_type": "text/plain",
             "secret_type": "passphrase",
         });
-        let reply = self.send(Call::post("/secrets", body, doing)).await?;
-        id_of(&reply.body).ok_or_else(|| odd(doing, "it names no `secret_ref`"))
+        let reply = self.send(Call::post("/secrets", body, action)).await?;
+        id_of(&reply.body).ok_or_else(|| unexpected(action, "it names no `secret_ref`"))
     }
 
     async fn key(&self, id: &str) -> Result<Secret, PortError> {
-        let doing = format!("get the key `{id}` from Barbican");
+        let action = format!("get the key `{id}` from Barbican");
         let path = format!("/secrets/{}/payload", encoded(id));
-        let call = Call::get(path, doing.as_str())
-            .wanting_text()
+        let call = Call::get(path, action.as_str())
+            .expecting_text()
             .accepting(&[404]);
         let reply = self.send(call).await?;
         if reply.status == 404 {
-            let error = PortError::new(&NO_KEY, doing, "it has no such secret (404)");
+            let error = PortError::new(&NO_KEY, action, "it has no such secret (404)");
             return Err(error.request(reply.request_id));
         }
         Ok(Secret::new(reply.text.trim()))
     }
 
     async fn kept(&self, name: &str) -> Result<Vec<String>, PortError> {
-        let doing = "list the keys in Barbican";
+        let action = "list the keys in Barbican";
         // Entries without an id are none of ours, but Barbican counts them.
         let (mut all, mut offset) = (Vec::new(), 0);
         loop {
@@ -150,16 +150,16 @@ impl SecretSealer for Barbican {
                 "/secrets?name={}&limit={PAGE}&offset={offset}",
                 encoded(name)
             );
-            let reply = self.send(Call::get(path, doing)).await?;
+            let reply = self.send(Call::get(path, action)).await?;
             let Some(page) = reply.body["secrets"].as_array() else {
-                return Err(odd(doing, "it names no `secrets`"));
+                return Err(unexpected(action, "it names no `secrets`"));
             };
             all.extend(page.iter().filter_map(id_of));
             offset += page.len();
-            if offset > MOST {
-                return Err(odd(
-                    doing,
-                    &format!("it has more than {MOST} secrets of one name"),
+            if offset > MAX_LISTED_KEYS {
+                return Err(unexpected(
+                    action,
+                    &format!("it has more than {MAX_LISTED_KEYS} secrets of one name"),
                 ));
             }
             // A page may be shorter than asked for where a cloud allows less; `next` is there while there is more.
@@ -181,16 +181,16 @@ fn id_of(secret: &Value) -> Option<String> {
     (!id.is_empty()).then(|| id.to_owned())
 }
 
-fn odd(doing: &str, what: &str) -> PortError {
+fn unexpected(action: &str, what: &str) -> PortError {
     PortError::new(
         &UNEXPECTED,
-        doing,
+        action,
         format!("Barbican answers as no Barbican does: {what}"),
     )
 }
 
 /// An error of the login or of the call, in the words of somebody who configures no VIM.
-fn as_ours(call: &Call, error: &PortError) -> PortError {
+fn in_barbican_terms(call: &Call, error: &PortError) -> PortError {
     const LOGIN: &str = "correct the login at `secrets.barbican` of the configuration; a new password in its file is taken at \
                          the next call";
     const ROLE: &str =
@@ -200,10 +200,10 @@ fn as_ours(call: &Call, error: &PortError) -> PortError {
     let said = format!("{}: {}", error.doing(), error.detail());
     let said = said.replace(&format!("VIM `{NAME}`"), NAME);
     let said = said
-        .strip_prefix(&format!("{}: ", call.doing))
+        .strip_prefix(&format!("{}: ", call.action))
         .unwrap_or(&said);
     let code: &'static Code = error.code();
-    let ours = PortError::new(code, &call.doing, said);
+    let ours = PortError::new(code, &call.action, said);
     let ours = ours.request(error.request_id().map(str::to_owned));
     if code == &LOGIN_REFUSED {
         ours.hint(LOGIN)

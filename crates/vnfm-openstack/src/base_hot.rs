@@ -12,9 +12,9 @@
 //! is a secret's are made `hidden`, so that Heat shows them to nobody.
 
 use crate::errors::PARAMETER;
-use crate::granted;
+use crate::grant_constraints;
 use crate::heat::Blueprint;
-use crate::plan::{additional, addresses, bound, flavour, package};
+use crate::plan::{additional, addresses, ext_cp_binding, flavour, package};
 use crate::prepare::{FoundImage, Needs, Prepared};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -24,30 +24,30 @@ use vnfm_descriptor::{BaseHot, HotExpression, PARAMETERS_FILE, normalise};
 
 /// What the values come from.
 struct Sources<'a> {
-    what: &'a Allocation,
+    allocation: &'a Allocation,
     prepared: &'a Prepared,
     instance: &'a str,
 }
 
 /// The template of an instance, with its parameters.
 pub(crate) fn blueprint(
-    what: &Allocation,
+    allocation: &Allocation,
     prepared: &Prepared,
     instance: &str,
 ) -> Result<Blueprint, PortError> {
-    let hot = hot(what)?;
+    let hot = hot(allocation)?;
     let sources = Sources {
-        what,
+        allocation,
         prepared,
         instance,
     };
     let parameters = parameters(hot, &sources)?;
-    let text = text(what, &hot.template)?;
+    let text = text(allocation, &hot.template)?;
     let mut template: Value = serde_yaml::from_str(&text)
         .map_err(|error| package(format!("`{}` is no YAML: {error}", hot.template)))?;
     paths_exist(&template, &parameters, &hot.template)?;
     hide(&mut template, hot);
-    let files = files(what, hot, &template)?;
+    let files = files(allocation, hot, &template)?;
     Ok(Blueprint {
         template,
         files,
@@ -56,25 +56,27 @@ pub(crate) fn blueprint(
 }
 
 /// Says what the request leaves open, as far as it can be told before the cloud is asked.
-pub(crate) fn check(what: &Allocation) -> Result<(), PortError> {
-    expected(what).map(drop)
+pub(crate) fn check(allocation: &Allocation) -> Result<(), PortError> {
+    expected(allocation).map(drop)
 }
 
 /// The template as far as it is known before the cloud is asked.
-pub(crate) fn expected(what: &Allocation) -> Result<Blueprint, PortError> {
-    blueprint(what, &imagined(what)?, "instance")
+pub(crate) fn expected(allocation: &Allocation) -> Result<Blueprint, PortError> {
+    blueprint(allocation, &assumed(allocation)?, "instance")
 }
 
 /// What has to be looked up for the parameters.
-pub(crate) fn needs(what: &Allocation) -> Needs {
+pub(crate) fn needs(allocation: &Allocation) -> Needs {
     let mut needs = Needs::default();
-    let Ok(hot) = hot(what) else { return needs };
+    let Ok(hot) = hot(allocation) else {
+        return needs;
+    };
     for binding in hot.parameters.0.values() {
         match &binding.from {
             HotExpression::VduFlavor(vdu) => drop(needs.flavors.insert(vdu.clone())),
             HotExpression::VduImage(vdu) => drop(needs.images.insert(vdu.clone())),
             HotExpression::Nfv => {
-                let vdus = flavour(what)
+                let vdus = flavour(allocation)
                     .map(|flavour| &flavour.vdus)
                     .into_iter()
                     .flatten();
@@ -93,17 +95,18 @@ pub(crate) fn needs(what: &Allocation) -> Needs {
     needs
 }
 
-fn hot(what: &Allocation) -> Result<&BaseHot, PortError> {
-    let flavour = &what.deployment.flavour_id;
-    what.package
+fn hot(allocation: &Allocation) -> Result<&BaseHot, PortError> {
+    let flavour = &allocation.deployment.flavour_id;
+    allocation
+        .package
         .base_hot(flavour)
         .ok_or_else(|| package(format!("there is no `BaseHOT/{flavour}/`")))
 }
 
 /// Stands for what the cloud would be asked, so that everything else can be checked.
-fn imagined(what: &Allocation) -> Result<Prepared, PortError> {
-    let flavour = flavour(what)?;
-    let needs = needs(what);
+fn assumed(allocation: &Allocation) -> Result<Prepared, PortError> {
+    let flavour = flavour(allocation)?;
+    let needs = needs(allocation);
     let name = |name: &String| (name.clone(), name.clone());
     let image = |name: &String| {
         (
@@ -114,7 +117,7 @@ fn imagined(what: &Allocation) -> Result<Prepared, PortError> {
             },
         )
     };
-    let links = &what.deployment.ext_virtual_links;
+    let links = &allocation.deployment.ext_virtual_links;
     let mut images: BTreeMap<String, FoundImage> = needs.images.iter().map(image).collect();
     images.retain(|owner, _| flavour.images().any(|(known, _)| known == owner));
     Ok(Prepared {
@@ -145,14 +148,14 @@ fn parameters(hot: &BaseHot, from: &Sources<'_>) -> Result<Map<String, Value>, P
 }
 
 fn missing(hot: &BaseHot, name: &str) -> PortError {
-    let doing = format!("fill parameter `{name}` of `{}`", hot.template);
+    let action = format!("fill parameter `{name}` of `{}`", hot.template);
     match hot.parameters.0.get(name).map(|binding| &binding.from) {
-        None => PortError::new(&PARAMETER, doing, "nothing fills it").on(name).hint(format!(
+        None => PortError::new(&PARAMETER, action, "nothing fills it").on(name).hint(format!(
             "add the line `{name}: additionalParams.{name}` (or another expression) to `parameters` in `{PARAMETERS_FILE}`"
         )),
         Some(from) => {
-            let detail = format!("its mapping is `{}`, which has no value here", spelt(from));
-            PortError::new(&PARAMETER, doing, detail).on(name).hint(hint_for(from, name))
+            let detail = format!("its mapping is `{}`, which has no value here", expression_text(from));
+            PortError::new(&PARAMETER, action, detail).on(name).hint(hint_for(from, name))
         }
     }
 }
@@ -170,13 +173,13 @@ fn hint_for(from: &HotExpression, name: &str) -> String {
         ),
         other => format!(
             "write a default: `{name}: {{from: {}, default: …}}` in `{PARAMETERS_FILE}`",
-            spelt(other)
+            expression_text(other)
         ),
     }
 }
 
 /// An expression as it is written in the mapping.
-fn spelt(from: &HotExpression) -> String {
+fn expression_text(from: &HotExpression) -> String {
     match from {
         HotExpression::VduFlavor(vdu) => format!("vdu.{vdu}.flavor"),
         HotExpression::VduImage(vdu) => format!("vdu.{vdu}.image"),
@@ -199,17 +202,19 @@ fn spelt(from: &HotExpression) -> String {
 impl Sources<'_> {
     /// The value of an expression; `None` where it has none here.
     fn value(&self, from: &HotExpression) -> Result<Option<Value>, PortError> {
-        let flavour = flavour(self.what)?;
+        let flavour = flavour(self.allocation)?;
         Ok(match from {
             HotExpression::VduFlavor(vdu) => self.prepared.flavors.get(vdu).map(|name| json!(name)),
             HotExpression::VduImage(vdu) => self.prepared.image(vdu).map(|image| json!(image)),
-            HotExpression::VduCount(vdu) => Some(json!(self.what.deployment.instances_of(vdu))),
+            HotExpression::VduCount(vdu) => {
+                Some(json!(self.allocation.deployment.instances_of(vdu)))
+            }
             HotExpression::VduZone(vdu) => {
-                granted::zone_of(self.what, vdu)?.map(|zone| json!(zone))
+                grant_constraints::zone_of(self.allocation, vdu)?.map(|zone| json!(zone))
             }
             HotExpression::ExtCpNetwork(cp) => self
                 .prepared
-                .network_of(self.what, cp)
+                .network_of(self.allocation, cp)
                 .map(|network| json!(network)),
             HotExpression::ExtCpSubnet(cp) => self.fixed(cp, "subnet"),
             HotExpression::ExtCpAddress(cp) => self.fixed(cp, "ip_address"),
@@ -224,10 +229,14 @@ impl Sources<'_> {
                 .and_then(|one| one.size_gib)
                 .map(|size| json!(size)),
             HotExpression::AdditionalParam(path) => {
-                additional(&self.what.deployment, path).cloned()
+                additional(&self.allocation.deployment, path).cloned()
             }
             HotExpression::InstanceId => Some(json!(self.instance)),
-            HotExpression::InstanceName => self.what.instance_name.as_ref().map(|name| json!(name)),
+            HotExpression::InstanceName => self
+                .allocation
+                .instance_name
+                .as_ref()
+                .map(|name| json!(name)),
             HotExpression::FlavourId => Some(json!(flavour.id)),
             HotExpression::Nfv => Some(self.nfv()?),
             HotExpression::Literal(value) => Some(value.clone()),
@@ -246,11 +255,12 @@ impl Sources<'_> {
     }
 
     fn fixed_ips(&self, cp: &str) -> Vec<Value> {
-        let config = bound(&self.what.deployment, cp).and_then(|bound| bound.config(0));
+        let config = ext_cp_binding(&self.allocation.deployment, cp)
+            .and_then(|ext_cp_binding| ext_cp_binding.config(0));
         let wanted = config
             .map(|(_, config)| addresses(config))
             .unwrap_or_default();
-        let entry = |one: crate::plan::WantedAddress| {
+        let entry = |one: crate::plan::RequestedAddress| {
             let mut entry = Map::new();
             entry.extend(
                 one.address
@@ -267,13 +277,13 @@ impl Sources<'_> {
 
     /// Tacker's layout, as far as there are values.
     fn nfv(&self) -> Result<Value, PortError> {
-        let flavour = flavour(self.what)?;
+        let flavour = flavour(self.allocation)?;
         let mut vdus = Map::new();
         for name in flavour.vdus.keys() {
             let mut vdu = Map::new();
             vdu.insert(
                 "desired_capacity".into(),
-                json!(self.what.deployment.instances_of(name)),
+                json!(self.allocation.deployment.instances_of(name)),
             );
             for (member, value) in [
                 (
@@ -300,7 +310,7 @@ impl Sources<'_> {
         }
         let mut cps = Map::new();
         for data in self
-            .what
+            .allocation
             .deployment
             .ext_virtual_links
             .iter()
@@ -309,7 +319,7 @@ impl Sources<'_> {
             let mut cp = Map::new();
             cp.insert(
                 "network".into(),
-                json!(self.prepared.network_of(self.what, &data.cpd_id)),
+                json!(self.prepared.network_of(self.allocation, &data.cpd_id)),
             );
             let fixed = self.fixed_ips(&data.cpd_id);
             if !fixed.is_empty() {
@@ -363,17 +373,17 @@ fn path_exists(
         };
         value = members
             .get(name)
-            .ok_or_else(|| leads_nowhere(&walked, members, (first, file)))?;
+            .ok_or_else(|| unknown_path(&walked, members, (first, file)))?;
     }
     Ok(())
 }
 
-fn leads_nowhere(
+fn unknown_path(
     walked: &str,
     members: &Map<String, Value>,
     (parameter, file): (&str, &str),
 ) -> PortError {
-    let doing = format!("fill parameter `{parameter}` of `{file}`");
+    let action = format!("fill parameter `{parameter}` of `{file}`");
     let known: Vec<&str> = members.keys().map(String::as_str).collect();
     let name = walked.rsplit('.').next().unwrap_or(walked);
     let detail = format!(
@@ -383,7 +393,7 @@ fn leads_nowhere(
     let hint = format!(
         "give it a parameter of its own and map that in `{PARAMETERS_FILE}`, such as `{name}: additionalParams.{name}`; or complete the request"
     );
-    PortError::new(&PARAMETER, doing, detail)
+    PortError::new(&PARAMETER, action, detail)
         .on(walked)
         .hint(hint)
 }
@@ -406,30 +416,30 @@ fn hide(template: &mut Value, hot: &BaseHot) {
 
 /// Heat's `files`: nested templates under the names that the descriptor gives them, and what `get_file` asks for.
 fn files(
-    what: &Allocation,
+    allocation: &Allocation,
     hot: &BaseHot,
     template: &Value,
 ) -> Result<Map<String, Value>, PortError> {
     let mut files = Map::new();
     let mut asked = Vec::new();
-    asked_files(template, &hot.template, &mut asked);
+    referenced_files(template, &hot.template, &mut asked);
     for (name, path) in &hot.files {
-        let text = text(what, path)?;
+        let text = text(allocation, path)?;
         if let Ok(nested) = serde_yaml::from_str::<Value>(&text) {
-            asked_files(&nested, path, &mut asked);
+            referenced_files(&nested, path, &mut asked);
         }
         files.insert(name.clone(), Value::String(text));
     }
     for (name, path) in asked {
         if !files.contains_key(&name) {
-            files.insert(name, Value::String(text(what, &path)?));
+            files.insert(name, Value::String(text(allocation, &path)?));
         }
     }
     Ok(files)
 }
 
 /// Names in `get_file`, with the path in the package that they mean in `file`.
-fn asked_files(value: &Value, file: &str, found: &mut Vec<(String, String)>) {
+fn referenced_files(value: &Value, file: &str, found: &mut Vec<(String, String)>) {
     match value {
         Value::Object(members) => {
             if let Some(name) = members.get("get_file").and_then(Value::as_str)
@@ -442,15 +452,17 @@ fn asked_files(value: &Value, file: &str, found: &mut Vec<(String, String)>) {
             }
             members
                 .values()
-                .for_each(|member| asked_files(member, file, found));
+                .for_each(|member| referenced_files(member, file, found));
         }
-        Value::Array(items) => items.iter().for_each(|item| asked_files(item, file, found)),
+        Value::Array(items) => items
+            .iter()
+            .for_each(|item| referenced_files(item, file, found)),
         _ => {}
     }
 }
 
-fn text(what: &Allocation, path: &str) -> Result<String, PortError> {
-    let bytes = what
+fn text(allocation: &Allocation, path: &str) -> Result<String, PortError> {
+    let bytes = allocation
         .package
         .read(path)
         .map_err(|error| package(format!("`{path}`: {error}")))?;
@@ -460,7 +472,7 @@ fn text(what: &Allocation, path: &str) -> Result<String, PortError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{allocation, cluster_request, package_of, sample, vnfd};
+    use crate::testing::{cluster_request, new_allocation, package_of, sample, vnfd};
 
     fn prepared() -> Prepared {
         let mut prepared = Prepared::default();
@@ -487,13 +499,13 @@ mod tests {
             ("BaseHOT/simple/top.yaml", template),
         ];
         files.extend(mapping.map(|mapping| ("Files/openstack/parameters.yaml", mapping)));
-        allocation(package_of(&files), request)
+        new_allocation(package_of(&files), request)
     }
 
     #[test]
     fn the_sample_is_filled_from_request_vnfd_and_cloud() {
-        let what = allocation(sample("vnf-a-k8s-cluster-base-hot"), cluster_request());
-        let made = blueprint(&what, &prepared(), "i-1").unwrap();
+        let allocation = new_allocation(sample("vnf-a-k8s-cluster-base-hot"), cluster_request());
+        let made = blueprint(&allocation, &prepared(), "i-1").unwrap();
         assert_eq!(
             Value::Object(made.parameters),
             json!({
@@ -526,9 +538,9 @@ resources:
       flavor: {get_param: [nfv, VDU, server, computeFlavourId]}
       image: {get_param: [nfv, VDU, server, vcImageId]}
 ";
-        let what = with(template, None, json!({"flavourId": "simple"}));
-        check(&what).unwrap();
-        let made = blueprint(&what, &prepared(), "i-1").unwrap();
+        let allocation = with(template, None, json!({"flavourId": "simple"}));
+        check(&allocation).unwrap();
+        let made = blueprint(&allocation, &prepared(), "i-1").unwrap();
         assert_eq!(
             made.parameters["nfv"]["VDU"]["server"],
             json!({"desired_capacity": 1, "flavor": "m1.tiny", "computeFlavourId": "m1.tiny", "image": "image-id", "vcImageId": "image-id"})
@@ -598,10 +610,10 @@ resources: {r: {type: OS::Heat::Value, properties: {value: {get_file: boot.sh}}}
             ("BaseHOT/simple/top.yaml", template),
             ("BaseHOT/simple/boot.sh", "#!/bin/sh\n"),
         ];
-        let what = allocation(package_of(&files), json!({"flavourId": "simple"}));
-        let made = blueprint(&what, &prepared(), "i").unwrap();
+        let allocation = new_allocation(package_of(&files), json!({"flavourId": "simple"}));
+        let made = blueprint(&allocation, &prepared(), "i").unwrap();
         assert_eq!(Value::Object(made.files), json!({"boot.sh": "#!/bin/sh\n"}));
-        let without = allocation(package_of(&files[..2]), json!({"flavourId": "simple"}));
+        let without = new_allocation(package_of(&files[..2]), json!({"flavourId": "simple"}));
         let error = blueprint(&without, &prepared(), "i").unwrap_err();
         assert!(
             error.to_string().contains("BaseHOT/simple/boot.sh"),

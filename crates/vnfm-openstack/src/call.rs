@@ -4,7 +4,7 @@
 //! an answer that got lost, a 502, 503 or 504 is tried again, with growing pauses. A connection that was
 //! never made is tried again for every call. Tokens and their renewal are not here but in `session.rs`.
 
-use crate::errors::{ADDRESS, ANSWER, CERTIFICATE, NOT_FOUND, UNREACHABLE, shortened};
+use crate::errors::{ADDRESS, ANSWER, CERTIFICATE, NOT_FOUND, UNREACHABLE, truncate};
 use crate::image_body::Image;
 use crate::session::Cloud;
 use futures::future::{Either, select};
@@ -18,13 +18,13 @@ use vnfm_outbound::{Client, Method, Policy, ReadError, header, is_forbidden, rea
 use vnfm_types::Secret;
 
 /// The longest that one try may take: Heat answers after 60 s when its engine is dead.
-const LONGEST: SignedDuration = SignedDuration::from_secs(70);
+const CALL_TIMEOUT: SignedDuration = SignedDuration::from_secs(70);
 /// How long bytes of an image may take.
-const UPLOAD: SignedDuration = SignedDuration::from_mins(60);
+const UPLOAD_TIMEOUT: SignedDuration = SignedDuration::from_mins(60);
 /// Tries of one call.
-const TRIES: u32 = 5;
+const MAX_ATTEMPTS: u32 = 5;
 /// The first pause between tries; each is twice the one before.
-const PAUSE: Duration = Duration::from_millis(200);
+const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 /// The longest URL, in bytes: servers answer a longer one with 414, or close the connection, which looks like an outage.
 const MAX_URL_LEN: usize = 8_000;
 
@@ -50,10 +50,10 @@ pub(crate) struct Call {
     pub(crate) path: String,
     body: Body,
     /// What it is for: "create stack `x`".
-    pub(crate) doing: String,
+    pub(crate) action: String,
     microversion: Option<&'static str>,
     /// The type of the answer.
-    wants: &'static str,
+    accepts_type: &'static str,
     /// Statuses that are no success but an answer.
     accepted: &'static [u16],
     repeatable: bool,
@@ -70,47 +70,47 @@ pub(crate) struct Reply {
     /// `X-Subject-Token`, which only Keystone sends.
     pub(crate) subject_token: Option<Secret>,
     /// Whether whoever caused the call may read what was answered.
-    pub(crate) is_shown: bool,
+    pub(crate) is_exposed: bool,
 }
 
 impl Call {
-    fn new(method: Method, path: String, body: Body, doing: String) -> Self {
+    fn new(method: Method, path: String, body: Body, action: String) -> Self {
         let repeatable = method != Method::POST;
-        let wants = "application/json";
+        let accepts_type = "application/json";
         Self {
             method,
             path,
             body,
-            doing,
+            action,
             microversion: None,
-            wants,
+            accepts_type,
             accepted: &[],
             repeatable,
         }
     }
 
-    pub(crate) fn get(path: impl Into<String>, doing: impl Into<String>) -> Self {
-        Self::new(Method::GET, path.into(), Body::None, doing.into())
+    pub(crate) fn get(path: impl Into<String>, action: impl Into<String>) -> Self {
+        Self::new(Method::GET, path.into(), Body::None, action.into())
     }
 
-    pub(crate) fn post(path: impl Into<String>, body: Value, doing: impl Into<String>) -> Self {
-        Self::new(Method::POST, path.into(), Body::Json(body), doing.into())
+    pub(crate) fn post(path: impl Into<String>, body: Value, action: impl Into<String>) -> Self {
+        Self::new(Method::POST, path.into(), Body::Json(body), action.into())
     }
 
-    pub(crate) fn patch(path: impl Into<String>, body: Value, doing: impl Into<String>) -> Self {
-        Self::new(Method::PATCH, path.into(), Body::Json(body), doing.into())
+    pub(crate) fn patch(path: impl Into<String>, body: Value, action: impl Into<String>) -> Self {
+        Self::new(Method::PATCH, path.into(), Body::Json(body), action.into())
     }
 
-    pub(crate) fn put(path: impl Into<String>, doing: impl Into<String>) -> Self {
-        Self::new(Method::PUT, path.into(), Body::None, doing.into())
+    pub(crate) fn put(path: impl Into<String>, action: impl Into<String>) -> Self {
+        Self::new(Method::PUT, path.into(), Body::None, action.into())
     }
 
-    pub(crate) fn put_image(path: String, image: Image, doing: impl Into<String>) -> Self {
-        Self::new(Method::PUT, path, Body::Image(image), doing.into())
+    pub(crate) fn put_image(path: String, image: Image, action: impl Into<String>) -> Self {
+        Self::new(Method::PUT, path, Body::Image(image), action.into())
     }
 
-    pub(crate) fn delete(path: impl Into<String>, doing: impl Into<String>) -> Self {
-        Self::new(Method::DELETE, path.into(), Body::None, doing.into())
+    pub(crate) fn delete(path: impl Into<String>, action: impl Into<String>) -> Self {
+        Self::new(Method::DELETE, path.into(), Body::None, action.into())
     }
 
     /// Statuses that the caller reads itself.
@@ -132,8 +132,8 @@ impl Call {
     }
 
     /// The answer is text and no JSON.
-    pub(crate) fn wanting_text(mut self) -> Self {
-        self.wants = TEXT;
+    pub(crate) fn expecting_text(mut self) -> Self {
+        self.accepts_type = TEXT;
         self
     }
 
@@ -156,11 +156,11 @@ pub(crate) async fn send(
     } = *cloud;
     let url = format!("{base}{}", call.path);
     check_length(call, &url)?;
-    let mut pause = PAUSE;
+    let mut pause = FIRST_BACKOFF;
     for attempt in 1.. {
         let turn = turn(cloud, call).await?;
         let left = deadline.duration_since(clock.now());
-        let outcome = once(client, &url, token, call, left).await;
+        let outcome = send_once(client, &url, token, call, left).await;
         turn.ended(
             outcome
                 .as_ref()
@@ -168,13 +168,16 @@ pub(crate) async fn send(
         );
         let again = match &outcome {
             Ok(reply) => call.repeatable && matches!(reply.status, 502..=504),
-            Err(lost) => lost.may_pass(call.repeatable),
+            Err(lost) => lost.is_transient(call.repeatable),
         };
         let time_left = left > SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX);
-        if !(again && time_left && attempt < TRIES) {
-            let is_shown = cloud.vim.shows_answers();
-            let outcome = outcome.map(|reply| Reply { is_shown, ..reply });
-            return outcome.map_err(|lost| lost.told(call, &url, is_shown));
+        if !(again && time_left && attempt < MAX_ATTEMPTS) {
+            let is_exposed = cloud.vim.shows_answers();
+            let outcome = outcome.map(|reply| Reply {
+                is_exposed,
+                ..reply
+            });
+            return outcome.map_err(|lost| lost.into_port_error(call, &url, is_exposed));
         }
         tracing::debug!(%url, attempt, "no usable answer, trying again");
         clock.sleep(pause).await;
@@ -188,14 +191,14 @@ fn check_length(call: &Call, url: &str) -> Result<(), PortError> {
     if url.len() <= MAX_URL_LEN {
         return Ok(());
     }
-    let what = format!(
+    let detail = format!(
         "a name or an id is too long: the URL would have {} bytes, of at most {MAX_URL_LEN}",
         url.len()
     );
     Err(PortError::new(
         &NOT_FOUND,
-        shortened(&call.doing, 200),
-        what,
+        truncate(&call.action, 200),
+        detail,
     ))
 }
 
@@ -204,40 +207,40 @@ async fn turn(cloud: &Cloud<'_>, call: &Call) -> Result<Turn, PortError> {
     let left = cloud.deadline.duration_since(cloud.clock.now());
     let left = Duration::try_from(left).unwrap_or_default();
     match select(
-        pin!(cloud.vim.turn(&call.doing, cloud.watcher)),
+        pin!(cloud.vim.turn(&call.action, cloud.watcher)),
         cloud.clock.sleep(left),
     )
     .await
     {
         Either::Left((turn, _)) => Ok(turn),
         Either::Right(_) => {
-            let what = format!(
+            let detail = format!(
                 "its turn at VIM `{}` did not come in time",
                 cloud.vim.name()
             );
-            Err(PortError::new(&UNREACHABLE, &call.doing, what))
+            Err(PortError::new(&UNREACHABLE, &call.action, detail))
         }
     }
 }
 
-async fn once(
+async fn send_once(
     client: &Client,
     url: &str,
     token: Option<&Secret>,
     call: &Call,
     left: SignedDuration,
-) -> Result<Reply, Lost> {
+) -> Result<Reply, SendError> {
     let longest = if matches!(call.body, Body::Image(_)) {
-        UPLOAD
+        UPLOAD_TIMEOUT
     } else {
-        LONGEST
+        CALL_TIMEOUT
     };
     let limit = left
         .clamp(SignedDuration::from_secs(1), longest)
         .unsigned_abs();
     let request = client.request(call.method.clone(), url);
     let mut request = request
-        .map_err(|why| Lost::Forbidden(why.to_string()))?
+        .map_err(|why| SendError::Forbidden(why.to_string()))?
         .timeout(limit);
     if let Some(token) = token {
         request = request.header("X-Auth-Token", token.reveal());
@@ -254,10 +257,10 @@ async fn once(
             .body(image.body()),
     };
     let response = request
-        .header(header::ACCEPT, call.wants)
+        .header(header::ACCEPT, call.accepts_type)
         .send()
         .await
-        .map_err(Lost::Call)?;
+        .map_err(SendError::Call)?;
     let status = response.status().as_u16();
     let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
     let request_id = header("x-openstack-request-id").or_else(|| header("x-compute-request-id"));
@@ -265,8 +268,8 @@ async fn once(
     let bytes = read(response, &policy(call))
         .await
         .map_err(|error| match error {
-            ReadError::Lost(error) => Lost::Call(error),
-            error => Lost::Answer(error.to_string()),
+            ReadError::Lost(error) => SendError::Call(error),
+            error => SendError::Answer(error.to_string()),
         })?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let body = serde_json::from_str(&text).unwrap_or_default();
@@ -276,13 +279,13 @@ async fn once(
         body,
         text,
         subject_token,
-        is_shown: false,
+        is_exposed: false,
     })
 }
 
 /// Text, such as a server's console, has no values to be counted.
 fn policy(call: &Call) -> Policy {
-    let values = if call.wants == TEXT {
+    let values = if call.accepts_type == TEXT {
         u64::MAX
     } else {
         Policy::VIM.values
@@ -294,7 +297,7 @@ fn policy(call: &Call) -> Policy {
 }
 
 /// Why a call has no answer.
-enum Lost {
+enum SendError {
     /// It must not go there.
     Forbidden(String),
     /// Nobody answered, or not to the end.
@@ -303,12 +306,12 @@ enum Lost {
     Answer(String),
 }
 
-impl Lost {
+impl SendError {
     /// Whether another try may bring an answer.
-    fn may_pass(&self, repeatable: bool) -> bool {
+    fn is_transient(&self, repeatable: bool) -> bool {
         match self {
             Self::Call(lost) => {
-                let lasts = is_about_trust(lost) || is_forbidden(lost);
+                let lasts = is_certificate_error(lost) || is_forbidden(lost);
                 !lasts && (lost.is_connect() || repeatable)
             }
             Self::Forbidden(_) | Self::Answer(_) => false,
@@ -316,8 +319,8 @@ impl Lost {
     }
 
     /// The same for whoever caused the call; what answers at an address, and how, is told only where that is shown.
-    fn told(&self, call: &Call, url: &str, is_shown: bool) -> PortError {
-        let place = url.split('?').next().unwrap_or(url);
+    fn into_port_error(&self, call: &Call, url: &str, is_exposed: bool) -> PortError {
+        let address = url.split('?').next().unwrap_or(url);
         let (code, why) = match self {
             Self::Forbidden(why) => (&ADDRESS, why.clone()),
             Self::Answer(why) => (&ANSWER, why.clone()),
@@ -325,16 +328,16 @@ impl Lost {
                 &ADDRESS,
                 "its name leads to no address that is allowed".to_owned(),
             ),
-            Self::Call(lost) if is_about_trust(lost) => (&CERTIFICATE, causes(lost)),
-            Self::Call(_) if !is_shown => (&UNREACHABLE, "no answer".to_owned()),
+            Self::Call(lost) if is_certificate_error(lost) => (&CERTIFICATE, causes(lost)),
+            Self::Call(_) if !is_exposed => (&UNREACHABLE, "no answer".to_owned()),
             Self::Call(lost) if lost.is_timeout() => (&UNREACHABLE, "no answer in time".to_owned()),
             Self::Call(lost) => (&UNREACHABLE, causes(lost)),
         };
-        PortError::new(code, &call.doing, format!("`{place}`: {why}"))
+        PortError::new(code, &call.action, format!("`{address}`: {why}"))
     }
 }
 
-fn is_about_trust(lost: &vnfm_outbound::Error) -> bool {
+fn is_certificate_error(lost: &vnfm_outbound::Error) -> bool {
     let causes = causes(lost);
     causes.contains("certificate") || causes.contains("UnknownIssuer")
 }

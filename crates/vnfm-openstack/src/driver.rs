@@ -11,13 +11,14 @@
 use crate::access::Access;
 use crate::heat::{self, Blueprint, Stack, stack_name};
 use crate::image_body::Image;
-use crate::patience::patiently;
 use crate::plan::{flavour, has_base_hot};
-use crate::prepare::{Prepared, networks_seen, prepare};
+use crate::prepare::{Prepared, existing_networks, prepare};
 use crate::session::{Cloud, Sessions};
-use crate::stacks::{complete, deleted, foreign};
-use crate::{base_hot, glance, hot, inventory, nova, plan, policy, repair};
+use crate::stacks::{RETAG_HINT, complete, delete, foreign};
+use crate::waiting::Waiter;
+use crate::{base_hot, glance, heal, hot, inventory, nova, plan, policy};
 use async_trait::async_trait;
+use futures::TryFutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -30,12 +31,12 @@ use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo, VimPolicy};
 
 /// How long calls without a deadline of their own may take.
-const SHORT: SignedDuration = SignedDuration::from_secs(90);
+const CALL_TIMEOUT: SignedDuration = SignedDuration::from_secs(90);
 
 /// The driver of OpenStack; clones of an `Arc` of it share logins.
 pub struct OpenStack {
     sessions: Sessions,
-    images: glance::Turns,
+    images: glance::ImageLocks,
     clock: Arc<dyn Clock>,
 }
 
@@ -45,7 +46,7 @@ impl OpenStack {
     pub fn new(clock: Arc<dyn Clock>, to: Destinations) -> Self {
         Self {
             sessions: Sessions::new(to),
-            images: glance::Turns::default(),
+            images: glance::ImageLocks::default(),
             clock,
         }
     }
@@ -61,9 +62,9 @@ impl OpenStack {
         }
     }
 
-    fn briefly<'a>(&'a self, vim: &'a dyn Vim) -> Cloud<'a> {
+    fn short_lived_cloud<'a>(&'a self, vim: &'a dyn Vim) -> Cloud<'a> {
         let now = self.clock.now();
-        let deadline = now.saturating_add(SHORT).unwrap_or(Timestamp::MAX);
+        let deadline = now.saturating_add(CALL_TIMEOUT).unwrap_or(Timestamp::MAX);
         let clock = self.clock.as_ref();
         Cloud {
             sessions: &self.sessions,
@@ -108,7 +109,7 @@ impl InfraDriver for OpenStack {
     }
 
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
-        let cloud = self.briefly(vim);
+        let cloud = self.short_lived_cloud(vim);
         heat::ping(&cloud).await?;
         let (session, _) = cloud.session().await?;
         let mut detail = KeyValuePairs::new();
@@ -122,52 +123,54 @@ impl InfraDriver for OpenStack {
         })
     }
 
-    async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
-        let prepared = prepare(&self.cloud(cx), what).await?;
-        let expected = blueprint(what, &prepared, &cx.ownership.instance_id)?;
-        policy::permit(what, &expected, cx.vim.policy())?;
+    async fn prepare(&self, cx: &VimCall<'_>, allocation: &Allocation) -> Result<Value, PortError> {
+        let prepared = prepare(&self.cloud(cx), allocation).await?;
+        let expected = blueprint(allocation, &prepared, &cx.ownership.instance_id)?;
+        policy::permit(allocation, &expected, cx.vim.policy())?;
         Ok(serde_json::to_value(prepared).unwrap_or_default())
     }
 
     async fn allocate(
         &self,
         cx: &VimCall<'_>,
-        what: &Allocation,
+        allocation: &Allocation,
         prepared: &Value,
     ) -> Result<Allocated, PortError> {
         let cloud = self.cloud(cx);
         let prepared: Prepared = match serde_json::from_value(prepared.clone()) {
             Ok(prepared) => prepared,
-            Err(_) => prepare(&cloud, what).await?,
+            Err(_) => prepare(&cloud, allocation).await?,
         };
-        let stack = self.stack_of(cx, &cloud, what, prepared.clone()).await?;
-        shown(cx, &cloud, what, (&stack, &prepared)).await
+        let stack = self
+            .ensure_stack(cx, &cloud, allocation, prepared.clone())
+            .await?;
+        read_allocated(cx, &cloud, allocation, (&stack, &prepared)).await
     }
 
     async fn heal(
         &self,
         cx: &VimCall<'_>,
-        what: &Allocation,
-        how: &Repair,
+        allocation: &Allocation,
+        repair: &Repair,
     ) -> Result<Allocated, PortError> {
         let cloud = self.cloud(cx);
-        let stack = if let Some(stack) = repair::repaired(cx, &cloud, how).await? {
+        let stack = if let Some(stack) = heal::heal(cx, &cloud, repair).await? {
             stack
         } else {
             // Nothing is left of it, so everything is missing.
-            let text = "the stack is gone: making it again";
+            let text = "the stack no longer exists: recreating it";
             cx.watcher.log("warn", "openstack", text);
-            let prepared = prepare(&cloud, what).await?;
-            self.stack_of(cx, &cloud, what, prepared).await?
+            let prepared = prepare(&cloud, allocation).await?;
+            self.ensure_stack(cx, &cloud, allocation, prepared).await?
         };
-        let prepared = networks_seen(&cloud, what).await?;
-        shown(cx, &cloud, what, (&stack, &prepared)).await
+        let prepared = existing_networks(&cloud, allocation).await?;
+        read_allocated(cx, &cloud, allocation, (&stack, &prepared)).await
     }
 
     async fn observe(
         &self,
         cx: &VimCall<'_>,
-        what: &Allocation,
+        allocation: &Allocation,
         handle: &Value,
     ) -> Result<Allocated, PortError> {
         let cloud = self.cloud(cx);
@@ -175,34 +178,32 @@ impl InfraDriver for OpenStack {
         let Some(stack) = heat::find(&cloud, &name).await? else {
             return Ok(Allocated::default());
         };
-        if !stack.is_of(&cx.ownership.installation_id)
+        if !stack.belongs_to(&cx.ownership.installation_id)
             && handle.get("stackId") != Some(&json!(stack.id))
         {
             return Ok(Allocated::default());
         }
-        let prepared = networks_seen(&cloud, what).await?;
-        let seen = inventory::look(&cloud, &stack).await?;
-        allocated(cx, what, (&stack, &prepared), &seen)
+        let prepared = existing_networks(&cloud, allocation).await?;
+        let contents = inventory::read_stack(&cloud, &stack).await?;
+        allocated(cx, allocation, (&stack, &prepared), &contents)
     }
 
     async fn release(
         &self,
         cx: &VimCall<'_>,
-        what: &Allocation,
-        how: &Release,
+        allocation: &Allocation,
+        release: &Release,
     ) -> Result<(), PortError> {
         let cloud = self.cloud(cx);
         let name = stack_name(&cx.ownership.instance_id);
         match heat::find(&cloud, &name).await? {
             None => {}
-            Some(stack) if stack.is_of(&cx.ownership.installation_id) => {
-                deleted(cx, &cloud, &stack).await?;
+            Some(stack) if stack.belongs_to(&cx.ownership.installation_id) => {
+                delete(cx, &cloud, &stack).await?;
             }
             // It was ours once, so leaving it there silently would leave an orphan.
-            Some(stack) if how.handle.get("stackId") == Some(&json!(stack.id)) => {
-                return Err(foreign("delete", &stack, cx.ownership).hint(
-                    "the stack has lost its tags: tag it again (`openstack stack update --existing --tags …`), then retry",
-                ));
+            Some(stack) if release.handle.get("stackId") == Some(&json!(stack.id)) => {
+                return Err(foreign("delete", &stack, cx.ownership).hint(RETAG_HINT));
             }
             Some(stack) => {
                 let text = format!(
@@ -212,9 +213,9 @@ impl InfraDriver for OpenStack {
                 cx.watcher.log("warn", "openstack", &text);
             }
         }
-        if brings_images(what)? {
-            let _turn = self.images.take(&cloud, &what.package).await?;
-            glance::ended(&cloud, cx.ownership).await?;
+        if has_package_images(allocation)? {
+            let _lock = self.images.lock(&cloud, &allocation.package).await?;
+            glance::release_images(&cloud, cx.ownership).await?;
         }
         Ok(())
     }
@@ -224,7 +225,7 @@ impl InfraDriver for OpenStack {
         vim: &dyn Vim,
         installation_id: &str,
     ) -> Result<Vec<OwnedResource>, PortError> {
-        let cloud = self.briefly(vim);
+        let cloud = self.short_lived_cloud(vim);
         let instance = |name: &str| name.strip_prefix("vnf-").map(str::to_owned);
         let stacks = heat::owned(&cloud, installation_id).await?;
         let stacks = stacks.into_iter().map(|stack| OwnedResource {
@@ -238,43 +239,44 @@ impl InfraDriver for OpenStack {
     }
 
     async fn host_keys(&self, vim: &dyn Vim, server_id: &str) -> Result<Vec<String>, PortError> {
-        let console = nova::console(&self.briefly(vim), server_id).await?;
+        let console = nova::console(&self.short_lived_cloud(vim), server_id).await?;
         Ok(nova::host_keys_in(&console))
     }
 }
 
 impl OpenStack {
     /// The instance's stack, complete, with the images that it needs.
-    async fn stack_of(
+    async fn ensure_stack(
         &self,
         cx: &VimCall<'_>,
         cloud: &Cloud<'_>,
-        what: &Allocation,
+        allocation: &Allocation,
         mut prepared: Prepared,
     ) -> Result<Stack, PortError> {
-        let expected = blueprint(what, &prepared, &cx.ownership.instance_id)?;
-        policy::permit(what, &expected, cx.vim.policy())?;
-        self.bring_images(cx, cloud, what, &mut prepared).await?;
-        let (what, planned) = (what.clone(), prepared.clone());
+        let expected = blueprint(allocation, &prepared, &cx.ownership.instance_id)?;
+        policy::permit(allocation, &expected, cx.vim.policy())?;
+        self.upload_images(cx, cloud, allocation, &mut prepared)
+            .await?;
+        let (allocation, planned) = (allocation.clone(), prepared.clone());
         let instance = cx.ownership.instance_id.clone();
         // It is a matter of processor time alone, and nobody else is to wait for that.
-        let planning = spawn_blocking(move || blueprint(&what, &planned, &instance));
+        let planning = spawn_blocking(move || blueprint(&allocation, &planned, &instance));
         let planned = planning
             .await
-            .unwrap_or_else(|error| Err(plan::unplanned(&error)));
+            .unwrap_or_else(|error| Err(plan::planning_failed(&error)));
         complete(cx, cloud, &planned?).await
     }
 
     /// Sees to it that the cloud has what the package brings; the ids go into `prepared`.
-    async fn bring_images(
+    async fn upload_images(
         &self,
         cx: &VimCall<'_>,
         cloud: &Cloud<'_>,
-        what: &Allocation,
+        allocation: &Allocation,
         prepared: &mut Prepared,
     ) -> Result<(), PortError> {
-        let mut turn = None;
-        for (owner, image) in flavour(what)?.images() {
+        let mut lock = None;
+        for (owner, image) in flavour(allocation)?.images() {
             let Some(found) = prepared
                 .images
                 .get_mut(owner)
@@ -287,17 +289,17 @@ impl OpenStack {
             };
             cx.watcher
                 .waiting(&format!("image `{}` is uploaded", image.name));
-            if turn.is_none() {
-                turn = Some(self.images.take(cloud, &what.package).await?);
+            if lock.is_none() {
+                lock = Some(self.images.lock(cloud, &allocation.package).await?);
             }
-            let size = what.package.size(path);
+            let size = allocation.package.size(path);
             let size = size.map_err(|error| plan::package(format!("image `{path}`: {error}")))?;
             let file = Image {
-                package: what.package.clone(),
+                package: allocation.package.clone(),
                 path: path.clone(),
                 size,
             };
-            found.id = Some(glance::used(cloud, cx.ownership, image, file).await?);
+            found.id = Some(glance::use_image(cloud, cx.ownership, image, file).await?);
         }
         Ok(())
     }
@@ -316,36 +318,39 @@ fn uses(image: &glance::Image) -> Vec<OwnedResource> {
 }
 
 /// Whether the package has images of its own.
-fn brings_images(what: &Allocation) -> Result<bool, PortError> {
-    Ok(flavour(what)?
+fn has_package_images(allocation: &Allocation) -> Result<bool, PortError> {
+    Ok(flavour(allocation)?
         .images()
         .any(|(_, image)| image.artifact.is_some()))
 }
 
 /// What a stack that works holds.
-async fn shown(
+async fn read_allocated(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
-    what: &Allocation,
+    allocation: &Allocation,
     (stack, prepared): (&Stack, &Prepared),
 ) -> Result<Allocated, PortError> {
-    let seen = patiently(
-        cx,
-        &format!("read what stack `{}` holds", stack.name),
-        || async { inventory::look(cloud, stack).await.map(Waited::Done) },
-    )
-    .await?;
-    allocated(cx, what, (stack, prepared), &seen)
+    let action = format!("read the resources of stack `{}`", stack.name);
+    let mut waiter = Waiter::new(cx, &action);
+    let contents = loop {
+        let read = inventory::read_stack(cloud, stack).map_ok(Waited::Done);
+        match waiter.attempt(read).await? {
+            Waited::Done(contents) => break contents,
+            Waited::NotYet(reason) => waiter.pause(&reason).await?,
+        }
+    };
+    allocated(cx, allocation, (stack, prepared), &contents)
 }
 
 fn allocated(
     cx: &VimCall<'_>,
-    what: &Allocation,
+    allocation: &Allocation,
     (stack, prepared): (&Stack, &Prepared),
-    seen: &inventory::Seen,
+    contents: &inventory::StackContents,
 ) -> Result<Allocated, PortError> {
-    let against = inventory::Against {
-        what,
+    let context = inventory::Context {
+        allocation,
         prepared,
         vim: cx.vim.connection_id(),
     };
@@ -354,21 +359,21 @@ fn allocated(
     metadata.insert("stackName".into(), json!(stack.name));
     Ok(Allocated {
         handle: json!({"stackId": stack.id, "stackName": stack.name}),
-        inventory: inventory::inventory(seen, against)?,
+        inventory: inventory::inventory(contents, context)?,
         metadata,
     })
 }
 
 fn blueprint(
-    what: &Allocation,
+    allocation: &Allocation,
     prepared: &Prepared,
     instance: &str,
 ) -> Result<Blueprint, PortError> {
-    let made = if has_base_hot(what) {
-        base_hot::blueprint(what, prepared, instance)?
+    let blueprint = if has_base_hot(allocation) {
+        base_hot::blueprint(allocation, prepared, instance)?
     } else {
-        hot::blueprint(what, prepared, instance)?
+        hot::blueprint(allocation, prepared, instance)?
     };
-    plan::within_budget(what, &made)?;
-    Ok(made)
+    plan::within_budget(allocation, &blueprint)?;
+    Ok(blueprint)
 }

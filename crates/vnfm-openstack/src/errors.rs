@@ -255,36 +255,40 @@ pub const CODES: &[&Code] = &[
 ];
 
 /// What an answer that is no success means.
-pub(crate) fn refusal(doing: &str, reply: &Reply) -> PortError {
-    let words = words(reply);
-    let text = if reply.is_shown {
-        format!("{} ({})", words, reply.status)
+pub(crate) fn refusal(action: &str, reply: &Reply) -> PortError {
+    let message = message(reply);
+    let text = if reply.is_exposed {
+        format!("{} ({})", message, reply.status)
     } else {
         format!("it answers {}", reply.status)
     };
     let code = match reply.status {
         401 => &LOGIN_REFUSED,
-        403 | 409 | 413 if speaks_of_quota(&words) => &QUOTA,
+        403 | 409 | 413 if mentions_quota(&message) => &QUOTA,
         403 => &FORBIDDEN,
         404 => &NOT_FOUND,
         400..=428 => &REJECTED,
         429 | 500..=599 => &FAILING,
         _ => &UNEXPECTED,
     };
-    PortError::new(code, doing, text).request(reply.request_id.clone())
+    PortError::new(code, action, text).request(reply.request_id.clone())
 }
 
 /// What a stack's failure means: `reason` is its `stack_status_reason`.
-pub(crate) fn stack_failure(doing: &str, status: &str, reason: &str) -> PortError {
-    let code = if speaks_of_quota(reason) {
+pub(crate) fn stack_failure(action: &str, status: &str, reason: &str) -> PortError {
+    let code = if mentions_quota(reason) {
         &QUOTA
     } else if may_pass(reason) {
         &STACK_FAILED_FOR_NOW
     } else {
         &STACK_FAILED
     };
-    let mut error = PortError::new(code, doing, format!("the stack went to {status}: {reason}"))
-        .request(request_in(reason));
+    let mut error = PortError::new(
+        code,
+        action,
+        format!("the stack went to {status}: {reason}"),
+    )
+    .request(request_in(reason));
     if let Some(resource) = resource_in(reason) {
         error = error.on(resource);
     }
@@ -298,7 +302,7 @@ pub(crate) fn stack_failure(doing: &str, status: &str, reason: &str) -> PortErro
 }
 
 /// The service's own words, out of the several shapes in which they come.
-pub(crate) fn words(reply: &Reply) -> String {
+pub(crate) fn message(reply: &Reply) -> String {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let body = &reply.body;
     let found = body
@@ -318,7 +322,7 @@ pub(crate) fn words(reply: &Reply) -> String {
     if found.is_empty() {
         "it gave no reason".into()
     } else {
-        shortened(&found, 1000)
+        truncate(&found, 1000)
     }
 }
 
@@ -327,7 +331,7 @@ pub(crate) fn heat_type(reply: &Reply) -> Option<&str> {
     reply.body.pointer("/error/type").and_then(Value::as_str)
 }
 
-fn speaks_of_quota(text: &str) -> bool {
+fn mentions_quota(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     text.contains("quota exceeded") || text.contains("overquota") || text.contains("quotaexceeded")
 }
@@ -388,7 +392,7 @@ fn without_markup(text: &str) -> String {
     plain
 }
 
-pub(crate) fn shortened(text: &str, most: usize) -> String {
+pub(crate) fn truncate(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((at, _)) => format!("{} …", &text[..at]),
         None => text.to_owned(),
@@ -407,7 +411,7 @@ mod tests {
             text: body.to_string(),
             body,
             subject_token: None,
-            is_shown: true,
+            is_exposed: true,
         }
     }
 
@@ -517,7 +521,7 @@ mod tests {
         let mut page = reply(404, Value::Null);
         page.text =
             "<html><head><title>404</title></head><body><h1>Not  Found</h1></body></html>".into();
-        assert_eq!(words(&page), "404 Not Found");
+        assert_eq!(message(&page), "404 Not Found");
     }
 
     #[test]

@@ -56,8 +56,8 @@ pub(crate) async fn named(cloud: &Cloud<'_>, name: &str) -> Result<Vec<Image>, P
 
 /// A usable image by its id; `None` where there is none.
 pub(crate) async fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<Image>, PortError> {
-    let doing = format!("look for image `{id}`");
-    let call = Call::get(format!("/images/{}", encoded(id)), doing.as_str()).accepting(&[404]);
+    let action = format!("look for image `{id}`");
+    let call = Call::get(format!("/images/{}", encoded(id)), action.as_str()).accepting(&[404]);
     let reply = cloud.send(Service::Image, &call).await?;
     if reply.status == 404 {
         return Ok(None);
@@ -66,45 +66,45 @@ pub(crate) async fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<Image>, 
         body: json!({ "image": reply.body }),
         ..reply
     };
-    let image: Image = member(reply, "image", &doing)?;
+    let image: Image = member(reply, "image", &action)?;
     Ok(Some(image).filter(|image| image.status == "active"))
 }
 
 /// What an instance uses.
 async fn of_instance(cloud: &Cloud<'_>, ownership: &Ownership) -> Result<Vec<Image>, PortError> {
-    let (ours, its) = tags(ownership);
-    let mut found = tagged(cloud, &its, "look for the instance's images").await?;
-    found.retain(|image| image.tags.contains(&ours));
+    let (installation, instance) = tags(ownership);
+    let mut found = tagged(cloud, &instance, "look for the instance's images").await?;
+    found.retain(|image| image.tags.contains(&installation));
     Ok(found)
 }
 
 /// Who is at the images of a package in a project: one after the other.
 #[derive(Default)]
-pub(crate) struct Turns(Mutex<HashMap<(String, String), Turn>>);
+pub(crate) struct ImageLocks(Mutex<HashMap<(String, String), ImageLock>>);
 
-type Turn = Arc<futures::lock::Mutex<()>>;
+type ImageLock = Arc<futures::lock::Mutex<()>>;
 
-impl Turns {
+impl ImageLocks {
     /// Waits until nobody else is at them; they are ours until this is dropped.
-    pub(crate) async fn take(
+    pub(crate) async fn lock(
         &self,
         cloud: &Cloud<'_>,
         package: &Package,
     ) -> Result<OwnedMutexGuard<()>, PortError> {
         let (session, _) = cloud.session().await?;
-        let turn = {
+        let lock = {
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            all.retain(|_, turn| Arc::strong_count(turn) > 1);
-            let of = (session.project.clone(), package.sha256().to_owned());
-            all.entry(of).or_default().clone()
+            all.retain(|_, lock| Arc::strong_count(lock) > 1);
+            let key = (session.project.clone(), package.sha256().to_owned());
+            all.entry(key).or_default().clone()
         };
-        Ok(turn.lock_owned().await)
+        Ok(lock.lock_owned().await)
     }
 }
 
 impl Image {
     /// Whether a package brought it, this VNFM's or another's: it goes when its instances do.
-    pub(crate) fn is_brought(&self) -> bool {
+    pub(crate) fn is_from_package(&self) -> bool {
         let any = |begins: &str| self.tags.iter().any(|tag| tag.starts_with(begins));
         any("vnfm-") && (any(PACKAGE) || any(INSTANCE))
     }
@@ -128,23 +128,24 @@ pub(crate) async fn owned(cloud: &Cloud<'_>, installation: &str) -> Result<Vec<I
 }
 
 /// An image of the package's bytes that the instance uses from now on: one that is there, or a new one. In a turn.
-pub(crate) async fn used(
+pub(crate) async fn use_image(
     cloud: &Cloud<'_>,
     ownership: &Ownership,
     image: &SwImage,
     file: image_body::Image,
 ) -> Result<String, PortError> {
-    let doing = format!("upload image `{}`", image.name);
+    let action = format!("upload image `{}`", image.name);
     let package = package_tag(&file.package);
-    let (ours, its) = tags(ownership);
+    let (installation, instance) = tags(ownership);
     let mut known = tagged(cloud, &package, "look for the package's images").await?;
     known.extend(of_instance(cloud, ownership).await?);
-    known.retain(|one| one.tags.contains(&ours) && one.name.as_deref() == Some(&image.name));
+    known
+        .retain(|one| one.tags.contains(&installation) && one.name.as_deref() == Some(&image.name));
     known.sort_by_key(|one| (one.status != "active", one.id.clone()));
     let mut chosen = None;
     for one in known {
         match one.status.as_str() {
-            "active" | "queued" if tag(cloud, &one, &its).await? => {
+            "active" | "queued" if tag(cloud, &one, &instance).await? => {
                 chosen = Some(one);
                 break;
             }
@@ -154,27 +155,30 @@ pub(crate) async fn used(
         }
     }
     let chosen = match chosen {
-        Some(whole) if whole.status == "active" => return Ok(whole.id),
+        Some(complete) if complete.status == "active" => return Ok(complete.id),
         Some(queued) => queued,
-        None => create(cloud, &[ours, package, its], image, &doing).await?,
+        None => create(cloud, &[installation, package, instance], image, &action).await?,
     };
     let path = format!("/images/{}/file", encoded(&chosen.id));
     cloud
-        .send(Service::Image, &Call::put_image(path, file, doing))
+        .send(Service::Image, &Call::put_image(path, file, action))
         .await?;
     Ok(chosen.id)
 }
 
 /// The instance uses its images no more; what nobody uses is deleted. In a turn.
-pub(crate) async fn ended(cloud: &Cloud<'_>, ownership: &Ownership) -> Result<(), PortError> {
-    let (_, its) = tags(ownership);
+pub(crate) async fn release_images(
+    cloud: &Cloud<'_>,
+    ownership: &Ownership,
+) -> Result<(), PortError> {
+    let (_, instance) = tags(ownership);
     for image in of_instance(cloud, ownership).await? {
         if image.users().all(|user| user == ownership.instance_id) {
             delete(cloud, &image.id).await?;
             continue;
         }
-        let doing = format!("leave image `{}` to its other users", image.id);
-        let call = Call::delete(tag_path(&image, &its), doing).accepting(&[404]);
+        let action = format!("leave image `{}` to its other users", image.id);
+        let call = Call::delete(tag_path(&image, &instance), action).accepting(&[404]);
         cloud.send(Service::Image, &call).await?;
     }
     Ok(())
@@ -213,7 +217,7 @@ async fn create(
     cloud: &Cloud<'_>,
     tags: &[String],
     image: &SwImage,
-    doing: &str,
+    action: &str,
 ) -> Result<Image, PortError> {
     let mut body = json!({
         "name": image.name,
@@ -229,7 +233,7 @@ async fn create(
         body["min_ram"] = json!(mib);
     }
     let reply = cloud
-        .send(Service::Image, &Call::post("/images", body, doing))
+        .send(Service::Image, &Call::post("/images", body, action))
         .await?;
     member(
         crate::call::Reply {
@@ -237,19 +241,19 @@ async fn create(
             ..reply
         },
         "image",
-        doing,
+        action,
     )
 }
 
-async fn tagged(cloud: &Cloud<'_>, tag: &str, doing: &str) -> Result<Vec<Image>, PortError> {
-    let mut found = list(cloud, &format!("tag={}", encoded(tag)), doing).await?;
+async fn tagged(cloud: &Cloud<'_>, tag: &str, action: &str) -> Result<Vec<Image>, PortError> {
+    let mut found = list(cloud, &format!("tag={}", encoded(tag)), action).await?;
     found.retain(|image| image.tags.iter().any(|one| one == tag));
     Ok(found)
 }
 
-async fn list(cloud: &Cloud<'_>, filter: &str, doing: &str) -> Result<Vec<Image>, PortError> {
-    let call = Call::get(format!("/images?limit=200&{filter}"), doing);
-    member(cloud.send(Service::Image, &call).await?, "images", doing)
+async fn list(cloud: &Cloud<'_>, filter: &str, action: &str) -> Result<Vec<Image>, PortError> {
+    let call = Call::get(format!("/images?limit=200&{filter}"), action);
+    member(cloud.send(Service::Image, &call).await?, "images", action)
 }
 
 /// What the tag of a package begins with.

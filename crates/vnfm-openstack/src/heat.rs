@@ -52,14 +52,14 @@ pub(crate) enum Phase {
     /// Heat gave up deleting it.
     DeleteFailed,
     /// Heat still shows it, but it is gone.
-    Gone,
+    Deleted,
 }
 
 impl Stack {
     /// Where it is in its life.
     pub(crate) fn phase(&self) -> Phase {
         match self.status.as_str() {
-            "DELETE_COMPLETE" => Phase::Gone,
+            "DELETE_COMPLETE" => Phase::Deleted,
             "DELETE_FAILED" => Phase::DeleteFailed,
             "DELETE_IN_PROGRESS" => Phase::Deleting,
             "ROLLBACK_COMPLETE" => Phase::Failed,
@@ -75,7 +75,7 @@ impl Stack {
     }
 
     /// Whether it carries the tag of the installation.
-    pub(crate) fn is_of(&self, installation: &str) -> bool {
+    pub(crate) fn belongs_to(&self, installation: &str) -> bool {
         let wanted = installation_tag(installation);
         match &self.tags {
             Some(Value::Array(tags)) => tags.iter().any(|tag| tag == wanted.as_str()),
@@ -94,7 +94,7 @@ impl Stack {
     }
 
     /// As Heat begins with it.
-    fn just_asked_for(id: String, name: String) -> Self {
+    fn requested(id: String, name: String) -> Self {
         Self {
             id,
             name,
@@ -114,7 +114,7 @@ impl Stack {
 
 /// What Heat says of a stack that it was just asked for.
 #[derive(Deserialize)]
-struct Made {
+struct Created {
     id: String,
 }
 
@@ -221,13 +221,13 @@ pub(crate) struct Blueprint {
 
 /// The stack of that name in the project, if there is one that is not gone.
 pub(crate) async fn find(cloud: &Cloud<'_>, name: &str) -> Result<Option<Stack>, PortError> {
-    let doing = format!("look for stack `{name}`");
-    let call = Call::get(format!("/stacks?name={}", encoded(name)), doing.as_str());
+    let action = format!("look for stack `{name}`");
+    let call = Call::get(format!("/stacks?name={}", encoded(name)), action.as_str());
     let reply = cloud.send(Service::Orchestration, &call).await?;
-    let listed: Vec<Stack> = member(reply, "stacks", &doing)?;
+    let listed: Vec<Stack> = member(reply, "stacks", &action)?;
     for stack in listed
         .iter()
-        .filter(|stack| stack.name == name && stack.phase() != Phase::Gone)
+        .filter(|stack| stack.name == name && stack.phase() != Phase::Deleted)
     {
         if let Some(stack) = show(cloud, stack).await? {
             return Ok(Some(stack));
@@ -239,15 +239,15 @@ pub(crate) async fn find(cloud: &Cloud<'_>, name: &str) -> Result<Option<Stack>,
 /// The stack as it is now; `None` once it is gone. Its outputs are not asked for: nobody here reads them, and Heat asks
 /// Nova and Neutron for each anew.
 pub(crate) async fn show(cloud: &Cloud<'_>, stack: &Stack) -> Result<Option<Stack>, PortError> {
-    let doing = format!("look at stack `{}`", stack.name);
+    let action = format!("look at stack `{}`", stack.name);
     let path = format!("{}?resolve_outputs=False", stack.path());
-    let call = Call::get(path, doing.as_str()).accepting(&[404]);
+    let call = Call::get(path, action.as_str()).accepting(&[404]);
     let reply = cloud.send(Service::Orchestration, &call).await?;
     if reply.status == 404 {
         return Ok(None);
     }
-    let stack: Stack = member(reply, "stack", &doing)?;
-    Ok((stack.phase() != Phase::Gone).then_some(stack))
+    let stack: Stack = member(reply, "stack", &action)?;
+    Ok((stack.phase() != Phase::Deleted).then_some(stack))
 }
 
 /// Asks for a stack, and says which one it will be. `None`: there is one of that name already.
@@ -266,14 +266,14 @@ pub(crate) async fn create(
         "timeout_mins": minutes_left(cloud),
         "tags": tags(ownership),
     });
-    let doing = format!("create stack `{name}`");
-    let call = Call::post("/stacks", body, doing.as_str()).accepting(&[409]);
+    let action = format!("create stack `{name}`");
+    let call = Call::post("/stacks", body, action.as_str()).accepting(&[409]);
     let reply = cloud.send(Service::Orchestration, &call).await?;
     if reply.status == 409 {
         return Ok(None);
     }
-    let Made { id } = member(reply, "stack", &doing)?;
-    Ok(Some(Stack::just_asked_for(id, name)))
+    let Created { id } = member(reply, "stack", &action)?;
+    Ok(Some(Stack::requested(id, name)))
 }
 
 /// The time limit that Heat is given.
@@ -291,7 +291,7 @@ pub(crate) async fn mark_unhealthy(
     resource: &Resource,
     why: &str,
 ) -> Result<bool, PortError> {
-    let doing = format!(
+    let action = format!(
         "mark resource `{}` ({}) as unhealthy",
         resource.name,
         resource.id()
@@ -299,12 +299,12 @@ pub(crate) async fn mark_unhealthy(
     let path = resource.path().ok_or_else(|| {
         PortError::new(
             &UNEXPECTED,
-            doing.as_str(),
+            action.as_str(),
             "Heat gives it no link to its stack",
         )
     })?;
     let body = json!({"mark_unhealthy": true, "resource_status_reason": why});
-    let call = Call::patch(path, body, doing).accepting(&[409]);
+    let call = Call::patch(path, body, action).accepting(&[409]);
     Ok(cloud.send(Service::Orchestration, &call).await?.status != 409)
 }
 
@@ -338,26 +338,26 @@ pub(crate) async fn resources(
     cloud: &Cloud<'_>,
     stack: &Stack,
 ) -> Result<Vec<Resource>, PortError> {
-    let doing = format!("list the resources of stack `{}`", stack.name);
+    let action = format!("list the resources of stack `{}`", stack.name);
     let path = format!("{}/resources?nested_depth={DEPTH}", stack.path());
     let reply = cloud
-        .send(Service::Orchestration, &Call::get(path, doing.as_str()))
+        .send(Service::Orchestration, &Call::get(path, action.as_str()))
         .await?;
-    member(reply, "resources", &doing)
+    member(reply, "resources", &action)
 }
 
 /// Every stack with the tag of the installation.
 pub(crate) async fn owned(cloud: &Cloud<'_>, installation: &str) -> Result<Vec<Stack>, PortError> {
-    let doing = "list the stacks of this installation";
+    let action = "list the stacks of this installation";
     let path = format!("/stacks?tags={}", encoded(&installation_tag(installation)));
     let reply = cloud
-        .send(Service::Orchestration, &Call::get(path, doing))
+        .send(Service::Orchestration, &Call::get(path, action))
         .await?;
-    let listed: Vec<Stack> = member(reply, "stacks", doing)?;
+    let listed: Vec<Stack> = member(reply, "stacks", action)?;
     let mut found = Vec::new();
     for stack in listed
         .into_iter()
-        .filter(|stack| stack.phase() != Phase::Gone)
+        .filter(|stack| stack.phase() != Phase::Deleted)
     {
         // A list need not show tags: what it does not show is looked up.
         let stack = if stack.tags.is_some() {
@@ -365,7 +365,7 @@ pub(crate) async fn owned(cloud: &Cloud<'_>, installation: &str) -> Result<Vec<S
         } else {
             show(cloud, &stack).await?
         };
-        found.extend(stack.filter(|stack| stack.is_of(installation)));
+        found.extend(stack.filter(|stack| stack.belongs_to(installation)));
     }
     Ok(found)
 }
@@ -383,7 +383,7 @@ pub(crate) async fn ping(cloud: &Cloud<'_>) -> Result<(), PortError> {
 pub(crate) fn member<T: DeserializeOwned>(
     reply: Reply,
     name: &str,
-    doing: &str,
+    action: &str,
 ) -> Result<T, PortError> {
     let Reply {
         mut body,
@@ -393,7 +393,7 @@ pub(crate) fn member<T: DeserializeOwned>(
     let value = body.get_mut(name).map(Value::take).unwrap_or_default();
     serde_json::from_value(value).map_err(|error| {
         let detail = format!("the answer's `{name}` is not as the API says: {error}");
-        PortError::new(&UNEXPECTED, doing, detail).request(request_id)
+        PortError::new(&UNEXPECTED, action, detail).request(request_id)
     })
 }
 
@@ -420,7 +420,7 @@ mod tests {
             ("ROLLBACK_IN_PROGRESS", Phase::InProgress),
             ("DELETE_IN_PROGRESS", Phase::Deleting),
             ("DELETE_FAILED", Phase::DeleteFailed),
-            ("DELETE_COMPLETE", Phase::Gone),
+            ("DELETE_COMPLETE", Phase::Deleted),
         ];
         for (status, phase) in table {
             assert_eq!(stack(status, &Value::Null).phase(), phase, "{status}");
@@ -429,10 +429,10 @@ mod tests {
 
     #[test]
     fn a_stack_is_ours_by_its_whole_tag() {
-        assert!(stack("X", &json!(["vnfm-a", "vnfm-op-b"])).is_of("a"));
-        assert!(stack("X", &json!("vnfm-op-b, vnfm-a")).is_of("a"));
-        assert!(!stack("X", &json!(["vnfm-ab"])).is_of("a"));
-        assert!(!stack("X", &Value::Null).is_of("a"));
+        assert!(stack("X", &json!(["vnfm-a", "vnfm-op-b"])).belongs_to("a"));
+        assert!(stack("X", &json!("vnfm-op-b, vnfm-a")).belongs_to("a"));
+        assert!(!stack("X", &json!(["vnfm-ab"])).belongs_to("a"));
+        assert!(!stack("X", &Value::Null).belongs_to("a"));
     }
 
     #[test]

@@ -14,7 +14,8 @@
 
 use crate::heat::{Blueprint, stack_name};
 use crate::plan::{
-    PUBLIC_KEY, Unit, addresses, bound, flavour, is_external, mac, package, storages_of, units,
+    PUBLIC_KEY_PARAM, Unit, addresses, ext_cp_binding, flavour, is_external, mac, package, units,
+    vdu_storages,
 };
 use crate::prepare::Prepared;
 use serde_json::{Map, Value, json};
@@ -28,7 +29,7 @@ const KEY_PAIR: &str = "vnfm_key_pair";
 /// What all parts of the template are made from.
 struct Maker<'a> {
     flavour: &'a Flavour,
-    what: &'a Allocation,
+    allocation: &'a Allocation,
     prepared: &'a Prepared,
     instance: &'a str,
     resources: Map<String, Value>,
@@ -36,14 +37,14 @@ struct Maker<'a> {
 
 /// The template of an instance.
 pub(crate) fn blueprint(
-    what: &Allocation,
+    allocation: &Allocation,
     prepared: &Prepared,
     instance: &str,
 ) -> Result<Blueprint, PortError> {
-    let flavour = flavour(what)?;
+    let flavour = flavour(allocation)?;
     let mut maker = Maker {
         flavour,
-        what,
+        allocation,
         prepared,
         instance,
         resources: Map::new(),
@@ -56,12 +57,12 @@ pub(crate) fn blueprint(
     for rule in &flavour.affinity_rules {
         maker.server_group(rule);
     }
-    for unit in units(what)? {
+    for unit in units(allocation)? {
         maker.server(&unit)?;
     }
     let template = json!({
         "heat_template_version": VERSION,
-        "description": format!("{} {}, flavour {}", what.package.vnfd().provider, what.package.vnfd().product_name, flavour.id),
+        "description": format!("{} {}, flavour {}", allocation.package.vnfd().provider, allocation.package.vnfd().product_name, flavour.id),
         "resources": maker.resources,
     });
     Ok(Blueprint {
@@ -91,7 +92,7 @@ impl Maker<'_> {
             "name": name,
             "network": {"get_resource": link.name},
             "cidr": cidr,
-            "ip_version": if is_six(link, cidr) { 6 } else { 4 },
+            "ip_version": if is_ipv6(link, cidr) { 6 } else { 4 },
         });
         if let Some(gateway) = &link.gateway {
             subnet["gateway_ip"] = json!(gateway);
@@ -117,7 +118,11 @@ impl Maker<'_> {
     }
 
     fn public_key(&self) -> Option<String> {
-        let key = self.what.deployment.additional_params.get(PUBLIC_KEY)?;
+        let key = self
+            .allocation
+            .deployment
+            .additional_params
+            .get(PUBLIC_KEY_PARAM)?;
         key.as_str().map(str::to_owned)
     }
 
@@ -165,7 +170,7 @@ impl Maker<'_> {
             properties["image"] = json!(self.prepared.image(&vdu.name));
         }
         if let Some(zone) = self
-            .what
+            .allocation
             .deployment
             .placement
             .zone_of(&vdu.name, unit.index)
@@ -194,16 +199,17 @@ impl Maker<'_> {
     /// Makes a CP's port and returns the server's interface on it.
     fn port(&mut self, unit: &Unit<'_>, cp: &Cp) -> Value {
         let external = is_external(cp)
-            .then(|| bound(&self.what.deployment, &cp.name))
+            .then(|| ext_cp_binding(&self.allocation.deployment, &cp.name))
             .flatten();
-        if let Some(existing) = external.and_then(|bound| bound.port(unit.index)) {
+        if let Some(existing) = external.and_then(|ext_cp_binding| ext_cp_binding.port(unit.index))
+        {
             return json!({"port": existing});
         }
         let name = format!("{}_{}", unit.name, cp.name);
         let mut port = json!({"name": format!("{}-{}", unit.name, cp.name)});
-        if let Some(bound) = external {
-            port["network"] = json!(self.prepared.network_of(self.what, &cp.name));
-            if let Some((_, config)) = bound.config(unit.index) {
+        if let Some(ext_cp_binding) = external {
+            port["network"] = json!(self.prepared.network_of(self.allocation, &cp.name));
+            if let Some((_, config)) = ext_cp_binding.config(unit.index) {
                 external_addresses(&mut port, config);
             }
         } else if let Some(theirs) = cp
@@ -232,7 +238,7 @@ impl Maker<'_> {
 
     /// Volumes: the first one that is filled from an image boots a server that has no image of its own.
     fn volumes(&mut self, unit: &Unit<'_>, server: &mut Value) {
-        let storages: Vec<&Storage> = storages_of(self.flavour, unit.vdu).collect();
+        let storages: Vec<&Storage> = vdu_storages(self.flavour, unit.vdu).collect();
         let root = if unit.vdu.image.is_some() {
             None
         } else {
@@ -245,7 +251,7 @@ impl Maker<'_> {
                 volume["image"] = json!(self.prepared.image(&storage.name));
             }
             let id = storage_id(&storage.name, &unit.vdu.name, unit.index);
-            if let Some(zone) = self.what.deployment.placement.zones.get(&id) {
+            if let Some(zone) = self.allocation.deployment.placement.zones.get(&id) {
                 volume["availability_zone"] = json!(zone);
             }
             self.add(&name, "OS::Cinder::Volume", &volume);
@@ -306,7 +312,7 @@ impl Maker<'_> {
             ))
         };
         let bytes = self
-            .what
+            .allocation
             .package
             .read(path)
             .map_err(|error| told(error.to_string()))?;
@@ -344,7 +350,7 @@ fn subnet_name(link: &VirtualLink) -> String {
     format!("{}_subnet", link.name)
 }
 
-fn is_six(link: &VirtualLink, cidr: &str) -> bool {
+fn is_ipv6(link: &VirtualLink, cidr: &str) -> bool {
     link.ip_version
         .as_deref()
         .map_or_else(|| cidr.contains(':'), |version| version == "ipv6")
@@ -354,7 +360,7 @@ fn is_six(link: &VirtualLink, cidr: &str) -> bool {
 mod tests {
     use super::*;
     use crate::prepare::FoundImage;
-    use crate::testing::{allocation, cluster_request, package_of, sample, vnfd_with};
+    use crate::testing::{cluster_request, new_allocation, package_of, sample, vnfd_with};
     use std::path::PathBuf;
 
     fn prepared() -> Prepared {
@@ -395,8 +401,8 @@ mod tests {
     fn the_cluster_sample_becomes_the_golden_template() {
         let mut request = cluster_request();
         request["additionalParams"] = json!({"ssh_public_key": "ssh-ed25519 AAAA us\n"});
-        let what = allocation(sample("vnf-a-k8s-cluster"), request);
-        let made = blueprint(&what, &prepared(), "i-1").unwrap();
+        let allocation = new_allocation(sample("vnf-a-k8s-cluster"), request);
+        let made = blueprint(&allocation, &prepared(), "i-1").unwrap();
         assert!(made.parameters.is_empty() && made.files.is_empty());
         is_golden("vnf-a.json", &made.template);
     }
@@ -421,11 +427,11 @@ mod tests {
                 "extLinkPorts": [{"id": "p", "resourceHandle": {"resourceId": "port-id"}}],
             }],
         });
-        let what = allocation(package, request);
-        crate::plan::check(&what).unwrap();
+        let allocation = new_allocation(package, request);
+        crate::plan::check(&allocation).unwrap();
         is_golden(
             "volumes.json",
-            &blueprint(&what, &prepared(), "i-1").unwrap().template,
+            &blueprint(&allocation, &prepared(), "i-1").unwrap().template,
         );
     }
 }

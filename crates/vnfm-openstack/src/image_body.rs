@@ -14,8 +14,8 @@ use std::sync::Arc;
 use vnfm_descriptor::Package;
 
 /// Bytes of a piece, and how many pieces wait.
-const PIECE: usize = 256 << 10;
-const WAITING: usize = 4;
+const PIECE_BYTES: usize = 256 << 10;
+const MAX_QUEUED_PIECES: usize = 4;
 
 /// A file of a package that is an image.
 #[derive(Clone)]
@@ -29,11 +29,11 @@ pub(crate) struct Image {
 impl Image {
     /// The body of a request.
     pub(crate) fn body(&self) -> vnfm_outbound::Body {
-        let (pieces, body) = channel(WAITING);
+        let (pieces, body) = channel(MAX_QUEUED_PIECES);
         let Image { package, path, .. } = self.clone();
         // It ends with the last piece, or when nobody takes them any more.
         std::thread::spawn(move || {
-            let mut out = BufWriter::with_capacity(PIECE, Pieces(pieces));
+            let mut out = BufWriter::with_capacity(PIECE_BYTES, Pieces(pieces));
             let copied = package.copy(&path, &mut out).map_err(io::Error::other);
             if let Err(error) = copied.and_then(|_| out.flush()) {
                 // Where nobody listens any more, nobody wants to know.

@@ -5,14 +5,14 @@
 //!                                 ├─ OS::Neutron::Net ─ internal virtual link; that of others is not in the stack
 //!                                 └─ OS::Cinder::Volume ─ virtual storage
 //! ```
-//! A server's VDU is what its metadata says (`vnfm_vdu`, ours), else the first name on its way to the top of
+//! A server's VDU is what its metadata says (`vnfm_vdu`, ours), else the first name on its ancestors to the top of
 //! the stack that is a VDU. A port's CP is the one whose name it carries, else the one on its network, else
 //! the next in order. Ids are the cloud's, so a replaced server is another VNFC.
 
 use crate::heat::{Resource, Stack, resources};
 use crate::neutron::{Port, ports_of};
 use crate::nova::{Server, server};
-use crate::plan::{Bound, bound, flavour, is_external};
+use crate::plan::{ExtCpBinding, ext_cp_binding, flavour, is_external};
 use crate::prepare::Prepared;
 use crate::session::Cloud;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -28,14 +28,14 @@ use vnfm_types::{
 };
 
 /// Servers that are asked for at once.
-pub(crate) const AT_ONCE: usize = 8;
+pub(crate) const MAX_CONCURRENT_REQUESTS: usize = 8;
 pub(crate) const SERVER: &str = "OS::Nova::Server";
 const NETWORK: &str = "OS::Neutron::Net";
 pub(crate) const PORT: &str = "OS::Neutron::Port";
 pub(crate) const VOLUME: &str = "OS::Cinder::Volume";
 
 /// What the cloud shows of a stack.
-pub(crate) struct Seen {
+pub(crate) struct StackContents {
     pub(crate) resources: Vec<Resource>,
     /// Servers, each with its ports.
     pub(crate) servers: Vec<(Server, Vec<Port>)>,
@@ -43,15 +43,18 @@ pub(crate) struct Seen {
 
 /// What it is read against.
 #[derive(Clone, Copy)]
-pub(crate) struct Against<'a> {
-    pub(crate) what: &'a Allocation,
+pub(crate) struct Context<'a> {
+    pub(crate) allocation: &'a Allocation,
     pub(crate) prepared: &'a Prepared,
     /// Key of the VIM in resource handles.
     pub(crate) vim: &'a str,
 }
 
 /// Reads everything of a stack.
-pub(crate) async fn look(cloud: &Cloud<'_>, stack: &Stack) -> Result<Seen, PortError> {
+pub(crate) async fn read_stack(
+    cloud: &Cloud<'_>,
+    stack: &Stack,
+) -> Result<StackContents, PortError> {
     let resources = resources(cloud, stack).await?;
     let ids: Vec<String> = resources
         .iter()
@@ -63,34 +66,38 @@ pub(crate) async fn look(cloud: &Cloud<'_>, stack: &Stack) -> Result<Seen, PortE
             let (server, ports) = futures::try_join!(server(cloud, &id), ports_of(cloud, &id))?;
             Ok::<_, PortError>(server.map(|server| (server, ports)))
         })
-        .buffered(AT_ONCE)
+        .buffered(MAX_CONCURRENT_REQUESTS)
         .try_collect()
         .await?;
-    Ok(Seen {
+    Ok(StackContents {
         resources,
         servers: servers.into_iter().flatten().collect(),
     })
 }
 
 /// What was seen, as SOL003 shows it.
-pub(crate) fn inventory(seen: &Seen, against: Against<'_>) -> Result<Inventory, PortError> {
+pub(crate) fn inventory(
+    contents: &StackContents,
+    context: Context<'_>,
+) -> Result<Inventory, PortError> {
     let reader = Reader {
-        seen,
-        against,
-        flavour: flavour(against.what)?,
+        contents,
+        context,
+        flavour: flavour(context.allocation)?,
     };
     let mut found = Inventory {
         virtual_storage_resource_info: reader.volumes(),
         ..Inventory::default()
     };
-    let mut vnfcs: Vec<(&Server, &[Port], VnfcResourceInfo)> = seen
+    let mut vnfcs: Vec<(&Server, &[Port], VnfcResourceInfo)> = contents
         .servers
         .iter()
         .map(|(server, ports)| (server, ports.as_slice(), reader.vnfc(server)))
         .collect();
-    vnfcs.sort_by_cached_key(|(server, _, vnfc)| (vnfc.vdu_id.clone(), natural(&server.name)));
+    vnfcs
+        .sort_by_cached_key(|(server, _, vnfc)| (vnfc.vdu_id.clone(), natural_order(&server.name)));
     let mut links = reader.links();
-    let mut outside = reader.outside();
+    let mut ext_links = reader.ext_links();
     let mut managed = reader.managed();
     let mut ordinals: Vec<String> = Vec::new();
     for (server, ports, mut vnfc) in vnfcs {
@@ -103,28 +110,29 @@ pub(crate) fn inventory(seen: &Seen, against: Against<'_>) -> Result<Inventory, 
                 cp_protocol_info: vec![protocol(port)],
                 ..VnfcCpInfo::default()
             };
-            if let Some(bound) = bound(&against.what.deployment, &cpd) {
-                let external = Reader::external_cp(port, &cpd, bound, index);
+            if let Some(ext_cp_binding) = ext_cp_binding(&context.allocation.deployment, &cpd) {
+                let external = Reader::external_cp(port, &cpd, ext_cp_binding, index);
                 cp.vnf_ext_cp_id = Some(external.id.clone());
-                reader.plug_outside(&mut outside, bound, port, &external.id);
+                reader.add_ext_link_port(&mut ext_links, ext_cp_binding, port, &external.id);
                 found.ext_cp_info.push(external);
-            } else if let Some(plugs) = plugs(&mut links, &mut managed, &port.network_id) {
+            } else if let Some(link_ports) = link_ports(&mut links, &mut managed, &port.network_id)
+            {
                 let plug = reader.link_port(port);
                 cp.vnf_link_port_id = Some(plug.id.clone());
-                plugs.push(plug);
+                link_ports.push(plug);
             }
             vnfc.vnfc_cp_info.push(cp);
         }
         found.vnfc_resource_info.push(vnfc);
     }
-    found.ext_virtual_link_info = outside;
+    found.ext_virtual_link_info = ext_links;
     found.ext_managed_virtual_link_info = managed;
     found.vnf_virtual_link_resource_info = links;
     Ok(found)
 }
 
 /// The ports of the internal link, ours or others', that a network is.
-fn plugs<'l>(
+fn link_ports<'l>(
     ours: &'l mut [VnfVirtualLinkResourceInfo],
     managed: &'l mut [ExtManagedVirtualLinkInfo],
     network: &str,
@@ -148,7 +156,7 @@ fn index_of(server: &Server, vdu: &str, before: &[String]) -> u32 {
 }
 
 /// `worker-10` after `worker-9`.
-fn natural(name: &str) -> (String, u64, String) {
+fn natural_order(name: &str) -> (String, u64, String) {
     let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let (stem, number) = name.split_at(name.len() - digits);
     (
@@ -162,15 +170,15 @@ fn natural(name: &str) -> (String, u64, String) {
 type Rule<'a> = &'a dyn Fn(&Cp, &Port) -> bool;
 
 struct Reader<'a> {
-    seen: &'a Seen,
-    against: Against<'a>,
+    contents: &'a StackContents,
+    context: Context<'a>,
     flavour: &'a Flavour,
 }
 
 impl Reader<'_> {
     fn handle(&self, id: &str, kind: &str) -> ResourceHandle {
         ResourceHandle {
-            vim_connection_id: Some(self.against.vim.to_owned()),
+            vim_connection_id: Some(self.context.vim.to_owned()),
             resource_provider_id: None,
             resource_id: id.to_owned(),
             vim_level_resource_type: Some(kind.to_owned()),
@@ -178,19 +186,19 @@ impl Reader<'_> {
     }
 
     fn resource(&self, id: &str) -> Option<&Resource> {
-        self.seen.resources.iter().find(|one| one.id() == id)
+        self.contents.resources.iter().find(|one| one.id() == id)
     }
 
     /// Resources of a kind; those that Heat has not made yet, or gave up on before, have no id.
     fn existing(&self, kind: &str) -> impl Iterator<Item = &Resource> {
-        self.seen
+        self.contents
             .resources
             .iter()
             .filter(move |one| one.kind == kind && !one.id().is_empty())
     }
 
     /// The resource's name and those of what it lies in, up to the top.
-    fn way_up(&self, id: &str) -> Vec<&str> {
+    fn ancestors(&self, id: &str) -> Vec<&str> {
         let mut names = Vec::new();
         let mut at = self.resource(id);
         while let Some(resource) = at {
@@ -209,13 +217,13 @@ impl Reader<'_> {
         if let Some(vdu) = server.tag("vnfm_vdu") {
             return vdu.to_owned();
         }
-        let way = self.way_up(&server.id);
-        let known = way
+        let ancestors = self.ancestors(&server.id);
+        let known = ancestors
             .iter()
             .find(|name| self.flavour.vdus.contains_key(**name));
         // A package without VDUs: the topmost name tells the servers of a group apart from others.
         known
-            .or(way.last())
+            .or(ancestors.last())
             .map_or_else(|| server.name.clone(), |name| (*name).to_owned())
     }
 
@@ -223,13 +231,13 @@ impl Reader<'_> {
         let mut metadata = KeyValuePairs::new();
         metadata.insert("name".into(), json!(server.name));
         let resource = self.resource(&server.id);
-        let told = [
+        let members = [
             ("flavor", server.flavor()),
             ("zone", server.zone.as_deref()),
             ("resourceName", resource.map(|one| one.name.as_str())),
             ("stackId", resource.and_then(Resource::stack_id)),
         ];
-        for (name, value) in told {
+        for (name, value) in members {
             metadata.extend(value.map(|value| (name.to_owned(), json!(value))));
         }
         VnfcResourceInfo {
@@ -269,22 +277,24 @@ impl Reader<'_> {
     }
 
     fn is_named_after(&self, port: &Port, cp: &Cp) -> bool {
-        let fits = |name: &str| {
+        let matches = |name: &str| {
             name.strip_suffix(&cp.name)
                 .is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-']))
         };
-        self.resource(&port.id).is_some_and(|one| fits(&one.name)) || fits(&port.name)
+        self.resource(&port.id)
+            .is_some_and(|one| matches(&one.name))
+            || matches(&port.name)
     }
 
     fn is_on(&self, port: &Port, cp: &Cp) -> bool {
         if is_external(cp) {
             let network = self
-                .against
+                .context
                 .prepared
-                .network_of(self.against.what, &cp.name);
+                .network_of(self.context.allocation, &cp.name);
             return network == Some(port.network_id.as_str());
         }
-        let managed = &self.against.prepared.managed;
+        let managed = &self.context.prepared.managed;
         if let Some(network) = cp.virtual_link.as_ref().and_then(|link| managed.get(link)) {
             return *network == port.network_id;
         }
@@ -299,11 +309,19 @@ impl Reader<'_> {
         name.unwrap_or(&port.id).to_owned()
     }
 
-    fn external_cp(port: &Port, cpd: &str, bound: Bound<'_>, index: u32) -> VnfExtCpInfo {
+    fn external_cp(
+        port: &Port,
+        cpd: &str,
+        ext_cp_binding: ExtCpBinding<'_>,
+        index: u32,
+    ) -> VnfExtCpInfo {
         VnfExtCpInfo {
             id: format!("ext-{}", port.id),
             cpd_id: cpd.to_owned(),
-            cp_config_id: bound.config(index).map_or(cpd, |(key, _)| key).to_owned(),
+            cp_config_id: ext_cp_binding
+                .config(index)
+                .map_or(cpd, |(key, _)| key)
+                .to_owned(),
             cp_protocol_info: vec![protocol(port)],
             ext_link_port_id: Some(port_id(port)),
             associated_vnfc_cp_id: Some(port.id.clone()),
@@ -335,8 +353,13 @@ impl Reader<'_> {
 
     /// Internal links whose networks others manage, as the request or the grant calls them.
     fn managed(&self) -> Vec<ExtManagedVirtualLinkInfo> {
-        let ids = &self.against.what.deployment.placement.managed_link_ids;
-        let links = self.against.prepared.managed.iter();
+        let ids = &self
+            .context
+            .allocation
+            .deployment
+            .placement
+            .managed_link_ids;
+        let links = self.context.prepared.managed.iter();
         links
             .map(|(link, network)| ExtManagedVirtualLinkInfo {
                 id: ids.get(link).unwrap_or(link).clone(),
@@ -348,12 +371,12 @@ impl Reader<'_> {
     }
 
     /// External links: the networks of the request.
-    fn outside(&self) -> Vec<ExtVirtualLinkInfo> {
-        let links = &self.against.what.deployment.ext_virtual_links;
+    fn ext_links(&self) -> Vec<ExtVirtualLinkInfo> {
+        let links = &self.context.allocation.deployment.ext_virtual_links;
         links
             .iter()
             .map(|link| {
-                let network = self.against.prepared.networks.get(&link.id);
+                let network = self.context.prepared.networks.get(&link.id);
                 ExtVirtualLinkInfo {
                     id: link.id.clone(),
                     resource_handle: self.handle(network.unwrap_or(&link.resource_id), NETWORK),
@@ -364,14 +387,17 @@ impl Reader<'_> {
             .collect()
     }
 
-    fn plug_outside(
+    fn add_ext_link_port(
         &self,
-        outside: &mut [ExtVirtualLinkInfo],
-        bound: Bound<'_>,
+        ext_links: &mut [ExtVirtualLinkInfo],
+        ext_cp_binding: ExtCpBinding<'_>,
         port: &Port,
         external: &str,
     ) {
-        if let Some(link) = outside.iter_mut().find(|link| link.id == bound.link.id) {
+        if let Some(link) = ext_links
+            .iter_mut()
+            .find(|link| link.id == ext_cp_binding.link.id)
+        {
             link.ext_link_ports.push(ExtLinkPortInfo {
                 id: port_id(port),
                 resource_handle: self.handle(&port.id, PORT),
@@ -383,9 +409,9 @@ impl Reader<'_> {
     fn volumes(&self) -> Vec<VirtualStorageResourceInfo> {
         let names: BTreeSet<&str> = self.flavour.storages.keys().map(String::as_str).collect();
         let storage_of = |resource: &Resource| {
-            let way = self.way_up(resource.id());
+            let ancestors = self.ancestors(resource.id());
             let known = names.iter().find(|name| {
-                way.iter().any(|one| {
+                ancestors.iter().any(|one| {
                     one.strip_suffix(**name)
                         .is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-']))
                 })
@@ -438,7 +464,7 @@ fn protocol(port: &Port) -> CpProtocolInfo {
 mod tests {
     use super::*;
     use crate::neutron::FixedIp;
-    use crate::testing::{allocation, cluster_request, sample};
+    use crate::testing::{cluster_request, new_allocation, sample};
 
     fn port(id: &str, network: &str, address: &str) -> Port {
         Port {
@@ -454,7 +480,7 @@ mod tests {
     }
 
     /// One master at the top, two workers in nested stacks, as a Base HOT makes them.
-    fn seen() -> Seen {
+    fn contents() -> StackContents {
         let mut resources = vec![
             Resource::for_test("internalVL", NETWORK, "net-in", None),
             Resource::for_test("masterNode", SERVER, "m", None),
@@ -482,22 +508,22 @@ mod tests {
             ];
             servers.push((Server::for_test(id, &format!("vnf-worker-{member}")), ports));
         }
-        Seen { resources, servers }
+        StackContents { resources, servers }
     }
 
     #[test]
     fn servers_ports_and_links_of_nested_stacks_are_told_apart() {
-        let what = allocation(sample("vnf-a-k8s-cluster-base-hot"), cluster_request());
+        let allocation = new_allocation(sample("vnf-a-k8s-cluster-base-hot"), cluster_request());
         let mut prepared = Prepared::default();
         prepared
             .networks
             .insert("external".into(), "net-out".into());
-        let against = Against {
-            what: &what,
+        let context = Context {
+            allocation: &allocation,
             prepared: &prepared,
             vim: "vim1",
         };
-        let found = inventory(&seen(), against).unwrap();
+        let found = inventory(&contents(), context).unwrap();
         let vnfcs: Vec<(&str, &str)> = found
             .vnfc_resource_info
             .iter()
@@ -563,7 +589,7 @@ mod tests {
     #[test]
     fn numbers_in_names_sort_as_numbers() {
         let mut names = ["w-10", "w-9", "w"];
-        names.sort_by_cached_key(|name| natural(name));
+        names.sort_by_cached_key(|name| natural_order(name));
         assert_eq!(names, ["w", "w-9", "w-10"]);
     }
 }

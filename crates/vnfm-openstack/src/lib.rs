@@ -22,22 +22,22 @@ mod call;
 mod driver;
 mod errors;
 mod glance;
-mod granted;
+mod grant_constraints;
+mod heal;
 mod heat;
 mod hot;
 mod image_body;
 mod inventory;
 mod neutron;
 mod nova;
-mod patience;
 mod plan;
 mod policy;
 mod prepare;
-mod repair;
 mod session;
 mod stacks;
 #[cfg(test)]
 mod testing;
+mod waiting;
 
 pub use barbican::{Barbican, BarbicanLogin};
 pub use driver::OpenStack;

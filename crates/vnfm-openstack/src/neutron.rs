@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use vnfm_core::ports::PortError;
 
 /// Ids that are asked for in one call: an address must not grow too long.
-const AT_ONCE: usize = 40;
+const MAX_IDS_PER_CALL: usize = 40;
 
 /// A network.
 #[derive(Debug, Clone, Deserialize)]
@@ -49,12 +49,12 @@ pub(crate) async fn networks(
     id_or_name: &str,
 ) -> Result<Vec<Network>, PortError> {
     for filter in ["id", "name"] {
-        let doing = format!("look for network `{id_or_name}`");
+        let action = format!("look for network `{id_or_name}`");
         let path = format!("/networks?{filter}={}", encoded(id_or_name));
         let reply = cloud
-            .send(Service::Network, &Call::get(path, doing.as_str()))
+            .send(Service::Network, &Call::get(path, action.as_str()))
             .await?;
-        let mut found: Vec<Network> = member(reply, "networks", &doing)?;
+        let mut found: Vec<Network> = member(reply, "networks", &action)?;
         found.retain(|one| {
             if filter == "id" {
                 one.id == id_or_name
@@ -80,18 +80,18 @@ pub(crate) async fn existing(
     cloud: &Cloud<'_>,
     ids: &[&str],
 ) -> Result<BTreeSet<String>, PortError> {
-    let doing = "look for the ports of the stack";
+    let action = "look for the ports of the stack";
     let mut found = BTreeSet::new();
-    for some in ids.chunks(AT_ONCE) {
+    for some in ids.chunks(MAX_IDS_PER_CALL) {
         let query: Vec<String> = some
             .iter()
             .map(|id| format!("id={}", encoded(id)))
             .collect();
         let path = format!("/ports?fields=id&{}", query.join("&"));
         let reply = cloud
-            .send(Service::Network, &Call::get(path, doing))
+            .send(Service::Network, &Call::get(path, action))
             .await?;
-        let ports: Vec<Port> = member(reply, "ports", doing)?;
+        let ports: Vec<Port> = member(reply, "ports", action)?;
         found.extend(ports.into_iter().map(|port| port.id));
     }
     Ok(found)
@@ -105,10 +105,10 @@ pub(crate) async fn ports_of(cloud: &Cloud<'_>, server: &str) -> Result<Vec<Port
 }
 
 async fn ports(cloud: &Cloud<'_>, filter: &str, value: &str) -> Result<Vec<Port>, PortError> {
-    let doing = format!("look for ports with {filter} `{value}`");
+    let action = format!("look for ports with {filter} `{value}`");
     let path = format!("/ports?{filter}={}", encoded(value));
     let reply = cloud
-        .send(Service::Network, &Call::get(path, doing.as_str()))
+        .send(Service::Network, &Call::get(path, action.as_str()))
         .await?;
-    member(reply, "ports", &doing)
+    member(reply, "ports", &action)
 }

@@ -41,7 +41,7 @@ impl Server {
     }
 
     /// Whether Nova only remembers it.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub(crate) fn is_deleted(&self) -> bool {
         matches!(self.status.as_str(), "DELETED" | "SOFT_DELETED")
     }
 
@@ -101,15 +101,15 @@ pub(crate) struct Limits {
 
 /// A server; `None` where it is gone.
 pub(crate) async fn server(cloud: &Cloud<'_>, id: &str) -> Result<Option<Server>, PortError> {
-    let doing = format!("look at server `{id}`");
-    let call = Call::get(format!("/servers/{}", encoded(id)), doing.as_str())
+    let action = format!("look at server `{id}`");
+    let call = Call::get(format!("/servers/{}", encoded(id)), action.as_str())
         .microversion(FLAVOR_BY_NAME)
         .accepting(&[404]);
     let reply = cloud.send(Service::Compute, &call).await?;
     if reply.status == 404 {
         Ok(None)
     } else {
-        member(reply, "server", &doing).map(Some)
+        member(reply, "server", &action).map(Some)
     }
 }
 
@@ -122,19 +122,19 @@ pub(crate) async fn delete(cloud: &Cloud<'_>, id: &str) -> Result<(), PortError>
 
 /// Every flavor that the project may use.
 pub(crate) async fn flavors(cloud: &Cloud<'_>) -> Result<Vec<Flavor>, PortError> {
-    let doing = "list flavors";
+    let action = "list flavors";
     let reply = cloud
-        .send(Service::Compute, &Call::get("/flavors/detail", doing))
+        .send(Service::Compute, &Call::get("/flavors/detail", action))
         .await?;
-    member(reply, "flavors", doing)
+    member(reply, "flavors", action)
 }
 
 /// Names of the zones where servers may be made.
 pub(crate) async fn zones(cloud: &Cloud<'_>) -> Result<Vec<String>, PortError> {
-    let doing = "list availability zones";
-    let call = Call::get("/os-availability-zone", doing);
+    let action = "list availability zones";
+    let call = Call::get("/os-availability-zone", action);
     let reply = cloud.send(Service::Compute, &call).await?;
-    let all: Vec<Value> = member(reply, "availabilityZoneInfo", doing)?;
+    let all: Vec<Value> = member(reply, "availabilityZoneInfo", action)?;
     let available = all
         .iter()
         .filter(|zone| zone["zoneState"]["available"] == true);

@@ -16,8 +16,8 @@ use vnfm_descriptor::{
 use vnfm_types::{ExtVirtualLinkData, VnfExtCpConfig, VnfExtCpData};
 
 /// The parameter that makes a key pair for every server of a generated template.
-pub(crate) const PUBLIC_KEY: &str = "ssh_public_key";
-const DOING: &str = "read the request";
+pub(crate) const PUBLIC_KEY_PARAM: &str = "ssh_public_key";
+const ACTION: &str = "read the request";
 const PLANNING: &str = "plan the stack";
 
 /// A server to be: one instance of a VDU.
@@ -31,23 +31,23 @@ pub(crate) struct Unit<'a> {
 
 /// The link that the request binds an external CP to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bound<'a> {
+pub(crate) struct ExtCpBinding<'a> {
     pub(crate) link: &'a ExtVirtualLinkData,
     data: &'a VnfExtCpData,
 }
 
 /// An address that the request asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct WantedAddress {
+pub(crate) struct RequestedAddress {
     pub(crate) address: Option<String>,
     pub(crate) subnet: Option<String>,
 }
 
 /// The flavour that the request names.
-pub(crate) fn flavour(what: &Allocation) -> Result<&Flavour, PortError> {
-    let wanted = &what.deployment.flavour_id;
-    what.package.vnfd().flavour(wanted).ok_or_else(|| {
-        let known: Vec<&str> = what
+pub(crate) fn flavour(allocation: &Allocation) -> Result<&Flavour, PortError> {
+    let wanted = &allocation.deployment.flavour_id;
+    allocation.package.vnfd().flavour(wanted).ok_or_else(|| {
+        let known: Vec<&str> = allocation
             .package
             .vnfd()
             .flavours
@@ -62,18 +62,19 @@ pub(crate) fn flavour(what: &Allocation) -> Result<&Flavour, PortError> {
 }
 
 /// Every server of the request, by VDU and index.
-pub(crate) fn units(what: &Allocation) -> Result<Vec<Unit<'_>>, PortError> {
-    let flavour = flavour(what)?;
-    let counts = what
+pub(crate) fn units(allocation: &Allocation) -> Result<Vec<Unit<'_>>, PortError> {
+    let flavour = flavour(allocation)?;
+    let counts = allocation
         .deployment
         .vdu_instances
         .values()
         .map(|count| u64::from(*count));
-    what.budget
+    allocation
+        .budget
         .allows(PLANNING, counts.fold(0, u64::saturating_add), 0)?;
     let mut units = Vec::new();
     for vdu in flavour.vdus.values() {
-        let count = what.deployment.instances_of(&vdu.name);
+        let count = allocation.deployment.instances_of(&vdu.name);
         let several = count > 1 || may_grow(flavour, vdu);
         for index in 0..count {
             let name = if several {
@@ -88,21 +89,23 @@ pub(crate) fn units(what: &Allocation) -> Result<Vec<Unit<'_>>, PortError> {
 }
 
 /// Refuses a stack of more resources or bytes than the budget has. Nothing of it is written down for that.
-pub(crate) fn within_budget(what: &Allocation, made: &Blueprint) -> Result<(), PortError> {
+pub(crate) fn within_budget(allocation: &Allocation, made: &Blueprint) -> Result<(), PortError> {
     let resources = made.template["resources"]
         .as_object()
         .map_or(0, serde_json::Map::len);
-    let mut bytes = Counted(0);
+    let mut bytes = ByteCounter(0);
     let parts = (&made.template, &made.files, &made.parameters);
     let counted = serde_json::to_writer(&mut bytes, &parts);
     counted.map_err(|error| request(error.to_string()))?;
-    what.budget.allows(PLANNING, resources as u64, bytes.0)
+    allocation
+        .budget
+        .allows(PLANNING, resources as u64, bytes.0)
 }
 
 /// Bytes that go nowhere.
-struct Counted(u64);
+struct ByteCounter(u64);
 
-impl std::io::Write for Counted {
+impl std::io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0 += bytes.len() as u64;
         Ok(bytes.len())
@@ -113,7 +116,7 @@ impl std::io::Write for Counted {
 }
 
 /// Planning ended without a plan: it panicked, or this process ends.
-pub(crate) fn unplanned(error: &JoinError) -> PortError {
+pub(crate) fn planning_failed(error: &JoinError) -> PortError {
     PortError::new(&UNEXPECTED, PLANNING, error.to_string())
 }
 
@@ -126,7 +129,7 @@ fn may_grow(flavour: &Flavour, vdu: &Vdu) -> bool {
 }
 
 /// The storages of a VDU.
-pub(crate) fn storages_of<'a>(
+pub(crate) fn vdu_storages<'a>(
     flavour: &'a Flavour,
     vdu: &'a Vdu,
 ) -> impl Iterator<Item = &'a Storage> {
@@ -139,7 +142,7 @@ pub(crate) fn storages_of<'a>(
 pub(crate) fn boot_image<'a>(flavour: &'a Flavour, vdu: &'a Vdu) -> Option<&'a SwImage> {
     vdu.image
         .as_ref()
-        .or_else(|| storages_of(flavour, vdu).find_map(|one| one.image.as_ref()))
+        .or_else(|| vdu_storages(flavour, vdu).find_map(|one| one.image.as_ref()))
 }
 
 /// Whether the request, and nobody else, says where a CP is connected.
@@ -148,14 +151,17 @@ pub(crate) fn is_external(cp: &Cp) -> bool {
 }
 
 /// The link that the request binds a CP to.
-pub(crate) fn bound<'a>(deployment: &'a Deployment, cpd: &str) -> Option<Bound<'a>> {
+pub(crate) fn ext_cp_binding<'a>(
+    deployment: &'a Deployment,
+    cpd: &str,
+) -> Option<ExtCpBinding<'a>> {
     deployment.ext_virtual_links.iter().find_map(|link| {
         let data = link.ext_cps.iter().find(|data| data.cpd_id == cpd)?;
-        Some(Bound { link, data })
+        Some(ExtCpBinding { link, data })
     })
 }
 
-impl<'a> Bound<'a> {
+impl<'a> ExtCpBinding<'a> {
     /// The key and the configuration of the CP's `index`-th instance.
     ///
     /// One configuration without fixed addresses or ports serves every instance.
@@ -170,7 +176,7 @@ impl<'a> Bound<'a> {
         own.or_else(|| {
             all.first()
                 .copied()
-                .filter(|(_, config)| is_sharable(config))
+                .filter(|(_, config)| is_shareable(config))
         })
     }
 
@@ -186,7 +192,7 @@ impl<'a> Bound<'a> {
     }
 }
 
-fn is_sharable(config: &VnfExtCpConfig) -> bool {
+fn is_shareable(config: &VnfExtCpConfig) -> bool {
     config.link_port_id.is_none()
         && mac(config).is_none()
         && addresses(config)
@@ -195,7 +201,7 @@ fn is_sharable(config: &VnfExtCpConfig) -> bool {
 }
 
 /// The addresses that a configuration asks for.
-pub(crate) fn addresses(config: &VnfExtCpConfig) -> Vec<WantedAddress> {
+pub(crate) fn addresses(config: &VnfExtCpConfig) -> Vec<RequestedAddress> {
     let mut all = Vec::new();
     let over_ethernet = config
         .cp_protocol_data
@@ -204,14 +210,14 @@ pub(crate) fn addresses(config: &VnfExtCpConfig) -> Vec<WantedAddress> {
     for wanted in over_ethernet.flat_map(|one| &one.ip_addresses) {
         let subnet = wanted.subnet_id.clone();
         for address in &wanted.fixed_addresses {
-            all.push(WantedAddress {
+            all.push(RequestedAddress {
                 address: Some(address.clone()),
                 subnet: subnet.clone(),
             });
         }
         if wanted.fixed_addresses.is_empty() && subnet.is_some() {
             let count = wanted.num_dynamic_addresses.unwrap_or(1);
-            all.extend((0..count).map(|_| WantedAddress {
+            all.extend((0..count).map(|_| RequestedAddress {
                 address: None,
                 subnet: subnet.clone(),
             }));
@@ -229,17 +235,20 @@ pub(crate) fn mac(config: &VnfExtCpConfig) -> Option<&str> {
 }
 
 /// Whether the flavour is made from a template that the package brings.
-pub(crate) fn has_base_hot(what: &Allocation) -> bool {
-    what.package.base_hot(&what.deployment.flavour_id).is_some()
+pub(crate) fn has_base_hot(allocation: &Allocation) -> bool {
+    allocation
+        .package
+        .base_hot(&allocation.deployment.flavour_id)
+        .is_some()
 }
 
 /// Says what is wrong with a request as far as package and request tell.
-pub(crate) fn check(what: &Allocation) -> Result<(), PortError> {
-    let flavour = flavour(what)?;
-    check_links(what, flavour)?;
-    check_public_key(&what.deployment)?;
-    if has_base_hot(what) {
-        return base_hot::check(what);
+pub(crate) fn check(allocation: &Allocation) -> Result<(), PortError> {
+    let flavour = flavour(allocation)?;
+    check_links(allocation, flavour)?;
+    check_public_key(&allocation.deployment)?;
+    if has_base_hot(allocation) {
+        return base_hot::check(allocation);
     }
     if flavour.vdus.is_empty() {
         let detail = format!(
@@ -251,13 +260,13 @@ pub(crate) fn check(what: &Allocation) -> Result<(), PortError> {
     for vdu in flavour.vdus.values() {
         check_vdu(flavour, vdu)?;
     }
-    check_topology(what, flavour)
+    check_topology(allocation, flavour)
 }
 
 /// Every CP that the request binds exists, is external, and is bound once.
-fn check_links(what: &Allocation, flavour: &Flavour) -> Result<(), PortError> {
+fn check_links(allocation: &Allocation, flavour: &Flavour) -> Result<(), PortError> {
     let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
-    for link in &what.deployment.ext_virtual_links {
+    for link in &allocation.deployment.ext_virtual_links {
         if link.resource_id.is_empty() {
             return Err(request(format!(
                 "`extVirtualLinks` `{}` has no `resourceId`",
@@ -312,7 +321,7 @@ fn check_port(link: &ExtVirtualLinkData, config: &VnfExtCpConfig) -> Result<(), 
 }
 
 fn check_public_key(wanted: &Deployment) -> Result<(), PortError> {
-    let Some(key) = wanted.additional_params.get(PUBLIC_KEY) else {
+    let Some(key) = wanted.additional_params.get(PUBLIC_KEY_PARAM) else {
         return Ok(());
     };
     let is_key = key.as_str().is_some_and(|key| {
@@ -326,7 +335,7 @@ fn check_public_key(wanted: &Deployment) -> Result<(), PortError> {
         return Ok(());
     }
     Err(request(format!(
-        "`additionalParams.{PUBLIC_KEY}` is no public key: one line that begins with `ssh-ed25519`, `ssh-rsa` or `ecdsa-sha2-`"
+        "`additionalParams.{PUBLIC_KEY_PARAM}` is no public key: one line that begins with `ssh-ed25519`, `ssh-rsa` or `ecdsa-sha2-`"
     )))
 }
 
@@ -335,13 +344,15 @@ fn check_vdu(flavour: &Flavour, vdu: &Vdu) -> Result<(), PortError> {
         "is a container; OpenStack makes servers. Instantiate it on a Kubernetes VIM".to_owned()
     } else if boot_image(flavour, vdu).is_none() {
         "names no image: add `sw_image_data`, with the name of an image that the cloud has or an artifact that brings it".to_owned()
-    } else if let Some(other) = storages_of(flavour, vdu).find(|one| one.kind != StorageKind::Block)
+    } else if let Some(other) =
+        vdu_storages(flavour, vdu).find(|one| one.kind != StorageKind::Block)
     {
         format!(
             "wants storage `{}`, which is no volume; bring a Base HOT for it",
             other.name
         )
-    } else if let Some(unsized_one) = storages_of(flavour, vdu).find(|one| one.size_gib.is_none()) {
+    } else if let Some(unsized_one) = vdu_storages(flavour, vdu).find(|one| one.size_gib.is_none())
+    {
         format!(
             "wants storage `{}`, which says no `size_of_storage`",
             unsized_one.name
@@ -355,7 +366,7 @@ fn check_vdu(flavour: &Flavour, vdu: &Vdu) -> Result<(), PortError> {
     )))
 }
 
-fn check_topology(what: &Allocation, flavour: &Flavour) -> Result<(), PortError> {
+fn check_topology(allocation: &Allocation, flavour: &Flavour) -> Result<(), PortError> {
     for cp in flavour.cps.values() {
         if cp.kind == CpKind::VipCp || cp.trunk_mode {
             return Err(package(format!(
@@ -363,16 +374,17 @@ fn check_topology(what: &Allocation, flavour: &Flavour) -> Result<(), PortError>
                 cp.name, flavour.file
             )));
         }
-        if is_external(cp) && bound(&what.deployment, &cp.name).is_none() {
+        if is_external(cp) && ext_cp_binding(&allocation.deployment, &cp.name).is_none() {
             return Err(request(format!(
                 "external CP `{}` is connected to nothing; bind it: `extVirtualLinks: [{{\"id\": \"…\", \"resourceId\": \"<network>\", \"extCps\": [{{\"cpdId\": \"{}\"}}]}}]`",
                 cp.name, cp.name
             )));
         }
     }
-    let granted = &what.deployment.placement;
+    let granted = &allocation.deployment.placement;
     let outside = flavour.virtual_links.values().find(|link| {
-        let has_a_network = what.awaits_grant || granted.managed_links.contains_key(&link.name);
+        let has_a_network =
+            allocation.awaits_grant || granted.managed_links.contains_key(&link.name);
         link.externally_managed == ConnectivityKind::Required && !has_a_network
     });
     match outside {
@@ -399,7 +411,7 @@ pub(crate) fn additional<'a>(wanted: &'a Deployment, path: &[String]) -> Option<
 
 /// An error about the request.
 pub(crate) fn request(detail: String) -> PortError {
-    PortError::new(&REQUEST, DOING, detail)
+    PortError::new(&REQUEST, ACTION, detail)
 }
 
 /// An error about the package.
@@ -410,14 +422,14 @@ pub(crate) fn package(detail: String) -> PortError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{allocation, cluster_request, package, sample, vnfd, vnfd_with};
+    use crate::testing::{cluster_request, new_allocation, package, sample, vnfd, vnfd_with};
     use serde_json::json;
     use std::sync::Arc;
 
     #[test]
     fn servers_are_named_so_that_they_can_grow() {
-        let what = allocation(sample("vnf-a-k8s-cluster"), cluster_request());
-        let names: Vec<String> = units(&what)
+        let allocation = new_allocation(sample("vnf-a-k8s-cluster"), cluster_request());
+        let names: Vec<String> = units(&allocation)
             .unwrap()
             .into_iter()
             .map(|unit| unit.name)
@@ -425,14 +437,14 @@ mod tests {
         assert_eq!(names, ["masterNode", "workerNode-0", "workerNode-1"]);
         let mut large = cluster_request();
         large["instantiationLevelId"] = json!("large");
-        let what = allocation(sample("vnf-a-k8s-cluster"), large);
-        assert_eq!(units(&what).unwrap().len(), 5);
+        let allocation = new_allocation(sample("vnf-a-k8s-cluster"), large);
+        assert_eq!(units(&allocation).unwrap().len(), 5);
     }
 
     #[test]
     fn the_samples_requests_are_accepted() {
         for name in ["vnf-a-k8s-cluster", "vnf-a-k8s-cluster-base-hot"] {
-            check(&allocation(sample(name), cluster_request())).unwrap();
+            check(&new_allocation(sample(name), cluster_request())).unwrap();
         }
     }
 
@@ -478,7 +490,7 @@ mod tests {
             request["instantiationLevelId"] = json!("small");
             request["additionalParams"] = json!({});
             *request.pointer_mut(&place).unwrap() = value;
-            let error = check(&allocation(sample("vnf-a-k8s-cluster"), request)).unwrap_err();
+            let error = check(&new_allocation(sample("vnf-a-k8s-cluster"), request)).unwrap_err();
             assert!(error.to_string().contains(says), "{error}");
             assert_eq!(error.name(), "openstack.request-incomplete");
         }
@@ -491,33 +503,37 @@ mod tests {
       properties: {connectivity_type: {layer_protocols: [ipv4]}, externally_managed: required, vl_profile: {max_bitrate_requirements: {root: 1}, min_bitrate_requirements: {root: 1}}}
 ";
         let text = vnfd(1, "1 GiB", "1 GiB") + LAN;
-        let mut what = allocation(package(&text), json!({"flavourId": "simple"}));
-        let error = check(&what).unwrap_err();
+        let mut allocation = new_allocation(package(&text), json!({"flavourId": "simple"}));
+        let error = check(&allocation).unwrap_err();
         assert_eq!(error.name(), "openstack.request-incomplete", "{error}");
         for part in ["`lan` in `vnfd.yaml`", "extManagedVirtualLinks", "grant"] {
             assert!(error.to_string().contains(part), "{error}");
         }
-        what.awaits_grant = true;
-        check(&what).unwrap(); // the NFVO may bring it
-        what.awaits_grant = false;
-        Arc::make_mut(&mut what.deployment)
+        allocation.awaits_grant = true;
+        check(&allocation).unwrap(); // the NFVO may bring it
+        allocation.awaits_grant = false;
+        Arc::make_mut(&mut allocation.deployment)
             .placement
             .managed_links
             .insert("lan".into(), "their-network".into());
-        check(&what).unwrap();
+        check(&allocation).unwrap();
     }
 
     #[test]
     fn what_cannot_be_made_on_openstack_is_refused_with_its_place() {
         let request = || json!({"flavourId": "simple"});
-        check(&allocation(package(&vnfd(1, "1 GiB", "1 GiB")), request())).unwrap();
+        check(&new_allocation(
+            package(&vnfd(1, "1 GiB", "1 GiB")),
+            request(),
+        ))
+        .unwrap();
         let without_image = vnfd_with(
             "    server:
       type: tosca.nodes.nfv.Vdu.Compute
       properties: {name: server, description: one, vdu_profile: {min_number_of_instances: 1, max_number_of_instances: 1}}
 ",
         );
-        let error = check(&allocation(package(&without_image), request())).unwrap_err();
+        let error = check(&new_allocation(package(&without_image), request())).unwrap_err();
         assert!(
             error
                 .to_string()
@@ -526,7 +542,7 @@ mod tests {
         );
         let container = sample("vnf-b-cnf");
         let flavour = container.vnfd().flavours.keys().next().unwrap().clone();
-        let error = check(&allocation(container, json!({"flavourId": flavour}))).unwrap_err();
+        let error = check(&new_allocation(container, json!({"flavourId": flavour}))).unwrap_err();
         assert_eq!(error.name(), "openstack.package");
     }
 
@@ -540,16 +556,16 @@ mod tests {
             }}]},
         });
         let deployment = Deployment::requested("p", serde_json::from_value(request).unwrap());
-        let worker = bound(&deployment, "workerNodeExternalCP").unwrap();
+        let worker = ext_cp_binding(&deployment, "workerNodeExternalCP").unwrap();
         assert_eq!(worker.config(7).map(|(key, _)| key), Some("worker"));
-        let master = bound(&deployment, "masterNodeExternalCP").unwrap();
+        let master = ext_cp_binding(&deployment, "masterNodeExternalCP").unwrap();
         assert_eq!(master.config(0).map(|(key, _)| key), Some("a"));
         assert!(master.config(1).is_none());
         let config = master.config(0).unwrap().1;
         assert_eq!(mac(config), Some("fa:16:3e:00:00:01"));
         assert_eq!(
             addresses(config),
-            [WantedAddress {
+            [RequestedAddress {
                 address: Some("10.0.0.5".into()),
                 subnet: Some("s".into())
             }]

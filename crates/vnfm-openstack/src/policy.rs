@@ -24,7 +24,7 @@ const SERVER: &str = "OS::Nova::Server";
 ///
 /// `Refused`, naming resource and rule.
 pub(crate) fn permit(
-    what: &Allocation,
+    allocation: &Allocation,
     blueprint: &Blueprint,
     policy: &VimPolicy,
 ) -> Result<(), PortError> {
@@ -46,16 +46,18 @@ pub(crate) fn permit(
     let limits = policy.limits.clone().unwrap_or_default();
     let servers = found
         .servers()
-        .max(units(what).map_or(0, |units| units.len() as u64));
+        .max(units(allocation).map_or(0, |units| units.len() as u64));
     let objects = found.resources;
     for (name, limit, count) in [
         ("objects", limits.objects, objects),
         ("servers", limits.servers, servers),
     ] {
         if let Some(limit) = limit.filter(|limit| count > *limit) {
-            let what =
+            let detail =
                 format!("it has {count} {name}, and the rule `limits.{name}` allows {limit}");
-            return Err(PortError::new(&POLICY, "make the VNF", what).on(format!("limits.{name}")));
+            return Err(
+                PortError::new(&POLICY, "make the VNF", detail).on(format!("limits.{name}"))
+            );
         }
     }
     Ok(())
@@ -65,15 +67,15 @@ fn permit_types(found: &Found, policy: &VimPolicy) -> Result<(), PortError> {
     for (kind, place) in &found.types {
         let Some(kind) = kind else {
             if policy.resource_types.is_some() {
-                let what =
+                let detail =
                     "its type is made by a function, so the rule `resourceTypes` cannot tell it";
-                return Err(refused(place, what));
+                return Err(refused(place, detail));
             }
             continue;
         };
         if let Some(types) = &policy.resource_types {
             types
-                .check(|entry| fits(entry, kind))
+                .check(|entry| matches(entry, kind))
                 .map_err(|denied| match denied {
                     Some(entry) => refused(
                         place,
@@ -97,13 +99,13 @@ fn permit_types(found: &Found, policy: &VimPolicy) -> Result<(), PortError> {
         .first()
         .filter(|_| policy.remote_files == Some(false))
     {
-        let what = format!("the rule `remoteFiles: false` does not allow `get_file: {name}`");
-        return Err(refused(place, &what));
+        let detail = format!("the rule `remoteFiles: false` does not allow `get_file: {name}`");
+        return Err(refused(place, &detail));
     }
     Ok(())
 }
 
-fn fits(entry: &str, kind: &str) -> bool {
+fn matches(entry: &str, kind: &str) -> bool {
     entry
         .strip_suffix('*')
         .map_or(entry == kind, |beginning| kind.starts_with(beginning))
@@ -188,15 +190,15 @@ impl Found {
     }
 }
 
-fn refused(place: &str, what: &str) -> PortError {
-    PortError::new(&POLICY, format!("make {place}"), what).on(place)
+fn refused(place: &str, detail: &str) -> PortError {
+    PortError::new(&POLICY, format!("make {place}"), detail).on(place)
 }
 
 #[cfg(test)]
 mod tests {
     use super::permit;
     use crate::heat::Blueprint;
-    use crate::testing::{allocation, cluster_request, sample};
+    use crate::testing::{cluster_request, new_allocation, sample};
     use serde_json::{Map, Value, json};
     use vnfm_types::{InstanceLimits, VimPolicy};
 
@@ -204,13 +206,13 @@ mod tests {
         let Value::Object(files) = files else {
             panic!("no object")
         };
-        let what = allocation(sample("vnf-a-k8s-cluster"), cluster_request());
+        let allocation = new_allocation(sample("vnf-a-k8s-cluster"), cluster_request());
         let blueprint = Blueprint {
             template,
             files,
             parameters: Map::new(),
         };
-        permit(&what, &blueprint, policy).err().map(|error| {
+        permit(&allocation, &blueprint, policy).err().map(|error| {
             assert_eq!(error.name(), "openstack.policy");
             error.to_string()
         })

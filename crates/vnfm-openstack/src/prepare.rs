@@ -10,9 +10,9 @@
 
 use crate::errors::{NO_FLAVOR, NO_IMAGE, NO_NETWORK, QUOTA};
 use crate::nova::{Flavor, Limits};
-use crate::plan::{boot_image, bound, flavour, has_base_hot, storages_of};
+use crate::plan::{boot_image, ext_cp_binding, flavour, has_base_hot, vdu_storages};
 use crate::session::Cloud;
-use crate::{base_hot, glance, granted, neutron, nova};
+use crate::{base_hot, glance, grant_constraints, neutron, nova};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, PortError};
@@ -52,24 +52,27 @@ pub(crate) struct Needs {
 }
 
 /// Looks everything up.
-pub(crate) async fn prepare(cloud: &Cloud<'_>, what: &Allocation) -> Result<Prepared, PortError> {
-    let flavour = flavour(what)?;
-    let needs = needs(what, flavour);
-    granted::honoured(cloud, what, &needs).await?;
-    let networks = networks(cloud, what).await?;
-    let managed = granted::managed(cloud, what).await?;
+pub(crate) async fn prepare(
+    cloud: &Cloud<'_>,
+    allocation: &Allocation,
+) -> Result<Prepared, PortError> {
+    let flavour = flavour(allocation)?;
+    let needs = needs(allocation, flavour);
+    grant_constraints::check_supported(cloud, allocation, &needs).await?;
+    let networks = networks(cloud, allocation).await?;
+    let managed = grant_constraints::managed(cloud, allocation).await?;
     let mut prepared = Prepared {
         networks,
         managed,
         ..Prepared::default()
     };
-    ports(cloud, what).await?;
+    ports(cloud, allocation).await?;
     for (owner, image) in flavour
         .images()
         .filter(|(owner, _)| needs.images.contains(*owner))
     {
-        let found = match what.deployment.placement.images.get(owner) {
-            Some(wanted) => granted::image(cloud, owner, wanted).await?,
+        let found = match allocation.deployment.placement.images.get(owner) {
+            Some(wanted) => grant_constraints::image(cloud, owner, wanted).await?,
             None => found_image(cloud, owner, image).await?,
         };
         prepared.images.insert(owner.to_owned(), found);
@@ -78,14 +81,14 @@ pub(crate) async fn prepare(cloud: &Cloud<'_>, what: &Allocation) -> Result<Prep
         return Ok(prepared);
     }
     let offered = nova::flavors(cloud).await?;
-    let mut wanted = Wanted::default();
+    let mut wanted = ResourceDemand::default();
     for vdu in flavour
         .vdus
         .values()
         .filter(|vdu| needs.flavors.contains(&vdu.name))
     {
-        let chosen = match what.deployment.placement.flavours.get(&vdu.name) {
-            Some(wanted) => granted::flavor(&offered, vdu, wanted)?,
+        let chosen = match allocation.deployment.placement.flavours.get(&vdu.name) {
+            Some(wanted) => grant_constraints::flavor(&offered, vdu, wanted)?,
             None => choose(
                 &offered,
                 vdu,
@@ -93,7 +96,7 @@ pub(crate) async fn prepare(cloud: &Cloud<'_>, what: &Allocation) -> Result<Prep
                 boots_from_volume(flavour, vdu),
             )?,
         };
-        wanted.add(chosen, what.deployment.instances_of(&vdu.name));
+        wanted.add(chosen, allocation.deployment.instances_of(&vdu.name));
         prepared
             .flavors
             .insert(vdu.name.clone(), chosen.name.clone());
@@ -102,14 +105,14 @@ pub(crate) async fn prepare(cloud: &Cloud<'_>, what: &Allocation) -> Result<Prep
     Ok(prepared)
 }
 
-fn needs(what: &Allocation, flavour: &Flavour) -> Needs {
-    if has_base_hot(what) {
-        return base_hot::needs(what);
+fn needs(allocation: &Allocation, flavour: &Flavour) -> Needs {
+    if has_base_hot(allocation) {
+        return base_hot::needs(allocation);
     }
     let storages = flavour
         .vdus
         .values()
-        .flat_map(|vdu| storages_of(flavour, vdu));
+        .flat_map(|vdu| vdu_storages(flavour, vdu));
     Needs {
         flavors: flavour.vdus.keys().cloned().collect(),
         images: flavour
@@ -122,15 +125,15 @@ fn needs(what: &Allocation, flavour: &Flavour) -> Needs {
 }
 
 fn boots_from_volume(flavour: &Flavour, vdu: &Vdu) -> bool {
-    vdu.image.is_none() && storages_of(flavour, vdu).any(|one| one.image.is_some())
+    vdu.image.is_none() && vdu_storages(flavour, vdu).any(|one| one.image.is_some())
 }
 
 async fn networks(
     cloud: &Cloud<'_>,
-    what: &Allocation,
+    allocation: &Allocation,
 ) -> Result<BTreeMap<String, String>, PortError> {
     let mut found = BTreeMap::new();
-    for link in &what.deployment.ext_virtual_links {
+    for link in &allocation.deployment.ext_virtual_links {
         let wanted = &link.resource_id;
         let all = neutron::networks(cloud, wanted).await?;
         let problem = match all.as_slice() {
@@ -147,19 +150,19 @@ async fn networks(
                 )
             }
         };
-        let doing = format!("find network `{wanted}` of external link `{}`", link.id);
-        return Err(PortError::new(&NO_NETWORK, doing, problem).on(wanted));
+        let action = format!("find network `{wanted}` of external link `{}`", link.id);
+        return Err(PortError::new(&NO_NETWORK, action, problem).on(wanted));
     }
     Ok(found)
 }
 
 /// The networks of the request as far as the cloud has them, and nothing else: what an inventory is read against.
-pub(crate) async fn networks_seen(
+pub(crate) async fn existing_networks(
     cloud: &Cloud<'_>,
-    what: &Allocation,
+    allocation: &Allocation,
 ) -> Result<Prepared, PortError> {
     let mut prepared = Prepared::default();
-    for link in &what.deployment.ext_virtual_links {
+    for link in &allocation.deployment.ext_virtual_links {
         if let [one] = neutron::networks(cloud, &link.resource_id)
             .await?
             .as_slice()
@@ -171,8 +174,8 @@ pub(crate) async fn networks_seen(
 }
 
 /// Ports that the request brings must be there.
-async fn ports(cloud: &Cloud<'_>, what: &Allocation) -> Result<(), PortError> {
-    for port in what
+async fn ports(cloud: &Cloud<'_>, allocation: &Allocation) -> Result<(), PortError> {
+    for port in allocation
         .deployment
         .ext_virtual_links
         .iter()
@@ -180,9 +183,9 @@ async fn ports(cloud: &Cloud<'_>, what: &Allocation) -> Result<(), PortError> {
     {
         let id = &port.resource_handle.resource_id;
         if neutron::port(cloud, id).await?.is_none() {
-            let doing = format!("find port `{id}` of the request");
+            let action = format!("find port `{id}` of the request");
             let detail = "the project sees no port of that id";
-            return Err(PortError::new(&NO_NETWORK, doing, detail).on(id));
+            return Err(PortError::new(&NO_NETWORK, action, detail).on(id));
         }
     }
     Ok(())
@@ -196,8 +199,8 @@ async fn found_image(
     let name = image.name.clone();
     let mut all = glance::named(cloud, &name).await?;
     // It goes with its users; what our package brings is looked for when it is brought.
-    all.retain(|one| !one.is_brought());
-    let doing = format!("find image `{name}` of `{owner}`");
+    all.retain(|one| !one.is_from_package());
+    let action = format!("find image `{name}` of `{owner}`");
     match all.as_slice() {
         [one] => Ok(FoundImage {
             name,
@@ -206,12 +209,12 @@ async fn found_image(
         [] if image.artifact.is_some() => Ok(FoundImage { name, id: None }),
         [] => {
             let detail = "the cloud has no usable image of that name, and the package brings none";
-            Err(PortError::new(&NO_IMAGE, doing, detail).on(name))
+            Err(PortError::new(&NO_IMAGE, action, detail).on(name))
         }
         several => {
             let ids: Vec<&str> = several.iter().map(|one| one.id.as_str()).collect();
             let detail = format!("the cloud has several of that name: {}", ids.join(", "));
-            Err(PortError::new(&NO_IMAGE, doing, detail)
+            Err(PortError::new(&NO_IMAGE, action, detail)
                 .on(name)
                 .hint("rename all but one of them, or use another name in the descriptor"))
         }
@@ -225,7 +228,7 @@ pub(crate) fn choose<'a>(
     image: Option<&SwImage>,
     from_volume: bool,
 ) -> Result<&'a Flavor, PortError> {
-    let doing = format!("choose a flavor for VDU `{}`", vdu.name);
+    let action = format!("choose a flavor for VDU `{}`", vdu.name);
     let names = || {
         let mut names: Vec<&str> = offered.iter().map(|one| one.name.as_str()).collect();
         names.sort_unstable();
@@ -237,13 +240,13 @@ pub(crate) fn choose<'a>(
             .find(|one| one.name == *name || one.id == *name)
             .ok_or_else(|| {
                 let detail = format!("there is no flavor `{name}`, only {}", names());
-                PortError::new(&NO_FLAVOR, doing, detail).on(name)
+                PortError::new(&NO_FLAVOR, action, detail).on(name)
             });
     }
-    let least = Least::of(vdu, image, from_volume);
+    let least = MinimumFlavor::of(vdu, image, from_volume);
     let fitting = offered
         .iter()
-        .filter(|one| !one.disabled && least.fits(one));
+        .filter(|one| !one.disabled && least.matches(one));
     let smallest = fitting.min_by_key(|one| {
         (
             one.vcpus,
@@ -261,19 +264,19 @@ pub(crate) fn choose<'a>(
             least.ephemeral,
             names()
         );
-        PortError::new(&NO_FLAVOR, doing, detail).on(&vdu.name)
+        PortError::new(&NO_FLAVOR, action, detail).on(&vdu.name)
     })
 }
 
 /// What a flavor must have at least.
-struct Least {
+struct MinimumFlavor {
     vcpus: u64,
     ram: u64,
     disk: u64,
     ephemeral: u64,
 }
 
-impl Least {
+impl MinimumFlavor {
     fn of(vdu: &Vdu, image: Option<&SwImage>, from_volume: bool) -> Self {
         let compute = vdu.compute.as_ref();
         let disks = compute.map(|compute| compute.virtual_local_storage_gib.as_slice());
@@ -294,7 +297,7 @@ impl Least {
         }
     }
 
-    fn fits(&self, flavor: &Flavor) -> bool {
+    fn matches(&self, flavor: &Flavor) -> bool {
         flavor.vcpus >= self.vcpus
             && flavor.ram >= self.ram
             && flavor.disk >= self.disk
@@ -304,13 +307,13 @@ impl Least {
 
 /// What all servers take together.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct ResourceDemand {
     instances: u64,
     cores: u64,
     ram: u64,
 }
 
-impl Wanted {
+impl ResourceDemand {
     fn add(&mut self, flavor: &Flavor, count: u32) {
         let count = u64::from(count);
         self.instances += count;
@@ -340,15 +343,15 @@ impl Wanted {
                 limits.total_ram_used,
             ),
         ];
-        for (what, wanted, most, used) in rows {
+        for (resource, wanted, most, used) in rows {
             let (Some(most), Some(used)) = (most.filter(|most| *most >= 0), used) else {
                 continue;
             };
             if i64::try_from(wanted).unwrap_or(i64::MAX) > most - used {
                 let detail = format!(
-                    "Quota exceeded for {what}: {wanted} are needed, but {used} of {most} are used already"
+                    "Quota exceeded for {resource}: {wanted} are needed, but {used} of {most} are used already"
                 );
-                return Err(PortError::new(&QUOTA, "plan the servers", detail).on(what));
+                return Err(PortError::new(&QUOTA, "plan the servers", detail).on(resource));
             }
         }
         Ok(())
@@ -357,9 +360,11 @@ impl Wanted {
 
 impl Prepared {
     /// The network of the link that a CP is bound to.
-    pub(crate) fn network_of(&self, what: &Allocation, cpd: &str) -> Option<&str> {
-        let bound = bound(&what.deployment, cpd)?;
-        self.networks.get(&bound.link.id).map(String::as_str)
+    pub(crate) fn network_of(&self, allocation: &Allocation, cpd: &str) -> Option<&str> {
+        let ext_cp_binding = ext_cp_binding(&allocation.deployment, cpd)?;
+        self.networks
+            .get(&ext_cp_binding.link.id)
+            .map(String::as_str)
     }
 
     /// What a template says for an image: its id, else its name.
@@ -437,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_quota_that_does_not_suffice_is_said_before_anything_is_made() {
-        let mut wanted = Wanted::default();
+        let mut wanted = ResourceDemand::default();
         wanted.add(&offered()[2], 3);
         let limits = |most, used| Limits {
             max_total_instances: Some(most),

@@ -21,7 +21,7 @@ use vnfm_outbound::{Client, Destinations};
 use vnfm_types::Secret;
 
 /// Logins that are kept at most.
-const KEPT: usize = 256;
+const MAX_CACHED_SESSIONS: usize = 256;
 
 /// A service of the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) enum Service {
 
 impl Service {
     /// Its types in a catalog, and the version that its URL lacks there.
-    fn names(self) -> (&'static [&'static str], &'static str) {
+    fn catalog_types(self) -> (&'static [&'static str], &'static str) {
         match self {
             Self::Orchestration => (&["orchestration"], ""),
             Self::Compute => (&["compute"], ""),
@@ -61,7 +61,7 @@ pub(crate) struct Session {
     pub(crate) project: String,
 }
 
-struct Kept {
+struct CachedLogin {
     vim: String,
     login: VimLogin,
     session: Arc<Session>,
@@ -69,7 +69,7 @@ struct Kept {
 
 /// The logins of all VIMs.
 pub(crate) struct Sessions {
-    kept: Mutex<Vec<Kept>>,
+    kept: Mutex<Vec<CachedLogin>>,
     /// Where the VIMs may be.
     to: Destinations,
 }
@@ -90,21 +90,21 @@ impl Cloud<'_> {
     /// Sends a call to a service; an answer that `call` does not accept is an error.
     pub(crate) async fn send(&self, service: Service, call: &Call) -> Result<Reply, PortError> {
         let (session, fresh) = self.session().await?;
-        let reply = self.send_in(&session, service, call).await?;
+        let reply = self.send_with(&session, service, call).await?;
         if reply.status != 401 {
-            return self.judged(&session, service, call, reply);
+            return self.check_status(&session, service, call, reply);
         }
         self.sessions.forget(&session);
         if fresh {
-            return Err(self.refused_token(call, &reply));
+            return Err(self.token_refused(call, &reply));
         }
         let (session, _) = self.session().await?;
-        let reply = self.send_in(&session, service, call).await?;
+        let reply = self.send_with(&session, service, call).await?;
         if reply.status == 401 {
             self.sessions.forget(&session);
-            return Err(self.refused_token(call, &reply));
+            return Err(self.token_refused(call, &reply));
         }
-        self.judged(&session, service, call, reply)
+        self.check_status(&session, service, call, reply)
     }
 
     /// The login that is valid now, and whether it was made just now.
@@ -121,7 +121,7 @@ impl Cloud<'_> {
         Ok((session, true))
     }
 
-    async fn send_in(
+    async fn send_with(
         &self,
         session: &Session,
         service: Service,
@@ -131,7 +131,7 @@ impl Cloud<'_> {
         send(&session.client, (&base, Some(&session.token)), call, self).await
     }
 
-    fn judged(
+    fn check_status(
         &self,
         session: &Session,
         service: Service,
@@ -141,7 +141,7 @@ impl Cloud<'_> {
         if call.accepts(reply.status) {
             return Ok(reply);
         }
-        let error = refusal(&call.doing, &reply);
+        let error = refusal(&call.action, &reply);
         let trust_refused = service == Service::Orchestration
             && session.by_credential
             && reply.status == 500
@@ -154,17 +154,17 @@ impl Cloud<'_> {
             self.vim.name(),
             error.detail()
         );
-        Err(PortError::new(&APPLICATION_CREDENTIAL, &call.doing, detail).request(reply.request_id))
+        Err(PortError::new(&APPLICATION_CREDENTIAL, &call.action, detail).request(reply.request_id))
     }
 
-    fn refused_token(&self, call: &Call, reply: &Reply) -> PortError {
-        let error = refusal(&call.doing, reply);
+    fn token_refused(&self, call: &Call, reply: &Reply) -> PortError {
+        let error = refusal(&call.action, reply);
         let detail = format!(
             "VIM `{}` refuses the login: {}",
             self.vim.name(),
             error.detail()
         );
-        PortError::new(&LOGIN_REFUSED, &call.doing, detail).request(reply.request_id.clone())
+        PortError::new(&LOGIN_REFUSED, &call.action, detail).request(reply.request_id.clone())
     }
 
     /// Where this VIM may be: one that was in use before there was a rule stays where it is.
@@ -184,8 +184,8 @@ impl Cloud<'_> {
     async fn log_in(&self, info: &SecretConnection) -> Result<Session, PortError> {
         let access = Access::try_from(&**info)?;
         let client = access.client(self.destinations(info, &access))?;
-        let doing = format!("log in to VIM `{}`", self.vim.name());
-        let call = Call::post("/auth/tokens", access.login(), doing.as_str()).repeatable();
+        let action = format!("log in to VIM `{}`", self.vim.name());
+        let call = Call::post("/auth/tokens", access.login(), action.as_str()).repeatable();
         let asked = self.clock.now();
         let reply = send(&client, (&access.endpoint, None), &call, self).await?;
         if reply.status == 401 || reply.status == 403 {
@@ -194,18 +194,18 @@ impl Cloud<'_> {
                 self.vim.name()
             );
             return Err(
-                PortError::new(&LOGIN_REFUSED, doing, refusal("", &reply).detail())
+                PortError::new(&LOGIN_REFUSED, action, refusal("", &reply).detail())
                     .request(reply.request_id)
                     .hint(hint),
             );
         }
         if !call.accepts(reply.status) {
-            return Err(refusal(&doing, &reply));
+            return Err(refusal(&action, &reply));
         }
         let parsed: Result<TokenBody, _> = serde_json::from_value(reply.body);
         let (Some(token), Ok(body)) = (reply.subject_token, parsed) else {
             let detail = format!("`{}` does not answer as Keystone v3 does", access.endpoint);
-            return Err(PortError::new(&UNEXPECTED, doing, detail).request(reply.request_id));
+            return Err(PortError::new(&UNEXPECTED, action, detail).request(reply.request_id));
         };
         Ok(Session::new(client, token, body.token, (&access, asked)))
     }
@@ -235,7 +235,7 @@ impl Session {
 
     /// The URL of a service, with its version and without a slash at its end.
     fn endpoint(&self, service: Service, vim: &str) -> Result<String, PortError> {
-        let (types, version) = service.names();
+        let (types, version) = service.catalog_types();
         let all: Vec<&Endpoint> = self
             .catalog
             .iter()
@@ -268,13 +268,13 @@ impl Session {
             None if regions.is_empty() => "the catalog does not have it".to_owned(),
             None => format!("it is in region {} only", regions.join(", ")),
         };
-        let doing = format!("find the service `{}` of VIM `{vim}`", types[0]);
+        let action = format!("find the service `{}` of VIM `{vim}`", types[0]);
         let chosen = wanted.unwrap_or("any");
         let detail = format!(
             "interface `{}`, region `{chosen}`: {problem}",
             self.interface
         );
-        Err(PortError::new(&NO_ENDPOINT, doing, detail))
+        Err(PortError::new(&NO_ENDPOINT, action, detail))
     }
 
     /// Names of the services in the catalog.
@@ -298,7 +298,7 @@ impl Sessions {
     fn find(&self, vim: &str, login: &VimLogin, now: Timestamp) -> Option<Arc<Session>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|one| one.session.renew_at > now);
-        let same = |one: &&Kept| {
+        let same = |one: &&CachedLogin| {
             one.vim == vim && one.login.version == login.version && one.login.info == login.info
         };
         kept.iter().find(same).map(|one| Arc::clone(&one.session))
@@ -306,10 +306,10 @@ impl Sessions {
 
     fn keep(&self, vim: &str, login: VimLogin, session: &Arc<Session>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= KEPT {
+        if kept.len() >= MAX_CACHED_SESSIONS {
             kept.remove(0);
         }
-        kept.push(Kept {
+        kept.push(CachedLogin {
             vim: vim.to_owned(),
             login,
             session: Arc::clone(session),

@@ -1,4 +1,4 @@
-//! The life of an instance's stack: made, waited for, deleted.
+//! The life of an instance's stack: create it, wait for it, delete it.
 //!
 //! ```text
 //! own stack? ─┬─ none ──────────────── create ─┐
@@ -6,55 +6,76 @@
 //!             ├─ complete ─────────────────────┘        └─ in progress past its own time limit ─┐
 //!             └─ failed, or being deleted ─ delete, wait ─ create ◄─────────────────────────────┘
 //! ```
-//! Heat ends a creation at the time limit that it was given. One that is in progress after that is worked on by nobody:
-//! the engine that did has died.
+//! Heat ends a creation at the time limit that we gave it. A stack still in progress after that is abandoned: the Heat
+//! engine that worked on it has died.
 
 use crate::errors::{STACK_FOREIGN, STACK_SLOW, STACK_STAYS, stack_failure};
 use crate::heat::{self, Blueprint, Phase, Resource, Stack, stack_name};
-use crate::patience::{once_logged_in, patiently};
 use crate::session::Cloud;
+use crate::waiting::{Backoff, Expired, Waiter};
+use futures::TryFutureExt as _;
 use jiff::SignedDuration;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
-use vnfm_core::ports::{Ownership, PortError, VimCall, Waited, wait};
+use vnfm_core::ports::{Ownership, PortError, VimCall, Waited};
 
-/// How often a creation whose answer was lost is asked for.
-const CREATIONS: u32 = 3;
-/// How long a name that belongs to no stack that Heat shows is taken for one that Heat is about to let go of.
-const NAME_HELD: SignedDuration = SignedDuration::from_secs(30);
-/// The usual pause before such a name is asked for again.
-const PAUSE: Duration = Duration::from_millis(250);
-/// How often Heat is asked to delete one stack.
-const DELETIONS: u32 = 4;
-/// Between two looks at the resources of a stack that is being made, looks at the stack alone.
+/// Attempts to create a stack when the response is lost.
+const MAX_CREATE_ATTEMPTS: u32 = 3;
+/// How long Heat may still hold the name of a deleted stack that it no longer shows.
+const NAME_RELEASE_TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
+/// Requests to delete one stack.
+const MAX_DELETE_ATTEMPTS: u32 = 4;
+/// Of the observations of a stack in creation, one in this many lists its resources.
 const RESOURCES_EVERY: u32 = 4;
+/// What to do with a stack of ours that has lost its tags.
+pub(crate) const RETAG_HINT: &str = "the stack has lost its tags: tag it again (`openstack stack update --existing --tags …`), then retry";
+/// Resources named in a progress text.
+const MAX_NAMED_RESOURCES: usize = 8;
 
-/// The instance's stack, complete: the one that an earlier call made, or a new one.
+/// Returns the instance's stack once it is complete: the one that an earlier call created, or a new one.
 pub(crate) async fn complete(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
     blueprint: &Blueprint,
 ) -> Result<Stack, PortError> {
-    let doing = format!("create stack `{}`", stack_name(&cx.ownership.instance_id));
-    let found = once_logged_in(cx, &doing, || own_or_new(cx, cloud, blueprint)).await?;
-    if let Some(stack) = finished(cx, cloud, &found.stack, found.adopted).await? {
+    let action = format!("create stack `{}`", stack_name(&cx.ownership.instance_id));
+    let mut waiter = Waiter::for_login(cx, &action);
+    let found = loop {
+        let attempt = adopt_or_create(cx, cloud, blueprint).map_ok(Waited::Done);
+        match waiter.attempt(attempt).await? {
+            Waited::Done(found) => break found,
+            Waited::NotYet(reason) => waiter.pause(&reason).await?,
+        }
+    };
+    if let Some(stack) = wait_until_complete(cx, cloud, &found.stack, found.adopted).await? {
         return Ok(stack);
     }
-    let text = format!("{doing}: nobody works on it any more: making it again");
+    let text = format!("{action}: Heat has abandoned it: recreating it");
     cx.watcher.log("warn", "openstack", &text);
-    deleted(cx, cloud, &found.stack).await?;
-    let stack = once_logged_in(cx, &doing, || created(cx, cloud, blueprint)).await?;
-    let made = finished(cx, cloud, &stack, false).await?;
-    made.ok_or_else(|| PortError::new(&STACK_SLOW, doing, "it was made twice, and did not end"))
+    delete(cx, cloud, &found.stack).await?;
+    let mut waiter = Waiter::for_login(cx, &action);
+    let stack = loop {
+        let attempt = create(cx, cloud, blueprint).map_ok(Waited::Done);
+        match waiter.attempt(attempt).await? {
+            Waited::Done(stack) => break stack,
+            Waited::NotYet(reason) => waiter.pause(&reason).await?,
+        }
+    };
+    let created = wait_until_complete(cx, cloud, &stack, false).await?;
+    created.ok_or_else(|| {
+        PortError::new(
+            &STACK_SLOW,
+            action.as_str(),
+            "it was created twice and did not finish",
+        )
+    })
 }
 
-/// A stack, and whether an earlier call made it.
 struct Found {
     stack: Stack,
+    /// An earlier call created it.
     adopted: bool,
 }
 
-async fn own_or_new(
+async fn adopt_or_create(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
     blueprint: &Blueprint,
@@ -63,86 +84,85 @@ async fn own_or_new(
     if let Some(stack) = own(cx, cloud, "create").await? {
         match stack.phase() {
             Phase::Complete | Phase::InProgress => {
-                cx.watcher.log(
-                    "info",
-                    "openstack",
-                    &format!("stack `{name}` is there already: going on with it"),
-                );
+                let text = format!("stack `{name}` already exists: continuing with it");
+                cx.watcher.log("info", "openstack", &text);
                 return Ok(Found {
                     stack,
                     adopted: true,
                 });
             }
-            Phase::Failed | Phase::Deleting | Phase::DeleteFailed | Phase::Gone => {
-                let text = format!(
-                    "stack `{name}` of an earlier try is {}: making it again",
-                    stack.status
-                );
+            Phase::Failed | Phase::Deleting | Phase::DeleteFailed | Phase::Deleted => {
+                let status = &stack.status;
+                let text =
+                    format!("stack `{name}` of an earlier attempt is {status}: recreating it");
                 cx.watcher.log("info", "openstack", &text);
-                deleted(cx, cloud, &stack).await?;
+                delete(cx, cloud, &stack).await?;
             }
         }
     }
-    let stack = created(cx, cloud, blueprint).await?;
+    let stack = create(cx, cloud, blueprint).await?;
     Ok(Found {
         stack,
         adopted: false,
     })
 }
 
-/// Asks for the stack until it is there. Heat holds the name of a deleted stack a moment longer than it shows the
-/// stack, so a name that nothing visible has is asked for again.
-async fn created(
+/// Requests the stack until it exists. Heat holds the name of a deleted stack a moment longer than it shows the stack, so
+/// a name that no visible stack has is requested again.
+async fn create(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
     blueprint: &Blueprint,
 ) -> Result<Stack, PortError> {
     let name = stack_name(&cx.ownership.instance_id);
-    let until = cx.deadline.min(cx.clock.now() + NAME_HELD);
-    let lost = AtomicU32::new(0);
-    let heard = |reason: &str| cx.watcher.waiting(reason);
-    let made = wait(cx.clock, until, PAUSE, heard, || async {
-        let answer = match heat::create(cloud, cx.ownership, blueprint).await {
-            Ok(Some(stack)) => return Ok(Waited::Done(stack)),
+    let deadline = cx.deadline.min(cx.clock.now() + NAME_RELEASE_TIMEOUT);
+    let mut backoff = Backoff::until(cx, deadline);
+    let mut lost = 0;
+    loop {
+        let response = match heat::create(cloud, cx.ownership, blueprint).await {
+            Ok(Some(stack)) => return Ok(stack),
             Err(error) if !error.is_unavailable() => return Err(error),
-            answer => answer,
+            response => response,
         };
-        // Perhaps made by a call whose answer was lost: it is looked for by name and tag.
+        // A request whose response was lost may have created it: look for it by name and tag.
         if let Some(stack) = own(cx, cloud, "create").await? {
-            return Ok(Waited::Done(stack));
+            return Ok(stack);
         }
-        match answer {
-            Err(error) if lost.fetch_add(1, Ordering::Relaxed) + 1 >= CREATIONS => Err(error),
-            Err(error) => Ok(Waited::NotYet(error.to_string())),
-            Ok(_) => Ok(Waited::NotYet(format!(
-                "Heat to let go of the name `{name}`"
-            ))),
+        let reason = match response {
+            Err(error) => {
+                lost += 1;
+                if lost >= MAX_CREATE_ATTEMPTS {
+                    return Err(error);
+                }
+                error.to_string()
+            }
+            Ok(_) => format!("Heat to release the name `{name}`"),
+        };
+        if let Err(Expired) = backoff.pause(&reason).await {
+            let detail = "Heat reports that a stack of that name exists, but does not show it to this project";
+            let action = format!("create stack `{name}`");
+            return Err(PortError::new(&STACK_FOREIGN, action, detail).on(name));
         }
-    });
-    made.await?.ok_or_else(|| {
-        let detail =
-            "Heat says that a stack of that name exists, but does not show it to this project";
-        PortError::new(&STACK_FOREIGN, format!("create stack `{name}`"), detail).on(name)
-    })
+    }
 }
 
 /// The stack with our name, if it carries our tag.
 pub(crate) async fn own(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
-    doing: &str,
+    verb: &str,
 ) -> Result<Option<Stack>, PortError> {
     let name = stack_name(&cx.ownership.instance_id);
     match heat::find(cloud, &name).await? {
-        Some(stack) if !stack.is_of(&cx.ownership.installation_id) => {
-            Err(foreign(doing, &stack, cx.ownership))
+        Some(stack) if !stack.belongs_to(&cx.ownership.installation_id) => {
+            Err(foreign(verb, &stack, cx.ownership))
         }
         found => Ok(found),
     }
 }
 
-/// The stack with our name is somebody else's, or has lost its tags.
-pub(crate) fn foreign(doing: &str, stack: &Stack, ownership: &Ownership) -> PortError {
+/// The error for a stack that has our name but not our tag: another owner's, or one that lost its tags.
+pub(crate) fn foreign(verb: &str, stack: &Stack, ownership: &Ownership) -> PortError {
     let detail = format!(
         "the cloud has a stack of that name ({}) without the tag `{}`; it was not touched",
         stack.id,
@@ -150,145 +170,143 @@ pub(crate) fn foreign(doing: &str, stack: &Stack, ownership: &Ownership) -> Port
     );
     PortError::new(
         &STACK_FOREIGN,
-        format!("{doing} stack `{}`", stack.name),
+        format!("{verb} stack `{}`", stack.name),
         detail,
     )
     .on(&stack.id)
 }
 
-/// Waits until Heat has made the stack; `None` where an `adopted` one is past its own time limit.
-async fn finished(
+/// Waits until Heat has created the stack; `None` if an `adopted` one is past its own time limit.
+async fn wait_until_complete(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
     stack: &Stack,
     adopted: bool,
 ) -> Result<Option<Stack>, PortError> {
-    let doing = format!("create stack `{}`", stack.name);
-    let looks = AtomicU32::new(0);
-    patiently(cx, &doing, || async {
-        let Some(seen) = heat::show(cloud, stack).await? else {
-            let gone = format!(
-                "somebody deleted the stack while it was being made ({})",
-                stack.id
-            );
-            return Err(stack_failure(&doing, "DELETE_COMPLETE", &gone));
-        };
-        match seen.phase() {
-            Phase::Complete => Ok(Waited::Done(Some(seen))),
-            Phase::Failed => Err(failure(cloud, &seen, &doing).await),
-            Phase::Deleting | Phase::DeleteFailed | Phase::Gone => Err(stack_failure(
-                &doing,
-                &seen.status,
-                "somebody deletes the stack while it is being made",
-            )),
-            Phase::InProgress if adopted && seen.is_overdue(cx.clock.now()) => {
-                Ok(Waited::Done(None))
-            }
-            Phase::InProgress => {
-                let detailed = looks.fetch_add(1, Ordering::Relaxed) % RESOURCES_EVERY == 1;
-                if !detailed {
-                    return Ok(Waited::NotYet(format!(
-                        "stack `{}` is {}",
-                        seen.name, seen.status
-                    )));
+    let action = format!("create stack `{}`", stack.name);
+    let mut waiter = Waiter::new(cx, &action);
+    let mut observations = 0_u32;
+    loop {
+        let observed = async {
+            let Some(stack) = heat::show(cloud, stack).await? else {
+                let reason = format!(
+                    "the stack was deleted while it was being created ({})",
+                    stack.id
+                );
+                return Err(stack_failure(&action, "DELETE_COMPLETE", &reason));
+            };
+            match stack.phase() {
+                Phase::Complete => Ok(Waited::Done(Some(stack))),
+                Phase::Failed => Err(failure(cloud, &stack, &action).await),
+                Phase::Deleting | Phase::DeleteFailed | Phase::Deleted => Err(stack_failure(
+                    &action,
+                    &stack.status,
+                    "someone is deleting the stack while it is being created",
+                )),
+                Phase::InProgress if adopted && stack.is_overdue(cx.clock.now()) => {
+                    Ok(Waited::Done(None))
                 }
-                let resources = heat::resources(cloud, &seen).await?;
-                Ok(Waited::NotYet(missing(cx, &seen, &resources)))
+                Phase::InProgress => {
+                    observations += 1;
+                    if observations % RESOURCES_EVERY != 2 {
+                        return Ok(Waited::NotYet(status(&stack)));
+                    }
+                    let resources = heat::resources(cloud, &stack).await?;
+                    Ok(Waited::NotYet(report_progress(cx, &stack, &resources)))
+                }
             }
+        };
+        match waiter.attempt(observed).await? {
+            Waited::Done(stack) => return Ok(stack),
+            Waited::NotYet(reason) => waiter.pause(&reason).await?,
         }
-    })
-    .await
+    }
 }
 
-/// Says which resources are not there yet.
-pub(crate) fn missing(cx: &VimCall<'_>, stack: &Stack, resources: &[Resource]) -> String {
+fn status(stack: &Stack) -> String {
+    format!("stack `{}` is {}", stack.name, stack.status)
+}
+
+/// Reports the share of complete resources to the watcher and returns a text that names the others.
+pub(crate) fn report_progress(cx: &VimCall<'_>, stack: &Stack, resources: &[Resource]) -> String {
     let open: Vec<&str> = resources
         .iter()
         .filter(|one| !one.is_complete())
         .map(|one| one.name.as_str())
         .collect();
-    let done = resources.len() - open.len();
-    let percent = u8::try_from(done * 100 / resources.len().max(1)).unwrap_or(100);
-    cx.watcher.progress(
-        percent,
-        &format!(
-            "stack `{}`: {done} of {} resources",
-            stack.name,
-            resources.len()
-        ),
-    );
-    let shown = open.iter().take(8).copied().collect::<Vec<_>>().join(", ");
-    let more = if open.len() > 8 {
-        format!(" and {} more", open.len() - 8)
-    } else {
-        String::new()
+    let (total, done) = (resources.len(), resources.len() - open.len());
+    let percent = u8::try_from(done * 100 / total.max(1)).unwrap_or(100);
+    let text = format!("stack `{}`: {done} of {total} resources", stack.name);
+    cx.watcher.progress(percent, &text);
+    let named = open.iter().take(MAX_NAMED_RESOURCES).copied();
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = match open.len().saturating_sub(MAX_NAMED_RESOURCES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
     };
-    format!(
-        "stack `{}` is {}; not complete: {shown}{more}",
-        stack.name, stack.status
-    )
+    format!("{}; not complete: {named}{more}", status(stack))
 }
 
-/// Why a stack failed: its own reason, and the resource's where that says more.
-pub(crate) async fn failure(cloud: &Cloud<'_>, stack: &Stack, doing: &str) -> PortError {
-    let error = stack_failure(doing, &stack.status, stack.reason());
+/// The error for a stack that failed: Heat's reason, plus the failed resource's if that says more.
+pub(crate) async fn failure(cloud: &Cloud<'_>, stack: &Stack, action: &str) -> PortError {
+    let error = stack_failure(action, &stack.status, stack.reason());
     if error.resource().is_some() {
         return error;
     }
     let resources = heat::resources(cloud, stack).await.unwrap_or_default();
-    let failed = resources.iter().find(|one| {
-        one.status.ends_with("_FAILED") && one.reason.as_deref().is_some_and(|why| !why.is_empty())
+    let failed = resources.iter().find_map(|one| {
+        let reason = one.reason.as_deref().filter(|reason| !reason.is_empty())?;
+        one.status.ends_with("_FAILED").then_some((one, reason))
     });
-    let Some(failed) = failed else { return error };
-    let reason = format!(
-        "{}; {}",
-        stack.reason(),
-        failed.reason.as_deref().unwrap_or_default()
-    );
-    stack_failure(doing, &stack.status, &reason).on(&failed.name)
+    let Some((failed, reason)) = failed else {
+        return error;
+    };
+    let reason = format!("{}; {reason}", stack.reason());
+    stack_failure(action, &stack.status, &reason).on(&failed.name)
 }
 
-/// Deletes a stack of ours, seen as it is given, and returns when it is gone.
-pub(crate) async fn deleted(
+/// Deletes a stack of ours, starting from its state in `stack`; returns once it no longer exists.
+pub(crate) async fn delete(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
     stack: &Stack,
 ) -> Result<(), PortError> {
-    let doing = format!("delete stack `{}`", stack.name);
-    let (asked, looks) = (AtomicU32::new(0), AtomicU32::new(0));
-    patiently(cx, &doing, || async {
-        let first = looks.fetch_add(1, Ordering::Relaxed) == 0;
-        let seen = if first {
-            Some(stack.clone())
-        } else {
-            heat::show(cloud, stack).await?
-        };
-        let Some(mut seen) = seen else {
-            return Ok(Waited::Done(()));
-        };
-        let times = asked.load(Ordering::Relaxed);
-        let phase = seen.phase();
-        if phase == Phase::DeleteFailed && times >= DELETIONS {
-            return Err(stays(cloud, &seen, &doing).await);
-        }
-        // A stack that Heat is deleting already is asked for only if nobody here did so before.
-        if phase != Phase::Deleting && (times == 0 || phase == Phase::DeleteFailed) {
-            heat::delete(cloud, &seen).await?;
-            asked.fetch_add(1, Ordering::Relaxed);
-            let Some(now) = heat::show(cloud, stack).await? else {
+    let action = format!("delete stack `{}`", stack.name);
+    let mut waiter = Waiter::new(cx, &action);
+    let mut known = Some(stack.clone());
+    let mut requests = 0;
+    loop {
+        let observed = async {
+            let current = match known.take() {
+                Some(stack) => Some(stack),
+                None => heat::show(cloud, stack).await?,
+            };
+            let Some(mut current) = current else {
                 return Ok(Waited::Done(()));
             };
-            seen = now;
+            let phase = current.phase();
+            if phase == Phase::DeleteFailed && requests >= MAX_DELETE_ATTEMPTS {
+                return Err(delete_failure(cloud, &current, &action).await);
+            }
+            // Someone else may have requested the deletion already; then Heat needs no request of ours.
+            if phase != Phase::Deleting && (requests == 0 || phase == Phase::DeleteFailed) {
+                heat::delete(cloud, &current).await?;
+                requests += 1;
+                let Some(after) = heat::show(cloud, stack).await? else {
+                    return Ok(Waited::Done(()));
+                };
+                current = after;
+            }
+            Ok(Waited::NotYet(status(&current)))
+        };
+        match waiter.attempt(observed).await? {
+            Waited::Done(()) => return Ok(()),
+            Waited::NotYet(reason) => waiter.pause(&reason).await?,
         }
-        Ok(Waited::NotYet(format!(
-            "stack `{}` is {}",
-            seen.name, seen.status
-        )))
-    })
-    .await
+    }
 }
 
-async fn stays(cloud: &Cloud<'_>, stack: &Stack, doing: &str) -> PortError {
+async fn delete_failure(cloud: &Cloud<'_>, stack: &Stack, action: &str) -> PortError {
     let resources = heat::resources(cloud, stack).await.unwrap_or_default();
     let stuck: Vec<String> = resources
         .iter()
@@ -296,10 +314,13 @@ async fn stays(cloud: &Cloud<'_>, stack: &Stack, doing: &str) -> PortError {
         .map(|one| format!("`{}` ({} {})", one.name, one.kind, one.id()))
         .collect();
     let stuck = if stuck.is_empty() {
-        "it does not say what".into()
+        "Heat names no resource".into()
     } else {
         stuck.join(", ")
     };
-    let detail = format!("after {DELETIONS} tries: {}; left: {stuck}", stack.reason());
-    PortError::new(&STACK_STAYS, doing, detail).on(&stack.name)
+    let detail = format!(
+        "after {MAX_DELETE_ATTEMPTS} attempts: {}; left: {stuck}",
+        stack.reason()
+    );
+    PortError::new(&STACK_STAYS, action, detail).on(&stack.name)
 }

@@ -85,12 +85,12 @@ topology_template:
 }
 
 /// A request for an instance of a package.
-pub(crate) fn allocation(package: Package, request: Value) -> Allocation {
+pub(crate) fn new_allocation(package: Package, request: Value) -> Allocation {
     let request = serde_json::from_value(request).unwrap();
-    let what = Allocation::requested("package", Arc::new(package), request).unwrap();
+    let allocation = Allocation::requested("package", Arc::new(package), request).unwrap();
     Allocation {
         instance_name: Some("one".into()),
-        ..what
+        ..allocation
     }
 }
 

@@ -19,12 +19,12 @@ use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{HotExpression, Vdu};
 
 /// Refuses what cannot be honoured.
-pub(crate) async fn honoured(
+pub(crate) async fn check_supported(
     cloud: &Cloud<'_>,
-    what: &Allocation,
+    allocation: &Allocation,
     needs: &Needs,
 ) -> Result<(), PortError> {
-    let granted = &what.deployment.placement;
+    let granted = &allocation.deployment.placement;
     if granted.is_empty() {
         return Ok(());
     }
@@ -33,7 +33,7 @@ pub(crate) async fn honoured(
         .keys()
         .find(|vdu| !needs.flavors.contains(*vdu))
     {
-        return Err(cannot(&format!(
+        return Err(unsupported(&format!(
             "a flavor for VDU `{vdu}`, which the template chooses itself"
         )));
     }
@@ -42,7 +42,7 @@ pub(crate) async fn honoured(
         .keys()
         .find(|owner| !needs.images.contains(*owner))
     {
-        return Err(cannot(&format!(
+        return Err(unsupported(&format!(
             "an image for `{owner}`, which the template chooses itself"
         )));
     }
@@ -51,12 +51,12 @@ pub(crate) async fn honoured(
         .iter()
         .find(|(of, _)| !is_of_server_or_volume(of))
     {
-        return Err(cannot(&format!(
+        return Err(unsupported(&format!(
             "zone `{zone}` for `{of}`: networks and ports have none"
         )));
     }
-    if has_base_hot(what) {
-        by_template(what)?;
+    if has_base_hot(allocation) {
+        check_template_takes(allocation)?;
     }
     let (session, _) = cloud.session().await?;
     if let Some(other) = granted
@@ -64,11 +64,11 @@ pub(crate) async fn honoured(
         .iter()
         .find(|group| **group != session.project)
     {
-        let what = format!(
+        let detail = format!(
             "resource group `{other}`; the login is one to `{}`",
             session.project
         );
-        return Err(cannot(&what));
+        return Err(unsupported(&detail));
     }
     let wanted: BTreeSet<&String> = granted
         .zones
@@ -82,8 +82,8 @@ pub(crate) async fn honoured(
     let zones = nova::zones(cloud).await?;
     match wanted.into_iter().find(|zone| !zones.contains(zone)) {
         Some(zone) => {
-            let what = format!("zone `{zone}`; the cloud has {}", zones.join(", "));
-            Err(cannot(&what).on(zone))
+            let detail = format!("zone `{zone}`; the cloud has {}", zones.join(", "));
+            Err(unsupported(&detail).on(zone))
         }
         None => Ok(()),
     }
@@ -94,34 +94,34 @@ fn is_of_server_or_volume(of: &str) -> bool {
 }
 
 /// A template of the package takes only what is mapped into it.
-fn by_template(what: &Allocation) -> Result<(), PortError> {
-    if let Some(link) = what.deployment.placement.managed_links.keys().next() {
-        return Err(cannot(&format!(
+fn check_template_takes(allocation: &Allocation) -> Result<(), PortError> {
+    if let Some(link) = allocation.deployment.placement.managed_links.keys().next() {
+        return Err(unsupported(&format!(
             "a network for link `{link}`, which the template makes itself"
         )));
     }
-    if let Some((of, zone)) = what
+    if let Some((of, zone)) = allocation
         .deployment
         .placement
         .zones
         .iter()
         .find(|(of, _)| of.starts_with("storage/"))
     {
-        return Err(cannot(&format!(
+        return Err(unsupported(&format!(
             "zone `{zone}` for `{of}`, which the template places itself"
         )));
     }
-    let mapped = what
+    let mapped = allocation
         .package
-        .base_hot(&what.deployment.flavour_id)
+        .base_hot(&allocation.deployment.flavour_id)
         .map(|hot| &hot.parameters.0);
-    for vdu in flavour(what)?.vdus.keys() {
-        let Some(zone) = zone_of(what, vdu)? else {
+    for vdu in flavour(allocation)?.vdus.keys() {
+        let Some(zone) = zone_of(allocation, vdu)? else {
             continue;
         };
         let takes = |from: &HotExpression| *from == HotExpression::VduZone(vdu.clone());
         if !mapped.is_some_and(|all| all.values().any(|binding| takes(&binding.from))) {
-            return Err(cannot(&format!("zone `{zone}` for VDU `{vdu}`")).hint(format!(
+            return Err(unsupported(&format!("zone `{zone}` for VDU `{vdu}`")).hint(format!(
                 "map a parameter of the template from `vdu.{vdu}.zone`, or let the NFVO grant without a zone"
             )));
         }
@@ -130,13 +130,16 @@ fn by_template(what: &Allocation) -> Result<(), PortError> {
 }
 
 /// The one zone of all VNFCs of a VDU.
-pub(crate) fn zone_of<'a>(what: &'a Allocation, vdu: &str) -> Result<Option<&'a str>, PortError> {
-    let zones: BTreeSet<Option<&str>> = (0..what.deployment.instances_of(vdu))
-        .map(|index| what.deployment.placement.zone_of(vdu, index))
+pub(crate) fn zone_of<'a>(
+    allocation: &'a Allocation,
+    vdu: &str,
+) -> Result<Option<&'a str>, PortError> {
+    let zones: BTreeSet<Option<&str>> = (0..allocation.deployment.instances_of(vdu))
+        .map(|index| allocation.deployment.placement.zone_of(vdu, index))
         .collect();
     match zones.len() {
         0 | 1 => Ok(zones.into_iter().next().flatten()),
-        _ => Err(cannot(&format!(
+        _ => Err(unsupported(&format!(
             "several zones for VDU `{vdu}`, of which the template takes one"
         ))),
     }
@@ -152,8 +155,8 @@ pub(crate) fn flavor<'a>(
     found
         .or_else(|| offered.iter().find(|one| one.name == wanted))
         .ok_or_else(|| {
-            let doing = format!("use the granted flavor for VDU `{}`", vdu.name);
-            PortError::new(&NO_FLAVOR, doing, format!("there is no flavor `{wanted}`")).on(wanted)
+            let action = format!("use the granted flavor for VDU `{}`", vdu.name);
+            PortError::new(&NO_FLAVOR, action, format!("there is no flavor `{wanted}`")).on(wanted)
         })
 }
 
@@ -175,12 +178,12 @@ pub(crate) async fn image(
             id: Some(one.id.clone()),
         }),
         found => {
-            let doing = format!("use the granted image for `{owner}`");
+            let action = format!("use the granted image for `{owner}`");
             let detail = format!(
                 "{} usable images have the id or name `{wanted}`",
                 found.len()
             );
-            Err(PortError::new(&NO_IMAGE, doing, detail).on(wanted))
+            Err(PortError::new(&NO_IMAGE, action, detail).on(wanted))
         }
     }
 }
@@ -188,26 +191,26 @@ pub(crate) async fn image(
 /// Networks of the links that others manage, by link.
 pub(crate) async fn managed(
     cloud: &Cloud<'_>,
-    what: &Allocation,
+    allocation: &Allocation,
 ) -> Result<BTreeMap<String, String>, PortError> {
     let mut found = BTreeMap::new();
-    for (link, wanted) in &what.deployment.placement.managed_links {
+    for (link, wanted) in &allocation.deployment.placement.managed_links {
         match neutron::networks(cloud, wanted).await?.as_slice() {
             [one] => drop(found.insert(link.clone(), one.id.clone())),
             all => {
-                let doing = format!("use the granted network for link `{link}`");
+                let action = format!("use the granted network for link `{link}`");
                 let detail = format!("{} networks have the id or name `{wanted}`", all.len());
-                return Err(PortError::new(&NO_NETWORK, doing, detail).on(wanted));
+                return Err(PortError::new(&NO_NETWORK, action, detail).on(wanted));
             }
         }
     }
     Ok(found)
 }
 
-fn cannot(what: &str) -> PortError {
+fn unsupported(prescription: &str) -> PortError {
     PortError::new(
         &GRANT,
         "do what the grant prescribes",
-        format!("it prescribes {what}"),
+        format!("it prescribes {prescription}"),
     )
 }

@@ -1,0 +1,308 @@
+//! Heals a stack: replaces the requested servers, and nothing else.
+//!
+//! ```text
+//! own stack? ─┬─ none, or its creation is abandoned ─ nothing to heal: the caller recreates it
+//!             ├─ in progress ─ wait; if it stalls: update again
+//!             └─ complete, failed ─ anything to replace or missing? ─┬─ nothing, and complete: healed
+//!                     ▲                                              ▼
+//!                     └── update ◄── delete the servers ◄── mark them unhealthy, in the stack that holds them
+//! ```
+//! - A VNFC's id is its server's id: an id still in the stack has not been replaced yet, an id no longer there has been.
+//!   After an interruption the stack alone shows what is left to do.
+//! - Nova deletes the servers before the update. Heat creates the successor before it deletes what it replaces, so its
+//!   update fails if there is no room for both (quota, anti-affinity), if a volume is still attached, or if the old
+//!   server is in ERROR, whose ports Heat does not detach.
+//! - The update repeats only the tags. Heat reuses the template, files and parameters of the allocation: regenerating
+//!   them would replace every server if an image or flavor has a new id by now.
+//! - Ports are resources of their own, so they keep their addresses. Volumes stay unless their replacement is requested.
+
+use crate::errors::{STACK_FAILED, STACK_SLOW, STACK_STAYS};
+use crate::heat::{self, Phase, Resource, Stack};
+use crate::inventory::{MAX_CONCURRENT_REQUESTS, PORT, SERVER, VOLUME};
+use crate::session::Cloud;
+use crate::stacks::{RETAG_HINT, delete, failure, foreign, report_progress};
+use crate::waiting::Waiter;
+use crate::{neutron, nova};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use std::collections::BTreeSet;
+use vnfm_core::ports::{PortError, Repair, VimCall, Waited};
+
+/// Updates of one stack after which Heat is considered unable to heal it.
+const MAX_UPDATES: u32 = 6;
+/// Of the observations of a server in deletion, one in this many requests the deletion again: the first request may have
+/// gone to a dead host, which Nova learns a minute later.
+const DELETE_EVERY: u32 = 8;
+/// A stack in progress that has not changed for this long is updated again.
+const MAX_STALL: SignedDuration = SignedDuration::from_mins(2);
+/// Heat may take this long between accepting an update and showing it.
+const UPDATE_START_TIMEOUT: SignedDuration = SignedDuration::from_secs(5);
+/// Heat shows it as the reason of an unhealthy resource.
+const REASON: &str = "to be replaced: healed by vnfm";
+
+/// One call of `heal`.
+struct Healing<'a> {
+    cx: &'a VimCall<'a>,
+    cloud: &'a Cloud<'a>,
+    repair: &'a Repair,
+    action: String,
+    /// Ids of the servers to replace, and of their volumes if requested, from before the heal.
+    targets: BTreeSet<String>,
+    /// How long a stack in progress may stay unchanged.
+    stall_timeout: SignedDuration,
+    updates: u32,
+    /// What the stack looked like when it last changed, and when that was.
+    last_change: Option<(String, Timestamp)>,
+    /// When we last requested an update, and the stack's `updated_time` before it.
+    requested: Option<(Timestamp, Option<Timestamp>)>,
+}
+
+/// Replaces the requested servers and returns the stack; `None` if there is no stack to heal.
+pub(crate) async fn heal(
+    cx: &VimCall<'_>,
+    cloud: &Cloud<'_>,
+    repair: &Repair,
+) -> Result<Option<Stack>, PortError> {
+    let left = cx.deadline.duration_since(cx.clock.now());
+    let name = heat::stack_name(&cx.ownership.instance_id);
+    let action = format!("heal stack `{name}`");
+    let mut waiter = Waiter::new(cx, &action);
+    let mut healing = Healing {
+        cx,
+        cloud,
+        repair,
+        action: action.clone(),
+        targets: targets(repair),
+        stall_timeout: (left / 10).clamp(SignedDuration::from_secs(1), MAX_STALL),
+        updates: 0,
+        last_change: None,
+        requested: None,
+    };
+    loop {
+        match waiter.attempt(healing.step()).await? {
+            Waited::Done(stack) => return Ok(stack),
+            Waited::NotYet(reason) => waiter.pause(&reason).await?,
+        }
+    }
+}
+
+/// The ids of the resources to replace.
+fn targets(repair: &Repair) -> BTreeSet<String> {
+    let vnfcs = repair
+        .inventory
+        .vnfc_resource_info
+        .iter()
+        .filter(|vnfc| repair.vnfcs.contains(&vnfc.id));
+    vnfcs
+        .flat_map(|vnfc| {
+            let volumes = vnfc
+                .storage_resource_ids
+                .iter()
+                .filter(|_| repair.with_storage);
+            std::iter::once(&vnfc.compute_resource.resource_id).chain(volumes)
+        })
+        .cloned()
+        .collect()
+}
+
+impl Healing<'_> {
+    /// Observes the stack and brings it one step further.
+    async fn step(&mut self) -> Result<Waited<Option<Stack>>, PortError> {
+        let Some(stack) = self.own().await? else {
+            return Ok(Waited::Done(None));
+        };
+        match stack.phase() {
+            Phase::Deleted => Ok(Waited::Done(None)),
+            Phase::InProgress if stack.is_overdue(self.cx.clock.now()) => {
+                delete(self.cx, self.cloud, &stack).await?;
+                Ok(Waited::Done(None))
+            }
+            Phase::InProgress => self.watch(&stack).await,
+            Phase::Deleting => Ok(Waited::NotYet(format!(
+                "stack `{}` is {}",
+                stack.name, stack.status
+            ))),
+            Phase::DeleteFailed => {
+                let detail = format!("someone began to delete it: {}", stack.reason());
+                let error = PortError::new(&STACK_STAYS, &self.action, detail).on(&stack.name);
+                Err(error.hint("terminate the instance: this continues the deletion of the stack"))
+            }
+            Phase::Failed if self.updates > 0 => {
+                Err(failure(self.cloud, &stack, &self.action).await)
+            }
+            Phase::Complete | Phase::Failed => self.replace(stack).await,
+        }
+    }
+
+    async fn own(&self) -> Result<Option<Stack>, PortError> {
+        let ownership = self.cx.ownership;
+        let found = heat::find(self.cloud, &heat::stack_name(&ownership.instance_id)).await?;
+        match found {
+            Some(stack) if !stack.belongs_to(&ownership.installation_id) => {
+                let error = foreign("heal", &stack, ownership);
+                if self.repair.handle.get("stackId") != Some(&json!(stack.id)) {
+                    return Err(error);
+                }
+                Err(error.hint(RETAG_HINT))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// Watches a stack in progress; updates it again if its Heat engine seems to have died.
+    async fn watch(&mut self, stack: &Stack) -> Result<Waited<Option<Stack>>, PortError> {
+        let resources = heat::resources(self.cloud, stack).await?;
+        let is_update = !stack.status.starts_with("CREATE");
+        if self.is_stalled(stack, &resources) && is_update {
+            let text = format!("stack `{}` has stalled: updating it again", stack.name);
+            self.cx.watcher.log("warn", "openstack", &text);
+            self.update(stack).await?;
+        }
+        Ok(Waited::NotYet(report_progress(self.cx, stack, &resources)))
+    }
+
+    /// Records the stack's state; true if it has been the same for longer than the stall timeout.
+    fn is_stalled(&mut self, stack: &Stack, resources: &[Resource]) -> bool {
+        let now = self.cx.clock.now();
+        let each = resources
+            .iter()
+            .map(|one| format!("{} {} {}", one.name, one.id(), one.status));
+        let all: Vec<String> = each.collect();
+        let current = format!("{} {:?} {}", stack.status, stack.updated, all.join("; "));
+        match &self.last_change {
+            Some((before, since)) if *before == current => {
+                now.duration_since(*since) > self.stall_timeout
+            }
+            _ => {
+                self.last_change = Some((current, now));
+                false
+            }
+        }
+    }
+
+    /// Replaces what is left to replace in a stack that Heat is not working on.
+    async fn replace(&mut self, stack: Stack) -> Result<Waited<Option<Stack>>, PortError> {
+        let resources = heat::resources(self.cloud, &stack).await?;
+        let missing = self.missing(&resources).await?;
+        let is_target = |one: &Resource| {
+            matches!(one.kind.as_str(), SERVER | VOLUME) && self.targets.contains(one.id())
+        };
+        let old: Vec<&Resource> = resources
+            .iter()
+            .filter(|one| is_target(one) || missing.contains(one.id()))
+            .collect();
+        if old.is_empty() && stack.phase() == Phase::Complete {
+            return Ok(Waited::Done(Some(stack)));
+        }
+        if self.is_about_to_update(&stack) {
+            return Ok(Waited::NotYet(format!(
+                "Heat to begin with stack `{}`",
+                stack.name
+            )));
+        }
+        for one in &old {
+            if !heat::mark_unhealthy(self.cloud, one, REASON).await? {
+                return Ok(Waited::NotYet(format!(
+                    "Heat to release resource `{}`",
+                    one.name
+                )));
+            }
+        }
+        self.delete_servers(&old).await?;
+        self.update(&stack).await?;
+        let names: Vec<&str> = old.iter().map(|one| one.name.as_str()).collect();
+        Ok(Waited::NotYet(format!(
+            "stack `{}` to replace {}",
+            stack.name,
+            names.join(", ")
+        )))
+    }
+
+    /// Heat accepts an update a moment before the stack shows it.
+    fn is_about_to_update(&self, stack: &Stack) -> bool {
+        self.requested.is_some_and(|(at, before)| {
+            stack.updated == before && self.cx.clock.now().duration_since(at) < UPDATE_START_TIMEOUT
+        })
+    }
+
+    /// Ids of servers and ports of the stack that the cloud no longer has.
+    async fn missing(&self, resources: &[Resource]) -> Result<BTreeSet<String>, PortError> {
+        let ids = |kind: &str| -> Vec<&str> {
+            resources
+                .iter()
+                .filter(|one| one.kind == kind && !one.id().is_empty())
+                .map(Resource::id)
+                .collect()
+        };
+        let ports = ids(PORT);
+        let existing = neutron::existing(self.cloud, &ports).await?;
+        let missing_ports = ports
+            .into_iter()
+            .filter(|id| !existing.contains(*id))
+            .map(str::to_owned);
+        let servers: Vec<String> = ids(SERVER).into_iter().map(str::to_owned).collect();
+        let cloud = self.cloud;
+        let missing_servers: Vec<Option<String>> = stream::iter(servers)
+            .map(|id| async move {
+                let server = nova::server(cloud, &id).await?;
+                Ok::<_, PortError>(server.is_none_or(|one| one.is_deleted()).then_some(id))
+            })
+            .buffered(MAX_CONCURRENT_REQUESTS)
+            .try_collect()
+            .await?;
+        Ok(missing_ports
+            .chain(missing_servers.into_iter().flatten())
+            .collect())
+    }
+
+    /// Deletes the servers among `old`; returns once Nova has none of them.
+    async fn delete_servers(&self, old: &[&Resource]) -> Result<(), PortError> {
+        let mut waiter = Waiter::new(self.cx, &self.action);
+        let mut observations = 0_u32;
+        loop {
+            let observed = async {
+                let request = observations % DELETE_EVERY == 0;
+                observations += 1;
+                let mut remaining = Vec::new();
+                for server in old.iter().filter(|one| one.kind == SERVER) {
+                    if request {
+                        nova::delete(self.cloud, server.id()).await?;
+                    }
+                    let server = nova::server(self.cloud, server.id()).await?;
+                    remaining.extend(server.filter(|one| !one.is_deleted()).map(|one| one.name));
+                }
+                Ok(if remaining.is_empty() {
+                    Waited::Done(())
+                } else {
+                    Waited::NotYet(format!("Nova to delete {}", remaining.join(", ")))
+                })
+            };
+            match waiter.attempt(observed).await? {
+                Waited::Done(()) => return Ok(()),
+                Waited::NotYet(reason) => waiter.pause(&reason).await?,
+            }
+        }
+    }
+
+    async fn update(&mut self, stack: &Stack) -> Result<(), PortError> {
+        if self.updates >= MAX_UPDATES {
+            let detail = format!(
+                "{MAX_UPDATES} updates did not finish; it is {}: {}",
+                stack.status,
+                stack.reason()
+            );
+            let code = if stack.phase() == Phase::InProgress {
+                &STACK_SLOW
+            } else {
+                &STACK_FAILED
+            };
+            return Err(PortError::new(code, &self.action, detail).on(&stack.name));
+        }
+        heat::update(self.cloud, self.cx.ownership, stack).await?;
+        self.updates += 1;
+        self.last_change = None;
+        self.requested = Some((self.cx.clock.now(), stack.updated));
+        Ok(())
+    }
+}
