@@ -59,5 +59,6 @@ pub mod state;
 pub mod supply;
 pub mod tls;
 pub mod told;
+mod unread;
 pub mod upkeep;
 pub mod view;

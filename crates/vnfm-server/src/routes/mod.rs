@@ -173,6 +173,7 @@ pub fn router(app: App) -> Router {
         .merge(told_by_the_nfvo())
         .layer(from_fn_with_state(app.clone(), metrics::count))
         .layer(CatchPanicLayer::custom(gate::panicked))
+        .layer(from_fn(crate::unread::discard))
         .layer(PropagateRequestIdLayer::x_request_id())
         .layer(from_fn(follow::follow))
         .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))

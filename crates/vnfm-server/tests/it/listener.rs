@@ -75,6 +75,33 @@ async fn a_body_that_does_not_come_is_answered_408() {
     assert!(said.contains("request.too-slow"), "{said}");
 }
 
+/// The response to a request with a large body that is refused before the body is read.
+async fn refused(stream: &mut TcpStream) -> String {
+    let head =
+        "DELETE /nowhere HTTP/1.1\r\nHost: x\r\nVersion: 2.3.0\r\nContent-Length: 900000\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // The server has answered, or could have, before the body begins.
+    tokio::task::yield_now().await;
+    stream.write_all(&vec![b'x'; 900_000]).await.unwrap();
+    let mut response = Vec::new();
+    while !response.ends_with(b"}") {
+        let read = tokio::time::timeout(FOR_EVER, stream.read_buf(&mut response)).await;
+        assert_ne!(read.unwrap().unwrap(), 0, "closed after {} bytes", response.len());
+    }
+    String::from_utf8(response).unwrap()
+}
+
+#[tokio::test]
+async fn a_refusal_is_received_by_a_client_that_is_still_sending() {
+    let data = tempfile::tempdir().unwrap();
+    let server = serving(&data, "{}");
+    let mut stream = TcpStream::connect(address(&server)).await.unwrap();
+    for _ in 0..3 {
+        let response = refused(&mut stream).await;
+        assert!(response.starts_with("HTTP/1.1 404 "), "{response}");
+    }
+}
+
 #[tokio::test]
 async fn a_request_that_waits_for_events_is_not_idle() {
     let data = tempfile::tempdir().unwrap();
