@@ -206,7 +206,7 @@ async fn pairs() -> Result<f64> {
                 let down = it.terminate(&id).await?;
                 it.driven(&down).await?;
                 if number == 0 && round % KEPT == 0 {
-                    it.store.forget_before(SystemClock.now() - HISTORY);
+                    it.store.delete_ended_before(SystemClock.now() - HISTORY);
                 }
             }
             anyhow::Ok(())

@@ -12,8 +12,8 @@ use vnfm_core::ports::{
     Callback, Change, PackageRecord, Packages as _, PortError, SecretConnection, Store as _,
     StoreError, Subscribers, VimRecord,
 };
-use vnfm_core::query::{Query, Sight};
-use vnfm_core::{Act, Engine, VimChange};
+use vnfm_core::query::{Query, VisibilityScope};
+use vnfm_core::{Engine, Override, VimChange};
 use vnfm_store::{PackageDir, Retention, SqliteStore};
 use vnfm_tests::sources::root;
 use vnfm_types::{CreateVnfRequest, InstantiationState, VimConnectionInfo};
@@ -327,8 +327,8 @@ async fn is_deleted(cx: &TaskContext, ended: bool) -> Result<()> {
     is_readable(cx).await
 }
 
-fn test_act() -> Act {
-    Act::new("faults", "fault injection")
+fn test_act() -> Override {
+    Override::new("faults", "fault injection")
 }
 
 /// Creates an instance, abandons it, and forgets it.
@@ -340,7 +340,7 @@ async fn abandon(cx: &TaskContext) -> Result<()> {
     };
     let id = cx.engine.create(TENANT, request).await?.vnf.id;
     cx.engine.abandon(TENANT, &id, false, test_act()).await?;
-    Ok(cx.engine.forget_abandoned(TENANT, &id, test_act()).await?)
+    Ok(cx.engine.remove_tombstone(TENANT, &id, test_act()).await?)
 }
 
 /// The instance exists as created, has a tombstone, or is forgotten; afterwards it is removed.
@@ -354,7 +354,7 @@ async fn is_abandoned(cx: &TaskContext, ended: bool) -> Result<()> {
     }
     for one in store.tombstones(TENANT).await? {
         cx.engine
-            .forget_abandoned(TENANT, &one.vnf_instance_id, test_act())
+            .remove_tombstone(TENANT, &one.vnf_instance_id, test_act())
             .await?;
         left += 1;
     }
@@ -374,7 +374,7 @@ impl Subscribers for AcceptAll {
     async fn test(&self, _: &Callback<'_>) -> Result<(), PortError> {
         Ok(())
     }
-    async fn tell(&self, _: &Callback<'_>, _: &Value) -> Result<(), PortError> {
+    async fn notify(&self, _: &Callback<'_>, _: &Value) -> Result<(), PortError> {
         Ok(())
     }
 }
@@ -385,7 +385,7 @@ async fn subscribe(cx: &TaskContext) -> Result<()> {
     let login =
         json!({"authType": ["BASIC"], "paramsBasic": {"userName": "a", "password": PLANTED}});
     let request = json!({"callbackUri": CALLBACK, "authentication": login});
-    let (request, full) = (serde_json::from_value(request)?, Sight::default());
+    let (request, full) = (serde_json::from_value(request)?, VisibilityScope::default());
     let root = ("http://vnfm.example.com", &full);
     cx.engine
         .subscribe(TENANT, request, root, &AcceptAll)

@@ -289,7 +289,7 @@ async fn compose(
             probe: probe.clone(),
         }),
         nfvo: Some(Arc::new(Grants::new(address(nfvo), time.clone())?)),
-        schemas: Arc::new(vnfm::misfits),
+        schemas: Arc::new(vnfm::schema_violations),
         clock: time,
         limits: limits(),
     });

@@ -17,7 +17,7 @@ fn public_types_are_send_and_sync() {
     crosses::<vnfm::EngineParts>();
     crosses::<vnfm::Drivers>();
     crosses::<vnfm::Limits>();
-    crosses::<vnfm::Linked>();
+    crosses::<vnfm::StaticPlugins>();
     crosses::<vnfm::Notifier>();
     crosses::<vnfm::Plan>();
     crosses::<vnfm::Refusal>();
@@ -39,7 +39,7 @@ fn public_types_are_send_and_sync() {
     crosses::<p::PortError>();
     crosses::<p::StoreError>();
     crosses::<p::Change>();
-    crosses::<p::Turn>();
+    crosses::<p::VimSlot>();
     crosses::<p::Allocation>();
     crosses::<vnfm::query::Query>();
     crosses::<vnfm::descriptor::Package>();

@@ -6,7 +6,7 @@ use vnfm_types::VimPolicy;
 
 fn misfits(policy: &Value) -> Vec<String> {
     let schema = std::fs::read_to_string(root().join("schemas/vim-policy.schema.json")).unwrap();
-    vnfm::misfits(&serde_json::from_str(&schema).unwrap(), policy, "policy").unwrap()
+    vnfm::schema_violations(&serde_json::from_str(&schema).unwrap(), policy, "policy").unwrap()
 }
 
 fn is_taken(policy: &Value) -> bool {

@@ -76,7 +76,12 @@ fn code_defines_no_name_of_the_old_vocabulary() {
     let sources = files(CODE, ".rs").unwrap();
     assert!(sources.len() > 50, "the sources were not found");
     let found: Vec<_> = sources.iter().flat_map(old_names).collect();
-    assert!(found.is_empty(), "{} names:\n{}", found.len(), found.join("\n"));
+    assert!(
+        found.is_empty(),
+        "{} names:\n{}",
+        found.len(),
+        found.join("\n")
+    );
 }
 
 #[test]
@@ -94,17 +99,28 @@ fn text_uses_no_phrase_of_the_old_vocabulary() {
             found.extend(old_phrases(&source, number + 1, line));
         }
     }
-    assert!(found.is_empty(), "{} lines:\n{}", found.len(), found.join("\n"));
+    assert!(
+        found.is_empty(),
+        "{} lines:\n{}",
+        found.len(),
+        found.join("\n")
+    );
 }
 
 #[test]
 fn the_check_sees_what_it_forbids() {
     let line = "    let told = \"it is told anew\"; // whoever asks";
-    let source = Source { path: "x.rs".into(), text: line.into() };
+    let source = Source {
+        path: "x.rs".into(),
+        text: line.into(),
+    };
     assert_eq!(old_names(&source).len(), 1);
     let (_, text) = split(line);
     assert_eq!(old_phrases(&source, 1, &text).len(), 3);
-    let fine = Source { path: "x.rs".into(), text: "fn untold(office: u8) {}".into() };
+    let fine = Source {
+        path: "x.rs".into(),
+        text: "fn untold(office: u8) {}".into(),
+    };
     assert!(old_names(&fine).is_empty(), "parts of words are not words");
 }
 
@@ -119,10 +135,16 @@ fn old_names(source: &Source) -> Vec<String> {
         let (code, _) = split(line);
         for name in defined(&code) {
             let parts = parts(&name);
-            let by_part = NAME_PARTS.iter().find(|(word, _)| parts.iter().any(|part| part == word));
+            let by_part = NAME_PARTS
+                .iter()
+                .find(|(word, _)| parts.iter().any(|part| part == word));
             let old = NAMES.iter().find(|(word, _)| *word == name).or(by_part);
             if let Some((_, instead)) = old {
-                found.push(format!("{}:{}: `{name}`: {instead}", source.path, number + 1));
+                found.push(format!(
+                    "{}:{}: `{name}`: {instead}",
+                    source.path,
+                    number + 1
+                ));
             }
         }
     }
@@ -134,8 +156,11 @@ fn old_phrases(source: &Source, number: usize, text: &str) -> Vec<String> {
         return Vec::new();
     }
     let words = format!(" {} ", words(text).join(" "));
-    let hits = PHRASES.iter().filter(|(phrase, _)| words.contains(&format!(" {phrase} ")));
-    hits.map(|(phrase, instead)| format!("{}:{number}: \"{phrase}\": {instead}", source.path)).collect()
+    let hits = PHRASES
+        .iter()
+        .filter(|(phrase, _)| words.contains(&format!(" {phrase} ")));
+    hits.map(|(phrase, instead)| format!("{}:{number}: \"{phrase}\": {instead}", source.path))
+        .collect()
 }
 
 /// A line's code, and its text: comments and the insides of string literals.
@@ -166,14 +191,18 @@ fn split(line: &str) -> (String, String) {
 
 /// The names that a line of code defines.
 fn defined(code: &str) -> Vec<String> {
-    const KEYWORDS: &[&str] =
-        &["fn", "struct", "enum", "trait", "const", "static", "mod", "type", "let", "mut"];
+    const KEYWORDS: &[&str] = &[
+        "fn", "struct", "enum", "trait", "const", "static", "mod", "type", "let", "mut",
+    ];
     let tokens: Vec<_> = code
         .split(|char: char| !(char.is_alphanumeric() || char == '_'))
         .filter(|token| !token.is_empty())
         .collect();
     let pairs = tokens.windows(2).filter(|pair| KEYWORDS.contains(&pair[0]));
-    pairs.map(|pair| pair[1].to_owned()).filter(|name| !KEYWORDS.contains(&name.as_str())).collect()
+    pairs
+        .map(|pair| pair[1].to_owned())
+        .filter(|name| !KEYWORDS.contains(&name.as_str()))
+        .collect()
 }
 
 /// `seen_by` and `SeenBy` as `seen`, `by`.
@@ -195,5 +224,8 @@ fn parts(name: &str) -> Vec<String> {
 
 fn words(text: &str) -> Vec<String> {
     let words = text.split(|char: char| !(char.is_alphanumeric() || char == '\''));
-    words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+    words
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use vnfm::SystemClock;
-use vnfm_conformance::infra_driver::{RULES, Stand};
+use vnfm_conformance::infra_driver::{RULES, TestBed};
 use vnfm_conformance::{Broken, Rule};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_openstack::OpenStack;
@@ -41,8 +41,8 @@ const LONG: &[&str] = &[
 ];
 
 /// Tries these rules, each with a word on how long it took.
-async fn check<F: Future<Output = Arc<dyn Stand>>>(
-    rules: impl Iterator<Item = &'static Rule<Arc<dyn Stand>>>,
+async fn check<F: Future<Output = Arc<dyn TestBed>>>(
+    rules: impl Iterator<Item = &'static Rule<Arc<dyn TestBed>>>,
     fresh: impl Fn() -> F,
 ) -> Result<(), Vec<Broken>> {
     let mut broken = Vec::new();
@@ -59,7 +59,7 @@ async fn check<F: Future<Output = Arc<dyn Stand>>>(
     }
 }
 
-fn openstack(clouds: &Path) -> Arc<dyn Stand> {
+fn openstack(clouds: &Path) -> Arc<dyn TestBed> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let file: Value = serde_yaml::from_str(&std::fs::read_to_string(clouds).unwrap()).unwrap();
     let cloud = &file["clouds"]["nfv"];
@@ -163,7 +163,7 @@ impl Cluster {
     }
 }
 
-fn kubernetes(cluster: &Cluster) -> Arc<dyn Stand> {
+fn kubernetes(cluster: &Cluster) -> Arc<dyn TestBed> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let (login, wrong) =
         connection_from_kubeconfig(&std::fs::read_to_string(&cluster.kubeconfig).unwrap());

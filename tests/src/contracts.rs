@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use std::sync::Arc;
 use vnfm::SystemClock;
-use vnfm_conformance::infra_driver::Stand;
+use vnfm_conformance::infra_driver::TestBed;
 use vnfm_core::Deployment;
 use vnfm_core::ports::{Allocation, Clock, Granted, InfraDriver};
 use vnfm_descriptor::{Limits, Package};
@@ -41,7 +41,7 @@ fn connection(value: &Value) -> VimConnectionInfo {
 }
 
 #[async_trait]
-impl<D: InfraDriver> Stand for On<D> {
+impl<D: InfraDriver> TestBed for On<D> {
     fn driver(&self) -> &dyn InfraDriver {
         &self.driver
     }
@@ -57,10 +57,10 @@ impl<D: InfraDriver> Stand for On<D> {
     fn what(&self) -> Allocation {
         self.what.clone()
     }
-    fn impossible(&self) -> Option<Allocation> {
+    fn infeasible_allocation(&self) -> Option<Allocation> {
         Some(self.impossible.clone())
     }
-    async fn things(&self) -> Vec<String> {
+    async fn resources(&self) -> Vec<String> {
         (self.list_resources)()
     }
     fn places(&self) -> usize {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use vnfm_core::ports::{
-    Change, Claim, Fence, HostPin, InstanceRecord, JournalRow, News, OpRecord, OpenStep, OutboxRow,
-    PackageRecord, PinnedKey, SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use,
-    VimRecord,
+    Change, ChangeCounters, Claim, Fence, HostPin, InstanceRecord, JournalRow, OpRecord, OpenStep,
+    OutboxRow, PackageRecord, PinnedKey, SecretJson, Store, StoreError, SubscriptionRecord, Usage,
+    VimRecord, VimUse,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
@@ -161,8 +161,8 @@ impl<I: Intercept> Store for Intercepted<I> {
     async fn open_steps(&self) -> Result<Vec<OpenStep>, StoreError> {
         self.read(self.inner.open_steps()).await
     }
-    async fn left_in_order(&self, op_id: &str) -> Result<Vec<String>, StoreError> {
-        self.read(self.inner.left_in_order(op_id)).await
+    async fn orderly_exits(&self, op_id: &str) -> Result<Vec<String>, StoreError> {
+        self.read(self.inner.orderly_exits(op_id)).await
     }
     async fn checkpoint(
         &self,
@@ -178,7 +178,7 @@ impl<I: Intercept> Store for Intercepted<I> {
     async fn vims(&self, tenant: &str) -> Result<Vec<VimRecord>, StoreError> {
         self.read(self.inner.vims(tenant)).await
     }
-    async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<Use>, StoreError> {
+    async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<VimUse>, StoreError> {
         self.read(self.inner.uses(tenant, vim_id)).await
     }
     async fn package_record(&self, tenant: &str, id: &str) -> Result<PackageRecord, StoreError> {
@@ -215,8 +215,8 @@ impl<I: Intercept> Store for Intercepted<I> {
     async fn subscribers(&self) -> Result<Vec<SubscriptionRecord>, StoreError> {
         self.read(self.inner.subscribers()).await
     }
-    async fn news(&self, seen: News) -> News {
-        self.inner.news(seen).await
+    async fn wait_for_changes(&self, seen: ChangeCounters) -> ChangeCounters {
+        self.inner.wait_for_changes(seen).await
     }
     async fn audit(
         &self,

@@ -14,7 +14,7 @@ use vnfm_core::ports::{
 
 /// `MgmtDriver`s, a hook of one of them, and its hosts.
 #[async_trait]
-pub trait Stand: Send + Sync {
+pub trait TestBed: Send + Sync {
     /// The drivers under test.
     fn drivers(&self) -> &dyn MgmtDrivers;
 
@@ -36,7 +36,7 @@ pub trait Stand: Send + Sync {
     fn secrets(&self) -> Vec<String>;
 }
 
-crate::rules! { Arc<dyn Stand>:
+crate::rules! { Arc<dyn TestBed>:
     /// A driver that a VNFD names is found, and is listed with the same declaration.
     tried::a_named_driver_is_found_and_listed;
     /// An unknown driver is refused, naming it.
@@ -66,7 +66,7 @@ const CUT: Code = Code {
 
 /// The engine's side of a hook, without an engine.
 struct Host {
-    stand: Arc<dyn Stand>,
+    stand: Arc<dyn TestBed>,
     remembered: Mutex<BTreeMap<String, Value>>,
     revealed: Mutex<Vec<String>>,
     calls: Mutex<usize>,
@@ -75,7 +75,7 @@ struct Host {
 }
 
 impl Host {
-    fn new(stand: &Arc<dyn Stand>) -> Arc<Self> {
+    fn new(stand: &Arc<dyn TestBed>) -> Arc<Self> {
         Arc::new(Self {
             stand: stand.clone(),
             remembered: Mutex::default(),
@@ -164,7 +164,7 @@ struct Trial {
 }
 
 impl Trial {
-    fn of(stand: &Arc<dyn Stand>) -> Self {
+    fn of(stand: &Arc<dyn TestBed>) -> Self {
         Self {
             driver: found(stand),
             request: stand.request(),
@@ -196,7 +196,7 @@ impl Trial {
     }
 }
 
-fn found(stand: &Arc<dyn Stand>) -> Arc<dyn MgmtDriver> {
+fn found(stand: &Arc<dyn TestBed>) -> Arc<dyn MgmtDriver> {
     let (implementation, plugin) = stand.named();
     stand
         .drivers()
@@ -205,7 +205,7 @@ fn found(stand: &Arc<dyn Stand>) -> Arc<dyn MgmtDriver> {
 }
 
 /// The effects of an undisturbed hook, and its number of host calls.
-async fn undisturbed(stand: &Arc<dyn Stand>) -> (Effects, usize) {
+async fn undisturbed(stand: &Arc<dyn TestBed>) -> (Effects, usize) {
     let once = Trial::of(stand);
     let effects = once.run().await.unwrap();
     let calls = *once.host.calls.lock().unwrap();
@@ -214,13 +214,13 @@ async fn undisturbed(stand: &Arc<dyn Stand>) -> (Effects, usize) {
 
 mod tried {
     use super::{
-        Arc, Declaration, Either, HookRequest, Stand, Trial, found, pin, select, undisturbed,
+        Arc, Declaration, Either, HookRequest, TestBed, Trial, found, pin, select, undisturbed,
     };
     use serde_json::json;
     use vnfm_core::ports::ErrorKind;
-    use vnfm_schema::misfits;
+    use vnfm_schema::schema_violations;
 
-    type Shared = Arc<dyn Stand>;
+    type Shared = Arc<dyn TestBed>;
 
     pub(super) async fn a_named_driver_is_found_and_listed(stand: Shared) {
         let driver = found(&stand);
@@ -233,7 +233,7 @@ mod tried {
         let (implementation, plugin) = stand.named();
         let again = stand
             .drivers()
-            .again(&driver.id(), &implementation, plugin.as_deref());
+            .find_exact(&driver.id(), &implementation, plugin.as_deref());
         assert_eq!(
             again.unwrap().id(),
             driver.id(),
@@ -282,7 +282,7 @@ mod tried {
             .values()
             .filter_map(|hook| hook.parameters.as_ref());
         for schema in schemas.chain(&declaration.config_schema) {
-            misfits(schema, &json!({}), "parameters").unwrap();
+            schema_violations(schema, &json!({}), "parameters").unwrap();
         }
     }
 

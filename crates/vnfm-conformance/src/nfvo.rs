@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 use std::sync::Arc;
-use vnfm_core::ports::{GrantAnswer, Nfvo};
+use vnfm_core::ports::{GrantOutcome, Nfvo};
 use vnfm_types::{Grant, GrantRequest};
 
 /// An NFVO, and requests for it.
 #[async_trait]
-pub trait Stand: Send + Sync {
+pub trait TestBed: Send + Sync {
     /// The NFVO under test.
     fn nfvo(&self) -> &dyn Nfvo;
 
@@ -15,16 +15,16 @@ pub trait Stand: Send + Sync {
     fn request(&self) -> GrantRequest;
 
     /// A request that it rejects; `None` if it grants everything.
-    fn unwelcome(&self) -> Option<GrantRequest>;
+    fn rejected_request(&self) -> Option<GrantRequest>;
 
     /// A plausible location of a decision that does not exist.
-    fn nowhere(&self) -> String;
+    fn unknown_location(&self) -> String;
 
     /// Waits until polling again makes sense.
     async fn meanwhile(&self);
 }
 
-crate::rules! { Arc<dyn Stand>:
+crate::rules! { Arc<dyn TestBed>:
     /// A request is decided at once, or at the location it returns, within a hundred polls.
     tried::a_request_is_decided;
     /// A grant is for the requested operation and instance, and lists each requested resource.
@@ -40,15 +40,15 @@ crate::rules! { Arc<dyn Stand>:
 }
 
 /// Polls until there is a decision.
-async fn decided(stand: &Arc<dyn Stand>, request: &GrantRequest) -> Grant {
-    let mut answer = stand.nfvo().ask(request).await.unwrap();
+async fn decided(stand: &Arc<dyn TestBed>, request: &GrantRequest) -> Grant {
+    let mut answer = stand.nfvo().request_grant(request).await.unwrap();
     for _ in 0..100 {
         answer = match answer {
-            GrantAnswer::Granted(grant) => return *grant,
-            GrantAnswer::Forgotten => panic!("it lost a pending request"),
-            GrantAnswer::Later(place, _) => {
+            GrantOutcome::Granted(grant) => return *grant,
+            GrantOutcome::UnknownLocation => panic!("it lost a pending request"),
+            GrantOutcome::Pending(place, _) => {
                 stand.meanwhile().await;
-                stand.nfvo().look(&place).await.unwrap()
+                stand.nfvo().poll_grant(&place).await.unwrap()
             }
         };
     }
@@ -56,13 +56,13 @@ async fn decided(stand: &Arc<dyn Stand>, request: &GrantRequest) -> Grant {
 }
 
 mod tried {
-    use super::{Arc, GrantAnswer, GrantRequest, Stand, decided};
+    use super::{Arc, GrantOutcome, GrantRequest, TestBed, decided};
     use futures_util::FutureExt as _;
     use std::collections::BTreeSet;
     use vnfm_core::ports::ErrorKind;
     use vnfm_types::{GrantInfo, ResourceDefinition};
 
-    type Shared = Arc<dyn Stand>;
+    type Shared = Arc<dyn TestBed>;
 
     pub(super) async fn a_request_is_decided(stand: Shared) {
         assert!(
@@ -111,21 +111,21 @@ mod tried {
     pub(super) async fn a_dropped_call_does_not_block_the_next(stand: Shared) {
         let request = stand.request();
         // Polled once and dropped, wherever it is.
-        let _ = stand.nfvo().ask(&request).now_or_never();
+        let _ = stand.nfvo().request_grant(&request).now_or_never();
         decided(&stand, &request).await;
     }
 
     pub(super) async fn a_rejection_is_refused_with_its_message(stand: Shared) {
-        let Some(request) = stand.unwelcome() else {
+        let Some(request) = stand.rejected_request() else {
             return;
         };
-        let mut answer = stand.nfvo().ask(&request).await;
+        let mut answer = stand.nfvo().request_grant(&request).await;
         for _ in 0..100 {
-            let Ok(GrantAnswer::Later(place, _)) = &answer else {
+            let Ok(GrantOutcome::Pending(place, _)) = &answer else {
                 break;
             };
             stand.meanwhile().await;
-            answer = stand.nfvo().look(place).await;
+            answer = stand.nfvo().poll_grant(place).await;
         }
         let error = answer.expect_err("it granted a request that it should reject");
         assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
@@ -133,7 +133,11 @@ mod tried {
     }
 
     pub(super) async fn an_unknown_location_is_forgotten(stand: Shared) {
-        let found = stand.nfvo().look(&stand.nowhere()).await.unwrap();
-        assert_eq!(found, GrantAnswer::Forgotten);
+        let found = stand
+            .nfvo()
+            .poll_grant(&stand.unknown_location())
+            .await
+            .unwrap();
+        assert_eq!(found, GrantOutcome::UnknownLocation);
     }
 }

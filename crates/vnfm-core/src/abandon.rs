@@ -7,7 +7,7 @@
 use crate::engine::Engine;
 use crate::instances::identifier_row;
 use crate::lcm::{Status, notification};
-use crate::overrides::Act;
+use crate::overrides::Override;
 use crate::ports::{Change, Code, ErrorKind, InstanceRecord, OpRecord, StoreError};
 use crate::refusal::{Refusal, Why};
 use serde_json::Value;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use vnfm_types::LcmOperationState::{
     self, Failed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
 };
-use vnfm_types::{CancelMode, LeftVim, ProblemDetails, Tombstone};
+use vnfm_types::{AbandonedVim, CancelMode, ProblemDetails, Tombstone};
 
 impl Engine {
     /// Forgets an instance; see the top of the file. With `force` also if a process drives its operation, whose lease is
@@ -29,7 +29,7 @@ impl Engine {
         tenant: &str,
         id: &str,
         force: bool,
-        act: Act,
+        act: Override,
     ) -> Result<(), Refusal> {
         let act = act.with_reason()?;
         let store = self.store();
@@ -41,7 +41,7 @@ impl Engine {
         let mut changes = Vec::new();
         if let Some(op) = &op {
             let op_id = op.op.id.clone();
-            changes.push(Change::FenceOff {
+            changes.push(Change::RevokeLease {
                 instance_id: id.to_owned(),
                 op_id,
                 force,
@@ -55,7 +55,7 @@ impl Engine {
         });
         changes.extend(self.unregister_vims_of(tenant, id).await?);
         let tombstone = self.tombstone(&instance, op.as_ref(), &act).await?;
-        changes.push(Change::Bury {
+        changes.push(Change::AddTombstone {
             tenant: tenant.to_owned(),
             tombstone: Box::new(tombstone),
         });
@@ -88,14 +88,19 @@ impl Engine {
     /// # Errors
     ///
     /// `NotFound`; `Unprocessable` without a reason.
-    pub async fn forget_abandoned(&self, tenant: &str, id: &str, act: Act) -> Result<(), Refusal> {
+    pub async fn remove_tombstone(
+        &self,
+        tenant: &str,
+        id: &str,
+        act: Override,
+    ) -> Result<(), Refusal> {
         let act = act.with_reason()?;
         let known = self.store().tombstones(tenant).await?;
         let name = known
             .into_iter()
             .find(|tombstone| tombstone.vnf_instance_id == id);
         let name = name.and_then(|tombstone| tombstone.vnf_instance_name);
-        let forget = Change::Forget {
+        let forget = Change::RemoveTombstone {
             tenant: tenant.to_owned(),
             instance_id: id.to_owned(),
         };
@@ -104,7 +109,7 @@ impl Engine {
     }
 
     /// The transitions that end an operation from its current state.
-    fn ended(&self, op: &OpRecord, instance: &InstanceRecord, act: &Act) -> Vec<Change> {
+    fn ended(&self, op: &OpRecord, instance: &InstanceRecord, act: &Override) -> Vec<Change> {
         let moves: &[LcmOperationState] = match op.op.operation_state {
             Starting => &[RolledBack],
             Processing | RollingBack => &[FailedTemp, Failed],
@@ -159,7 +164,7 @@ impl Engine {
         &self,
         instance: &InstanceRecord,
         op: Option<&OpRecord>,
-        act: &Act,
+        act: &Override,
     ) -> Result<Tombstone, StoreError> {
         let deployment = instance
             .deployment
@@ -171,7 +176,7 @@ impl Engine {
             let id = connection
                 .vim_id
                 .filter(|_| connection.access_info.is_empty());
-            let mut left = LeftVim {
+            let mut left = AbandonedVim {
                 vim_id: id.clone(),
                 name: key,
                 vim_type: connection.vim_type,
@@ -208,7 +213,7 @@ fn endpoint(interface: &vnfm_types::KeyValuePairs) -> Option<String> {
 }
 
 /// The error of an operation whose instance was abandoned.
-fn abandoned(op: &OpRecord, act: &Act) -> ProblemDetails {
+fn abandoned(op: &OpRecord, act: &Override) -> ProblemDetails {
     let before = op
         .op
         .error

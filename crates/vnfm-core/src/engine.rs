@@ -8,13 +8,13 @@ use crate::ports::{
     Packages, Schemas, Store, StoreError,
 };
 use crate::running_ops::RunningOps;
-use crate::static_plugins::{Linked, NoHosts};
+use crate::static_plugins::{NoHostServices, StaticPlugins};
 use crate::vim_limiter::VimLimiter;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
-use vnfm_types::v1::Edition;
+use vnfm_types::v1::ApiVersion;
 use vnfm_types::{LogLine, Progress};
 
 /// The ports and limits of an engine.
@@ -47,8 +47,8 @@ impl EngineParts {
             store,
             packages,
             drivers: Drivers::default(),
-            mgmt: Arc::new(Linked::default()),
-            host: Arc::new(NoHosts),
+            mgmt: Arc::new(StaticPlugins::default()),
+            host: Arc::new(NoHostServices),
             nfvo: None,
             schemas: Arc::new(NoSchemas),
             clock,
@@ -110,7 +110,7 @@ pub struct Engine {
     /// True if what is accepted is rolled back at once.
     pub(crate) is_trial: bool,
     /// The API version in which operations begin.
-    pub(crate) edition: Edition,
+    pub(crate) api_version: ApiVersion,
 }
 
 impl Engine {
@@ -128,7 +128,7 @@ impl Engine {
             exclusion: Arc::default(),
             suspects_loaded: Arc::default(),
             is_trial: false,
-            edition: Edition::default(),
+            api_version: ApiVersion::default(),
         };
         engine.set_limits(limits);
         engine
@@ -144,9 +144,9 @@ impl Engine {
     /// For a client of this VNF LCM version: operations begun here link to resources of that version in their grant
     /// request.
     #[must_use]
-    pub fn in_edition(&self, edition: Edition) -> Self {
+    pub fn with_api_version(&self, edition: ApiVersion) -> Self {
         Self {
-            edition,
+            api_version: edition,
             ..self.clone()
         }
     }
@@ -253,14 +253,14 @@ impl Engine {
 
     /// Records at the start of a shutdown that this process stops in order: a step that it leaves open, because the step takes
     /// too long or is killed meanwhile, is not held to have killed the process.
-    pub async fn begin_to_stop(&self) {
-        self.left_in_order(None).await;
+    pub async fn announce_shutdown(&self) {
+        self.orderly_exits(None).await;
     }
 
     /// Records that this process leaves an operation, or all of them, in order. If that fails, a step may needlessly run
     /// exclusively once.
-    pub(crate) async fn left_in_order(&self, op_id: Option<String>) {
-        let change = Change::LeftInOrder {
+    pub(crate) async fn orderly_exits(&self, op_id: Option<String>) {
+        let change = Change::RecordOrderlyExit {
             process: self.owner.to_string(),
             op_id,
         };

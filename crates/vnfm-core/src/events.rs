@@ -2,7 +2,7 @@
 //! processed continues there after a crash, and misses nothing.
 
 use crate::engine::Engine;
-use crate::ports::{News, OutboxRow, StoreError};
+use crate::ports::{ChangeCounters, OutboxRow, StoreError};
 use futures_util::Stream;
 use futures_util::stream;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ const BATCH_SIZE: usize = 100;
 struct EventCursor {
     engine: Engine,
     after: u64,
-    seen: News,
+    seen: ChangeCounters,
     buffered: VecDeque<OutboxRow>,
 }
 
@@ -35,7 +35,7 @@ impl Engine {
         &self,
         after: u64,
     ) -> impl Stream<Item = Result<OutboxRow, StoreError>> + Send + use<> {
-        let (engine, seen, buffered) = (self.clone(), News::default(), VecDeque::new());
+        let (engine, seen, buffered) = (self.clone(), ChangeCounters::default(), VecDeque::new());
         stream::unfold(
             EventCursor {
                 engine,
@@ -62,7 +62,7 @@ impl EventCursor {
             let store = self.engine.store();
             self.buffered = store.outbox(self.after, BATCH_SIZE).await?.into();
             if self.buffered.is_empty() {
-                self.seen = store.news(self.seen).await;
+                self.seen = store.wait_for_changes(self.seen).await;
             }
         }
     }

@@ -10,8 +10,8 @@ use crate::deployment::Deployment;
 use crate::engine::Engine;
 use crate::lcm::{self, Op, crash_suspects, hook_journal};
 use crate::ports::{
-    Code, DriverId, Effects, ErrorKind, HookDependent, HookInstance, HookRequest, HookState,
-    HookVim, Inventory, MgmtDriver, PortError, VimRecord, Wanted,
+    Code, DriverId, Effects, ErrorKind, HookDependent, HookDriverRef, HookInstance, HookRequest,
+    HookState, HookVim, Inventory, MgmtDriver, PortError, VimRecord,
 };
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
@@ -144,20 +144,20 @@ pub(crate) fn driver_of(
     deployed: Option<&Deployment>,
     (package, hook): (&Package, &Hook),
 ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-    let (mgmt, wanted) = (&engine.parts.mgmt, Wanted::of(hook, package));
+    let (mgmt, wanted) = (&engine.parts.mgmt, HookDriverRef::of(hook, package));
     let own_version = deployed.and_then(|deployment| deployment.plugins.get(&hook.implementation));
     let Some(own_version) = own_version else {
         return check_implements(mgmt.for_hook(&wanted)?, hook);
     };
     // The instance's own version first: an instance that does not use the newest one must not depend on it.
-    let own = mgmt.for_hook_kept(own_version, &wanted);
+    let own = mgmt.for_deployed_hook(own_version, &wanted);
     if let Ok(own) = &own
         && versioned_name(&own.id()) == *own_version
     {
         return check_implements(own.clone(), hook);
     }
     let newest = mgmt.for_hook(&wanted).map_err(|error| match own {
-        Err(own) if own.name() != error.name() => error.also(&format!(
+        Err(own) if own.name() != error.name() => error.with_detail(&format!(
             "`{own_version}`, which instantiated it, does not serve it either: {own}"
         )),
         _ => error,
@@ -182,7 +182,7 @@ fn driver_for(op: &Op, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
         op.engine
             .parts
             .mgmt
-            .for_hook_again(began, &Wanted::of(hook, op.package()?))?,
+            .for_running_hook(began, &HookDriverRef::of(hook, op.package()?))?,
         hook,
     )
 }
@@ -348,7 +348,7 @@ async fn call(
         .call(request, Arc::new(host))
         .await
         .map_err(|error| match pending.describe() {
-            Some(calls) => error.also(&op.live.redact(&calls)),
+            Some(calls) => error.with_detail(&op.live.redact(&calls)),
             None => error,
         })?;
     bounds::check_effects(effects)

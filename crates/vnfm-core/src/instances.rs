@@ -3,8 +3,8 @@
 use crate::engine::Engine;
 use crate::lcm;
 use crate::overrides::SkipHooks;
-use crate::ports::{About, Change, InstanceRecord, OutboxRow};
-use crate::query::{Query, Sight};
+use crate::ports::{Change, EventScope, InstanceRecord, OutboxRow};
+use crate::query::{Query, VisibilityScope};
 use crate::refusal::{self, Refusal, Why};
 use serde_json::{Value, json};
 use vnfm_types::{
@@ -24,7 +24,8 @@ impl Engine {
         tenant: &str,
         request: CreateVnfRequest,
     ) -> Result<InstanceRecord, Refusal> {
-        self.create_seen(tenant, &Sight::default(), request).await
+        self.create_in_scope(tenant, &VisibilityScope::default(), request)
+            .await
     }
 
     /// As [`Engine::create`], for a caller who sees only some of the packages.
@@ -32,15 +33,15 @@ impl Engine {
     /// # Errors
     ///
     /// As [`Engine::create`].
-    pub async fn create_seen(
+    pub async fn create_in_scope(
         &self,
         tenant: &str,
-        sight: &Sight,
+        sight: &VisibilityScope,
         request: CreateVnfRequest,
     ) -> Result<InstanceRecord, Refusal> {
         let of_vnfd = Query::only("vnfdId", request.vnfd_id.as_str());
         let of_vnfd = Query {
-            sight: sight.clone(),
+            scope: sight.clone(),
             ..of_vnfd
         };
         let packages = self.store().package_records(tenant, &of_vnfd).await?;
@@ -251,7 +252,7 @@ pub(crate) fn identifier_row(
             "timeStamp": at,
             "vnfInstanceId": record.vnf.id,
         }),
-        about: About::of(record, None),
+        about: EventScope::of(record, None),
         at,
     }
 }

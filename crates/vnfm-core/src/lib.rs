@@ -36,15 +36,15 @@ mod vims;
 pub use deployment::Deployment;
 pub use drivers::Drivers;
 pub use engine::{Engine, EngineParts, Limits};
-pub use notify::{Notifier, Patience};
-pub use overrides::{Act, SkipHooks};
+pub use notify::{DeliveryTimeouts, Notifier};
+pub use overrides::{Override, SkipHooks};
 pub use patch::merge_patch;
 pub use plan::{Plan, PlannedStep};
 pub use plugin_uses::{PluginUse, ServedInstance};
 pub use redact::{HIDDEN, Redactor, is_secret_name, redact};
 pub use refusal::{Refusal, Why};
-pub use static_plugins::{Linked, NoHosts};
-pub use subscriptions::Subscribed;
+pub use static_plugins::{NoHostServices, StaticPlugins};
+pub use subscriptions::SubscribeOutcome;
 pub use vims::VimChange;
 
 /// All error codes of this crate, for `docs/errors.md`.

@@ -16,8 +16,8 @@ mod fan_out;
 
 use self::fan_out::{FanOut, Feed, Key, Next};
 use crate::ports::{
-    Callback, Change, Clock, ErrorKind, News, OutboxRow, PortError, Store, StoreError, Subscribers,
-    SubscriptionRecord,
+    Callback, Change, ChangeCounters, Clock, ErrorKind, OutboxRow, PortError, Store, StoreError,
+    Subscribers, SubscriptionRecord,
 };
 use crate::subscriptions::wants;
 use futures_util::future::FutureExt as _;
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
-use vnfm_types::v1::{self, Edition};
+use vnfm_types::v1::{self, ApiVersion};
 use vnfm_types::{LcmOpOccNotificationVerbosity, SubscriptionAuthentication};
 
 /// Notifications read at once.
@@ -50,7 +50,7 @@ const CHANGE_MEMBERS: &[&str] = &[
 
 /// How long delivery of a notification is attempted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct DeliveryTimeouts {
     /// In any case, from when it was written. Default one day.
     pub unanswered: Duration,
     /// By a subscriber that refuses it, from the first refusal. Default ten minutes: a single bad notification does not delay
@@ -59,7 +59,7 @@ pub struct Patience {
     pub refused: Duration,
 }
 
-impl Default for Patience {
+impl Default for DeliveryTimeouts {
     fn default() -> Self {
         Self {
             unanswered: Duration::from_hours(24),
@@ -77,13 +77,13 @@ pub struct Notifier {
     /// Calls the callbacks.
     pub subscribers: Arc<dyn Subscribers>,
     /// When to give up.
-    pub patience: Patience,
+    pub patience: DeliveryTimeouts,
 }
 
 /// Completion of a task of the notifier.
 enum Event {
     /// The current subscriptions, as of these counters.
-    Subscriptions(News, Vec<SubscriptionRecord>),
+    Subscriptions(ChangeCounters, Vec<SubscriptionRecord>),
     /// The subscription was deleted meanwhile.
     Deleted,
 }
@@ -117,14 +117,14 @@ impl Notifier {
 
     /// Reads the outbox once for all subscriptions.
     async fn distribute(&self, fan_out: &FanOut) -> Event {
-        let mut seen = News::default();
+        let mut seen = ChangeCounters::default();
         loop {
             let after = fan_out.position().await;
             match self.store.outbox(after, BATCH_SIZE).await {
                 Ok(rows) if rows.is_empty() => {
                     let outbox = seen.outbox;
                     while seen.outbox == outbox {
-                        seen = self.store.news(seen).await;
+                        seen = self.store.wait_for_changes(seen).await;
                     }
                 }
                 Ok(rows) => fan_out.distribute(after, rows),
@@ -137,10 +137,10 @@ impl Notifier {
     }
 
     /// Waits until the subscriber list differs from `seen`, then returns it.
-    async fn watch_subscriptions(&self, seen: Option<News>) -> Event {
+    async fn watch_subscriptions(&self, seen: Option<ChangeCounters>) -> Event {
         let mut now = seen.unwrap_or_default();
         while seen.is_some_and(|seen| seen.subscriptions == now.subscriptions) {
-            now = self.store.news(now).await;
+            now = self.store.wait_for_changes(now).await;
         }
         loop {
             match self.store.subscribers().await {
@@ -235,7 +235,7 @@ impl Notifier {
         record.sent = record.sent.max(last);
         if must_store {
             let (tenant, id) = key(record);
-            let sent = Change::Sent {
+            let sent = Change::AdvanceSubscription {
                 tenant,
                 id,
                 seq: last,
@@ -254,9 +254,10 @@ impl Notifier {
         login: Option<&SubscriptionAuthentication>,
     ) -> Outcome {
         self.subscribers
-            .waits(&record.subscription.id, Some(row.at));
+            .report_waiting(&record.subscription.id, Some(row.at));
         let outcome = self.offer(record, row, login).await;
-        self.subscribers.waits(&record.subscription.id, None);
+        self.subscribers
+            .report_waiting(&record.subscription.id, None);
         outcome
     }
 
@@ -270,12 +271,12 @@ impl Notifier {
         let callback = Callback {
             uri,
             login,
-            edition: record.edition(),
+            api_version: record.api_version(),
         };
         let body = body_for(record, row, self.store.installation_id());
         let (mut pause, mut refused_since) = (FIRST_PAUSE, None);
         loop {
-            let Err(error) = self.subscribers.tell(&callback, &body).await else {
+            let Err(error) = self.subscribers.notify(&callback, &body).await else {
                 return Outcome::Sent;
             };
             if self.should_give_up(row, &error, &mut refused_since) {
@@ -317,7 +318,7 @@ impl Notifier {
 
 /// Whether a notification is visible to a subscription and matches its filter.
 fn is_wanted(record: &SubscriptionRecord, row: &OutboxRow) -> bool {
-    let is_seen = row.tenant == record.tenant && record.sight.sees(&row.about);
+    let is_seen = row.tenant == record.tenant && record.scope.sees(&row.about);
     is_seen && wants(&record.subscription, row)
 }
 
@@ -328,7 +329,7 @@ fn key(record: &SubscriptionRecord) -> Key {
 /// The notification for one subscription. Its `id` is the same for all subscriptions and all attempts.
 fn body_for(record: &SubscriptionRecord, row: &OutboxRow, installation_id: &str) -> Value {
     let subscription = &record.subscription;
-    let edition = record.edition();
+    let edition = record.api_version();
     let link = |path: String| json!({"href": format!("{}/{path}", record.api())});
     let mut body = row.body.clone();
     let id = Uuid::new_v5(
@@ -351,7 +352,7 @@ fn body_for(record: &SubscriptionRecord, row: &OutboxRow, installation_id: &str)
         }
     }
     body["_links"] = links;
-    if edition == Edition::V1 {
+    if edition == ApiVersion::V1 {
         v1::notification(&mut body);
     }
     body

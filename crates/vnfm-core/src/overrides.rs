@@ -8,7 +8,7 @@ use vnfm_types::AuditEntry;
 
 /// The author of an override, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Act {
+pub struct Override {
     /// Name of the person or client, as they gave it.
     pub who: String,
     /// A sentence; required for most overrides.
@@ -21,10 +21,10 @@ pub struct SkipHooks {
     /// By name, such as `terminate_start`.
     pub hooks: Vec<String>,
     /// Who skips them, and why.
-    pub act: Act,
+    pub act: Override,
 }
 
-impl Act {
+impl Override {
     /// An override by `who`.
     pub fn new(who: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {

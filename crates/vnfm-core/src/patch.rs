@@ -321,7 +321,7 @@ mod tests {
     use crate::ports::InstanceRecord;
     use serde_json::{Value, json};
     use std::sync::Arc;
-    use vnfm_schema::misfits;
+    use vnfm_schema::schema_violations;
     use vnfm_types::{InstantiationState, KeyValuePairs};
 
     fn object(value: &Value) -> KeyValuePairs {
@@ -474,23 +474,38 @@ mod tests {
     fn values_must_match_their_declaration_in_the_vnfd() {
         let schema = json!({"properties": {"n": {"type": "integer"}}});
         assert_eq!(
-            check_types(&misfits, Some(&schema), &object(&json!({"n": 1})), false),
+            check_types(
+                &schema_violations,
+                Some(&schema),
+                &object(&json!({"n": 1})),
+                false
+            ),
             Ok(())
         );
-        let error =
-            check_types(&misfits, Some(&schema), &object(&json!({"n": "x"})), false).unwrap_err();
+        let error = check_types(
+            &schema_violations,
+            Some(&schema),
+            &object(&json!({"n": "x"})),
+            false,
+        )
+        .unwrap_err();
         assert!(error.starts_with("n: the value is not"), "{error}");
-        let error =
-            check_types(&misfits, Some(&schema), &object(&json!({"m": 1})), false).unwrap_err();
+        let error = check_types(
+            &schema_violations,
+            Some(&schema),
+            &object(&json!({"m": 1})),
+            false,
+        )
+        .unwrap_err();
         assert_eq!(error, "the VNFD does not declare `m`; it declares n");
         assert!(
-            check_types(&misfits, None, &object(&json!({"m": 1})), false)
+            check_types(&schema_violations, None, &object(&json!({"m": 1})), false)
                 .unwrap_err()
                 .contains("it declares none")
         );
         assert_eq!(
             check_types(
-                &misfits,
+                &schema_violations,
                 Some(&schema),
                 &object(&json!({"m": 1, "n": 2})),
                 true
@@ -498,7 +513,7 @@ mod tests {
             Ok(())
         );
         let error = check_types(
-            &misfits,
+            &schema_violations,
             Some(&schema),
             &object(&json!({"m": 1, "n": "x"})),
             true,

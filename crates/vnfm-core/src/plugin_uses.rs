@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::hooks;
 use crate::ports::{DriverId, PackageRecord};
-use crate::query::{Query, Sight};
+use crate::query::{Query, VisibilityScope};
 use crate::refusal::Refusal;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,11 +52,11 @@ impl Engine {
     pub async fn plugin_uses(
         &self,
         tenant: &str,
-        sight: &Sight,
+        sight: &VisibilityScope,
     ) -> Result<Vec<PluginUse>, Refusal> {
         let mut uses = Vec::new();
         let seen = Query {
-            sight: sight.clone(),
+            scope: sight.clone(),
             ..Query::default()
         };
         for record in self.store().package_records(tenant, &seen).await? {
@@ -76,11 +76,11 @@ impl Engine {
     pub async fn plugin_instances(
         &self,
         tenant: &str,
-        sight: &Sight,
+        sight: &VisibilityScope,
     ) -> Result<BTreeMap<String, Vec<ServedInstance>>, Refusal> {
         let mut served: BTreeMap<String, Vec<ServedInstance>> = BTreeMap::new();
         let seen = Query {
-            sight: sight.clone(),
+            scope: sight.clone(),
             ..Query::default()
         };
         for record in self.store().instances(tenant, &seen).await? {

@@ -17,7 +17,7 @@ mod selector;
 mod visibility;
 
 pub use selector::Selector;
-pub use visibility::Sight;
+pub use visibility::VisibilityScope;
 
 use vnfm_types::shape::Resource;
 
@@ -31,7 +31,7 @@ pub struct Query {
     /// Maximum number of entries; 0: unlimited.
     pub limit: usize,
     /// Only entries visible in this scope.
-    pub sight: Sight,
+    pub scope: VisibilityScope,
 }
 
 impl Query {
@@ -65,7 +65,7 @@ impl Filter {
     /// # Errors
     ///
     /// On a syntax error, or an attribute that the resource lacks; with the column.
-    pub fn parse(resource: &Resource, text: &str) -> Result<Self, IllFormed> {
+    pub fn parse(resource: &Resource, text: &str) -> Result<Self, QuerySyntaxError> {
         let expressions = grammar::parse(text)?;
         expressions
             .iter()
@@ -75,7 +75,7 @@ impl Filter {
     }
 
     /// Splits it into what a store can evaluate, and what needs the resource as served: its links.
-    pub fn parted(self) -> (Self, Self) {
+    pub fn split_links(self) -> (Self, Self) {
         let is_of_links = |term: &Term| term.hops.first() == Some(&Hop::Member(LINKS));
         let (served, stored) = self.0.into_iter().partition(is_of_links);
         (Self(stored), Self(served))
@@ -171,14 +171,14 @@ pub enum Operand {
 /// A syntax error in a list parameter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("column {column}: {why}")]
-pub struct IllFormed {
+pub struct QuerySyntaxError {
     /// Position in characters, from 1.
     pub column: usize,
     /// The cause, and what would be valid.
     pub why: String,
 }
 
-impl IllFormed {
+impl QuerySyntaxError {
     fn at(column: usize, why: impl Into<String>) -> Self {
         Self {
             column,

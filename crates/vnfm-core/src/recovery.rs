@@ -8,13 +8,14 @@ use crate::query::Query;
 use crate::refusal::Refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_types::{
-    ComparedInstance, Comparison, Found, InstantiationState, NotAsked, OpInFlight, Orphan,
+    ComparedInstance, Comparison, ComparisonResult, InstantiationState, OpInFlight, Orphan,
+    UnreachableVim,
 };
 
 /// What the VIMs hold in our name, and which VIMs did not respond.
 struct Seen {
     of_instances: BTreeSet<String>,
-    unreachable: BTreeMap<String, NotAsked>,
+    unreachable: BTreeMap<String, UnreachableVim>,
     reached: BTreeSet<String>,
     /// VIMs that an instance registered: if they do not respond, that says nothing about where the instance lives.
     made_by: BTreeMap<String, String>,
@@ -93,7 +94,7 @@ impl Engine {
                         .extend(orphaned(found, |id| explained.contains(id)));
                 }
                 Err(why) => {
-                    let unreachable = NotAsked {
+                    let unreachable = UnreachableVim {
                         vim: vim.vim.name,
                         why: why.to_string(),
                     };
@@ -147,13 +148,13 @@ fn compared(record: &InstanceRecord, seen: &Seen) -> ComparedInstance {
     let mut vims = vnf.vim_connection_info.values();
     let all_asked = vims.all(|vim| vim.vim_id.as_deref().is_some_and(answers));
     let found = match (instantiated, exists) {
-        (true, true) => Found::AsRecorded,
-        (true, false) if !all_asked => Found::NotAsked,
+        (true, true) => ComparisonResult::AsRecorded,
+        (true, false) if !all_asked => ComparisonResult::NotAsked,
         // For an operation in flight, it is up to that operation to find out what exists.
-        (_, _) if record.active_op.is_some() => Found::AsRecorded,
-        (true, false) => Found::Missing,
-        (false, true) => Found::Unexpected,
-        (false, false) => Found::AsRecorded,
+        (_, _) if record.active_op.is_some() => ComparisonResult::AsRecorded,
+        (true, false) => ComparisonResult::Missing,
+        (false, true) => ComparisonResult::Unexpected,
+        (false, false) => ComparisonResult::AsRecorded,
     };
     ComparedInstance {
         vnf_instance_id: vnf.id.clone(),

@@ -18,7 +18,7 @@ pub enum Why {
     /// The request is well-formed but cannot be served.
     Unprocessable,
     /// A quota of the tenant is exhausted.
-    UsedUp,
+    QuotaExceeded,
     /// A neighbour that is needed does not respond.
     Unavailable,
     /// A bug in the VNFM or in a neighbour.
@@ -103,8 +103,8 @@ impl From<StoreError> for Refusal {
             StoreError::Busy { .. } => (Why::Conflict, &BUSY),
             StoreError::Exists { .. } => (Why::Conflict, &EXISTS),
             StoreError::InUse { .. } => (Why::Conflict, &IN_USE),
-            StoreError::Retiring { .. } => (Why::Conflict, &RETIRING),
-            StoreError::UsedUp { .. } => (Why::UsedUp, &QUOTA),
+            StoreError::VimLeaving { .. } => (Why::Conflict, &RETIRING),
+            StoreError::QuotaExceeded { .. } => (Why::QuotaExceeded, &QUOTA),
             StoreError::WrongState { .. } | StoreError::Changed { .. } => {
                 (Why::Conflict, &WRONG_STATE)
             }
@@ -121,7 +121,7 @@ impl From<StoreError> for Refusal {
         let refusal = Self::new(why, code, error.to_string());
         match error {
             StoreError::InUse { by, .. } => refusal.blocked_by(by),
-            StoreError::Busy { op_id, .. } | StoreError::Retiring { op_id, .. } => {
+            StoreError::Busy { op_id, .. } | StoreError::VimLeaving { op_id, .. } => {
                 refusal.blocked_by(vec![op_id])
             }
             _ => refusal,

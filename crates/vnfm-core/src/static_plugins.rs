@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 /// `MgmtDriver`s that are Rust objects of this program, by declared name or `name@version`.
 #[derive(Clone, Default)]
-pub struct Linked(Vec<Arc<dyn MgmtDriver>>);
+pub struct StaticPlugins(Vec<Arc<dyn MgmtDriver>>);
 
-impl Linked {
+impl StaticPlugins {
     /// Adds `driver`. A VNFD refers to it as the plugin of an artifact, or as the implementation of a hook.
     #[must_use]
     pub fn with(mut self, driver: impl MgmtDriver + 'static) -> Self {
@@ -21,7 +21,7 @@ impl Linked {
     }
 }
 
-impl MgmtDrivers for Linked {
+impl MgmtDrivers for StaticPlugins {
     fn find(
         &self,
         implementation: &str,
@@ -47,7 +47,7 @@ impl MgmtDrivers for Linked {
         })
     }
 
-    fn again(
+    fn find_exact(
         &self,
         began: &DriverId,
         implementation: &str,
@@ -67,9 +67,9 @@ impl MgmtDrivers for Linked {
 
 /// Without access to hosts: hooks that need SSH or HTTP are refused.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoHosts;
+pub struct NoHostServices;
 
-impl NoHosts {
+impl NoHostServices {
     fn refuse<T>(action: String) -> Result<T, PortError> {
         Err(PortError::new(
             &NO_HOSTS,
@@ -80,7 +80,7 @@ impl NoHosts {
 }
 
 #[async_trait]
-impl HostServices for NoHosts {
+impl HostServices for NoHostServices {
     async fn ssh_run(&self, to: &SshTarget, _: &SshCommand) -> Result<CommandOutput, PortError> {
         Self::refuse(format!("run a command on {}", to.address))
     }
@@ -112,7 +112,7 @@ pub(crate) const CODES: &[&Code] = &[&NO_DRIVER, &NO_HOSTS];
 
 #[cfg(test)]
 mod tests {
-    use super::{Linked, NoHosts};
+    use super::{NoHostServices, StaticPlugins};
     use crate::ports::{
         Declaration, Effects, HookHost, HookRequest, HostServices as _, MgmtDriver,
         MgmtDrivers as _, PortError, SshTarget,
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_last_version_serves_new_operations_and_each_version_those_that_began_with_it() {
-        let linked = Linked::default()
+        let linked = StaticPlugins::default()
             .with(Plugin::version("1.0.0"))
             .with(Plugin::version("2.0.0"));
         let version = |name: &str| linked.find(name, None).unwrap().id().version;
@@ -154,9 +154,9 @@ mod tests {
             ("2.0.0".into(), "1.0.0".into())
         );
         let began = linked.find("mine@1.0.0", None).unwrap().id();
-        assert_eq!(linked.again(&began, "mine", None).unwrap().id(), began);
-        let later = Linked::default().with(Plugin::version("2.0.0"));
-        let error = later.again(&began, "mine", None).err().unwrap();
+        assert_eq!(linked.find_exact(&began, "mine", None).unwrap().id(), began);
+        let later = StaticPlugins::default().with(Plugin::version("2.0.0"));
+        let error = later.find_exact(&began, "mine", None).err().unwrap();
         assert_eq!(error.name(), "plugin.replaced");
         assert!(
             error.to_string().contains("now available: `mine@2.0.0`"),
@@ -166,14 +166,14 @@ mod tests {
 
     #[test]
     fn errors_name_the_missing_driver_or_host() {
-        let error = Linked::default().find("mine", None).err().unwrap();
+        let error = StaticPlugins::default().find("mine", None).err().unwrap();
         assert_eq!(error.name(), "hook.not-linked");
         assert!(error.to_string().contains("`mine`"), "{error}");
         let target: SshTarget = serde_json::from_value(
             serde_json::json!({"serverId": "s", "address": "192.0.2.1", "username": "u"}),
         )
         .unwrap();
-        let error = NoHosts
+        let error = NoHostServices
             .ssh_wait(&target, 1)
             .now_or_never()
             .unwrap()

@@ -6,9 +6,9 @@
 
 use crate::engine::Engine;
 use crate::ports::{
-    About, Callback, Change, OutboxRow, SecretJson, Subscribers, SubscriptionRecord,
+    Callback, Change, EventScope, OutboxRow, SecretJson, Subscribers, SubscriptionRecord,
 };
-use crate::query::{Query, Sight};
+use crate::query::{Query, VisibilityScope};
 use crate::refusal::{self, Refusal, Why};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -21,7 +21,7 @@ use vnfm_types::{
 
 /// Result of a subscription request.
 #[derive(Debug)]
-pub enum Subscribed {
+pub enum SubscribeOutcome {
     /// The subscription was created.
     New(Box<SubscriptionRecord>),
     /// An identical one existed; its id.
@@ -40,9 +40,9 @@ impl Engine {
         &self,
         tenant: &str,
         request: LccnSubscriptionRequest,
-        (root, sight): (&str, &Sight),
+        (root, sight): (&str, &VisibilityScope),
         subscribers: &dyn Subscribers,
-    ) -> Result<Subscribed, Refusal> {
+    ) -> Result<SubscribeOutcome, Refusal> {
         if let Some(filter) = &request.filter {
             check_filter(filter)?;
         }
@@ -63,15 +63,15 @@ impl Engine {
             root: root.to_owned(),
             sent: 0,
             lost: 0,
-            sight: sight.clone(),
+            scope: sight.clone(),
         };
         if let Some(id) = self.known(&record).await? {
-            return Ok(Subscribed::Known(id));
+            return Ok(SubscribeOutcome::Known(id));
         }
         let callback = Callback {
             uri: &request.callback_uri,
             login,
-            edition: record.edition(),
+            api_version: record.api_version(),
         };
         subscribers.test(&callback).await.map_err(|error| {
             let what = format!("callbackUri: {error}");
@@ -79,7 +79,7 @@ impl Engine {
         })?;
         let add = Change::AddSubscription(Box::new(record.clone()));
         self.store().write(None, vec![add]).await?;
-        Ok(Subscribed::New(Box::new(record)))
+        Ok(SubscribeOutcome::New(Box::new(record)))
     }
 
     /// The id of an identical subscription: same callback, filter, version and scope.
@@ -87,16 +87,16 @@ impl Engine {
         let wanted = &new.subscription;
         let same = Query::only("callbackUri", wanted.callback_uri.clone());
         let same = Query {
-            sight: new.sight.clone(),
+            scope: new.scope.clone(),
             ..same
         };
         let known = self.store().subscriptions(&new.tenant, &same).await?;
         let is_identical = |known: &SubscriptionRecord| {
-            let (is, edition) = (&known.subscription, known.edition());
+            let (is, edition) = (&known.subscription, known.api_version());
             is.filter == wanted.filter
                 && is.verbosity == wanted.verbosity
-                && edition == new.edition()
-                && known.sight == new.sight
+                && edition == new.api_version()
+                && known.scope == new.scope
         };
         Ok(known
             .into_iter()
@@ -196,7 +196,7 @@ fn of_operation(filter: &LifecycleChangeNotificationsFilter, row: &OutboxRow) ->
 }
 
 fn of_instance(filter: &VnfInstanceSubscriptionFilter, row: &OutboxRow) -> bool {
-    let About {
+    let EventScope {
         vnfd_id,
         vnf_instance_name,
         ..
@@ -212,7 +212,7 @@ fn of_instance(filter: &VnfInstanceSubscriptionFilter, row: &OutboxRow) -> bool 
         && (products.is_empty() || products.iter().any(|of| of_product(of, &row.about)))
 }
 
-fn of_product(of: &VnfProductsFromProvider, about: &About) -> bool {
+fn of_product(of: &VnfProductsFromProvider, about: &EventScope) -> bool {
     let of_version = |versions: &vnfm_types::VnfVersions| {
         versions.vnf_software_version == about.vnf_software_version
             && is_among(&versions.vnfd_versions, &about.vnfd_version)
@@ -232,7 +232,7 @@ fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::{check_filter, check_login, wants};
-    use crate::ports::{About, OutboxRow};
+    use crate::ports::{EventScope, OutboxRow};
     use serde_json::{Value, json};
     use vnfm_types::LccnSubscription;
 
@@ -243,7 +243,7 @@ mod tests {
             instance_id: "i".into(),
             kind: kind.into(),
             body: json!({"operation": "HEAL", "operationState": "PROCESSING"}),
-            about: About {
+            about: EventScope {
                 vnfd_id: "d".into(),
                 vnf_instance_name: Some("web".into()),
                 vnf_provider: "p".into(),

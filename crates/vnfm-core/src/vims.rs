@@ -9,7 +9,7 @@ pub(crate) use handle::VimHandle;
 
 use crate::engine::Engine;
 use crate::lcm::Op;
-use crate::overrides::Act;
+use crate::overrides::Override;
 use crate::ports::{
     Change, Code, ErrorKind, InfraDriver, InstanceRecord, NewVim, PortError, SecretConnection,
     SecretJson, StoreError, VimRecord, VimReport,
@@ -193,9 +193,9 @@ impl Engine {
         &self,
         tenant: &str,
         id_or_name: &str,
-        force: Option<Act>,
+        force: Option<Override>,
     ) -> Result<(), Refusal> {
-        let force = force.map(Act::with_reason).transpose()?;
+        let force = force.map(Override::with_reason).transpose()?;
         let Vim { id, name, .. } = self.own_vim(tenant, id_or_name).await?.vim;
         let audit = force
             .as_ref()

@@ -115,7 +115,7 @@ impl<'a> Session<'a> {
     /// An error of the client in the driver's words; without the API server's own, where those are not shown.
     pub(crate) fn told(&self, doing: &str, error: &kube::Error) -> PortError {
         let told = errors::told(doing, error);
-        if self.vim.shows_answers() {
+        if self.vim.exposes_responses() {
             told
         } else {
             errors::hidden(told, error)
@@ -226,7 +226,7 @@ impl<'a> Session<'a> {
     ) -> kube::Result<T> {
         let turn = self
             .vim
-            .turn(doing, self.limit.map(|limit| limit.watcher))
+            .acquire_slot(doing, self.limit.map(|limit| limit.watcher))
             .await;
         let answer = call.await;
         let told = answer
@@ -264,7 +264,7 @@ impl<'a> Session<'a> {
         let connection =
             Connection::read(&login.info).map_err(|error| error.on(self.vim.name()))?;
         let mut to = self.to.clone();
-        if self.vim.keeps_address(&login.info) {
+        if self.vim.keeps_unchecked_address(&login.info) {
             let proxy = connection.proxy.iter().map(ToString::to_string);
             to = proxy.fold(
                 to.and_host_of(&connection.endpoint.to_string()),

@@ -304,7 +304,7 @@ pub(crate) fn hidden(told: PortError, error: &kube::Error) -> PortError {
         _ if told.code() == &UNEXPECTED => "it answers otherwise than an API server".to_owned(),
         _ => return told,
     };
-    PortError::new(told.code(), told.doing(), what)
+    PortError::new(told.code(), told.action(), what)
 }
 
 /// Whether the answer ended at the limit of its size.

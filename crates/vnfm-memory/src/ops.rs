@@ -139,7 +139,7 @@ fn in_state(known: &OpRow, id: &str) -> StoreError {
 }
 
 /// Revokes the lease of an operation that has not ended; if the lease is valid, only with `force`.
-pub(crate) fn fence_off(
+pub(crate) fn revoke_lease(
     state: &mut State,
     (instance_id, op_id): (&str, &str),
     force: bool,

@@ -1,7 +1,7 @@
 //! Usage of quotas by tenant.
 
 use crate::state::State;
-use vnfm_core::ports::{Counted, StoreError, Usage};
+use vnfm_core::ports::{QuotaResource, StoreError, Usage};
 
 pub(crate) fn usage(state: &State, tenant: &str) -> Usage {
     let own = state
@@ -23,7 +23,7 @@ pub(crate) fn usage(state: &State, tenant: &str) -> Usage {
         .reservations
         .iter()
         .filter_map(|(_, (whose, what, amount))| {
-            (whose == tenant && *what == Counted::PackageBytes).then_some(amount)
+            (whose == tenant && *what == QuotaResource::PackageBytes).then_some(amount)
         });
     let vims = state
         .vims
@@ -51,14 +51,14 @@ pub(crate) fn usage(state: &State, tenant: &str) -> Usage {
 pub(crate) fn within(
     state: &State,
     tenant: String,
-    what: Counted,
+    what: QuotaResource,
     (most, adds): (u64, u64),
 ) -> Result<(), StoreError> {
     let total = usage(state, &tenant).of(what);
     if total <= most {
         return Ok(());
     }
-    Err(StoreError::UsedUp {
+    Err(StoreError::QuotaExceeded {
         tenant,
         what,
         used: total.saturating_sub(adds),

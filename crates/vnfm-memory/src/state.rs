@@ -6,8 +6,9 @@ use jiff::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Change, Counted, Fence, Home, InstanceRecord, JournalRow, News, OpRecord, OutboxRow,
-    PackageRecord, PinnedHost, SecretJson, StoreError, SubscriptionRecord, VimRecord,
+    Change, ChangeCounters, Fence, InstanceLocation, InstanceRecord, JournalRow, OpRecord,
+    OutboxRow, PackageRecord, PinnedHost, QuotaResource, SecretJson, StoreError,
+    SubscriptionRecord, VimRecord,
 };
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
@@ -36,7 +37,7 @@ pub(crate) struct OpRow {
     pub(crate) owner: Option<String>,
     pub(crate) lease_until: Timestamp,
     /// Where its instance lived; set when the operation ends.
-    pub(crate) lived: Vec<Home>,
+    pub(crate) lived: Vec<InstanceLocation>,
 }
 
 /// All tables.
@@ -64,7 +65,7 @@ pub(crate) struct State {
     /// Last own number, by tenant.
     pub(crate) event_numbers: Table<String, u64>,
     /// Reservations by id: tenant, resource, amount.
-    pub(crate) reservations: Table<String, (String, Counted, u64)>,
+    pub(crate) reservations: Table<String, (String, QuotaResource, u64)>,
     /// Size in bytes by package.
     pub(crate) package_sizes: Table<String, u64>,
     pub(crate) subscriptions: Table<Owned, SubscriptionRecord>,
@@ -76,7 +77,7 @@ pub(crate) struct State {
     pub(crate) counters: Table<&'static str, u64>,
     /// Logs are appended outside of change lists.
     pub(crate) logs: BTreeMap<String, VecDeque<LogLine>>,
-    pub(crate) news: News,
+    pub(crate) news: ChangeCounters,
 }
 
 /// Calls `$does` on every table.
@@ -141,13 +142,13 @@ impl State {
             Change::AddOp(record) => ops::add(self, *record, now),
             Change::PutOp { record, from } => ops::put(self, record, from, now),
             Change::Cancel { op_id, mode } => ops::cancel(self, &op_id, mode),
-            Change::FenceOff {
+            Change::RevokeLease {
                 instance_id,
                 op_id,
                 force,
-            } => ops::fence_off(self, (&instance_id, &op_id), force, now),
+            } => ops::revoke_lease(self, (&instance_id, &op_id), force, now),
             Change::Journal(row) => ops::journal(self, row),
-            Change::LeftInOrder { process, op_id } => {
+            Change::RecordOrderlyExit { process, op_id } => {
                 self.left.put((process, op_id.unwrap_or_default()), ());
                 Ok(())
             }
@@ -157,7 +158,7 @@ impl State {
                 key,
                 value,
             } => ops::checkpoint(self, (op_id, step, key), value),
-            Change::ForgetCheckpoints { op_id, step } => {
+            Change::RemoveCheckpoints { op_id, step } => {
                 let first = (op_id.clone(), step.clone(), String::new());
                 self.checkpoints
                     .remove_from(first, |(op, of, _)| *op == op_id && *of == step);
@@ -177,12 +178,12 @@ impl State {
                 vims::remove_uses(self, &instance_id);
                 Ok(())
             }
-            Change::Retire {
+            Change::MarkVimsLeaving {
                 tenant,
                 instance_id,
                 op_id,
             } => vims::retire(self, &tenant, &instance_id, &op_id),
-            Change::Unretire { op_id } => {
+            Change::UnmarkVimsLeaving { op_id } => {
                 let first = (op_id.clone(), String::new(), String::new());
                 self.retiring.remove_from(first, |(op, ..)| *op == op_id);
                 Ok(())
@@ -206,7 +207,7 @@ impl State {
             Change::RemoveSubscription { tenant, id } => {
                 packages_and_outbox::unsubscribe(self, &tenant, &id)
             }
-            Change::Sent {
+            Change::AdvanceSubscription {
                 tenant,
                 id,
                 seq,
@@ -219,16 +220,16 @@ impl State {
                 packages_and_outbox::audit(self, tenant, *entry);
                 Ok(())
             }
-            Change::Bury { tenant, tombstone } => {
+            Change::AddTombstone { tenant, tombstone } => {
                 packages_and_outbox::add_tombstone(self, tenant, *tombstone);
                 Ok(())
             }
-            Change::Forget {
+            Change::RemoveTombstone {
                 tenant,
                 instance_id,
             } => packages_and_outbox::remove_tombstone(self, &tenant, &instance_id),
             Change::PinHostKey { pin, key } => packages_and_outbox::pin(self, *pin, key),
-            Change::ForgetHostKey(host) => packages_and_outbox::unpin(self, host),
+            Change::RemoveHostKey(host) => packages_and_outbox::unpin(self, host),
             other => self.apply_quotas(other),
         }
     }
@@ -253,7 +254,7 @@ impl State {
                 self.package_sizes.put(id, bytes);
                 Ok(())
             }
-            Change::Within {
+            Change::CheckQuota {
                 tenant,
                 what,
                 most,

@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{
-    Change, Claim, Clock, Fence, HostPin, InstanceRecord, JournalRow, News, OpRecord, OpenStep,
-    OutboxRow, PackageRecord, PinnedKey, SecretJson, Store, StoreError, SubscriptionRecord, Usage,
-    Use, VimRecord,
+    Change, ChangeCounters, Claim, Clock, Fence, HostPin, InstanceRecord, JournalRow, OpRecord,
+    OpenStep, OutboxRow, PackageRecord, PinnedKey, SecretJson, Store, StoreError,
+    SubscriptionRecord, Usage, VimRecord, VimUse,
 };
-use vnfm_core::query::{Query, Sight};
+use vnfm_core::query::{Query, VisibilityScope};
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
 /// Retained log lines per operation, and bytes per line.
@@ -41,7 +41,7 @@ impl MemoryStore {
 
     /// Deletes operations that have ended and began before `time`, with all their data, and notifications written before it;
     /// returns the numbers of deleted operations and notifications. Nothing is deleted automatically.
-    pub fn forget_before(&self, time: jiff::Timestamp) -> (usize, usize) {
+    pub fn delete_ended_before(&self, time: jiff::Timestamp) -> (usize, usize) {
         let mut state = self.state();
         let before = (state.ops.len(), state.outbox.len());
         state.ops.remove_if(|_, row| {
@@ -138,7 +138,7 @@ impl Store for MemoryStore {
         query: &Query,
     ) -> Result<Vec<InstanceRecord>, StoreError> {
         let state = self.state();
-        let is_seen = |id: &str| vims::is_seen(&state, &query.sight, id);
+        let is_seen = |id: &str| vims::is_seen(&state, &query.scope, id);
         let own = state.instances.iter();
         let own = own.filter(|(id, row)| row.record.tenant == tenant && is_seen(id));
         let unsealed = |row: &InstanceRow| InstanceRecord {
@@ -159,7 +159,7 @@ impl Store for MemoryStore {
 
     async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
         let state = self.state();
-        let is_seen = |row: &OpRow| vims::is_op_seen(&state, &query.sight, row);
+        let is_seen = |row: &OpRow| vims::is_op_seen(&state, &query.scope, row);
         let own = state.ops.iter();
         let own = own.filter(|(_, row)| row.record.tenant == tenant && is_seen(row));
         let unsealed = own.map(|(id, row)| (id, without_secrets(ops::record_of(row))));
@@ -176,7 +176,7 @@ impl Store for MemoryStore {
         Ok(ops::open_steps(&self.state()))
     }
 
-    async fn left_in_order(&self, op_id: &str) -> Result<Vec<String>, StoreError> {
+    async fn orderly_exits(&self, op_id: &str) -> Result<Vec<String>, StoreError> {
         let state = self.state();
         let of_it = |of: &String| of.is_empty() || of == op_id;
         let left = state.left.iter().filter(|((_, of), ())| of_it(of));
@@ -209,7 +209,7 @@ impl Store for MemoryStore {
         Ok(seen)
     }
 
-    async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<Use>, StoreError> {
+    async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<VimUse>, StoreError> {
         Ok(vims::uses(&self.state(), tenant, vim_id))
     }
 
@@ -227,7 +227,7 @@ impl Store for MemoryStore {
         let state = self.state();
         let is_seen = |record: &PackageRecord| {
             let vendor = record.info.vnf_provider.as_deref().unwrap_or_default();
-            query.sight.is_among_vendors(vendor)
+            query.scope.is_among_vendors(vendor)
         };
         let own = state.packages.iter();
         let own = own.filter(|(_, record)| record.tenant == tenant && is_seen(record));
@@ -300,9 +300,9 @@ impl Store for MemoryStore {
         query: &Query,
     ) -> Result<Vec<SubscriptionRecord>, StoreError> {
         let state = self.state();
-        let is_seen = |sight: &Sight| query.sight.is_whole() || query.sight == *sight;
+        let is_seen = |sight: &VisibilityScope| query.scope.is_unlimited() || query.scope == *sight;
         let own = state.subscriptions.iter();
-        let own = own.filter(|((of, _), record)| of == tenant && is_seen(&record.sight));
+        let own = own.filter(|((of, _), record)| of == tenant && is_seen(&record.scope));
         let unsealed = own.map(|((_, id), record)| {
             (
                 id,
@@ -324,7 +324,7 @@ impl Store for MemoryStore {
             .collect())
     }
 
-    async fn news(&self, seen: News) -> News {
+    async fn wait_for_changes(&self, seen: ChangeCounters) -> ChangeCounters {
         loop {
             let listener = self.changed.listen();
             let now = self.state().news;

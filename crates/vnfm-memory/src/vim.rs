@@ -53,7 +53,7 @@ impl MemoryVim {
 
     /// Lets each call take this time.
     #[must_use]
-    pub fn taking(self, time: Duration, clock: Arc<dyn Clock>) -> Self {
+    pub fn with_call_duration(self, time: Duration, clock: Arc<dyn Clock>) -> Self {
         Self {
             takes: Some((clock, time)),
             ..self
@@ -78,7 +78,7 @@ impl MemoryVim {
 
     /// Takes a slot and logs in, as each call of a VIM does.
     async fn called(&self, vim: &dyn Vim) -> Result<(), PortError> {
-        let turn = vim.turn("answer", None).await;
+        let turn = vim.acquire_slot("answer", None).await;
         if let Some((clock, time)) = &self.takes {
             clock.sleep(*time).await;
         }

@@ -4,8 +4,8 @@
 use crate::state::{OpRow, State, absent, in_use};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use vnfm_core::ports::{About, Home, PinnedHost, StoreError, Use, VimRecord};
-use vnfm_core::query::Sight;
+use vnfm_core::ports::{EventScope, InstanceLocation, PinnedHost, StoreError, VimRecord, VimUse};
+use vnfm_core::query::VisibilityScope;
 
 const WHAT: &str = "VIM";
 
@@ -125,8 +125,8 @@ pub(crate) fn named(
 }
 
 /// Adds a use of a VIM, unless the cluster behind it is leaving. If the identity is not given, the registry's is used.
-pub(crate) fn add_use(state: &mut State, lives_on: Use) -> Result<(), StoreError> {
-    let Use {
+pub(crate) fn add_use(state: &mut State, lives_on: VimUse) -> Result<(), StoreError> {
+    let VimUse {
         tenant,
         instance_id,
         vim_id,
@@ -142,7 +142,7 @@ pub(crate) fn add_use(state: &mut State, lives_on: Use) -> Result<(), StoreError
     let identity = identity.or(registered).unwrap_or_default();
     if let Some(op_id) = retired_by(state, &tenant, (&vim_id, &identity)) {
         let vim = if vim_id.is_empty() { identity } else { vim_id };
-        return Err(StoreError::Retiring { vim, op_id });
+        return Err(StoreError::VimLeaving { vim, op_id });
     }
     if !identity.is_empty() {
         state
@@ -266,34 +266,34 @@ fn lives(state: &State) -> impl Iterator<Item = Lives<'_>> {
 }
 
 /// Whether an operation is visible: its instance is, and so is where that lived while it ran.
-pub(crate) fn is_op_seen(state: &State, sight: &Sight, row: &OpRow) -> bool {
+pub(crate) fn is_op_seen(state: &State, sight: &VisibilityScope, row: &OpRow) -> bool {
     let instance_id = &row.record.op.vnf_instance_id;
-    is_seen(state, sight, instance_id) && sight.sees_all(&row.lived)
+    is_seen(state, sight, instance_id) && sight.sees_locations(&row.lived)
 }
 
 /// Whether the instance with this id is visible.
-pub(crate) fn is_seen(state: &State, sight: &Sight, instance_id: &str) -> bool {
-    if sight.is_whole() {
+pub(crate) fn is_seen(state: &State, sight: &VisibilityScope, instance_id: &str) -> bool {
+    if sight.is_unlimited() {
         return true;
     }
     let Some(row) = state.instances.get(&instance_id.to_owned()) else {
         return false;
     };
-    let about = About {
+    let about = EventScope {
         lives: Some(homes(state, instance_id)),
-        ..About::from(&row.record.vnf)
+        ..EventScope::from(&row.record.vnf)
     };
     sight.sees(&about)
 }
 
 /// The locations of an instance.
-pub(crate) fn homes(state: &State, instance_id: &str) -> Vec<Home> {
+pub(crate) fn homes(state: &State, instance_id: &str) -> Vec<InstanceLocation> {
     let first = (instance_id.to_owned(), String::new(), String::new());
     let own = state
         .uses
         .range(first..)
         .take_while(|((of, ..), _)| of == instance_id);
-    own.map(|((_, vim_id, _), (_, namespace))| Home {
+    own.map(|((_, vim_id, _), (_, namespace))| InstanceLocation {
         vim_id: vim_id.clone(),
         namespace: namespace.clone(),
     })
@@ -310,7 +310,7 @@ fn users(state: &State, is_so: impl Fn(&Lives<'_>) -> bool) -> Users {
 }
 
 /// Uses of a VIM, or of the cluster behind it, by a tenant; by all tenants if it is shared.
-pub(crate) fn uses(state: &State, tenant: &str, vim_id: &str) -> Vec<Use> {
+pub(crate) fn uses(state: &State, tenant: &str, vim_id: &str) -> Vec<VimUse> {
     let own = state.vims.get(&(tenant.to_owned(), vim_id.to_owned()));
     let is_shared = own.is_some_and(|record| record.vim.shared);
     let identity = own.and_then(|record| record.vim.identity.as_deref());
@@ -318,7 +318,7 @@ pub(crate) fn uses(state: &State, tenant: &str, vim_id: &str) -> Vec<Use> {
     lives(state)
         .filter(|use_| use_.tenant == tenant || is_shared)
         .filter(|use_| use_.vim_id == vim_id || identity == Some(use_.identity))
-        .map(|use_| Use {
+        .map(|use_| VimUse {
             tenant: use_.tenant.to_owned(),
             instance_id: use_.instance_id.to_owned(),
             vim_id: some(use_.vim_id),

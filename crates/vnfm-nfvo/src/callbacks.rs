@@ -10,8 +10,8 @@ use std::time::Duration;
 use vnfm_core::ports::ErrorKind::{Refused, Unavailable};
 use vnfm_core::ports::{Callback, Clock, Code, PortError, Subscribers};
 use vnfm_outbound::{
-    Client, Destinations, Error, Method, Networks, Policy, Response, Tls, is_forbidden, shown,
-    words,
+    Client, Destinations, Error, Method, Networks, Policy, Response, Tls, error_chain,
+    is_forbidden, without_credentials,
 };
 use vnfm_types::{AuthType, SubscriptionAuthentication};
 
@@ -70,9 +70,9 @@ impl Callbacks {
     ) -> Result<Self, PortError> {
         let to = Destinations::within(networks);
         let client = |tls: &Tls| {
-            Client::new(to.clone(), Policy::CALLBACK.taking(time), tls, None).map_err(|cause| {
-                PortError::new(&UNREACHABLE, "create a client for callbacks", cause)
-            })
+            Client::new(to.clone(), Policy::CALLBACK.with_timeout(time), tls, None).map_err(
+                |cause| PortError::new(&UNREACHABLE, "create a client for callbacks", cause),
+            )
         };
         let plain = client(&Tls {
             certificate: None,
@@ -95,7 +95,7 @@ impl Callbacks {
         let Callback {
             uri,
             login,
-            edition,
+            api_version: edition,
         } = *callback;
         let wants_certificate =
             login.is_some_and(|login| login.auth_type.contains(&AuthType::TlsCert));
@@ -151,7 +151,7 @@ impl Subscribers for Callbacks {
         self.call(Method::GET, callback, None).await
     }
 
-    async fn tell(&self, callback: &Callback<'_>, notification: &Value) -> Result<(), PortError> {
+    async fn notify(&self, callback: &Callback<'_>, notification: &Value) -> Result<(), PortError> {
         self.call(Method::POST, callback, Some(notification)).await
     }
 }
@@ -159,7 +159,7 @@ impl Subscribers for Callbacks {
 /// Maps anything but a successful response to an error.
 fn check_response(callback: &str, result: Result<Response, Error>) -> Result<(), PortError> {
     let response = result.map_err(|error| {
-        let cause = words(&error);
+        let cause = error_chain(&error);
         let code = if is_forbidden(&error) {
             &FORBIDDEN
         } else {
@@ -180,7 +180,7 @@ fn check_response(callback: &str, result: Result<Response, Error>) -> Result<(),
 }
 
 fn action(callback: &str) -> String {
-    format!("call `{}`", shown(callback))
+    format!("call `{}`", without_credentials(callback))
 }
 
 #[cfg(test)]
@@ -191,7 +191,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
     use vnfm_core::ports::{Callback, Clock, Subscribers as _};
-    use vnfm_types::v1::Edition;
+    use vnfm_types::v1::ApiVersion;
 
     struct NoTime;
 
@@ -226,7 +226,7 @@ mod tests {
             let target = Callback {
                 uri: callback,
                 login: None,
-                edition: Edition::V2,
+                api_version: ApiVersion::V2,
             };
             let error = callbacks.test(&target).await.unwrap_err();
             assert_eq!(

@@ -31,7 +31,7 @@ use vnfm_core::ports::{Clock, Code, PortError};
 use vnfm_outbound::header::{ACCEPT, IF_RANGE, RANGE};
 use vnfm_outbound::{
     Allowed, Client, Destinations, Method, Pieces, Policy, ReadError, RequestBuilder, Tls, Url,
-    words,
+    error_chain,
 };
 
 /// The URL must not or cannot be fetched.
@@ -192,7 +192,7 @@ impl Fetcher {
         tls: &Tls,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, PortError> {
-        let policy = Policy::DOWNLOAD.stalled(stall_timeout);
+        let policy = Policy::DOWNLOAD.with_stall_timeout(stall_timeout);
         let client = Client::new(Destinations::anywhere(), policy, tls, None);
         let client = client
             .map_err(|cause| PortError::new(&ADDRESS, "create a client for downloads", cause))?;
@@ -233,7 +233,7 @@ impl Fetcher {
     /// # Errors
     ///
     /// See [`Fetcher::fetch`].
-    pub async fn go_on(&self, from: &Origin, max_bytes: u64, to: &Path) -> Result<u64, PortError> {
+    pub async fn resume(&self, from: &Origin, max_bytes: u64, to: &Path) -> Result<u64, PortError> {
         let fetched = match PartialFile::resume(to, max_bytes, from).await {
             Ok(part) => self.download(from, part).await,
             Err(error) => Err(error),
@@ -264,7 +264,7 @@ impl Fetcher {
                 stalled + 1
             };
             if stalled == MAX_STALLED_ATTEMPTS || attempts == MAX_ATTEMPTS {
-                return Err(error.also(&format!("{} bytes were received", part.received())));
+                return Err(error.with_detail(&format!("{} bytes were received", part.received())));
             }
             tracing::info!(%error, bytes = part.received(), "download interrupted, resuming after a pause");
             self.clock.sleep(BACKOFF * 2_u32.pow(stalled)).await;
@@ -295,7 +295,7 @@ impl Fetcher {
             DownloadError::Temporary(PortError::new(code, from.action(), cause))
         };
         let sent = self.logins.send(&self.client, &from.login, request).await?;
-        let describe = |error: vnfm_outbound::Error| words(&error.without_url());
+        let describe = |error: vnfm_outbound::Error| error_chain(&error.without_url());
         let response = sent.map_err(|error| temporary(&UNREACHABLE, describe(error)))?;
         part.begin(ResponseHead::new(&response), from).await?;
         let mut pieces = Pieces::new(response, part.max_bytes());

@@ -22,11 +22,11 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::ErrorKind::{Refused, Unavailable};
-use vnfm_core::ports::{Clock, Code, GrantAnswer, Nfvo, PortError};
+use vnfm_core::ports::{Clock, Code, GrantOutcome, Nfvo, PortError};
 use vnfm_outbound::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use vnfm_outbound::{
-    Client, Destinations, Method, Policy, ReadError, StatusCode, Tls, Url, read as read_body,
-    shown, words,
+    Client, Destinations, Method, Policy, ReadError, StatusCode, Tls, Url, error_chain,
+    read as read_body, without_credentials,
 };
 use vnfm_types::{Grant, GrantRequest, GrantRequestLinks, Link, ProblemDetails};
 
@@ -123,7 +123,10 @@ impl Grants {
     /// If the address is not a URL, or certificates cannot be read.
     pub fn new(address: NfvoAddress, clock: Arc<dyn Clock>) -> Result<Self, PortError> {
         let invalid = |cause: String| {
-            let action = format!("use the NFVO at `{}`", shown(&address.endpoint));
+            let action = format!(
+                "use the NFVO at `{}`",
+                without_credentials(&address.endpoint)
+            );
             PortError::new(&CONFIGURATION, action, cause)
         };
         let grants = format!("{}/grant/v1/grants", address.endpoint.trim_end_matches('/'));
@@ -136,7 +139,7 @@ impl Grants {
         if let Login::Oauth2(credentials) = &address.login {
             check(&credentials.token_endpoint)?;
         }
-        let policy = Policy::NFVO.taking(address.time);
+        let policy = Policy::NFVO.with_timeout(address.time);
         let proxy = address.proxy.as_deref();
         Ok(Self {
             client: Client::new(anywhere, policy, &address.tls, proxy).map_err(invalid)?,
@@ -171,7 +174,8 @@ impl Grants {
         } else {
             "poll a pending grant"
         };
-        let response = sent.map_err(|error| PortError::new(&UNREACHABLE, action, words(&error)))?;
+        let response =
+            sent.map_err(|error| PortError::new(&UNREACHABLE, action, error_chain(&error)))?;
         let status = response.status();
         let (location, retry_after) = (
             location(response.headers()),
@@ -200,7 +204,7 @@ impl Grants {
     }
 
     /// A pending grant, whose `Location` must be at the NFVO itself.
-    fn pending(&self, response: &FullResponse) -> Result<GrantAnswer, PortError> {
+    fn pending(&self, response: &FullResponse) -> Result<GrantOutcome, PortError> {
         let malformed = |cause: String| PortError::new(&MALFORMED, response.action, cause);
         let Some(location) = &response.location else {
             return Err(malformed("202 without `Location`".to_owned()));
@@ -210,17 +214,17 @@ impl Grants {
         if url.origin() != self.resource.origin() {
             let cause = format!(
                 "`Location` leads away from the NFVO, to `{}`",
-                shown(url.as_str())
+                without_credentials(url.as_str())
             );
             return Err(malformed(cause));
         }
-        Ok(GrantAnswer::Later(url.to_string(), response.retry_after))
+        Ok(GrantOutcome::Pending(url.to_string(), response.retry_after))
     }
 }
 
 #[async_trait]
 impl Nfvo for Grants {
-    async fn ask(&self, request: &GrantRequest) -> Result<GrantAnswer, PortError> {
+    async fn request_grant(&self, request: &GrantRequest) -> Result<GrantOutcome, PortError> {
         let absolute = |link: &Link| Link {
             href: format!("{}{}", self.root, link.href),
         };
@@ -240,22 +244,22 @@ impl Nfvo for Grants {
         }
     }
 
-    async fn look(&self, location: &str) -> Result<GrantAnswer, PortError> {
+    async fn poll_grant(&self, location: &str) -> Result<GrantOutcome, PortError> {
         // If another NFVO is configured by now, a grant pending at the old one is lost.
         let Some(url) = Url::parse(location)
             .ok()
             .filter(|url| url.origin() == self.resource.origin())
         else {
-            return Ok(GrantAnswer::Forgotten);
+            return Ok(GrantOutcome::UnknownLocation);
         };
         let response = self.call(&url, None).await?;
         match response.status {
             StatusCode::OK => response.grant(),
-            StatusCode::ACCEPTED => Ok(GrantAnswer::Later(
+            StatusCode::ACCEPTED => Ok(GrantOutcome::Pending(
                 location.to_owned(),
                 response.retry_after,
             )),
-            StatusCode::NOT_FOUND => Ok(GrantAnswer::Forgotten),
+            StatusCode::NOT_FOUND => Ok(GrantOutcome::UnknownLocation),
             _ => Err(response.error()),
         }
     }
@@ -285,7 +289,7 @@ struct FullResponse {
 }
 
 impl FullResponse {
-    fn grant(&self) -> Result<GrantAnswer, PortError> {
+    fn grant(&self) -> Result<GrantOutcome, PortError> {
         let grant: Grant = read(&self.bytes).map_err(|path| {
             let cause = format!(
                 "the {} response is not a valid Grant: `{path}`",
@@ -293,7 +297,7 @@ impl FullResponse {
             );
             PortError::new(&MALFORMED, self.action, cause)
         })?;
-        Ok(GrantAnswer::Granted(Box::new(grant)))
+        Ok(GrantOutcome::Granted(Box::new(grant)))
     }
 
     fn error(&self) -> PortError {
@@ -318,7 +322,7 @@ impl FullResponse {
         );
         let error = error.after(self.retry_after);
         if status.is_client_error() {
-            error.told(problem)
+            error.with_problem(problem)
         } else {
             error
         }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use vnfm_core::ports::ErrorKind::{Refused, Unavailable};
 use vnfm_core::ports::{Clock, Code, PortError};
 use vnfm_outbound::{
-    Client, Error, Method, Policy, RequestBuilder, Response, StatusCode, read, words,
+    Client, Error, Method, Policy, RequestBuilder, Response, StatusCode, error_chain, read,
 };
 use vnfm_types::Secret;
 
@@ -157,7 +157,7 @@ impl Logins {
         let response = request
             .send()
             .await
-            .map_err(|error| PortError::new(&NO_TOKEN_NOW, action.clone(), words(&error)))?;
+            .map_err(|error| PortError::new(&NO_TOKEN_NOW, action.clone(), error_chain(&error)))?;
         let status = response.status();
         if !status.is_success() {
             let later = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);

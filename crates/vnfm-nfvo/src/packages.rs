@@ -26,8 +26,8 @@ use vnfm_core::ports::ErrorKind::{Refused, Unavailable};
 use vnfm_core::ports::{Clock, Code, PortError};
 use vnfm_outbound::header::{ACCEPT, LOCATION};
 use vnfm_outbound::{
-    Client, Destinations, Method, Policy, ReadError, StatusCode, Url, read as read_body, shown,
-    words,
+    Client, Destinations, Method, Policy, ReadError, StatusCode, Url, error_chain,
+    read as read_body, without_credentials,
 };
 use vnfm_types::{PackageOnboardingState, PackageOperationalState, Secret};
 
@@ -189,7 +189,10 @@ impl PackageSource {
     /// `Refused` if the address is not a URL, or certificates cannot be read.
     pub fn new(address: NfvoAddress, clock: Arc<dyn Clock>) -> Result<Self, PortError> {
         let invalid = |cause: String| {
-            let action = format!("use the NFVO at `{}`", shown(&address.endpoint));
+            let action = format!(
+                "use the NFVO at `{}`",
+                without_credentials(&address.endpoint)
+            );
             PortError::new(&CONFIGURATION, action, cause)
         };
         let root = format!("{}/vnfpkgm/v2", address.endpoint.trim_end_matches('/'));
@@ -200,10 +203,10 @@ impl PackageSource {
             let (tls, proxy) = (&address.tls, address.proxy.as_deref());
             Client::new(Destinations::anywhere(), policy, tls, proxy).map_err(invalid)
         };
-        let downloads = client(Policy::DOWNLOAD.stalled(address.time))?;
+        let downloads = client(Policy::DOWNLOAD.with_stall_timeout(address.time))?;
         let logins = Arc::new(Logins::new(clock.clone()));
         Ok(Self {
-            client: client(Policy::NFVO.taking(address.time))?,
+            client: client(Policy::NFVO.with_timeout(address.time))?,
             fetcher: Fetcher::with(downloads, logins.clone(), clock),
             logins,
             login: address.login,
@@ -216,7 +219,7 @@ impl PackageSource {
     /// # Errors
     ///
     /// `nfvo.no-package` if there is none; or the NFVO is unavailable, rejects the request, or violates SOL003.
-    pub async fn of_vnfd(&self, vnfd_id: &str) -> Result<OfferedPackage, PortError> {
+    pub async fn find_by_vnfd(&self, vnfd_id: &str) -> Result<OfferedPackage, PortError> {
         let action = format!("find a VNF package with vnfdId `{vnfd_id}` at the NFVO");
         let mut url = self.url("vnf_packages", &action)?;
         let filter = format!("(eq,vnfdId,{})", literal(vnfd_id));
@@ -385,7 +388,7 @@ impl PackageSource {
         };
         let sent = self.logins.send(&self.client, &self.login, request).await?;
         let response =
-            sent.map_err(|error| PortError::new(&UNREACHABLE, &*action, words(&error)))?;
+            sent.map_err(|error| PortError::new(&UNREACHABLE, &*action, error_chain(&error)))?;
         let status = response.status();
         let location = response
             .headers()

@@ -115,7 +115,7 @@ impl SecretSealer for Barbican {
         KEY_TYPE
     }
 
-    async fn keep(&self, name: &str, key: &Secret) -> Result<String, PortError> {
+    async fn store_key(&self, name: &str, key: &Secret) -> Result<String, PortError> {
         let action = "keep a key in Barbican";
         let body = json!({
             "name": name,
@@ -141,7 +141,7 @@ impl SecretSealer for Barbican {
         Ok(Secret::new(reply.text.trim()))
     }
 
-    async fn kept(&self, name: &str) -> Result<Vec<String>, PortError> {
+    async fn key_ids(&self, name: &str) -> Result<Vec<String>, PortError> {
         let action = "list the keys in Barbican";
         // Entries without an id are none of ours, but Barbican counts them.
         let (mut all, mut offset) = (Vec::new(), 0);
@@ -197,7 +197,7 @@ fn in_barbican_terms(call: &Call, error: &PortError) -> PortError {
         "give the user of `secrets.barbican` the role `creator` in its project, then ask again";
     const TRUST: &str =
         "name the authority of the cloud's certificate in `secrets.barbican.authorities_file`";
-    let said = format!("{}: {}", error.doing(), error.detail());
+    let said = format!("{}: {}", error.action(), error.detail());
     let said = said.replace(&format!("VIM `{NAME}`"), NAME);
     let said = said
         .strip_prefix(&format!("{}: ", call.action))

@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::error::Error as _;
 use std::pin::pin;
 use std::time::Duration;
-use vnfm_core::ports::{PortError, Turn};
+use vnfm_core::ports::{PortError, VimSlot};
 use vnfm_outbound::{Client, Method, Policy, ReadError, header, is_forbidden, read};
 use vnfm_types::Secret;
 
@@ -172,7 +172,7 @@ pub(crate) async fn send(
         };
         let time_left = left > SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX);
         if !(again && time_left && attempt < MAX_ATTEMPTS) {
-            let is_exposed = cloud.vim.shows_answers();
+            let is_exposed = cloud.vim.exposes_responses();
             let outcome = outcome.map(|reply| Reply {
                 is_exposed,
                 ..reply
@@ -203,11 +203,11 @@ fn check_length(call: &Call, url: &str) -> Result<(), PortError> {
 }
 
 /// The VIM's turn for a call, which has to come before the deadline.
-async fn turn(cloud: &Cloud<'_>, call: &Call) -> Result<Turn, PortError> {
+async fn turn(cloud: &Cloud<'_>, call: &Call) -> Result<VimSlot, PortError> {
     let left = cloud.deadline.duration_since(cloud.clock.now());
     let left = Duration::try_from(left).unwrap_or_default();
     match select(
-        pin!(cloud.vim.turn(&call.action, cloud.watcher)),
+        pin!(cloud.vim.acquire_slot(&call.action, cloud.watcher)),
         cloud.clock.sleep(left),
     )
     .await

@@ -170,7 +170,7 @@ impl Cloud<'_> {
     /// Where this VIM may be: one that was in use before there was a rule stays where it is.
     fn destinations(&self, info: &SecretConnection, access: &Access) -> Destinations {
         let to = self.sessions.to.clone();
-        if !self.vim.keeps_address(info) {
+        if !self.vim.keeps_unchecked_address(info) {
             return to;
         }
         let to = to.and_host_of(&access.endpoint);

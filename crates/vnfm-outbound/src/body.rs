@@ -1,6 +1,6 @@
 //! Limits for response bodies: their size, and the number of values in their JSON, which determines a parser's memory.
 
-use crate::client::{Policy, words};
+use crate::client::{Policy, error_chain};
 use bytes::{Bytes, BytesMut};
 use reqwest::Response;
 use std::fmt;
@@ -25,7 +25,7 @@ impl fmt::Display for ReadError {
             Self::TooLarge(most) => write!(f, "the response is larger than {most} bytes"),
             Self::TooManyValues(most) => write!(f, "the response has more than {most} values"),
             Self::TooSlow => f.write_str("the response timed out"),
-            Self::Lost(error) => write!(f, "the response is incomplete: {}", words(error)),
+            Self::Lost(error) => write!(f, "the response is incomplete: {}", error_chain(error)),
         }
     }
 }

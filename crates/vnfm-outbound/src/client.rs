@@ -73,7 +73,7 @@ impl Policy {
 
     /// Sets the total timeout; the stall timeout is at most as long.
     #[must_use]
-    pub fn taking(self, total: Duration) -> Self {
+    pub fn with_timeout(self, total: Duration) -> Self {
         Self {
             total,
             stalled: self.stalled.min(total),
@@ -83,7 +83,7 @@ impl Policy {
 
     /// Sets the stall timeout.
     #[must_use]
-    pub fn stalled(self, stalled: Duration) -> Self {
+    pub fn with_stall_timeout(self, stalled: Duration) -> Self {
         Self { stalled, ..self }
     }
 }
@@ -179,12 +179,12 @@ impl Client {
     ) -> Result<Self, String> {
         if let Some(proxy) = proxy {
             to.check(proxy)
-                .map_err(|why| format!("the proxy `{}`: {why}", shown(proxy)))?;
+                .map_err(|why| format!("the proxy `{}`: {why}", without_credentials(proxy)))?;
         }
         let build = |trust: &Trust, no_authority: bool| -> Result<_, String> {
             let mut builder = builder(&to, &policy);
             if let Some(proxy) = proxy {
-                builder = builder.proxy(Proxy::all(proxy).map_err(|error| words(&error))?);
+                builder = builder.proxy(Proxy::all(proxy).map_err(|error| error_chain(&error))?);
             }
             if let Some(identity) = identity {
                 builder = builder.identity(identity.clone());
@@ -201,9 +201,9 @@ impl Client {
             Ok(http) => http,
             // On a machine without any CA certificate, plain HTTP still works.
             Err(_) if trust.authorities.is_empty() && identity.is_none() => {
-                build(&Trust::default(), true)?.map_err(|error| words(&error))?
+                build(&Trust::default(), true)?.map_err(|error| error_chain(&error))?
             }
-            Err(error) => return Err(words(&error)),
+            Err(error) => return Err(error_chain(&error)),
         };
         Ok(Self { http, to, policy })
     }
@@ -268,10 +268,10 @@ impl Resolve for Checked {
 
 /// An error with its causes, since the outermost one says little. Query and credentials of its URL, which may be secret,
 /// are removed.
-pub fn words(error: &reqwest::Error) -> String {
+pub fn error_chain(error: &reqwest::Error) -> String {
     let mut texts = vec![error.to_string()];
     if let Some(url) = error.url() {
-        texts[0] = texts[0].replace(url.as_str(), &shown(url.as_str()));
+        texts[0] = texts[0].replace(url.as_str(), &without_credentials(url.as_str()));
     }
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {
@@ -285,7 +285,7 @@ pub fn words(error: &reqwest::Error) -> String {
 }
 
 /// A URL without credentials, query and fragment, which may be secret.
-pub fn shown(url: &str) -> String {
+pub fn without_credentials(url: &str) -> String {
     Url::parse(url).map_or_else(
         |_| "?".to_owned(),
         |mut url| {

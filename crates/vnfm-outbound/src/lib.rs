@@ -27,7 +27,7 @@ pub mod hyper;
 mod networks;
 
 pub use body::{Pieces, ReadError, read};
-pub use client::{Allowed, Client, Policy, Tls, Trust, shown, words};
+pub use client::{Allowed, Client, Policy, Tls, Trust, error_chain, without_credentials};
 pub use destinations::{Destinations, Forbidden, Machine, ThisMachine, is_forbidden};
 pub use networks::Networks;
 // For building a request and reading the head of a response.

@@ -18,7 +18,7 @@ use vnfm_core::ports::{
 use vnfm_plugin_abi::{
     Buf, Driver, FfiError, Host, PANICKED as STATUS_PANICKED, Plugin, READY_ERR, READY_OK, Slice,
 };
-use vnfm_schema::misfits;
+use vnfm_schema::schema_violations;
 
 /// One plugin, loaded or linked into the program.
 pub struct PluginDriver {
@@ -173,7 +173,7 @@ pub(crate) fn check_config(
 ) -> Result<(), PortError> {
     let doing = format!("configure plugin `{name}`");
     let Some(schema) = schema else { return Ok(()) };
-    let errors = misfits(schema, config, "config").map_err(|error| {
+    let errors = schema_violations(schema, config, "config").map_err(|error| {
         PortError::new(
             &CONFIG,
             &*doing,

@@ -210,7 +210,7 @@ impl HookFailure {
         } else {
             &FAILED
         };
-        let error = PortError::new(code, doing, self.text()).named(self.code);
+        let error = PortError::new(code, doing, self.text()).with_code_name(self.code);
         match self.host {
             Some(host) => error.on(host),
             None => error,

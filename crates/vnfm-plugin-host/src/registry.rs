@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vnfm_core::ports::{
-    Clock, Declaration, DriverId, MgmtDriver, MgmtDrivers, PortError, Wanted, WantedScript,
+    Clock, Declaration, DriverId, HookDriverRef, HookScriptRef, MgmtDriver, MgmtDrivers, PortError,
     replaced,
 };
 use vnfm_plugin_abi::Plugin;
@@ -275,7 +275,11 @@ impl PluginHost {
     }
 
     /// The spelling of the plugin that runs `script`, which must be allowed.
-    fn runs(&self, wanted: &Wanted<'_>, script: WantedScript<'_>) -> Result<&str, PortError> {
+    fn runs(
+        &self,
+        wanted: &HookDriverRef<'_>,
+        script: HookScriptRef<'_>,
+    ) -> Result<&str, PortError> {
         let allowed = match self.config.scripts.allow {
             AllowedScripts::All => true,
             AllowedScripts::None => false,
@@ -300,7 +304,7 @@ impl PluginHost {
     }
 
     /// The script of a hook that no plugin serves by its name.
-    fn script<'a>(&self, wanted: &Wanted<'a>) -> Option<WantedScript<'a>> {
+    fn script<'a>(&self, wanted: &HookDriverRef<'a>) -> Option<HookScriptRef<'a>> {
         let named = wanted.plugin.is_some()
             || self
                 .config
@@ -352,7 +356,7 @@ impl MgmtDrivers for PluginHost {
         }
     }
 
-    fn again(
+    fn find_exact(
         &self,
         began: &DriverId,
         implementation: &str,
@@ -388,17 +392,17 @@ impl MgmtDrivers for PluginHost {
         }
     }
 
-    fn for_hook(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
+    fn for_hook(&self, wanted: &HookDriverRef<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
         match self.script(wanted) {
             Some(script) => self.find(wanted.implementation, Some(self.runs(wanted, script)?)),
             None => self.find(wanted.implementation, wanted.plugin),
         }
     }
 
-    fn for_hook_kept(
+    fn for_deployed_hook(
         &self,
         kept: &str,
-        wanted: &Wanted<'_>,
+        wanted: &HookDriverRef<'_>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         // A script's package must be allowed whichever version of the plugin runs it.
         if let Some(script) = self.script(wanted) {
@@ -407,16 +411,16 @@ impl MgmtDrivers for PluginHost {
         self.find(wanted.implementation, Some(kept))
     }
 
-    fn for_hook_again(
+    fn for_running_hook(
         &self,
         began: &DriverId,
-        wanted: &Wanted<'_>,
+        wanted: &HookDriverRef<'_>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         let plugin = match self.script(wanted) {
             Some(script) => Some(self.runs(wanted, script)?),
             None => wanted.plugin,
         };
-        self.again(began, wanted.implementation, plugin)
+        self.find_exact(began, wanted.implementation, plugin)
     }
 
     fn list(&self) -> Vec<Declaration> {

@@ -9,7 +9,7 @@ use serde_json::Value;
 /// # Errors
 ///
 /// What is wrong with the schema itself.
-pub fn misfits(schema: &Value, value: &Value, root: &str) -> Result<Vec<String>, String> {
+pub fn schema_violations(schema: &Value, value: &Value, root: &str) -> Result<Vec<String>, String> {
     let validator = jsonschema::validator_for(schema).map_err(|error| error.to_string())?;
     let violations = validator.iter_errors(value).map(|error| {
         let path = error.instance_path().to_string().replace('/', ".");
@@ -20,20 +20,20 @@ pub fn misfits(schema: &Value, value: &Value, root: &str) -> Result<Vec<String>,
 
 #[cfg(test)]
 mod tests {
-    use super::misfits;
+    use super::schema_violations;
     use serde_json::json;
 
     #[test]
     fn every_violation_is_located_and_no_value_is_quoted() {
         let schema = json!({"properties": {"a": {"type": "integer"}, "b": {"maxLength": 3}}});
         let violations =
-            misfits(&schema, &json!({"a": "planted", "b": "planted"}), "config").unwrap();
+            schema_violations(&schema, &json!({"a": "planted", "b": "planted"}), "config").unwrap();
         assert_eq!(violations.len(), 2, "{violations:?}");
         assert!(
             violations[0].starts_with("config.a: the value"),
             "{violations:?}"
         );
         assert!(!violations.join(" ").contains("planted"), "{violations:?}");
-        assert!(misfits(&json!({"type": 7}), &json!({}), "config").is_err());
+        assert!(schema_violations(&json!({"type": 7}), &json!({}), "config").is_err());
     }
 }

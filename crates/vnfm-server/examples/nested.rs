@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use vnfm::memory::{MemoryPackages, MemoryStore};
 use vnfm::ports::{Change, PackageRecord, Store as _};
-use vnfm::{Engine, EngineParts, Linked, SystemClock};
+use vnfm::{Engine, EngineParts, StaticPlugins, SystemClock};
 use vnfm_nfvo::{Callbacks, Networks, Tls};
 use vnfm_server::access::{Principal, Role, principal::Only};
 use vnfm_server::externals::Externals;
@@ -64,7 +64,7 @@ async fn main() -> anyhow::Result<()> {
         Signatures::new(Packages::default(), clock.clone())?,
         Externals::new(&[])?,
     );
-    let hooks = Arc::new(Linked::default());
+    let hooks = Arc::new(StaticPlugins::default());
     let onboarding = Onboarding::new(store, uploads, hooks, trusted, 1 << 30);
     let answer = Duration::from_secs(10);
     let callbacks = Callbacks::new(Networks::default(), answer, &Tls::default(), clock.clone())?;

@@ -12,13 +12,13 @@ use crate::problem::{Answer, Problem};
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use vnfm_core::{Act, SkipHooks};
+use vnfm_core::{Override, SkipHooks};
 
 /// Who asks, why, and without which hooks.
 #[derive(Debug, Clone)]
 pub struct Acting {
     /// Who, and why.
-    pub act: Act,
+    pub act: Override,
     skipped: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Acting {
             .filter(|name| !name.is_empty());
         let skipped = hooks.map(ToOwned::to_owned).collect();
         Ok(Self {
-            act: Act::new(who, said("x-vnfm-reason")),
+            act: Override::new(who, said("x-vnfm-reason")),
             skipped,
         })
     }

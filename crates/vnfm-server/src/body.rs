@@ -11,7 +11,7 @@ use axum::http::{StatusCode, header};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
-use vnfm_types::v1::{self, Edition};
+use vnfm_types::v1::{self, ApiVersion};
 
 mod objects;
 
@@ -44,7 +44,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
                 what,
             ));
         }
-        let edition = Edition::of_path(request.uri().path());
+        let edition = ApiVersion::of_path(request.uri().path());
         let bytes = read(request.into_body()).await?;
         parse_as(edition, &bytes).map(Self)
     }
@@ -55,10 +55,13 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
 /// # Errors
 ///
 /// 400 where it is not JSON or not of this type.
-pub(crate) fn parse_as<T: DeserializeOwned>(edition: Edition, bytes: &[u8]) -> Result<T, Problem> {
+pub(crate) fn parse_as<T: DeserializeOwned>(
+    edition: ApiVersion,
+    bytes: &[u8],
+) -> Result<T, Problem> {
     match edition {
-        Edition::V1 => parse_v1(bytes),
-        Edition::V2 => parse(bytes),
+        ApiVersion::V1 => parse_v1(bytes),
+        ApiVersion::V2 => parse(bytes),
     }
 }
 

@@ -41,12 +41,12 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use vnfm::{Hosts, SystemClock};
 use vnfm_core::ports::{self, Budget, Clock, StoreError};
-use vnfm_core::{Drivers, Engine, EngineParts, Limits, Notifier, Patience};
+use vnfm_core::{DeliveryTimeouts, Drivers, Engine, EngineParts, Limits, Notifier};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_nfvo::{Callbacks, Networks};
 use vnfm_openstack::OpenStack;
 use vnfm_plugin_host::PluginHost;
-use vnfm_store::{KeyPlace, PackageDir, SqliteStore};
+use vnfm_store::{KeyLocation, PackageDir, SqliteStore};
 
 /// A running server.
 pub struct Server {
@@ -317,8 +317,8 @@ fn notifier(
         config.certificate.as_ref(),
     )
     .context("cannot use `notifications` of the configuration")?;
-    let default = Patience::default();
-    let patience = Patience {
+    let default = DeliveryTimeouts::default();
+    let patience = DeliveryTimeouts {
         unanswered: config
             .give_up_hours
             .map_or(default.unanswered, Duration::from_hours),
@@ -451,7 +451,7 @@ fn engine(
         mgmt: plugins.clone(),
         host: Arc::new(Hosts::new(store.clone(), hooks)),
         nfvo,
-        schemas: Arc::new(vnfm::misfits),
+        schemas: Arc::new(vnfm::schema_violations),
         clock: clock.clone(),
         limits: limits(config),
     }))
@@ -599,7 +599,7 @@ impl Rotate for Rotation {
     async fn rotate(&self) -> Result<u64, StoreError> {
         self.0.rotate().await
     }
-    async fn migrate(&self, to: KeyPlace) -> Result<u64, StoreError> {
+    async fn migrate(&self, to: KeyLocation) -> Result<u64, StoreError> {
         self.0.migrate(to).await
     }
     async fn shown(&self) -> Result<Value, StoreError> {

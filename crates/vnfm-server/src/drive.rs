@@ -85,7 +85,7 @@ pub async fn run(
     }
     engine.rest();
     let ends = ended_within(TO_THE_JOURNAL, &mut driven);
-    let ((), in_time) = tokio::join!(engine.begin_to_stop(), ends);
+    let ((), in_time) = tokio::join!(engine.announce_shutdown(), ends);
     if !in_time {
         engine.leave();
         let left_in_time = ended_within(LEAVE, &mut driven).await;

@@ -21,7 +21,7 @@ use vnfm_core::ports::PortError;
 use vnfm_descriptor::External;
 use vnfm_nfvo::{ClientCredentials, Fetcher, Login, Origin, Tls};
 use vnfm_outbound::{
-    Client, Destinations, Error, Method, Pieces, Policy, ReadError, Url, words as told,
+    Client, Destinations, Error, Method, Pieces, Policy, ReadError, Url, error_chain as told,
 };
 use vnfm_types::{UploadAuthType, UploadVnfPackageFromUriRequest};
 
@@ -52,7 +52,7 @@ impl Externals {
             Ok(url)
         };
         // Whatever is called is below an address that the operator wrote.
-        let policy = Policy::DOWNLOAD.stalled(SILENT);
+        let policy = Policy::DOWNLOAD.with_stall_timeout(SILENT);
         let client = Client::new(Destinations::anywhere(), policy, &Tls::default(), None);
         Ok(Self {
             allowed: allowed.iter().map(read).collect::<anyhow::Result<_>>()?,
@@ -94,7 +94,7 @@ impl Externals {
         most: u64,
         to: &Path,
     ) -> Result<u64, PortError> {
-        self.archives.go_on(from, most, to).await
+        self.archives.resume(from, most, to).await
     }
 
     /// Fetches an artifact of at most `most` bytes into `to`, by way of `part`; gives its size.

@@ -83,7 +83,7 @@ pub fn in_data_of(config: &Config) -> Vec<String> {
     let Ok(to) = config.destinations(Purpose::Vims) else {
         return Vec::new();
     };
-    match vnfm_store::kept_addresses_in(&config.data.join("vnfm.db")) {
+    match vnfm_store::kept_addresses_of_database(&config.data.join("vnfm.db")) {
         Ok(all) => refused(all, &to).iter().map(ToString::to_string).collect(),
         Err(error) => {
             vec![format!(

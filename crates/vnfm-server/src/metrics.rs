@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vnfm_core::ports::{CallEnd, Observer, StepStatus};
-use vnfm_store::Figures;
+use vnfm_store::Statistics;
 use vnfm_types::{LcmOperationState, LcmOperationType};
 
 /// Seconds that requests and calls take.
@@ -209,7 +209,7 @@ impl Metrics {
     }
 
     /// What the database says now.
-    fn take(&self, figures: &Figures) {
+    fn take(&self, figures: &Statistics) {
         self.open.reset();
         for (operation, state, count) in &figures.open_ops {
             self.open.with_label_values(&[operation, state]).set(*count);
@@ -229,7 +229,7 @@ impl Metrics {
     }
 
     /// Figures of VIMs that are in the registry no more.
-    fn forget_all_but(&self, figures: &Figures) {
+    fn forget_all_but(&self, figures: &Statistics) {
         let mut vims = self.vims.lock().unwrap_or_else(PoisonError::into_inner);
         vims.retain(|id| {
             let is_there = id == "inline" || figures.vims.iter().any(|vim| vim.id == *id);

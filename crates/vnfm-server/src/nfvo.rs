@@ -12,7 +12,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use vnfm_core::ports::{self, Clock, GrantAnswer, PortError};
+use vnfm_core::ports::{self, Clock, GrantOutcome, PortError};
 use vnfm_nfvo::{ClientCredentials, Grants, Login, NfvoAddress, PackageSource, Tls};
 use vnfm_types::GrantRequest;
 
@@ -198,12 +198,12 @@ impl Connection {
 
 #[async_trait]
 impl ports::Nfvo for Connection {
-    async fn ask(&self, request: &GrantRequest) -> Result<GrantAnswer, PortError> {
-        self.current().grants.ask(request).await
+    async fn request_grant(&self, request: &GrantRequest) -> Result<GrantOutcome, PortError> {
+        self.current().grants.request_grant(request).await
     }
 
-    async fn look(&self, place: &str) -> Result<GrantAnswer, PortError> {
-        self.current().grants.look(place).await
+    async fn poll_grant(&self, place: &str) -> Result<GrantOutcome, PortError> {
+        self.current().grants.poll_grant(place).await
     }
 }
 

@@ -37,7 +37,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::AsyncWriteExt as _;
-use vnfm_core::ports::{Change, MgmtDrivers, PackageRecord, SecretJson, Store, StoreError, Wanted};
+use vnfm_core::ports::{
+    Change, HookDriverRef, MgmtDrivers, PackageRecord, SecretJson, Store, StoreError,
+};
 use vnfm_descriptor::Package;
 use vnfm_store::{PackageDir, PackageFailure};
 use vnfm_types::{
@@ -279,7 +281,7 @@ impl Onboarding {
             Ok(()) => match self.keep(record, &mut aside).await {
                 Err(StoreError::Exists { .. }) => Err(taken(record)),
                 // Somebody has deleted it meanwhile, or others have filled the quota.
-                Err(error @ (StoreError::NotFound { .. } | StoreError::UsedUp { .. })) => {
+                Err(error @ (StoreError::NotFound { .. } | StoreError::QuotaExceeded { .. })) => {
                     Err(error.into())
                 }
                 outcome => return Ok(outcome?),
@@ -483,7 +485,7 @@ fn hooks(mgmt: &dyn MgmtDrivers, package: &Package) -> (Vec<String>, Vec<String>
         .flat_map(|(id, f)| f.hooks().iter().map(move |hook| (id, hook)))
     {
         let named = format!("hook `{}` of flavour `{flavour}`", hook.operation);
-        match mgmt.for_hook(&Wanted::of(hook, package)) {
+        match mgmt.for_hook(&HookDriverRef::of(hook, package)) {
             Err(error) => {
                 warnings.push(format!(
                     "{named} is not served: {error} (hint: {})",

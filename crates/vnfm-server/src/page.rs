@@ -24,7 +24,7 @@ pub(crate) async fn show(State(app): State<App>, who: Principal) -> Answer {
     } = who;
     let filter = Query {
         limit: ROWS,
-        sight,
+        scope: sight,
         ..Query::default()
     };
     let store = app.engine.store();

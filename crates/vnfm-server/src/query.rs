@@ -12,7 +12,7 @@ use crate::problem::{Answer, Problem};
 use form_urlencoded::Serializer;
 use std::collections::BTreeMap;
 use uuid::Uuid;
-use vnfm_core::query::{Filter, IllFormed, Query, Selector, Sight};
+use vnfm_core::query::{Filter, Query, QuerySyntaxError, Selector, VisibilityScope};
 use vnfm_types::shape::Resource;
 
 /// The parameters of a request, checked against those that the resource knows.
@@ -118,7 +118,7 @@ impl Asked {
             return Err(Problem::bad_request(what));
         }
         let selector = selector(resource, &given)?;
-        let (filter, served) = filter.unwrap_or_default().parted();
+        let (filter, served) = filter.unwrap_or_default().split_links();
         Ok(Self {
             filter,
             served,
@@ -129,13 +129,13 @@ impl Asked {
     }
 
     /// The same for the store, at most `limit` entries.
-    pub fn query(&self, limit: usize, sight: &Sight) -> Query {
+    pub fn query(&self, limit: usize, sight: &VisibilityScope) -> Query {
         let (filter, after) = (self.filter.clone(), self.after.clone());
         Query {
             filter,
             after,
             limit,
-            sight: sight.clone(),
+            scope: sight.clone(),
         }
     }
 
@@ -183,6 +183,6 @@ fn selector(resource: &Resource, given: &BTreeMap<String, String>) -> Answer<Sel
     }
 }
 
-fn ill_formed(parameter: &str, told: &IllFormed) -> Problem {
+fn ill_formed(parameter: &str, told: &QuerySyntaxError) -> Problem {
     Problem::bad_request(format!("`{parameter}`, {told}"))
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::{Clock, ErrorKind, SecretSealer, StoreError};
 use vnfm_openstack::{Barbican, BarbicanLogin};
-use vnfm_store::{KeyPlace, SecretKeys, SqliteStore};
+use vnfm_store::{KeyLocation, SecretKeys, SqliteStore};
 use vnfm_types::{OPENSTACK, VimConnectionInfo};
 
 /// The key file in the data folder.
@@ -155,7 +155,7 @@ pub async fn open(
             opened => {
                 let store =
                     opened.with_context(|| format!("cannot use `{}`", database.display()))?;
-                if sealer.is_some() && store.key_place() == KeyPlace::File {
+                if sealer.is_some() && store.key_place() == KeyLocation::File {
                     tracing::warn!(
                         "Barbican is configured, and secrets are sealed with the key file: `vnfmctl secrets migrate --to \
                          barbican` brings the key there"
@@ -175,8 +175,8 @@ pub async fn open(
 pub async fn shown(store: &SqliteStore) -> Result<Value, StoreError> {
     let keys: Vec<Value> = store.sealed_by().await?.into_iter().map(key).collect();
     let to = match store.key_place() {
-        KeyPlace::File => "file",
-        KeyPlace::Sealer => "barbican",
+        KeyLocation::File => "file",
+        KeyLocation::Sealer => "barbican",
     };
     let mut shown = json!({"keyIn": to, "keys": keys});
     match store.unused_keys().await {

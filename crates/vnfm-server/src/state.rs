@@ -21,8 +21,8 @@ use std::sync::atomic::AtomicUsize;
 use vnfm_core::Engine;
 use vnfm_core::ports::{StoreError, Subscribers};
 use vnfm_plugin_host::PluginHost;
-use vnfm_store::KeyPlace;
-use vnfm_types::v1::Edition;
+use vnfm_store::KeyLocation;
+use vnfm_types::v1::ApiVersion;
 
 /// What the server is made of, as far as handlers see it.
 pub struct AppState {
@@ -96,7 +96,7 @@ impl Rotate for NotHere {
     async fn rotate(&self) -> Result<u64, StoreError> {
         Err(not_here())
     }
-    async fn migrate(&self, _: KeyPlace) -> Result<u64, StoreError> {
+    async fn migrate(&self, _: KeyLocation) -> Result<u64, StoreError> {
         Err(not_here())
     }
     async fn shown(&self) -> Result<Value, StoreError> {
@@ -155,7 +155,7 @@ pub trait Rotate: Send + Sync {
     /// # Errors
     ///
     /// As [`Self::rotate`].
-    async fn migrate(&self, to: KeyPlace) -> Result<u64, StoreError>;
+    async fn migrate(&self, to: KeyLocation) -> Result<u64, StoreError>;
 
     /// Where keys lie, and what each sealed.
     ///
@@ -179,10 +179,10 @@ impl FromRequestParts<App> for Root {
         let told = || app.operating.proxies.outer(&parts.headers, peer);
         let public_url = app.public_url.clone().or_else(told);
         let root = Self::of(&parts.headers, public_url.as_deref(), app.tls);
-        let edition = Edition::of_path(parts.uri.path());
+        let edition = ApiVersion::of_path(parts.uri.path());
         Ok(Self {
             nfvo: app.nfvo.clone(),
-            edition,
+            api_version: edition,
             ..root
         })
     }

@@ -203,7 +203,7 @@ impl Supply {
             .nfvo
             .current()
             .packages
-            .of_vnfd(vnfd_id)
+            .find_by_vnfd(vnfd_id)
             .await
             .map_err(refused)?;
         offered.usable().map_err(refused)?;

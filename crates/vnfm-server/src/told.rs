@@ -27,8 +27,8 @@ impl Subscribers for Measured {
         self.inner.test(callback).await
     }
 
-    async fn tell(&self, callback: &Callback<'_>, notification: &Value) -> Result<(), PortError> {
-        let outcome = self.inner.tell(callback, notification).await;
+    async fn notify(&self, callback: &Callback<'_>, notification: &Value) -> Result<(), PortError> {
+        let outcome = self.inner.notify(callback, notification).await;
         let written = notification["timeStamp"].as_str();
         if let Some(written) = written.and_then(|text| text.parse::<Timestamp>().ok()) {
             let age = self
@@ -42,8 +42,8 @@ impl Subscribers for Measured {
         outcome
     }
 
-    fn waits(&self, subscription_id: &str, since: Option<Timestamp>) {
-        self.inner.waits(subscription_id, since);
+    fn report_waiting(&self, subscription_id: &str, since: Option<Timestamp>) {
+        self.inner.report_waiting(subscription_id, since);
         self.metrics.waits(subscription_id, since);
     }
 }

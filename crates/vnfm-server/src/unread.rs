@@ -28,7 +28,9 @@ pub(crate) async fn discard(request: Request, next: Next) -> Response {
     }
     let unread = Unread::default();
     let kept = Arc::clone(&unread);
-    let response = next.run(request.map(|body| Body::new(Returned { body, unread: kept }))).await;
+    let response = next
+        .run(request.map(|body| Body::new(Returned { body, unread: kept })))
+        .await;
     let body = unread.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(body) = body {
         read_to_end(body).await;
@@ -43,7 +45,9 @@ async fn read_to_end(body: Body) {
     let mut stream = body.into_data_stream();
     let mut read = 0;
     while read <= MAX_DISCARDED {
-        let Some(Ok(data)) = stream.next().await else { return };
+        let Some(Ok(data)) = stream.next().await else {
+            return;
+        };
         read += data.len();
     }
 }

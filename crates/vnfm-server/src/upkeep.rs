@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 use vnfm_core::ports::{Clock, StoreError};
-use vnfm_store::{Figures, KeyPlace, PackageDir, Pruned, Recovery, Retention, SqliteStore};
+use vnfm_store::{KeyLocation, PackageDir, Pruned, Recovery, Retention, SqliteStore, Statistics};
 
 /// Where [`guard`] lets changes through in recovery.
 pub const CONFIRM: &str = "/vnfm/v1/recovery/confirm";
@@ -145,7 +145,7 @@ impl Upkeep {
     /// # Errors
     ///
     /// Where the database does not answer.
-    pub async fn figures(&self) -> Result<Figures, StoreError> {
+    pub async fn figures(&self) -> Result<Statistics, StoreError> {
         self.store.figures().await
     }
 
@@ -154,11 +154,11 @@ impl Upkeep {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let database = self.store.probe().await.map_err(|error| text(&error));
         let keys = match self.store.key_place() {
-            KeyPlace::File => tokio::fs::read(self.data.join("secrets.key"))
+            KeyLocation::File => tokio::fs::read(self.data.join("secrets.key"))
                 .await
                 .map(drop),
             // They are in memory: who keeps them may be away.
-            KeyPlace::Sealer => Ok(()),
+            KeyLocation::Sealer => Ok(()),
         };
         let keys = keys.map_err(|error| text(&error));
         let disk = self

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, SubscriptionRecord};
 use vnfm_types::LcmOperationState::FailedTemp;
-use vnfm_types::v1::{self, Edition};
+use vnfm_types::v1::{self, ApiVersion};
 use vnfm_types::{
     InstantiationState, LccnSubscription, LccnSubscriptionLinks, Link, VnfInstance,
     VnfInstanceLinks, VnfLcmOpOcc, VnfLcmOpOccLinks, VnfPkgInfo, VnfPkgInfoLinks,
@@ -19,7 +19,7 @@ pub struct Root {
     /// The same at the NFVO, where there is one.
     pub nfvo: Option<String>,
     /// The version of VNF LCM that the client speaks.
-    pub edition: Edition,
+    pub api_version: ApiVersion,
 }
 
 /// A resource in the version that was asked.
@@ -45,25 +45,25 @@ impl Root {
         Self {
             url,
             nfvo: None,
-            edition: Edition::default(),
+            api_version: ApiVersion::default(),
         }
     }
 
     /// What stands before the paths of VNF LCM.
     pub fn lcm(&self) -> String {
-        format!("{}{}", self.url, self.edition.prefix())
+        format!("{}{}", self.url, self.api_version.prefix())
     }
 
     /// Where this server is for a subscriber; see [`SubscriptionRecord::root`].
     pub fn of_subscriber(&self) -> String {
-        match self.edition {
-            Edition::V1 => self.lcm(),
-            Edition::V2 => self.url.clone(),
+        match self.api_version {
+            ApiVersion::V1 => self.lcm(),
+            ApiVersion::V2 => self.url.clone(),
         }
     }
 
     fn shown<T: Serialize>(&self, resource: T, convert: impl Fn(&mut Value)) -> Shown<T> {
-        if self.edition == Edition::V2 {
+        if self.api_version == ApiVersion::V2 {
             return Shown::Now(resource);
         }
         let mut value = serde_json::to_value(&resource).unwrap_or_default();

@@ -25,7 +25,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, MutexGuard, oneshot, watch};
-use vnfm_core::ports::{Change, Claim, Fence, News, StoreError};
+use vnfm_core::ports::{Change, ChangeCounters, Claim, Fence, StoreError};
 use vnfm_types::{CancelMode, LogLine};
 
 /// The state of the writer, besides the thread's own connection.
@@ -38,7 +38,7 @@ pub(crate) struct Writer {
     pub(crate) location: Location,
     pub(crate) vims: VimCache,
     /// Who waits for what is new in the outbox, or among subscriptions.
-    pub(crate) news: watch::Sender<News>,
+    pub(crate) news: watch::Sender<ChangeCounters>,
 }
 
 /// One caller's request.

@@ -221,7 +221,7 @@ fn of_request(tenant: &str, request: &Value) -> Vec<KeptAddress> {
 /// # Errors
 ///
 /// `Unavailable` where it cannot be read.
-pub fn kept_addresses_in(path: &Path) -> Result<Vec<KeptAddress>, StoreError> {
+pub fn kept_addresses_of_database(path: &Path) -> Result<Vec<KeptAddress>, StoreError> {
     const NOTED: &str = "SELECT tenant, vim_id, endpoint, proxy FROM kept_addresses";
     const REGISTERED: &str = "
         SELECT tenant, id, COALESCE(json_extract(vim, '$.interfaceInfo.endpoint'), ''),

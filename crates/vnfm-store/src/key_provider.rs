@@ -10,7 +10,7 @@
 //! does not need.
 
 use crate::fault::{Done, Fault};
-use crate::keys::{Kept, Key, KeyPlace, SecretKeys};
+use crate::keys::{Kept, Key, KeyLocation, SecretKeys};
 use crate::sqlite::SqliteStore;
 use crate::write;
 use sqlx::sqlite::SqliteConnection;
@@ -92,7 +92,7 @@ fn sealer_of(keys: &SecretKeys) -> Result<Arc<dyn SecretSealer>, StoreError> {
 async fn kept(sealer: &Arc<dyn SecretSealer>, installation: &str) -> Result<Key, StoreError> {
     let key = Key::generate();
     let secret = Secret::new(key.reveal());
-    let id = sealer.keep(&name(installation), &secret).await;
+    let id = sealer.store_key(&name(installation), &secret).await;
     let secret_uuid = id.map_err(|error| StoreError::keys(&error))?;
     Ok(key.kept_by(Kept {
         key_type: sealer.key_type().to_owned(),
@@ -153,8 +153,8 @@ async fn seal_by_file(connection: &mut SqliteConnection) -> Done<()> {
 
 impl SqliteStore {
     /// Where the key lies that seals.
-    pub fn key_place(&self) -> KeyPlace {
-        self.keys().place().unwrap_or(KeyPlace::File)
+    pub fn key_place(&self) -> KeyLocation {
+        self.keys().place().unwrap_or(KeyLocation::File)
     }
 
     /// Which keys sealed how much: after a rotation or migration that was cut short, what is left of it.
@@ -181,15 +181,15 @@ impl SqliteStore {
     }
 
     /// Makes a new key in a place and seals with it from now on.
-    pub(crate) async fn seal_with_new(&self, place: KeyPlace) -> Result<(), StoreError> {
+    pub(crate) async fn seal_with_new(&self, place: KeyLocation) -> Result<(), StoreError> {
         let key = match place {
-            KeyPlace::File => Key::generate(),
-            KeyPlace::Sealer => kept(&sealer_of(&self.keys())?, self.installation()).await?,
+            KeyLocation::File => Key::generate(),
+            KeyLocation::Sealer => kept(&sealer_of(&self.keys())?, self.installation()).await?,
         };
         // Nobody seals with the one before any more, once this has its turn.
         let mut writer = self.writer().await;
         let keys = self.keys().with_first(key.clone());
-        if place == KeyPlace::File {
+        if place == KeyLocation::File {
             keys.save(usize::MAX)?;
         }
         let noted = note(&mut writer, &key).await;
@@ -227,7 +227,7 @@ impl SqliteStore {
         let Some(sealer) = self.keys().sealer().cloned() else {
             return Ok(Vec::new());
         };
-        let kept = sealer.kept(&name(self.installation())).await;
+        let kept = sealer.key_ids(&name(self.installation())).await;
         let mut kept = kept.map_err(|error| StoreError::keys(&error))?;
         let noted = noted(&mut *self.reader().await).await;
         let noted = noted.map_err(|e| e.with_action("read which keys are needed"))?;

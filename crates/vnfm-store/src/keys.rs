@@ -45,7 +45,7 @@ pub(crate) struct Kept {
 
 /// Where keys may be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyPlace {
+pub enum KeyLocation {
     /// In the key file.
     File,
     /// With the [`SecretSealer`].
@@ -159,12 +159,12 @@ impl SecretKeys {
     }
 
     /// Where the key lies that seals; none where there is no key at all.
-    pub(crate) fn place(&self) -> Option<KeyPlace> {
+    pub(crate) fn place(&self) -> Option<KeyLocation> {
         let first = self.keys.first()?;
         Some(if first.kept.is_some() {
-            KeyPlace::Sealer
+            KeyLocation::Sealer
         } else {
-            KeyPlace::File
+            KeyLocation::File
         })
     }
 

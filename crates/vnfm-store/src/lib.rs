@@ -65,12 +65,12 @@ mod write;
 
 pub use backup::{Recovery, Restored, restore, restore_with};
 pub use files::{accept_loss, check_files};
-pub use kept_addresses::{KeptAddress, kept_addresses_in};
+pub use kept_addresses::{KeptAddress, kept_addresses_of_database};
 pub use key_provider::SealedBy;
-pub use keys::{KeyPlace, SecretKeys};
+pub use keys::{KeyLocation, SecretKeys};
 pub use leftovers::{Folder, sweep};
 pub use packages::{CODES as PACKAGE_CODES, PackageDir, PackageFailure};
-pub use quotas::Most;
+pub use quotas::QuotaLimits;
 pub use retention::{Pruned, Retention};
 pub use sqlite::SqliteStore;
-pub use statistics::{Figures, VimEnd};
+pub use statistics::{Statistics, VimExpiry};

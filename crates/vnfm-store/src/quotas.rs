@@ -3,16 +3,16 @@
 //! number of clients at once.
 
 use std::sync::Arc;
-use vnfm_core::ports::{Change, Counted};
+use vnfm_core::ports::{Change, QuotaResource};
 
 /// How much a tenant may have of something; none where there is no limit.
-pub type Most = Arc<dyn Fn(&str, Counted) -> Option<u64> + Send + Sync>;
+pub type QuotaLimits = Arc<dyn Fn(&str, QuotaResource) -> Option<u64> + Send + Sync>;
 
 /// The quotas of all tenants.
-pub(crate) struct Quotas(Most);
+pub(crate) struct Quotas(QuotaLimits);
 
 impl Quotas {
-    pub(crate) fn new(most: Most) -> Self {
+    pub(crate) fn new(most: QuotaLimits) -> Self {
         Self(most)
     }
 
@@ -28,13 +28,13 @@ impl Quotas {
 
     fn condition(&self, change: &Change) -> Option<Change> {
         let (tenant, what, adds) = match change {
-            Change::AddInstance(record) => (&record.tenant, Counted::Instances, 1),
-            Change::AddOp(record) => (&record.tenant, Counted::Operations, 1),
-            Change::AddPackage(record) => (&record.tenant, Counted::Packages, 1),
-            Change::AddSubscription(record) => (&record.tenant, Counted::Subscriptions, 1),
+            Change::AddInstance(record) => (&record.tenant, QuotaResource::Instances, 1),
+            Change::AddOp(record) => (&record.tenant, QuotaResource::Operations, 1),
+            Change::AddPackage(record) => (&record.tenant, QuotaResource::Packages, 1),
+            Change::AddSubscription(record) => (&record.tenant, QuotaResource::Subscriptions, 1),
             // What a hook registers is taken away again with its instance.
             Change::AddVim(record) if record.vim.registered_by.is_none() => {
-                (&record.tenant, Counted::Vims, 1)
+                (&record.tenant, QuotaResource::Vims, 1)
             }
             Change::Reserve {
                 tenant,
@@ -42,11 +42,13 @@ impl Quotas {
                 amount,
                 ..
             } => (tenant, *what, *amount),
-            Change::PackageSize { tenant, bytes, .. } => (tenant, Counted::PackageBytes, *bytes),
+            Change::PackageSize { tenant, bytes, .. } => {
+                (tenant, QuotaResource::PackageBytes, *bytes)
+            }
             _ => return None,
         };
         let most = (self.0)(tenant, what)?;
-        Some(Change::Within {
+        Some(Change::CheckQuota {
             tenant: tenant.clone(),
             what,
             most,

@@ -14,7 +14,7 @@ use sqlx::{
 };
 use std::sync::Arc;
 use vnfm_core::ports::{
-    InstanceRecord, OpRecord, PackageRecord, SecretJson, StepStatus, StoreError, Use, VimRecord,
+    InstanceRecord, OpRecord, PackageRecord, SecretJson, StepStatus, StoreError, VimRecord, VimUse,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{PackageUsageState, Tombstone, Vim, VnfLcmOpOcc, VnfPkgInfo};
@@ -245,7 +245,7 @@ pub(crate) async fn uses(
     connection: &mut SqliteConnection,
     tenant: &str,
     vim_id: &str,
-) -> Done<Vec<Use>> {
+) -> Done<Vec<VimUse>> {
     const USES: &str = "
         SELECT tenant, instance_id, vim_id, identity, namespace FROM uses
         WHERE (tenant = $1 OR EXISTS (SELECT 1 FROM vims WHERE tenant = $1 AND id = $2 AND shared = 1))
@@ -258,7 +258,7 @@ pub(crate) async fn uses(
         .await?;
     rows.iter()
         .map(|row| {
-            Ok(Use {
+            Ok(VimUse {
                 tenant: row.try_get("tenant")?,
                 instance_id: row.try_get("instance_id")?,
                 vim_id: some(row.try_get("vim_id")?),
@@ -307,7 +307,7 @@ pub(crate) async fn packages(
 /// What a list's rows have to be beside their tenant's: what its filter says, and seen.
 fn conditions((table, list): (&Table, List), query: &Query) -> Done<(String, Vec<Bound>)> {
     let (mut sql, mut bound) = condition(table, &query.filter, FIRST);
-    let (seen, more) = visibility::condition(list, &query.sight, FIRST + bound.len())?;
+    let (seen, more) = visibility::condition(list, &query.scope, FIRST + bound.len())?;
     sql += &seen;
     bound.extend(more);
     Ok((sql, bound))

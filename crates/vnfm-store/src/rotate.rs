@@ -8,7 +8,7 @@
 //! Operations go on meanwhile: they wait for one batch at most.
 
 use crate::fault::{Done, Fault};
-use crate::keys::{KeyPlace, SecretKeys};
+use crate::keys::{KeyLocation, SecretKeys};
 use crate::sqlite::SqliteStore;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, Connection as _, query, query_as};
@@ -112,7 +112,7 @@ impl SqliteStore {
     /// # Errors
     ///
     /// As [`Self::rotate`].
-    pub async fn migrate(&self, to: KeyPlace) -> Result<u64, StoreError> {
+    pub async fn migrate(&self, to: KeyLocation) -> Result<u64, StoreError> {
         let _one = self.turning_keys().await;
         if self.key_place() != to {
             self.seal_with_new(to).await?;

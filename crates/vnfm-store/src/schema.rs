@@ -225,7 +225,7 @@ mod tests {
                 host: host.into(),
             },
             instance_id: String::new(),
-            formerly: formerly.into(),
+            legacy_host: formerly.into(),
         };
         let (server, jump) = (
             pin("default", "server", "server"),

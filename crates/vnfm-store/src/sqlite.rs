@@ -13,7 +13,7 @@ use crate::kept_addresses::{self, KeptAddress, KeptAddresses};
 use crate::keys::SecretKeys;
 use crate::location::Location;
 use crate::process_lock::{Lock, create, lock};
-use crate::quotas::{Most, Quotas};
+use crate::quotas::{QuotaLimits, Quotas};
 use crate::vim_cache::VimCache;
 use crate::wal::Acknowledged;
 use crate::{key_provider, schema, upgrade, usage, wal, write};
@@ -172,7 +172,7 @@ impl SqliteStore {
 
     /// From now on no tenant gets more than `most` says of what this store counts, whoever writes it. The first call
     /// counts.
-    pub fn set_quotas(&self, most: Most) {
+    pub fn set_quotas(&self, most: QuotaLimits) {
         let _ = self.quotas.set(Quotas::new(most));
     }
 
@@ -343,7 +343,7 @@ mod tests {
             instance_id: "i".into(),
             kind: "VnfIdentifierCreationNotification".into(),
             body: "x".repeat(size).into(),
-            about: vnfm_core::ports::About::default(),
+            about: vnfm_core::ports::EventScope::default(),
             at: jiff::Timestamp::UNIX_EPOCH,
         };
         vec![Change::Outbox(Box::new(row))]

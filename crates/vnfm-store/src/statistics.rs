@@ -13,7 +13,7 @@ use vnfm_types::Vim;
 
 /// How much there is, over all tenants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct Statistics {
     /// Operations that are not ended: type, state, how many.
     pub open_ops: Vec<(String, String, i64)>,
     /// Instances: state, how many.
@@ -21,12 +21,12 @@ pub struct Figures {
     /// Notifications that were given up, of the subscriptions that there are.
     pub given_up: i64,
     /// Every VIM in the registry.
-    pub vims: Vec<VimEnd>,
+    pub vims: Vec<VimExpiry>,
 }
 
 /// When the login of a VIM ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VimEnd {
+pub struct VimExpiry {
     /// Its id.
     pub id: String,
     /// When what ends first of its login and its certificates ends.
@@ -39,7 +39,7 @@ impl SqliteStore {
     /// # Errors
     ///
     /// Where the database does not answer.
-    pub async fn figures(&self) -> Result<Figures, StoreError> {
+    pub async fn figures(&self) -> Result<Statistics, StoreError> {
         let counted = counted(&mut *self.reader().await).await;
         counted.map_err(|fault| fault.with_action("count what there is"))
     }
@@ -78,7 +78,7 @@ impl SqliteStore {
     }
 }
 
-async fn counted(connection: &mut SqliteConnection) -> Done<Figures> {
+async fn counted(connection: &mut SqliteConnection) -> Done<Statistics> {
     let open_ops = query_as(
         "SELECT operation, state, COUNT(*) FROM ops WHERE ended = 0 GROUP BY operation, state",
     )
@@ -96,12 +96,12 @@ async fn counted(connection: &mut SqliteConnection) -> Done<Figures> {
         .await?;
     let end = |(id, vim): (String, String)| {
         let vim: Option<Vim> = serde_json::from_str(&vim).ok();
-        VimEnd {
+        VimExpiry {
             id,
             expires_at: vim.and_then(|vim| vim.expires_at),
         }
     };
-    Ok(Figures {
+    Ok(Statistics {
         open_ops,
         instances,
         given_up,

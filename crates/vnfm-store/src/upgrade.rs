@@ -22,8 +22,8 @@ use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, query, query_as};
 use std::collections::BTreeMap;
 use vnfm_core::Deployment;
-use vnfm_core::ports::{DriverId, Granted, HookState, Lives, OpControl, SecretJson};
-use vnfm_types::v1::Edition;
+use vnfm_core::ports::{DriverId, Granted, HookState, OpControl, ProcessHistory, SecretJson};
+use vnfm_types::v1::ApiVersion;
 use vnfm_types::{InstantiateVnfRequest, LcmOperationType, VnfInstance};
 
 /// Old versions counted at most this many deaths of a hook's process.
@@ -82,8 +82,8 @@ fn hook_state(plugin: &Value, can_undo: bool) -> HookState {
 }
 
 /// The processes that ran a hook, unless a version that keeps them for every step has noted them already.
-fn lives_of(known: Option<&str>, by: Option<Value>, deaths: Option<Value>) -> Done<Lives> {
-    let known: Lives = known
+fn lives_of(known: Option<&str>, by: Option<Value>, deaths: Option<Value>) -> Done<ProcessHistory> {
+    let known: ProcessHistory = known
         .map(serde_json::from_str)
         .transpose()?
         .unwrap_or_default();
@@ -97,7 +97,7 @@ fn lives_of(known: Option<&str>, by: Option<Value>, deaths: Option<Value>) -> Do
     let died = (1..=deaths)
         .map(|number| format!("unknown-{number}"))
         .collect();
-    Ok(Lives { by, died, ..known })
+    Ok(ProcessHistory { by, died, ..known })
 }
 
 /// Operations: what steers them leaves the request; what they start from and lead to is added unless they have ended.
@@ -154,7 +154,11 @@ fn control(request: &mut Value) -> OpControl {
         .is_some_and(|v1| v1 == Value::Bool(true));
     OpControl {
         skip_hooks: Vec::deserialize(skipped).unwrap_or_default(),
-        api_version: if is_v1 { Edition::V1 } else { Edition::V2 },
+        api_version: if is_v1 {
+            ApiVersion::V1
+        } else {
+            ApiVersion::V2
+        },
     }
 }
 
@@ -323,7 +327,7 @@ mod tests {
         let control: OpControl = serde_json::from_str(&control).unwrap();
         assert_eq!(
             (control.skip_hooks, control.api_version),
-            (vec!["heal_end".into()], Edition::V1)
+            (vec!["heal_end".into()], ApiVersion::V1)
         );
 
         assert_journal_is_converted(&mut db, &keys).await;
@@ -339,7 +343,7 @@ mod tests {
             *keys.unseal(Some(&output)).unwrap(),
             json!({"v": 1, "data": null})
         );
-        let lives: Lives = serde_json::from_str(&lives).unwrap();
+        let lives: ProcessHistory = serde_json::from_str(&lives).unwrap();
         assert_eq!((&*lives.by, lives.died.len()), ("process-1", 1));
         let hook: HookState = serde_json::from_str(&hook).unwrap();
         assert_eq!(

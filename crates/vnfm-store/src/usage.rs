@@ -4,21 +4,21 @@ use crate::fault::Done;
 use crate::write::{Writing, absent, count, number};
 use sqlx::query_scalar;
 use sqlx::sqlite::SqliteConnection;
-use vnfm_core::ports::{Counted, StoreError, Usage};
+use vnfm_core::ports::{QuotaResource, StoreError, Usage};
 
 /// How much of something the tenant `$1` has.
-fn sql(what: Counted) -> Option<&'static str> {
+fn sql(what: QuotaResource) -> Option<&'static str> {
     Some(match what {
-        Counted::Instances => "SELECT COUNT(*) FROM instances WHERE tenant = $1",
-        Counted::Operations => "SELECT COUNT(*) FROM ops WHERE tenant = $1 AND ended = 0",
-        Counted::Packages => "SELECT COUNT(*) FROM packages WHERE tenant = $1",
-        Counted::PackageBytes => {
+        QuotaResource::Instances => "SELECT COUNT(*) FROM instances WHERE tenant = $1",
+        QuotaResource::Operations => "SELECT COUNT(*) FROM ops WHERE tenant = $1 AND ended = 0",
+        QuotaResource::Packages => "SELECT COUNT(*) FROM packages WHERE tenant = $1",
+        QuotaResource::PackageBytes => {
             "SELECT (SELECT COALESCE(SUM(bytes), 0) FROM packages WHERE tenant = $1)
                 + (SELECT COALESCE(SUM(amount), 0) FROM reservations WHERE tenant = $1 AND kind = 'package_bytes')"
         }
-        Counted::Subscriptions => "SELECT COUNT(*) FROM subscriptions WHERE tenant = $1",
-        Counted::Vims => "SELECT COUNT(*) FROM vims WHERE tenant = $1 AND registered_by IS NULL",
-        Counted::AuditBytes => {
+        QuotaResource::Subscriptions => "SELECT COUNT(*) FROM subscriptions WHERE tenant = $1",
+        QuotaResource::Vims => "SELECT COUNT(*) FROM vims WHERE tenant = $1 AND registered_by IS NULL",
+        QuotaResource::AuditBytes => {
             "SELECT COALESCE((SELECT bytes FROM audit_sizes WHERE tenant = $1), 0)"
         }
         _ => return None,
@@ -29,7 +29,7 @@ fn sql(what: Counted) -> Option<&'static str> {
 pub(crate) async fn used(
     connection: &mut SqliteConnection,
     tenant: &str,
-    what: Counted,
+    what: QuotaResource,
 ) -> Done<u64> {
     let Some(sql) = sql(what) else {
         return Err(uncounted(what).into());
@@ -38,7 +38,7 @@ pub(crate) async fn used(
     Ok(count(found))
 }
 
-fn uncounted(what: Counted) -> StoreError {
+fn uncounted(what: QuotaResource) -> StoreError {
     StoreError::Broken(format!("this store does not count {what}"))
 }
 
@@ -68,21 +68,21 @@ pub(crate) async fn usage(connection: &mut SqliteConnection, tenant: &str) -> Do
     })
 }
 
-const KINDS: [Counted; 7] = [
-    Counted::Instances,
-    Counted::Operations,
-    Counted::Packages,
-    Counted::PackageBytes,
-    Counted::Subscriptions,
-    Counted::Vims,
-    Counted::AuditBytes,
+const KINDS: [QuotaResource; 7] = [
+    QuotaResource::Instances,
+    QuotaResource::Operations,
+    QuotaResource::Packages,
+    QuotaResource::PackageBytes,
+    QuotaResource::Subscriptions,
+    QuotaResource::Vims,
+    QuotaResource::AuditBytes,
 ];
 
 /// Refuses the list of changes where the tenant has too much with them.
 pub(crate) fn within(
     writing: &Writing<'_>,
     tenant: &str,
-    what: Counted,
+    what: QuotaResource,
     (most, adds): (u64, u64),
 ) -> Done<()> {
     let Some(sql) = sql(what) else {
@@ -93,7 +93,7 @@ pub(crate) fn within(
         return Ok(());
     }
     let (tenant, used) = (tenant.to_owned(), total.saturating_sub(adds));
-    Err(StoreError::UsedUp {
+    Err(StoreError::QuotaExceeded {
         tenant,
         what,
         used,
@@ -106,7 +106,7 @@ pub(crate) fn within(
 pub(crate) fn reserve(
     writing: &Writing<'_>,
     (tenant, id): (&str, &str),
-    what: Counted,
+    what: QuotaResource,
     amount: u64,
 ) -> Done<()> {
     const RESERVE: &str = "

@@ -74,12 +74,12 @@ fn may_touch_a_vim(change: &Change) -> bool {
             | Change::PutOp { .. }
             | Change::Journal(_)
             | Change::Checkpoint { .. }
-            | Change::ForgetCheckpoints { .. }
+            | Change::RemoveCheckpoints { .. }
             | Change::AddUse(_)
             | Change::RemoveUses { .. }
-            | Change::Retire { .. }
-            | Change::Unretire { .. }
+            | Change::MarkVimsLeaving { .. }
+            | Change::UnmarkVimsLeaving { .. }
             | Change::Outbox(_)
-            | Change::Sent { .. }
+            | Change::AdvanceSubscription { .. }
     )
 }

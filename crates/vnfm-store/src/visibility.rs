@@ -11,7 +11,7 @@ use crate::dialect;
 use crate::fault::Done;
 use crate::filter::Bound;
 use std::fmt::Write as _;
-use vnfm_core::query::Sight;
+use vnfm_core::query::VisibilityScope;
 
 /// A list that somebody may see a part of.
 #[derive(Debug, Clone, Copy)]
@@ -23,13 +23,17 @@ pub(crate) enum List {
 }
 
 /// ` AND …` for what is seen of a list, and its values, the first of which is number `first`; empty where everything is.
-pub(crate) fn condition(list: List, sight: &Sight, first: usize) -> Done<(String, Vec<Bound>)> {
+pub(crate) fn condition(
+    list: List,
+    sight: &VisibilityScope,
+    first: usize,
+) -> Done<(String, Vec<Bound>)> {
     let mut seen = Seen {
         first,
         bound: Vec::new(),
         sql: String::new(),
     };
-    if sight.is_whole() {
+    if sight.is_unlimited() {
         return Ok((seen.sql, seen.bound));
     }
     match list {
@@ -52,8 +56,8 @@ pub(crate) fn condition(list: List, sight: &Sight, first: usize) -> Done<(String
 }
 
 /// How a subscription keeps what whoever made it sees.
-pub(crate) fn stored(sight: &Sight) -> Done<Option<String>> {
-    if sight.is_whole() {
+pub(crate) fn stored(sight: &VisibilityScope) -> Done<Option<String>> {
+    if sight.is_unlimited() {
         Ok(None)
     } else {
         Ok(Some(serde_json::to_string(sight)?))
@@ -91,7 +95,7 @@ impl Seen {
     }
 
     /// Of an instance, in the table of that name.
-    fn instances(&mut self, sight: &Sight) {
+    fn instances(&mut self, sight: &VisibilityScope) {
         self.is_among(
             &dialect::extract("instances.vnf", &provider()),
             &sight.vendors,

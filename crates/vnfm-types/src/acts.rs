@@ -41,7 +41,7 @@ pub struct Tombstone {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_name: Option<String>,
     /// The VIMs that it lived on.
-    pub vims: Vec<LeftVim>,
+    pub vims: Vec<AbandonedVim>,
     /// When it was abandoned, UTC.
     pub at: Timestamp,
     /// Who abandoned it, as the client claims.
@@ -53,7 +53,7 @@ pub struct Tombstone {
 /// A VIM that may still hold resources of an abandoned instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LeftVim {
+pub struct AbandonedVim {
     /// Its id in the registry; absent for an inline connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vim_id: Option<String>,

@@ -32,7 +32,7 @@ pub struct Progress {
     pub error: Option<ProblemDetails>,
     /// What cancel, retry, rollback and fail would do now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ways_on: Vec<WayOn>,
+    pub ways_on: Vec<PossibleAction>,
     /// The steps of the operation with their journal status.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepProgress>,
@@ -55,7 +55,7 @@ pub struct Waiting {
 /// One of cancel, retry, rollback, fail: whether it is allowed, and what it would do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WayOn {
+pub struct PossibleAction {
     /// `cancel`, `retry`, `rollback` or `fail`.
     pub task: String,
     /// Whether it would be accepted now.

@@ -14,7 +14,7 @@ pub struct Comparison {
     /// Operations that had not ended when the backup was taken; they resume from there.
     pub in_flight: Vec<OpInFlight>,
     /// VIMs that could not be queried.
-    pub not_asked: Vec<NotAsked>,
+    pub not_asked: Vec<UnreachableVim>,
 }
 
 /// Result for one VNF instance.
@@ -29,13 +29,13 @@ pub struct ComparedInstance {
     /// State according to the database.
     pub instantiation_state: InstantiationState,
     /// Result of the comparison.
-    pub found: Found,
+    pub found: ComparisonResult,
 }
 
 /// How the VIMs' view of an instance differs from the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Found {
+pub enum ComparisonResult {
     /// The VIMs agree with the database.
     AsRecorded,
     /// Recorded as INSTANTIATED, but none of its resources exist.
@@ -62,7 +62,7 @@ pub struct OpInFlight {
 
 /// A VIM that could not be queried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotAsked {
+pub struct UnreachableVim {
     /// Name of the VIM in the registry.
     pub vim: String,
     /// The error of the attempt to query it.

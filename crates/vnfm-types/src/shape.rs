@@ -13,13 +13,13 @@ use Shape::{Free, Structure};
 pub struct Resource {
     shape: Shape,
     /// Attributes that lists omit by default.
-    pub left_out: &'static [&'static str],
+    pub omitted_by_default: &'static [&'static str],
 }
 
 /// `VnfInstance` in lists (SOL003 5.4.2.3.2).
 pub static VNF_INSTANCES: Resource = Resource {
     shape: tables::VNF_INSTANCE,
-    left_out: &[
+    omitted_by_default: &[
         "vnfConfigurableProperties",
         "vimConnectionInfo",
         "instantiatedVnfInfo",
@@ -31,13 +31,13 @@ pub static VNF_INSTANCES: Resource = Resource {
 /// `VnfInstance` in lists of `vnflcm/v1`.
 pub static VNF_INSTANCES_V1: Resource = Resource {
     shape: tables::VNF_INSTANCE_V1,
-    left_out: VNF_INSTANCES.left_out,
+    omitted_by_default: VNF_INSTANCES.omitted_by_default,
 };
 
 /// `VnfLcmOpOcc` in lists (SOL003 5.4.12.3.2).
 pub static VNF_LCM_OP_OCCS: Resource = Resource {
     shape: tables::VNF_LCM_OP_OCC,
-    left_out: &[
+    omitted_by_default: &[
         "operationParams",
         "error",
         "resourceChanges",
@@ -52,13 +52,13 @@ pub static VNF_LCM_OP_OCCS: Resource = Resource {
 /// `VnfLcmOpOcc` in lists of `vnflcm/v1`.
 pub static VNF_LCM_OP_OCCS_V1: Resource = Resource {
     shape: tables::VNF_LCM_OP_OCC_V1,
-    left_out: VNF_LCM_OP_OCCS.left_out,
+    omitted_by_default: VNF_LCM_OP_OCCS.omitted_by_default,
 };
 
 /// `VnfPkgInfo` in lists (SOL005 9.4.2.3.2).
 pub static VNF_PACKAGES: Resource = Resource {
     shape: tables::VNF_PKG_INFO,
-    left_out: &[
+    omitted_by_default: &[
         "softwareImages",
         "additionalArtifacts",
         "userDefinedData",
@@ -70,7 +70,7 @@ pub static VNF_PACKAGES: Resource = Resource {
 /// `LccnSubscription` in lists (SOL003 5.4.18.3.2).
 pub static LCCN_SUBSCRIPTIONS: Resource = Resource {
     shape: tables::LCCN_SUBSCRIPTION,
-    left_out: &[],
+    omitted_by_default: &[],
 };
 
 impl Resource {
@@ -233,7 +233,7 @@ mod tests {
             &LCCN_SUBSCRIPTIONS,
         ];
         for resource in all {
-            for name in resource.left_out {
+            for name in resource.omitted_by_default {
                 let attribute = resource.of().attribute(name).unwrap();
                 assert!(!attribute.needed && attribute.is_complex(), "{name}");
             }

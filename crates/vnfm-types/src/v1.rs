@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 /// A major version of the VNF LCM interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Edition {
+pub enum ApiVersion {
     /// SOL003 V2.6.1, served under `/vnflcm/v1`.
     V1,
     /// SOL003 V3.3.1 to V3.7.1, served under `/vnflcm/v2`.
@@ -24,7 +24,7 @@ pub enum Edition {
     V2,
 }
 
-impl Edition {
+impl ApiVersion {
     /// The first path segments of its URIs.
     pub fn prefix(self) -> &'static str {
         match self {
@@ -237,19 +237,19 @@ fn each(of: &mut Value, list: &str, act: impl FnMut(&mut Value)) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Edition, notification, request, subscription, vnf_instance, vnf_lcm_op_occ};
+    use super::{ApiVersion, notification, request, subscription, vnf_instance, vnf_lcm_op_occ};
     use serde_json::{Value, json};
 
     #[test]
     fn a_path_determines_the_api_version() {
         for (path, edition) in [
-            ("/vnflcm/v1/vnf_instances", Edition::V1),
-            ("/vnflcm/v1", Edition::V1),
-            ("/vnflcm/v10/vnf_instances", Edition::V2),
-            ("/vnflcm/v2/vnf_instances", Edition::V2),
-            ("/vnfm/v1/vims", Edition::V2),
+            ("/vnflcm/v1/vnf_instances", ApiVersion::V1),
+            ("/vnflcm/v1", ApiVersion::V1),
+            ("/vnflcm/v10/vnf_instances", ApiVersion::V2),
+            ("/vnflcm/v2/vnf_instances", ApiVersion::V2),
+            ("/vnfm/v1/vims", ApiVersion::V2),
         ] {
-            assert_eq!(Edition::of_path(path), edition, "{path}");
+            assert_eq!(ApiVersion::of_path(path), edition, "{path}");
         }
     }
 

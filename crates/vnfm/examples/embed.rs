@@ -31,7 +31,7 @@ async fn main() -> anyhow::Result<()> {
             .with(vnfm::kubernetes::KubernetesDriver::new(anywhere())),
         mgmt: Arc::new(hooks),
         host: Arc::new(Hosts::new(store.clone(), anywhere())),
-        schemas: Arc::new(vnfm::misfits),
+        schemas: Arc::new(vnfm::schema_violations),
         ..EngineParts::new(store.clone(), packages.clone(), clock) // a local policy grants
     });
 

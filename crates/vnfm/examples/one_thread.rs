@@ -34,7 +34,7 @@ fn main() -> anyhow::Result<()> {
         .build()?;
     runtime.block_on(async {
         let clock = Arc::new(SystemClock);
-        let vim = MemoryVim::default().taking(Duration::from_millis(10), clock.clone());
+        let vim = MemoryVim::default().with_call_duration(Duration::from_millis(10), clock.clone());
         let store = Arc::new(MemoryStore::new(clock.clone()));
         let packages = Arc::new(MemoryPackages::default());
         let limits = vnfm::Limits {

@@ -9,7 +9,7 @@ use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
 use vnfm::ports::{
     Declaration, Effects, HookDeclaration, HookHost, HookRequest, MgmtDriver, PortError,
 };
-use vnfm::{Drivers, Engine, EngineParts, Linked, SystemClock, VimChange};
+use vnfm::{Drivers, Engine, EngineParts, StaticPlugins, SystemClock, VimChange};
 
 /// Counts the VNFCs of an instance. The rules for hooks are in docs/contracts/mgmt-driver.md.
 struct Counting(Declaration);
@@ -61,7 +61,7 @@ async fn main() -> anyhow::Result<()> {
     let packages = Arc::new(MemoryPackages::default());
     let engine = Engine::new(EngineParts {
         drivers: Drivers::default().with(MemoryVim::default()),
-        mgmt: Arc::new(Linked::default().with(Counting::new())),
+        mgmt: Arc::new(StaticPlugins::default().with(Counting::new())),
         ..EngineParts::new(store.clone(), packages.clone(), clock)
     });
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-a-seed");

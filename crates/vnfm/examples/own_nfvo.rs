@@ -7,7 +7,7 @@ use std::sync::Arc;
 use vnfm::descriptor::{Limits, Package};
 use vnfm::memory::{MEMORY_VIM, MemoryStore, MemoryVim};
 use vnfm::ports::{
-    Change, Code, ErrorKind, GrantAnswer, Nfvo, PackageRecord, Packages, PortError, Store as _,
+    Change, Code, ErrorKind, GrantOutcome, Nfvo, PackageRecord, Packages, PortError, Store as _,
 };
 use vnfm::types::{Grant, GrantInfo, GrantRequest, ResourceDefinition};
 use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
@@ -25,7 +25,7 @@ struct OwnNfvo;
 
 #[async_trait]
 impl Nfvo for OwnNfvo {
-    async fn ask(&self, request: &GrantRequest) -> Result<GrantAnswer, PortError> {
+    async fn request_grant(&self, request: &GrantRequest) -> Result<GrantOutcome, PortError> {
         println!(
             "asked for {} with {} resources",
             request.operation,
@@ -38,7 +38,7 @@ impl Nfvo for OwnNfvo {
             resource_definition_id: one.id.clone(),
             ..Default::default()
         };
-        Ok(GrantAnswer::Granted(Box::new(Grant {
+        Ok(GrantOutcome::Granted(Box::new(Grant {
             id: format!("grant of {}", request.vnf_lcm_op_occ_id),
             vnf_instance_id: request.vnf_instance_id.clone(),
             vnf_lcm_op_occ_id: request.vnf_lcm_op_occ_id.clone(),
@@ -46,8 +46,8 @@ impl Nfvo for OwnNfvo {
             ..Grant::default()
         })))
     }
-    async fn look(&self, _: &str) -> Result<GrantAnswer, PortError> {
-        Ok(GrantAnswer::Forgotten) // it decides at once, so no request is ever pending
+    async fn poll_grant(&self, _: &str) -> Result<GrantOutcome, PortError> {
+        Ok(GrantOutcome::UnknownLocation) // it decides at once, so no request is ever pending
     }
 }
 

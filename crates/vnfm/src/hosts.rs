@@ -9,7 +9,8 @@ use vnfm_core::ports::{
     RemoteFile, SshCommand, SshTarget, Store,
 };
 use vnfm_outbound::{
-    Client, Destinations, Error, Method, Policy, ReadError, Tls, is_forbidden, read, shown, words,
+    Client, Destinations, Error, Method, Policy, ReadError, Tls, error_chain, is_forbidden, read,
+    without_credentials,
 };
 use vnfm_ssh::{HostKeys, Ssh};
 
@@ -82,14 +83,14 @@ impl HostServices for Hosts {
     }
 
     async fn http(&self, request: &HttpRequest) -> Result<HttpResponse, PortError> {
-        let action = || format!("{} {}", request.method, shown(&request.url));
+        let action = || format!("{} {}", request.method, without_credentials(&request.url));
         let failed = |error: Error| {
             let code = if is_forbidden(&error) {
                 &FORBIDDEN
             } else {
                 &NO_ANSWER
             };
-            PortError::new(code, action(), words(&error))
+            PortError::new(code, action(), error_chain(&error))
         };
         let method = Method::from_bytes(request.method.as_bytes())
             .map_err(|error| PortError::new(&BAD_REQUEST, action(), error.to_string()))?;
@@ -144,7 +145,11 @@ impl Hosts {
             certificate: None,
         };
         let client = Client::new(self.to.clone(), Policy::HOOK, &tls, None).map_err(|why| {
-            PortError::new(&BAD_REQUEST, format!("call {}", shown(&request.url)), why)
+            PortError::new(
+                &BAD_REQUEST,
+                format!("call {}", without_credentials(&request.url)),
+                why,
+            )
         })?;
         if clients.len() >= MAX_CLIENTS {
             clients.remove(0);

@@ -106,7 +106,7 @@ pub use vnfm_outbound as outbound;
 #[cfg(feature = "plugins")]
 pub use vnfm_plugin_host as plugins;
 #[cfg(feature = "schema")]
-pub use vnfm_schema::misfits;
+pub use vnfm_schema::schema_violations;
 #[cfg(feature = "sim")]
 pub use vnfm_sim as sim;
 #[cfg(feature = "hosts")]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm::SystemClock;
 use vnfm::sim::{Options, World};
-use vnfm_conformance::infra_driver::{RULES, Stand};
+use vnfm_conformance::infra_driver::{RULES, TestBed};
 use vnfm_conformance::{Rule, check};
 use vnfm_core::ports::*;
 use vnfm_kubernetes::KubernetesDriver;
@@ -36,7 +36,7 @@ async fn world() -> Arc<World> {
     Arc::new(World::start(Options::default()).await.unwrap())
 }
 
-async fn openstack() -> Arc<dyn Stand> {
+async fn openstack() -> Arc<dyn TestBed> {
     let world = world().await;
     let to = world.endpoints();
     let login = |password: &str| {
@@ -60,7 +60,7 @@ async fn openstack_driver_meets_the_contract() {
     check(RULES, openstack).await.unwrap();
 }
 
-async fn kubernetes() -> Arc<dyn Stand> {
+async fn kubernetes() -> Arc<dyn TestBed> {
     use vnfm::sim::kubernetes::{ClusterSpec, Clusters};
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let books = vnfm::sim::books::Books::new();
@@ -124,7 +124,7 @@ fn memory() -> On<MemoryVim> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_vim_meets_the_contract() {
-    check(RULES, || async { Arc::new(memory()) as Arc<dyn Stand> })
+    check(RULES, || async { Arc::new(memory()) as Arc<dyn TestBed> })
         .await
         .unwrap();
 }
@@ -179,11 +179,11 @@ impl Vim for Other<'_> {
         }
         Ok(login)
     }
-    async fn turn(&self, doing: &str, watcher: Option<&dyn Watcher>) -> Turn {
+    async fn acquire_slot(&self, doing: &str, watcher: Option<&dyn Watcher>) -> VimSlot {
         if self.1 == Flaw::TakesNoTurn {
-            Turn::default()
+            VimSlot::default()
         } else {
-            self.0.turn(doing, watcher).await
+            self.0.acquire_slot(doing, watcher).await
         }
     }
 }
@@ -329,7 +329,7 @@ async fn contract_detects_broken_infra_drivers() {
                 list_resources,
                 places,
             };
-            Arc::new(on) as Arc<dyn Stand>
+            Arc::new(on) as Arc<dyn TestBed>
         };
         let its: Vec<&Rule<_>> = RULES.iter().filter(|one| one.name == rule).collect();
         assert_eq!(its.len(), 1, "there is no rule `{rule}`");

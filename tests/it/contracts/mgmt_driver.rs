@@ -5,9 +5,9 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vnfm::{Linked, SystemClock};
+use vnfm::{StaticPlugins, SystemClock};
 use vnfm_conformance::check;
-use vnfm_conformance::mgmt_driver::{RULES, Stand};
+use vnfm_conformance::mgmt_driver::{RULES, TestBed};
 use vnfm_core::ports::*;
 use vnfm_plugin_host::{Config, PluginHost};
 
@@ -20,7 +20,7 @@ struct On<D> {
 }
 
 impl<D: MgmtDrivers> On<D> {
-    fn stand(drivers: D, named: &'static str, hook: &'static str) -> Arc<dyn Stand>
+    fn stand(drivers: D, named: &'static str, hook: &'static str) -> Arc<dyn TestBed>
     where
         D: 'static,
     {
@@ -34,7 +34,7 @@ impl<D: MgmtDrivers> On<D> {
 }
 
 #[async_trait]
-impl<D: MgmtDrivers> Stand for On<D> {
+impl<D: MgmtDrivers> TestBed for On<D> {
     fn drivers(&self) -> &dyn MgmtDrivers {
         &self.drivers
     }
@@ -113,7 +113,7 @@ enum Flaw {
 struct Greeting(Declaration, Flaw, Mutex<u64>);
 
 impl Greeting {
-    fn with(flaw: Flaw) -> Linked {
+    fn with(flaw: Flaw) -> StaticPlugins {
         let hook = HookDeclaration {
             undo: true,
             ..HookDeclaration::default()
@@ -123,7 +123,7 @@ impl Greeting {
         } else {
             "1.0.0"
         };
-        Linked::default().with(Self(
+        StaticPlugins::default().with(Self(
             Declaration {
                 name: "greeting".into(),
                 version: version.into(),
@@ -198,7 +198,7 @@ impl MgmtDriver for Greeting {
     }
 }
 
-fn greeting(flaw: Flaw) -> std::future::Ready<Arc<dyn Stand>> {
+fn greeting(flaw: Flaw) -> std::future::Ready<Arc<dyn TestBed>> {
     std::future::ready(On::stand(
         Greeting::with(flaw),
         "greeting",

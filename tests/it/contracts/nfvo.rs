@@ -9,7 +9,7 @@ use vnfm::SystemClock;
 use vnfm::sim::nfvo::Policy;
 use vnfm::sim::{Options, World};
 use vnfm_conformance::check;
-use vnfm_conformance::nfvo::{RULES, Stand};
+use vnfm_conformance::nfvo::{RULES, TestBed};
 use vnfm_core::ports::Nfvo;
 use vnfm_nfvo::{Grants, Login, NfvoAddress, Tls};
 use vnfm_types::GrantRequest;
@@ -22,7 +22,7 @@ struct Sol003 {
 }
 
 #[async_trait]
-impl Stand for Sol003 {
+impl TestBed for Sol003 {
     fn nfvo(&self) -> &dyn Nfvo {
         &self.client
     }
@@ -35,7 +35,7 @@ impl Stand for Sol003 {
                 "vnfInstance": {"href": "/vnflcm/v2/vnf_instances/i1"}}});
         serde_json::from_value(request).unwrap()
     }
-    fn unwelcome(&self) -> Option<GrantRequest> {
+    fn rejected_request(&self) -> Option<GrantRequest> {
         let deny = Some("there is no room".to_owned());
         self.world.nfvo().set_policy(Policy {
             deny,
@@ -43,7 +43,7 @@ impl Stand for Sol003 {
         });
         Some(self.request())
     }
-    fn nowhere(&self) -> String {
+    fn unknown_location(&self) -> String {
         format!(
             "{}/grant/v1/grants/nobody-has-promised-it",
             self.world.nfvo().url()
@@ -54,7 +54,7 @@ impl Stand for Sol003 {
     }
 }
 
-async fn deciding(policy: Policy) -> Arc<dyn Stand> {
+async fn deciding(policy: Policy) -> Arc<dyn TestBed> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let world = World::start(Options::default()).await.unwrap();
     world.nfvo().set_policy(policy.clone());

@@ -8,12 +8,12 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 use vnfm_core::ports::StoreError;
 use vnfm_core::query::Query;
-use vnfm_core::{Act, Engine, Limits, SkipHooks, Why};
+use vnfm_core::{Engine, Limits, Override, SkipHooks, Why};
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp};
 use vnfm_types::{CancelMode, HealVnfRequest, LcmOperationType, TerminateVnfRequest};
 
-fn because(reason: &str) -> Act {
-    Act::new("ann", reason)
+fn because(reason: &str) -> Override {
+    Override::new("ann", reason)
 }
 
 fn without(hooks: &[&str], reason: &str) -> SkipHooks {
@@ -140,12 +140,12 @@ async fn resources_of_an_abandoned_instance_are_orphans_even_if_their_vim_is_unr
     );
     world.resources.lock().unwrap().clear();
     engine
-        .forget_abandoned(TENANT, &id, because("deleted by hand"))
+        .remove_tombstone(TENANT, &id, because("deleted by hand"))
         .await
         .unwrap();
     assert_eq!(engine.orphans(TENANT).await.unwrap(), (vec![], vec![]));
     let again = engine
-        .forget_abandoned(TENANT, &id, because("twice"))
+        .remove_tombstone(TENANT, &id, because("twice"))
         .await
         .unwrap_err();
     assert_eq!(again.why, Why::NotFound);

@@ -76,7 +76,7 @@ pub(crate) struct FakeWorld {
     /// Requests for grants, in order.
     pub(crate) grant_requests: Mutex<Vec<GrantRequest>>,
     /// The next responses of the NFVO; afterwards it grants every request.
-    pub(crate) grant_responses: Mutex<VecDeque<Result<GrantAnswer, PortError>>>,
+    pub(crate) grant_responses: Mutex<VecDeque<Result<GrantOutcome, PortError>>>,
 }
 
 /// The VIM in the registry; its name is `cloud`.
@@ -419,18 +419,18 @@ pub(crate) fn granted(request: &GrantRequest) -> Grant {
 
 #[async_trait]
 impl Nfvo for FakeNfvo {
-    async fn ask(&self, request: &GrantRequest) -> Result<GrantAnswer, PortError> {
+    async fn request_grant(&self, request: &GrantRequest) -> Result<GrantOutcome, PortError> {
         self.0.grant_requests.lock().unwrap().push(request.clone());
         self.0.call("grant", |_| ()).await?;
         let next = self.0.grant_responses.lock().unwrap().pop_front();
-        next.unwrap_or_else(|| Ok(GrantAnswer::Granted(Box::new(granted(request)))))
+        next.unwrap_or_else(|| Ok(GrantOutcome::Granted(Box::new(granted(request)))))
     }
 
-    async fn look(&self, fixture: &str) -> Result<GrantAnswer, PortError> {
+    async fn poll_grant(&self, fixture: &str) -> Result<GrantOutcome, PortError> {
         self.0.call("look", |_| ()).await?;
         let next = self.0.grant_responses.lock().unwrap().pop_front();
         let request = self.0.grant_requests.lock().unwrap().last().cloned();
-        let granted = || Ok(GrantAnswer::Granted(Box::new(granted(&request.unwrap()))));
+        let granted = || Ok(GrantOutcome::Granted(Box::new(granted(&request.unwrap()))));
         assert_eq!(fixture, "place", "where it was told to look");
         next.unwrap_or_else(granted)
     }
@@ -474,7 +474,7 @@ impl MgmtDrivers for FakePlugins {
         }
         Ok(Arc::new(FakeMgmtDriver(world.clone(), declaration)))
     }
-    fn again(
+    fn find_exact(
         &self,
         began: &DriverId,
         implementation: &str,
@@ -614,7 +614,7 @@ pub(crate) fn engine_at(
         )),
         host: Arc::new(NoHosts),
         nfvo: nfvo.map(|nfvo| nfvo as Arc<dyn Nfvo>),
-        schemas: Arc::new(vnfm::misfits),
+        schemas: Arc::new(vnfm::schema_violations),
         clock,
         limits,
     })

@@ -74,7 +74,7 @@ async fn assert_uses_granted_vim(
         add_resources: required_resources(),
         ..Grant::default()
     };
-    respond_with(world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
+    respond_with(world, [Ok(GrantOutcome::Granted(Box::new(grant)))]);
     engine.drive(op).await.unwrap();
     assert_eq!(
         state(engine, op).await,
@@ -214,7 +214,7 @@ async fn a_heal_grant_cannot_move_the_vnf() {
             "addResources": infos("/successor"), "removeResources": infos("")});
         change(&mut grant);
         let grant = serde_json::from_value(grant).unwrap();
-        respond_with(&world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
+        respond_with(&world, [Ok(GrantOutcome::Granted(Box::new(grant)))]);
         engine.drive(&op).await.unwrap();
         let error = record(&engine, &op).await.error.unwrap();
         assert_eq!(error.code.as_deref(), Some("grant.unusable"), "{error:?}");

@@ -13,7 +13,7 @@ use vnfm_core::ports::*;
 use vnfm_core::{Engine, Limits};
 use vnfm_types::LcmOperationState::{Completed, RolledBack, Starting};
 use vnfm_types::LcmOperationType::{Heal, Instantiate, ModifyInfo, Terminate};
-use vnfm_types::v1::Edition;
+use vnfm_types::v1::ApiVersion;
 use vnfm_types::*;
 
 const BUSY: Code = Code {
@@ -47,17 +47,17 @@ impl Clock for InstantClock {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "an answer among others")]
-fn later() -> Result<GrantAnswer, PortError> {
-    Ok(GrantAnswer::Later("place".into(), None))
+fn later() -> Result<GrantOutcome, PortError> {
+    Ok(GrantOutcome::Pending("place".into(), None))
 }
 
-fn busy() -> Result<GrantAnswer, PortError> {
+fn busy() -> Result<GrantOutcome, PortError> {
     Err(PortError::new(&BUSY, "ask the NFVO", "503"))
 }
 
 pub(super) fn respond_with(
     world: &FakeWorld,
-    all: impl IntoIterator<Item = Result<GrantAnswer, PortError>>,
+    all: impl IntoIterator<Item = Result<GrantOutcome, PortError>>,
 ) {
     *world.grant_responses.lock().unwrap() = all.into_iter().collect();
 }
@@ -88,7 +88,7 @@ pub(super) async fn run_with_grant(
         ..Grant::default()
     };
     change(&mut grant);
-    respond_with(&world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
+    respond_with(&world, [Ok(GrantOutcome::Granted(Box::new(grant)))]);
     engine.drive(&op).await.unwrap();
     (world, engine, id, op)
 }
@@ -234,7 +234,7 @@ async fn grant_retries_honour_retry_after() {
     let busy = busy().map_err(|error| error.after(alone(40)));
     respond_with(
         &world,
-        [busy, Ok(GrantAnswer::Later("place".into(), alone(50)))],
+        [busy, Ok(GrantOutcome::Pending("place".into(), alone(50)))],
     );
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     let before = clock.now();
@@ -260,7 +260,7 @@ async fn pending_grants_are_polled_and_transient_failures_retried() {
         nfvo_calls(&world),
         ["grant", "grant", "look", "look", "look", "look"]
     );
-    let forgotten = [later(), Ok(GrantAnswer::Forgotten)];
+    let forgotten = [later(), Ok(GrantOutcome::UnknownLocation)];
     respond_with(&world, forgotten);
     world.calls.lock().unwrap().clear();
     let op = begin(&engine, Terminate, &id).await;
@@ -287,7 +287,7 @@ async fn a_rejected_grant_rolls_back_with_the_problem_details_of_the_nfvo() {
             ..ProblemDetails::new(403, "no room at all")
         };
         let error = PortError::new(&REJECTED, "ask", "the NFVO answers 403: no room at all");
-        respond_with(&world, [later(), Err(error.told(problem))]);
+        respond_with(&world, [later(), Err(error.with_problem(problem))]);
         let op = begin(&engine, kind, &id).await;
         engine.drive(&op).await.unwrap();
         let record = record(&engine, &op).await;
@@ -366,11 +366,14 @@ async fn a_grant_request_without_response_times_out() {
     engine.drive(&op).await.unwrap();
     let error = record(&engine, &op).await.error.unwrap();
     assert_eq!(error.code.as_deref(), Some("grant.late"), "{error:?}");
-    assert!(error.detail.contains("no response within 30 s"), "{error:?}");
+    assert!(
+        error.detail.contains("no response within 30 s"),
+        "{error:?}"
+    );
 }
 
 /// A response of the NFVO.
-type GrantResult = Result<GrantAnswer, PortError>;
+type GrantResult = Result<GrantOutcome, PortError>;
 
 /// Cancels an instantiation while its grant request waits for `what`; the operation at its end.
 async fn cancel_while_waiting(
@@ -487,10 +490,13 @@ async fn a_graceful_cancel_does_not_retry_a_failed_grant_request() {
 /// The links use the API version in which the operation began, even in another process.
 #[tokio::test]
 async fn grant_request_links_use_the_api_version_of_the_operation() {
-    for (edition, below) in [(Edition::V1, "/vnflcm/v1"), (Edition::V2, "/vnflcm/v2")] {
+    for (edition, below) in [
+        (ApiVersion::V1, "/vnflcm/v1"),
+        (ApiVersion::V2, "/vnflcm/v2"),
+    ] {
         let (world, engine, id, store) = ready_in(FakeWorld::with_nfvo(), Instantiate).await;
         let begun = engine
-            .in_edition(edition)
+            .with_api_version(edition)
             .instantiate(TENANT, &id, on("cloud"))
             .await;
         let op = begun.unwrap();
@@ -702,7 +708,7 @@ async fn a_retry_reuses_the_grant_and_hides_its_secrets() {
         add_resources: required_resources(),
         ..Grant::default()
     };
-    respond_with(&world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
+    respond_with(&world, [Ok(GrantOutcome::Granted(Box::new(grant)))]);
     world.fail_call.store(world.calls().len() + 5, SeqCst);
     engine.drive(&op).await.unwrap();
     let stopped = record(&engine, &op).await;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use vnfm_core::ports::*;
 use vnfm_core::query::Query;
-use vnfm_core::{Engine, Notifier, Patience, Subscribed};
+use vnfm_core::{DeliveryTimeouts, Engine, Notifier, SubscribeOutcome};
 use vnfm_store::SqliteStore;
 
 const UNREACHABLE: Code = Code {
@@ -58,11 +58,11 @@ impl Subscribers for Callbacks {
         Ok(())
     }
 
-    async fn tell(&self, callback: &Callback<'_>, notification: &Value) -> Result<(), PortError> {
+    async fn notify(&self, callback: &Callback<'_>, notification: &Value) -> Result<(), PortError> {
         let Callback {
             uri: callback,
             login,
-            edition,
+            api_version: edition,
         } = *callback;
         let links = notification["_links"]["subscription"]["href"]
             .as_str()
@@ -113,7 +113,7 @@ struct Fixture {
     engine: Engine,
     callbacks: Arc<Callbacks>,
     clock: Arc<InstantClock>,
-    patience: Patience,
+    patience: DeliveryTimeouts,
 }
 
 impl Fixture {
@@ -123,7 +123,7 @@ impl Fixture {
         let engine = engine(store.clone(), &world);
         let now = Timestamp::now().as_millisecond();
         let unlimited = Duration::from_hours(24 * 365 * 100);
-        let patience = Patience {
+        let patience = DeliveryTimeouts {
             unanswered: unlimited,
             refused: unlimited,
         };
@@ -156,14 +156,14 @@ impl Fixture {
             .subscribe(
                 TENANT,
                 request,
-                (root, &vnfm_core::query::Sight::default()),
+                (root, &vnfm_core::query::VisibilityScope::default()),
                 &*self.callbacks,
             )
             .await
             .unwrap()
         {
-            Subscribed::New(record) => record.subscription.id,
-            Subscribed::Known(id) => id,
+            SubscribeOutcome::New(record) => record.subscription.id,
+            SubscribeOutcome::Known(id) => id,
         }
     }
 
@@ -308,7 +308,7 @@ async fn undelivered_notifications_are_resent_after_a_restart() {
 #[tokio::test]
 async fn undeliverable_notifications_are_dropped_and_counted() {
     let mut fixture = Fixture::new().await;
-    fixture.patience = Patience::default();
+    fixture.patience = DeliveryTimeouts::default();
     let id = fixture.subscribe("dead", json!({})).await;
     fixture.callbacks.dead.lock().unwrap().insert("dead".into());
     fixture.life().await;
@@ -332,7 +332,7 @@ async fn undeliverable_notifications_are_dropped_and_counted() {
 #[tokio::test]
 async fn a_refused_notification_is_skipped_after_its_timeout() {
     let mut fixture = Fixture::new().await;
-    fixture.patience = Patience::default();
+    fixture.patience = DeliveryTimeouts::default();
     let id = fixture.subscribe("picky", json!({})).await;
     fixture.life().await;
     let begun = fixture.clock.now();
@@ -343,7 +343,7 @@ async fn a_refused_notification_is_skipped_after_its_timeout() {
         .collect();
     assert_eq!(fixture.callbacks.received("picky"), accepted);
     let took = fixture.clock.now().duration_since(begun).unsigned_abs();
-    let each = Patience::default().refused;
+    let each = DeliveryTimeouts::default().refused;
     assert!((2 * each..3 * each).contains(&took), "{took:?}");
     let counted = async {
         while fixture.record(&id).await.lost < 2 {
@@ -391,7 +391,7 @@ async fn outbox_reads_with(strangers: usize) -> usize {
             "authType": ["BASIC"],
             "paramsBasic": {"userName": "u", "password": "planted-callback"}}});
         let request = serde_json::from_value(request).unwrap();
-        let sight = vnfm_core::query::Sight::default();
+        let sight = vnfm_core::query::VisibilityScope::default();
         let root = ("http://vnfm.example.com", &sight);
         fixture
             .engine

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 use vnfm_core::ports::Store;
-use vnfm_core::query::Sight;
+use vnfm_core::query::VisibilityScope;
 use vnfm_core::{Engine, Limits};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp, Processing};
 use vnfm_types::{HealVnfRequest, ProblemDetails};
@@ -204,7 +204,7 @@ async fn an_instance_stays_on_its_plugin_version_while_that_is_installed() {
         serde_json::json!({"mgmt-drivers-kubernetes": "fake@1.0.0"})
     );
     let served = engine
-        .plugin_instances(TENANT, &Sight::default())
+        .plugin_instances(TENANT, &VisibilityScope::default())
         .await
         .unwrap();
     assert_eq!(served["fake@1.0.0"][0].id, id);
@@ -225,7 +225,11 @@ async fn an_instance_stays_on_its_plugin_version_while_that_is_installed() {
             "{called:?}"
         );
         let log = format!("{:?}", engine.log(TENANT, &op, 0).await.unwrap());
-        assert_eq!(log.contains("continuing with `fake@2.0.0`"), missing, "{log}");
+        assert_eq!(
+            log.contains("continuing with `fake@2.0.0`"),
+            missing,
+            "{log}"
+        );
     }
 }
 

@@ -105,7 +105,7 @@ async fn expire_leases(store: &dyn Store) {
         let Some(op_id) = record.active_op else {
             continue;
         };
-        let revoke = Change::FenceOff {
+        let revoke = Change::RevokeLease {
             instance_id: record.vnf.id,
             op_id,
             force: true,
@@ -310,7 +310,7 @@ async fn a_kill_during_shutdown_does_not_count_as_a_crash() {
         for number in 1..=5 {
             let engine = engine_with(store.clone(), &world, Limits::default());
             crash_at(&engine, &world, (name, number)).await;
-            engine.begin_to_stop().await;
+            engine.announce_shutdown().await;
         }
         assert_eq!(
             open_journal_row(&*store, &op).await.lives.died,
@@ -337,7 +337,7 @@ async fn losing_the_lease_in_a_step_does_not_count_as_a_crash() {
                 tokio::task::yield_now().await;
             }
             let (instance_id, op_id) = (id.clone(), op.clone());
-            let revoke = Change::FenceOff {
+            let revoke = Change::RevokeLease {
                 instance_id,
                 op_id,
                 force: true,
@@ -347,7 +347,7 @@ async fn losing_the_lease_in_a_step_does_not_count_as_a_crash() {
         let (driven, ()) = tokio::join!(engine.drive(&op), losing);
         driven.unwrap();
         assert_eq!(state(&engine, &op).await, Starting);
-        assert_eq!(store.left_in_order(&op).await.unwrap().len(), number);
+        assert_eq!(store.orderly_exits(&op).await.unwrap().len(), number);
     }
     *world.hang_in.lock().unwrap() = None;
     let last = engine(store.clone(), &world);

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
-use vnfm_cli::args::{Cli, Command, Op, Vim, Vnf};
+use vnfm_cli::args::{Cli, Command, Op, Termination, Vim, Vnf};
 use vnfm_core::ports::{SecretConnection, Store, StoreError};
-use vnfm_core::{Act, Engine, Limits, SkipHooks, VimChange};
+use vnfm_core::{Engine, Limits, Override, SkipHooks, VimChange};
 use vnfm_tests::sources::root;
 use vnfm_types::LcmOperationState::{self, FailedTemp, Processing, RollingBack, Starting};
 use vnfm_types::{
@@ -109,8 +109,8 @@ struct Case {
     name: String,
 }
 
-fn act(reason: Option<String>) -> Act {
-    Act::new("the test", reason.unwrap_or_default())
+fn act(reason: Option<String>) -> Override {
+    Override::new("the test", reason.unwrap_or_default())
 }
 
 impl Case {
@@ -211,7 +211,7 @@ impl Case {
                 };
                 engine.register_vim(TENANT, vim).await.map(drop)
             }
-            Command::Vnf(Vnf::Terminate { vnf, skip, .. }) => {
+            Command::Vnf(Vnf::Terminate(Termination { vnf, skip, .. })) => {
                 let skip = SkipHooks {
                     hooks: skip.hooks,
                     act: act(skip.reason),

@@ -1,6 +1,6 @@
 //! Rules about healing.
 
-use super::Stand;
+use super::TestBed;
 use super::interrupted::interruption_points;
 use super::test_instance::{TestInstance, resources_on_vim, vnfcs};
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use vnfm_core::ports::Allocated;
 
-type Shared = Arc<dyn Stand>;
+type Shared = Arc<dyn TestBed>;
 
 /// The VNFC to heal: the first one.
 fn first(allocation: &Allocated) -> String {

@@ -1,12 +1,12 @@
 //! Rules about calls that were interrupted: the process died, or the call was dropped.
 
-use super::Stand;
+use super::TestBed;
 use super::test_instance::{TestInstance, resources_on_vim, vnfcs};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-type Shared = Arc<dyn Stand>;
+type Shared = Arc<dyn TestBed>;
 
 /// The numbers of the calls, out of `all`, at which to interrupt: evenly spread, as many as the stand allows.
 pub(super) fn interruption_points(

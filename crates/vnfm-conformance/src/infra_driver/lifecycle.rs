@@ -1,6 +1,6 @@
 //! Rules about creating, observing and releasing resources.
 
-use super::Stand;
+use super::TestBed;
 use super::test_instance::{NOTICE_TIMEOUT, TestInstance, resources_on_vim, vnfcs};
 use futures_util::future::{Either, select};
 use jiff::SignedDuration;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use vnfm_core::ports::{ErrorKind, PortError};
 
-type Shared = Arc<dyn Stand>;
+type Shared = Arc<dyn TestBed>;
 
 pub(super) async fn a_driver_lists_its_vim_types(stand: Shared) {
     let (driver, login) = (stand.driver(), stand.login());
@@ -97,7 +97,7 @@ pub(super) async fn a_preparation_changes_nothing(stand: Shared) {
 }
 
 pub(super) async fn what_the_vim_lacks_is_refused(stand: Shared) {
-    let Some(what) = stand.impossible() else {
+    let Some(what) = stand.infeasible_allocation() else {
         return;
     };
     let (instance, before) = (TestInstance::new(&stand), resources_on_vim(&stand).await);

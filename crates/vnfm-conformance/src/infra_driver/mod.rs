@@ -13,7 +13,7 @@ use vnfm_types::VimConnectionInfo;
 
 /// A driver, its VIM, and direct access to the VIM.
 #[async_trait]
-pub trait Stand: Send + Sync {
+pub trait TestBed: Send + Sync {
     /// The driver under test.
     fn driver(&self) -> &dyn InfraDriver;
 
@@ -31,10 +31,10 @@ pub trait Stand: Send + Sync {
     fn what(&self) -> Allocation;
 
     /// An instance that needs something the VIM lacks, such as an image; `None` if there is no such thing.
-    fn impossible(&self) -> Option<Allocation>;
+    fn infeasible_allocation(&self) -> Option<Allocation>;
 
     /// All resources on the VIM that any driver may have created, by kind and id.
-    async fn things(&self) -> Vec<String>;
+    async fn resources(&self) -> Vec<String>;
 
     /// Maximum number of points at which a call is interrupted and then resumed; use fewer if calls take long.
     fn places(&self) -> usize {
@@ -45,7 +45,7 @@ pub trait Stand: Send + Sync {
 /// Default of [`Stand::places`].
 pub const PLACES: usize = 12;
 
-crate::rules! { Arc<dyn Stand>:
+crate::rules! { Arc<dyn TestBed>:
     /// The driver lists its vimTypes, and accepts a valid connection.
     lifecycle::a_driver_lists_its_vim_types;
     /// `check` logs in and changes nothing; it identifies the same VIM each time.

@@ -1,6 +1,6 @@
 //! One instance on the VIM of a stand: its calls are counted, interrupted and recorded.
 
-use super::Stand;
+use super::TestBed;
 use async_trait::async_trait;
 use futures_util::future::{self, Either};
 use jiff::SignedDuration;
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vnfm_core::ports::{
-    Allocated, Ownership, PortError, Release, Repair, SecretConnection, Turn, Vim, VimCall,
-    VimLogin, Watcher,
+    Allocated, Ownership, PortError, Release, Repair, SecretConnection, Vim, VimCall, VimLogin,
+    VimSlot, Watcher,
 };
 use vnfm_types::VimConnectionInfo;
 
@@ -20,7 +20,7 @@ const CALL_TIMEOUT: SignedDuration = SignedDuration::from_mins(15);
 
 /// An instance on the VIM of a stand.
 pub(super) struct TestInstance {
-    pub(super) stand: Arc<dyn Stand>,
+    pub(super) stand: Arc<dyn TestBed>,
     pub(super) vim: CountingVim,
     pub(super) ownership: Ownership,
     pub(super) recorder: Recorder,
@@ -28,7 +28,7 @@ pub(super) struct TestInstance {
 }
 
 impl TestInstance {
-    pub(super) fn new(stand: &Arc<dyn Stand>) -> Self {
+    pub(super) fn new(stand: &Arc<dyn TestBed>) -> Self {
         let vim = CountingVim {
             login: Mutex::new((stand.login(), 1)),
             turns: AtomicUsize::new(0),
@@ -165,8 +165,8 @@ impl TestInstance {
 pub(super) struct Deadline(pub(super) jiff::Timestamp);
 
 /// All resources on the VIM, inspected directly.
-pub(super) async fn resources_on_vim(stand: &Arc<dyn Stand>) -> BTreeSet<String> {
-    stand.things().await.into_iter().collect()
+pub(super) async fn resources_on_vim(stand: &Arc<dyn TestBed>) -> BTreeSet<String> {
+    stand.resources().await.into_iter().collect()
 }
 
 /// A VIM connection that counts and interrupts calls.
@@ -202,7 +202,7 @@ impl Vim for CountingVim {
             version,
         })
     }
-    async fn turn(&self, _: &str, _: Option<&dyn Watcher>) -> Turn {
+    async fn acquire_slot(&self, _: &str, _: Option<&dyn Watcher>) -> VimSlot {
         let number = self.turns.fetch_add(1, SeqCst) + 1;
         if number >= self.cut_at.load(SeqCst) {
             if let Some(cut) = self.cut.lock().unwrap().take() {
@@ -210,7 +210,7 @@ impl Vim for CountingVim {
             }
             return future::pending().await;
         }
-        Turn::default()
+        VimSlot::default()
     }
 }
 

@@ -1,6 +1,8 @@
 //! Rules about instances, their packages and their host keys.
 
-use super::records::{TENANT, becomes, instance, instantiated, op, package, seed, step, told, vim};
+use super::records::{
+    TENANT, instance, instantiated, notification, op, package, seed, step, transition, vim,
+};
 use super::{exists, not_found, write};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -156,7 +158,7 @@ pub(super) async fn an_instance_with_resources_or_an_operation_is_not_removed(st
     };
     assert_eq!(store.write(None, remove()).await, Err(busy));
     store
-        .write(None, vec![becomes(&record, Completed)])
+        .write(None, vec![transition(&record, Completed)])
         .await
         .unwrap();
     instantiated(&*store, "i1").await;
@@ -195,7 +197,7 @@ pub(super) async fn a_list_of_changes_is_written_completely_or_not_at_all(store:
         Change::PutInstance(Box::new(changed)),
         Change::AddOp(op("o1", "i1")),
         step("o1", "grant", StepStatus::Started, Value::Null),
-        told("i1", json!({})),
+        notification("i1", json!({})),
         Change::AddVim(vim("v1", "one")),
         Change::AddInstance(instance("i1")),
     ];
@@ -297,7 +299,7 @@ fn host(tenant: &str, vim_id: &str) -> HostPin {
     HostPin {
         at,
         instance_id: "i1".into(),
-        formerly: "server".into(),
+        legacy_host: "server".into(),
     }
 }
 
@@ -356,7 +358,7 @@ pub(super) async fn a_forgotten_host_key_makes_room_for_the_next_one(store: Shar
     for pin in [&pin, &other] {
         store.write(None, pinning(pin, "AAAA")).await.unwrap();
     }
-    let forget = || vec![Change::ForgetHostKey(pin.at.clone())];
+    let forget = || vec![Change::RemoveHostKey(pin.at.clone())];
     store.write(None, forget()).await.unwrap();
     assert_eq!(key_of(&store, &pin).await, None);
     assert_eq!(store.host_keys(TENANT).await.unwrap(), []);

@@ -1,6 +1,6 @@
 //! Rules about leases: which process drives an operation.
 
-use super::records::{TENANT, becomes, op, seed, told};
+use super::records::{TENANT, notification, op, seed, transition};
 use super::{not_found, write};
 use futures_util::future::join_all;
 use serde_json::json;
@@ -40,7 +40,7 @@ pub(super) async fn a_cancel_request_reaches_the_driving_process(store: Shared) 
     write(&*store, cancel(CancelMode::Graceful)).await;
     // The driving process writes the operation before it learns of the cancel request.
     store
-        .write(Some(&fence), vec![becomes(&record, Processing)])
+        .write(Some(&fence), vec![transition(&record, Processing)])
         .await
         .unwrap();
     assert_eq!(
@@ -54,7 +54,7 @@ pub(super) async fn a_cancel_request_reaches_the_driving_process(store: Shared) 
     );
     record.op.operation_state = Processing;
     store
-        .write(Some(&fence), vec![becomes(&record, FailedTemp)])
+        .write(Some(&fence), vec![transition(&record, FailedTemp)])
         .await
         .unwrap();
     let observed = store.op(TENANT, "o1").await.unwrap().op;
@@ -163,7 +163,7 @@ pub(super) async fn a_lost_lease_allows_no_writes(store: Shared) {
         .unwrap()
         .fence;
     store
-        .write(Some(&old), vec![told("i1", json!(1))])
+        .write(Some(&old), vec![notification("i1", json!(1))])
         .await
         .unwrap();
     store.release(&old).await.unwrap();
@@ -174,7 +174,10 @@ pub(super) async fn a_lost_lease_allows_no_writes(store: Shared) {
         .unwrap()
         .fence;
     let lost = StoreError::LeaseLost { op_id: "o1".into() };
-    let changes = vec![told("i1", json!(2)), becomes(&record, Processing)];
+    let changes = vec![
+        notification("i1", json!(2)),
+        transition(&record, Processing),
+    ];
     assert_eq!(
         store.write(Some(&old), changes.clone()).await,
         Err(lost.clone())
@@ -200,13 +203,13 @@ pub(super) async fn an_operation_that_waits_for_a_decision_is_not_claimed(store:
         .unwrap();
     let fence = store.claim("me", LONG, None).await.unwrap().unwrap().fence;
     store
-        .write(Some(&fence), vec![becomes(&record, FailedTemp)])
+        .write(Some(&fence), vec![transition(&record, FailedTemp)])
         .await
         .unwrap();
     assert_eq!(store.claim("me", LONG, None).await, Ok(None));
     record.op.operation_state = FailedTemp;
     store
-        .write(None, vec![becomes(&record, Processing)])
+        .write(None, vec![transition(&record, Processing)])
         .await
         .unwrap();
     let again = store.claim("you", LONG, None).await.unwrap().unwrap().fence;
@@ -217,7 +220,7 @@ pub(super) async fn an_operation_that_waits_for_a_decision_is_not_claimed(store:
     );
     record.op.operation_state = Processing;
     store
-        .write(Some(&again), vec![becomes(&record, Completed)])
+        .write(Some(&again), vec![transition(&record, Completed)])
         .await
         .unwrap();
     store.release(&again).await.unwrap();
@@ -231,7 +234,7 @@ pub(super) async fn a_revoked_lease_allows_no_writes(store: Shared) {
     write(&*store, vec![Change::AddOp(record.clone())]).await;
     let fence_off = |op_id: &str, force| {
         let (instance_id, op_id) = ("i1".to_owned(), op_id.to_owned());
-        vec![Change::FenceOff {
+        vec![Change::RevokeLease {
             instance_id,
             op_id,
             force,
@@ -251,7 +254,9 @@ pub(super) async fn a_revoked_lease_allows_no_writes(store: Shared) {
     store.write(None, fence_off("o1", true)).await.unwrap();
     let lost = StoreError::LeaseLost { op_id: "o1".into() };
     assert_eq!(
-        store.write(Some(&old), vec![told("i1", json!(1))]).await,
+        store
+            .write(Some(&old), vec![notification("i1", json!(1))])
+            .await,
         Err(lost.clone())
     );
     assert_eq!(store.renew(&old, LONG).await, Err(lost));
@@ -268,7 +273,7 @@ pub(super) async fn a_revoked_lease_allows_no_writes(store: Shared) {
         new.epoch
     );
     store
-        .write(Some(&new), vec![becomes(&record, Completed)])
+        .write(Some(&new), vec![transition(&record, Completed)])
         .await
         .unwrap();
     let ended = store.write(None, fence_off("o1", true)).await;

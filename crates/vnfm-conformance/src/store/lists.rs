@@ -1,7 +1,7 @@
 //! Rules about lists: every operator on every type of value, nested lists and maps, computed attributes, pages. Results of
 //! a database are compared with [`Filter::holds`] for the same filter.
 
-use super::records::{TENANT, becomes, deployment, instance, op, package, seed};
+use super::records::{TENANT, deployment, instance, op, package, seed, transition};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{Change, InstanceRecord, Store};
@@ -236,7 +236,7 @@ pub(super) async fn a_filter_finds_what_is_computed(store: Shared) {
         let mut record = op(&format!("o{number}"), &format!("i{number}"));
         record.op.start_time = times[number - 1].parse().unwrap();
         record.op.operation_state = vnfm_types::LcmOperationState::Starting;
-        let changes = vec![Change::AddOp(record.clone()), becomes(&record, state)];
+        let changes = vec![Change::AddOp(record.clone()), transition(&record, state)];
         store.write(None, changes).await.unwrap();
     }
     let cancel = Change::Cancel {
@@ -468,7 +468,10 @@ pub(super) async fn lists_come_in_pages_in_order_of_id(store: Shared) {
     seed(&*store, &["i3", "i1", "i2"]).await;
     for (op_id, instance_id) in [("o2", "i1"), ("o1", "i2"), ("o3", "i1")] {
         let record = op(op_id, instance_id);
-        let changes = vec![Change::AddOp(record.clone()), becomes(&record, Completed)];
+        let changes = vec![
+            Change::AddOp(record.clone()),
+            transition(&record, Completed),
+        ];
         store.write(None, changes).await.unwrap();
     }
     let page = Query {

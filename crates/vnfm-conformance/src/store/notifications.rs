@@ -1,14 +1,15 @@
 //! Rules about notifications, subscriptions, audit entries, tombstones and quotas.
 
-use super::records::{TENANT, at, becomes, instance, lives, op, package, seed, told};
+use super::records::{TENANT, at, instance, lives, notification, op, package, seed, transition};
 use super::{exists, not_found, write};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Change, Counted, Fence, News, SecretJson, Store, StoreError, SubscriptionRecord, Usage,
+    Change, ChangeCounters, Fence, QuotaResource, SecretJson, Store, StoreError,
+    SubscriptionRecord, Usage,
 };
-use vnfm_core::query::{Query, Sight};
+use vnfm_core::query::{Query, VisibilityScope};
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp};
 use vnfm_types::{AuditEntry, Tombstone};
 
@@ -20,8 +21,8 @@ pub(super) async fn notifications_are_numbered_in_the_order_of_their_transaction
         tokio::spawn(async move {
             for n in 0..10 {
                 let changes = vec![
-                    told("i", json!([writer, n, 0])),
-                    told("i", json!([writer, n, 1])),
+                    notification("i", json!([writer, n, 0])),
+                    notification("i", json!([writer, n, 1])),
                 ];
                 store.write(None, changes).await.unwrap();
             }
@@ -63,11 +64,17 @@ pub(super) async fn notifications_are_numbered_in_the_order_of_their_transaction
 
 pub(super) async fn waiting_for_news_is_woken(store: Shared) {
     seed(&*store, &["i1"]).await;
-    store.write(None, vec![told("i1", json!(0))]).await.unwrap();
-    let now = store.news(News::default()).await;
+    store
+        .write(None, vec![notification("i1", json!(0))])
+        .await
+        .unwrap();
+    let now = store.wait_for_changes(ChangeCounters::default()).await;
     let waiting = store.clone();
-    let waiting = tokio::spawn(async move { waiting.news(now).await });
-    store.write(None, vec![told("i1", json!(1))]).await.unwrap();
+    let waiting = tokio::spawn(async move { waiting.wait_for_changes(now).await });
+    store
+        .write(None, vec![notification("i1", json!(1))])
+        .await
+        .unwrap();
     let next = waiting.await.unwrap();
     assert!(
         next.outbox != now.outbox && next.subscriptions == now.subscriptions,
@@ -77,13 +84,13 @@ pub(super) async fn waiting_for_news_is_woken(store: Shared) {
         .write(None, vec![Change::AddSubscription(subscription("s1"))])
         .await
         .unwrap();
-    let last = store.news(next).await;
+    let last = store.wait_for_changes(next).await;
     assert_ne!(last.subscriptions, next.subscriptions);
 }
 
 pub(super) async fn a_tenant_sees_numbers_of_its_own_notifications(store: Shared) {
     seed(&*store, &["i1"]).await;
-    let of = |tenant: &str, n: u64| match told("i1", json!(n)) {
+    let of = |tenant: &str, n: u64| match notification("i1", json!(n)) {
         Change::Outbox(mut row) => {
             row.tenant = tenant.into();
             Change::Outbox(row)
@@ -117,7 +124,7 @@ pub(super) async fn a_tenant_sees_numbers_of_its_own_notifications(store: Shared
 
 pub(super) async fn a_quota_covers_usage_and_reservations(store: Shared) {
     seed(&*store, &["i1"]).await;
-    let what = Counted::PackageBytes;
+    let what = QuotaResource::PackageBytes;
     let reserve = |id: &str, amount| {
         vec![
             Change::Reserve {
@@ -126,7 +133,7 @@ pub(super) async fn a_quota_covers_usage_and_reservations(store: Shared) {
                 what,
                 amount,
             },
-            Change::Within {
+            Change::CheckQuota {
                 tenant: TENANT.into(),
                 what,
                 most: 100,
@@ -136,7 +143,7 @@ pub(super) async fn a_quota_covers_usage_and_reservations(store: Shared) {
     };
     store.write(None, reserve("r1", 60)).await.unwrap();
     let refused = store.write(None, reserve("r2", 41)).await;
-    let used_up = StoreError::UsedUp {
+    let used_up = StoreError::QuotaExceeded {
         tenant: TENANT.into(),
         what,
         used: 60,
@@ -154,9 +161,9 @@ pub(super) async fn a_quota_covers_usage_and_reservations(store: Shared) {
     store.write(None, settled).await.unwrap();
     assert_eq!(store.usage(TENANT).await.unwrap().package_bytes, 100);
     assert!(store.write(None, reserve("r3", 1)).await.is_err());
-    let within = |most| Change::Within {
+    let within = |most| Change::CheckQuota {
         tenant: TENANT.into(),
-        what: Counted::Instances,
+        what: QuotaResource::Instances,
         most,
         adds: 1,
     };
@@ -180,12 +187,16 @@ fn subscription(id: &str) -> Box<SubscriptionRecord> {
         root: "http://root".into(),
         sent: 0,
         lost: 0,
-        sight: Sight::default(),
+        scope: VisibilityScope::default(),
     })
 }
 
 pub(super) async fn a_subscription_gets_only_later_notifications(store: Shared) {
-    write(&*store, vec![told("i1", json!(1)), told("i1", json!(2))]).await;
+    write(
+        &*store,
+        vec![notification("i1", json!(1)), notification("i1", json!(2))],
+    )
+    .await;
     write(&*store, vec![Change::AddSubscription(subscription("s1"))]).await;
     let read = store.subscription(TENANT, "s1").await.unwrap();
     assert_eq!(
@@ -201,7 +212,7 @@ pub(super) async fn a_subscription_gets_only_later_notifications(store: Shared) 
     assert_eq!(again, Err(exists("subscription", "s1")));
     let sent = |seq, lost| {
         let (tenant, id) = (TENANT.to_owned(), "s1".to_owned());
-        vec![Change::Sent {
+        vec![Change::AdvanceSubscription {
             tenant,
             id,
             seq,
@@ -263,15 +274,15 @@ pub(super) async fn an_abandoned_instance_leaves_a_tombstone(store: Shared) {
         who: "somebody".into(),
         reason: "because".into(),
     };
-    let bury = Change::Bury {
+    let bury = Change::AddTombstone {
         tenant: TENANT.into(),
         tombstone: Box::new(tombstone.clone()),
     };
-    let changes = vec![becomes(&record, FailedTemp)];
+    let changes = vec![transition(&record, FailedTemp)];
     store.write(None, changes).await.unwrap();
     let mut failed = record.clone();
     failed.op.operation_state = FailedTemp;
-    let changes = vec![becomes(&failed, Failed), abandon(), bury];
+    let changes = vec![transition(&failed, Failed), abandon(), bury];
     store.write(None, changes).await.unwrap();
     assert!(matches!(
         store.instance(TENANT, "i1").await,
@@ -280,7 +291,7 @@ pub(super) async fn an_abandoned_instance_leaves_a_tombstone(store: Shared) {
     assert_eq!(store.tombstones(TENANT).await, Ok(vec![tombstone]));
     assert_eq!(store.tombstones("other").await, Ok(vec![]));
     let forget = || {
-        vec![Change::Forget {
+        vec![Change::RemoveTombstone {
             tenant: TENANT.into(),
             instance_id: "i1".into(),
         }]
@@ -326,9 +337,9 @@ pub(super) async fn usage_is_counted_per_tenant(store: Shared) {
     let (one, two) = (op("o1", "i1"), op("o2", "i2"));
     let changes = vec![
         Change::AddOp(one.clone()),
-        becomes(&one, Completed),
+        transition(&one, Completed),
         Change::AddOp(two.clone()),
-        becomes(&two, FailedTemp),
+        transition(&two, FailedTemp),
     ];
     store.write(None, changes).await.unwrap();
     let has = Usage {

@@ -1,11 +1,11 @@
 //! Rules about operation occurrences: one active one per instance, states, journals, checkpoints and logs.
 
-use super::records::{TENANT, at, becomes, instance, op, seed, step};
+use super::records::{TENANT, at, instance, op, seed, step, transition};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Change, JournalRow, Lives, OpenStep, SecretJson, StepStatus, Store, StoreError,
+    Change, JournalRow, OpenStep, ProcessHistory, SecretJson, StepStatus, Store, StoreError,
 };
 use vnfm_core::query::Query;
 use vnfm_types::LcmOperationState::{Completed, FailedTemp, Processing, RollingBack};
@@ -55,10 +55,12 @@ pub(super) async fn an_operation_is_written_only_from_its_current_state(store: S
     assert_eq!(store.op(TENANT, "o1").await.unwrap(), *record);
     record.point_of_no_return = Some("release".into());
     store
-        .write(None, vec![becomes(&record, Processing)])
+        .write(None, vec![transition(&record, Processing)])
         .await
         .unwrap();
-    let again = store.write(None, vec![becomes(&record, Processing)]).await;
+    let again = store
+        .write(None, vec![transition(&record, Processing)])
+        .await;
     let found = "PROCESSING".to_owned();
     assert_eq!(
         again,
@@ -71,7 +73,7 @@ pub(super) async fn an_operation_is_written_only_from_its_current_state(store: S
     record.op.operation_state = Processing;
     assert_eq!(store.op(TENANT, "o1").await.unwrap(), *record);
     let absent = store
-        .write(None, vec![becomes(&op("o2", "i1"), Processing)])
+        .write(None, vec![transition(&op("o2", "i1"), Processing)])
         .await;
     assert_eq!(
         absent,
@@ -99,12 +101,12 @@ pub(super) async fn of_two_concurrent_state_changes_one_succeeds(store: Shared) 
             .await
             .unwrap();
         store
-            .write(None, vec![becomes(&record, FailedTemp)])
+            .write(None, vec![transition(&record, FailedTemp)])
             .await
             .unwrap();
         record.op.operation_state = FailedTemp;
-        let retry = store.write(None, vec![becomes(&record, Processing)]);
-        let rollback = store.write(None, vec![becomes(&record, RollingBack)]);
+        let retry = store.write(None, vec![transition(&record, Processing)]);
+        let rollback = store.write(None, vec![transition(&record, RollingBack)]);
         let (retried, rolled_back) = tokio::join!(retry, rollback);
         assert!(
             retried.is_ok() != rolled_back.is_ok(),
@@ -139,7 +141,7 @@ pub(super) async fn an_ended_operation_frees_its_instance(store: Shared) {
         Some("o1")
     );
     store
-        .write(None, vec![becomes(&record, Completed)])
+        .write(None, vec![transition(&record, Completed)])
         .await
         .unwrap();
     assert_eq!(store.instance(TENANT, "i1").await.unwrap().active_op, None);
@@ -298,7 +300,7 @@ pub(super) async fn checkpoints_are_deleted_by_step(store: Shared) {
     let changes = vec![Change::AddOp(op("o1", "i1")), remember("a"), remember("b")];
     store.write(None, changes).await.unwrap();
     let forget = || {
-        vec![Change::ForgetCheckpoints {
+        vec![Change::RemoveCheckpoints {
             op_id: "o1".into(),
             step: "a".into(),
         }]
@@ -317,19 +319,24 @@ pub(super) async fn a_step_keeps_which_processes_ran_it(store: Shared) {
     let (open, ended) = (op("o1", "i1"), op("o2", "i2"));
     let changes = vec![Change::AddOp(open), Change::AddOp(ended.clone())];
     store.write(None, changes).await.unwrap();
-    let alone = Lives {
+    let alone = ProcessHistory {
         by: "p3".into(),
         died: vec!["p1".into(), "p2".into()],
         alone: true,
         outlived: 1,
         killed: false,
     };
-    let killed = Lives {
+    let killed = ProcessHistory {
         alone: false,
         killed: true,
         ..alone.clone()
     };
-    let begun = |op_id, name, status, lives: &Lives| match step(op_id, name, status, json!(null)) {
+    let begun = |op_id, name, status, lives: &ProcessHistory| match step(
+        op_id,
+        name,
+        status,
+        json!(null),
+    ) {
         Change::Journal(row) => Change::Journal(Arc::new(JournalRow {
             lives: lives.clone(),
             ..(*row).clone()
@@ -337,14 +344,14 @@ pub(super) async fn a_step_keeps_which_processes_ran_it(store: Shared) {
         other => other,
     };
     let changes = vec![
-        begun("o1", "one", StepStatus::Done, &Lives::default()),
+        begun("o1", "one", StepStatus::Done, &ProcessHistory::default()),
         begun("o1", "two", StepStatus::Started, &alone),
         begun("o2", "three", StepStatus::Undoing, &killed),
-        becomes(&ended, FailedTemp),
+        transition(&ended, FailedTemp),
     ];
     store.write(None, changes).await.unwrap();
     assert_eq!(store.journal("o1").await.unwrap()[1].lives, alone);
-    let found = |op_id: &str, lives: &Lives| {
+    let found = |op_id: &str, lives: &ProcessHistory| {
         let (tenant, lives) = (TENANT.to_owned(), lives.clone());
         OpenStep {
             tenant,
@@ -356,8 +363,13 @@ pub(super) async fn a_step_keeps_which_processes_ran_it(store: Shared) {
     let open = store.open_steps().await.unwrap();
     assert_eq!(open, [found("o1", &alone), found("o2", &killed)]);
     let again = vec![
-        begun("o1", "two", StepStatus::Done, &Lives::default()),
-        begun("o2", "three", StepStatus::Undoing, &Lives::default()),
+        begun("o1", "two", StepStatus::Done, &ProcessHistory::default()),
+        begun(
+            "o2",
+            "three",
+            StepStatus::Undoing,
+            &ProcessHistory::default(),
+        ),
     ];
     store.write(None, again).await.unwrap();
     assert_eq!(
@@ -373,8 +385,8 @@ pub(super) async fn an_orderly_exit_is_recorded(store: Shared) {
         .write(None, vec![Change::AddOp(op("o1", "i1"))])
         .await
         .unwrap();
-    assert_eq!(store.left_in_order("o1").await, Ok(vec![]));
-    let left = |process: &str, op_id: Option<&str>| Change::LeftInOrder {
+    assert_eq!(store.orderly_exits("o1").await, Ok(vec![]));
+    let left = |process: &str, op_id: Option<&str>| Change::RecordOrderlyExit {
         process: process.to_owned(),
         op_id: op_id.map(ToOwned::to_owned),
     };
@@ -385,7 +397,7 @@ pub(super) async fn an_orderly_exit_is_recorded(store: Shared) {
     ];
     store.write(None, changes).await.unwrap();
     store.write(None, vec![left("p1", None)]).await.unwrap();
-    let mut known = store.left_in_order("o1").await.unwrap();
+    let mut known = store.orderly_exits("o1").await.unwrap();
     known.sort();
     assert_eq!(known, ["p1", "p2"]);
 }

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::Deployment;
 use vnfm_core::ports::{
-    About, Change, DriverId, HookState, InstanceRecord, JournalRow, Lives, OpControl, OpRecord,
-    OutboxRow, PackageRecord, SecretJson, StepStatus, Store, Use, VimRecord,
+    Change, DriverId, EventScope, HookState, InstanceRecord, JournalRow, OpControl, OpRecord,
+    OutboxRow, PackageRecord, ProcessHistory, SecretJson, StepStatus, Store, VimRecord, VimUse,
 };
 use vnfm_types::{
     InstantiationState, LcmOperationState, LcmOperationType, PackageOnboardingState,
@@ -123,7 +123,7 @@ pub fn op(id: &str, instance_id: &str) -> Box<OpRecord> {
 }
 
 /// The change of an operation from its state to `next`.
-pub fn becomes(record: &OpRecord, next: LcmOperationState) -> Change {
+pub fn transition(record: &OpRecord, next: LcmOperationState) -> Change {
     let mut record = record.clone();
     let from = std::mem::replace(&mut record.op.operation_state, next);
     Change::PutOp {
@@ -142,7 +142,7 @@ pub fn step(op_id: &str, name: &str, status: StepStatus, output: Value) -> Chang
         output: SecretJson::from(output),
         started_at: at(),
         ended_at: (status == StepStatus::Done).then(at),
-        lives: Lives::default(),
+        lives: ProcessHistory::default(),
         hook: Some(HookState {
             implementation: "mgmt".into(),
             plugin: Some("template".into()),
@@ -193,7 +193,7 @@ pub fn vim_of(instance_id: &str, id: &str, identity: Option<&str>) -> Box<VimRec
 
 /// The use of a VIM by an instance.
 pub fn lives(instance_id: &str, vim_id: Option<&str>, identity: Option<&str>) -> Change {
-    Change::AddUse(Use {
+    Change::AddUse(VimUse {
         tenant: TENANT.into(),
         instance_id: instance_id.into(),
         vim_id: vim_id.map(Into::into),
@@ -204,7 +204,7 @@ pub fn lives(instance_id: &str, vim_id: Option<&str>, identity: Option<&str>) ->
 
 /// Marks the VIMs that an instance registered as leaving.
 pub fn retire(instance_id: &str, op_id: &str) -> Change {
-    Change::Retire {
+    Change::MarkVimsLeaving {
         tenant: TENANT.into(),
         instance_id: instance_id.into(),
         op_id: op_id.into(),
@@ -212,14 +212,14 @@ pub fn retire(instance_id: &str, op_id: &str) -> Change {
 }
 
 /// A notification about an instance.
-pub fn told(instance_id: &str, body: Value) -> Change {
+pub fn notification(instance_id: &str, body: Value) -> Change {
     Change::Outbox(Box::new(OutboxRow {
         seq: 0,
         tenant: TENANT.into(),
         instance_id: instance_id.into(),
         kind: "VnfIdentifierCreationNotification".into(),
         body,
-        about: About::default(),
+        about: EventScope::default(),
         at: at(),
     }))
 }

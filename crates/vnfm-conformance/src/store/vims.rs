@@ -4,7 +4,7 @@ use super::records::{TENANT, lives, retire, seed, vim, vim_of};
 use super::write;
 use serde_json::json;
 use std::sync::Arc;
-use vnfm_core::ports::{Change, SecretJson, Store, StoreError, Use};
+use vnfm_core::ports::{Change, SecretJson, Store, StoreError, VimUse};
 
 type Shared = Arc<dyn Store>;
 
@@ -53,13 +53,13 @@ pub(super) async fn a_retired_cluster_gets_no_instances(store: Shared) {
     let used = store
         .write(None, vec![lives("b", Some("cluster"), None)])
         .await;
-    let error = StoreError::Retiring {
+    let error = StoreError::VimLeaving {
         vim: "cluster".into(),
         op_id: "o1".into(),
     };
     assert_eq!(used, Err(error));
     let inline = store.write(None, vec![lives("b", None, Some("uid"))]).await;
-    assert!(matches!(inline, Err(StoreError::Retiring { op_id, .. }) if op_id == "o1"));
+    assert!(matches!(inline, Err(StoreError::VimLeaving { op_id, .. }) if op_id == "o1"));
     store
         .write(None, vec![lives("b", None, Some("another"))])
         .await
@@ -70,7 +70,7 @@ pub(super) async fn a_retired_cluster_gets_no_instances(store: Shared) {
         .unwrap();
     assert_eq!(store.uses(TENANT, "cluster").await, Ok(vec![]));
     store
-        .write(None, vec![Change::Unretire { op_id: "o1".into() }])
+        .write(None, vec![Change::UnmarkVimsLeaving { op_id: "o1".into() }])
         .await
         .unwrap();
     store
@@ -120,12 +120,12 @@ pub(super) async fn the_same_cluster_under_another_name_counts(store: Shared) {
     let used = store
         .write(None, vec![lives("c", Some("hand"), None)])
         .await;
-    assert!(matches!(used, Err(StoreError::Retiring { vim, .. }) if vim == "hand"));
+    assert!(matches!(used, Err(StoreError::VimLeaving { vim, .. }) if vim == "hand"));
 }
 
 pub(super) async fn a_user_of_another_tenant_counts_and_is_not_named(store: Shared) {
     with_cluster(&*store, Some("uid")).await;
-    let theirs = Change::AddUse(Use {
+    let theirs = Change::AddUse(VimUse {
         tenant: "other".into(),
         instance_id: "x".into(),
         vim_id: None,
@@ -162,14 +162,14 @@ pub(super) async fn of_concurrent_use_and_retirement_one_is_accepted(store: Shar
                 assert_eq!(error, &in_use(&["name of b (b)"]));
                 used += 1;
             }
-            (Err(StoreError::Retiring { op_id: by, .. }), Ok(())) => assert_eq!(by, &op_id),
+            (Err(StoreError::VimLeaving { op_id: by, .. }), Ok(())) => assert_eq!(by, &op_id),
             both => panic!("round {round}: {both:?}"),
         }
         let undo = vec![
             Change::RemoveUses {
                 instance_id: "b".into(),
             },
-            Change::Unretire { op_id },
+            Change::UnmarkVimsLeaving { op_id },
         ];
         store.write(None, undo).await.unwrap();
     }
@@ -186,7 +186,7 @@ pub(super) async fn an_identity_that_is_learned_later_is_kept(store: Shared) {
         .write(None, vec![lives("b", Some("cluster"), Some("uid"))])
         .await
         .unwrap();
-    let expected = Use {
+    let expected = VimUse {
         tenant: TENANT.into(),
         instance_id: "b".into(),
         vim_id: Some("cluster".into()),
@@ -331,7 +331,7 @@ pub(super) async fn a_shared_vim_is_seen_by_all(store: Shared) {
     shared.vim.shared = true;
     write(&*store, vec![Change::AddVim(shared.clone())]).await;
     assert_eq!(store.vim("other", "one").await, Ok(*shared.clone()));
-    let theirs = Use {
+    let theirs = VimUse {
         tenant: "other".into(),
         instance_id: "x".into(),
         vim_id: Some("v1".into()),

@@ -1,18 +1,18 @@
 //! Rules about limited visibility scopes: in every list, with any filter.
 
-use super::records::{TENANT, becomes, instance, op, package, vim};
+use super::records::{TENANT, instance, op, package, transition, vim};
 use serde_json::json;
 use std::sync::Arc;
-use vnfm_core::ports::{Change, SecretJson, Store, SubscriptionRecord, Use};
-use vnfm_core::query::{Query, Sight};
+use vnfm_core::ports::{Change, SecretJson, Store, SubscriptionRecord, VimUse};
+use vnfm_core::query::{Query, VisibilityScope};
 use vnfm_types::LcmOperationState;
 
 type Shared = Arc<dyn Store>;
 
 /// A scope limited to these.
-fn sight(vims: &[&str], namespaces: &[&str], vendors: &[&str]) -> Sight {
+fn sight(vims: &[&str], namespaces: &[&str], vendors: &[&str]) -> VisibilityScope {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    Sight {
+    VisibilityScope {
         vims: names(vims),
         namespaces: names(namespaces),
         vendors: names(vendors),
@@ -20,7 +20,7 @@ fn sight(vims: &[&str], namespaces: &[&str], vendors: &[&str]) -> Sight {
 }
 
 fn lives(instance_id: &str, vim_id: Option<&str>, namespace: Option<&str>) -> Change {
-    Change::AddUse(Use {
+    Change::AddUse(VimUse {
         tenant: TENANT.into(),
         instance_id: instance_id.into(),
         vim_id: vim_id.map(Into::into),
@@ -87,7 +87,7 @@ pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_na
 ) {
     inhabited(&store).await;
     for (sight, seen) in [
-        (Sight::default(), "1 2 3 4"),
+        (VisibilityScope::default(), "1 2 3 4"),
         (sight(&[], &[], &["Acme"]), "1 2 3"),
         (sight(&[], &[], &["Acme", "Other"]), "1 2 3 4"),
         (sight(&[], &[], &["Nobody"]), ""),
@@ -105,13 +105,13 @@ pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_na
             ids.join(" ")
         };
         let query = || Query {
-            sight: sight.clone(),
+            scope: sight.clone(),
             ..Query::default()
         };
         assert_eq!(instances(&store, query()).await, of('i'), "{sight:?}");
         assert_eq!(ops(&store, query()).await, of('o'), "{sight:?}");
         let second = Query {
-            sight: sight.clone(),
+            scope: sight.clone(),
             ..Query::only("id", "i2")
         };
         let is_seen = if seen.contains('2') { "i2" } else { "" };
@@ -126,7 +126,7 @@ async fn pages_follow_visibility(store: &Shared) {
     let page = Query {
         after: Some("i1".into()),
         limit: 1,
-        sight: narrow.clone(),
+        scope: narrow.clone(),
         ..Query::default()
     };
     assert_eq!(
@@ -148,7 +148,7 @@ async fn pages_follow_visibility(store: &Shared) {
         instances(
             store,
             Query {
-                sight: narrow,
+                scope: narrow,
                 ..Query::default()
             }
         )
@@ -163,7 +163,7 @@ pub(super) async fn operations_that_ran_elsewhere_stay_out_of_sight(store: Share
     let remove = |id: &str| Change::RemoveUses {
         instance_id: id.into(),
     };
-    let ends = |op_id: &str, id: &str| becomes(&op(op_id, id), LcmOperationState::Completed);
+    let ends = |op_id: &str, id: &str| transition(&op(op_id, id), LcmOperationState::Completed);
     store
         .write(None, vec![ends("o2", "i2"), remove("i2"), remove("i1")])
         .await
@@ -174,7 +174,7 @@ pub(super) async fn operations_that_ran_elsewhere_stay_out_of_sight(store: Share
         .await
         .unwrap();
     for (sight, seen) in [
-        (Sight::default(), "o1 o2 o3 o4 o5"),
+        (VisibilityScope::default(), "o1 o2 o3 o4 o5"),
         (sight(&["v1"], &[], &[]), "o1 o3 o5"),
         (sight(&["v2"], &[], &[]), "o2 o3 o5"),
         (sight(&[], &["web"], &[]), "o1 o3 o4 o5"),
@@ -184,7 +184,7 @@ pub(super) async fn operations_that_ran_elsewhere_stay_out_of_sight(store: Share
             ops(
                 &store,
                 Query {
-                    sight: sight.clone(),
+                    scope: sight.clone(),
                     ..Query::default()
                 }
             )
@@ -192,7 +192,7 @@ pub(super) async fn operations_that_ran_elsewhere_stay_out_of_sight(store: Share
             seen
         );
         let one = Query {
-            sight,
+            scope: sight,
             ..Query::only("id", "o2")
         };
         assert_eq!(ops(&store, one).await == "o2", seen.contains("o2"));
@@ -201,9 +201,9 @@ pub(super) async fn operations_that_ran_elsewhere_stay_out_of_sight(store: Share
 
 pub(super) async fn packages_and_subscriptions_are_scoped(store: Shared) {
     inhabited(&store).await;
-    let packages = async |sight: &Sight| {
+    let packages = async |sight: &VisibilityScope| {
         let query = Query {
-            sight: sight.clone(),
+            scope: sight.clone(),
             ..Query::default()
         };
         let found = store.package_records(TENANT, &query).await.unwrap();
@@ -218,7 +218,7 @@ pub(super) async fn packages_and_subscriptions_are_scoped(store: Shared) {
         ["p-acme", "package"]
     );
     let narrow = sight(&["v1"], &[], &[]);
-    for (id, sight) in [("s1", Sight::default()), ("s2", narrow.clone())] {
+    for (id, sight) in [("s1", VisibilityScope::default()), ("s2", narrow.clone())] {
         let subscription =
             json!({"id": id, "callbackUri": format!("http://{id}"), "verbosity": "FULL"});
         let record = SubscriptionRecord {
@@ -228,16 +228,16 @@ pub(super) async fn packages_and_subscriptions_are_scoped(store: Shared) {
             root: "http://root".into(),
             sent: 0,
             lost: 0,
-            sight,
+            scope: sight,
         };
         store
             .write(None, vec![Change::AddSubscription(Box::new(record))])
             .await
             .unwrap();
     }
-    let seen = async |sight: &Sight| {
+    let seen = async |sight: &VisibilityScope| {
         let query = Query {
-            sight: sight.clone(),
+            scope: sight.clone(),
             ..Query::default()
         };
         let found = store.subscriptions(TENANT, &query).await.unwrap();
@@ -246,7 +246,7 @@ pub(super) async fn packages_and_subscriptions_are_scoped(store: Shared) {
             .map(|record| record.subscription.id)
             .collect::<Vec<_>>()
     };
-    assert_eq!(seen(&Sight::default()).await, ["s1", "s2"]);
+    assert_eq!(seen(&VisibilityScope::default()).await, ["s1", "s2"]);
     assert_eq!(
         seen(&narrow).await,
         ["s2"],
@@ -254,8 +254,8 @@ pub(super) async fn packages_and_subscriptions_are_scoped(store: Shared) {
     );
     assert_eq!(seen(&sight(&["v2"], &[], &[])).await, [""; 0]);
     assert_eq!(
-        store.subscription(TENANT, "s2").await.unwrap().sight,
+        store.subscription(TENANT, "s2").await.unwrap().scope,
         narrow
     );
-    assert_eq!(store.subscribers().await.unwrap()[1].sight, narrow);
+    assert_eq!(store.subscribers().await.unwrap()[1].scope, narrow);
 }

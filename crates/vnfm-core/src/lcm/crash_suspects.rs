@@ -16,8 +16,8 @@ use super::step::Step;
 use crate::engine::Engine;
 use crate::exclusive::{Pass, exclusive_time};
 use crate::ports::{
-    Change, Code, ErrorKind, JournalRow, Lives, OpenStep, PortError, StepStatus, StoreError,
-    Watcher as _,
+    Change, Code, ErrorKind, JournalRow, OpenStep, PortError, ProcessHistory, StepStatus,
+    StoreError, Watcher as _,
 };
 use futures_util::future::{Either, select};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +35,7 @@ const PENALTY: Duration = Duration::from_hours(1);
 /// Conditions under which a step starts.
 pub(super) struct Beginning<'s> {
     /// For its journal row.
-    pub(super) lives: Lives,
+    pub(super) lives: ProcessHistory,
     /// Set if the step must not start.
     pub(super) refusal: Option<PortError>,
     /// How long it runs exclusively.
@@ -112,7 +112,7 @@ impl Beginning<'_> {
         let Some(row) = op.rows.get(step.name) else {
             return false;
         };
-        let lives = Lives {
+        let lives = ProcessHistory {
             alone: false,
             outlived: row.lives.outlived + 1,
             ..row.lives.clone()
@@ -134,19 +134,19 @@ impl Beginning<'_> {
 }
 
 /// The history of processes for the row of a step that this process starts; `before` is that of its open row.
-async fn lives(op: &Op, before: Option<Lives>) -> Result<Lives, StoreError> {
+async fn lives(op: &Op, before: Option<ProcessHistory>) -> Result<ProcessHistory, StoreError> {
     let owner = op.engine.owner.to_string();
     let Some(mut lives) = before else {
-        return Ok(Lives {
+        return Ok(ProcessHistory {
             by: owner,
-            ..Lives::default()
+            ..ProcessHistory::default()
         });
     };
     if lives.by == owner {
         lives.alone = false;
         return Ok(lives);
     }
-    let left = op.engine.store().left_in_order(&op.fence.op_id).await?;
+    let left = op.engine.store().orderly_exits(&op.fence.op_id).await?;
     let last = std::mem::replace(&mut lives.by, owner);
     lives.killed |= lives.alone && !left.contains(&last);
     lives.alone = false;
@@ -174,7 +174,7 @@ async fn enter_concurrently<'e>(engine: &'e Engine, op: &Op) -> Option<Pass<'e>>
 async fn enter_exclusively<'e>(
     engine: &'e Engine,
     op: &Op,
-    (step, lives): (&Step, &Lives),
+    (step, lives): (&Step, &ProcessHistory),
 ) -> Option<Pass<'e>> {
     let began = op.clock().now();
     let mut pass = engine
@@ -241,7 +241,7 @@ async fn load_suspects(engine: &Engine) -> Result<(), StoreError> {
 }
 
 /// The error of a step that is not started again because it killed a process.
-fn refusal(op: &Op, step: &Step, lives: &Lives) -> PortError {
+fn refusal(op: &Op, step: &Step, lives: &ProcessHistory) -> PortError {
     let what = format!(
         "the server died {} times while it ran, the last time with nothing else running",
         lives.died.len()
@@ -255,7 +255,7 @@ fn refusal(op: &Op, step: &Step, lives: &Lives) -> PortError {
 /// The open row of a step with an end; `None` if it has no open row.
 pub(super) fn close_row(op: &Op, step: &Step) -> Option<JournalRow> {
     let row = op.rows.get(step.name).filter(|row| is_open(row))?;
-    let lives = Lives {
+    let lives = ProcessHistory {
         alone: false,
         ..row.lives.clone()
     };

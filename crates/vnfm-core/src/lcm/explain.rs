@@ -6,7 +6,7 @@ use crate::ports::{JournalRow, OpRecord, StepStatus, StoreError};
 use crate::running_ops::Stored;
 use std::sync::Arc;
 use vnfm_types::LcmOperationState::{self, FailedTemp, RollingBack, Starting};
-use vnfm_types::{Progress, StepProgress, WayOn};
+use vnfm_types::{PossibleAction, Progress, StepProgress};
 
 /// The progress of one operation. While this process drives it, the last stored state comes from memory; otherwise
 /// from the database.
@@ -109,7 +109,7 @@ fn status_name(status: StepStatus) -> &'static str {
     }
 }
 
-fn next_actions(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<WayOn> {
+fn next_actions(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<PossibleAction> {
     let state = record.op.operation_state;
     let stopped = state == FailedTemp;
     let error = record.op.error.as_ref();
@@ -119,24 +119,24 @@ fn next_actions(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<WayOn> 
     let not_stopped = format!("needs FAILED_TEMP; the operation is {state}");
     let when_stopped = |what: String| if stopped { what } else { not_stopped.clone() };
     let rollback = match &record.point_of_no_return {
-        Some(step) => WayOn {
+        Some(step) => PossibleAction {
             task: "rollback".into(),
             allowed: false,
             what: format!("not possible: step `{step}` has begun and cannot be undone"),
         },
-        None => WayOn {
+        None => PossibleAction {
             task: "rollback".into(),
             allowed: stopped,
             what: when_stopped(format!("undoes {undone}")),
         },
     };
     vec![
-        WayOn {
+        PossibleAction {
             task: "cancel".into(),
             allowed: state.is_driven(),
             what: cancel(state, record.op.is_cancel_pending || cancelled),
         },
-        WayOn {
+        PossibleAction {
             task: "retry".into(),
             allowed: stopped,
             what: when_stopped(format!(
@@ -144,7 +144,7 @@ fn next_actions(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<WayOn> 
             )),
         },
         rollback,
-        WayOn {
+        PossibleAction {
             task: "fail".into(),
             allowed: stopped,
             what: when_stopped(

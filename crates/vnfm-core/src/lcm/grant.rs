@@ -19,7 +19,7 @@ use super::runner::cancelled;
 use super::step::{Output, StepOutput};
 use crate::hooks;
 use crate::ports::{
-    Change, Clock, Code, ErrorKind, GrantAnswer, Granted, Nfvo, OpRecord, PortError, SecretJson,
+    Change, Clock, Code, ErrorKind, GrantOutcome, Granted, Nfvo, OpRecord, PortError, SecretJson,
     Waited, wait,
 };
 use crate::running_ops::RunningOp;
@@ -275,15 +275,15 @@ impl GrantPoll<'_> {
             return Err(cancelled(self.op));
         }
         match self.call_nfvo().await {
-            Ok(GrantAnswer::Granted(grant)) => Ok(Waited::Done(*grant)),
-            Ok(GrantAnswer::Later(location, after)) => {
+            Ok(GrantOutcome::Granted(grant)) => Ok(Waited::Done(*grant)),
+            Ok(GrantOutcome::Pending(location, after)) => {
                 self.store_location(Some(location)).await?;
                 self.pause_calls(after);
                 Ok(Waited::NotYet(
                     "the NFVO's decision about the grant".to_owned(),
                 ))
             }
-            Ok(GrantAnswer::Forgotten) => {
+            Ok(GrantOutcome::UnknownLocation) => {
                 self.store_location(None).await?;
                 Ok(Waited::NotYet(
                     "the NFVO, which lost the request; it is sent again".to_owned(),
@@ -298,11 +298,11 @@ impl GrantPoll<'_> {
         }
     }
 
-    async fn call_nfvo(&self) -> Result<GrantAnswer, PortError> {
+    async fn call_nfvo(&self) -> Result<GrantOutcome, PortError> {
         let location = self.times.0.location.get();
         let call = match &location {
-            Some(location) => self.nfvo.look(location),
-            None => self.nfvo.ask(self.request),
+            Some(location) => self.nfvo.poll_grant(location),
+            None => self.nfvo.request_grant(self.request),
         };
         let limit = self.op.engine.limits().grant_call;
         match future::select(call, self.op.clock().sleep(limit)).await {

@@ -62,7 +62,7 @@ pub(super) fn request(op: &Op) -> Result<GrantRequest, PortError> {
 
 /// Links to occurrence and instance, in the API version in which the operation was requested.
 fn links(op: &Op) -> GrantRequestLinks {
-    let (record, below) = (&op.record.op, op.edition().prefix());
+    let (record, below) = (&op.record.op, op.api_version().prefix());
     let link = |path: &str, id: &str| Link {
         href: format!("{below}/{path}/{id}"),
     };

@@ -31,8 +31,8 @@ use crate::engine::Engine;
 use crate::hooks;
 use crate::ports::Vim as _;
 use crate::ports::{
-    Allocated, Allocation, Change, Effects, InstanceRecord, PortError, Release, StoreError, Use,
-    VimReport,
+    Allocated, Allocation, Change, Effects, InstanceRecord, PortError, Release, StoreError,
+    VimReport, VimUse,
 };
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
@@ -105,7 +105,7 @@ pub async fn accept(
         budget: engine.limits().plan,
         ..check.map_err(Refusal::unprocessable)?
     };
-    let mut vim_use = Use::of(tenant, instance_id, &allocation.deployment);
+    let mut vim_use = VimUse::of(tenant, instance_id, &allocation.deployment);
     check_budget(&allocation).map_err(Refusal::unprocessable)?;
     // If the request names no VIM, the NFVO chooses one.
     if !is_placed_by_grant {
@@ -244,10 +244,10 @@ async fn check_vim(op: &Op) -> Output<VimReport> {
     let is_new_identity = report.identity.is_some() && report.identity.as_deref() != vim.identity();
     if is_new_identity || elsewhere {
         let instance_id = op.instance.vnf.id.clone();
-        let vim_use = Use {
+        let vim_use = VimUse {
             vim_id: vim.registered_id().map(ToOwned::to_owned),
             identity: report.identity.clone(),
-            ..Use::of(op.tenant(), &instance_id, op.deployment()?)
+            ..VimUse::of(op.tenant(), &instance_id, op.deployment()?)
         };
         let moved = elsewhere.then_some(Change::RemoveUses { instance_id });
         let changes = moved.into_iter().chain([Change::AddUse(vim_use)]).collect();

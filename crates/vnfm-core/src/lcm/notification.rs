@@ -1,6 +1,6 @@
 //! The notifications that subscribers get about an operation.
 
-use crate::ports::{About, InstanceRecord, OpRecord, OutboxRow};
+use crate::ports::{EventScope, InstanceRecord, OpRecord, OutboxRow};
 use serde_json::{Value, json};
 use vnfm_types::LcmOperationState::{Failed, FailedTemp, RolledBack};
 
@@ -58,7 +58,7 @@ pub(crate) fn notification(
         instance_id: op.vnf_instance_id.clone(),
         kind: "VnfLcmOperationOccurrenceNotification".to_owned(),
         body,
-        about: About::of(instance, Some(record)),
+        about: EventScope::of(instance, Some(record)),
         at,
     }
 }

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use vnfm_descriptor::{Flavour, Package};
-use vnfm_types::v1::Edition;
+use vnfm_types::v1::ApiVersion;
 
 /// One operation that is being driven.
 pub struct Op {
@@ -176,7 +176,7 @@ impl Op {
     }
 
     /// The VNF LCM API version in which the operation was requested.
-    pub(crate) fn edition(&self) -> Edition {
+    pub(crate) fn api_version(&self) -> ApiVersion {
         self.record.control.api_version
     }
 

@@ -6,7 +6,7 @@ use super::notification::{Status, notification};
 use super::runner::transition;
 use crate::deployment::Deployment;
 use crate::engine::Engine;
-use crate::overrides::{Act, SkipHooks};
+use crate::overrides::{Override, SkipHooks};
 use crate::ports::{Change, Fence, InstanceRecord, OpControl, OpRecord, SecretJson, StoreError};
 use crate::refusal::{self, Refusal, Why};
 use serde_json::Value;
@@ -109,7 +109,7 @@ fn new_record(
         target: beginning.target.take(),
         control: OpControl {
             skip_hooks: skipped,
-            api_version: engine.edition,
+            api_version: engine.api_version,
         },
         point_of_no_return: None,
         epoch: 0,
@@ -137,11 +137,11 @@ async fn check_writable(
 /// Adds the operation's id to a change that belongs to it.
 fn with_op_id(change: Change, id: &str) -> Change {
     match change {
-        Change::Retire {
+        Change::MarkVimsLeaving {
             tenant,
             instance_id,
             ..
-        } => Change::Retire {
+        } => Change::MarkVimsLeaving {
             tenant,
             instance_id,
             op_id: id.to_owned(),
@@ -191,7 +191,7 @@ impl Engine {
     /// # Errors
     ///
     /// As [`Engine::fail`].
-    pub async fn fail_by(&self, tenant: &str, op_id: &str, act: Act) -> Result<(), Refusal> {
+    pub async fn fail_by(&self, tenant: &str, op_id: &str, act: Override) -> Result<(), Refusal> {
         let audit = act.audit(self, tenant, "op fail", (op_id, None));
         self.leave_failed_temp(tenant, op_id, Failed, Some(audit))
             .await
@@ -216,7 +216,7 @@ impl Engine {
         tenant: &str,
         op_id: &str,
         mode: CancelMode,
-        act: Act,
+        act: Override,
     ) -> Result<(), Refusal> {
         let what = match mode {
             CancelMode::Forceful => "op cancel --forceful",

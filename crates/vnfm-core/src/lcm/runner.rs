@@ -21,8 +21,8 @@ use super::step::Step;
 use super::vim_slot;
 use crate::engine::Engine;
 use crate::ports::{
-    Change, Claim, Code, ErrorKind, Fence, JournalRow, Lives, OpRecord, PortError, SecretJson,
-    StepStatus, StoreError,
+    Change, Claim, Code, ErrorKind, Fence, JournalRow, OpRecord, PortError, ProcessHistory,
+    SecretJson, StepStatus, StoreError,
 };
 use crate::running_ops::Stored;
 use futures_util::future::{self, Either, FutureExt as _};
@@ -65,7 +65,7 @@ pub(crate) async fn drive(engine: &Engine, claim: Claim) -> Result<(), StoreErro
     match outcome {
         Err(StoreError::LeaseLost { op_id }) => {
             tracing::info!(op_id, "another process drives this operation now");
-            engine.left_in_order(Some(op_id)).await;
+            engine.orderly_exits(Some(op_id)).await;
             Ok(())
         }
         outcome => {
@@ -270,7 +270,7 @@ pub(super) async fn begin(
     op: &mut Op,
     step: &Step,
     status: StepStatus,
-    lives: &Lives,
+    lives: &ProcessHistory,
 ) -> Result<(), StoreError> {
     let limits = op.engine.limits();
     let limit = match step {
@@ -328,7 +328,7 @@ fn end(op: &mut Op, step: &Step, status: StepStatus, output: Value) {
         output: SecretJson::from(output),
         started_at: op.rows.get(step.name).map_or(now, |row| row.started_at),
         ended_at: Some(now),
-        lives: Lives::default(),
+        lives: ProcessHistory::default(),
         hook: hook_journal::ended(op, step, status),
     });
     op.watcher()
@@ -338,7 +338,7 @@ fn end(op: &mut Op, step: &Step, status: StepStatus, output: Value) {
     if status == StepStatus::Undone {
         // A retry after a rollback that stopped starts the step from scratch.
         let (op_id, step) = (op.fence.op_id.clone(), step.name.to_owned());
-        op.unwritten.push(Change::ForgetCheckpoints { op_id, step });
+        op.unwritten.push(Change::RemoveCheckpoints { op_id, step });
     }
     op.rows.insert(step.name.to_owned(), row);
 }

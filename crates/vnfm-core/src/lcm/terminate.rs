@@ -90,7 +90,7 @@ pub async fn accept(
         .transpose()?;
     vims::check_registered(engine, &instance).await?;
     let body = serde_json::to_value(&request).unwrap_or_default();
-    let retire = Change::Retire {
+    let retire = Change::MarkVimsLeaving {
         tenant: tenant.to_owned(),
         instance_id: instance_id.to_owned(),
         op_id: String::new(),
@@ -189,17 +189,17 @@ fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
                 Change::RemoveUses {
                     instance_id: op.instance.vnf.id.clone(),
                 },
-                Change::Unretire { op_id },
+                Change::UnmarkVimsLeaving { op_id },
             ],
             ..Completion::default()
         }),
         RolledBack => Ok(Completion {
-            changes: vec![Change::Unretire { op_id }],
+            changes: vec![Change::UnmarkVimsLeaving { op_id }],
             ..Completion::default()
         }),
         // Past the point of no return no other VNF may use a cluster that is being deleted.
         Failed if op.record.point_of_no_return.is_none() => Ok(Completion {
-            changes: vec![Change::Unretire { op_id }],
+            changes: vec![Change::UnmarkVimsLeaving { op_id }],
             ..Completion::default()
         }),
         _ => Ok(Completion::default()),

@@ -1,8 +1,8 @@
 //! What the store writes: one [`Change`] is one statement with its condition.
 
 use super::{
-    Counted, HostPin, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, PinnedHost,
-    SecretJson, SubscriptionRecord, Use, VimRecord,
+    HostPin, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, PinnedHost,
+    QuotaResource, SecretJson, SubscriptionRecord, VimRecord, VimUse,
 };
 use std::sync::Arc;
 use vnfm_types::{AuditEntry, LcmOperationState, Tombstone};
@@ -43,7 +43,7 @@ pub enum Change {
     Journal(Arc<JournalRow>),
     /// A process shuts down in order, or lost the lease of one operation: the steps it leaves open are not held to have
     /// killed it. Entries may be pruned after a month.
-    LeftInOrder {
+    RecordOrderlyExit {
         /// Owner string of its claims.
         process: String,
         /// `None`: everything that the process drives.
@@ -61,21 +61,21 @@ pub enum Change {
         value: SecretJson,
     },
     /// Deletes the checkpoints of a step that was undone.
-    ForgetCheckpoints {
+    RemoveCheckpoints {
         /// `id` of the operation occurrence.
         op_id: String,
         /// The step that the hook runs in.
         step: String,
     },
     /// Records that an instance lives on a VIM; refused while the cluster behind it is being deleted.
-    AddUse(Use),
+    AddUse(VimUse),
     /// Removes all uses of an instance; its active operation retains where it lived, which decides who may see it.
     RemoveUses {
         /// `id` of the VNF instance.
         instance_id: String,
     },
     /// Marks the VIMs that `instance_id` registered as leaving; refused while live instances use them.
-    Retire {
+    MarkVimsLeaving {
         /// Tenant that owns the instance.
         tenant: String,
         /// The instance whose registered VIMs leave.
@@ -84,7 +84,7 @@ pub enum Change {
         op_id: String,
     },
     /// Removes the marks of [`Change::Retire`].
-    Unretire {
+    UnmarkVimsLeaving {
         /// The operation that set them.
         op_id: String,
     },
@@ -124,7 +124,7 @@ pub enum Change {
         id: String,
     },
     /// Advances a subscription to a notification; succeeds if the subscription does not exist.
-    Sent {
+    AdvanceSubscription {
         /// Tenant that owns the subscription.
         tenant: String,
         /// `id` of the subscription, a UUID.
@@ -142,7 +142,7 @@ pub enum Change {
         entry: Box<AuditEntry>,
     },
     /// Revokes the lease of an active operation; refused while the lease is valid.
-    FenceOff {
+    RevokeLease {
         /// The instance whose active operation it is.
         instance_id: String,
         /// `id` of the operation occurrence.
@@ -161,14 +161,14 @@ pub enum Change {
         force: bool,
     },
     /// Adds the tombstone of an abandoned instance.
-    Bury {
+    AddTombstone {
         /// Tenant that owns the instance.
         tenant: String,
         /// What may be left of it, and where.
         tombstone: Box<Tombstone>,
     },
     /// Deletes the tombstone of an abandoned instance: nothing of it is left.
-    Forget {
+    RemoveTombstone {
         /// Tenant that owns the instance.
         tenant: String,
         /// `id` of the VNF instance.
@@ -189,7 +189,7 @@ pub enum Change {
         /// Id of the reservation, chosen by the caller.
         id: String,
         /// The kind of resource that is set aside.
-        what: Counted,
+        what: QuotaResource,
         /// Total amount of the reservation.
         amount: u64,
     },
@@ -208,16 +208,16 @@ pub enum Change {
         bytes: u64,
     },
     /// Refuses if the tenant has more than `most`, counting the changes before this one in the list.
-    Within {
+    CheckQuota {
         /// The tenant whose quota counts.
         tenant: String,
         /// The kind of resource that is counted.
-        what: Counted,
+        what: QuotaResource,
         /// Upper bound of the usage, inclusive.
         most: u64,
         /// The amount that these changes add, for the error message.
         adds: u64,
     },
     /// Deletes a pinned key: the next key that the host presents is trusted.
-    ForgetHostKey(PinnedHost),
+    RemoveHostKey(PinnedHost),
 }

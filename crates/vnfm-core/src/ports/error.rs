@@ -74,7 +74,7 @@ impl PortError {
 
     /// Appends to the detail.
     #[must_use]
-    pub fn also(mut self, words: &str) -> Self {
+    pub fn with_detail(mut self, words: &str) -> Self {
         self.0.detail = format!("{}; {words}", self.0.detail);
         self
     }
@@ -95,14 +95,14 @@ impl PortError {
 
     /// Replaces the code's name with the one that a hook gave its error.
     #[must_use]
-    pub fn named(mut self, name: impl Into<String>) -> Self {
+    pub fn with_code_name(mut self, name: impl Into<String>) -> Self {
         self.0.own_code = Some(name.into());
         self
     }
 
     /// Attaches the neighbour's ProblemDetails, to be shown unchanged.
     #[must_use]
-    pub fn told(mut self, problem: ProblemDetails) -> Self {
+    pub fn with_problem(mut self, problem: ProblemDetails) -> Self {
         self.0.problem = Some(problem);
         self
     }
@@ -155,7 +155,7 @@ impl PortError {
     }
 
     /// The action that failed ("create stack `x`").
-    pub fn doing(&self) -> &str {
+    pub fn action(&self) -> &str {
         &self.0.doing
     }
 

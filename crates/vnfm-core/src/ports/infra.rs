@@ -18,7 +18,7 @@
 //! | each call holds a slot ([`Vim::turn`]), a pause between two calls does not | yes |
 //! | waits end at [`VimCall::deadline`], and report their reason through [`Watcher::waiting`] | yes |
 
-use super::{Clock, Code, ErrorKind, PortError, Turn};
+use super::{Clock, Code, ErrorKind, PortError, VimSlot};
 use crate::deployment::Deployment;
 use crate::lcm::PACKAGE;
 use async_trait::async_trait;
@@ -55,22 +55,22 @@ pub trait Vim: Send + Sync {
 
     /// Whether the caller may read the VIM's responses: true if it is registered, false if the connection came with a request.
     /// An error then contains no more than the status.
-    fn shows_answers(&self) -> bool {
+    fn exposes_responses(&self) -> bool {
         true
     }
 
     /// Whether the VIM was in use at the address of this connection before addresses were checked; then it keeps that
     /// address, and no other.
-    fn keeps_address(&self, connection: &VimConnectionInfo) -> bool {
+    fn keeps_unchecked_address(&self, connection: &VimConnectionInfo) -> bool {
         let _ = connection;
         false
     }
 
     /// Waits for a slot; the number of concurrent calls to a VIM is limited. Hold the slot during one call and tell it how
     /// the call ended. `doing` names the action; `watcher` gets the reason for waiting.
-    async fn turn(&self, doing: &str, watcher: Option<&dyn Watcher>) -> Turn {
+    async fn acquire_slot(&self, doing: &str, watcher: Option<&dyn Watcher>) -> VimSlot {
         let _ = (doing, watcher);
-        Turn::default()
+        VimSlot::default()
     }
 }
 

@@ -250,25 +250,25 @@ pub trait MgmtDriver: Send + Sync {
 
 /// How a VNFD refers to the driver of a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted<'a> {
+pub struct HookDriverRef<'a> {
     /// `implementation` of the hook.
     pub implementation: &'a str,
     /// The plugin that its artifact names.
     pub plugin: Option<&'a str>,
     /// The script that its artifact is.
-    pub script: Option<WantedScript<'a>>,
+    pub script: Option<HookScriptRef<'a>>,
 }
 
 /// A hook script in the VNF package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WantedScript<'a> {
+pub struct HookScriptRef<'a> {
     /// Its path in the package.
     pub path: &'a str,
     /// SHA-256 of the package archive. Permission is per package, because a script may use all of its files.
     pub package: &'a str,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> HookDriverRef<'a> {
     /// The reference of `hook` in `package`.
     pub fn of(hook: &'a Hook, package: &'a Package) -> Self {
         let artifact = hook.artifact.as_ref();
@@ -276,7 +276,7 @@ impl<'a> Wanted<'a> {
         Self {
             implementation: &hook.implementation,
             plugin: artifact.and_then(|artifact| artifact.plugin()),
-            script: script.map(|path| WantedScript {
+            script: script.map(|path| HookScriptRef {
                 path,
                 package: package.sha256(),
             }),
@@ -302,7 +302,7 @@ pub trait MgmtDrivers: Send + Sync {
     /// # Errors
     ///
     /// `Refused` if it is no longer available, naming it and the alternatives.
-    fn again(
+    fn find_exact(
         &self,
         began: &DriverId,
         implementation: &str,
@@ -320,7 +320,7 @@ pub trait MgmtDrivers: Send + Sync {
     /// # Errors
     ///
     /// As [`MgmtDrivers::find`]; `Refused` for a script of a package whose scripts are not allowed.
-    fn for_hook(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
+    fn for_hook(&self, wanted: &HookDriverRef<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
         self.find(wanted.implementation, wanted.plugin)
     }
     /// The driver `kept` (`name@version`), which instantiated an instance, as long as it is available: another version may
@@ -329,10 +329,10 @@ pub trait MgmtDrivers: Send + Sync {
     /// # Errors
     ///
     /// As [`MgmtDrivers::for_hook`]. May return another version if versions cannot be told apart.
-    fn for_hook_kept(
+    fn for_deployed_hook(
         &self,
         kept: &str,
-        wanted: &Wanted<'_>,
+        wanted: &HookDriverRef<'_>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         self.find(wanted.implementation, Some(kept))
     }
@@ -341,12 +341,12 @@ pub trait MgmtDrivers: Send + Sync {
     /// # Errors
     ///
     /// As [`MgmtDrivers::again`] and [`MgmtDrivers::for_hook`].
-    fn for_hook_again(
+    fn for_running_hook(
         &self,
         began: &DriverId,
-        wanted: &Wanted<'_>,
+        wanted: &HookDriverRef<'_>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        self.again(began, wanted.implementation, wanted.plugin)
+        self.find_exact(began, wanted.implementation, wanted.plugin)
     }
     /// Declarations of all available drivers.
     fn list(&self) -> Vec<Declaration>;

@@ -50,23 +50,24 @@ pub use infra::{
     Release, Repair, SecretConnection, Vim, VimCall, VimLogin, VimReport, Watcher,
 };
 pub use mgmt::{
-    Declaration, DriverId, Effects, HookDeclaration, HookDependent, HookHeal, HookHost,
-    HookInstance, HookRequest, HookVim, MgmtDriver, MgmtDrivers, NewVim, REPLACED, Wanted,
-    WantedScript, replaced,
+    Declaration, DriverId, Effects, HookDeclaration, HookDependent, HookDriverRef, HookHeal,
+    HookHost, HookInstance, HookRequest, HookScriptRef, HookVim, MgmtDriver, MgmtDrivers, NewVim,
+    REPLACED, replaced,
 };
-pub use nfvo::{GrantAnswer, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
+pub use nfvo::{GrantOutcome, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
 pub(crate) use observer::NoopObserver;
 pub use observer::{CallEnd, Observer};
 pub use packages::Packages;
 pub use pins::{HostPin, PinnedHost, PinnedKey};
-pub use quota::Counted;
+pub use quota::QuotaResource;
 pub use records::{
-    About, Home, HookState, InstanceRecord, JournalRow, Lives, OpControl, OpRecord, OpenStep,
-    OutboxRow, PackageRecord, SecretJson, StepStatus, SubscriptionRecord, Use, VimRecord,
+    EventScope, HookState, InstanceLocation, InstanceRecord, JournalRow, OpControl, OpRecord,
+    OpenStep, OutboxRow, PackageRecord, ProcessHistory, SecretJson, StepStatus, SubscriptionRecord,
+    VimRecord, VimUse,
 };
 pub use schemas::{NoSchemas, Schemas};
 pub use sealer::SecretSealer;
 pub use service::{HookCall, HookFile, files_of, wrong_call};
-pub use store::{Claim, Fence, News, Store, StoreError, Usage};
+pub use store::{ChangeCounters, Claim, Fence, Store, StoreError, Usage};
 pub use subscribers::{Callback, Subscribers};
-pub use vim_slot::Turn;
+pub use vim_slot::VimSlot;

@@ -15,13 +15,13 @@ use vnfm_types::{ExtManagedVirtualLinkData, Grant, GrantRequest};
 
 /// Result of a grant request or of polling for one.
 #[derive(Debug, Clone, PartialEq)]
-pub enum GrantAnswer {
+pub enum GrantOutcome {
     /// The operation is approved.
     Granted(Box<Grant>),
     /// Not decided yet: the location to poll, and the `Retry-After` of the NFVO, if any.
-    Later(String, Option<Duration>),
+    Pending(String, Option<Duration>),
     /// The location does not exist (any more): send the request again.
-    Forgotten,
+    UnknownLocation,
 }
 
 /// The NFVO. Without one a local policy approves everything, and no grant is requested or stored.
@@ -34,14 +34,14 @@ pub trait Nfvo: Send + Sync {
     ///
     /// `Refused` with the NFVO's ProblemDetails if it rejects the operation, or if its response does not conform to the
     /// standard; `Unavailable` if there is no response.
-    async fn ask(&self, request: &GrantRequest) -> Result<GrantAnswer, PortError>;
+    async fn request_grant(&self, request: &GrantRequest) -> Result<GrantOutcome, PortError>;
 
     /// Polls for the decision (9.4.3.3.2).
     ///
     /// # Errors
     ///
     /// As [`Self::ask`].
-    async fn look(&self, place: &str) -> Result<GrantAnswer, PortError>;
+    async fn poll_grant(&self, place: &str) -> Result<GrantOutcome, PortError>;
 }
 
 /// The NFVO's decisions about resources, for a driver; empty if the local policy grants. A driver refuses in `prepare`,

@@ -31,7 +31,7 @@ pub struct HostPin {
     /// The pin is deleted with this instance; empty: with the VIM.
     pub instance_id: String,
     /// What older versions pinned the key to, regardless of tenant and VIM.
-    pub formerly: String,
+    pub legacy_host: String,
 }
 
 /// A pinned host key, as stored.
@@ -84,7 +84,7 @@ impl HostPin {
         let pin = Self {
             at,
             instance_id: instance_id.to_owned(),
-            formerly,
+            legacy_host: formerly,
         };
         let jump = target
             .jump

@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Counted {
+pub enum QuotaResource {
     /// VNF instances, instantiated or not.
     Instances,
     /// Operation occurrences that have not ended.
@@ -25,7 +25,7 @@ pub enum Counted {
     AuditBytes,
 }
 
-impl Counted {
+impl QuotaResource {
     /// Its name in the configuration, in messages and in the database.
     pub fn name(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Counted {
     }
 }
 
-impl fmt::Display for Counted {
+impl fmt::Display for QuotaResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

@@ -4,13 +4,13 @@
 
 use super::DriverId;
 use crate::deployment::Deployment;
-use crate::query::Sight;
+use crate::query::VisibilityScope;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ops::Deref;
 use std::sync::Arc;
-use vnfm_types::v1::Edition;
+use vnfm_types::v1::ApiVersion;
 use vnfm_types::{
     KeyValuePairs, LccnSubscription, PackageOnboardingState, PackageOperationalState,
     PackageUsageState, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
@@ -107,7 +107,7 @@ pub struct OpControl {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skip_hooks: Vec<String>,
     /// The VNF LCM version of the request; links in the grant request follow it.
-    pub api_version: Edition,
+    pub api_version: ApiVersion,
 }
 
 /// What the journal stores about a hook once it was called.
@@ -159,7 +159,7 @@ pub struct JournalRow {
     /// `None` while it runs, or if its process died.
     pub ended_at: Option<Timestamp>,
     /// Which processes ran it, and which of them died meanwhile.
-    pub lives: Lives,
+    pub lives: ProcessHistory,
     /// Which driver serves the hook; `None` unless the step is a hook that was called.
     pub hook: Option<HookState>,
 }
@@ -167,7 +167,7 @@ pub struct JournalRow {
 /// Which processes ran a step, and which of them died while it ran.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Lives {
+pub struct ProcessHistory {
     /// Owner string of the process that started it last.
     pub by: String,
     /// The processes that died while it ran, oldest first.
@@ -190,7 +190,7 @@ pub struct OpenStep {
     /// `None` unless it killed a process.
     pub ended_at: Option<Timestamp>,
     /// Which processes ran it.
-    pub lives: Lives,
+    pub lives: ProcessHistory,
 }
 
 /// A VIM in the registry.
@@ -252,7 +252,7 @@ impl PackageRecord {
 
 /// Records that an instance lives on a VIM, and on the cluster behind it if that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Use {
+pub struct VimUse {
     /// Tenant that owns the instance.
     pub tenant: String,
     /// `id` of the VNF instance.
@@ -265,7 +265,7 @@ pub struct Use {
     pub namespace: Option<String>,
 }
 
-impl Use {
+impl VimUse {
     /// The use that a deployment implies, with VIM and cluster still unknown.
     pub fn of(tenant: &str, instance_id: &str, deployment: &Deployment) -> Self {
         let namespace = deployment
@@ -302,24 +302,24 @@ pub struct SubscriptionRecord {
     /// Number of notifications given up.
     pub lost: u64,
     /// The visibility scope of the subscription's creator; other events are not sent.
-    pub sight: Sight,
+    pub scope: VisibilityScope,
 }
 
 impl SubscriptionRecord {
     /// The API version in which the subscriber subscribed.
-    pub fn edition(&self) -> Edition {
-        if self.root.ends_with(Edition::V1.prefix()) {
-            Edition::V1
+    pub fn api_version(&self) -> ApiVersion {
+        if self.root.ends_with(ApiVersion::V1.prefix()) {
+            ApiVersion::V1
         } else {
-            Edition::V2
+            ApiVersion::V2
         }
     }
 
     /// Prefix of the links in its notifications.
     pub fn api(&self) -> String {
-        match self.edition() {
-            Edition::V1 => self.root.clone(),
-            Edition::V2 => format!("{}{}", self.root, Edition::V2.prefix()),
+        match self.api_version() {
+            ApiVersion::V1 => self.root.clone(),
+            ApiVersion::V2 => format!("{}{}", self.root, ApiVersion::V2.prefix()),
         }
     }
 }
@@ -327,7 +327,7 @@ impl SubscriptionRecord {
 /// What subscription filters and visibility scopes match of an instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct About {
+pub struct EventScope {
     /// `vnfdId` of the VNF instance.
     pub vnfd_id: String,
     /// `vnfInstanceName`, if it has one.
@@ -341,20 +341,20 @@ pub struct About {
     /// `vnfdVersion` of the VNFD.
     pub vnfd_version: String,
     /// Where the instance lives; empty if nowhere. Absent in rows of older versions.
-    pub lives: Option<Vec<Home>>,
+    pub lives: Option<Vec<InstanceLocation>>,
 }
 
 /// Where an instance lives, as far as visibility scopes distinguish it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Home {
+pub struct InstanceLocation {
     /// Id of the registered VIM; empty for an inline connection, or if not known yet.
     pub vim_id: String,
     /// The namespace named in the request, if any.
     pub namespace: Option<String>,
 }
 
-impl Home {
+impl InstanceLocation {
     /// One entry for each VIM of a deployment.
     fn all_of(deployment: &Deployment) -> Vec<Self> {
         let namespace = deployment
@@ -377,13 +377,13 @@ impl Home {
     }
 }
 
-impl About {
+impl EventScope {
     /// The scope of an instance as it is, or as the running operation is about to change it.
     pub(crate) fn of(instance: &InstanceRecord, op: Option<&OpRecord>) -> Self {
         let making = op.and_then(|op| op.target.as_ref());
         let lives = instance.deployment.as_ref().or(making);
         let lives = lives
-            .map(|deployment| Home::all_of(deployment))
+            .map(|deployment| InstanceLocation::all_of(deployment))
             .unwrap_or_default();
         Self {
             lives: Some(lives),
@@ -392,7 +392,7 @@ impl About {
     }
 }
 
-impl From<&VnfInstance> for About {
+impl From<&VnfInstance> for EventScope {
     fn from(vnf: &VnfInstance) -> Self {
         Self {
             lives: None,
@@ -421,7 +421,7 @@ pub struct OutboxRow {
     /// Its body, without the members that depend on the subscription.
     pub body: Value,
     /// What subscription filters match, as of the time of writing.
-    pub about: About,
+    pub about: EventScope,
     /// Time of writing.
     pub at: Timestamp,
 }

@@ -21,7 +21,7 @@ pub trait SecretSealer: Send + Sync {
     /// # Errors
     ///
     /// If the provider does not respond or refuses. The key may be stored nevertheless: then [`Self::kept`] lists it.
-    async fn keep(&self, name: &str, key: &Secret) -> Result<String, PortError>;
+    async fn store_key(&self, name: &str, key: &Secret) -> Result<String, PortError>;
 
     /// A key by its id.
     ///
@@ -35,5 +35,5 @@ pub trait SecretSealer: Send + Sync {
     /// # Errors
     ///
     /// If the provider does not respond or refuses.
-    async fn kept(&self, name: &str) -> Result<Vec<String>, PortError>;
+    async fn key_ids(&self, name: &str) -> Result<Vec<String>, PortError>;
 }

@@ -3,8 +3,9 @@
 //! being deleted) is a condition here and not a lock elsewhere.
 
 use super::{
-    Change, Counted, ErrorKind, HostPin, InstanceRecord, JournalRow, OpRecord, OpenStep, OutboxRow,
-    PackageRecord, PinnedKey, PortError, SecretJson, SubscriptionRecord, Use, VimRecord,
+    Change, ErrorKind, HostPin, InstanceRecord, JournalRow, OpRecord, OpenStep, OutboxRow,
+    PackageRecord, PinnedKey, PortError, QuotaResource, SecretJson, SubscriptionRecord, VimRecord,
+    VimUse,
 };
 use crate::query::Query;
 use async_trait::async_trait;
@@ -31,7 +32,7 @@ pub struct Claim {
 
 /// Change counters; each one only rises while a process lives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct News {
+pub struct ChangeCounters {
     /// Raised by new notifications.
     pub outbox: u64,
     /// Raised by new and deleted subscriptions.
@@ -59,15 +60,15 @@ pub struct Usage {
 
 impl Usage {
     /// The usage of one kind of resource.
-    pub fn of(&self, what: Counted) -> u64 {
+    pub fn of(&self, what: QuotaResource) -> u64 {
         match what {
-            Counted::Instances => self.instances,
-            Counted::Operations => self.operations,
-            Counted::Packages => self.packages,
-            Counted::PackageBytes => self.package_bytes,
-            Counted::Subscriptions => self.subscriptions,
-            Counted::Vims => self.vims,
-            Counted::AuditBytes => self.audit_bytes,
+            QuotaResource::Instances => self.instances,
+            QuotaResource::Operations => self.operations,
+            QuotaResource::Packages => self.packages,
+            QuotaResource::PackageBytes => self.package_bytes,
+            QuotaResource::Subscriptions => self.subscriptions,
+            QuotaResource::Vims => self.vims,
+            QuotaResource::AuditBytes => self.audit_bytes,
         }
     }
 }
@@ -132,11 +133,11 @@ pub enum StoreError {
     #[error(
         "the quota `{what}` of the tenant `{tenant}` is {most}; {used} are used, and this request would exceed it"
     )]
-    UsedUp {
+    QuotaExceeded {
         /// Name of the tenant.
         tenant: String,
         /// The kind of resource.
-        what: Counted,
+        what: QuotaResource,
         /// Current usage.
         used: u64,
         /// Upper bound of the usage, inclusive.
@@ -144,7 +145,7 @@ pub enum StoreError {
     },
     /// Operation `op_id` is deleting the cluster behind the VIM.
     #[error("the cluster behind VIM `{vim}` is being deleted by operation `{op_id}`")]
-    Retiring {
+    VimLeaving {
         /// The VIM.
         vim: String,
         /// `id` of the operation occurrence.
@@ -277,7 +278,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     ///
     /// If the database does not respond.
-    async fn left_in_order(&self, op_id: &str) -> Result<Vec<String>, StoreError>;
+    async fn orderly_exits(&self, op_id: &str) -> Result<Vec<String>, StoreError>;
 
     /// What a hook saved under `key`.
     ///
@@ -310,7 +311,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     ///
     /// If the database does not respond.
-    async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<Use>, StoreError>;
+    async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<VimUse>, StoreError>;
 
     /// One package record of the tenant.
     ///
@@ -390,7 +391,7 @@ pub trait Store: Send + Sync {
     async fn subscribers(&self) -> Result<Vec<SubscriptionRecord>, StoreError>;
 
     /// Completes once a counter is above its value in `seen`, and returns the counters.
-    async fn news(&self, seen: News) -> News;
+    async fn wait_for_changes(&self, seen: ChangeCounters) -> ChangeCounters;
 
     /// Audit entries with a `seq` above `after`, in order, at most `limit`.
     ///
@@ -423,7 +424,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     ///
     /// If the database does not respond.
-    async fn used(&self, tenant: &str, what: Counted) -> Result<u64, StoreError> {
+    async fn used(&self, tenant: &str, what: QuotaResource) -> Result<u64, StoreError> {
         Ok(self.usage(tenant).await?.of(what))
     }
 

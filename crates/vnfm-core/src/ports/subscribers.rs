@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
 use vnfm_types::SubscriptionAuthentication;
-use vnfm_types::v1::Edition;
+use vnfm_types::v1::ApiVersion;
 
 /// The callback of a subscriber.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ pub struct Callback<'a> {
     /// How we log in there; `None`: no login.
     pub login: Option<&'a SubscriptionAuthentication>,
     /// The API version in which it subscribed.
-    pub edition: Edition,
+    pub api_version: ApiVersion,
 }
 
 /// Calls subscribers' callbacks.
@@ -38,10 +38,10 @@ pub trait Subscribers: Send + Sync {
     /// # Errors
     ///
     /// As [`Self::test`].
-    async fn tell(&self, callback: &Callback<'_>, notification: &Value) -> Result<(), PortError>;
+    async fn notify(&self, callback: &Callback<'_>, notification: &Value) -> Result<(), PortError>;
 
     /// Reports that a notification written at `since` is waiting for delivery; `None`: none is waiting any more. For metrics.
-    fn waits(&self, subscription_id: &str, since: Option<Timestamp>) {
+    fn report_waiting(&self, subscription_id: &str, since: Option<Timestamp>) {
         let _ = (subscription_id, since);
     }
 }

@@ -9,7 +9,7 @@ use tracing::Span;
 /// The slot of one call; released when dropped.
 #[derive(Default)]
 #[must_use = "make the call while holding it"]
-pub struct Turn(Option<Held>);
+pub struct VimSlot(Option<Held>);
 
 struct Held {
     vim: String,
@@ -24,7 +24,7 @@ struct Held {
     _ticket: Ticket,
 }
 
-impl Turn {
+impl VimSlot {
     /// A slot that was requested at `asked`, for the call that `span` traces.
     pub(crate) fn new(
         ticket: Ticket,

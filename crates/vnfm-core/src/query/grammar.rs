@@ -3,7 +3,7 @@
 //! A value that contains `,`, `)` or `'` is quoted with apostrophes, and an apostrophe in it is doubled. In names `~0` is
 //! `~`, `~1` is `/`, `~a` is `,`, and `~b` is `@`; `@key` stands for the keys of a map.
 
-use super::{Comparison, IllFormed};
+use super::{Comparison, QuerySyntaxError};
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -50,7 +50,7 @@ const OPERATORS: &[(&str, Comparison, bool)] = &[
 ];
 
 /// Parses a filter.
-pub(super) fn parse(text: &str) -> Result<Vec<Expression>, IllFormed> {
+pub(super) fn parse(text: &str) -> Result<Vec<Expression>, QuerySyntaxError> {
     let mut reader = Reader {
         rest: text.chars().peekable(),
         column: 1,
@@ -58,7 +58,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Expression>, IllFormed> {
     let mut all = vec![reader.expression()?];
     while let Some(next) = reader.next() {
         if next != ';' {
-            return Err(IllFormed::at(
+            return Err(QuerySyntaxError::at(
                 reader.column - 1,
                 format!("expected `;` between two expressions, found `{next}`"),
             ));
@@ -88,11 +88,11 @@ impl Reader<'_> {
         self.rest.peek().copied()
     }
 
-    fn here(&self, why: impl Into<String>) -> IllFormed {
-        IllFormed::at(self.column, why)
+    fn here(&self, why: impl Into<String>) -> QuerySyntaxError {
+        QuerySyntaxError::at(self.column, why)
     }
 
-    fn expression(&mut self) -> Result<Expression, IllFormed> {
+    fn expression(&mut self) -> Result<Expression, QuerySyntaxError> {
         if self.peek() != Some('(') {
             let found = self.found();
             return Err(self.here(format!(
@@ -132,7 +132,7 @@ impl Reader<'_> {
             .map_or_else(|| "the end".to_owned(), |found| format!("`{found}`"))
     }
 
-    fn operator(&mut self) -> Result<(Comparison, bool), IllFormed> {
+    fn operator(&mut self) -> Result<(Comparison, bool), QuerySyntaxError> {
         let column = self.column;
         let mut word = String::new();
         while let Some(letter) = self.peek().filter(char::is_ascii_alphabetic) {
@@ -146,15 +146,18 @@ impl Reader<'_> {
                 "unknown operator `{word}`; known operators: {}",
                 names.join(", ")
             );
-            return Err(IllFormed::at(column, why));
+            return Err(QuerySyntaxError::at(column, why));
         };
         if self.next() != Some(',') {
-            return Err(IllFormed::at(self.column, "expected `,` and an attribute"));
+            return Err(QuerySyntaxError::at(
+                self.column,
+                "expected `,` and an attribute",
+            ));
         }
         Ok((*comparison, *several))
     }
 
-    fn names(&mut self) -> Result<Vec<Name>, IllFormed> {
+    fn names(&mut self) -> Result<Vec<Name>, QuerySyntaxError> {
         let mut names = vec![self.name()?];
         while self.peek() == Some('/') {
             self.next();
@@ -166,7 +169,7 @@ impl Reader<'_> {
         Ok(names)
     }
 
-    fn name(&mut self) -> Result<Name, IllFormed> {
+    fn name(&mut self) -> Result<Name, QuerySyntaxError> {
         let column = self.column;
         let (mut text, mut key) = (String::new(), false);
         while let Some(next) = self.peek().filter(|next| !matches!(next, ',' | '/' | ')')) {
@@ -175,7 +178,7 @@ impl Reader<'_> {
                 '~' => text.push(self.escaped()?),
                 '@' if text.is_empty() && !key => key = true,
                 '@' => {
-                    return Err(IllFormed::at(
+                    return Err(QuerySyntaxError::at(
                         self.column - 1,
                         "`@` in a name is written `~b`",
                     ));
@@ -184,13 +187,16 @@ impl Reader<'_> {
             }
         }
         if key && text != "key" {
-            return Err(IllFormed::at(
+            return Err(QuerySyntaxError::at(
                 column,
                 "only `@key` begins with `@`; otherwise write `~b`",
             ));
         }
         if text.is_empty() {
-            return Err(IllFormed::at(column, "expected the name of an attribute"));
+            return Err(QuerySyntaxError::at(
+                column,
+                "expected the name of an attribute",
+            ));
         }
         Ok(Name {
             text: Spanned { text, column },
@@ -198,18 +204,21 @@ impl Reader<'_> {
         })
     }
 
-    fn escaped(&mut self) -> Result<char, IllFormed> {
+    fn escaped(&mut self) -> Result<char, QuerySyntaxError> {
         let column = self.column - 1;
         match self.next() {
             Some('0') => Ok('~'),
             Some('1') => Ok('/'),
             Some('a') => Ok(','),
             Some('b') => Ok('@'),
-            _ => Err(IllFormed::at(column, "`~` in a name is written `~0`")),
+            _ => Err(QuerySyntaxError::at(
+                column,
+                "`~` in a name is written `~0`",
+            )),
         }
     }
 
-    fn value(&mut self) -> Result<Spanned, IllFormed> {
+    fn value(&mut self) -> Result<Spanned, QuerySyntaxError> {
         let column = self.column;
         if self.peek() == Some('\'') {
             self.next();
@@ -225,7 +234,7 @@ impl Reader<'_> {
             self.next();
         }
         if text.is_empty() {
-            return Err(IllFormed::at(
+            return Err(QuerySyntaxError::at(
                 column,
                 "expected a value; an empty one is `''`",
             ));
@@ -234,7 +243,7 @@ impl Reader<'_> {
     }
 
     /// The rest of a quoted value that began at `column`.
-    fn quoted(&mut self, column: usize) -> Result<Spanned, IllFormed> {
+    fn quoted(&mut self, column: usize) -> Result<Spanned, QuerySyntaxError> {
         let mut text = String::new();
         loop {
             match self.next() {
@@ -244,7 +253,12 @@ impl Reader<'_> {
                 }
                 Some('\'') => return Ok(Spanned { text, column }),
                 Some(other) => text.push(other),
-                None => return Err(IllFormed::at(column, "this apostrophe is not closed")),
+                None => {
+                    return Err(QuerySyntaxError::at(
+                        column,
+                        "this apostrophe is not closed",
+                    ));
+                }
             }
         }
     }

@@ -1,16 +1,16 @@
 //! Resolves names to attributes of the resource, and values to the types of those attributes.
 
 use super::grammar::{Expression, Name, Spanned};
-use super::{Comparison, Hop, IllFormed, Leaf, Operand, Term};
+use super::{Comparison, Hop, Leaf, Operand, QuerySyntaxError, Term};
 use vnfm_types::shape::{Attribute, Many, Resource, Shape, Type};
 
 /// Resolves an expression against a resource.
-pub(super) fn term(resource: &Resource, written: &Expression) -> Result<Term, IllFormed> {
+pub(super) fn term(resource: &Resource, written: &Expression) -> Result<Term, QuerySyntaxError> {
     let (hops, leaf) = path(resource.of(), &written.names)?;
     let comparison = written.comparison;
     if leaf == Leaf::Truth && !is_about_equality(comparison) {
         let column = written.names.last().map_or(1, |name| name.text.column);
-        return Err(IllFormed::at(
+        return Err(QuerySyntaxError::at(
             column,
             "true and false can only be compared with eq, neq, in and nin",
         ));
@@ -49,7 +49,7 @@ enum Node {
     Value(Leaf),
 }
 
-fn path(of: &'static Type, names: &[Name]) -> Result<(Vec<Hop>, Leaf), IllFormed> {
+fn path(of: &'static Type, names: &[Name]) -> Result<(Vec<Hop>, Leaf), QuerySyntaxError> {
     let (mut node, mut hops) = (Node::Within(of), Vec::new());
     for name in names {
         let column = name.text.column;
@@ -72,14 +72,14 @@ fn path(of: &'static Type, names: &[Name]) -> Result<(Vec<Hop>, Leaf), IllFormed
                 hops.push(Hop::Free("href".to_owned()));
                 Node::Value(Leaf::Text)
             }
-            Node::Link => return Err(IllFormed::at(column, "a link has only `href`")),
+            Node::Link => return Err(QuerySyntaxError::at(column, "a link has only `href`")),
             Node::Value(Leaf::Hidden) => Node::Value(Leaf::Hidden),
             Node::Value(_) => {
                 let why = format!(
                     "the attribute has no members, so `{}` is invalid",
                     name.text.text
                 );
-                return Err(IllFormed::at(column, why));
+                return Err(QuerySyntaxError::at(column, why));
             }
         };
     }
@@ -88,15 +88,15 @@ fn path(of: &'static Type, names: &[Name]) -> Result<(Vec<Hop>, Leaf), IllFormed
 }
 
 /// The type of the value where a path ends.
-fn leaf(node: &Node, column: usize) -> Result<Leaf, IllFormed> {
+fn leaf(node: &Node, column: usize) -> Result<Leaf, QuerySyntaxError> {
     match node {
         Node::Value(leaf) => Ok(*leaf),
         Node::Free { root: false } => Ok(Leaf::Any),
-        Node::Free { root: true } => Err(IllFormed::at(
+        Node::Free { root: true } => Err(QuerySyntaxError::at(
             column,
             "this is an object: continue with `/` and one of its members, or `/@key`",
         )),
-        Node::Map(_) => Err(IllFormed::at(
+        Node::Map(_) => Err(QuerySyntaxError::at(
             column,
             "this is a map: continue with `/` and a key, or `/@key`",
         )),
@@ -105,9 +105,9 @@ fn leaf(node: &Node, column: usize) -> Result<Leaf, IllFormed> {
                 "this is a structure: continue with `/` and one of {}",
                 of.links().join(", ")
             );
-            Err(IllFormed::at(column, why))
+            Err(QuerySyntaxError::at(column, why))
         }
-        Node::Link => Err(IllFormed::at(
+        Node::Link => Err(QuerySyntaxError::at(
             column,
             "this is a link: continue with `/href`",
         )),
@@ -116,15 +116,15 @@ fn leaf(node: &Node, column: usize) -> Result<Leaf, IllFormed> {
                 "this is a structure: continue with `/` and one of {}",
                 of.names()
             );
-            Err(IllFormed::at(column, why))
+            Err(QuerySyntaxError::at(column, why))
         }
     }
 }
 
-fn member(of: &'static Type, name: &Name, hops: &mut Vec<Hop>) -> Result<Node, IllFormed> {
+fn member(of: &'static Type, name: &Name, hops: &mut Vec<Hop>) -> Result<Node, QuerySyntaxError> {
     let column = name.text.column;
     if name.key {
-        return Err(IllFormed::at(
+        return Err(QuerySyntaxError::at(
             column,
             format!("`{}` is not a map, so it has no `@key`", of.name),
         ));
@@ -132,7 +132,7 @@ fn member(of: &'static Type, name: &Name, hops: &mut Vec<Hop>) -> Result<Node, I
     let Some(attribute) = of.attribute(&name.text.text) else {
         let (text, has) = (&name.text.text, of.names());
         let why = format!("`{}` has no attribute `{text}`; it has {has}", of.name);
-        return Err(IllFormed::at(column, why));
+        return Err(QuerySyntaxError::at(column, why));
     };
     hops.push(Hop::Member(attribute.name));
     match attribute.many {
@@ -152,13 +152,13 @@ fn member(of: &'static Type, name: &Name, hops: &mut Vec<Hop>) -> Result<Node, I
 }
 
 /// Resolves one of the links of a type.
-fn link(of: &'static Type, name: &Name) -> Result<Node, IllFormed> {
+fn link(of: &'static Type, name: &Name) -> Result<Node, QuerySyntaxError> {
     if !name.key && of.links().contains(&name.text.text.as_str()) {
         return Ok(Node::Link);
     }
     let (text, has) = (&name.text.text, of.links().join(", "));
     let why = format!("`{}` has no link `{text}`; it has {has}", of.name);
-    Err(IllFormed::at(name.text.column, why))
+    Err(QuerySyntaxError::at(name.text.column, why))
 }
 
 /// The node for one value of an attribute.
@@ -175,13 +175,13 @@ fn inside(attribute: &'static Attribute) -> Node {
     }
 }
 
-fn operand(value: &Spanned, leaf: Leaf, as_text: bool) -> Result<Operand, IllFormed> {
+fn operand(value: &Spanned, leaf: Leaf, as_text: bool) -> Result<Operand, QuerySyntaxError> {
     let wanted = |what: &str| {
         let why = format!(
             "`{}` is not a {what}, which the attribute requires",
             value.text
         );
-        IllFormed::at(value.column, why)
+        QuerySyntaxError::at(value.column, why)
     };
     match leaf {
         _ if as_text => Ok(Operand::Text(value.text.clone())),

@@ -3,7 +3,7 @@
 //! `fields` and the default omit only complex attributes (structures, lists, maps) that are optional; mandatory ones are
 //! always present. Without a selector a list behaves as with `exclude_default`.
 
-use super::IllFormed;
+use super::QuerySyntaxError;
 use serde_json::{Map, Value};
 use vnfm_types::shape::{Many, Resource, Type};
 
@@ -27,7 +27,7 @@ impl Selector {
     pub fn default_of(resource: &Resource) -> Self {
         Self(Kind::Without(
             resource
-                .left_out
+                .omitted_by_default
                 .iter()
                 .map(|name| vec![(*name).to_owned()])
                 .collect(),
@@ -44,7 +44,7 @@ impl Selector {
     /// # Errors
     ///
     /// If the resource lacks a named attribute.
-    pub fn only(resource: &Resource, names: &str) -> Result<Self, IllFormed> {
+    pub fn only(resource: &Resource, names: &str) -> Result<Self, QuerySyntaxError> {
         Ok(Self(Kind::Only(paths(resource, names)?)))
     }
 
@@ -53,11 +53,11 @@ impl Selector {
     /// # Errors
     ///
     /// If the resource lacks a named attribute.
-    pub fn default_but(resource: &Resource, names: &str) -> Result<Self, IllFormed> {
+    pub fn default_but(resource: &Resource, names: &str) -> Result<Self, QuerySyntaxError> {
         let wanted = paths(resource, names)?;
         let is_unwanted = |name: &&&str| wanted.iter().all(|path| path[0] != **name);
         let rest = resource
-            .left_out
+            .omitted_by_default
             .iter()
             .filter(is_unwanted)
             .map(|name| vec![(*name).to_owned()]);
@@ -69,7 +69,7 @@ impl Selector {
     /// # Errors
     ///
     /// If the resource lacks a named attribute.
-    pub fn without(resource: &Resource, names: &str) -> Result<Self, IllFormed> {
+    pub fn without(resource: &Resource, names: &str) -> Result<Self, QuerySyntaxError> {
         Ok(Self(Kind::Without(paths(resource, names)?)))
     }
 
@@ -101,12 +101,12 @@ impl Selector {
 }
 
 /// Parses a comma-separated list of paths, and checks each against the resource.
-fn paths(resource: &Resource, names: &str) -> Result<Vec<Path>, IllFormed> {
+fn paths(resource: &Resource, names: &str) -> Result<Vec<Path>, QuerySyntaxError> {
     let mut column = 1;
     let mut paths = Vec::new();
     for written in names.split(',') {
         let path: Path = written.split('/').map(unescaped).collect();
-        known(resource.of(), &path).map_err(|why| IllFormed::at(column, why))?;
+        known(resource.of(), &path).map_err(|why| QuerySyntaxError::at(column, why))?;
         paths.push(path);
         column += written.chars().count() + 1;
     }

@@ -10,13 +10,13 @@
 //!
 //! A store compiles a scope to a condition, like a [`Filter`](super::Filter).
 
-use crate::ports::{About, Home};
+use crate::ports::{EventScope, InstanceLocation};
 use serde::{Deserialize, Serialize};
 
 /// The limits of a caller; an empty list does not limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Sight {
+pub struct VisibilityScope {
     /// Ids of registered VIMs.
     pub vims: Vec<String>,
     /// Kubernetes namespaces.
@@ -25,25 +25,25 @@ pub struct Sight {
     pub vendors: Vec<String>,
 }
 
-impl Sight {
+impl VisibilityScope {
     /// True if nothing is limited.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_unlimited(&self) -> bool {
         self.vims.is_empty() && self.namespaces.is_empty() && self.vendors.is_empty()
     }
 
     /// Whether events about an instance with these properties are visible.
-    pub fn sees(&self, about: &About) -> bool {
+    pub fn sees(&self, about: &EventScope) -> bool {
         let by_place = match &about.lives {
             _ if self.vims.is_empty() && self.namespaces.is_empty() => true,
             // It is not known where it lived.
             None => false,
-            Some(homes) => self.sees_all(homes),
+            Some(homes) => self.sees_locations(homes),
         };
         by_place && self.is_among_vendors(&about.vnf_provider)
     }
 
     /// Whether all of these locations are visible.
-    pub fn sees_all(&self, homes: &[Home]) -> bool {
+    pub fn sees_locations(&self, homes: &[InstanceLocation]) -> bool {
         homes.iter().all(|home| {
             let namespace = home.namespace.as_deref().unwrap_or_default();
             self.is_among_vims(&home.vim_id) && is_among(&self.namespaces, namespace)
@@ -67,38 +67,40 @@ fn is_among(names: &[String], name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Sight;
-    use crate::ports::{About, Home};
+    use super::VisibilityScope;
+    use crate::ports::{EventScope, InstanceLocation};
 
     #[test]
     fn instances_on_other_vims_or_of_other_vendors_are_not_visible() {
         let lives = |vim: &str, namespace: Option<&str>| {
             let namespace = namespace.map(str::to_owned);
-            Some(vec![Home {
+            Some(vec![InstanceLocation {
                 vim_id: vim.into(),
                 namespace,
             }])
         };
-        let about = |lives| About {
+        let about = |lives| EventScope {
             vnf_provider: "Acme".into(),
             lives,
-            ..About::default()
+            ..EventScope::default()
         };
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let of = |vims: &[&str], namespaces: &[&str], vendors: &[&str]| Sight {
+        let of = |vims: &[&str], namespaces: &[&str], vendors: &[&str]| VisibilityScope {
             vims: names(vims),
             namespaces: names(namespaces),
             vendors: names(vendors),
         };
         let here = about(lives("v1", Some("web")));
-        assert!(Sight::default().sees(&here) && Sight::default().is_whole());
+        assert!(
+            VisibilityScope::default().sees(&here) && VisibilityScope::default().is_unlimited()
+        );
         assert!(of(&["v1"], &["web"], &["Acme"]).sees(&here));
         for other in [
             of(&["v2"], &[], &[]),
             of(&[], &["db"], &[]),
             of(&[], &[], &["Other"]),
         ] {
-            assert!(!other.sees(&here) && !other.is_whole(), "{other:?}");
+            assert!(!other.sees(&here) && !other.is_unlimited(), "{other:?}");
         }
         assert!(
             of(&["v1"], &["web"], &[]).sees(&about(Some(Vec::new()))),

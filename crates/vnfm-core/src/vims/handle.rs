@@ -2,7 +2,7 @@
 
 use super::connection_of;
 use crate::engine::Engine;
-use crate::ports::{PortError, SecretConnection, Turn, Vim, VimLogin, VimRecord, Watcher};
+use crate::ports::{PortError, SecretConnection, Vim, VimLogin, VimRecord, VimSlot, Watcher};
 use async_trait::async_trait;
 use serde_json::Value;
 use vnfm_types::{KeyValuePairs, VimConnectionInfo, VimPolicy};
@@ -149,11 +149,11 @@ impl Vim for VimHandle {
         }
     }
 
-    fn shows_answers(&self) -> bool {
+    fn exposes_responses(&self) -> bool {
         self.registered_id().is_some()
     }
 
-    fn keeps_address(&self, connection: &VimConnectionInfo) -> bool {
+    fn keeps_unchecked_address(&self, connection: &VimConnectionInfo) -> bool {
         let (tenant, vim) = match &self.source {
             Source::Registry { tenant, id } => (tenant, Some(id.as_str())),
             Source::Request { tenant, vim, .. } => (tenant, vim.as_deref()),
@@ -161,7 +161,7 @@ impl Vim for VimHandle {
         self.engine.store().keeps_address(tenant, vim, connection)
     }
 
-    async fn turn(&self, doing: &str, watcher: Option<&dyn Watcher>) -> Turn {
+    async fn acquire_slot(&self, doing: &str, watcher: Option<&dyn Watcher>) -> VimSlot {
         let (clock, calls) = (&self.engine.parts.clock, &self.engine.calls);
         let requested_at = clock.now();
         let ticket = calls.request(&self.address);
@@ -184,7 +184,7 @@ impl Vim for VimHandle {
             otel.kind = "client",
             otel.status_code = tracing::field::Empty
         );
-        Turn::new(
+        VimSlot::new(
             ticket,
             vim,
             self.engine.observer.clone(),

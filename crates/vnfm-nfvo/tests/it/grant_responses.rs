@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use vnfm_core::ports::{Clock as _, GrantAnswer, Nfvo as _, PortError};
+use vnfm_core::ports::{Clock as _, GrantOutcome, Nfvo as _, PortError};
 use vnfm_nfvo::{Login, Tls};
 
 /// A server that sends the same response to every request.
@@ -46,9 +46,9 @@ impl Canned {
         }
     }
 
-    async fn request(&self) -> Result<GrantAnswer, PortError> {
+    async fn request(&self) -> Result<GrantOutcome, PortError> {
         grants(&self.url, Login::None, Tls::default(), &ManualClock::new())
-            .ask(&request())
+            .request_grant(&request())
             .await
     }
 }
@@ -130,7 +130,7 @@ async fn each_response_maps_to_the_error_that_sol003_implies() {
 #[tokio::test]
 async fn a_grant_request_has_the_version_and_absolute_links() {
     let canned = Canned::new("201 Created", "", GRANT).await;
-    let GrantAnswer::Granted(grant) = canned.request().await.unwrap() else {
+    let GrantOutcome::Granted(grant) = canned.request().await.unwrap() else {
         panic!("not granted")
     };
     assert_eq!(grant.id, "g");
@@ -151,7 +151,7 @@ async fn a_grant_request_has_the_version_and_absolute_links() {
 #[tokio::test]
 async fn a_pending_grant_is_polled_only_at_the_configured_nfvo() {
     let canned = Canned::new("202 Accepted", "location: /elsewhere/g\r\n", "").await;
-    let GrantAnswer::Later(place, None) = canned.request().await.unwrap() else {
+    let GrantOutcome::Pending(place, None) = canned.request().await.unwrap() else {
         panic!("decided")
     };
     assert_eq!(place, format!("{}/elsewhere/g", canned.url));
@@ -159,9 +159,9 @@ async fn a_pending_grant_is_polled_only_at_the_configured_nfvo() {
         (
             "202 Accepted",
             "",
-            Some(GrantAnswer::Later(String::new(), None)),
+            Some(GrantOutcome::Pending(String::new(), None)),
         ),
-        ("404 Not Found", "", Some(GrantAnswer::Forgotten)),
+        ("404 Not Found", "", Some(GrantOutcome::UnknownLocation)),
         ("200 OK", GRANT, None),
     ] {
         let canned = Canned::new(status, "", body).await;
@@ -172,19 +172,21 @@ async fn a_pending_grant_is_polled_only_at_the_configured_nfvo() {
             &ManualClock::new(),
         );
         let place = format!("{}/grant/v1/grants/g", canned.url);
-        let found = nfvo.look(&place).await.unwrap();
+        let found = nfvo.poll_grant(&place).await.unwrap();
         match wanted {
-            Some(GrantAnswer::Later(..)) => assert_eq!(found, GrantAnswer::Later(place, None)),
+            Some(GrantOutcome::Pending(..)) => {
+                assert_eq!(found, GrantOutcome::Pending(place, None))
+            }
             Some(other) => assert_eq!(found, other),
-            None => assert!(matches!(found, GrantAnswer::Granted(_)), "{found:?}"),
+            None => assert!(matches!(found, GrantOutcome::Granted(_)), "{found:?}"),
         }
         let moved = nfvo
-            .look("http://192.0.2.1/grant/v1/grants/g")
+            .poll_grant("http://192.0.2.1/grant/v1/grants/g")
             .await
             .unwrap();
         assert_eq!(
             moved,
-            GrantAnswer::Forgotten,
+            GrantOutcome::UnknownLocation,
             "another NFVO is configured by now"
         );
         assert_eq!(canned.requests.lock().unwrap().len(), 1);
@@ -215,7 +217,7 @@ async fn retry_after_is_read_in_seconds_and_as_a_date() {
         }
         let place = format!("location: /grant/v1/grants/g\r\n{retry}");
         let canned = Canned::new("202 Accepted", &place, "").await;
-        let Ok(GrantAnswer::Later(_, after)) = canned.request().await else {
+        let Ok(GrantOutcome::Pending(_, after)) = canned.request().await else {
             panic!("decided")
         };
         assert_eq!(after, wanted, "{said}");
@@ -228,7 +230,7 @@ async fn an_unreachable_nfvo_is_a_temporary_error() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let nfvo = grants(&url, Login::None, Tls::default(), &ManualClock::new());
-    let error = nfvo.ask(&request()).await.unwrap_err();
+    let error = nfvo.request_grant(&request()).await.unwrap_err();
     assert_eq!(
         (error.name(), error.is_unavailable()),
         ("nfvo.unreachable", true),

@@ -7,7 +7,7 @@ use vnfm_core::ports::{Callback, Subscribers as _};
 use vnfm_nfvo::{Callbacks, Networks, Tls};
 use vnfm_sim::liar::{Liar, Lie};
 use vnfm_types::SubscriptionAuthentication;
-use vnfm_types::v1::Edition;
+use vnfm_types::v1::ApiVersion;
 
 fn callbacks(networks: &[&str]) -> Callbacks {
     let networks: Vec<_> = networks.iter().map(|&text| text.to_owned()).collect();
@@ -41,7 +41,7 @@ async fn an_endless_response_of_a_token_endpoint_is_an_error() {
         let callback = Callback {
             uri: &uri,
             login: Some(&login),
-            edition: Edition::V2,
+            api_version: ApiVersion::V2,
         };
         let error = callbacks(&["127.0.0.0/8"])
             .test(&callback)
@@ -63,7 +63,7 @@ async fn the_body_of_a_callback_response_is_not_read_and_redirects_are_not_follo
     let callback = Callback {
         uri: &uri,
         login: None,
-        edition: Edition::V2,
+        api_version: ApiVersion::V2,
     };
     callbacks(&["127.0.0.0/8"]).test(&callback).await.unwrap();
     assert!(
@@ -81,7 +81,7 @@ async fn the_body_of_a_callback_response_is_not_read_and_redirects_are_not_follo
     let callback = Callback {
         uri: &uri,
         login: None,
-        edition: Edition::V2,
+        api_version: ApiVersion::V2,
     };
     let error = callbacks(&["127.0.0.1"]).test(&callback).await.unwrap_err();
     assert_eq!(error.name(), "nfvo.callback-refuses", "{error}");

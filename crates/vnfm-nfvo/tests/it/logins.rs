@@ -3,13 +3,13 @@
 use crate::{ManualClock, basic, credentials, grants, request, world};
 use serde_json::{Value, json};
 use std::time::Duration;
-use vnfm_core::ports::{Callback, GrantAnswer, Nfvo as _, Subscribers as _};
+use vnfm_core::ports::{Callback, GrantOutcome, Nfvo as _, Subscribers as _};
 use vnfm_nfvo::{Callbacks, Login, Networks, Tls};
 use vnfm_sim::World;
 use vnfm_sim::faults::{Fault, Rule};
 use vnfm_sim::nfvo::{CLIENT, PASSWORD, Wanted};
 use vnfm_types::SubscriptionAuthentication;
-use vnfm_types::v1::Edition;
+use vnfm_types::v1::ApiVersion;
 
 fn tokens_issued(world: &World) -> Value {
     world.nfvo().page()["tokensGiven"].clone()
@@ -31,25 +31,25 @@ async fn a_token_is_cached_renewed_before_it_expires_and_once_after_a_401() {
     let nfvo = grants(world.nfvo().url(), login, Tls::default(), &clock);
     for _ in 0..3 {
         assert!(matches!(
-            nfvo.ask(&request()).await.unwrap(),
-            GrantAnswer::Granted(_)
+            nfvo.request_grant(&request()).await.unwrap(),
+            GrantOutcome::Granted(_)
         ));
     }
     assert_eq!(tokens_issued(&world), 1, "it is cached");
     clock.advance(89);
-    nfvo.ask(&request()).await.unwrap();
+    nfvo.request_grant(&request()).await.unwrap();
     assert_eq!(tokens_issued(&world), 1, "a tenth of its lifetime is left");
     clock.advance(2);
-    nfvo.ask(&request()).await.unwrap();
+    nfvo.request_grant(&request()).await.unwrap();
     assert_eq!(tokens_issued(&world), 2, "it is renewed before it expires");
     world.nfvo().revoke_tokens();
-    nfvo.ask(&request()).await.unwrap();
+    nfvo.request_grant(&request()).await.unwrap();
     assert_eq!(tokens_issued(&world), 3, "it is renewed after a 401");
     world.faults().arm(Rule {
         times: 9,
         ..Rule::new("nfvo.grant", Fault::Status { status: 401 })
     });
-    let error = nfvo.ask(&request()).await.unwrap_err();
+    let error = nfvo.request_grant(&request()).await.unwrap_err();
     assert_eq!(
         (error.name(), tokens_issued(&world)),
         ("nfvo.refuses", json!(4)),
@@ -62,7 +62,7 @@ async fn an_error_of_the_token_endpoint_reveals_no_secret() {
     let (world, clock) = (world(Wanted::Oauth2).await, ManualClock::new());
     let login = Login::Oauth2(credentials(&world, "planted-wrong-password"));
     let nfvo = grants(world.nfvo().url(), login.clone(), Tls::default(), &clock);
-    let error = nfvo.ask(&request()).await.unwrap_err();
+    let error = nfvo.request_grant(&request()).await.unwrap_err();
     assert_eq!(error.name(), "nfvo.no-token");
     assert!(error.to_string().contains("401"), "{error}");
     assert!(
@@ -72,7 +72,7 @@ async fn an_error_of_the_token_endpoint_reveals_no_secret() {
     world
         .faults()
         .arm(Rule::new("nfvo.token", Fault::Status { status: 503 }));
-    let error = nfvo.ask(&request()).await.unwrap_err();
+    let error = nfvo.request_grant(&request()).await.unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
 }
 
@@ -80,9 +80,9 @@ async fn an_error_of_the_token_endpoint_reveals_no_secret() {
 async fn http_basic_is_sent_with_every_request() {
     let (world, clock) = (world(Wanted::Basic).await, ManualClock::new());
     let nfvo = grants(world.nfvo().url(), basic(), Tls::default(), &clock);
-    nfvo.ask(&request()).await.unwrap();
+    nfvo.request_grant(&request()).await.unwrap();
     let anonymous = grants(world.nfvo().url(), Login::None, Tls::default(), &clock);
-    let error = anonymous.ask(&request()).await.unwrap_err();
+    let error = anonymous.request_grant(&request()).await.unwrap_err();
     assert_eq!(
         (error.name(), error.problem().map(|it| it.status)),
         ("nfvo.refuses", Some(401))
@@ -96,12 +96,12 @@ async fn an_nfvo_that_requires_a_client_certificate_is_unreachable_without_one()
     let url = world.nfvo().secure_url();
     let nfvo = grants(url, Login::None, tls(&world, true), &clock);
     assert!(matches!(
-        nfvo.ask(&request()).await.unwrap(),
-        GrantAnswer::Granted(_)
+        nfvo.request_grant(&request()).await.unwrap(),
+        GrantOutcome::Granted(_)
     ));
     let without = grants(url, Login::None, tls(&world, false), &clock);
     assert_eq!(
-        without.ask(&request()).await.unwrap_err().name(),
+        without.request_grant(&request()).await.unwrap_err().name(),
         "nfvo.unreachable"
     );
     let no_authority = Tls {
@@ -110,7 +110,11 @@ async fn an_nfvo_that_requires_a_client_certificate_is_unreachable_without_one()
     };
     let untrusting = grants(url, Login::None, no_authority, &clock);
     assert_eq!(
-        untrusting.ask(&request()).await.unwrap_err().name(),
+        untrusting
+            .request_grant(&request())
+            .await
+            .unwrap_err()
+            .name(),
         "nfvo.unreachable"
     );
 }
@@ -123,7 +127,7 @@ fn at<'a>(uri: &'a str, login: &'a SubscriptionAuthentication) -> Callback<'a> {
     Callback {
         uri,
         login: Some(login),
-        edition: Edition::V2,
+        api_version: ApiVersion::V2,
     }
 }
 
@@ -142,7 +146,7 @@ async fn notifications_are_sent_with_a_token_and_with_a_certificate() {
         "paramsBasic": {"userName": "u", "password": "p"}, "paramsOauth2ClientCredentials": token}));
     callbacks.test(&at(&plain, &both)).await.unwrap();
     callbacks
-        .tell(&at(&plain, &both), &json!({"n": 1}))
+        .notify(&at(&plain, &both), &json!({"n": 1}))
         .await
         .unwrap();
     assert_eq!(
@@ -156,11 +160,11 @@ async fn notifications_are_sent_with_a_token_and_with_a_certificate() {
         "paramsOauth2ClientCredentials": token}),
     );
     callbacks
-        .tell(&at(&secure, &certified), &json!({"n": 2}))
+        .notify(&at(&secure, &certified), &json!({"n": 2}))
         .await
         .unwrap();
     let error = callbacks
-        .tell(&at(&secure, &both), &json!({"n": 3}))
+        .notify(&at(&secure, &both), &json!({"n": 3}))
         .await
         .unwrap_err();
     assert_eq!(

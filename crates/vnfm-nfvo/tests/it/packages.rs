@@ -51,7 +51,7 @@ impl Fixture {
     }
 
     async fn fetch(&self) -> Result<(), PortError> {
-        let package = self.source.of_vnfd("vnfd-1").await?;
+        let package = self.source.find_by_vnfd("vnfd-1").await?;
         package.usable()?;
         self.source.fetch(&package, MAX_BYTES, &self.to()).await
     }
@@ -102,7 +102,11 @@ async fn a_package_is_found_by_its_vnfd_and_fetched() {
     assert_eq!(fixture.ranges(), [""]);
     let calls = fixture.world.books().calls_of("nfvo.packages");
     assert_eq!(calls[0].subject, "(eq,vnfdId,vnfd-1)");
-    let none = fixture.source.of_vnfd("it's, none)").await.unwrap_err();
+    let none = fixture
+        .source
+        .find_by_vnfd("it's, none)")
+        .await
+        .unwrap_err();
     assert_eq!(none.name(), "nfvo.no-package", "{none}");
     assert_eq!(
         fixture.source.package("p1").await.unwrap().unwrap().id,
@@ -137,7 +141,7 @@ async fn an_interrupted_download_fetches_only_the_rest() {
 #[tokio::test]
 async fn a_file_that_changes_during_the_download_is_fetched_from_the_start() {
     let fixture = Fixture::new(Wanted::None).await;
-    let package = fixture.source.of_vnfd("vnfd-1").await.unwrap();
+    let package = fixture.source.find_by_vnfd("vnfd-1").await.unwrap();
     fixture.arm(Rule::new(
         "nfvo.package_content",
         Fault::CutAfter { cut_after: 100_000 },
@@ -260,7 +264,7 @@ async fn an_invalid_package_record_is_rejected() {
         fixture.assert_fetch_fails(code, text).await;
     }
     fixture.override_package(Value::Null);
-    let package = fixture.source.of_vnfd("vnfd-1").await.unwrap();
+    let package = fixture.source.find_by_vnfd("vnfd-1").await.unwrap();
     let error = fixture
         .source
         .fetch(&package, 1000, &fixture.to())
@@ -279,7 +283,7 @@ async fn an_unavailable_rejecting_or_silent_nfvo_is_reported_as_such() {
         (400, "nfvo.packages-refused", false),
     ] {
         fixture.arm(Rule::new("nfvo.packages", Fault::Status { status }));
-        let error = fixture.source.of_vnfd("vnfd-1").await.unwrap_err();
+        let error = fixture.source.find_by_vnfd("vnfd-1").await.unwrap_err();
         assert_eq!(
             (error.name(), error.is_unavailable()),
             (code, later),
@@ -294,10 +298,10 @@ async fn an_unavailable_rejecting_or_silent_nfvo_is_reported_as_such() {
         },
         NoSleep::new(),
     );
-    let error = impatient.unwrap().of_vnfd("vnfd-1").await.unwrap_err();
+    let error = impatient.unwrap().find_by_vnfd("vnfd-1").await.unwrap_err();
     assert_eq!(error.name(), "nfvo.unreachable", "{error}");
     let anonymous = source(fixture.world.nfvo().url(), Login::None);
-    let error = anonymous.of_vnfd("vnfd-1").await.unwrap_err();
+    let error = anonymous.find_by_vnfd("vnfd-1").await.unwrap_err();
     assert_eq!(error.name(), "nfvo.packages-refused", "{error}");
     assert!(error.to_string().contains("401"), "{error}");
 }

@@ -35,12 +35,15 @@ impl Door {
 /// What every Barbican does with a key.
 pub(crate) async fn a_key_is_kept_found_and_given_back(barbican: &Barbican) {
     let name = format!("vnfm-{}", uuid::Uuid::new_v4());
-    assert_eq!(barbican.kept(&name).await.unwrap(), [""; 0]);
-    let first = barbican.keep(&name, &Secret::new(KEY)).await.unwrap();
-    let second = barbican.keep(&name, &Secret::new("another")).await.unwrap();
+    assert_eq!(barbican.key_ids(&name).await.unwrap(), [""; 0]);
+    let first = barbican.store_key(&name, &Secret::new(KEY)).await.unwrap();
+    let second = barbican
+        .store_key(&name, &Secret::new("another"))
+        .await
+        .unwrap();
     assert_eq!(barbican.key(&first).await.unwrap().reveal(), KEY);
     assert_eq!(barbican.key(&second).await.unwrap().reveal(), "another");
-    let mut kept = barbican.kept(&name).await.unwrap();
+    let mut kept = barbican.key_ids(&name).await.unwrap();
     kept.sort();
     let mut both = vec![first, second];
     both.sort();
@@ -57,10 +60,10 @@ pub(crate) async fn a_wrong_password_is_said_and_a_new_one_taken(
     right: &str,
 ) {
     door.set_access("password", "planted-wrong");
-    let error = barbican.kept("vnfm-x").await.unwrap_err();
+    let error = barbican.key_ids("vnfm-x").await.unwrap_err();
     is_refused(&error, "secrets.barbican");
     door.set_access("password", right);
-    barbican.kept("vnfm-x").await.unwrap();
+    barbican.key_ids("vnfm-x").await.unwrap();
 }
 
 pub(crate) fn is_refused(error: &PortError, hint: &str) {

@@ -43,10 +43,10 @@ impl Vim for Given {
             version: 0,
         })
     }
-    fn shows_answers(&self) -> bool {
+    fn exposes_responses(&self) -> bool {
         self.shown
     }
-    fn keeps_address(&self, _: &VimConnectionInfo) -> bool {
+    fn keeps_unchecked_address(&self, _: &VimConnectionInfo) -> bool {
         self.kept
     }
 }

@@ -23,18 +23,21 @@ async fn more_keys_than_a_page_has_are_all_named() {
     let (_, barbican) = Door::of(connection(&world));
     for number in 0..101 {
         barbican
-            .keep("vnfm-many", &Secret::new(number.to_string()))
+            .store_key("vnfm-many", &Secret::new(number.to_string()))
             .await
             .unwrap();
     }
-    assert_eq!(barbican.kept("vnfm-many").await.unwrap().len(), 101);
+    assert_eq!(barbican.key_ids("vnfm-many").await.unwrap().len(), 101);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_not_taken_is_renewed_once_and_then_said() {
     let world = world(Duration::ZERO).await;
     let (_, barbican) = Door::of(connection(&world));
-    let id = barbican.keep("vnfm-x", &Secret::new(KEY)).await.unwrap();
+    let id = barbican
+        .store_key("vnfm-x", &Secret::new(KEY))
+        .await
+        .unwrap();
     let logins = || world.books().calls_of("keystone.token_create").len();
     let before = logins();
     world.cloud().revoke_tokens();
@@ -50,7 +53,10 @@ async fn a_token_that_is_not_taken_is_renewed_once_and_then_said() {
 async fn one_that_fails_for_a_moment_is_asked_again_and_one_that_is_away_is_said() {
     let world = world(Duration::ZERO).await;
     let (_, barbican) = Door::of(connection(&world));
-    let id = barbican.keep("vnfm-x", &Secret::new(KEY)).await.unwrap();
+    let id = barbican
+        .store_key("vnfm-x", &Secret::new(KEY))
+        .await
+        .unwrap();
     let failing = |times| {
         let fault = Fault::Status { status: 503 };
         Rule::new("barbican.secret_payload", fault).nth(1, times)
@@ -69,7 +75,7 @@ async fn one_that_fails_for_a_moment_is_asked_again_and_one_that_is_away_is_said
         .arm(Rule::new("barbican.secret_create", forbidden));
     is_refused(
         &barbican
-            .keep("vnfm-x", &Secret::new(KEY))
+            .store_key("vnfm-x", &Secret::new(KEY))
             .await
             .unwrap_err(),
         "`creator`",
@@ -80,7 +86,10 @@ async fn one_that_fails_for_a_moment_is_asked_again_and_one_that_is_away_is_said
 async fn a_key_of_another_project_is_none_of_ours() {
     let world = world(Duration::ZERO).await;
     let (door, barbican) = Door::of(connection(&world));
-    let id = barbican.keep("vnfm-x", &Secret::new(KEY)).await.unwrap();
+    let id = barbican
+        .store_key("vnfm-x", &Secret::new(KEY))
+        .await
+        .unwrap();
     for member in ["username", "project"] {
         door.set_access(member, "admin");
     }
@@ -88,5 +97,5 @@ async fn a_key_of_another_project_is_none_of_ours() {
         barbican.key(&id).await.unwrap_err().code().name,
         "barbican.no-key"
     );
-    assert_eq!(barbican.kept("vnfm-x").await.unwrap(), [""; 0]);
+    assert_eq!(barbican.key_ids("vnfm-x").await.unwrap(), [""; 0]);
 }

@@ -12,7 +12,7 @@ async fn keys_are_kept_in_a_real_barbican() {
         return;
     };
     let (door, barbican) = Door::of(connection);
-    if let Err(error) = barbican.kept("vnfm-none").await {
+    if let Err(error) = barbican.key_ids("vnfm-none").await {
         assert_eq!(error.code().name, "openstack.no-endpoint", "{error}");
         let why = "the cloud has no Barbican; OPENSTACK_BARBICAN=1 starts one with it";
         assert!(

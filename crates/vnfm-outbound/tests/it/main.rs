@@ -67,7 +67,7 @@ async fn an_endless_response_is_cut_at_the_limit() {
 #[tokio::test]
 async fn a_dripping_response_ends_at_the_timeout() {
     let neighbour = Liar::start("127.0.0.1", Lie::Dripping).await.unwrap();
-    let quick = policy().taking(Duration::from_millis(300));
+    let quick = policy().with_timeout(Duration::from_millis(300));
     let response = answer(&neighbour.url(), quick.clone()).await.unwrap();
     let error = read(response, &quick).await.unwrap_err();
     assert!(

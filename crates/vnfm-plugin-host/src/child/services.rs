@@ -34,7 +34,7 @@ impl Link {
 
     /// Says why no hook can be run.
     pub(super) fn refuse(&self, error: &PortError) {
-        let said = serde_json::json!({ "doing": error.doing(), "what": error.detail() });
+        let said = serde_json::json!({ "doing": error.action(), "what": error.detail() });
         self.send(wire::REFUSED, 0, error.name(), said.to_string().as_bytes());
     }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
-use vnfm_core::ports::{MgmtDrivers, PortError, Wanted};
+use vnfm_core::ports::{HookDriverRef, MgmtDrivers, PortError};
 use vnfm_plugin_host::{Config, LOCK_FILE, Lock, Pin, PluginHost, inspect};
 use vnfm_plugin_sdk::static_driver;
 
@@ -268,7 +268,7 @@ fn an_instances_own_version_is_found_beside_a_newest_one_that_cannot_be_loaded()
     }
     std::fs::write(folder.path().join("c-1.10.0.so"), "cut short").unwrap();
     let host = folder.host();
-    let wanted = Wanted {
+    let wanted = HookDriverRef {
         implementation: "c-plugin",
         plugin: None,
         script: None,
@@ -277,7 +277,7 @@ fn an_instances_own_version_is_found_beside_a_newest_one_that_cannot_be_loaded()
         refusal(host.for_hook(&wanted)).name(),
         "plugin.hash-mismatch"
     );
-    let kept = |name: &str| host.for_hook_kept(name, &wanted);
+    let kept = |name: &str| host.for_deployed_hook(name, &wanted);
     assert_eq!(kept("c-plugin@1.9.0").unwrap().id().version, "1.9.0");
     assert_eq!(
         refusal(kept("c-plugin@1.10.0")).name(),
@@ -305,7 +305,7 @@ fn an_operation_that_began_with_a_driver_of_the_program_ends_with_it_beside_a_ne
         "9.0.0"
     );
     assert_eq!(
-        host.again(&began, "mgmt-template", None).unwrap().id(),
+        host.find_exact(&began, "mgmt-template", None).unwrap().id(),
         began
     );
 }
@@ -382,14 +382,17 @@ fn an_operation_ends_on_the_library_that_it_began_with() {
             (now.version.as_str(), began.version.as_str()),
             ("1.0.1", "1.0.0")
         );
-        assert_eq!(host.again(&began, "c-plugin", None).unwrap().id(), began);
-        assert_eq!(host.again(&now, "c-plugin", None).unwrap().id(), now);
+        assert_eq!(
+            host.find_exact(&began, "c-plugin", None).unwrap().id(),
+            began
+        );
+        assert_eq!(host.find_exact(&now, "c-plugin", None).unwrap().id(), now);
         let same_version = host.find("c-plugin@1.0.0", None).unwrap().id();
         assert_ne!(same_version, began, "new operations get the new file");
         assert_eq!(host.list().len(), 2);
 
         std::fs::remove_file(folder.path().join("old.so")).unwrap();
-        let error = refusal(folder.host_of(runner).again(&began, "c-plugin", None));
+        let error = refusal(folder.host_of(runner).find_exact(&began, "c-plugin", None));
         assert_eq!(error.name(), "plugin.replaced");
         assert!(
             error.to_string().contains(began.sha256.as_deref().unwrap()),
@@ -398,7 +401,8 @@ fn an_operation_ends_on_the_library_that_it_began_with() {
         let mut lock = Lock::read(folder.path()).unwrap();
         lock.plugins.retain(|pin| pin.file != "old.so");
         lock.write(folder.path()).unwrap();
-        let error = refusal(folder.host_of(runner).again(&began, "c-plugin", None)).to_string();
+        let error =
+            refusal(folder.host_of(runner).find_exact(&began, "c-plugin", None)).to_string();
         let both = [
             "`c-plugin@1.0.0`",
             "`c-plugin@1.0.1`",

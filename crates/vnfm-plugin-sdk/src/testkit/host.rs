@@ -282,7 +282,7 @@ impl TestHost {
                 pending::<()>().await;
             }
         };
-        let hooks = Hooks::<D>::of();
+        let hooks = Hooks::<D>::declared();
         let running = pin!(hooks.run(driver, self.context(), request?));
         match select(running, pin!(killed)).await {
             Either::Left((outcome, _)) => outcome,

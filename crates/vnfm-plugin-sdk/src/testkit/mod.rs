@@ -52,5 +52,5 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 pub use host::{TestHost, World};
 pub use request::{TestRequest, request};
 pub use script::Reply;
-pub use trial::{Broken, Trial, Tried, trial, trial_each};
+pub use trial::{Trial, TrialReport, Violations, trial, trial_each};
 pub use uploaded::Uploaded;

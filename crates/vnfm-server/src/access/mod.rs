@@ -224,7 +224,7 @@ impl Access {
     }
 
     /// What tenants may have, for the store that counts it.
-    pub fn quotas(&self) -> vnfm_store::Most {
+    pub fn quotas(&self) -> vnfm_store::QuotaLimits {
         let quotas = self.quotas.clone();
         Arc::new(move |tenant, what| quotas.most(tenant, what))
     }
@@ -236,7 +236,7 @@ impl Access {
     /// 403 where that is nothing.
     pub(crate) async fn bytes_left(&self, app: &AppState, tenant: &str) -> Answer<Option<u64>> {
         self.quotas
-            .left(app, tenant, vnfm_core::ports::Counted::PackageBytes)
+            .left(app, tenant, vnfm_core::ports::QuotaResource::PackageBytes)
             .await
     }
 

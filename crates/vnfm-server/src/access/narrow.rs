@@ -22,7 +22,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use vnfm_core::ports::StoreError;
 use vnfm_core::query::Query;
-use vnfm_types::v1::Edition;
+use vnfm_types::v1::ApiVersion;
 use vnfm_types::{InstantiateVnfRequest, ProblemDetails, VimPolicy};
 
 /// What a request is about.
@@ -52,7 +52,7 @@ pub(super) async fn check(
     principal: &Principal,
     request: Request,
 ) -> Answer<Request> {
-    if principal.only.is_whole() {
+    if principal.only.is_unlimited() {
         return Ok(request);
     }
     let about = about(request.uri().path());
@@ -110,7 +110,7 @@ async fn as_planned(
     if principal.only.namespaces.is_empty() {
         return Ok(());
     }
-    let request: InstantiateVnfRequest = body::parse_as(Edition::of_path(path), body)?;
+    let request: InstantiateVnfRequest = body::parse_as(ApiVersion::of_path(path), body)?;
     if request.vim_connection_info.is_empty() {
         // Whoever grants it would say where, and the plan depends on that.
         let what = "your role is narrowed to namespaces, and `vimConnectionInfo` names no VIM";
@@ -160,7 +160,7 @@ async fn is_seen(app: &AppState, principal: &Principal, about: &About) -> Answer
     let (store, tenant, only) = (app.engine.store(), &principal.tenant, &principal.only);
     let one = |id: &str| Query {
         limit: 1,
-        sight: only.clone(),
+        scope: only.clone(),
         ..Query::only("id", id)
     };
     let (what, id, is_there) = match about {
@@ -211,7 +211,7 @@ pub(super) async fn without_names(
     principal: &Principal,
     response: Response,
 ) -> Response {
-    if principal.only.is_whole() || response.status() != StatusCode::CONFLICT {
+    if principal.only.is_unlimited() || response.status() != StatusCode::CONFLICT {
         return response;
     }
     let (mut parts, content) = response.into_parts();

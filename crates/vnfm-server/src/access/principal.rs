@@ -31,7 +31,7 @@ impl fmt::Display for Role {
 }
 
 /// What somebody sees and may change; an empty list does not narrow.
-pub use vnfm_core::query::Sight as Only;
+pub use vnfm_core::query::VisibilityScope as Only;
 
 /// Somebody who logged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Principal {
 
     /// True for whoever looks after the server itself and not after one tenant: the admins of the tenant `default`.
     pub fn is_operator(&self) -> bool {
-        self.role == Role::Admin && self.tenant == DEFAULT_TENANT && self.only.is_whole()
+        self.role == Role::Admin && self.tenant == DEFAULT_TENANT && self.only.is_unlimited()
     }
 }
 

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use vnfm_core::ports::{Counted, StoreError};
+use vnfm_core::ports::{QuotaResource, StoreError};
 
 /// What one tenant may have; what is absent and has no default has no limit.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
@@ -46,15 +46,15 @@ const WATCHERS: u64 = 500;
 const AUDIT_BYTES: u64 = 1 << 30;
 
 impl Quota {
-    fn most(&self, what: Counted) -> Option<u64> {
+    fn most(&self, what: QuotaResource) -> Option<u64> {
         match what {
-            Counted::Instances => self.instances,
-            Counted::Operations => self.operations,
-            Counted::Packages => self.packages.or(Some(PACKAGES)),
-            Counted::PackageBytes => self.package_bytes,
-            Counted::Subscriptions => self.subscriptions.or(Some(SUBSCRIPTIONS)),
-            Counted::Vims => self.vims.or(Some(VIMS)),
-            Counted::AuditBytes => self.audit_bytes.or(Some(AUDIT_BYTES)),
+            QuotaResource::Instances => self.instances,
+            QuotaResource::Operations => self.operations,
+            QuotaResource::Packages => self.packages.or(Some(PACKAGES)),
+            QuotaResource::PackageBytes => self.package_bytes,
+            QuotaResource::Subscriptions => self.subscriptions.or(Some(SUBSCRIPTIONS)),
+            QuotaResource::Vims => self.vims.or(Some(VIMS)),
+            QuotaResource::AuditBytes => self.audit_bytes.or(Some(AUDIT_BYTES)),
             _ => None,
         }
     }
@@ -124,7 +124,7 @@ impl Quotas {
     }
 
     /// How much a tenant may have; `None` where there is no limit.
-    pub fn most(&self, tenant: &str, what: Counted) -> Option<u64> {
+    pub fn most(&self, tenant: &str, what: QuotaResource) -> Option<u64> {
         self.of(tenant).most(what)
     }
 
@@ -151,7 +151,9 @@ impl Quotas {
     ///
     /// 403 where its audit is full.
     pub async fn has_room_for_audit(&self, app: &AppState, tenant: &str) -> Answer<()> {
-        self.left(app, tenant, Counted::AuditBytes).await.map(drop)
+        self.left(app, tenant, QuotaResource::AuditBytes)
+            .await
+            .map(drop)
     }
 
     /// How much more a tenant may have; `None` where there is no limit.
@@ -159,14 +161,19 @@ impl Quotas {
     /// # Errors
     ///
     /// 403 where that is nothing.
-    pub async fn left(&self, app: &AppState, tenant: &str, what: Counted) -> Answer<Option<u64>> {
+    pub async fn left(
+        &self,
+        app: &AppState,
+        tenant: &str,
+        what: QuotaResource,
+    ) -> Answer<Option<u64>> {
         let Some(most) = self.most(tenant, what) else {
             return Ok(None);
         };
         let used = app.engine.store().used(tenant, what).await?;
         if used >= most {
             let tenant = tenant.to_owned();
-            return Err(StoreError::UsedUp {
+            return Err(StoreError::QuotaExceeded {
                 tenant,
                 what,
                 used,
@@ -208,19 +215,19 @@ impl Quotas {
 }
 
 /// What a request adds to.
-fn added(method: &Method, path: &str) -> Option<Counted> {
+fn added(method: &Method, path: &str) -> Option<QuotaResource> {
     let segments: Vec<_> = path.split('/').skip(1).collect();
     match (method, segments.as_slice()) {
-        (&Method::POST, ["vnflcm", _, "vnf_instances"]) => Some(Counted::Instances),
+        (&Method::POST, ["vnflcm", _, "vnf_instances"]) => Some(QuotaResource::Instances),
         (&Method::POST, ["vnflcm", _, "vnf_instances", _, _])
-        | (&Method::PATCH, ["vnflcm", _, "vnf_instances", _]) => Some(Counted::Operations),
-        (&Method::POST, ["vnflcm", _, "subscriptions"]) => Some(Counted::Subscriptions),
-        (&Method::POST, ["vnfpkgm", _, "vnf_packages"]) => Some(Counted::Packages),
+        | (&Method::PATCH, ["vnflcm", _, "vnf_instances", _]) => Some(QuotaResource::Operations),
+        (&Method::POST, ["vnflcm", _, "subscriptions"]) => Some(QuotaResource::Subscriptions),
+        (&Method::POST, ["vnfpkgm", _, "vnf_packages"]) => Some(QuotaResource::Packages),
         (&Method::PUT, ["vnfpkgm", _, "vnf_packages", _, "package_content"])
         | (&Method::POST, ["vnfpkgm", _, "vnf_packages", _, "package_content", _]) => {
-            Some(Counted::PackageBytes)
+            Some(QuotaResource::PackageBytes)
         }
-        (&Method::POST, ["vnfm", _, "vims"]) => Some(Counted::Vims),
+        (&Method::POST, ["vnfm", _, "vims"]) => Some(QuotaResource::Vims),
         _ => None,
     }
 }
@@ -231,19 +238,19 @@ mod tests {
     use axum::http::Method;
     use std::collections::BTreeMap;
     use std::sync::Arc;
-    use vnfm_core::ports::Counted;
+    use vnfm_core::ports::QuotaResource;
 
     #[test]
     fn what_begins_something_takes_from_a_quota_and_nothing_else() {
         let vnf = "/vnflcm/v2/vnf_instances";
-        assert_eq!(added(&Method::POST, vnf), Some(Counted::Instances));
+        assert_eq!(added(&Method::POST, vnf), Some(QuotaResource::Instances));
         assert_eq!(
             added(&Method::POST, &format!("{vnf}/i/heal")),
-            Some(Counted::Operations)
+            Some(QuotaResource::Operations)
         );
         assert_eq!(
             added(&Method::PATCH, &format!("{vnf}/i")),
-            Some(Counted::Operations)
+            Some(QuotaResource::Operations)
         );
         assert_eq!(added(&Method::DELETE, &format!("{vnf}/i")), None);
         assert_eq!(
@@ -251,12 +258,18 @@ mod tests {
             None
         );
         let content = "/vnfpkgm/v2/vnf_packages/p/package_content";
-        assert_eq!(added(&Method::PUT, content), Some(Counted::PackageBytes));
+        assert_eq!(
+            added(&Method::PUT, content),
+            Some(QuotaResource::PackageBytes)
+        );
         let from_uri = format!("{content}/upload_from_uri");
-        assert_eq!(added(&Method::POST, &from_uri), Some(Counted::PackageBytes));
+        assert_eq!(
+            added(&Method::POST, &from_uri),
+            Some(QuotaResource::PackageBytes)
+        );
         assert_eq!(
             added(&Method::POST, "/vnflcm/v1/subscriptions"),
-            Some(Counted::Subscriptions)
+            Some(QuotaResource::Subscriptions)
         );
     }
 
@@ -278,8 +291,14 @@ mod tests {
     #[test]
     fn some_quotas_are_there_although_none_is_configured() {
         let quotas = Quotas::default();
-        assert_eq!(quotas.most("acme", Counted::Subscriptions), Some(1_000));
-        assert_eq!(quotas.most("acme", Counted::AuditBytes), Some(1 << 30));
-        assert_eq!(quotas.most("acme", Counted::Instances), None);
+        assert_eq!(
+            quotas.most("acme", QuotaResource::Subscriptions),
+            Some(1_000)
+        );
+        assert_eq!(
+            quotas.most("acme", QuotaResource::AuditBytes),
+            Some(1 << 30)
+        );
+        assert_eq!(quotas.most("acme", QuotaResource::Instances), None);
     }
 }

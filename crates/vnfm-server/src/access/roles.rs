@@ -5,7 +5,7 @@ use super::principal::{Principal, Role};
 use axum::http::Method;
 use std::borrow::Cow;
 use std::fmt;
-use vnfm_types::v1::Edition;
+use vnfm_types::v1::ApiVersion;
 
 /// What a route needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,11 +221,11 @@ pub fn needed(method: &Method, path: &str, routed: bool) -> Needs {
     };
     // Whichever version a client speaks, it does the same.
     let of_v1 = path
-        .strip_prefix(Edition::V1.prefix())
+        .strip_prefix(ApiVersion::V1.prefix())
         .filter(|rest| rest.starts_with('/'));
     let path = of_v1.map_or_else(
         || Cow::Borrowed(path),
-        |rest| Cow::Owned(format!("{}{rest}", Edition::V2.prefix())),
+        |rest| Cow::Owned(format!("{}{rest}", ApiVersion::V2.prefix())),
     );
     let row = NEEDS.iter().find(|(template, _)| **template == *path);
     let row = row.or_else(|| NEEDS.iter().find(|(template, _)| fits(template, &path)));

@@ -14,7 +14,7 @@ use axum::http::{Method, StatusCode, header};
 use axum::response::Response;
 use jiff::Timestamp;
 use std::net::{IpAddr, SocketAddr};
-use vnfm_core::ports::{Change, Counted};
+use vnfm_core::ports::{Change, QuotaResource};
 use vnfm_types::AuditEntry;
 
 /// What is known of a request before it is handled.
@@ -88,9 +88,13 @@ pub(super) async fn note(app: &App, tenant: &str, (entry, status): (AuditEntry, 
     if status == StatusCode::METHOD_NOT_ALLOWED {
         return;
     }
-    let most = app.access.quotas.most(tenant, Counted::AuditBytes);
+    let most = app.access.quotas.most(tenant, QuotaResource::AuditBytes);
     if let Some(most) = most.filter(|_| status.is_client_error()) {
-        let used = app.engine.store().used(tenant, Counted::AuditBytes).await;
+        let used = app
+            .engine
+            .store()
+            .used(tenant, QuotaResource::AuditBytes)
+            .await;
         if used.is_ok_and(|used| used >= most / 2) {
             tracing::debug!(
                 tenant,

@@ -5,7 +5,7 @@
 use super::Onboarding;
 use crate::problem::Answer;
 use std::sync::Arc;
-use vnfm_core::ports::{Change, Counted, PackageRecord, Store, StoreError};
+use vnfm_core::ports::{Change, PackageRecord, QuotaResource, Store, StoreError};
 
 /// Bytes that are set aside, until this is dropped.
 pub(super) struct Aside {
@@ -45,7 +45,7 @@ impl Aside {
         let reserve = Change::Reserve {
             tenant,
             id,
-            what: Counted::PackageBytes,
+            what: QuotaResource::PackageBytes,
             amount: bytes,
         };
         if let Err(error) = self.store.write(None, vec![reserve]).await {

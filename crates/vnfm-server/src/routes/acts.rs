@@ -32,7 +32,7 @@ pub(super) async fn forget(
     Path(id): Path<String>,
 ) -> Answer<StatusCode> {
     app.engine
-        .forget_abandoned(&tenant, &id, acting.act)
+        .remove_tombstone(&tenant, &id, acting.act)
         .await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -42,7 +42,7 @@ pub(super) async fn audit(
     who: Principal,
     Query(asked): Query<BTreeMap<String, String>>,
 ) -> Answer<axum::Json<Vec<AuditEntry>>> {
-    if !who.only.is_whole() {
+    if !who.only.is_unlimited() {
         let what = "your role is narrowed, and the audit tells of all that the tenant has";
         return Err(Problem::new(StatusCode::FORBIDDEN, "access.narrowed", what));
     }

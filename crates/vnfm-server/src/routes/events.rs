@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use vnfm_core::ports::{News, OutboxRow, StoreError};
+use vnfm_core::ports::{ChangeCounters, OutboxRow, StoreError};
 use vnfm_core::query::Query as Filtered;
 
 /// How many events one answer has at most.
@@ -43,10 +43,10 @@ pub(super) async fn list(
     if page.count == 0 && !wait.is_zero() {
         let _watching = app.access.watch(&who.tenant)?;
         let looking = async {
-            let mut seen = News::default();
+            let mut seen = ChangeCounters::default();
             loop {
                 // What came since the look above is news as well.
-                seen = app.engine.store().news(seen).await;
+                seen = app.engine.store().wait_for_changes(seen).await;
                 page.read(&app, &who).await?;
                 if page.count > 0 {
                     return Ok::<_, StoreError>(());
@@ -120,12 +120,12 @@ impl Page {
 
 /// Whether an instance is there, and somewhere by now where it is not seen: what it was before is not told either.
 async fn is_hidden(app: &App, who: &Principal, instance_id: &str) -> Result<bool, StoreError> {
-    if who.only.is_whole() {
+    if who.only.is_unlimited() {
         return Ok(false);
     }
     let (store, one) = (app.engine.store(), Filtered::only("id", instance_id));
     let seen = Filtered {
-        sight: who.only.clone(),
+        scope: who.only.clone(),
         ..one.clone()
     };
     Ok(store.instances(&who.tenant, &seen).await?.is_empty()

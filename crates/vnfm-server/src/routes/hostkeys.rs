@@ -31,7 +31,7 @@ pub(super) async fn forget(
     };
     app.engine
         .store()
-        .write(None, vec![Change::ForgetHostKey(pinned.at)])
+        .write(None, vec![Change::RemoveHostKey(pinned.at)])
         .await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -43,7 +43,7 @@ async fn seen(app: &App, who: &Principal) -> Answer<Vec<PinnedKey>> {
     if who.is_operator() {
         keys.extend(store.host_keys("").await?);
     }
-    if !who.only.is_whole() {
+    if !who.only.is_unlimited() {
         keys.clear();
     }
     Ok(keys)

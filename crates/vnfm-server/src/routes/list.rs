@@ -20,7 +20,7 @@ use vnfm_types::shape::{
     LCCN_SUBSCRIPTIONS, Resource, VNF_INSTANCES, VNF_INSTANCES_V1, VNF_LCM_OP_OCCS,
     VNF_LCM_OP_OCCS_V1, VNF_PACKAGES,
 };
-use vnfm_types::v1::Edition;
+use vnfm_types::v1::ApiVersion;
 use vnfm_types::{LccnSubscription, VnfInstance, VnfLcmOpOcc, VnfPkgInfo};
 
 /// How many entries of a whole list are in memory at once.
@@ -34,7 +34,7 @@ pub(super) trait Listed: Send + Sync + 'static {
     type Shown: Serialize;
 
     /// What it is in the version that the client speaks.
-    fn resource(edition: Edition) -> &'static Resource;
+    fn resource(edition: ApiVersion) -> &'static Resource;
     /// Where it is for the client.
     fn uri(root: &Root) -> String;
     fn read(
@@ -53,10 +53,10 @@ impl Listed for Instances {
     type Record = InstanceRecord;
     type Shown = Shown<VnfInstance>;
 
-    fn resource(edition: Edition) -> &'static Resource {
+    fn resource(edition: ApiVersion) -> &'static Resource {
         match edition {
-            Edition::V1 => &VNF_INSTANCES_V1,
-            Edition::V2 => &VNF_INSTANCES,
+            ApiVersion::V1 => &VNF_INSTANCES_V1,
+            ApiVersion::V2 => &VNF_INSTANCES,
         }
     }
     fn uri(root: &Root) -> String {
@@ -84,10 +84,10 @@ impl Listed for Ops {
     type Record = OpRecord;
     type Shown = Shown<VnfLcmOpOcc>;
 
-    fn resource(edition: Edition) -> &'static Resource {
+    fn resource(edition: ApiVersion) -> &'static Resource {
         match edition {
-            Edition::V1 => &VNF_LCM_OP_OCCS_V1,
-            Edition::V2 => &VNF_LCM_OP_OCCS,
+            ApiVersion::V1 => &VNF_LCM_OP_OCCS_V1,
+            ApiVersion::V2 => &VNF_LCM_OP_OCCS,
         }
     }
     fn uri(root: &Root) -> String {
@@ -111,7 +111,7 @@ impl Listed for Packages {
     type Record = PackageRecord;
     type Shown = VnfPkgInfo;
 
-    fn resource(_: Edition) -> &'static Resource {
+    fn resource(_: ApiVersion) -> &'static Resource {
         &VNF_PACKAGES
     }
     fn uri(root: &Root) -> String {
@@ -139,7 +139,7 @@ impl Listed for Subscriptions {
     type Record = SubscriptionRecord;
     type Shown = Shown<LccnSubscription>;
 
-    fn resource(_: Edition) -> &'static Resource {
+    fn resource(_: ApiVersion) -> &'static Resource {
         &LCCN_SUBSCRIPTIONS
     }
     fn uri(root: &Root) -> String {
@@ -167,7 +167,7 @@ pub(super) async fn list<L: Listed>(
     root: Root,
     RawQuery(raw): RawQuery,
 ) -> Answer {
-    let asked = Asked::read(L::resource(root.edition), raw.as_deref())?;
+    let asked = Asked::read(L::resource(root.api_version), raw.as_deref())?;
     match app.page.load(Ordering::Relaxed) {
         0 => whole::<L>((app, principal), root, asked).await,
         most => page::<L>((&app, &principal), &root, &asked, most).await,
@@ -312,7 +312,7 @@ fn write<L: Listed>(records: Vec<L::Record>, root: &Root, selector: &Selector, t
             append(text, &shown);
         } else {
             let mut shown = serde_json::to_value(&shown).unwrap_or_default();
-            selector.apply(L::resource(root.edition), &mut shown);
+            selector.apply(L::resource(root.api_version), &mut shown);
             append::<Value>(text, &shown);
         }
     }

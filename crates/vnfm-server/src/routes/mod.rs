@@ -25,7 +25,7 @@ use axum::{Extension, Router};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
 use vnf_packages::Part;
-use vnfm_types::v1::Edition;
+use vnfm_types::v1::ApiVersion;
 
 /// Our `OpenAPI` document, written by hand and checked against [`PATHS`].
 pub const OPENAPI: &str = include_str!("../../../../schemas/openapi/vnfm.yaml");
@@ -213,13 +213,13 @@ fn lcm() -> Router<App> {
         .route("/vnflcm/api_versions", get(api_versions::lcm))
         .route("/vnflcm/v1/api_versions", get(api_versions::lcm_v1))
         .route("/vnflcm/v2/api_versions", get(api_versions::lcm_v2))
-        .merge(lcm_of(Edition::V1))
-        .merge(lcm_of(Edition::V2))
+        .merge(lcm_of(ApiVersion::V1))
+        .merge(lcm_of(ApiVersion::V2))
 }
 
 /// VNF LCM in one version: the same resources and handlers; bodies are read by [`crate::body`] and shown by
 /// [`crate::view`] in the form of that version.
-fn lcm_of(edition: Edition) -> Router<App> {
+fn lcm_of(edition: ApiVersion) -> Router<App> {
     let at = |path: &str| format!("{}{path}", edition.prefix());
     let tasks = vnf_instances::NOT_SUPPORTED
         .iter()

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use vnfm_store::KeyPlace;
+use vnfm_store::KeyLocation;
 
 pub(super) async fn show(State(app): State<App>) -> Answer<Json<Value>> {
     Ok(Json(app.rotation.shown().await?))
@@ -37,8 +37,8 @@ pub(super) async fn migrate(
     Asked(Migration { to }): Asked<Migration>,
 ) -> Answer<Json<Value>> {
     let to = match to {
-        Place::File => KeyPlace::File,
-        Place::Barbican => KeyPlace::Sealer,
+        Place::File => KeyLocation::File,
+        Place::Barbican => KeyLocation::Sealer,
     };
     let sealed = app.rotation.migrate(to).await?;
     let mut shown = app.rotation.shown().await?;

@@ -8,7 +8,7 @@ use crate::view::{self, Root};
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
-use vnfm_core::Subscribed;
+use vnfm_core::SubscribeOutcome;
 use vnfm_types::LccnSubscriptionRequest;
 
 /// 201, or 303 to the one that says the same.
@@ -24,12 +24,12 @@ pub(super) async fn create(
         .subscribe(&tenant, request, (&told_at, &only), &*app.subscribers)
         .await?
     {
-        Subscribed::New(record) => {
+        SubscribeOutcome::New(record) => {
             let location = root.subscription(&record.subscription.id);
             let body = axum::Json(view::subscription(*record, &root));
             Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())
         }
-        Subscribed::Known(id) => {
+        SubscribeOutcome::Known(id) => {
             let location = root.subscription(&id);
             Ok((StatusCode::SEE_OTHER, [(header::LOCATION, location)]).into_response())
         }

@@ -87,7 +87,7 @@ pub(super) async fn register(
 async fn sees(app: &App, principal: &Principal, instance: &str) -> Answer<()> {
     let one = Selection {
         limit: 1,
-        sight: principal.only.clone(),
+        scope: principal.only.clone(),
         ..Selection::only("id", instance)
     };
     if app
@@ -133,7 +133,7 @@ pub(super) async fn list(State(app): State<App>, who: Principal) -> Answer<axum:
 
 /// Without the instance that registered it where that may be one that is not seen.
 fn as_seen(who: &Principal, vim: Vim) -> Vim {
-    if who.only.is_whole() {
+    if who.only.is_unlimited() {
         vim
     } else {
         Vim {

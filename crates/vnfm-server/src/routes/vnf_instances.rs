@@ -25,7 +25,7 @@ pub(super) async fn create(
     if let Some(supply) = app.supply.as_ref().filter(|_| only.vendors.is_empty()) {
         supply.provide(&app, &tenant, &request.vnfd_id).await?;
     }
-    let record = app.engine.create_seen(&tenant, &only, request).await?;
+    let record = app.engine.create_in_scope(&tenant, &only, request).await?;
     let location = root.instance(&record.vnf.id);
     let body = axum::Json(view::instance(record, &root));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())
@@ -65,7 +65,7 @@ pub(super) async fn modify(
     let seen = Conditions::of(&headers)?;
     let op_id = app
         .engine
-        .in_edition(root.edition)
+        .with_api_version(root.api_version)
         .modify(&tenant, &id, request, &|record| seen.hold(record))
         .await?;
     Ok(accepted(&app, &root, &op_id))
@@ -81,7 +81,7 @@ pub(super) async fn instantiate(
     acting.no_skip()?;
     let op_id = app
         .engine
-        .in_edition(root.edition)
+        .with_api_version(root.api_version)
         .instantiate(&tenant, &id, request)
         .await?;
     Ok(accepted(&app, &root, &op_id))
@@ -97,13 +97,13 @@ pub(super) async fn terminate(
     let op_id = match acting.skip() {
         None => {
             app.engine
-                .in_edition(root.edition)
+                .with_api_version(root.api_version)
                 .terminate(&tenant, &id, request)
                 .await?
         }
         Some(skip) => {
             app.engine
-                .in_edition(root.edition)
+                .with_api_version(root.api_version)
                 .terminate_without(&tenant, &id, request, skip)
                 .await?
         }
@@ -121,13 +121,13 @@ pub(super) async fn heal(
     let op_id = match acting.skip() {
         None => {
             app.engine
-                .in_edition(root.edition)
+                .with_api_version(root.api_version)
                 .heal(&tenant, &id, request)
                 .await?
         }
         Some(skip) => {
             app.engine
-                .in_edition(root.edition)
+                .with_api_version(root.api_version)
                 .heal_without(&tenant, &id, request, skip)
                 .await?
         }

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 use vnfm::SystemClock;
 use vnfm_core::ports::{Clock, StoreError};
-use vnfm_core::{Drivers, Engine, EngineParts, Limits, Notifier, Patience};
+use vnfm_core::{DeliveryTimeouts, Drivers, Engine, EngineParts, Limits, Notifier};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_nfvo::{Callbacks, Networks, Tls};
 use vnfm_server::access::Access;
@@ -172,7 +172,7 @@ impl Rotate for NoRotation {
     async fn rotate(&self) -> Result<u64, StoreError> {
         Ok(7)
     }
-    async fn migrate(&self, _: vnfm_store::KeyPlace) -> Result<u64, StoreError> {
+    async fn migrate(&self, _: vnfm_store::KeyLocation) -> Result<u64, StoreError> {
         Ok(7)
     }
     async fn shown(&self) -> Result<Value, StoreError> {
@@ -213,7 +213,7 @@ impl Bench {
             mgmt: mgmt.clone(),
             host: Arc::new(NoHosts),
             nfvo: None,
-            schemas: Arc::new(vnfm::misfits),
+            schemas: Arc::new(vnfm::schema_violations),
             clock: clock.clone(),
             limits: Limits::default(),
         };
@@ -465,6 +465,6 @@ fn notifier(store: Arc<SqliteStore>, clock: Arc<dyn Clock>, tls: &Tls) -> Notifi
         store,
         clock,
         subscribers: Arc::new(callbacks),
-        patience: Patience::default(),
+        patience: DeliveryTimeouts::default(),
     }
 }

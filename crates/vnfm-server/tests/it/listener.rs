@@ -86,7 +86,12 @@ async fn refused(stream: &mut TcpStream) -> String {
     let mut response = Vec::new();
     while !response.ends_with(b"}") {
         let read = tokio::time::timeout(FOR_EVER, stream.read_buf(&mut response)).await;
-        assert_ne!(read.unwrap().unwrap(), 0, "closed after {} bytes", response.len());
+        assert_ne!(
+            read.unwrap().unwrap(),
+            0,
+            "closed after {} bytes",
+            response.len()
+        );
     }
     String::from_utf8(response).unwrap()
 }

@@ -21,7 +21,7 @@ pub(crate) async fn host_key(
         .bind(&at.tenant)
         .bind(&at.vim_id)
         .bind(&at.host)
-        .bind(&pin.formerly);
+        .bind(&pin.legacy_host);
     let found = found.fetch_optional(connection).await?.map(pinned);
     Ok(found.filter(|pinned| !pinned.key.is_empty()))
 }

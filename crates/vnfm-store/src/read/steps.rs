@@ -5,7 +5,7 @@ use crate::fault::Done;
 use crate::keys::SecretKeys;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{FromRow, Row as _, query_as, query_scalar};
-use vnfm_core::ports::{JournalRow, Lives, OpenStep};
+use vnfm_core::ports::{JournalRow, OpenStep, ProcessHistory};
 
 from_columns!(StepRow: op_id, step, status, attempt, output, started_at, ended_at, lives, hook);
 from_columns!(OpenStepRow: tenant, op_id, ended_at, lives);
@@ -90,7 +90,7 @@ pub(crate) async fn left_in_order(
 }
 
 /// Which processes ran a step; a database of an older version does not say.
-fn lives(stored: Option<&str>) -> Done<Lives> {
+fn lives(stored: Option<&str>) -> Done<ProcessHistory> {
     Ok(stored
         .map(serde_json::from_str)
         .transpose()?

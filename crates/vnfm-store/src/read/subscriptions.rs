@@ -34,7 +34,7 @@ impl SubscriptionRow {
             root: self.root,
             sent: count(self.sent),
             lost: count(self.lost),
-            sight: self
+            scope: self
                 .sight
                 .as_deref()
                 .map(serde_json::from_str)

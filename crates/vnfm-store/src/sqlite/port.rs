@@ -6,9 +6,9 @@ use crate::{read, usage};
 use async_trait::async_trait;
 use std::time::Duration;
 use vnfm_core::ports::{
-    Change, Claim, Counted, Fence, HostPin, InstanceRecord, JournalRow, News, OpRecord, OpenStep,
-    OutboxRow, PackageRecord, PinnedKey, SecretJson, Store, StoreError, SubscriptionRecord, Usage,
-    Use, VimRecord,
+    Change, ChangeCounters, Claim, Fence, HostPin, InstanceRecord, JournalRow, OpRecord, OpenStep,
+    OutboxRow, PackageRecord, PinnedKey, QuotaResource, SecretJson, Store, StoreError,
+    SubscriptionRecord, Usage, VimRecord, VimUse,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone, VimConnectionInfo};
@@ -129,7 +129,7 @@ impl Store for SqliteStore {
         steps.map_err(|e| e.with_action("look for steps that have not ended"))
     }
 
-    async fn left_in_order(&self, op_id: &str) -> Result<Vec<String>, StoreError> {
+    async fn orderly_exits(&self, op_id: &str) -> Result<Vec<String>, StoreError> {
         let left = read::left_in_order(&mut *self.reader().await, op_id).await;
         left.map_err(|e| e.with_action("read which processes stopped in order"))
     }
@@ -172,7 +172,7 @@ impl Store for SqliteStore {
         records.map_err(|e| e.with_action("list VIMs"))
     }
 
-    async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<Use>, StoreError> {
+    async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<VimUse>, StoreError> {
         let uses = read::uses(&mut *self.reader().await, tenant, vim_id).await;
         uses.map_err(|e| e.with_action("read who uses a VIM"))
     }
@@ -250,7 +250,7 @@ impl Store for SqliteStore {
         records.map_err(|e| e.with_action("read who is told of lifecycle changes"))
     }
 
-    async fn news(&self, seen: News) -> News {
+    async fn wait_for_changes(&self, seen: ChangeCounters) -> ChangeCounters {
         let mut news = self.writer.news.subscribe();
         // The writer outlives whoever asks: there is always somebody to tell.
         news.wait_for(|now| *now != seen)
@@ -278,7 +278,7 @@ impl Store for SqliteStore {
         usage.map_err(|e| e.with_action("count what a tenant has"))
     }
 
-    async fn used(&self, tenant: &str, what: Counted) -> Result<u64, StoreError> {
+    async fn used(&self, tenant: &str, what: QuotaResource) -> Result<u64, StoreError> {
         let used = usage::used(&mut *self.reader().await, tenant, what).await;
         used.map_err(|e| e.with_action("count what a tenant has"))
     }

@@ -45,7 +45,7 @@ pub(crate) fn apply(writing: &Writing<'_>, change: &Change) -> Done<()> {
         Change::PutOp { record, from } => ops::put(writing, record, *from),
         Change::Cancel { op_id, mode } => ops::cancel(writing, op_id, *mode),
         Change::Journal(row) => ops::journal(writing, row),
-        Change::LeftInOrder { process, op_id } => {
+        Change::RecordOrderlyExit { process, op_id } => {
             ops::left_in_order(writing, process, op_id.as_deref().unwrap_or_default())
         }
         Change::Checkpoint {
@@ -54,15 +54,15 @@ pub(crate) fn apply(writing: &Writing<'_>, change: &Change) -> Done<()> {
             key,
             value,
         } => ops::checkpoint(writing, [op_id, step, key], value),
-        Change::ForgetCheckpoints { op_id, step } => ops::forget_checkpoints(writing, op_id, step),
+        Change::RemoveCheckpoints { op_id, step } => ops::forget_checkpoints(writing, op_id, step),
         Change::AddUse(lives_on) => vims::add_use(writing, lives_on),
         Change::RemoveUses { instance_id } => vims::remove_uses(writing, instance_id),
-        Change::Retire {
+        Change::MarkVimsLeaving {
             tenant,
             instance_id,
             op_id,
         } => vims::retire(writing, tenant, instance_id, op_id),
-        Change::Unretire { op_id } => vims::unretire(writing, op_id),
+        Change::UnmarkVimsLeaving { op_id } => vims::unretire(writing, op_id),
         Change::AddVim(record) => vims::add(writing, record),
         Change::PutVim(record) => vims::put(writing, record),
         Change::RemoveVim { tenant, id, force } => vims::remove(writing, tenant, id, *force),
@@ -72,26 +72,26 @@ pub(crate) fn apply(writing: &Writing<'_>, change: &Change) -> Done<()> {
         Change::Outbox(row) => outbox(writing, row),
         Change::AddSubscription(record) => subscriptions::add(writing, record),
         Change::RemoveSubscription { tenant, id } => subscriptions::remove(writing, tenant, id),
-        Change::Sent {
+        Change::AdvanceSubscription {
             tenant,
             id,
             seq,
             lost,
         } => subscriptions::sent(writing, (tenant, id), (*seq, *lost)),
         Change::Audit { tenant, entry } => acts::audit(writing, tenant, entry),
-        Change::FenceOff {
+        Change::RevokeLease {
             instance_id,
             op_id,
             force,
         } => acts::fence_off(writing, (instance_id, op_id), *force),
         Change::Abandon { tenant, id, force } => acts::abandon(writing, (tenant, id), *force),
-        Change::Bury { tenant, tombstone } => acts::bury(writing, tenant, tombstone),
-        Change::Forget {
+        Change::AddTombstone { tenant, tombstone } => acts::bury(writing, tenant, tombstone),
+        Change::RemoveTombstone {
             tenant,
             instance_id,
         } => acts::forget(writing, tenant, instance_id),
         Change::PinHostKey { pin, key } => pins::pin(writing, pin, key),
-        Change::ForgetHostKey(host) => pins::forget(writing, host),
+        Change::RemoveHostKey(host) => pins::forget(writing, host),
         other => apply_to_quotas(writing, other),
     }
 }
@@ -109,7 +109,7 @@ fn apply_to_quotas(writing: &Writing<'_>, change: &Change) -> Done<()> {
         Change::PackageSize { tenant, id, bytes } => {
             usage::package_size(writing, (tenant, id), *bytes)
         }
-        Change::Within {
+        Change::CheckQuota {
             tenant,
             what,
             most,
@@ -132,13 +132,13 @@ pub(crate) fn doing(change: &Change) -> &'static str {
         Change::PutOp { .. } => "write an operation",
         Change::Cancel { .. } => "note a cancel",
         Change::Journal(_) => "write the journal",
-        Change::LeftInOrder { .. } => "note that a process leaves its operations in order",
+        Change::RecordOrderlyExit { .. } => "note that a process leaves its operations in order",
         Change::Checkpoint { .. } => "write a checkpoint",
-        Change::ForgetCheckpoints { .. } => "forget checkpoints",
+        Change::RemoveCheckpoints { .. } => "forget checkpoints",
         Change::AddUse(_) => "note who uses a VIM",
         Change::RemoveUses { .. } => "forget who uses a VIM",
-        Change::Retire { .. } => "retire an instance's VIMs",
-        Change::Unretire { .. } => "end the retirement of VIMs",
+        Change::MarkVimsLeaving { .. } => "retire an instance's VIMs",
+        Change::UnmarkVimsLeaving { .. } => "end the retirement of VIMs",
         Change::AddVim(_) => "add a VIM",
         Change::PutVim(_) => "write a VIM",
         Change::RemoveVim { .. } => "remove a VIM",
@@ -148,18 +148,18 @@ pub(crate) fn doing(change: &Change) -> &'static str {
         Change::Outbox(_) => "write the outbox",
         Change::AddSubscription(_) => "add a subscription",
         Change::RemoveSubscription { .. } => "remove a subscription",
-        Change::Sent { .. } => "note how far a subscription is",
+        Change::AdvanceSubscription { .. } => "note how far a subscription is",
         Change::Audit { .. } => "write the audit",
-        Change::FenceOff { .. } => "fence an operation off",
+        Change::RevokeLease { .. } => "fence an operation off",
         Change::Abandon { .. } => "abandon an instance",
-        Change::Bury { .. } => "write a tombstone",
-        Change::Forget { .. } => "forget an abandoned instance",
+        Change::AddTombstone { .. } => "write a tombstone",
+        Change::RemoveTombstone { .. } => "forget an abandoned instance",
         Change::PinHostKey { .. } => "pin a host key",
-        Change::ForgetHostKey(_) => "forget a host key",
+        Change::RemoveHostKey(_) => "forget a host key",
         Change::Reserve { .. } => "set a part of a quota aside",
         Change::Release { .. } => "release a part of a quota",
         Change::PackageSize { .. } => "note the size of a package",
-        Change::Within { .. } => "count what a tenant has",
+        Change::CheckQuota { .. } => "count what a tenant has",
         _ => "write a change",
     }
 }

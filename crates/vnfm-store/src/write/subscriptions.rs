@@ -23,7 +23,7 @@ pub(super) fn add(writing: &Writing<'_>, record: &SubscriptionRecord) -> Done<()
         .bind(serde_json::to_string(&record.subscription)?)
         .bind(keys.seal(&record.authentication)?)
         .bind(&record.root)
-        .bind(visibility::stored(&record.sight)?)
+        .bind(visibility::stored(&record.scope)?)
         .changed()?;
     if added {
         return Ok(());

@@ -7,7 +7,7 @@
 use super::{Writing, absent, number, pins};
 use crate::fault::Done;
 use crate::kept_addresses;
-use vnfm_core::ports::{StoreError, Use, VimRecord};
+use vnfm_core::ports::{StoreError, VimRecord, VimUse};
 
 const WHAT: &str = "VIM";
 
@@ -143,7 +143,7 @@ pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str, force: bool)
 
 /// That an instance lives on a VIM, unless the cluster behind it is being taken away. Where nobody says which cluster
 /// that is, the registry does.
-pub(super) fn add_use(writing: &Writing<'_>, lives_on: &Use) -> Done<()> {
+pub(super) fn add_use(writing: &Writing<'_>, lives_on: &VimUse) -> Done<()> {
     const ADD: &str = "
         INSERT INTO uses (instance_id, tenant, vim_id, identity, namespace)
         SELECT $1, $2, $3, behind.identity, $5
@@ -181,7 +181,7 @@ pub(super) fn add_use(writing: &Writing<'_>, lives_on: &Use) -> Done<()> {
 }
 
 /// Why an instance cannot live on a VIM: it is not there, or it is being taken away.
-fn not_added(writing: &Writing<'_>, lives_on: &Use, vim_id: &str) -> Done<StoreError> {
+fn not_added(writing: &Writing<'_>, lives_on: &VimUse, vim_id: &str) -> Done<StoreError> {
     const RETIRING: &str = "
         SELECT op_id FROM retiring
         WHERE vim_id = $2 OR (identity = $3 AND identity <> '')
@@ -204,7 +204,7 @@ fn not_added(writing: &Writing<'_>, lives_on: &Use, vim_id: &str) -> Done<StoreE
     } else {
         vim_id.to_owned()
     };
-    Ok(StoreError::Retiring { vim, op_id })
+    Ok(StoreError::VimLeaving { vim, op_id })
 }
 
 /// That an instance lives on no VIM any more; its active operation keeps where it did.
@@ -302,7 +302,7 @@ pub(super) fn in_use(what: &'static str, id: &str, tenant: &str, users: Vec<User
     }
 }
 
-fn identity_of(writing: &Writing<'_>, lives_on: &Use) -> Done<String> {
+fn identity_of(writing: &Writing<'_>, lives_on: &VimUse) -> Done<String> {
     const IDENTITY: &str = "
         SELECT identity FROM vims WHERE (tenant = $1 OR shared = 1) AND id = $2
         ORDER BY CASE WHEN tenant = $1 THEN 0 ELSE 1 END, tenant LIMIT 1";

@@ -1,6 +1,6 @@
 //! A backup shows one moment, holds no key, and comes back; what is no backup changes nothing.
 
-use crate::records::{Home, TENANT, at, deployment, instance, op, seed, told};
+use crate::records::{Home, TENANT, at, deployment, instance, notification, op, seed};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use vnfm_core::ports::{Change, Store as _, StoreError};
@@ -56,7 +56,7 @@ async fn a_backup_made_while_others_write_shows_one_moment() {
             let changes = vec![
                 Change::AddInstance(instance(&id)),
                 Change::AddOp(op(&format!("o{n}"), &id)),
-                told(&id, json!(n)),
+                notification(&id, json!(n)),
             ];
             store.write(None, changes).await.unwrap();
         }

@@ -1,7 +1,7 @@
 //! What a crash leaves: the driving future dropped anywhere in a write, a process killed while it writes, a second
 //! process on the same file, operations in flight when the database is opened again.
 
-use crate::records::{Home, TENANT, at, instance, op, package, seed, step, told};
+use crate::records::{Home, TENANT, at, instance, notification, op, package, seed, step};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -26,7 +26,7 @@ async fn a_write_that_is_dropped_is_there_as_a_whole_or_not_at_all() {
         let changes = vec![
             Change::AddInstance(instance(&id)),
             Change::AddOp(op(&format!("o{round}"), &id)),
-            told(&id, json!(round)),
+            notification(&id, json!(round)),
         ];
         {
             let mut write = store.write(None, changes);
@@ -45,7 +45,7 @@ async fn a_write_that_is_dropped_is_there_as_a_whole_or_not_at_all() {
         }
         // What the database was doing when the write was dropped ends before the next write begins.
         store.write(None, vec![]).await.unwrap();
-        let told = store
+        let is_reported = store
             .outbox(0, 100)
             .await
             .unwrap()
@@ -56,7 +56,7 @@ async fn a_write_that_is_dropped_is_there_as_a_whole_or_not_at_all() {
             .await
             .ok()
             .map(|record| record.active_op);
-        match (active, told) {
+        match (active, is_reported) {
             (Some(Some(_)), true) => whole += 1,
             (None, false) => nothing += 1,
             half => panic!("round {round}: {half:?}"),
@@ -159,7 +159,7 @@ async fn write_until_killed(folder: &std::path::Path) {
         .unwrap();
     loop {
         store
-            .write(None, vec![told("i", json!("x".repeat(2_000)))])
+            .write(None, vec![notification("i", json!("x".repeat(2_000)))])
             .await
             .unwrap();
         let after = store.outbox(0, usize::MAX).await.unwrap().len();
@@ -238,7 +238,10 @@ async fn a_second_process_is_refused_without_the_file_of_the_lock_too() {
         error.to_string().contains("this process has it open"),
         "{error}"
     );
-    first.write(None, vec![told("i", json!(1))]).await.unwrap();
+    first
+        .write(None, vec![notification("i", json!(1))])
+        .await
+        .unwrap();
 }
 
 /// A process that is killed in the middle of a rotation or a backup leaves files with keys or with the database; the next

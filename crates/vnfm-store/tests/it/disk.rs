@@ -1,7 +1,7 @@
 //! A disk that is full, and one that is read-only: told clearly, nothing lost, and the next write works once there
 //! is room. The disk is a real small filesystem; mounting it needs root, and without root this cannot be shown.
 
-use crate::records::{Home, told};
+use crate::records::{Home, notification};
 use futures::future::join_all;
 use serde_json::json;
 use std::path::Path;
@@ -68,7 +68,7 @@ async fn numbers(store: &SqliteStore) -> Vec<u64> {
 async fn write_until_full(store: &SqliteStore) -> (u64, StoreError) {
     let mut written = 0;
     loop {
-        let write = store.write(None, vec![told("i", json!("x".repeat(3_000)))]);
+        let write = store.write(None, vec![notification("i", json!("x".repeat(3_000)))]);
         match write.await {
             Ok(()) => written += 1,
             Err(error) => return (written, error),
@@ -81,7 +81,7 @@ async fn a_full_disk_loses_nothing_and_works_again_once_there_is_room() {
     let Some(disk) = Disk::mount() else { return };
     let store = disk.open().await.unwrap();
     store
-        .write(None, vec![told("i", json!("first"))])
+        .write(None, vec![notification("i", json!("first"))])
         .await
         .unwrap();
     disk.fill();
@@ -90,7 +90,8 @@ async fn a_full_disk_loses_nothing_and_works_again_once_there_is_room() {
         matches!(&error, StoreError::Unavailable(why) if why.contains("disk is full")),
         "it can be tried again: {error}"
     );
-    let writes = (0..8).map(|_| store.write(None, vec![told("i", json!("x".repeat(30_000)))]));
+    let writes =
+        (0..8).map(|_| store.write(None, vec![notification("i", json!("x".repeat(30_000)))]));
     let all = join_all(writes).await;
     assert!(all.iter().all(Result::is_err), "each hears of it: {all:?}");
     assert_eq!(
@@ -100,7 +101,7 @@ async fn a_full_disk_loses_nothing_and_works_again_once_there_is_room() {
     );
     disk.make_room();
     store
-        .write(None, vec![told("i", json!("x".repeat(30_000)))])
+        .write(None, vec![notification("i", json!("x".repeat(30_000)))])
         .await
         .unwrap();
     let expected: Vec<_> = (1..=written + 2).collect();
@@ -131,7 +132,7 @@ async fn a_process_that_ends_on_a_full_disk_is_started_again_with_all_of_it() {
     let store = disk.open().await.unwrap();
     assert_eq!(numbers(&store).await, (1..=written).collect::<Vec<_>>());
     store
-        .write(None, vec![told("i", json!("after"))])
+        .write(None, vec![notification("i", json!("after"))])
         .await
         .unwrap();
 }
@@ -140,7 +141,10 @@ async fn a_process_that_ends_on_a_full_disk_is_started_again_with_all_of_it() {
 async fn a_disk_that_turns_read_only_is_told_and_works_again() {
     let Some(disk) = Disk::mount() else { return };
     let store = disk.open().await.unwrap();
-    store.write(None, vec![told("i", json!(1))]).await.unwrap();
+    store
+        .write(None, vec![notification("i", json!(1))])
+        .await
+        .unwrap();
     store.close().await.unwrap();
     assert!(mount(disk.0.path(), &["-o", "remount,ro"]));
     let error = disk.open().await.unwrap_err();
@@ -162,7 +166,10 @@ async fn a_file_that_may_not_be_written_is_told_by_name() {
     std::fs::set_permissions(home.database(), mode).unwrap();
     match home.try_open().await {
         // Root may write everything.
-        Ok(store) => store.write(None, vec![told("i", json!(1))]).await.unwrap(),
+        Ok(store) => store
+            .write(None, vec![notification("i", json!(1))])
+            .await
+            .unwrap(),
         Err(error) => assert!(
             matches!(&error, StoreError::Unavailable(why) if why.contains("vnfm.db")),
             "{error}"

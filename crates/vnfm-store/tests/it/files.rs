@@ -2,7 +2,7 @@
 //! databases that are damaged in their middle.
 
 use crate::log::Crashed;
-use crate::records::{Home, at, told};
+use crate::records::{Home, at, notification};
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -22,7 +22,7 @@ async fn killed() -> Home {
     let store = living.open().await;
     for round in 0..10 {
         store
-            .write(None, vec![told("i", json!(round))])
+            .write(None, vec![notification("i", json!(round))])
             .await
             .unwrap();
     }
@@ -93,7 +93,7 @@ async fn a_log_that_was_folded_in_is_not_missed() {
     assert_eq!(rows(&store).await, 10);
     // By a stop: then the log is needed no more.
     store
-        .write(None, vec![told("i", json!("last"))])
+        .write(None, vec![notification("i", json!("last"))])
         .await
         .unwrap();
     store.fold().await.unwrap();
@@ -110,7 +110,7 @@ async fn a_log_that_was_folded_in_is_not_missed() {
     assert_eq!(rows(&copy.open().await).await, 11);
     // A rotation empties it, too.
     store
-        .write(None, vec![told("i", json!("later"))])
+        .write(None, vec![notification("i", json!("later"))])
         .await
         .unwrap();
     store.rotate().await.unwrap();
@@ -188,7 +188,10 @@ async fn a_database_that_is_damaged_in_its_middle_is_refused_with_the_way_out() 
     let store = home.open().await;
     for round in 0..40 {
         store
-            .write(None, vec![told("i", json!("x".repeat(3_000 + round)))])
+            .write(
+                None,
+                vec![notification("i", json!("x".repeat(3_000 + round)))],
+            )
             .await
             .unwrap();
     }

@@ -1,7 +1,7 @@
 //! Group commit: many callers share a transaction, each hears of its own.
 
 use crate::log::Crashed;
-use crate::records::{Home, TENANT, at, instance, op, seed, told, vim};
+use crate::records::{Home, TENANT, at, instance, notification, op, seed, vim};
 use futures::future::join_all;
 use serde_json::json;
 use std::sync::Arc;
@@ -21,7 +21,10 @@ async fn many_writers_share_an_fsync() {
         tokio::spawn(async move {
             for turn in 0..10 {
                 let id = format!("i{client}-{turn}");
-                let changes = vec![Change::AddInstance(instance(&id)), told(&id, json!(turn))];
+                let changes = vec![
+                    Change::AddInstance(instance(&id)),
+                    notification(&id, json!(turn)),
+                ];
                 store.write(None, changes).await.unwrap();
                 assert_eq!(
                     store.instance(TENANT, &id).await.unwrap().vnf.id,
@@ -56,12 +59,12 @@ async fn one_that_is_refused_undoes_itself_alone() {
     let lists = (0..30).map(|n| match n % 3 {
         0 => vec![
             Change::AddInstance(instance(&format!("good{n}"))),
-            told("good", json!(n)),
+            notification("good", json!(n)),
         ],
         1 => {
             let new = Change::AddInstance(instance(&format!("bad{n}")));
             vec![
-                told("bad", json!(n)),
+                notification("bad", json!(n)),
                 new,
                 Change::AddInstance(instance("i0")),
             ]
@@ -91,9 +94,9 @@ async fn one_that_is_refused_undoes_itself_alone() {
     let ids: Vec<_> = store.instances(TENANT, &<_>::default()).await.unwrap();
     assert!(ids.iter().all(|record| !record.vnf.id.starts_with("bad")));
     assert_eq!(ids.len(), 11);
-    let told = store.outbox(0, 100).await.unwrap();
-    assert_eq!(told.len(), 10);
-    assert!(told.iter().all(|row| row.instance_id == "good"));
+    let rows = store.outbox(0, 100).await.unwrap();
+    assert_eq!(rows.len(), 10);
+    assert!(rows.iter().all(|row| row.instance_id == "good"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,7 +120,7 @@ async fn where_the_database_fails_in_the_middle_each_goes_again_alone() {
     };
     let lists = (0..30).map(|n| {
         vec![
-            told(&name(n), json!(n)),
+            notification(&name(n), json!(n)),
             Change::AddInstance(instance(&name(n))),
         ]
     });
@@ -137,9 +140,9 @@ async fn where_the_database_fails_in_the_middle_each_goes_again_alone() {
     }
     let there = store.instances(TENANT, &<_>::default()).await.unwrap();
     assert_eq!(there.len(), 20, "each once");
-    let told = store.outbox(0, 100).await.unwrap();
-    assert!(told.iter().all(|row| row.instance_id.starts_with("good")));
-    let numbers: Vec<_> = told.iter().map(|row| row.seq).collect();
+    let rows = store.outbox(0, 100).await.unwrap();
+    assert!(rows.iter().all(|row| row.instance_id.starts_with("good")));
+    let numbers: Vec<_> = rows.iter().map(|row| row.seq).collect();
     assert_eq!(
         numbers,
         (1..=20).collect::<Vec<_>>(),

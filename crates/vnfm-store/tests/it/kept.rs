@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use vnfm_core::ports::{Change, Code, ErrorKind, PortError, SecretSealer, Store as _, StoreError};
-use vnfm_store::{KeyPlace, PackageDir, SecretKeys, SqliteStore, restore, restore_with};
+use vnfm_store::{KeyLocation, PackageDir, SecretKeys, SqliteStore, restore, restore_with};
 use vnfm_types::Secret;
 
 const AWAY: Code = Code {
@@ -49,7 +49,7 @@ impl SecretSealer for Keeper {
     fn key_type(&self) -> &'static str {
         "barbican_key"
     }
-    async fn keep(&self, name: &str, key: &Secret) -> Result<String, PortError> {
+    async fn store_key(&self, name: &str, key: &Secret) -> Result<String, PortError> {
         tokio::task::yield_now().await;
         self.answers()?;
         let mut keys = self.keys.lock().unwrap();
@@ -64,7 +64,7 @@ impl SecretSealer for Keeper {
         let found = keys.get(id).map(|(_, key)| Secret::new(key.as_str()));
         found.ok_or_else(|| PortError::new(&AWAY, "get a key", "there is none"))
     }
-    async fn kept(&self, name: &str) -> Result<Vec<String>, PortError> {
+    async fn key_ids(&self, name: &str) -> Result<Vec<String>, PortError> {
         self.answers()?;
         let keys = self.keys.lock().unwrap();
         Ok(keys
@@ -98,7 +98,7 @@ async fn a_key_that_somebody_keeps_seals_a_new_database_and_no_file_holds_it() {
     let (home, keeper) = (Home::new(), Arc::new(Keeper::default()));
     let store = open(&home, &keeper).await;
     plant(&store).await;
-    assert_eq!(store.key_place(), KeyPlace::Sealer);
+    assert_eq!(store.key_place(), KeyLocation::Sealer);
     let vim = store.vim(TENANT, "v1").await.unwrap().vim;
     assert_eq!(vim.key_type.as_deref(), Some("barbican_key"));
     assert_eq!(vim.secret_uuid.as_deref(), Some("id-0"));
@@ -132,11 +132,15 @@ async fn a_key_that_somebody_keeps_seals_a_new_database_and_no_file_holds_it() {
 async fn a_migration_there_and_back_loses_nothing() {
     let (home, keeper) = (of_file().await, Arc::new(Keeper::default()));
     let store = open(&home, &keeper).await;
-    assert_eq!(store.key_place(), KeyPlace::File, "nothing moves by itself");
-    assert_eq!(store.vim(TENANT, "v1").await.unwrap().vim.key_type, None);
-    assert_eq!(store.migrate(KeyPlace::Sealer).await.unwrap(), 8);
     assert_eq!(
-        store.migrate(KeyPlace::Sealer).await.unwrap(),
+        store.key_place(),
+        KeyLocation::File,
+        "nothing moves by itself"
+    );
+    assert_eq!(store.vim(TENANT, "v1").await.unwrap().vim.key_type, None);
+    assert_eq!(store.migrate(KeyLocation::Sealer).await.unwrap(), 8);
+    assert_eq!(
+        store.migrate(KeyLocation::Sealer).await.unwrap(),
         0,
         "it is there already"
     );
@@ -163,7 +167,7 @@ async fn a_migration_there_and_back_loses_nothing() {
     std::fs::remove_file(home.key_file()).unwrap(); // which that attempt made
     let store = open(&home, &keeper).await;
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
-    assert_eq!(store.migrate(KeyPlace::File).await.unwrap(), 8);
+    assert_eq!(store.migrate(KeyLocation::File).await.unwrap(), 8);
     assert_eq!(store.vim(TENANT, "v1").await.unwrap().vim.key_type, None);
     store.close().await.unwrap();
     assert_eq!(harvest(&home.open().await).await.unwrap(), all_planted());
@@ -186,8 +190,8 @@ async fn cut_after(times: usize, future: impl Future<Output = Result<u64, StoreE
 #[tokio::test(flavor = "multi_thread")]
 async fn a_migration_that_is_cut_short_anywhere_loses_nothing_and_goes_on() {
     for (from, to) in [
-        (KeyPlace::File, KeyPlace::Sealer),
-        (KeyPlace::Sealer, KeyPlace::File),
+        (KeyLocation::File, KeyLocation::Sealer),
+        (KeyLocation::Sealer, KeyLocation::File),
     ] {
         let mut cuts = 0;
         loop {
@@ -208,7 +212,7 @@ async fn a_migration_that_is_cut_short_anywhere_loses_nothing_and_goes_on() {
                 "{what}: one key is left"
             );
             assert_eq!(store.key_place(), to, "{what}");
-            assert_eq!(home.key_file().exists(), to == KeyPlace::File, "{what}");
+            assert_eq!(home.key_file().exists(), to == KeyLocation::File, "{what}");
             drop(store);
             assert_eq!(
                 harvest(&open(&home, &keeper).await).await.unwrap(),
@@ -240,13 +244,13 @@ async fn while_the_keeper_is_away_nothing_is_changed_and_what_is_open_goes_on() 
     };
     let store = open(&home, &keeper).await;
     keeper.away.store(true, SeqCst);
-    away(store.migrate(KeyPlace::Sealer).await);
+    away(store.migrate(KeyLocation::Sealer).await);
     assert_eq!(
         (store.key_place(), home.key_file().exists()),
-        (KeyPlace::File, true)
+        (KeyLocation::File, true)
     );
     keeper.away.store(false, SeqCst);
-    store.migrate(KeyPlace::Sealer).await.unwrap();
+    store.migrate(KeyLocation::Sealer).await.unwrap();
     keeper.away.store(true, SeqCst);
     away(store.rotate().await);
     assert!(store.unused_keys().await.is_err());

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::sync::Arc;
 use vnfm_core::Deployment;
 use vnfm_core::ports::{Change, Store as _};
-use vnfm_store::{KeptAddress, kept_addresses_in};
+use vnfm_store::{KeptAddress, kept_addresses_of_database};
 use vnfm_types::VimConnectionInfo;
 
 fn at(endpoint: &str) -> VimConnectionInfo {
@@ -49,7 +49,7 @@ async fn addresses_of_an_old_database_are_kept_until_the_endpoint_changes() {
     );
     store.close().await.unwrap();
     as_before(&home);
-    let seen: Vec<_> = kept_addresses_in(&home.database()).unwrap();
+    let seen: Vec<_> = kept_addresses_of_database(&home.database()).unwrap();
     assert!(
         seen.iter().any(|one| one.vim_id == id),
         "known before the upgrade: {seen:?}"

@@ -2,7 +2,7 @@
 //! was acknowledged is there, or the database is refused by name; a transaction is never there by half.
 
 use crate::log::{Crashed, HEADER};
-use crate::records::{Home, TENANT, instance, op, package, told};
+use crate::records::{Home, TENANT, instance, notification, op, package};
 use serde_json::json;
 use vnfm_core::ports::{Change, Store as _, StoreError};
 use vnfm_store::{SecretKeys, SqliteStore};
@@ -25,7 +25,7 @@ async fn acknowledged(count: usize) -> (Crashed, Vec<usize>) {
         let changes = vec![
             Change::AddInstance(instance(&id)),
             Change::AddOp(op(&format!("o{n}"), &id)),
-            told(&id, json!("x".repeat(n * 700))),
+            notification(&id, json!("x".repeat(n * 700))),
         ];
         store.write(None, changes).await.unwrap();
         let crashed = Crashed::now(home.folder.path());
@@ -194,7 +194,7 @@ async fn a_log_that_was_folded_and_begun_anew_is_no_damage() {
         for _ in 0..150 {
             written += 1;
             store
-                .write(None, vec![told("i", json!("x".repeat(9_000)))])
+                .write(None, vec![notification("i", json!("x".repeat(9_000)))])
                 .await
                 .unwrap();
         }

@@ -1,6 +1,6 @@
 //! What is over goes when it is old, and nothing else.
 
-use crate::records::{Home, TENANT, at, becomes, instance, op, seed, step, told};
+use crate::records::{Home, TENANT, at, instance, notification, op, seed, step, transition};
 use serde_json::json;
 use std::time::Duration;
 use vnfm_core::ports::{Change, StepStatus, Store as _};
@@ -15,7 +15,7 @@ async fn operation(store: &SqliteStore, instance_id: &str, days: u32, end: LcmOp
     let id = format!("{instance_id}-{days:03}");
     let mut record = op(&id, instance_id);
     record.op.start_time += days * DAY;
-    let note = told(instance_id, json!(days));
+    let note = notification(instance_id, json!(days));
     let Change::Outbox(mut row) = note else {
         panic!("no row of the outbox")
     };
@@ -30,7 +30,7 @@ async fn operation(store: &SqliteStore, instance_id: &str, days: u32, end: LcmOp
         Change::AddOp(record.clone()),
         step(&id, "allocate", StepStatus::Done, json!(1)),
         remembered,
-        becomes(&record, end),
+        transition(&record, end),
         Change::Outbox(row),
     ];
     store.write(None, changes).await.unwrap();
@@ -138,7 +138,10 @@ async fn no_number_of_a_notification_is_given_twice() {
     let home = Home::new();
     let store = home.open().await;
     for n in 0..1_200 {
-        store.write(None, vec![told("i", json!(n))]).await.unwrap();
+        store
+            .write(None, vec![notification("i", json!(n))])
+            .await
+            .unwrap();
     }
     let everything = Retention {
         outbox: Duration::ZERO,
@@ -152,7 +155,10 @@ async fn no_number_of_a_notification_is_given_twice() {
     store
         .write(
             None,
-            vec![told("i", json!("next")), told("i", json!("one more"))],
+            vec![
+                notification("i", json!("next")),
+                notification("i", json!("one more")),
+            ],
         )
         .await
         .unwrap();
@@ -207,7 +213,10 @@ async fn many_go_in_batches_while_others_write() {
     seed(&store, &["i"]).await;
     for n in 0..1_100 {
         let record = op(&format!("o{n:05}"), "i");
-        let changes = vec![Change::AddOp(record.clone()), becomes(&record, Completed)];
+        let changes = vec![
+            Change::AddOp(record.clone()),
+            transition(&record, Completed),
+        ];
         store.write(None, changes).await.unwrap();
     }
     let kept = Retention::default();

@@ -9,7 +9,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use vnfm_core::Deployment;
-use vnfm_core::ports::{Change, JournalRow, Lives, SecretJson, StepStatus, Store, StoreError};
+use vnfm_core::ports::{
+    Change, JournalRow, ProcessHistory, SecretJson, StepStatus, Store, StoreError,
+};
 use vnfm_store::{SecretKeys, SqliteStore};
 
 const PLANTED: &str = "correct-horse-battery-staple";
@@ -36,7 +38,7 @@ pub(crate) async fn plant(store: &dyn Store) {
         output: planted(),
         started_at: crate::records::at(),
         ended_at: None,
-        lives: Lives::default(),
+        lives: ProcessHistory::default(),
         hook: None,
     };
     let checkpoint = Change::Checkpoint {

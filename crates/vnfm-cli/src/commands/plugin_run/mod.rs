@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tempfile::TempDir;
 use vnfm::ports::{Effects, ErrorKind, HookRequest, MgmtDriver, MgmtDrivers as _, PortError};
-use vnfm::{Redactor, SystemClock, misfits, redact};
+use vnfm::{Redactor, SystemClock, redact, schema_violations};
 use vnfm_plugin_host::{Config, PluginConfig, PluginHost, ProcessConfig, Runner};
 
 pub(super) async fn run(output: Output, wanted: &Run) -> Outcome<()> {
@@ -172,7 +172,7 @@ fn check(driver: &dyn MgmtDriver, request: &HookRequest, secrets: &mut Redactor)
         return Ok(());
     };
     redact(&params, Some(schema), secrets);
-    let mismatches = misfits(schema, &params, "additionalParams").map_err(|error| {
+    let mismatches = schema_violations(schema, &params, "additionalParams").map_err(|error| {
         local(format!(
             "the hook's parameter schema is not a valid JSON Schema: {error}"
         ))

@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use vnfm_core::ports::{
-    Code, Effects, ErrorKind, HookHost, HookRequest, MgmtDrivers as _, PortError, Wanted,
-    WantedScript,
+    Code, Effects, ErrorKind, HookDriverRef, HookHost, HookRequest, HookScriptRef,
+    MgmtDrivers as _, PortError,
 };
 use vnfm_plugin_host::{
     AllowedScripts, Lock, PackagePin, PluginConfig, PluginHost, ProcessConfig, Scripts,
@@ -116,10 +116,10 @@ struct World {
     _dir: Folder,
 }
 
-const WANTED: Wanted<'_> = Wanted {
+const WANTED: HookDriverRef<'_> = HookDriverRef {
     implementation: "configure",
     plugin: None,
-    script: Some(WantedScript {
+    script: Some(HookScriptRef {
         path: "Scripts/hook",
         package: "5ca1e",
     }),
@@ -587,14 +587,22 @@ async fn scripts_run_only_where_somebody_allowed_their_package() {
     let driver = world.plugins.for_hook(&WANTED).unwrap();
     assert_eq!(driver.declaration().name, "mgmt-script");
     let began = driver.id();
-    assert!(world.plugins.for_hook_again(&began, &WANTED).is_ok());
+    assert!(world.plugins.for_running_hook(&began, &WANTED).is_ok());
     // Taken back, also from an operation that began with it.
     lock.packages.clear();
     lock.write(world.plugins.dir()).unwrap();
-    let again = world.plugins.for_hook_again(&began, &WANTED).err().unwrap();
+    let again = world
+        .plugins
+        .for_running_hook(&began, &WANTED)
+        .err()
+        .unwrap();
     assert_eq!(again.name(), "plugin.script-not-allowed");
     let kept = format!("{}@{}", began.name, began.version);
-    let kept = world.plugins.for_hook_kept(&kept, &WANTED).err().unwrap();
+    let kept = world
+        .plugins
+        .for_deployed_hook(&kept, &WANTED)
+        .err()
+        .unwrap();
     assert_eq!(
         kept.name(),
         "plugin.script-not-allowed",
@@ -607,7 +615,7 @@ async fn scripts_run_only_where_somebody_allowed_their_package() {
 #[tokio::test]
 async fn a_plugin_that_is_named_or_mapped_serves_a_hook_although_its_file_is_a_script() {
     let world = World::new();
-    let named = Wanted {
+    let named = HookDriverRef {
         plugin: Some("gone"),
         ..WANTED
     };
