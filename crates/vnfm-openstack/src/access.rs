@@ -1,4 +1,4 @@
-//! A connection, parsed: after [`Access::try_from`] nobody asks whether a member is there.
+//! A connection, parsed: after [`Access::try_from`] no code checks for missing members.
 //!
 //! | where | members |
 //! |---|---|
@@ -36,13 +36,13 @@ const ACCESS_MEMBERS: &[&str] = &[
 ];
 const DEFAULT_DOMAIN: &str = "default";
 
-/// Where a cloud is, whom it trusts and who we are there.
+/// The address of a cloud, the certificates to trust and our credentials.
 pub(crate) struct Access {
-    /// Keystone's URL with its version, without a slash at its end.
+    /// Keystone's URL with its version, without a trailing slash.
     pub(crate) endpoint: String,
-    /// The region, where the connection chooses one.
+    /// The region, if the connection names one.
     pub(crate) region: Option<String>,
-    /// Which endpoints of the catalog are used.
+    /// `public`, `internal` or `admin`: which endpoints of the catalog to use.
     pub(crate) interface: String,
     credentials: Credentials,
     trust: Trust,
@@ -90,7 +90,7 @@ impl TryFrom<&VimConnectionInfo> for Access {
 }
 
 impl Access {
-    /// What Keystone is sent. It holds the secret.
+    /// The body of a login request; contains the secret.
     pub(crate) fn login(&self) -> Value {
         match &self.credentials {
             Credentials::Password {
@@ -112,12 +112,12 @@ impl Access {
         }
     }
 
-    /// True where Heat may refuse to work.
+    /// Heat may refuse to work with one.
     pub(crate) fn is_application_credential(&self) -> bool {
         matches!(self.credentials, Credentials::ApplicationCredential { .. })
     }
 
-    /// A client that trusts whom the connection trusts, and calls what `to` allows.
+    /// A client that trusts the connection's certificates and calls only addresses that `to` allows.
     pub(crate) fn client(&self, to: Destinations) -> Result<Client, PortError> {
         let client = Client::trusting(to, Policy::VIM, &self.trust, self.proxy.as_deref());
         client.map_err(|why| invalid(format!("no client can be made: {why}")))
@@ -127,10 +127,10 @@ impl Access {
 fn endpoint(info: &KeyValuePairs) -> Result<String, PortError> {
     let given = required(info, "interfaceInfo", "endpoint")?.trim_end_matches('/');
     let url = Url::parse(given)
-        .map_err(|error| invalid(format!("`interfaceInfo.endpoint` is no URL: {error}")))?;
+        .map_err(|error| invalid(format!("`interfaceInfo.endpoint` is not a URL: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() {
         return Err(invalid(
-            "`interfaceInfo.endpoint` is no plain http or https URL".into(),
+            "`interfaceInfo.endpoint` is not a plain http or https URL".into(),
         ));
     }
     Ok(if given.ends_with("/v3") {
@@ -140,7 +140,7 @@ fn endpoint(info: &KeyValuePairs) -> Result<String, PortError> {
     })
 }
 
-/// `extra.proxy`: how the VIM is reached, where not directly. What the environment says of proxies counts for no VIM.
+/// `extra.proxy`: the HTTP proxy to this VIM. The environment's proxy settings apply to no VIM.
 fn proxy(extra: &KeyValuePairs) -> Result<Option<String>, PortError> {
     let Some(given) = optional(extra, "proxy")? else {
         return Ok(None);
@@ -149,7 +149,7 @@ fn proxy(extra: &KeyValuePairs) -> Result<Option<String>, PortError> {
         .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.username().is_empty());
     if !plain {
         return Err(invalid(
-            "`extra.proxy` is no http or https URL without a login".into(),
+            "`extra.proxy` is not an http or https URL without a login".into(),
         ));
     }
     Ok(Some(given.to_owned()))
@@ -250,7 +250,7 @@ fn optional<'a>(info: &'a KeyValuePairs, name: &str) -> Result<Option<&'a str>, 
     match info.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(invalid(format!("`{name}` is no text"))),
+        Some(_) => Err(invalid(format!("`{name}` is not text"))),
     }
 }
 
@@ -270,7 +270,6 @@ fn invalid(detail: String) -> PortError {
 
 #[cfg(test)]
 impl Access {
-    /// One that is good for tests of what is made from it.
     pub(crate) fn for_test(region: Option<&str>, interface: &str) -> Self {
         Self {
             endpoint: "http://cloud:5000/v3".into(),
@@ -365,7 +364,7 @@ mod tests {
             (
                 interface.clone(),
                 json!({"username": "u", "password": 7, "project": "p"}),
-                "`password` is no text",
+                "`password` is not text",
             ),
             (
                 interface,

@@ -1,12 +1,12 @@
-//! Barbican: where the keys lie that seal secrets. It logs in as the driver does, with a login of its own.
+//! Barbican as the store of the keys that seal secrets. It logs in as the driver does, with its own login.
 //!
 //! ```text
-//! keep    POST   /v1/secrets                {name, payload, …} ─ secret_ref, of which the end is the id
+//! keep    POST   /v1/secrets                {name, payload, …} ─ secret_ref, which ends with the id
 //! key     GET    /v1/secrets/ID/payload     as text
 //! kept    GET    /v1/secrets?name=NAME      page by page
 //! ```
-//! A token that is not taken any more is renewed once (`session.rs`). The password is read from its file at each call,
-//! so a new one needs no restart.
+//! A token that Barbican refuses is renewed once (`session.rs`). The password is read from its file at each call, so a
+//! new one needs no restart.
 
 use crate::access::Access;
 use crate::call::{Call, encoded};
@@ -20,21 +20,21 @@ use vnfm_core::ports::{Clock, Code, PortError, SecretConnection, SecretSealer, V
 use vnfm_outbound::{Destinations, Networks};
 use vnfm_types::{Secret, VimConnectionInfo};
 
-/// How long a call may take, its repetitions with it.
+/// The timeout of a call, including its retries.
 const CALL_TIMEOUT: SignedDuration = SignedDuration::from_secs(20);
-/// What the records say of a key that is kept here.
+/// Records store this as the type of a key in Barbican.
 const KEY_TYPE: &str = "barbican_key";
-/// What it is called in errors.
+/// The name in errors.
 const NAME: &str = "Barbican";
-/// Entries of a page of its lists; it gives no more than 100.
+/// Entries per page of a list; Barbican returns at most 100.
 const PAGE: usize = 100;
-/// Entries of a list that are read at most: a few keys have one name, and a list without an end is none.
+/// Entries read of a list. A few keys share a name, so a longer list is an error.
 const MAX_LISTED_KEYS: usize = 10_000;
 
-/// The login at a cloud whose catalog has a Barbican; asked for at each call.
+/// Returns the login at a cloud whose catalog has a Barbican; called at each request.
 pub type BarbicanLogin = Box<dyn Fn() -> Result<VimConnectionInfo, String> + Send + Sync>;
 
-/// A [`SecretSealer`] that keeps keys in Barbican.
+/// A [`SecretSealer`] that stores keys in Barbican.
 pub struct Barbican {
     sessions: Sessions,
     cloud: Login,
@@ -72,11 +72,11 @@ impl Login {
 }
 
 impl Barbican {
-    /// The Barbican of the cloud that `login` leads to; nothing is called yet.
+    /// The Barbican in the catalog of the cloud that `login` names; makes no call yet.
     ///
     /// # Errors
     ///
-    /// `Refused` where the login is incomplete, or misspells a member.
+    /// `Refused` if the login is incomplete or has an unknown member.
     pub fn new(login: BarbicanLogin, clock: Arc<dyn Clock>) -> Result<Self, PortError> {
         let cloud = Login(login);
         // The operator wrote the endpoint; what the catalog names is checked.
@@ -171,7 +171,7 @@ impl SecretSealer for Barbican {
     }
 }
 
-/// The id at the end of a secret's URL, which Barbican makes of what it believes its own address to be.
+/// The id at the end of a secret's URL. Barbican builds the rest from its own idea of its address, so we ignore it.
 fn id_of(secret: &Value) -> Option<String> {
     let id = secret["secret_ref"]
         .as_str()?
@@ -189,7 +189,7 @@ fn unexpected(action: &str, what: &str) -> PortError {
     )
 }
 
-/// An error of the login or of the call, in the words of somebody who configures no VIM.
+/// Rewrites an error of the driver for an operator who configured Barbican, not a VIM.
 fn in_barbican_terms(call: &Call, error: &PortError) -> PortError {
     const LOGIN: &str = "correct the login at `secrets.barbican` of the configuration; a new password in its file is taken at \
                          the next call";

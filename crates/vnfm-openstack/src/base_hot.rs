@@ -1,15 +1,15 @@
-//! The template that a package brings (`BaseHOT/<flavour>/`), its parameters filled by the package's mapping.
+//! The template that a package brings (`BaseHOT/<flavour>/`); the package's mapping fills its parameters.
 //!
 //! ```text
 //! parameters.yaml ─ HotParameters ─┐
 //! request ─ prepared ─ VNFD ───────┴─ value ─┬─ found
 //!                                            ├─ the binding's default
-//!                                            ├─ the template's default: Heat's business
+//!                                            ├─ the template's default: left to Heat
 //!                                            └─ nothing: refused, with the line to write
 //! ```
-//! `nfv` is the layout that Tacker's user data gave: `{VDU: {<vdu>: {flavor, computeFlavourId, image, vcImageId,
-//! desired_capacity}}, CP: {<cp>: {network, fixed_ips}}}`. Parameters filled from `additionalParams` whose name
-//! is a secret's are made `hidden`, so that Heat shows them to nobody.
+//! `nfv` is the layout of Tacker's user data: `{VDU: {<vdu>: {flavor, computeFlavourId, image, vcImageId,
+//! desired_capacity}}, CP: {<cp>: {network, fixed_ips}}}`. Parameters filled from `additionalParams` whose name is a
+//! secret's become `hidden`, so that Heat does not show them.
 
 use crate::errors::PARAMETER;
 use crate::grant_constraints;
@@ -22,7 +22,7 @@ use vnfm_core::is_secret_name;
 use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{BaseHot, HotExpression, PARAMETERS_FILE, normalise};
 
-/// What the values come from.
+/// The inputs of the parameters' values.
 struct Sources<'a> {
     allocation: &'a Allocation,
     prepared: &'a Prepared,
@@ -44,7 +44,7 @@ pub(crate) fn blueprint(
     let parameters = parameters(hot, &sources)?;
     let text = text(allocation, &hot.template)?;
     let mut template: Value = serde_yaml::from_str(&text)
-        .map_err(|error| package(format!("`{}` is no YAML: {error}", hot.template)))?;
+        .map_err(|error| package(format!("`{}` is not YAML: {error}", hot.template)))?;
     paths_exist(&template, &parameters, &hot.template)?;
     hide(&mut template, hot);
     let files = files(allocation, hot, &template)?;
@@ -55,17 +55,17 @@ pub(crate) fn blueprint(
     })
 }
 
-/// Says what the request leaves open, as far as it can be told before the cloud is asked.
+/// Refuses what the request leaves open, as far as that is known before the cloud is called.
 pub(crate) fn check(allocation: &Allocation) -> Result<(), PortError> {
     expected(allocation).map(drop)
 }
 
-/// The template as far as it is known before the cloud is asked.
+/// The template as far as it is known before the cloud is called.
 pub(crate) fn expected(allocation: &Allocation) -> Result<Blueprint, PortError> {
     blueprint(allocation, &assumed(allocation)?, "instance")
 }
 
-/// What has to be looked up for the parameters.
+/// What to look up on the cloud for the parameters.
 pub(crate) fn needs(allocation: &Allocation) -> Needs {
     let mut needs = Needs::default();
     let Ok(hot) = hot(allocation) else {
@@ -103,7 +103,7 @@ fn hot(allocation: &Allocation) -> Result<&BaseHot, PortError> {
         .ok_or_else(|| package(format!("there is no `BaseHOT/{flavour}/`")))
 }
 
-/// Stands for what the cloud would be asked, so that everything else can be checked.
+/// Placeholders for what the cloud would answer, so that everything else can be checked.
 fn assumed(allocation: &Allocation) -> Result<Prepared, PortError> {
     let flavour = flavour(allocation)?;
     let needs = needs(allocation);
@@ -178,7 +178,7 @@ fn hint_for(from: &HotExpression, name: &str) -> String {
     }
 }
 
-/// An expression as it is written in the mapping.
+/// An expression as the mapping writes it.
 fn expression_text(from: &HotExpression) -> String {
     match from {
         HotExpression::VduFlavor(vdu) => format!("vdu.{vdu}.flavor"),
@@ -200,7 +200,7 @@ fn expression_text(from: &HotExpression) -> String {
 }
 
 impl Sources<'_> {
-    /// The value of an expression; `None` where it has none here.
+    /// The value of an expression; `None` if it has none.
     fn value(&self, from: &HotExpression) -> Result<Option<Value>, PortError> {
         let flavour = flavour(self.allocation)?;
         Ok(match from {
@@ -275,7 +275,7 @@ impl Sources<'_> {
         wanted.into_iter().map(entry).collect()
     }
 
-    /// Tacker's layout, as far as there are values.
+    /// The values in Tacker's layout.
     fn nfv(&self) -> Result<Value, PortError> {
         let flavour = flavour(self.allocation)?;
         let mut vdus = Map::new();
@@ -331,7 +331,8 @@ impl Sources<'_> {
     }
 }
 
-/// Every `get_param: [nfv, VDU, x, flavor]` leads somewhere; Heat would only say so in the middle of a create.
+/// Checks that the path of every `get_param: [nfv, VDU, x, flavor]` exists; Heat would report it only in the middle of
+/// a create.
 fn paths_exist(
     template: &Value,
     parameters: &Map<String, Value>,
@@ -414,7 +415,8 @@ fn hide(template: &mut Value, hot: &BaseHot) {
     }
 }
 
-/// Heat's `files`: nested templates under the names that the descriptor gives them, and what `get_file` asks for.
+/// Heat's `files`: nested templates under the names that the descriptor gives them, and the files that `get_file`
+/// names.
 fn files(
     allocation: &Allocation,
     hot: &BaseHot,
@@ -438,7 +440,7 @@ fn files(
     Ok(files)
 }
 
-/// Names in `get_file`, with the path in the package that they mean in `file`.
+/// Names in `get_file`, each with its path in the package, relative to `file`.
 fn referenced_files(value: &Value, file: &str, found: &mut Vec<(String, String)>) {
     match value {
         Value::Object(members) => {
@@ -466,7 +468,7 @@ fn text(allocation: &Allocation, path: &str) -> Result<String, PortError> {
         .package
         .read(path)
         .map_err(|error| package(format!("`{path}`: {error}")))?;
-    String::from_utf8(bytes).map_err(|_| package(format!("`{path}` is no text")))
+    String::from_utf8(bytes).map_err(|_| package(format!("`{path}` is not UTF-8 text")))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! One HTTP call as a value, and the sending of it.
+//! One HTTP call as a value, and how it is sent.
 //!
-//! A [`Call`] knows what it is for (errors begin with it) and whether sending it twice is harmless: only then
-//! an answer that got lost, a 502, 503 or 504 is tried again, with growing pauses. A connection that was
-//! never made is tried again for every call. Tokens and their renewal are not here but in `session.rs`.
+//! A [`Call`] knows its purpose (errors begin with it) and whether repeating it is harmless. Only then is a lost
+//! response, a 502, 503 or 504 retried, with growing pauses. A connection that was never established is retried for
+//! every call. `session.rs` obtains and renews the tokens.
 
 use crate::errors::{ADDRESS, ANSWER, CERTIFICATE, NOT_FOUND, UNREACHABLE, truncate};
 use crate::image_body::Image;
@@ -17,59 +17,55 @@ use vnfm_core::ports::{PortError, VimSlot};
 use vnfm_outbound::{Client, Method, Policy, ReadError, header, is_forbidden, read};
 use vnfm_types::Secret;
 
-/// The longest that one try may take: Heat answers after 60 s when its engine is dead.
+/// Timeout of one attempt: Heat responds after 60 s when its engine is dead.
 const CALL_TIMEOUT: SignedDuration = SignedDuration::from_secs(70);
-/// How long bytes of an image may take.
+/// Timeout of an image upload.
 const UPLOAD_TIMEOUT: SignedDuration = SignedDuration::from_mins(60);
-/// Tries of one call.
+/// Attempts per call.
 const MAX_ATTEMPTS: u32 = 5;
-/// The first pause between tries; each is twice the one before.
+/// The first pause between attempts; each further one is twice as long.
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
-/// The longest URL, in bytes: servers answer a longer one with 414, or close the connection, which looks like an outage.
+/// In bytes. Servers answer a longer URL with 414 or close the connection, which looks like an outage.
 const MAX_URL_LEN: usize = 8_000;
 
-/// The type of an answer that is no JSON.
+/// The media type of a response that is not JSON.
 const TEXT: &str = "text/plain";
 
-/// What is sent with a call.
+/// The body of a request.
 #[derive(Clone)]
 pub(crate) enum Body {
-    /// Nothing.
     None,
-    /// JSON.
     Json(Value),
-    /// An image.
     Image(Image),
 }
 
-/// One call to a service.
 #[derive(Clone)]
 pub(crate) struct Call {
     method: Method,
-    /// Below the service's URL, with its query.
+    /// The path below the service's URL, with its query.
     pub(crate) path: String,
     body: Body,
-    /// What it is for: "create stack `x`".
+    /// The purpose: "create stack `x`".
     pub(crate) action: String,
     microversion: Option<&'static str>,
-    /// The type of the answer.
+    /// The expected media type of the response.
     accepts_type: &'static str,
-    /// Statuses that are no success but an answer.
+    /// Statuses outside 2xx that the caller handles.
     accepted: &'static [u16],
     repeatable: bool,
 }
 
-/// An answer, read to its end.
+/// A response, read to its end.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) request_id: Option<String>,
-    /// The body as JSON; null where it is none.
+    /// The body as JSON; null if it is not JSON.
     pub(crate) body: Value,
-    /// The body as it came.
+    /// The body as received.
     pub(crate) text: String,
     /// `X-Subject-Token`, which only Keystone sends.
     pub(crate) subject_token: Option<Secret>,
-    /// Whether whoever caused the call may read what was answered.
+    /// Whether errors may quote this response to the caller.
     pub(crate) is_exposed: bool,
 }
 
@@ -113,13 +109,13 @@ impl Call {
         Self::new(Method::DELETE, path.into(), Body::None, action.into())
     }
 
-    /// Statuses that the caller reads itself.
+    /// Adds statuses outside 2xx that the caller handles itself.
     pub(crate) fn accepting(mut self, accepted: &'static [u16]) -> Self {
         self.accepted = accepted;
         self
     }
 
-    /// Sending it twice is harmless although it is a POST.
+    /// Marks a POST as harmless to repeat.
     pub(crate) fn repeatable(mut self) -> Self {
         self.repeatable = true;
         self
@@ -131,20 +127,20 @@ impl Call {
         self
     }
 
-    /// The answer is text and no JSON.
+    /// Expects text instead of JSON.
     pub(crate) fn expecting_text(mut self) -> Self {
         self.accepts_type = TEXT;
         self
     }
 
-    /// True where the caller wants to see such an answer.
+    /// Whether `status` is no error for the caller.
     pub(crate) fn accepts(&self, status: u16) -> bool {
         (200..300).contains(&status) || self.accepted.contains(&status)
     }
 }
 
-/// Sends `call` to `base` until there is an answer worth reading, at most until the deadline of `cloud`; each try
-/// during a turn at the VIM.
+/// Sends `call` to `base` and retries transient failures, at most until the deadline of `cloud`. Each attempt occupies
+/// a slot of the VIM.
 pub(crate) async fn send(
     client: &Client,
     (base, token): (&str, Option<&Secret>),
@@ -186,7 +182,7 @@ pub(crate) async fn send(
     unreachable!("the loop ends by returning")
 }
 
-/// Refuses a URL that no service reads. Only a name or an id out of a request or a package makes one that long.
+/// Refuses a URL that services do not read. Only a name or an id from a request or a package makes one that long.
 fn check_length(call: &Call, url: &str) -> Result<(), PortError> {
     if url.len() <= MAX_URL_LEN {
         return Ok(());
@@ -202,7 +198,7 @@ fn check_length(call: &Call, url: &str) -> Result<(), PortError> {
     ))
 }
 
-/// The VIM's turn for a call, which has to come before the deadline.
+/// Waits for a slot of the VIM, at most until the deadline.
 async fn turn(cloud: &Cloud<'_>, call: &Call) -> Result<VimSlot, PortError> {
     let left = cloud.deadline.duration_since(cloud.clock.now());
     let left = Duration::try_from(left).unwrap_or_default();
@@ -283,7 +279,7 @@ async fn send_once(
     })
 }
 
-/// Text, such as a server's console, has no values to be counted.
+/// Text, such as a server's console, is not limited by its number of values.
 fn policy(call: &Call) -> Policy {
     let values = if call.accepts_type == TEXT {
         u64::MAX
@@ -296,18 +292,18 @@ fn policy(call: &Call) -> Policy {
     }
 }
 
-/// Why a call has no answer.
+/// Why a call has no response.
 enum SendError {
-    /// It must not go there.
+    /// The address is not allowed.
     Forbidden(String),
-    /// Nobody answered, or not to the end.
+    /// The connection failed, or broke before the end.
     Call(vnfm_outbound::Error),
-    /// The answer is larger than is read.
+    /// The response exceeds a limit.
     Answer(String),
 }
 
 impl SendError {
-    /// Whether another try may bring an answer.
+    /// Whether a retry may succeed.
     fn is_transient(&self, repeatable: bool) -> bool {
         match self {
             Self::Call(lost) => {
@@ -318,7 +314,7 @@ impl SendError {
         }
     }
 
-    /// The same for whoever caused the call; what answers at an address, and how, is told only where that is shown.
+    /// The error for the caller of the operation; details of an unreachable address only if responses are exposed.
     fn into_port_error(&self, call: &Call, url: &str, is_exposed: bool) -> PortError {
         let address = url.split('?').next().unwrap_or(url);
         let (code, why) = match self {
@@ -342,7 +338,7 @@ fn is_certificate_error(lost: &vnfm_outbound::Error) -> bool {
     causes.contains("certificate") || causes.contains("UnknownIssuer")
 }
 
-/// The causes behind an error, without its first line, which would repeat the address.
+/// The chain of causes without the error's first line, which would repeat the address.
 fn causes(lost: &vnfm_outbound::Error) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut source = lost.source();
@@ -360,7 +356,7 @@ fn causes(lost: &vnfm_outbound::Error) -> String {
     }
 }
 
-/// `text` as a part of a path or query.
+/// `text`, percent-encoded as a part of a path or query.
 pub(crate) fn encoded(text: &str) -> String {
     use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
     const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC

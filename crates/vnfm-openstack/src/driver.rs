@@ -1,11 +1,11 @@
-//! The [`InfraDriver`]: each method of the port as a short story.
+//! The [`InfraDriver`]: the steps of each method of the port.
 //!
 //! ```text
 //! allocate   images, shared by the instances of a package (glance) ─ stack, complete (stacks) ─ inventory
-//! heal       own stack? ─┬─ there ─ the servers meant replaced (repair) ─ inventory
-//!                        └─ gone ── prepare, as allocate
-//! observe    own stack? ─ inventory, whatever state it is in
-//! release    own stack? ─ delete, wait (again, a few times) ─ images
+//! heal       own stack? ─┬─ exists ── replace the requested servers (heal) ─ inventory
+//!                        └─ missing ─ prepare, as allocate
+//! observe    own stack? ─ inventory, in whatever state the stack is
+//! release    own stack? ─ delete, wait (retry a few times) ─ images
 //! ```
 
 use crate::access::Access;
@@ -30,10 +30,10 @@ use vnfm_core::ports::{
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo, VimPolicy};
 
-/// How long calls without a deadline of their own may take.
+/// The timeout of calls that have no deadline of their own.
 const CALL_TIMEOUT: SignedDuration = SignedDuration::from_secs(90);
 
-/// The driver of OpenStack; clones of an `Arc` of it share logins.
+/// The OpenStack driver. Clones of an `Arc` of it share their logins.
 pub struct OpenStack {
     sessions: Sessions,
     images: glance::ImageLocks,
@@ -41,8 +41,8 @@ pub struct OpenStack {
 }
 
 impl OpenStack {
-    /// A driver without any login yet, for clouds that are where `to` allows: their endpoints, those of their catalogs, and
-    /// proxies. `clock` serves the calls that bring none.
+    /// A driver without logins. It calls only addresses that `to` allows: endpoints of clouds, those in their catalogs,
+    /// and proxies. `clock` serves calls that bring none.
     pub fn new(clock: Arc<dyn Clock>, to: Destinations) -> Self {
         Self {
             sessions: Sessions::new(to),
@@ -157,7 +157,6 @@ impl InfraDriver for OpenStack {
         let stack = if let Some(stack) = heal::heal(cx, &cloud, repair).await? {
             stack
         } else {
-            // Nothing is left of it, so everything is missing.
             let text = "the stack no longer exists: recreating it";
             cx.watcher.log("warn", "openstack", text);
             let prepared = prepare(&cloud, allocation).await?;
@@ -245,7 +244,7 @@ impl InfraDriver for OpenStack {
 }
 
 impl OpenStack {
-    /// The instance's stack, complete, with the images that it needs.
+    /// Ensures that the instance's stack and the images it needs exist, and returns the complete stack.
     async fn ensure_stack(
         &self,
         cx: &VimCall<'_>,
@@ -267,7 +266,7 @@ impl OpenStack {
         complete(cx, cloud, &planned?).await
     }
 
-    /// Sees to it that the cloud has what the package brings; the ids go into `prepared`.
+    /// Uploads the package's images that the cloud lacks; their ids go into `prepared`.
     async fn upload_images(
         &self,
         cx: &VimCall<'_>,
@@ -305,7 +304,7 @@ impl OpenStack {
     }
 }
 
-/// An image, once for each instance that uses it.
+/// An image, once per instance that uses it.
 fn uses(image: &glance::Image) -> Vec<OwnedResource> {
     let of = |instance_id: Option<&str>| OwnedResource {
         kind: "OS::Glance::Image".into(),
@@ -317,14 +316,13 @@ fn uses(image: &glance::Image) -> Vec<OwnedResource> {
     if all.is_empty() { vec![of(None)] } else { all }
 }
 
-/// Whether the package has images of its own.
 fn has_package_images(allocation: &Allocation) -> Result<bool, PortError> {
     Ok(flavour(allocation)?
         .images()
         .any(|(_, image)| image.artifact.is_some()))
 }
 
-/// What a stack that works holds.
+/// Reads the inventory of a stack, waiting for services that are unavailable.
 async fn read_allocated(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,

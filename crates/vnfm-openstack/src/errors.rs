@@ -1,14 +1,13 @@
-//! The ways in which an OpenStack fails, named; nothing here ever holds a credential.
+//! The error codes of this driver; no error ever contains a credential.
 //!
-//! [`refusal`] is the one place that reads statuses and error texts of the services; what Heat says about a
-//! stack that failed later is read by [`stack_failure`]. Both are tested against the texts of a real cloud.
+//! [`refusal`] interprets statuses and error texts of the services; [`stack_failure`] interprets Heat's reason for a
+//! stack that failed later. Both are tested against texts of a real cloud.
 
 use crate::call::Reply;
 use serde_json::Value;
 use vnfm_core::ports::ErrorKind::{Broken, Refused, Unavailable};
 use vnfm_core::ports::{Code, ErrorKind, PortError};
 
-/// One row of the table.
 const fn code(
     name: &'static str,
     kind: ErrorKind,
@@ -23,182 +22,156 @@ const fn code(
     }
 }
 
-/// The address must not be called.
 pub(crate) const ADDRESS: Code = code(
     "openstack.address",
     Refused,
     "the cloud is at an address that this server must not call",
     "have whoever runs the server name the address in `vims.networks` of its configuration, then retry",
 );
-/// The answer is too large.
 pub(crate) const ANSWER: Code = code(
     "openstack.answer-too-large",
     Refused,
     "the cloud's answer is larger than any that is read; nothing of it was used",
     "see whether the endpoint in the message is the cloud's, then retry",
 );
-/// Nobody answers.
 pub(crate) const UNREACHABLE: Code = code(
     "openstack.unreachable",
     Unavailable,
     "a service of the cloud does not answer",
     "check the endpoint of the VIM and that the cloud is up, then retry",
 );
-/// A service answers that it cannot.
 pub(crate) const FAILING: Code = code(
     "openstack.failing",
     Unavailable,
     "a service of the cloud answers with an error of its own",
     "look for the request id in the service's log, then retry",
 );
-/// TLS does not trust the server.
 pub(crate) const CERTIFICATE: Code = code(
     "openstack.certificate",
     Refused,
     "the server's certificate is not trusted",
     "register the VIM with its CA in `interfaceInfo.trustedCertificates`",
 );
-/// Keystone does not let us in.
 pub(crate) const LOGIN_REFUSED: Code = code(
     "openstack.login-refused",
     Refused,
     "Keystone knows neither the password nor the application credential, or the project is not the user's",
     "correct the login with `vnfmctl vim update`, then retry",
 );
-/// The user may not.
 pub(crate) const FORBIDDEN: Code = code(
     "openstack.forbidden",
     Refused,
     "the user has no role that allows the call",
     "ask the cloud's administrator for the role (Heat usually wants `heat_stack_owner` or `member`)",
 );
-/// A quota is used up.
 pub(crate) const QUOTA: Code = code(
     "openstack.quota",
     Refused,
     "the project's quota does not suffice",
     "free resources of the project or ask for a higher quota, then retry",
 );
-/// Something that should be there is not.
 pub(crate) const NOT_FOUND: Code = code(
     "openstack.not-found",
     Refused,
     "the cloud does not have what was asked for",
     "check names and ids in the request and in the package",
 );
-/// The call is not accepted.
 pub(crate) const REJECTED: Code = code(
     "openstack.rejected",
     Refused,
     "a service of the cloud did not accept the call",
     "read what it says: it names what is wrong in the request or in the package",
 );
-/// The service does not exist in the catalog.
 pub(crate) const NO_ENDPOINT: Code = code(
     "openstack.no-endpoint",
     Refused,
     "the catalog has no endpoint of the service in the region and interface of the VIM",
     "set `accessInfo.region` and `accessInfo.interface` of the VIM to what the catalog has",
 );
-/// An answer that no OpenStack gives.
 pub(crate) const UNEXPECTED: Code = code(
     "openstack.unexpected-answer",
     Broken,
     "the service answered something that its API does not describe",
     "check that the endpoint is the service's and not a web page's; report it with the request id",
 );
-/// The connection is incomplete.
 pub(crate) const CONNECTION: Code = code(
     "openstack.connection-incomplete",
     Refused,
     "the VIM's connection information lacks or misspells a member",
     "correct the member that is named",
 );
-/// The request is incomplete.
 pub(crate) const REQUEST: Code = code(
     "openstack.request-incomplete",
     Refused,
     "the request does not say what the descriptor leaves to it",
     "correct the member of the request that is named",
 );
-/// The package asks for what this driver does not make.
 pub(crate) const PACKAGE: Code = code(
     "openstack.package",
     Refused,
     "the package describes what cannot be made on OpenStack",
     "correct the package at the place that is named",
 );
-/// No flavor.
 pub(crate) const NO_FLAVOR: Code = code(
     "openstack.no-flavor",
     Refused,
     "the cloud has no flavor that fits the VDU",
     "make a flavor that fits, or name one in the descriptor",
 );
-/// No image.
 pub(crate) const NO_IMAGE: Code = code(
     "openstack.no-image",
     Refused,
     "the cloud has no image of the name that the VDU asks for, and the package brings none",
     "upload the image under that name, or put it into the package",
 );
-/// The NFVO prescribes what is not possible here.
 pub(crate) const GRANT: Code = code(
     "openstack.grant",
     Refused,
     "the NFVO's grant prescribes something that is not possible on this cloud; nothing was made",
     "let the NFVO grant without it, or make it possible",
 );
-/// No network.
 pub(crate) const NO_NETWORK: Code = code(
     "openstack.no-network",
     Refused,
     "the cloud has no network, subnet or port as the request names it",
     "correct `extVirtualLinks[].resourceId`: the id or the name of a network that the project sees",
 );
-/// A parameter that nothing fills.
 pub(crate) const PARAMETER: Code = code(
     "base-hot.parameter-missing",
     Refused,
     "a parameter of the Base HOT is filled by nothing",
     "add the line to the package's parameter mapping, or give the parameter a default",
 );
-/// A stack went wrong.
 pub(crate) const STACK_FAILED: Code = code(
     "heat.stack-failed",
     Refused,
     "Heat gave up on the stack",
     "remove the cause that Heat names, then retry or roll back",
 );
-/// A stack went wrong, but may work later.
 pub(crate) const STACK_FAILED_FOR_NOW: Code = code(
     "heat.stack-failed-for-now",
     Unavailable,
     "Heat gave up on the stack because a service did not answer",
     "retry: a stack that failed to be made is deleted and made again, a failed update is repeated",
 );
-/// A stack of somebody else.
 pub(crate) const STACK_FOREIGN: Code = code(
     "heat.stack-foreign",
     Refused,
     "there is a stack with the name of ours but without our tag; it was not touched",
     "find out whose it is: rename or delete it, or give the instance another id",
 );
-/// A stack takes too long.
 pub(crate) const STACK_SLOW: Code = code(
     "heat.deadline",
     Unavailable,
     "Heat did not finish in time",
     "look at the stack's events; a retry goes on waiting for the same stack",
 );
-/// A stack does not go away.
 pub(crate) const STACK_STAYS: Code = code(
     "heat.delete-failed",
     Refused,
     "Heat could not delete the stack, several times",
     "remove what it names by hand, then retry",
 );
-/// Heat cannot work with application credentials here.
 pub(crate) const APPLICATION_CREDENTIAL: Code = code(
     "heat.application-credential",
     Refused,
@@ -206,7 +179,6 @@ pub(crate) const APPLICATION_CREDENTIAL: Code = code(
     "register the VIM with user name and password (`vnfmctl vim update`)",
 );
 
-/// Barbican has not the key that is asked for.
 pub(crate) const NO_KEY: Code = code(
     "barbican.no-key",
     Refused,
@@ -214,7 +186,6 @@ pub(crate) const NO_KEY: Code = code(
     "log in as the user and to the project that it was kept with, or bring back a database that was sealed with another key",
 );
 
-/// The policy of the VIM.
 pub(crate) const POLICY: Code = code(
     "openstack.policy",
     Refused,
@@ -254,7 +225,7 @@ pub const CODES: &[&Code] = &[
     &NO_KEY,
 ];
 
-/// What an answer that is no success means.
+/// The error for a response whose status is not accepted.
 pub(crate) fn refusal(action: &str, reply: &Reply) -> PortError {
     let message = message(reply);
     let text = if reply.is_exposed {
@@ -274,7 +245,7 @@ pub(crate) fn refusal(action: &str, reply: &Reply) -> PortError {
     PortError::new(code, action, text).request(reply.request_id.clone())
 }
 
-/// What a stack's failure means: `reason` is its `stack_status_reason`.
+/// The error for a failed stack; `reason` is its `stack_status_reason`.
 pub(crate) fn stack_failure(action: &str, status: &str, reason: &str) -> PortError {
     let code = if mentions_quota(reason) {
         &QUOTA
@@ -301,7 +272,7 @@ pub(crate) fn stack_failure(action: &str, status: &str, reason: &str) -> PortErr
     error
 }
 
-/// The service's own words, out of the several shapes in which they come.
+/// The service's error message, from any of the shapes that the services use.
 pub(crate) fn message(reply: &Reply) -> String {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let body = &reply.body;
@@ -336,7 +307,7 @@ fn mentions_quota(text: &str) -> bool {
     text.contains("quota exceeded") || text.contains("overquota") || text.contains("quotaexceeded")
 }
 
-/// Reasons of failed stacks that may be gone at the next try.
+/// Whether the cause of a failed stack may have passed at the next attempt.
 fn may_pass(reason: &str) -> bool {
     const PASSING: &[&str] = &[
         "(HTTP 500)",
@@ -354,7 +325,7 @@ fn may_pass(reason: &str) -> bool {
     PASSING.iter().any(|known| reason.contains(known))
 }
 
-/// The innermost resource that a reason names: `resources.workers.resources.0` is `workers.0`.
+/// The innermost resource in a reason: `resources.workers.resources.0` is `workers.0`.
 fn resource_in(reason: &str) -> Option<String> {
     let at = reason.find("resources.")?;
     let path = reason[at..].split([':', ' ', '"']).next()?;
@@ -365,7 +336,7 @@ fn resource_in(reason: &str) -> Option<String> {
     (!names.is_empty()).then(|| names.join("."))
 }
 
-/// `(Request-ID: req-…)` in a reason.
+/// Finds `(Request-ID: req-…)` in a reason.
 fn request_in(reason: &str) -> Option<String> {
     let rest = reason.split("Request-ID: ").nth(1)?;
     let id: String = rest
@@ -437,7 +408,7 @@ mod tests {
         )
     }
 
-    /// An answer of Nova or Neutron: one member, with the message in it.
+    /// A response of Nova or Neutron: one member, with the message in it.
     fn wrapped(code: u16, member: &str, message: &str) -> Reply {
         reply(code, json!({ member: {"code": code, "message": message} }))
     }

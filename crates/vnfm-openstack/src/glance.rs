@@ -1,23 +1,24 @@
-//! Glance: images by name, and those that packages brought.
+//! Glance: images by name, and images from packages.
 //!
-//! An image that we upload is private and shared by the instances of its package. Its tags say so:
+//! An image that we upload is private and shared by the instances of its package. Its tags record that:
 //!
-//! | tag | says |
+//! | tag | meaning |
 //! |---|---|
-//! | `vnfm-<installation id>` | that it is ours |
-//! | `vnfm-package-<SHA-256>` | whose image it is; together with its name it says which one |
-//! | `vnf-<instance id>` | that this instance uses it; one for each |
+//! | `vnfm-<installation id>` | this installation uploaded it |
+//! | `vnfm-package-<SHA-256>` | the package it comes from; package and image name identify it |
+//! | `vnf-<instance id>` | this instance uses it; one tag per instance |
 //!
 //! ```text
-//! use   found by package and name? ─┬─ active ─ our tag on it
-//!                                   ├─ queued ─ our tag on it, filled
-//!                                   └─ none, half of one, or no room for our tag ─ made, filled
-//! end   each with our tag: others on it? ─┬─ yes ─ our tag off it
-//!                                         └─ no ── deleted
+//! use       found by package and name? ─┬─ active ─ add our tag
+//!                                       ├─ queued ─ add our tag, upload
+//!                                       └─ none, incomplete, or full of tags ─ create, upload
+//! release   each with our tag: other users? ─┬─ yes ─ remove our tag
+//!                                            └─ no ── delete the image
 //! ```
-//! The tag of the last user goes with the image, so an end that is cut off finds it again. One process has an installation,
-//! and in it what is done to the images of one package in one project is done by [`Turns`]: of two instances none misses
-//! the other. Images of releases before this one have no tag of a package; they end the same way.
+//! The tag of the last user disappears with the image, so an interrupted release finds the image again. An installation
+//! is one process, and within it [`ImageLocks`] serialises changes to the images of one package in one project, so that
+//! concurrent instances see each other's images. Images of earlier releases have no package tag; they are released the
+//! same way.
 
 use crate::call::{Call, encoded};
 use crate::heat::{installation_tag, member, stack_name};
@@ -31,7 +32,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use vnfm_core::ports::{Ownership, PortError};
 use vnfm_descriptor::{Package, SwImage};
 
-/// An image.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Image {
     pub(crate) id: String,
@@ -42,7 +42,7 @@ pub(crate) struct Image {
     pub(crate) tags: Vec<String>,
 }
 
-/// Every usable image of that name.
+/// The active images of that name.
 pub(crate) async fn named(cloud: &Cloud<'_>, name: &str) -> Result<Vec<Image>, PortError> {
     let mut found = list(
         cloud,
@@ -54,7 +54,7 @@ pub(crate) async fn named(cloud: &Cloud<'_>, name: &str) -> Result<Vec<Image>, P
     Ok(found)
 }
 
-/// A usable image by its id; `None` where there is none.
+/// An active image by its id, if it exists.
 pub(crate) async fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<Image>, PortError> {
     let action = format!("look for image `{id}`");
     let call = Call::get(format!("/images/{}", encoded(id)), action.as_str()).accepting(&[404]);
@@ -70,7 +70,7 @@ pub(crate) async fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<Image>, 
     Ok(Some(image).filter(|image| image.status == "active"))
 }
 
-/// What an instance uses.
+/// The images that an instance uses.
 async fn of_instance(cloud: &Cloud<'_>, ownership: &Ownership) -> Result<Vec<Image>, PortError> {
     let (installation, instance) = tags(ownership);
     let mut found = tagged(cloud, &instance, "look for the instance's images").await?;
@@ -78,14 +78,14 @@ async fn of_instance(cloud: &Cloud<'_>, ownership: &Ownership) -> Result<Vec<Ima
     Ok(found)
 }
 
-/// Who is at the images of a package in a project: one after the other.
+/// One lock per project and package, held while the package's images are changed.
 #[derive(Default)]
 pub(crate) struct ImageLocks(Mutex<HashMap<(String, String), ImageLock>>);
 
 type ImageLock = Arc<futures::lock::Mutex<()>>;
 
 impl ImageLocks {
-    /// Waits until nobody else is at them; they are ours until this is dropped.
+    /// Waits for the lock of the package's images; held until the guard is dropped.
     pub(crate) async fn lock(
         &self,
         cloud: &Cloud<'_>,
@@ -103,13 +103,13 @@ impl ImageLocks {
 }
 
 impl Image {
-    /// Whether a package brought it, this VNFM's or another's: it goes when its instances do.
+    /// Whether a package of this or another VNFM brought it: such an image disappears with its instances.
     pub(crate) fn is_from_package(&self) -> bool {
         let any = |begins: &str| self.tags.iter().any(|tag| tag.starts_with(begins));
         any("vnfm-") && (any(PACKAGE) || any(INSTANCE))
     }
 
-    /// The instances that use it.
+    /// The ids of the instances that use it.
     pub(crate) fn users(&self) -> impl Iterator<Item = &str> {
         self.tags
             .iter()
@@ -117,7 +117,7 @@ impl Image {
     }
 }
 
-/// Everything that this installation uploaded.
+/// Every image that this installation uploaded.
 pub(crate) async fn owned(cloud: &Cloud<'_>, installation: &str) -> Result<Vec<Image>, PortError> {
     tagged(
         cloud,
@@ -127,7 +127,8 @@ pub(crate) async fn owned(cloud: &Cloud<'_>, installation: &str) -> Result<Vec<I
     .await
 }
 
-/// An image of the package's bytes that the instance uses from now on: one that is there, or a new one. In a turn.
+/// Makes the instance a user of the package's image, uploading it if necessary; returns its id. The caller holds the
+/// lock.
 pub(crate) async fn use_image(
     cloud: &Cloud<'_>,
     ownership: &Ownership,
@@ -166,7 +167,7 @@ pub(crate) async fn use_image(
     Ok(chosen.id)
 }
 
-/// The instance uses its images no more; what nobody uses is deleted. In a turn.
+/// Removes the instance as a user of its images and deletes those without users. The caller holds the lock.
 pub(crate) async fn release_images(
     cloud: &Cloud<'_>,
     ownership: &Ownership,
@@ -184,7 +185,7 @@ pub(crate) async fn release_images(
     Ok(())
 }
 
-/// Puts a tag on an image; whether it has it. It may be gone (404), or have as many as Glance takes (413: 128 unless
+/// Tags an image; false if it no longer exists (404) or has as many tags as Glance allows (413: 128 unless
 /// `image_tag_quota` says otherwise).
 async fn tag(cloud: &Cloud<'_>, image: &Image, tag: &str) -> Result<bool, PortError> {
     if image.tags.iter().any(|one| one == tag) {
@@ -201,7 +202,7 @@ fn tag_path(image: &Image, tag: &str) -> String {
     format!("/images/{}/tags/{}", encoded(&image.id), encoded(tag))
 }
 
-/// Deletes an image; one that is not there is a success.
+/// Deletes an image; succeeds if it does not exist.
 pub(crate) async fn delete(cloud: &Cloud<'_>, id: &str) -> Result<(), PortError> {
     let call = Call::delete(
         format!("/images/{}", encoded(id)),
@@ -256,16 +257,16 @@ async fn list(cloud: &Cloud<'_>, filter: &str, action: &str) -> Result<Vec<Image
     member(cloud.send(Service::Image, &call).await?, "images", action)
 }
 
-/// What the tag of a package begins with.
+/// Prefix of a package's tag.
 const PACKAGE: &str = "vnfm-package-";
-/// What the tag of an instance begins with, as the name of its stack does.
+/// Prefix of an instance's tag, and of its stack's name.
 const INSTANCE: &str = "vnf-";
 
 fn package_tag(package: &Package) -> String {
     format!("{PACKAGE}{}", package.sha256())
 }
 
-/// Ours, and the instance's.
+/// The tag of the installation and the tag of the instance.
 fn tags(ownership: &Ownership) -> (String, String) {
     (
         installation_tag(&ownership.installation_id),

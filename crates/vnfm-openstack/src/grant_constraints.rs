@@ -1,11 +1,11 @@
-//! What an NFVO prescribes on the cloud: looked up before anything is made, and refused by name where it cannot be.
+//! What the NFVO's grant prescribes on the cloud: looked up before anything is created, refused by name if impossible.
 //!
 //! | prescribed | becomes |
 //! |---|---|
 //! | flavor of a VDU, image of a VDU or volume | that one, by id or name |
 //! | zone of a VNFC or volume | `availability_zone`; in a Base HOT what is mapped from `vdu.<vdu>.zone` |
-//! | internal link that others manage | ports on that network, and no network of ours |
-//! | resource group | has to be the project of the login |
+//! | externally managed internal link | ports on that network, and no network of ours |
+//! | resource group | must be the project of the login |
 
 use crate::errors::{GRANT, NO_FLAVOR, NO_IMAGE, NO_NETWORK};
 use crate::glance;
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{HotExpression, Vdu};
 
-/// Refuses what cannot be honoured.
+/// Refuses prescriptions that this cloud or template cannot follow.
 pub(crate) async fn check_supported(
     cloud: &Cloud<'_>,
     allocation: &Allocation,
@@ -93,7 +93,7 @@ fn is_of_server_or_volume(of: &str) -> bool {
     of.starts_with("compute/") || of.starts_with("storage/")
 }
 
-/// A template of the package takes only what is mapped into it.
+/// A template from the package can only follow what the mapping passes to it.
 fn check_template_takes(allocation: &Allocation) -> Result<(), PortError> {
     if let Some(link) = allocation.deployment.placement.managed_links.keys().next() {
         return Err(unsupported(&format!(
@@ -129,7 +129,7 @@ fn check_template_takes(allocation: &Allocation) -> Result<(), PortError> {
     Ok(())
 }
 
-/// The one zone of all VNFCs of a VDU.
+/// The zone of all VNFCs of a VDU; an error if they differ.
 pub(crate) fn zone_of<'a>(
     allocation: &'a Allocation,
     vdu: &str,
@@ -145,7 +145,7 @@ pub(crate) fn zone_of<'a>(
     }
 }
 
-/// The flavor that is prescribed.
+/// The flavor that the grant names, by id or else by name.
 pub(crate) fn flavor<'a>(
     offered: &'a [Flavor],
     vdu: &Vdu,
@@ -156,11 +156,11 @@ pub(crate) fn flavor<'a>(
         .or_else(|| offered.iter().find(|one| one.name == wanted))
         .ok_or_else(|| {
             let action = format!("use the granted flavor for VDU `{}`", vdu.name);
-            PortError::new(&NO_FLAVOR, action, format!("there is no flavor `{wanted}`")).on(wanted)
+            PortError::new(&NO_FLAVOR, action, format!("the cloud has no flavor `{wanted}`")).on(wanted)
         })
 }
 
-/// The image that is prescribed.
+/// The image that the grant names, by id or else by name.
 pub(crate) async fn image(
     cloud: &Cloud<'_>,
     owner: &str,
@@ -188,7 +188,7 @@ pub(crate) async fn image(
     }
 }
 
-/// Networks of the links that others manage, by link.
+/// The networks of externally managed links, by link.
 pub(crate) async fn managed(
     cloud: &Cloud<'_>,
     allocation: &Allocation,

@@ -1,7 +1,7 @@
-//! Heat, as far as stacks of ours need it: find, create, look, list resources, mark them, update, delete.
+//! Heat, as far as we need it: find, create, read, update and delete stacks; list and mark resources.
 //!
-//! Two traps shape it: a list by `name` and `tags` together is a 500, and a lookup by name alone answers with
-//! a redirect. So a stack is found by listing its name and owned by reading its tags.
+//! Two pitfalls: Heat answers a list by `name` and `tags` together with 500, and a lookup by name alone with a
+//! redirect. So we find a stack by listing its name, and its owner by reading its tags.
 
 use crate::call::{Call, Reply, encoded};
 use crate::errors::UNEXPECTED;
@@ -12,12 +12,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use vnfm_core::ports::{Ownership, PortError};
 
-/// How long after its time limit a stack is taken for one that nobody works on.
+/// A stack still in creation this long after its time limit is abandoned.
 const GRACE: SignedDuration = SignedDuration::from_secs(15);
-/// How deep nested stacks are looked into.
+/// How many levels of nested stacks are listed.
 const DEPTH: u8 = 5;
 
-/// A stack.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Stack {
     pub(crate) id: String,
@@ -33,30 +32,27 @@ pub(crate) struct Stack {
     created: Option<Timestamp>,
     #[serde(rename = "updated_time", default)]
     pub(crate) updated: Option<Timestamp>,
-    /// Only where one stack is shown.
+    /// In minutes; only in the response for a single stack.
     #[serde(rename = "timeout_mins", default)]
     minutes: Option<i64>,
 }
 
-/// Where a stack is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Its resources work.
+    /// The last action succeeded.
     Complete,
-    /// Heat works on it.
+    /// Heat is working on it.
     InProgress,
     /// Heat gave up on it, or rolled it back.
     Failed,
-    /// Heat is deleting it.
     Deleting,
     /// Heat gave up deleting it.
     DeleteFailed,
-    /// Heat still shows it, but it is gone.
+    /// Heat still lists it after its deletion.
     Deleted,
 }
 
 impl Stack {
-    /// Where it is in its life.
     pub(crate) fn phase(&self) -> Phase {
         match self.status.as_str() {
             "DELETE_COMPLETE" => Phase::Deleted,
@@ -69,12 +65,12 @@ impl Stack {
         }
     }
 
-    /// Why it is as it is.
+    /// Heat's reason for the status.
     pub(crate) fn reason(&self) -> &str {
         self.reason.as_deref().unwrap_or("Heat gives no reason")
     }
 
-    /// Whether it carries the tag of the installation.
+    /// Whether it has the installation's tag.
     pub(crate) fn belongs_to(&self, installation: &str) -> bool {
         let wanted = installation_tag(installation);
         match &self.tags {
@@ -84,7 +80,7 @@ impl Stack {
         }
     }
 
-    /// Whether its creation goes on after the time limit at which Heat gives up.
+    /// Whether its creation continues past the time limit at which Heat gives up.
     pub(crate) fn is_overdue(&self, now: Timestamp) -> bool {
         let (Some(created), Some(minutes)) = (self.created, self.minutes) else {
             return false;
@@ -93,7 +89,7 @@ impl Stack {
         self.status == "CREATE_IN_PROGRESS" && now.duration_since(created) > limit
     }
 
-    /// As Heat begins with it.
+    /// The stack as Heat begins with it.
     fn requested(id: String, name: String) -> Self {
         Self {
             id,
@@ -112,7 +108,7 @@ impl Stack {
     }
 }
 
-/// What Heat says of a stack that it was just asked for.
+/// Heat's response to a creation.
 #[derive(Deserialize)]
 struct Created {
     id: String,
@@ -131,7 +127,7 @@ pub(crate) struct Resource {
     pub(crate) status: String,
     #[serde(rename = "resource_status_reason", default)]
     pub(crate) reason: Option<String>,
-    /// Its name in the stack above, where it lies in a nested one.
+    /// Its name in the parent stack, if its own stack is nested.
     #[serde(rename = "parent_resource", default)]
     pub(crate) parent: Option<String>,
     #[serde(default)]
@@ -152,7 +148,7 @@ impl Resource {
         self.id.as_deref().unwrap_or_default()
     }
 
-    /// The id of the stack that it lies in.
+    /// The id of the stack that contains it.
     pub(crate) fn stack_id(&self) -> Option<&str> {
         self.stack_link()?.rsplit('/').next()
     }
@@ -162,13 +158,13 @@ impl Resource {
         Some(link.href.split('?').next()?.trim_end_matches('/'))
     }
 
-    /// Its path below the service: in the stack that holds it, which may be a nested one.
+    /// Its path below the service's URL, through the stack that contains it, which may be nested.
     fn path(&self) -> Option<String> {
         let (_, stack) = self.stack_link()?.rsplit_once("/stacks/")?;
         Some(format!("/stacks/{stack}/resources/{}", encoded(&self.name)))
     }
 
-    /// True once Heat is done with it.
+    /// Whether Heat has finished with it.
     pub(crate) fn is_complete(&self) -> bool {
         self.status.ends_with("_COMPLETE") && self.status != "INIT_COMPLETE"
     }
@@ -191,12 +187,11 @@ impl Resource {
     }
 }
 
-/// The name of an instance's stack.
 pub(crate) fn stack_name(instance: &str) -> String {
     format!("vnf-{instance}")
 }
 
-/// The tag that says whose a stack is.
+/// The tag that marks a stack or image as this installation's.
 pub(crate) fn installation_tag(installation: &str) -> String {
     format!("vnfm-{installation}")
 }
@@ -210,16 +205,16 @@ pub(crate) fn tags(ownership: &Ownership) -> String {
     )
 }
 
-/// What a stack is made of.
+/// The input of a stack's creation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Blueprint {
     pub(crate) template: Value,
     pub(crate) files: serde_json::Map<String, Value>,
-    /// May hold secrets.
+    /// May contain secrets.
     pub(crate) parameters: serde_json::Map<String, Value>,
 }
 
-/// The stack of that name in the project, if there is one that is not gone.
+/// The stack of that name in the project, unless it is deleted.
 pub(crate) async fn find(cloud: &Cloud<'_>, name: &str) -> Result<Option<Stack>, PortError> {
     let action = format!("look for stack `{name}`");
     let call = Call::get(format!("/stacks?name={}", encoded(name)), action.as_str());
@@ -236,8 +231,8 @@ pub(crate) async fn find(cloud: &Cloud<'_>, name: &str) -> Result<Option<Stack>,
     Ok(None)
 }
 
-/// The stack as it is now; `None` once it is gone. Its outputs are not asked for: nobody here reads them, and Heat asks
-/// Nova and Neutron for each anew.
+/// The current state of a stack; `None` once it is deleted. Does not request outputs: we do not need them, and Heat
+/// would ask Nova and Neutron for each.
 pub(crate) async fn show(cloud: &Cloud<'_>, stack: &Stack) -> Result<Option<Stack>, PortError> {
     let action = format!("look at stack `{}`", stack.name);
     let path = format!("{}?resolve_outputs=False", stack.path());
@@ -250,7 +245,7 @@ pub(crate) async fn show(cloud: &Cloud<'_>, stack: &Stack) -> Result<Option<Stac
     Ok((stack.phase() != Phase::Deleted).then_some(stack))
 }
 
-/// Asks for a stack, and says which one it will be. `None`: there is one of that name already.
+/// Requests the creation of a stack and returns it with its id; `None` if a stack of that name exists.
 pub(crate) async fn create(
     cloud: &Cloud<'_>,
     ownership: &Ownership,
@@ -276,7 +271,7 @@ pub(crate) async fn create(
     Ok(Some(Stack::requested(id, name)))
 }
 
-/// The time limit that Heat is given.
+/// The time limit for Heat, from the deadline.
 fn minutes_left(cloud: &Cloud<'_>) -> i64 {
     cloud
         .deadline
@@ -285,7 +280,7 @@ fn minutes_left(cloud: &Cloud<'_>) -> i64 {
         .clamp(1, 1440)
 }
 
-/// Says that a resource is to be replaced at the next update. False: Heat works on it just now.
+/// Marks a resource for replacement at the next update; false while Heat is working on it.
 pub(crate) async fn mark_unhealthy(
     cloud: &Cloud<'_>,
     resource: &Resource,
@@ -308,8 +303,8 @@ pub(crate) async fn mark_unhealthy(
     Ok(cloud.send(Service::Orchestration, &call).await?.status != 409)
 }
 
-/// Asks Heat to make the stack what it should be, with the template, files and parameters that it has: what is marked
-/// or missing is replaced, nothing else is touched.
+/// Updates the stack with its present template, files and parameters: Heat replaces what is marked or missing and
+/// leaves everything else alone.
 pub(crate) async fn update(
     cloud: &Cloud<'_>,
     ownership: &Ownership,
@@ -324,7 +319,7 @@ pub(crate) async fn update(
     cloud.send(Service::Orchestration, &call).await.map(drop)
 }
 
-/// Asks for a stack's end; one that is not there is a success.
+/// Requests a stack's deletion; succeeds if it does not exist.
 pub(crate) async fn delete(cloud: &Cloud<'_>, stack: &Stack) -> Result<(), PortError> {
     let call = Call::delete(stack.path(), format!("delete stack `{}`", stack.name));
     cloud
@@ -333,7 +328,7 @@ pub(crate) async fn delete(cloud: &Cloud<'_>, stack: &Stack) -> Result<(), PortE
         .map(drop)
 }
 
-/// Every resource of a stack, nested ones too.
+/// Every resource of a stack, including those of nested stacks.
 pub(crate) async fn resources(
     cloud: &Cloud<'_>,
     stack: &Stack,
@@ -346,7 +341,7 @@ pub(crate) async fn resources(
     member(reply, "resources", &action)
 }
 
-/// Every stack with the tag of the installation.
+/// Every stack with the installation's tag.
 pub(crate) async fn owned(cloud: &Cloud<'_>, installation: &str) -> Result<Vec<Stack>, PortError> {
     let action = "list the stacks of this installation";
     let path = format!("/stacks?tags={}", encoded(&installation_tag(installation)));
@@ -370,7 +365,7 @@ pub(crate) async fn owned(cloud: &Cloud<'_>, installation: &str) -> Result<Vec<S
     Ok(found)
 }
 
-/// Looks whether Heat answers.
+/// Checks that Heat responds.
 pub(crate) async fn ping(cloud: &Cloud<'_>) -> Result<(), PortError> {
     let call = Call::get(
         "/stacks?limit=1",
@@ -379,7 +374,7 @@ pub(crate) async fn ping(cloud: &Cloud<'_>) -> Result<(), PortError> {
     cloud.send(Service::Orchestration, &call).await.map(drop)
 }
 
-/// One member of an answer, typed.
+/// Deserializes one member of a response.
 pub(crate) fn member<T: DeserializeOwned>(
     reply: Reply,
     name: &str,

@@ -1,16 +1,16 @@
-//! A Heat template made from the VNFD.
+//! A Heat template generated from the VNFD.
 //!
 //! | VNFD | HOT, by name |
 //! |---|---|
-//! | `VnfVirtualLink` | `<link>`: Net, and `<link>_subnet`: Subnet, where it has a range; nothing where others manage it |
-//! | `VduCp` of each server | `<server>_<cp>`: Port; on the request's network where the CP is external |
+//! | `VnfVirtualLink` | `<link>`: Net, and `<link>_subnet`: Subnet, if it has a range; nothing if externally managed |
+//! | `VduCp` of each server | `<server>_<cp>`: Port; on the request's network if the CP is external |
 //! | a volume of each server | `<server>_<storage>`: Volume, attached |
 //! | affinity rule on VDUs | `<rule>`: `ServerGroup` |
-//! | `Vdu.Compute`, as often as the level says | `<server>`: Server, `masterNode` or `workerNode-0` |
+//! | `Vdu.Compute`, as many as the level has | `<server>`: Server, `masterNode` or `workerNode-0` |
 //! | `additionalParams.ssh_public_key` | `vnfm_key_pair`: `KeyPair`, used by every server |
 //!
-//! The template is complete: it has no parameters, hence no secrets. Security groups and allowed address
-//! pairs are the network's defaults.
+//! The template is complete: it has no parameters, hence no secrets. Security groups and allowed address pairs are the
+//! network's defaults.
 
 use crate::heat::{Blueprint, stack_name};
 use crate::plan::{
@@ -22,11 +22,11 @@ use serde_json::{Map, Value, json};
 use vnfm_core::ports::{Allocation, PortError, storage_id};
 use vnfm_descriptor::{AffinityRule, Cp, Flavour, Storage, VirtualLink};
 
-/// Of the templates that we write; Heat knows it since Rocky.
+/// The version of the templates we generate; Heat knows it since Rocky.
 const VERSION: &str = "2018-08-31";
 const KEY_PAIR: &str = "vnfm_key_pair";
 
-/// What all parts of the template are made from.
+/// Collects the template's resources.
 struct Maker<'a> {
     flavour: &'a Flavour,
     allocation: &'a Allocation,
@@ -126,7 +126,7 @@ impl Maker<'_> {
         key.as_str().map(str::to_owned)
     }
 
-    /// Servers of these VDUs on one host, or each on another.
+    /// Puts the servers of these VDUs on one host, or each on a different one.
     fn server_group(&mut self, rule: &AffinityRule) {
         if self.covers_vdus(rule) {
             let policy = if rule.anti {
@@ -143,7 +143,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Nova knows hosts; rules about zones and links are not its.
+    /// A server group can only express rules about hosts, not about zones or links.
     fn covers_vdus(&self, rule: &AffinityRule) -> bool {
         rule.scope == "nfvi_node"
             && rule
@@ -196,7 +196,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Makes a CP's port and returns the server's interface on it.
+    /// Adds a CP's port and returns the server's interface on it.
     fn port(&mut self, unit: &Unit<'_>, cp: &Cp) -> Value {
         let external = is_external(cp)
             .then(|| ext_cp_binding(&self.allocation.deployment, &cp.name))
@@ -236,7 +236,7 @@ impl Maker<'_> {
         json!({"port": {"get_resource": name}})
     }
 
-    /// Volumes: the first one that is filled from an image boots a server that has no image of its own.
+    /// Adds volumes. The first one filled from an image boots a server that has no image of its own.
     fn volumes(&mut self, unit: &Unit<'_>, server: &mut Value) {
         let storages: Vec<&Storage> = vdu_storages(self.flavour, unit.vdu).collect();
         let root = if unit.vdu.image.is_some() {
@@ -269,7 +269,7 @@ impl Maker<'_> {
         }
     }
 
-    /// What the inventory reads back, and the pairs of `boot_data.kvp_data`.
+    /// The members that the inventory reads back, and the pairs of `boot_data.kvp_data`.
     fn metadata(&self, unit: &Unit<'_>) -> Value {
         let mut all = Map::new();
         let pairs = unit
@@ -318,7 +318,7 @@ impl Maker<'_> {
             .map_err(|error| told(error.to_string()))?;
         String::from_utf8(bytes)
             .map(Some)
-            .map_err(|_| told("it is no text".into()))
+            .map_err(|_| told("it is not UTF-8 text".into()))
     }
 }
 
@@ -380,7 +380,7 @@ mod tests {
         prepared
     }
 
-    /// Compares with a file that is read in reviews; to renew it, delete it and run the test twice.
+    /// Compares with a reviewed file; to renew it, delete it and run the test twice.
     fn is_golden(name: &str, template: &Value) {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
             .join("tests/golden")

@@ -1,9 +1,9 @@
-//! An image on its way out of a package: never more than a few pieces of it are in memory.
+//! Streams an image from a package: only a few pieces of it are in memory at a time.
 //!
 //! ```text
-//! package ── a thread unpacks ── pieces, a few at most ── the request's body
+//! package ── a thread unpacks ── a few pieces ── the request's body
 //! ```
-//! A request that is made again unpacks again. What cannot be read ends the request.
+//! A repeated request unpacks the image again. A read error aborts the request.
 
 use bytes::Bytes;
 use futures::SinkExt as _;
@@ -13,11 +13,10 @@ use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use vnfm_descriptor::Package;
 
-/// Bytes of a piece, and how many pieces wait.
 const PIECE_BYTES: usize = 256 << 10;
 const MAX_QUEUED_PIECES: usize = 4;
 
-/// A file of a package that is an image.
+/// An image file in a package.
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) package: Arc<Package>,
@@ -27,7 +26,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// The body of a request.
+    /// A request body that streams the image.
     pub(crate) fn body(&self) -> vnfm_outbound::Body {
         let (pieces, body) = channel(MAX_QUEUED_PIECES);
         let Image { package, path, .. } = self.clone();

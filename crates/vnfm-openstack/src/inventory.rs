@@ -1,13 +1,13 @@
-//! What a stack holds, as SOL003 shows it.
+//! A stack's resources in SOL003's terms.
 //!
 //! ```text
 //! stack ─ resources (nested too) ─┬─ OS::Nova::Server ─ its ports ─ VNFC, its CPs ─ external CPs
-//!                                 ├─ OS::Neutron::Net ─ internal virtual link; that of others is not in the stack
+//!                                 ├─ OS::Neutron::Net ─ internal virtual link; an externally managed one is not in the stack
 //!                                 └─ OS::Cinder::Volume ─ virtual storage
 //! ```
-//! A server's VDU is what its metadata says (`vnfm_vdu`, ours), else the first name on its ancestors to the top of
-//! the stack that is a VDU. A port's CP is the one whose name it carries, else the one on its network, else
-//! the next in order. Ids are the cloud's, so a replaced server is another VNFC.
+//! A server's VDU is the one in its metadata (`vnfm_vdu`, ours), else the first name among its ancestors that is a VDU.
+//! A port's CP is the one whose name it carries, else the one on its network, else the next in order. Ids are the
+//! cloud's, so a replaced server is another VNFC.
 
 use crate::heat::{Resource, Stack, resources};
 use crate::neutron::{Port, ports_of};
@@ -27,21 +27,21 @@ use vnfm_types::{
     VnfcCpInfo, VnfcResourceInfo,
 };
 
-/// Servers that are asked for at once.
+/// Concurrent requests to Nova and Neutron.
 pub(crate) const MAX_CONCURRENT_REQUESTS: usize = 8;
 pub(crate) const SERVER: &str = "OS::Nova::Server";
 const NETWORK: &str = "OS::Neutron::Net";
 pub(crate) const PORT: &str = "OS::Neutron::Port";
 pub(crate) const VOLUME: &str = "OS::Cinder::Volume";
 
-/// What the cloud shows of a stack.
+/// A stack's resources, servers and ports as the cloud shows them.
 pub(crate) struct StackContents {
     pub(crate) resources: Vec<Resource>,
-    /// Servers, each with its ports.
+    /// Each server with its ports.
     pub(crate) servers: Vec<(Server, Vec<Port>)>,
 }
 
-/// What it is read against.
+/// What the resources are matched with.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) allocation: &'a Allocation,
@@ -50,7 +50,6 @@ pub(crate) struct Context<'a> {
     pub(crate) vim: &'a str,
 }
 
-/// Reads everything of a stack.
 pub(crate) async fn read_stack(
     cloud: &Cloud<'_>,
     stack: &Stack,
@@ -75,7 +74,7 @@ pub(crate) async fn read_stack(
     })
 }
 
-/// What was seen, as SOL003 shows it.
+/// Maps the stack's resources to SOL003's types.
 pub(crate) fn inventory(
     contents: &StackContents,
     context: Context<'_>,
@@ -131,7 +130,7 @@ pub(crate) fn inventory(
     Ok(found)
 }
 
-/// The ports of the internal link, ours or others', that a network is.
+/// The ports of the internal link, ours or externally managed, on `network`.
 fn link_ports<'l>(
     ours: &'l mut [VnfVirtualLinkResourceInfo],
     managed: &'l mut [ExtManagedVirtualLinkInfo],
@@ -148,14 +147,14 @@ fn link_ports<'l>(
         .map(|(_, ports)| ports)
 }
 
-/// Which instance of its VDU a server is: what we wrote, else how many came before it.
+/// A server's index within its VDU: from our metadata, else the number of servers before it.
 fn index_of(server: &Server, vdu: &str, before: &[String]) -> u32 {
     let counted = before.iter().filter(|name| *name == vdu).count();
     let written = server.tag("vnfm_index").and_then(|text| text.parse().ok());
     written.unwrap_or_else(|| u32::try_from(counted).unwrap_or(u32::MAX))
 }
 
-/// `worker-10` after `worker-9`.
+/// A sort key: `worker-10` after `worker-9`.
 fn natural_order(name: &str) -> (String, u64, String) {
     let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let (stem, number) = name.split_at(name.len() - digits);
@@ -166,7 +165,7 @@ fn natural_order(name: &str) -> (String, u64, String) {
     )
 }
 
-/// Whether a port is a CP's.
+/// Whether a port belongs to a CP.
 type Rule<'a> = &'a dyn Fn(&Cp, &Port) -> bool;
 
 struct Reader<'a> {
@@ -189,7 +188,7 @@ impl Reader<'_> {
         self.contents.resources.iter().find(|one| one.id() == id)
     }
 
-    /// Resources of a kind; those that Heat has not made yet, or gave up on before, have no id.
+    /// Resources of a kind that have an id: Heat has created them and not lost them.
     fn existing(&self, kind: &str) -> impl Iterator<Item = &Resource> {
         self.contents
             .resources
@@ -197,7 +196,7 @@ impl Reader<'_> {
             .filter(move |one| one.kind == kind && !one.id().is_empty())
     }
 
-    /// The resource's name and those of what it lies in, up to the top.
+    /// The resource's name and those of its parents, up to the top.
     fn ancestors(&self, id: &str) -> Vec<&str> {
         let mut names = Vec::new();
         let mut at = self.resource(id);
@@ -302,7 +301,7 @@ impl Reader<'_> {
         network.is_some_and(|one| Some(&one.name) == cp.virtual_link.as_ref())
     }
 
-    /// The name of a port that is no CP of the VNFD.
+    /// The name of a port that is not a CP of the VNFD.
     fn port_name(&self, port: &Port) -> String {
         let resource = self.resource(&port.id).map(|one| one.name.as_str());
         let name = resource.or(Some(port.name.as_str()).filter(|name| !name.is_empty()));
@@ -351,7 +350,7 @@ impl Reader<'_> {
             .collect()
     }
 
-    /// Internal links whose networks others manage, as the request or the grant calls them.
+    /// Externally managed internal links, with the ids from the request or the grant.
     fn managed(&self) -> Vec<ExtManagedVirtualLinkInfo> {
         let ids = &self
             .context
@@ -479,7 +478,7 @@ mod tests {
         }
     }
 
-    /// One master at the top, two workers in nested stacks, as a Base HOT makes them.
+    /// One master at the top, two workers in nested stacks, as a Base HOT creates them.
     fn contents() -> StackContents {
         let mut resources = vec![
             Resource::for_test("internalVL", NETWORK, "net-in", None),

@@ -1,19 +1,20 @@
-//! `InfraDriver` for OpenStack: Keystone, Heat, Nova, Neutron, Glance; and Barbican, where the keys that seal secrets are
-//! to be kept.
+//! `InfraDriver` for OpenStack: Keystone, Heat, Nova, Neutron, Glance; and Barbican, a store for the keys that seal
+//! secrets.
 //!
 //! ```text
-//! driver ─┬─ plan ──────── what the request asks for, read against the VNFD
-//!         ├─ prepare ───── what only the cloud knows: flavor, image, network, quota
-//!         ├─ hot, base_hot ─ the template: made from the VNFD, or the package's own
-//!         ├─ stacks ────── a stack's life: made, waited for, deleted
-//!         ├─ repair ────── the servers of a stack that are replaced
-//!         ├─ inventory ─── what the stack holds, as SOL003 shows it
-//!         └─ patience ──── waiting, through lost answers and changed passwords
-//! barbican ─ SecretSealer: keeps keys
-//! heat, nova, neutron, glance (image_body: streamed) ─ session (token, catalog) ─ call (one HTTP call) ─ errors
+//! driver ─┬─ plan ──────────── the request, checked against the VNFD
+//!         ├─ prepare ───────── what only the cloud knows: flavor, image, network, quota
+//!         ├─ grant_constraints ─ what the NFVO's grant prescribes
+//!         ├─ hot, base_hot ──── the template: generated from the VNFD, or the package's own
+//!         ├─ policy ────────── the template, checked against the VIM's policy
+//!         ├─ stacks ────────── a stack's life: create, wait, delete
+//!         ├─ heal ──────────── replaces servers of a stack
+//!         ├─ inventory ─────── a stack's resources in SOL003's terms
+//!         └─ waiting ───────── through lost responses and changed passwords
+//! barbican ─ SecretSealer: stores keys
+//! heat, nova, neutron, glance (image_body: streams) ─ session (token, catalog) ─ call (one HTTP call) ─ errors
 //! ```
-//! There is no OpenStack crate here: none knows Heat, and the calls that we need are few. The connection's
-//! members are listed in `access.rs`.
+//! We use no OpenStack crate: none supports Heat, and we need few calls. `access.rs` lists the connection's members.
 
 mod access;
 mod barbican;

@@ -7,10 +7,9 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 use vnfm_core::ports::PortError;
 
-/// Ids that are asked for in one call: an address must not grow too long.
+/// Ids per request: a URL must not grow too long.
 const MAX_IDS_PER_CALL: usize = 40;
 
-/// A network.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Network {
     pub(crate) id: String,
@@ -18,7 +17,6 @@ pub(crate) struct Network {
     pub(crate) name: String,
 }
 
-/// A port.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Port {
     pub(crate) id: String,
@@ -34,7 +32,6 @@ pub(crate) struct Port {
     pub(crate) fixed_ips: Vec<FixedIp>,
 }
 
-/// An address of a port.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct FixedIp {
     #[serde(default)]
@@ -69,13 +66,12 @@ pub(crate) async fn networks(
     Ok(Vec::new())
 }
 
-/// The port with that id.
 pub(crate) async fn port(cloud: &Cloud<'_>, id: &str) -> Result<Option<Port>, PortError> {
     let found = ports(cloud, "id", id).await?;
     Ok(found.into_iter().find(|port| port.id == id))
 }
 
-/// Those of these ids that are a port.
+/// Which of these ids are ports.
 pub(crate) async fn existing(
     cloud: &Cloud<'_>,
     ids: &[&str],

@@ -1,4 +1,4 @@
-//! Nova: servers of a stack, flavors, what is left of the quota, console logs.
+//! Nova: servers, flavors, the project's limits, console logs.
 
 use crate::call::{Call, encoded};
 use crate::heat::member;
@@ -9,10 +9,9 @@ use vnfm_core::ports::PortError;
 
 /// From this version on a server shows its flavor's name instead of its id.
 const FLAVOR_BY_NAME: &str = "2.48";
-/// Lines of a console log that are asked for; host keys come late in a boot.
+/// Lines requested of a console log; host keys appear late in a boot.
 const CONSOLE_LINES: u32 = 2000;
 
-/// A server.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Server {
     pub(crate) id: String,
@@ -35,12 +34,12 @@ struct Attached {
 }
 
 impl Server {
-    /// The name of its flavor, where Nova tells it.
+    /// The name of its flavor, if Nova shows it.
     pub(crate) fn flavor(&self) -> Option<&str> {
         self.flavor.get("original_name").and_then(Value::as_str)
     }
 
-    /// Whether Nova only remembers it.
+    /// Whether Nova keeps it only as a deleted record.
     pub(crate) fn is_deleted(&self) -> bool {
         matches!(self.status.as_str(), "DELETED" | "SOFT_DELETED")
     }
@@ -59,7 +58,7 @@ impl Server {
         }
     }
 
-    /// A value of its metadata.
+    /// A non-empty value of its metadata.
     pub(crate) fn tag(&self, name: &str) -> Option<&str> {
         self.metadata
             .get(name)
@@ -68,7 +67,6 @@ impl Server {
     }
 }
 
-/// A flavor.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Flavor {
     pub(crate) id: String,
@@ -85,7 +83,7 @@ pub(crate) struct Flavor {
     pub(crate) disabled: bool,
 }
 
-/// The limits of a project; -1 is none.
+/// The limits of a project; -1 means unlimited.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Limits {
@@ -99,7 +97,7 @@ pub(crate) struct Limits {
     pub(crate) total_ram_used: Option<i64>,
 }
 
-/// A server; `None` where it is gone.
+/// A server, if it exists.
 pub(crate) async fn server(cloud: &Cloud<'_>, id: &str) -> Result<Option<Server>, PortError> {
     let action = format!("look at server `{id}`");
     let call = Call::get(format!("/servers/{}", encoded(id)), action.as_str())
@@ -113,7 +111,7 @@ pub(crate) async fn server(cloud: &Cloud<'_>, id: &str) -> Result<Option<Server>
     }
 }
 
-/// Asks for a server's end; one that is not there is a success.
+/// Requests a server's deletion; succeeds if it does not exist.
 pub(crate) async fn delete(cloud: &Cloud<'_>, id: &str) -> Result<(), PortError> {
     let path = format!("/servers/{}", encoded(id));
     let call = Call::delete(path, format!("delete server `{id}`")).accepting(&[404]);
@@ -129,7 +127,7 @@ pub(crate) async fn flavors(cloud: &Cloud<'_>) -> Result<Vec<Flavor>, PortError>
     member(reply, "flavors", action)
 }
 
-/// Names of the zones where servers may be made.
+/// Names of the available zones for servers.
 pub(crate) async fn zones(cloud: &Cloud<'_>) -> Result<Vec<String>, PortError> {
     let action = "list availability zones";
     let call = Call::get("/os-availability-zone", action);
@@ -143,7 +141,7 @@ pub(crate) async fn zones(cloud: &Cloud<'_>) -> Result<Vec<String>, PortError> {
         .collect())
 }
 
-/// The project's limits; all unknown where Nova does not tell.
+/// The project's limits; all absent if Nova does not show them.
 pub(crate) async fn limits(cloud: &Cloud<'_>) -> Result<Limits, PortError> {
     let call = Call::get("/limits", "read the project's limits").accepting(&[403, 404]);
     let reply = cloud.send(Service::Compute, &call).await?;
@@ -155,7 +153,7 @@ pub(crate) async fn limits(cloud: &Cloud<'_>) -> Result<Limits, PortError> {
     Ok(serde_json::from_value(absolute).unwrap_or_default())
 }
 
-/// What a server printed on its console; empty where Nova keeps none.
+/// A server's console log; empty if Nova has none.
 pub(crate) async fn console(cloud: &Cloud<'_>, id: &str) -> Result<String, PortError> {
     let call = Call::post(
         format!("/servers/{}/action", encoded(id)),

@@ -1,6 +1,6 @@
-//! What a request asks for, read against the VNFD: the flavour, its servers, and how external CPs are bound.
+//! The request, checked against the VNFD: the flavour, its servers, and the bindings of external CPs.
 //!
-//! Nothing here calls anybody; [`check`] is what `validate_request` says.
+//! No network calls here; [`check`] implements `validate_request`.
 
 use crate::base_hot;
 use crate::errors::{PACKAGE, REQUEST, UNEXPECTED};
@@ -15,17 +15,17 @@ use vnfm_descriptor::{
 };
 use vnfm_types::{ExtVirtualLinkData, VnfExtCpConfig, VnfExtCpData};
 
-/// The parameter that makes a key pair for every server of a generated template.
+/// This parameter adds a key pair to every server of a generated template.
 pub(crate) const PUBLIC_KEY_PARAM: &str = "ssh_public_key";
 const ACTION: &str = "read the request";
 const PLANNING: &str = "plan the stack";
 
-/// A server to be: one instance of a VDU.
+/// A planned server: one instance of a VDU.
 #[derive(Debug, Clone)]
 pub(crate) struct Unit<'a> {
     pub(crate) vdu: &'a Vdu,
     pub(crate) index: u32,
-    /// Its name on the cloud: `masterNode`, or `workerNode-0` where there can be several.
+    /// Its name on the cloud: `masterNode`, or `workerNode-0` if there can be several.
     pub(crate) name: String,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct ExtCpBinding<'a> {
     data: &'a VnfExtCpData,
 }
 
-/// An address that the request asks for.
+/// An address in the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RequestedAddress {
     pub(crate) address: Option<String>,
@@ -88,7 +88,7 @@ pub(crate) fn units(allocation: &Allocation) -> Result<Vec<Unit<'_>>, PortError>
     Ok(units)
 }
 
-/// Refuses a stack of more resources or bytes than the budget has. Nothing of it is written down for that.
+/// Refuses a stack of more resources or bytes than the budget allows; counts the bytes without storing them.
 pub(crate) fn within_budget(allocation: &Allocation, made: &Blueprint) -> Result<(), PortError> {
     let resources = made.template["resources"]
         .as_object()
@@ -102,7 +102,7 @@ pub(crate) fn within_budget(allocation: &Allocation, made: &Blueprint) -> Result
         .allows(PLANNING, resources as u64, bytes.0)
 }
 
-/// Bytes that go nowhere.
+/// Counts the bytes written to it.
 struct ByteCounter(u64);
 
 impl std::io::Write for ByteCounter {
@@ -115,7 +115,7 @@ impl std::io::Write for ByteCounter {
     }
 }
 
-/// Planning ended without a plan: it panicked, or this process ends.
+/// The error if planning panicked or the process is shutting down.
 pub(crate) fn planning_failed(error: &JoinError) -> PortError {
     PortError::new(&UNEXPECTED, PLANNING, error.to_string())
 }
@@ -128,7 +128,6 @@ fn may_grow(flavour: &Flavour, vdu: &Vdu) -> bool {
             .any(|aspect| aspect.deltas.contains_key(&vdu.name))
 }
 
-/// The storages of a VDU.
 pub(crate) fn vdu_storages<'a>(
     flavour: &'a Flavour,
     vdu: &'a Vdu,
@@ -145,7 +144,7 @@ pub(crate) fn boot_image<'a>(flavour: &'a Flavour, vdu: &'a Vdu) -> Option<&'a S
         .or_else(|| vdu_storages(flavour, vdu).find_map(|one| one.image.as_ref()))
 }
 
-/// Whether the request, and nobody else, says where a CP is connected.
+/// Whether only the request determines a CP's network.
 pub(crate) fn is_external(cp: &Cp) -> bool {
     cp.kind == CpKind::VduCp && cp.virtual_link.is_none()
 }
@@ -200,7 +199,7 @@ fn is_shareable(config: &VnfExtCpConfig) -> bool {
             .all(|wanted| wanted.address.is_none())
 }
 
-/// The addresses that a configuration asks for.
+/// The addresses in a configuration.
 pub(crate) fn addresses(config: &VnfExtCpConfig) -> Vec<RequestedAddress> {
     let mut all = Vec::new();
     let over_ethernet = config
@@ -226,7 +225,7 @@ pub(crate) fn addresses(config: &VnfExtCpConfig) -> Vec<RequestedAddress> {
     all
 }
 
-/// The MAC address that a configuration asks for.
+/// The MAC address in a configuration.
 pub(crate) fn mac(config: &VnfExtCpConfig) -> Option<&str> {
     config
         .cp_protocol_data
@@ -234,7 +233,7 @@ pub(crate) fn mac(config: &VnfExtCpConfig) -> Option<&str> {
         .find_map(|one| one.ip_over_ethernet.as_ref()?.mac_address.as_deref())
 }
 
-/// Whether the flavour is made from a template that the package brings.
+/// Whether the package brings a template for the flavour.
 pub(crate) fn has_base_hot(allocation: &Allocation) -> bool {
     allocation
         .package
@@ -242,7 +241,7 @@ pub(crate) fn has_base_hot(allocation: &Allocation) -> bool {
         .is_some()
 }
 
-/// Says what is wrong with a request as far as package and request tell.
+/// Checks a request as far as package and request allow.
 pub(crate) fn check(allocation: &Allocation) -> Result<(), PortError> {
     let flavour = flavour(allocation)?;
     check_links(allocation, flavour)?;
@@ -263,7 +262,7 @@ pub(crate) fn check(allocation: &Allocation) -> Result<(), PortError> {
     check_topology(allocation, flavour)
 }
 
-/// Every CP that the request binds exists, is external, and is bound once.
+/// Checks that every CP that the request binds exists, is external, and is bound once.
 fn check_links(allocation: &Allocation, flavour: &Flavour) -> Result<(), PortError> {
     let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
     for link in &allocation.deployment.ext_virtual_links {
@@ -286,7 +285,7 @@ fn check_links(allocation: &Allocation, flavour: &Flavour) -> Result<(), PortErr
                     .map(|cp| cp.cpd_id.as_str())
                     .collect();
                 return Err(request(format!(
-                    "`extVirtualLinks` `{}` binds `{}`, which is no external CP of flavour `{}`; there are {}",
+                    "`extVirtualLinks` `{}` binds `{}`, which is not an external CP of flavour `{}`; there are {}",
                     link.id,
                     data.cpd_id,
                     flavour.id,
@@ -335,7 +334,7 @@ fn check_public_key(wanted: &Deployment) -> Result<(), PortError> {
         return Ok(());
     }
     Err(request(format!(
-        "`additionalParams.{PUBLIC_KEY_PARAM}` is no public key: one line that begins with `ssh-ed25519`, `ssh-rsa` or `ecdsa-sha2-`"
+        "`additionalParams.{PUBLIC_KEY_PARAM}` is not a public key: expected one line that begins with `ssh-ed25519`, `ssh-rsa` or `ecdsa-sha2-`"
     )))
 }
 
@@ -348,7 +347,7 @@ fn check_vdu(flavour: &Flavour, vdu: &Vdu) -> Result<(), PortError> {
         vdu_storages(flavour, vdu).find(|one| one.kind != StorageKind::Block)
     {
         format!(
-            "wants storage `{}`, which is no volume; bring a Base HOT for it",
+            "wants storage `{}`, which is not a volume; add a Base HOT for it",
             other.name
         )
     } else if let Some(unsized_one) = vdu_storages(flavour, vdu).find(|one| one.size_gib.is_none())
@@ -370,7 +369,7 @@ fn check_topology(allocation: &Allocation, flavour: &Flavour) -> Result<(), Port
     for cp in flavour.cps.values() {
         if cp.kind == CpKind::VipCp || cp.trunk_mode {
             return Err(package(format!(
-                "CP `{}` in `{}` is a VIP or a trunk, which is not made from the VNFD; bring a Base HOT for it",
+                "CP `{}` in `{}` is a VIP or a trunk, which cannot be generated from the VNFD; add a Base HOT for it",
                 cp.name, flavour.file
             )));
         }
@@ -409,12 +408,10 @@ pub(crate) fn additional<'a>(wanted: &'a Deployment, path: &[String]) -> Option<
     (!value.is_null()).then_some(value)
 }
 
-/// An error about the request.
 pub(crate) fn request(detail: String) -> PortError {
     PortError::new(&REQUEST, ACTION, detail)
 }
 
-/// An error about the package.
 pub(crate) fn package(detail: String) -> PortError {
     PortError::new(&PACKAGE, "read the package", detail)
 }
@@ -466,7 +463,7 @@ mod tests {
             (
                 format!("{cps}/0/cpdId"),
                 json!("masterCP"),
-                "`masterCP`, which is no external CP",
+                "`masterCP`, which is not an external CP",
             ),
             (
                 format!("{cps}/1/cpdId"),
@@ -483,7 +480,7 @@ mod tests {
                 json!({"linkPortId": "p9"}),
                 "no port `p9`",
             ),
-            ("/additionalParams".to_owned(), private, "is no public key"),
+            ("/additionalParams".to_owned(), private, "is not a public key"),
         ];
         for (place, value, says) in table {
             let mut request = cluster_request();

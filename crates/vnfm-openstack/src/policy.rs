@@ -1,4 +1,4 @@
-//! What a template would create, against the policy of the VIM.
+//! Checks a template against the policy of the VIM.
 //!
 //! | rule | refuses |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | `remoteFiles: false` | types and `get_file` by URL, which the cloud itself would fetch from its own network |
 //! | `limits.objects`, `limits.servers` | more resources, more servers |
 //!
-//! Of a template that is made from the VNFD only the limits can be exceeded: it holds servers, ports, networks,
-//! volumes and a key pair.
+//! A template generated from the VNFD can only exceed the limits: it has servers, ports, networks, volumes and a key
+//! pair.
 
 use crate::errors::POLICY;
 use crate::heat::Blueprint;
@@ -18,7 +18,7 @@ use vnfm_types::VimPolicy;
 
 const SERVER: &str = "OS::Nova::Server";
 
-/// Whether what `blueprint` describes fits.
+/// Checks what `blueprint` would create.
 ///
 /// # Errors
 ///
@@ -68,7 +68,7 @@ fn permit_types(found: &Found, policy: &VimPolicy) -> Result<(), PortError> {
         let Some(kind) = kind else {
             if policy.resource_types.is_some() {
                 let detail =
-                    "its type is made by a function, so the rule `resourceTypes` cannot tell it";
+                    "its type is computed by a function, so the rule `resourceTypes` cannot check it";
                 return Err(refused(place, detail));
             }
             continue;
@@ -115,10 +115,10 @@ fn is_remote(name: &str) -> bool {
     name.contains("://")
 }
 
-/// What templates hold, each with its place.
+/// The contents of templates, each with its location.
 #[derive(Default)]
 struct Found {
-    /// Types of resources; `None` for one that a function makes.
+    /// Types of resources; `None` for one that a function computes.
     types: Vec<(Option<String>, String)>,
     /// Files by URL.
     remote: Vec<(String, String)>,
@@ -141,7 +141,7 @@ impl Found {
         self.files(template, place);
     }
 
-    /// A resource, with those that it describes: of a group, of a chain.
+    /// Records a resource and those that it describes: of a group, of a chain.
     fn resource(&mut self, resource: &Value, place: &str) {
         let kind = resource.get("type").or_else(|| resource.get("Type"));
         match kind {
@@ -249,9 +249,9 @@ mod tests {
             (
                 group(json!({"get_param": "x"})),
                 json!({}),
-                "made by a function",
+                "computed by a function",
             ),
-            (group(json!({"type": "x"})), json!({}), "made by a function"),
+            (group(json!({"type": "x"})), json!({}), "computed by a function"),
             (
                 json!({"resources": {"it": {"type": "OS::Heat::ResourceChain", "properties": {"resources": ["OS::Keystone::Role"]}}}}),
                 json!({}),

@@ -1,12 +1,12 @@
 //! Looks up what only the cloud knows, and changes nothing there.
 //!
-//! | of | by |
+//! | what | by |
 //! |---|---|
-//! | flavor, image, zone, network that an NFVO prescribes | id, else name ([`granted`]) |
-//! | flavor of a VDU | the name that the VNFD asks for; else the smallest with enough vCPUs, memory and disk |
-//! | image of a VDU or volume | its name, unless a package brought it; else it is brought later, if the package has it |
+//! | flavor, image, zone, network that a grant prescribes | id, else name ([`grant_constraints`]) |
+//! | flavor of a VDU | the name in the VNFD; else the smallest with enough vCPUs, memory and disk |
+//! | image of a VDU or volume | its name, unless a package brought it; else it is uploaded later, if the package has it |
 //! | network of an external link | id, else name |
-//! | quota | servers, vCPUs and memory, as far as Nova tells |
+//! | quota | servers, vCPUs and memory, as far as Nova shows it |
 
 use crate::errors::{NO_FLAVOR, NO_IMAGE, NO_NETWORK, QUOTA};
 use crate::nova::{Flavor, Limits};
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{Flavour, SwImage, Vdu};
 
-/// What was found; journaled, so it holds no secrets.
+/// The findings. They are journaled, so they contain no secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Prepared {
@@ -28,21 +28,20 @@ pub(crate) struct Prepared {
     pub(crate) images: BTreeMap<String, FoundImage>,
     /// Id of the network by `extVirtualLinks[].id`.
     pub(crate) networks: BTreeMap<String, String>,
-    /// Id of the network by internal link, where others manage it.
+    /// Id of the network by externally managed internal link.
     pub(crate) managed: BTreeMap<String, String>,
 }
 
-/// An image that is there, or will be uploaded.
+/// An image that exists, or will be uploaded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct FoundImage {
-    /// Its name.
     pub(crate) name: String,
-    /// Its id; absent until it was uploaded.
+    /// Absent until it is uploaded.
     pub(crate) id: Option<String>,
 }
 
-/// What has to be looked up: a Base HOT need not use every VDU.
+/// What to look up: a Base HOT need not use every VDU.
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
     /// VDUs whose flavor is used.
@@ -51,7 +50,6 @@ pub(crate) struct Needs {
     pub(crate) images: BTreeSet<String>,
 }
 
-/// Looks everything up.
 pub(crate) async fn prepare(
     cloud: &Cloud<'_>,
     allocation: &Allocation,
@@ -156,7 +154,7 @@ async fn networks(
     Ok(found)
 }
 
-/// The networks of the request as far as the cloud has them, and nothing else: what an inventory is read against.
+/// The ids of the request's networks that exist: all that an inventory needs.
 pub(crate) async fn existing_networks(
     cloud: &Cloud<'_>,
     allocation: &Allocation,
@@ -173,7 +171,7 @@ pub(crate) async fn existing_networks(
     Ok(prepared)
 }
 
-/// Ports that the request brings must be there.
+/// Checks that the ports in the request exist.
 async fn ports(cloud: &Cloud<'_>, allocation: &Allocation) -> Result<(), PortError> {
     for port in allocation
         .deployment
@@ -221,7 +219,7 @@ async fn found_image(
     }
 }
 
-/// The flavor that a VDU asks for by name, or the smallest that has room for it.
+/// The flavor that the VDU names, or the smallest that is large enough.
 pub(crate) fn choose<'a>(
     offered: &'a [Flavor],
     vdu: &Vdu,
@@ -268,7 +266,6 @@ pub(crate) fn choose<'a>(
     })
 }
 
-/// What a flavor must have at least.
 struct MinimumFlavor {
     vcpus: u64,
     ram: u64,
@@ -305,7 +302,7 @@ impl MinimumFlavor {
     }
 }
 
-/// What all servers take together.
+/// The sum over all servers.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct ResourceDemand {
     instances: u64,
@@ -321,7 +318,7 @@ impl ResourceDemand {
         self.ram += flavor.ram * count;
     }
 
-    /// Refused where the project's limits tell that it is too much.
+    /// Refused if the demand exceeds what is left of the project's limits.
     fn within(self, limits: &Limits) -> Result<(), PortError> {
         let rows = [
             (
@@ -367,7 +364,7 @@ impl Prepared {
             .map(String::as_str)
     }
 
-    /// What a template says for an image: its id, else its name.
+    /// The value for an image in a template: its id, else its name.
     pub(crate) fn image(&self, owner: &str) -> Option<&str> {
         self.images
             .get(owner)

@@ -1,11 +1,11 @@
-//! Logins: a token and the catalog that came with it, kept per VIM and version of its connection.
+//! Logins: tokens and their catalogs, cached per VIM and version of its connection.
 //!
 //! ```text
-//! Cloud::send ─ Vim::connection ─ Sessions ─┬─ kept and young ────────────┐
+//! Cloud::send ─ Vim::connection ─ Sessions ─┬─ cached and fresh ──────────┐
 //!                                           └─ Keystone: POST auth/tokens ┴─ service: call
 //!                  └──────────── 401: forget, once more ─────────────────────────┘
 //! ```
-//! The connection is asked anew at each call, so a changed password reaches operations in flight.
+//! Each call reads the connection again, so a changed password reaches operations in flight.
 
 use crate::access::Access;
 use crate::call::{Call, Reply, send};
@@ -20,7 +20,6 @@ use vnfm_core::ports::{Clock, PortError, SecretConnection, Vim, VimLogin, Watche
 use vnfm_outbound::{Client, Destinations};
 use vnfm_types::Secret;
 
-/// Logins that are kept at most.
 const MAX_CACHED_SESSIONS: usize = 256;
 
 /// A service of the catalog.
@@ -34,7 +33,7 @@ pub(crate) enum Service {
 }
 
 impl Service {
-    /// Its types in a catalog, and the version that its URL lacks there.
+    /// Its types in a catalog, and the version that its URL may lack there.
     fn catalog_types(self) -> (&'static [&'static str], &'static str) {
         match self {
             Self::Orchestration => (&["orchestration"], ""),
@@ -46,7 +45,6 @@ impl Service {
     }
 }
 
-/// A login.
 pub(crate) struct Session {
     client: Client,
     token: Secret,
@@ -55,7 +53,7 @@ pub(crate) struct Session {
     interface: String,
     by_credential: bool,
     renew_at: Timestamp,
-    /// When the token ends, as Keystone says.
+    /// When the token expires, according to Keystone.
     pub(crate) expires_at: Option<Timestamp>,
     /// The project's id.
     pub(crate) project: String,
@@ -67,27 +65,27 @@ struct CachedLogin {
     session: Arc<Session>,
 }
 
-/// The logins of all VIMs.
+/// The cached logins of all VIMs.
 pub(crate) struct Sessions {
     kept: Mutex<Vec<CachedLogin>>,
-    /// Where the VIMs may be.
+    /// The addresses where VIMs may be.
     to: Destinations,
 }
 
-/// A VIM with what is needed to call it.
+/// A VIM with everything needed to call it.
 #[derive(Clone, Copy)]
 pub(crate) struct Cloud<'a> {
     pub(crate) sessions: &'a Sessions,
     pub(crate) vim: &'a dyn Vim,
     pub(crate) clock: &'a dyn Clock,
-    /// Who hears of waits; nobody where no operation calls.
+    /// Receives reasons for waiting; absent if no operation is calling.
     pub(crate) watcher: Option<&'a dyn Watcher>,
-    /// When calls are given up.
+    /// Calls fail after it.
     pub(crate) deadline: Timestamp,
 }
 
 impl Cloud<'_> {
-    /// Sends a call to a service; an answer that `call` does not accept is an error.
+    /// Sends a call to a service; a response that `call` does not accept is an error.
     pub(crate) async fn send(&self, service: Service, call: &Call) -> Result<Reply, PortError> {
         let (session, fresh) = self.session().await?;
         let reply = self.send_with(&session, service, call).await?;
@@ -107,7 +105,7 @@ impl Cloud<'_> {
         self.check_status(&session, service, call, reply)
     }
 
-    /// The login that is valid now, and whether it was made just now.
+    /// The current login, and whether it was created by this call.
     pub(crate) async fn session(&self) -> Result<(Arc<Session>, bool), PortError> {
         let login = self.vim.connection().await?;
         if let Some(kept) = self
@@ -167,7 +165,7 @@ impl Cloud<'_> {
         PortError::new(&LOGIN_REFUSED, &call.action, detail).request(reply.request_id.clone())
     }
 
-    /// Where this VIM may be: one that was in use before there was a rule stays where it is.
+    /// The addresses allowed for this VIM: one registered before the rule existed keeps its address.
     fn destinations(&self, info: &SecretConnection, access: &Access) -> Destinations {
         let to = self.sessions.to.clone();
         if !self.vim.keeps_unchecked_address(info) {
@@ -180,7 +178,6 @@ impl Cloud<'_> {
         }
     }
 
-    /// Logs in at Keystone.
     async fn log_in(&self, info: &SecretConnection) -> Result<Session, PortError> {
         let access = Access::try_from(&**info)?;
         let client = access.client(self.destinations(info, &access))?;
@@ -233,7 +230,7 @@ impl Session {
         }
     }
 
-    /// The URL of a service, with its version and without a slash at its end.
+    /// The URL of a service, with its version and without a trailing slash.
     fn endpoint(&self, service: Service, vim: &str) -> Result<String, PortError> {
         let (types, version) = service.catalog_types();
         let all: Vec<&Endpoint> = self
@@ -277,7 +274,7 @@ impl Session {
         Err(PortError::new(&NO_ENDPOINT, action, detail))
     }
 
-    /// Names of the services in the catalog.
+    /// Types of the services in the catalog.
     pub(crate) fn services(&self) -> Vec<&str> {
         self.catalog
             .iter()
@@ -287,7 +284,7 @@ impl Session {
 }
 
 impl Sessions {
-    /// None yet, for VIMs that are where `to` allows.
+    /// An empty cache, for VIMs at addresses that `to` allows.
     pub(crate) fn new(to: Destinations) -> Self {
         Self {
             kept: Mutex::default(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vnfm_core::ports::Allocation;
 use vnfm_descriptor::{Limits, Package};
 
-/// A package of one VNFD, and of nothing else.
+/// A package with one VNFD and nothing else.
 pub(crate) fn package(vnfd: &str) -> Package {
     package_of(&[("vnfd.yaml", vnfd)])
 }
@@ -23,7 +23,7 @@ pub(crate) fn package_of(files: &[(&str, &str)]) -> Package {
     open(folder.path())
 }
 
-/// A sample of the project.
+/// A package from `vnfd-samples`.
 pub(crate) fn sample(name: &str) -> Package {
     let samples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
     open(&samples.join(name))
@@ -33,7 +33,7 @@ fn open(folder: &Path) -> Package {
     Package::open(folder, &Limits::default()).unwrap_or_else(|findings| panic!("{findings}"))
 }
 
-/// A VNFD with one VDU `server` that wants so much.
+/// A VNFD with one VDU `server` that needs these resources.
 pub(crate) fn vnfd(vcpus: u32, memory: &str, disk: &str) -> String {
     vnfd_with(&format!(
         "
@@ -54,7 +54,7 @@ pub(crate) fn vnfd(vcpus: u32, memory: &str, disk: &str) -> String {
     ))
 }
 
-/// A VNFD with these node templates beside the VNF's; its flavour is `simple`.
+/// A VNFD with these node templates besides the VNF's; its flavour is `simple`.
 pub(crate) fn vnfd_with(nodes: &str) -> String {
     format!(
         "tosca_definitions_version: tosca_simple_yaml_1_3
