@@ -212,7 +212,8 @@ impl Server {
         &self.folder
     }
 
-    fn log_file(&self) -> PathBuf {
+    /// The file with its log.
+    pub fn log_file(&self) -> PathBuf {
         self.folder.join("server.log")
     }
 

@@ -51,7 +51,7 @@ fn released(arguments: &Arguments) -> Result<()> {
     let is_alone = |group: &String| ALONE.contains(&group.as_str());
     let alone = !arguments.groups.is_empty() && arguments.groups.iter().all(is_alone);
     let mut build = places::cargo();
-    build.args(["build", "--release"]);
+    build.args(["build", "--profile", "dist"]);
     for program in PROGRAMS
         .iter()
         .copied()
@@ -63,7 +63,7 @@ fn released(arguments: &Arguments) -> Result<()> {
         process::foreground(&mut build)?,
         "the release build failed; its words are above"
     );
-    let release = places::target()?.join("release");
+    let release = places::target()?.join("dist");
     let mut figures = Command::new(release.join("vnfm-benches"));
     figures.arg("--programs").arg(&release);
     for group in &arguments.groups {

@@ -1,7 +1,7 @@
 //! `cargo xtask deb`: the Debian package, out of the built programs and what lies in `crates/vnfm-server/packaging`.
 //!
 //! ```text
-//! cargo build --release ─ a folder as it is installed ─ dpkg-deb ─ target/deb/vnfm_VERSION_ARCH.deb
+//! cargo build --profile dist ─ a folder as it is installed ─ dpkg-deb ─ target/deb/vnfm_VERSION_ARCH.deb
 //! ```
 //! A test unpacks one into a scratch root and looks at what is there: files, rights, the unit (`systemd-analyze verify`),
 //! the scripts of dpkg, and that the Containerfile starts what the package has.
@@ -186,9 +186,9 @@ fn build() -> anyhow::Result<PathBuf> {
         "mgmt-script",
     ];
     let mut cargo = places::cargo();
-    cargo.args(["build", "--release"]).args(packages);
+    cargo.args(["build", "--profile", "dist"]).args(packages);
     ensure!(cargo.status()?.success(), "the programs cannot be built");
-    Ok(places::target()?.join("release"))
+    Ok(places::target()?.join("dist"))
 }
 
 /// Copies a file, making its folders; how many bytes it has.

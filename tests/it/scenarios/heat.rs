@@ -127,6 +127,20 @@ fn no_valid_host() {
     let error = scene.assert_stops(&op, "FAILED_TEMP", ("heat.stack-failed", false, &says));
     assert_eq!(error["resource"], "masterNode");
     scene.assert_retry_succeeds(&op);
+    let log = std::fs::read_to_string(scene.testbed.server.log_file()).unwrap();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains(&op)).collect();
+    for (level, state, error) in [
+        ("INFO", "PROCESSING", ""),
+        ("WARN", "FAILED_TEMP", "No valid host was found"),
+        ("INFO", "COMPLETED", ""),
+    ] {
+        let state = format!("INSTANTIATE is {state}");
+        let parts = [level, &state, error];
+        let found = lines
+            .iter()
+            .any(|line| parts.iter().all(|part| line.contains(part)));
+        assert!(found, "{state}: {lines:#?}");
+    }
 }
 
 #[test]

@@ -80,8 +80,8 @@ pub struct Instantiation {
 pub struct Healing {
     /// ID or name
     pub vnf: String,
-    /// VNFC to heal, by ID (vnfcResourceInfo in `-o json vnf show`); repeatable
-    #[arg(long = "vnfc", value_name = "ID")]
+    /// VNFC to heal, by ID or name as in `vnf show`; repeatable
+    #[arg(long = "vnfc", value_name = "VNFC")]
     pub vnfcs: Vec<String>,
     /// Cause of the failure, passed on to hooks
     #[arg(long)]

@@ -1,23 +1,28 @@
 //! `vnfmctl op …`: operation occurrences.
 
-use crate::args::{Format, Op, Restart};
+use crate::args::{Format, ListOptions, Op, Restart};
 use crate::client::{Client, Outcome, lost};
+use crate::commands::vnf::INSTANCES;
 use crate::output::{Column, Output, print};
 use crate::watch;
+use jiff::{SignedDuration, Timestamp, Unit};
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use vnfm_types::LcmOperationState::{Completed, RolledBack};
 use vnfm_types::{LcmOperationState, LogLine, Progress};
 
 const OPS: &str = "/vnflcm/v2/vnf_lcm_op_occs";
 const COLUMNS: &[Column] = &[
     ("id", "/id"),
+    ("vnf", "/vnf"),
     ("operation", "/operation"),
     ("state", "/operationState"),
-    ("vnf", "/vnfInstanceId"),
-    ("started", "/startTime"),
-    ("since", "/stateEnteredTime"),
+    ("started", "/started"),
+    ("age", "/age"),
 ];
+/// Number of ids in one filter, so that the URL stays short.
+const IDS_PER_REQUEST: usize = 50;
 const DETAILS: &[Column] = &[
     ("id", "/id"),
     ("operation", "/operation"),
@@ -34,10 +39,7 @@ const DETAILS: &[Column] = &[
 
 pub(super) async fn run(client: &Client, output: Output, command: Op) -> Outcome<()> {
     match command {
-        Op::List(wanted) => {
-            let all = client.listing(OPS, &wanted, "").await?;
-            output.chosen(&all, COLUMNS, wanted.fields.as_deref())
-        }
+        Op::List(options) => list(client, output, &options).await,
         Op::Show { op } => output.one(&client.get(&format!("{OPS}/{op}")).await?, DETAILS),
         Op::Watch { op } => watch::operation(client, &op, Completed).await,
         Op::Explain { op } => explain(client, output, &op).await,
@@ -73,6 +75,65 @@ pub(super) async fn run(client: &Client, output: Output, command: Op) -> Outcome
                 &json!({"cancelMode": mode}),
             )
         }
+    }
+}
+
+/// Lists operations, newest first; a table has the names of their VNFs and their age.
+async fn list(client: &Client, output: Output, options: &ListOptions) -> Outcome<()> {
+    let mut ops = client.listing(OPS, options, "").await?;
+    ops.sort_by_key(|op| std::cmp::Reverse(started(op)));
+    if output.is_table() && options.fields.is_none() {
+        let names = vnf_names(client, &ops).await?;
+        for op in &mut ops {
+            let id = op["vnfInstanceId"].as_str().unwrap_or_default();
+            op["vnf"] = names.get(id).map_or(id, String::as_str).into();
+            if let Some(started) = started(op) {
+                op["started"] = started
+                    .round(Unit::Second)
+                    .unwrap_or(started)
+                    .to_string()
+                    .into();
+                op["age"] = age(Timestamp::now().duration_since(started)).into();
+            }
+        }
+    }
+    output.chosen(&ops, COLUMNS, options.fields.as_deref())
+}
+
+fn started(op: &Value) -> Option<Timestamp> {
+    op["startTime"].as_str()?.parse().ok()
+}
+
+/// The names of the operations' VNFs, by id; instances that are deleted, or have no name, are absent.
+async fn vnf_names(client: &Client, ops: &[Value]) -> Outcome<BTreeMap<String, String>> {
+    let ids: BTreeSet<_> = ops
+        .iter()
+        .filter_map(|op| op["vnfInstanceId"].as_str())
+        .collect();
+    let ids: Vec<_> = ids.into_iter().collect();
+    let mut names = BTreeMap::new();
+    for some in ids.chunks(IDS_PER_REQUEST) {
+        let options = ListOptions {
+            filter: Some(format!("(in,id,{})", some.join(","))),
+            fields: Some("vnfInstanceName".to_owned()),
+        };
+        for vnf in client.listing(INSTANCES, &options, "").await? {
+            if let (Some(id), Some(name)) = (vnf["id"].as_str(), vnf["vnfInstanceName"].as_str()) {
+                names.insert(id.to_owned(), name.to_owned());
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// A duration in its largest unit: `42s`, `5m`, `3h`, `12d`.
+fn age(duration: SignedDuration) -> String {
+    let seconds = duration.as_secs().max(0);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..86_400 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
     }
 }
 
@@ -183,4 +244,23 @@ async fn next_event(client: &Client, op: &str) -> Outcome<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::age;
+    use jiff::SignedDuration;
+
+    #[test]
+    fn an_age_has_its_largest_unit() {
+        for (seconds, expected) in [
+            (-5, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (7_199, "1h"),
+            (86_400, "1d"),
+        ] {
+            assert_eq!(age(SignedDuration::from_secs(seconds)), expected);
+        }
+    }
 }

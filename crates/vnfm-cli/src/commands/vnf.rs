@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use vnfm_types::LcmOperationState;
 
-const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
+pub(super) const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
 const COLUMNS: &[Column] = &[
     ("name", "/vnfInstanceName"),
     ("id", "/id"),
@@ -36,7 +36,8 @@ const DETAILS: &[Column] = &[
 ];
 const VNFCS: &[Column] = &[
     ("vdu", "/vduId"),
-    ("name", "/metadata/name"),
+    ("vnfc", "/metadata/name"),
+    ("vnfc id", "/id"),
     ("type", "/computeResource/vimLevelResourceType"),
     ("resource", "/computeResource/resourceId"),
     ("addresses", "/addresses"),
@@ -67,7 +68,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcom
             let request = instantiate(client, wanted).await?;
             start(client, output, request).await
         }
-        Vnf::Heal(wanted) => start(client, output, heal(wanted)?).await,
+        Vnf::Heal(wanted) => start(client, output, heal(client, wanted).await?).await,
         Vnf::Terminate(wanted) => start(client, output, terminate(wanted)).await,
     }
 }
@@ -91,7 +92,7 @@ async fn instantiate(client: &Client, wanted: Instantiation) -> Outcome<TaskRequ
     })
 }
 
-fn heal(wanted: Healing) -> Outcome<TaskRequest> {
+async fn heal(client: &Client, wanted: Healing) -> Outcome<TaskRequest> {
     let mut body = json!({"additionalParams": {}});
     if wanted.all {
         body["additionalParams"]["all"] = json!(true);
@@ -100,7 +101,9 @@ fn heal(wanted: Healing) -> Outcome<TaskRequest> {
         set(&mut body["additionalParams"], &param)?;
     }
     if !wanted.vnfcs.is_empty() {
-        body["vnfcInstanceId"] = json!(wanted.vnfcs);
+        let instance = find(client, &wanted.vnf).await?;
+        let ids = wanted.vnfcs.iter().map(|vnfc| vnfc_id(&instance, vnfc));
+        body["vnfcInstanceId"] = ids.collect::<Outcome<_>>()?;
     }
     if let Some(cause) = wanted.cause {
         body["cause"] = json!(cause);
@@ -112,6 +115,33 @@ fn heal(wanted: Healing) -> Outcome<TaskRequest> {
         skip: Some(wanted.skip),
         watch: wanted.watch,
     })
+}
+
+/// The id of a VNFC that is named by id or name. The server refuses an unknown one, and lists those that exist.
+fn vnfc_id<'a>(instance: &'a Value, wanted: &'a str) -> Outcome<&'a str> {
+    let vnfcs = instance
+        .pointer("/instantiatedVnfInfo/vnfcResourceInfo")
+        .and_then(Value::as_array);
+    let vnfcs = vnfcs.map_or(&[][..], Vec::as_slice);
+    if vnfcs.iter().any(|vnfc| vnfc["id"] == wanted) {
+        return Ok(wanted);
+    }
+    let named: Vec<_> = vnfcs
+        .iter()
+        .filter(|vnfc| {
+            vnfc.pointer("/metadata/name")
+                .is_some_and(|name| name == wanted)
+        })
+        .filter_map(|vnfc| vnfc["id"].as_str())
+        .collect();
+    match named[..] {
+        [] => Ok(wanted),
+        [id] => Ok(id),
+        _ => Err(local(format!(
+            "several VNFCs are named `{wanted}`, use an ID: {}",
+            named.join(", ")
+        ))),
+    }
 }
 
 fn terminate(wanted: Termination) -> TaskRequest {

@@ -90,8 +90,8 @@ software     1.0
 state        INSTANTIATED
 flavour      simple
 vims         vim1 = v-1 (ETSINFV.KUBERNETES.V_1)
-VDU     NAME      TYPE              RESOURCE  ADDRESSES
-master  master-0  OS::Nova::Server  s-1       192.0.2.1, 10.0.0.1
+VDU     VNFC      VNFC ID  TYPE              RESOURCE  ADDRESSES
+master  master-0  1        OS::Nova::Server  s-1       192.0.2.1, 10.0.0.1
 "
     );
     assert_eq!(
@@ -100,6 +100,63 @@ master  master-0  OS::Nova::Server  s-1       192.0.2.1, 10.0.0.1
         "{}",
         ended.messages
     );
+}
+
+#[tokio::test]
+async fn operations_are_listed_newest_first_with_names_and_ages() {
+    let op = |id: &str, vnf: &str, started: &str| {
+        json!({"id": id, "vnfInstanceId": vnf, "operation": "HEAL", "operationState": "COMPLETED",
+            "startTime": started})
+    };
+    let now = jiff::Timestamp::now();
+    let recent = now - jiff::SignedDuration::from_secs(7_500);
+    let recent = recent.round(jiff::Unit::Second).unwrap().to_string();
+    let ops = [
+        op("o-1", "gone", "2026-01-01T00:00:00.25Z"),
+        op("o-2", VNF, &recent),
+        op("o-3", VNF, "2026-01-01T00:00:00Z"),
+    ];
+    let names = format!(
+        "GET /vnflcm/v2/vnf_instances?fields=vnfInstanceName&filter=%28in%2Cid%2C{}%2Cgone%29",
+        VNF.replace('-', "%2D")
+    );
+    let stub = Stub::new([
+        ("GET /vnflcm/v2/vnf_lcm_op_occs", ok(&json!(ops))),
+        (
+            &names,
+            ok(&json!([{"id": VNF, "vnfInstanceName": "vnf-a"}])),
+        ),
+    ])
+    .await;
+    let ended = stub.run(&["op", "list"]).await;
+    let lines: Vec<Vec<_>> = ended
+        .data
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(ended.code, 0, "{}", ended.messages);
+    assert_eq!(
+        lines[0],
+        ["ID", "VNF", "OPERATION", "STATE", "STARTED", "AGE"]
+    );
+    assert_eq!(
+        lines[1],
+        ["o-2", "vnf-a", "HEAL", "COMPLETED", &recent, "2h"]
+    );
+    assert_eq!(lines[2][..2], ["o-1", "gone"]);
+    assert_eq!(lines[3][..2], ["o-3", "vnf-a"]);
+}
+
+#[tokio::test]
+async fn a_vnfc_to_heal_is_named_by_id_or_name() {
+    let task = format!("POST /vnflcm/v2/vnf_instances/{VNF}/heal");
+    for (named, sent) in [("master-0", "1"), ("1", "1"), ("other", "other")] {
+        let stub = Stub::new([(INSTANCES, ok(&json!([instance()]))), (&task, accepted())]).await;
+        let ended = stub.run(&["vnf", "heal", "vnf-a", "--vnfc", named]).await;
+        assert_eq!(ended.code, 0, "{}", ended.messages);
+        let request = stub.requests().pop().unwrap();
+        assert_eq!(request.body["vnfcInstanceId"], json!([sent]));
+    }
 }
 
 #[tokio::test]

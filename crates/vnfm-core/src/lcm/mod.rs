@@ -33,6 +33,7 @@ mod op;
 mod operation_control;
 mod problem;
 pub mod runner;
+mod state_log;
 mod step;
 pub mod terminate;
 mod vim_slot;

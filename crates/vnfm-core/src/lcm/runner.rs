@@ -404,6 +404,7 @@ async fn enter_with(
     let (entered, ()) = future::join(store(op, changes), logged).await;
     entered?;
     op.engine.observer.entered(record.op.operation, next);
+    super::state_log::log_state(&record.op);
     op.record = record;
     op.live.set_stored(stored(op));
     Ok(())
