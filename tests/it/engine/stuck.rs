@@ -41,9 +41,9 @@ impl Broken {
     fn description(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
-            Self::Plugin => "the plugin is gone",
-            Self::Unregistered => "the VIM was taken out of the registry",
-            Self::Vim => "the VIM is gone for good",
+            Self::Plugin => "the plugin is missing",
+            Self::Unregistered => "the VIM was deleted from the registry",
+            Self::Vim => "the VIM is permanently lost",
             Self::Package => "the package cannot be read",
         }
     }
