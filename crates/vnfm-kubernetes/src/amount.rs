@@ -125,10 +125,19 @@ mod tests {
         json!({"apiVersion": api, "kind": kind, "metadata": {"name": "web"}, "spec": spec})
     }
 
+    const MANY: u64 = 100_000_000;
+
+    fn assert_counts(rows: &[(Value, u64)]) {
+        for (object, count) in rows {
+            let refusal = refusal(std::slice::from_ref(object), 10_000).unwrap_or_default();
+            let expected = format!("comes to {count} resources; `limits.resources` is 10000");
+            assert!(refusal.contains(&expected), "{object}: {refusal:?}");
+        }
+    }
+
     #[test]
-    fn what_a_cluster_makes_of_an_object_counts_as_the_object_does() {
-        const MANY: u64 = 100_000_000;
-        for (object, count) in [
+    fn replicas_and_their_claims_count() {
+        assert_counts(&[
             (
                 workload("apps/v1", "Deployment", json!({"replicas": MANY})),
                 MANY + 1,
@@ -149,6 +158,16 @@ mod tests {
                 ),
                 3 * MANY + 1,
             ),
+            (
+                workload("apps/v1", "Deployment", json!({"replicas": u64::MAX})),
+                u64::MAX,
+            ),
+        ]);
+    }
+
+    #[test]
+    fn pods_of_jobs_autoscalers_and_custom_resources_count() {
+        assert_counts(&[
             (
                 workload("batch/v1", "Job", json!({"parallelism": MANY})),
                 MANY + 1,
@@ -185,15 +204,7 @@ mod tests {
                 ),
                 MANY + 1,
             ),
-            (
-                workload("apps/v1", "Deployment", json!({"replicas": u64::MAX})),
-                u64::MAX,
-            ),
-        ] {
-            let refusal = refusal(std::slice::from_ref(&object), 10_000).unwrap_or_default();
-            let expected = format!("comes to {count} resources; `limits.resources` is 10000");
-            assert!(refusal.contains(&expected), "{object}: {refusal:?}");
-        }
+        ]);
     }
 
     #[test]

@@ -357,11 +357,22 @@ mod tests {
         })
     }
 
+    /// Every row: interfaceInfo, accessInfo, and the member that the error names without its value.
+    fn assert_refused(rows: &[(Value, &Value, &str)]) {
+        for (interface, access, expected) in rows {
+            let error = read(interface, access, &json!({})).err().expect(expected);
+            assert_eq!(error.resource(), Some(*expected));
+            assert!(
+                !format!("{error} {error:?}").contains("hunter2"),
+                "{error:?}"
+            );
+        }
+    }
+
     #[test]
-    fn what_is_wrong_is_named() {
-        let there = json!({"endpoint": "https://192.0.2.1:6443"});
+    fn an_error_names_the_wrong_member_of_the_interface_info() {
         let token = json!({"bearer_token": "hunter2"});
-        for (interface, access, expected) in [
+        assert_refused(&[
             (json!({}), &token, "interfaceInfo.endpoint"),
             (
                 json!({"endpoint": "192.0.2.1:6443"}),
@@ -398,40 +409,40 @@ mod tests {
                 &token,
                 "interfaceInfo.ssl_ca_cert",
             ),
-            (there.clone(), &json!({}), "accessInfo"),
+        ]);
+    }
+
+    #[test]
+    fn an_error_names_the_wrong_member_of_the_access_info() {
+        let endpoint = json!({"endpoint": "https://192.0.2.1:6443"});
+        assert_refused(&[
+            (endpoint.clone(), &json!({}), "accessInfo"),
             (
-                there.clone(),
+                endpoint.clone(),
                 &json!({"bearer_tokn": "hunter2"}),
                 "accessInfo.bearer_tokn",
             ),
             (
-                there.clone(),
+                endpoint.clone(),
                 &json!({"bearer_token": "hunter2\nX: y"}),
                 "accessInfo.bearer_token",
             ),
             (
-                there.clone(),
+                endpoint.clone(),
                 &json!({"username": "u", "password": "hunter2"}),
                 "accessInfo.username",
             ),
             (
-                there.clone(),
+                endpoint.clone(),
                 &json!({"client_key": "hunter2"}),
                 "accessInfo.client_certificate",
             ),
             (
-                there.clone(),
+                endpoint.clone(),
                 &json!({"client_certificate": "hunter2"}),
                 "accessInfo.client_key",
             ),
-        ] {
-            let error = read(&interface, access, &json!({})).err().expect(expected);
-            assert_eq!(error.resource(), Some(expected));
-            assert!(
-                !format!("{error} {error:?}").contains("hunter2"),
-                "{error:?}"
-            );
-        }
+        ]);
     }
 
     #[test]

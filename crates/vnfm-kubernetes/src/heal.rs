@@ -17,7 +17,7 @@
 //! | is not Ready | is taken out by force when its grace is over | stays, for it may still run: [`HANGING`] says what to do |
 //! | is Ready, or may not be looked at | is waited for | is waited for |
 
-use crate::apply::{self, How, Placed, judge, namespace_state, with_trouble};
+use crate::apply::{self, How, Placed, namespace_state};
 use crate::catalog::{Target, core};
 use crate::client::Session;
 use crate::delete::Handle;
@@ -25,6 +25,7 @@ use crate::errors::{self, HANGING, NOT_READY, STILL_THERE, TERMINATING};
 use crate::labels;
 use crate::names::segment;
 use crate::ready::{condition_is, text};
+use crate::rollout::{self, judge, with_trouble};
 use crate::trouble::{belongs, controller};
 use crate::watch::{End, Feed, Scene, Verdict, uid, until};
 use jiff::SignedDuration;
@@ -425,12 +426,12 @@ pub(crate) async fn wait_whole(
     let watched: Vec<&Placed> = stages
         .iter()
         .flatten()
-        .filter(|placed| apply::makes_pods(&placed.target))
+        .filter(|placed| rollout::makes_pods(&placed.target))
         .collect();
     if watched.is_empty() {
         return Ok(());
     }
-    let feeds = apply::feeds(&watched, cx.ownership);
+    let feeds = rollout::feeds(&watched, cx.ownership);
     let none = BTreeSet::new();
     let whole = |scene: &Scene| match (
         judge(scene, &watched, &none),

@@ -35,6 +35,7 @@ mod pem;
 mod pod_security;
 mod policy;
 mod ready;
+mod rollout;
 mod services;
 mod template;
 mod trouble;

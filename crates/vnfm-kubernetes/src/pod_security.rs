@@ -331,14 +331,23 @@ mod tests {
         json!({"containers": [whole]})
     }
 
+    fn assert_found(cases: &[(Value, &str)]) {
+        for (spec, expected) in cases {
+            for kind in KINDS {
+                let found = beyond_baseline(&of(kind, spec)).unwrap_or_default();
+                assert!(found.contains(expected), "{kind}: {expected} in {found:?}");
+            }
+        }
+    }
+
     fn secured(context: &Value) -> Value {
         with(&json!({"securityContext": context}))
     }
 
     #[test]
-    fn what_leads_out_of_a_pod_is_found_in_every_kind() {
+    fn pods_that_reach_their_host_are_found_in_every_kind() {
         let none = json!([{"name": "a"}]);
-        let cases = [
+        assert_found(&[
             (
                 json!({"containers": none, "hostNetwork": true}),
                 "hostNetwork: true",
@@ -369,6 +378,12 @@ mod tests {
                 json!({"containers": none, "securityContext": {"windowsOptions": {"hostProcess": true}}}),
                 "hostProcess",
             ),
+        ]);
+    }
+
+    #[test]
+    fn containers_that_reach_their_host_are_found_in_every_kind() {
+        assert_found(&[
             (secured(&json!({"privileged": true})), "privileged: true"),
             (
                 secured(&json!({"capabilities": {"add": ["CHOWN", "SYS_ADMIN"]}})),
@@ -403,13 +418,7 @@ mod tests {
                 with(&json!({"lifecycle": {"preStop": {"tcpSocket": {"host": "10.0.0.1"}}}})),
                 "preStop.tcpSocket.host",
             ),
-        ];
-        for (spec, says) in cases {
-            for kind in KINDS {
-                let found = beyond_baseline(&of(kind, &spec)).unwrap_or_default();
-                assert!(found.contains(says), "{kind}: {says} in {found:?}");
-            }
-        }
+        ]);
         let old = json!({"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/a": "unconfined"}},
             "spec": {"containers": [{}]}});
         assert!(beyond_baseline(&old).unwrap().contains("unconfined"));

@@ -73,24 +73,28 @@ fn deployments() {
             ),
             failed("ProgressDeadlineExceeded: timed out"),
         ),
-        (
-            object(
-                "apps/v1",
-                "Deployment",
-                json!({"replicas": 0}),
-                json!({"observedGeneration": 2}),
-            ),
-            Ready,
-        ),
-        (
-            object(
-                "apps/v1",
-                "Deployment",
-                json!({"paused": true}),
-                good.clone(),
-            ),
-            not_yet("it is paused"),
-        ),
+    ]);
+}
+
+#[test]
+fn a_deployment_of_zero_replicas_is_ready_and_a_paused_one_is_not() {
+    let deployment = |spec: Value| {
+        object(
+            "apps/v1",
+            "Deployment",
+            spec,
+            json!({"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}),
+        )
+    };
+    let empty = object(
+        "apps/v1",
+        "Deployment",
+        json!({"replicas": 0}),
+        json!({"observedGeneration": 2}),
+    );
+    check(vec![
+        (empty, Ready),
+        (deployment(json!({"paused": true})), not_yet("it is paused")),
     ]);
 }
 
@@ -267,7 +271,7 @@ fn jobs() {
 }
 
 #[test]
-fn services_claims_volumes_namespaces() {
+fn services() {
     let service = |spec: Value, status: Value| object("v1", "Service", spec, status);
     check(vec![
         (
@@ -300,6 +304,12 @@ fn services_claims_volumes_namespaces() {
             ),
             Ready,
         ),
+    ]);
+}
+
+#[test]
+fn claims_volumes_and_namespaces() {
+    check(vec![
         (
             object(
                 "v1",

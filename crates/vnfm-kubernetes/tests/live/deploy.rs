@@ -3,34 +3,12 @@
 use crate::support::{CONFIG, SERVICE, World, deployment, package, sample};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use vnfm_core::ports::{ErrorKind, InfraDriver as _};
+use vnfm_core::ports::{ErrorKind, InfraDriver as _, Inventory};
 
-#[tokio::test]
-async fn a_vnf_comes_up_twice_is_once_and_goes_without_a_trace() {
-    let Some(world) = World::start().await else {
-        return;
-    };
-    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: $namespace}\n";
-    let page =
-        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: page}\ndata: {x: '${greeting} $HOME'}\n";
-    let what = package(
-        &[
-            (1, namespace),
-            (2, page),
-            (3, &deployment(2, "")),
-            (3, SERVICE),
-        ],
-        "variables: {greeting: }",
-        json!({"greeting": "hello"}),
-    );
-    world.driver.validate_request(&what).unwrap();
-    let made = world.instantiate(&what, 60).await.unwrap();
+/// Two VNFCs of `WebServer`, each with the name, address and namespace of its pod.
+async fn assert_vnfcs_are_pods(world: &World, inventory: &Inventory) {
     let name = world.namespace();
-    assert_eq!(
-        world.config_maps(&name).get("page").await.unwrap().data["data"]["x"],
-        "hello $HOME"
-    );
-    let vnfcs = &made.inventory.vnfc_resource_info;
+    let vnfcs = &inventory.vnfc_resource_info;
     assert_eq!(vnfcs.len(), 2);
     for vnfc in vnfcs {
         assert_eq!(
@@ -58,6 +36,34 @@ async fn a_vnf_comes_up_twice_is_once_and_goes_without_a_trace() {
         assert_eq!(json!(address.addresses[0]), pod.data["status"]["podIP"]);
         assert_eq!(vnfc.metadata["namespace"], json!(name));
     }
+}
+
+#[tokio::test]
+async fn instantiation_is_idempotent_and_termination_deletes_everything() {
+    let Some(world) = World::start().await else {
+        return;
+    };
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: $namespace}\n";
+    let page =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: page}\ndata: {x: '${greeting} $HOME'}\n";
+    let what = package(
+        &[
+            (1, namespace),
+            (2, page),
+            (3, &deployment(2, "")),
+            (3, SERVICE),
+        ],
+        "variables: {greeting: }",
+        json!({"greeting": "hello"}),
+    );
+    world.driver.validate_request(&what).unwrap();
+    let made = world.instantiate(&what, 60).await.unwrap();
+    let name = world.namespace();
+    assert_eq!(
+        world.config_maps(&name).get("page").await.unwrap().data["data"]["x"],
+        "hello $HOME"
+    );
+    assert_vnfcs_are_pods(&world, &made.inventory).await;
     let again = world.instantiate(&what, 60).await.unwrap();
     assert_eq!(
         (again.handle, &again.inventory),

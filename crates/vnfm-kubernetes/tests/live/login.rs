@@ -88,11 +88,7 @@ async fn what_is_wrong_with_a_login_is_told_apart() {
 /// A service account that may do everything, and a token of it.
 async fn account(world: &World, name: &str) -> (Api<ServiceAccount>, String) {
     let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), "default");
-    let account = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-    accounts
-        .create(&PostParams::default(), &account)
-        .await
-        .unwrap();
+    create_account(&accounts, name).await;
     let binding: ClusterRoleBinding = serde_json::from_value(json!({"metadata": {"name": name},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}]}))
@@ -103,6 +99,14 @@ async fn account(world: &World, name: &str) -> (Api<ServiceAccount>, String) {
         .unwrap();
     let token = token(&accounts, name).await;
     (accounts, token)
+}
+
+async fn create_account(accounts: &Api<ServiceAccount>, name: &str) {
+    let account = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    accounts
+        .create(&PostParams::default(), &account)
+        .await
+        .unwrap();
 }
 
 async fn token(accounts: &Api<ServiceAccount>, name: &str) -> String {
@@ -119,6 +123,21 @@ async fn token(accounts: &Api<ServiceAccount>, name: &str) -> String {
         .await
         .unwrap();
     answer.status.unwrap().token.unwrap()
+}
+
+/// Removes the scheduling gates of the first pod.
+async fn open_gate(world: &World) {
+    let pods = world.api("v1", "Pod", "pods", Some(&world.namespace()));
+    let pod = pods
+        .list(&kube::api::ListParams::default())
+        .await
+        .unwrap()
+        .items
+        .remove(0);
+    let change = json!({"spec": {"schedulingGates": null}});
+    world
+        .change(&pods, &pod.metadata.name.unwrap(), change)
+        .await;
 }
 
 #[tokio::test]
@@ -155,26 +174,9 @@ async fn a_new_token_reaches_an_operation_that_waits() {
             .seen
             .wait_for("refuses the login; `vnfmctl vim update cluster`")
             .await;
-        let account = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-        accounts
-            .create(&PostParams::default(), &account)
-            .await
-            .unwrap();
+        create_account(&accounts, &name).await;
         use_token(token(&accounts, &name).await);
-        let pods = world.api("v1", "Pod", "pods", Some(&world.namespace()));
-        let pod = pods
-            .list(&kube::api::ListParams::default())
-            .await
-            .unwrap()
-            .items
-            .remove(0);
-        world
-            .change(
-                &pods,
-                &pod.metadata.name.unwrap(),
-                json!({"spec": {"schedulingGates": null}}),
-            )
-            .await;
+        open_gate(&world).await;
     };
     let (allocated, ()) = tokio::join!(allocate, meanwhile);
     let allocated = allocated.unwrap();
