@@ -35,6 +35,7 @@ mod problem;
 pub mod runner;
 mod step;
 pub mod terminate;
+mod transition;
 mod vim_slot;
 
 pub(crate) use notification::{Status, notification};
