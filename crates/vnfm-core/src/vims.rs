@@ -2,24 +2,26 @@
 //! that a hook created is registered here as an effect of the operation.
 
 mod bound_login;
+mod connections;
 mod handle;
+mod hook_created;
 
 pub(crate) use bound_login::check_login_bound;
+pub(crate) use connections::{
+    Connections, as_port_error, check_registered, name_by_id, of_connections,
+};
 pub(crate) use handle::VimHandle;
+pub(crate) use hook_created::{register_for, unregister_all_of, unregister_of, vim_id};
 
 use crate::engine::Engine;
-use crate::lcm::Op;
 use crate::overrides::Override;
 use crate::ports::{
-    Change, Code, ErrorKind, InfraDriver, InstanceRecord, NewVim, PortError, SecretConnection,
-    SecretJson, StoreError, VimRecord, VimReport,
+    Change, Code, ErrorKind, SecretConnection, SecretJson, StoreError, VimRecord, VimReport,
 };
 use crate::refusal::{self, Refusal, Why};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use uuid::Uuid;
-use vnfm_types::{KeyValuePairs, Secret, Vim, VimConnectionInfo, VimPolicy};
+use vnfm_types::{Secret, Vim, VimConnectionInfo, VimPolicy};
 
 /// Data for registering or updating a VIM.
 #[derive(Debug, Clone, Default)]
@@ -310,126 +312,6 @@ fn connection_of(record: &VimRecord) -> VimConnectionInfo {
     }
 }
 
-/// The VIM connections of a request or an instance, by their key.
-pub(crate) type Connections = BTreeMap<String, Box<VimConnectionInfo>>;
-
-/// The one VIM that `connections` name, and its driver.
-///
-/// # Errors
-///
-/// If they name none, several, or an unknown one, or another type than the registry.
-pub(crate) async fn of_connections(
-    engine: &Engine,
-    tenant: &str,
-    connections: &Connections,
-) -> Result<(VimHandle, Arc<dyn InfraDriver>), Refusal> {
-    let bad = |what: String| Refusal::new(Why::Unprocessable, &refusal::BAD_VIM, what);
-    let mut named = connections.iter();
-    let (Some((key, given)), None) = (named.next(), named.next()) else {
-        let what = "vimConnectionInfo must name exactly one VIM, but names";
-        return Err(bad(format!("{what} {}", connections.len())));
-    };
-    let drivers = &engine.parts.drivers;
-    let path = format!("vimConnectionInfo.{key}");
-    let Some(id) = given
-        .vim_id
-        .as_deref()
-        .filter(|_| given.access_info.is_empty())
-    else {
-        let (driver, spelling) = drivers
-            .of(&given.vim_type)
-            .map_err(Refusal::unprocessable)?;
-        let mut connection = VimConnectionInfo::clone(given);
-        spelling.clone_into(&mut connection.vim_type);
-        driver
-            .validate(&connection)
-            .map_err(Refusal::unprocessable)?;
-        return Ok((
-            VimHandle::inline(engine, (tenant, None), key, connection),
-            driver.clone(),
-        ));
-    };
-    let record = match engine.store().vim(tenant, id).await {
-        Err(StoreError::NotFound { .. }) => {
-            let what = format!("{path}.vimId `{id}` is not in the registry");
-            return Err(Refusal::new(
-                Why::Unprocessable,
-                &refusal::UNKNOWN_VIM,
-                what,
-            ));
-        }
-        found => found?,
-    };
-    let (driver, spelling) = drivers
-        .of(&record.vim.vim_type)
-        .map_err(Refusal::unprocessable)?;
-    if !given.vim_type.is_empty()
-        && drivers
-            .of(&given.vim_type)
-            .ok()
-            .is_none_or(|d| d.1 != spelling)
-    {
-        let (requested, is) = (&given.vim_type, &record.vim.vim_type);
-        return Err(bad(format!(
-            "{path}.vimType is `{requested}`, but VIM `{id}` is of type `{is}`"
-        )));
-    }
-    Ok((
-        VimHandle::registered(engine, &record, (tenant, key)),
-        driver.clone(),
-    ))
-}
-
-/// Replaces a name in `connections` by id and type of `vim`: a name can change, and a client that reads the instance does
-/// not need access to our registry.
-pub(crate) fn name_by_id(connections: &mut Connections, vim: &VimHandle) {
-    let Some(id) = vim.registered_id() else {
-        return;
-    };
-    for connection in connections.values_mut() {
-        connection.vim_id = Some(id.to_owned());
-        if connection.vim_type.is_empty() {
-            vim.vim_type().clone_into(&mut connection.vim_type);
-        }
-    }
-}
-
-/// Checks that the VIM of an instance is still registered.
-///
-/// # Errors
-///
-/// `Unprocessable`, with a hint on what to do, if it was removed.
-pub(crate) async fn check_registered(
-    engine: &Engine,
-    instance: &InstanceRecord,
-) -> Result<(), Refusal> {
-    let Some(deployment) = &instance.deployment else {
-        return Ok(());
-    };
-    match of_connections(engine, &instance.tenant, &deployment.vim_connection_info).await {
-        Err(refusal) if refusal.code == &refusal::UNKNOWN_VIM => Err(refusal.hint(REREGISTER_HINT)),
-        _ => Ok(()),
-    }
-}
-
-/// What to do if an instance refers to a removed VIM.
-const REREGISTER_HINT: &str = "register the VIM under that id again: `vnfmctl vim register --id ID …`; if it is lost for good: \
-                         `vnfmctl vnf abandon VNF --reason TEXT`";
-
-/// A refusal in the middle of an operation, as a port error.
-pub(crate) fn as_port_error(refusal: Refusal) -> PortError {
-    if let Some(source) = refusal.source {
-        return *source;
-    }
-    let removed = refusal.code == &refusal::UNKNOWN_VIM;
-    let error = PortError::new(refusal.code, "find the VIM of the instance", refusal.detail);
-    if removed {
-        error.hint(REREGISTER_HINT)
-    } else {
-        error
-    }
-}
-
 /// Stores what a check found in the registry.
 pub(crate) async fn store_report(
     engine: &Engine,
@@ -456,86 +338,6 @@ pub(crate) async fn store_report(
         Err(StoreError::Changed { .. }) => Ok(()),
         outcome => outcome,
     }
-}
-
-/// Registers a VIM that a hook of `op` created, or updates it if an interrupted attempt already did. Its id is
-/// UUIDv5(instance id, name). Returns it as the instance shows it.
-pub(crate) async fn register_for(
-    op: &Op,
-    new: NewVim,
-) -> Result<Box<VimConnectionInfo>, PortError> {
-    let instance_id = &op.instance.vnf.id;
-    let id = vim_id(instance_id, &new.name);
-    let connection = VimConnectionInfo {
-        vim_id: Some(id.clone()),
-        vim_type: new.vim_type,
-        interface_info: new.interface_info,
-        access_info: new.access_info,
-        extra: new.extra,
-    };
-    let key = (id.clone(), new.name);
-    let mut record = op
-        .engine
-        .tested_record(op.tenant(), key, connection, None)
-        .await
-        .map_err(as_port_error)?;
-    record.vim.registered_by = Some(instance_id.clone());
-    let visible = Box::new(VimConnectionInfo {
-        vim_id: Some(id.clone()),
-        vim_type: record.vim.vim_type.clone(),
-        interface_info: record.vim.interface_info.clone(),
-        access_info: KeyValuePairs::new(),
-        extra: record.vim.extra.clone(),
-    });
-    let store = op.engine.store();
-    let change = match store.vim(op.tenant(), &id).await {
-        Ok(old) => {
-            record.version = old.version;
-            record.vim.shared = old.vim.shared;
-            record.vim.policy = old.vim.policy;
-            Change::PutVim(Box::new(record))
-        }
-        Err(StoreError::NotFound { .. }) => Change::AddVim(Box::new(record)),
-        Err(error) => return Err(error.into()),
-    };
-    store.write(Some(&op.fence), vec![change]).await?;
-    Ok(visible)
-}
-
-/// The id of the VIM `name` that a hook of an instance registers.
-pub(crate) fn vim_id(instance_id: &str, name: &str) -> String {
-    let namespace = Uuid::parse_str(instance_id).unwrap_or(Uuid::NAMESPACE_OID);
-    Uuid::new_v5(&namespace, name.as_bytes()).to_string()
-}
-
-/// Unregisters all VIMs that the instance of `op` registered.
-pub(crate) async fn unregister_all_of(op: &Op) -> Result<(), PortError> {
-    unregister(op, |_| true).await
-}
-
-/// Unregisters the VIMs with these names that the instance of `op` registered.
-pub(crate) async fn unregister_of(op: &Op, names: &[String]) -> Result<(), PortError> {
-    unregister(op, |name| names.iter().any(|removed| removed == name)).await
-}
-
-async fn unregister(op: &Op, matches: impl Fn(&str) -> bool) -> Result<(), PortError> {
-    let store = op.engine.store();
-    let owner = Some(op.instance.vnf.id.as_str());
-    let mut removed = store.vims(op.tenant()).await?;
-    removed
-        .retain(|record| record.vim.registered_by.as_deref() == owner && matches(&record.vim.name));
-    let changes: Vec<_> = removed
-        .into_iter()
-        .map(|record| Change::RemoveVim {
-            tenant: op.tenant().to_owned(),
-            id: record.vim.id,
-            force: false,
-        })
-        .collect();
-    if changes.is_empty() {
-        return Ok(());
-    }
-    Ok(store.write(Some(&op.fence), changes).await?)
 }
 
 const SHARED: Code = Code {

@@ -1,6 +1,9 @@
 //! Rules about lists: every operator on every type of value, nested lists and maps, computed attributes, pages. Results of
 //! a database are compared with [`Filter::holds`] for the same filter.
 
+mod filter_cases;
+
+use self::filter_cases::{FOUND, PATHS, VALUES};
 use super::records::{TENANT, deployment, instance, op, package, seed, transition};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -91,126 +94,6 @@ async fn seeded(store: &Shared) {
             .unwrap();
     }
 }
-
-/// Filters, and the ids that each finds.
-const FOUND: &[(&str, &str)] = &[
-    // Columns.
-    ("(eq,id,i2)", "i2"),
-    ("(eq,vnfInstanceName,web)", "i1"),
-    ("(neq,vnfInstanceName,web)", "i2 i4"),
-    ("(eq,vnfInstanceName,'O''Brien, (x)')", "i2"),
-    ("(in,vnfInstanceName,web,10)", "i1 i4"),
-    ("(nin,vnfInstanceName,web,10)", "i2"),
-    ("(cont,vnfInstanceName,we,Brien)", "i1 i2"),
-    ("(ncont,vnfInstanceName,we,Brien)", "i4"),
-    ("(gt,vnfInstanceName,10)", "i1 i2"),
-    ("(lte,vnfInstanceName,10)", "i4"),
-    ("(eq,instantiationState,NOT_INSTANTIATED)", "i2 i4"),
-    ("(eq,vnfdId,vnfd);(neq,id,i1);(neq,id,i2)", "i3 i4"),
-    ("(eq,vnfInstanceName,WEB)", ""),
-    // Simple attributes of the document.
-    ("(cont,vnfInstanceDescription,web)", "i4"),
-    ("(eq,vnfProvider,'')", "i1 i2 i3 i4"),
-    ("(eq,instantiatedVnfInfo/flavourId,simple)", "i1 i3"),
-    ("(eq,instantiatedVnfInfo/vipCpInfo/cpdId,x)", ""),
-    // Lists of structures and strings: any entry may match.
-    (
-        "(eq,instantiatedVnfInfo/vnfcResourceInfo/vduId,front)",
-        "i1",
-    ),
-    (
-        "(neq,instantiatedVnfInfo/vnfcResourceInfo/vduId,back)",
-        "i1",
-    ),
-    (
-        "(eq,instantiatedVnfInfo/vnfcResourceInfo/computeResource/resourceId,s-c1)",
-        "i1 i3",
-    ),
-    (
-        "(eq,instantiatedVnfInfo/vnfcResourceInfo/storageResourceIds,v-c22)",
-        "i1",
-    ),
-    (
-        "(nin,instantiatedVnfInfo/vnfcResourceInfo/storageResourceIds,v-c1,v-shared)",
-        "i1",
-    ),
-    (
-        "(eq,instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo/cpProtocolInfo/ipOverEthernet/ipAddresses/addresses,192.0.2.3)",
-        "i1",
-    ),
-    (
-        "(eq,instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo/cpProtocolInfo/ipOverEthernet/ipAddresses/isDynamic,true)",
-        "i1 i3",
-    ),
-    (
-        "(neq,instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo/cpProtocolInfo/ipOverEthernet/ipAddresses/isDynamic,true)",
-        "i1",
-    ),
-    // Several expressions on one list must match the same entry.
-    (
-        "(eq,instantiatedVnfInfo/vnfcResourceInfo/id,c1);(eq,instantiatedVnfInfo/vnfcResourceInfo/vduId,back)",
-        "i3",
-    ),
-    (
-        "(eq,instantiatedVnfInfo/vnfcResourceInfo/id,c1);(eq,id,i1);(eq,instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo/id,cp)",
-        "i1",
-    ),
-    (
-        "(eq,instantiatedVnfInfo/vnfcResourceInfo/storageResourceIds,v-c1);(eq,instantiatedVnfInfo/vnfcResourceInfo/storageResourceIds,v-shared)",
-        "i1 i3",
-    ),
-    // Numbers are compared numerically.
-    ("(gt,instantiatedVnfInfo/scaleStatus/scaleLevel,9)", "i3"),
-    ("(lt,instantiatedVnfInfo/scaleStatus/scaleLevel,2.5)", "i1"),
-    (
-        "(in,instantiatedVnfInfo/scaleStatus/scaleLevel,1,2,3)",
-        "i1",
-    ),
-    ("(cont,instantiatedVnfInfo/scaleStatus/scaleLevel,0)", "i3"),
-    // Maps: an entry by its key, and the keys.
-    ("(eq,vimConnectionInfo/vim1/vimType,T)", "i1"),
-    ("(eq,vimConnectionInfo/vim2/vimType,T)", ""),
-    ("(eq,vimConnectionInfo/@key,vim1)", "i1"),
-    ("(neq,vimConnectionInfo/@key,vim1)", "i3"),
-    ("(eq,'vimConnectionInfo')", "ill"),
-    (
-        "(eq,vimConnectionInfo/strange \"key\".[0] é/vimId,v-1)",
-        "i3",
-    ),
-    ("(cont,vimConnectionInfo/vim1/accessInfo/password,a)", ""),
-    // Free JSON.
-    ("(eq,metadata/site,oslo)", "i1"),
-    ("(neq,metadata/site,oslo)", "i2"),
-    ("(in,metadata/site,oslo,bergen)", "i1 i2"),
-    ("(cont,metadata/site,er,x)", "i2"),
-    ("(ncont,metadata/site,er,x)", "i1"),
-    ("(eq,metadata/cpu,4)", "i1 i2"),
-    ("(gt,metadata/cpu,10)", "i2"),
-    ("(lt,metadata/cpu,10)", "i1"),
-    ("(eq,metadata/load,0.5)", "i1"),
-    ("(eq,metadata/on,true)", "i1 i2"),
-    ("(neq,metadata/on,true)", ""),
-    ("(neq,metadata/off,true)", "i1"),
-    ("(eq,metadata/nothing,null)", ""),
-    ("(neq,metadata/nothing,null)", ""),
-    ("(eq,metadata/tags,red)", "i1 i2"),
-    ("(eq,metadata/tags,7)", "i1"),
-    ("(neq,metadata/tags,red)", "i1"),
-    ("(cont,metadata/tags,lu)", "i1"),
-    ("(eq,metadata/deep/list/x,2)", "i1"),
-    ("(eq,metadata/deep/list/y,c)", ""),
-    ("(eq,metadata/deep/o/k,v)", "i1"),
-    ("(eq,metadata/site/deeper/still,v)", ""),
-    ("(eq,metadata/@key,site)", "i1 i2"),
-    ("(eq,metadata/deep/list/@key,x)", "i1"),
-    ("(eq,metadata/deep/@key,o)", "i1"),
-    ("(eq,metadata/k~1e~ay~b~0,v)", "i2"),
-    ("(eq,extensions/\"q\"\\u{e9}.[0],odd)", "i2"),
-    (
-        "(eq,instantiatedVnfInfo/vnfcResourceInfo/metadata/name,back-0)",
-        "i1",
-    ),
-];
 
 pub(super) async fn a_filter_finds_by_every_operator_in_every_kind_of_value(store: Shared) {
     seeded(&store).await;
@@ -337,69 +220,6 @@ pub(super) async fn concurrent_changes_do_not_shift_pages(store: Shared) {
         ["i9"]
     );
 }
-
-/// Paths that exist in the store, and others.
-const PATHS: &[&str] = &[
-    "id",
-    "vnfInstanceName",
-    "vnfInstanceDescription",
-    "instantiationState",
-    "instantiatedVnfInfo/flavourId",
-    "instantiatedVnfInfo/vnfcResourceInfo/id",
-    "instantiatedVnfInfo/vnfcResourceInfo/storageResourceIds",
-    "instantiatedVnfInfo/vnfcResourceInfo/metadata/name",
-    "instantiatedVnfInfo/scaleStatus/scaleLevel",
-    "instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo/cpProtocolInfo/ipOverEthernet/ipAddresses/addresses",
-    "instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo/cpProtocolInfo/ipOverEthernet/ipAddresses/isDynamic",
-    "vimConnectionInfo/@key",
-    "vimConnectionInfo/vim1/vimType",
-    "vimConnectionInfo/vim1/extra/x",
-    "metadata/@key",
-    "metadata/site",
-    "metadata/cpu",
-    "metadata/load",
-    "metadata/on",
-    "metadata/off",
-    "metadata/nothing",
-    "metadata/tags",
-    "metadata/deep",
-    "metadata/deep/@key",
-    "metadata/deep/list",
-    "metadata/deep/list/x",
-    "metadata/deep/list/@key",
-    "metadata/deep/o/k",
-    "metadata/none/of/it",
-];
-
-/// Values that exist in the store, and others.
-const VALUES: &[&str] = &[
-    "i1",
-    "web",
-    "10",
-    "4",
-    "0.5",
-    "true",
-    "false",
-    "null",
-    "''",
-    "e",
-    "red",
-    "7",
-    "2",
-    "INSTANTIATED",
-    "simple",
-    "c1",
-    "v-shared",
-    "T",
-    "vim1",
-    "x",
-    "oslo",
-    "192.0.2.99",
-    "'O''Brien, (x)'",
-    "-1",
-    "é",
-    "1e3",
-];
 
 /// Terms as a client may combine them from existing and other paths and values.
 fn made_up() -> Vec<Term> {

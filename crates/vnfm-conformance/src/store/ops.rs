@@ -314,6 +314,17 @@ pub(super) async fn checkpoints_are_deleted_by_step(store: Shared) {
     store.write(None, forget()).await.unwrap();
 }
 
+/// The change that journals a step which these processes ran.
+fn begun(op_id: &str, name: &str, status: StepStatus, lives: &ProcessHistory) -> Change {
+    match step(op_id, name, status, json!(null)) {
+        Change::Journal(row) => Change::Journal(Arc::new(JournalRow {
+            lives: lives.clone(),
+            ..(*row).clone()
+        })),
+        other => other,
+    }
+}
+
 pub(super) async fn a_step_keeps_which_processes_ran_it(store: Shared) {
     seed(&*store, &["i1", "i2"]).await;
     let (open, ended) = (op("o1", "i1"), op("o2", "i2"));
@@ -330,18 +341,6 @@ pub(super) async fn a_step_keeps_which_processes_ran_it(store: Shared) {
         alone: false,
         killed: true,
         ..alone.clone()
-    };
-    let begun = |op_id, name, status, lives: &ProcessHistory| match step(
-        op_id,
-        name,
-        status,
-        json!(null),
-    ) {
-        Change::Journal(row) => Change::Journal(Arc::new(JournalRow {
-            lives: lives.clone(),
-            ..(*row).clone()
-        })),
-        other => other,
     };
     let changes = vec![
         begun("o1", "one", StepStatus::Done, &ProcessHistory::default()),

@@ -21,6 +21,9 @@
 //! | instantiate_end   | PROCESSING | vendor hook: configures the VNF                    | its undo, if any    |
 //! | register_vims     | PROCESSING | registers the VIMs that the hooks created          | unregisters them    |
 
+mod request_checks;
+
+use self::request_checks::{check_enabled, check_flavour, check_links, check_not_instantiated};
 use super::changes;
 use super::check_budget;
 use super::runner;
@@ -31,10 +34,9 @@ use crate::engine::Engine;
 use crate::hooks;
 use crate::ports::Vim as _;
 use crate::ports::{
-    Allocated, Allocation, Change, Effects, InstanceRecord, PortError, Release, StoreError,
-    VimReport, VimUse,
+    Allocated, Allocation, Change, Effects, InstanceRecord, PortError, Release, VimReport, VimUse,
 };
-use crate::refusal::{self, Refusal, Why};
+use crate::refusal::Refusal;
 use crate::vims;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -42,7 +44,7 @@ use std::sync::Arc;
 use vnfm_types::LcmOperationState::{Completed, Failed, Processing, Starting};
 use vnfm_types::{
     CpProtocolInfo, InstantiateVnfRequest, InstantiatedVnfInfo, InstantiationState,
-    LcmOperationState, LcmOperationType, PackageOperationalState, VimConnectionInfo, VnfExtCpInfo,
+    LcmOperationState, LcmOperationType, VimConnectionInfo, VnfExtCpInfo,
 };
 
 /// The table row that the runner reads.
@@ -87,7 +89,7 @@ pub async fn accept(
 ) -> Result<String, Refusal> {
     let instance = engine.store().instance(tenant, instance_id).await?;
     check_not_instantiated(&instance)?;
-    enabled(engine, tenant, &instance.vnf_pkg_id).await?;
+    check_enabled(engine, tenant, &instance.vnf_pkg_id).await?;
     let package = engine
         .parts
         .packages
@@ -142,90 +144,6 @@ pub async fn accept(
         skip: None,
     };
     operation_control::begin(engine, instance, beginning).await
-}
-
-fn check_not_instantiated(instance: &InstanceRecord) -> Result<(), Refusal> {
-    if instance.vnf.instantiation_state == InstantiationState::Instantiated {
-        let what = format!("VNF instance `{}` is already INSTANTIATED", instance.vnf.id);
-        return Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what));
-    }
-    Ok(())
-}
-
-/// Refuses a package that was disabled after the instance was created: nothing more is instantiated from it (SOL005
-/// 9.5.4.4).
-async fn enabled(engine: &Engine, tenant: &str, vnf_pkg_id: &str) -> Result<(), Refusal> {
-    match engine.store().package_record(tenant, vnf_pkg_id).await {
-        Ok(record) if record.info.operational_state == PackageOperationalState::Disabled => {
-            let what = format!("VNF package `{vnf_pkg_id}` is DISABLED");
-            Err(Refusal::new(Why::Conflict, &refusal::DISABLED, what))
-        }
-        // For a package without a record, the package store reports what is wrong with it.
-        Ok(_) | Err(StoreError::NotFound { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Externally managed links must be links of the flavour, each at most once.
-fn check_links(
-    package: &vnfm_descriptor::Package,
-    request: &InstantiateVnfRequest,
-) -> Result<(), Refusal> {
-    let links = package
-        .vnfd()
-        .flavours
-        .get(&request.flavour_id)
-        .map(|one| &one.virtual_links);
-    let mut seen = std::collections::BTreeSet::new();
-    for link in &request.ext_managed_virtual_links {
-        let id = &link.vnf_virtual_link_desc_id;
-        let why = if links.is_none_or(|links| !links.contains_key(id)) {
-            "is not an internal link of the flavour"
-        } else if !seen.insert(id) {
-            "is listed twice"
-        } else {
-            continue;
-        };
-        let what = format!("extManagedVirtualLinks: vnfVirtualLinkDescId `{id}` {why}");
-        return Err(Refusal::new(
-            Why::Unprocessable,
-            &refusal::BAD_PARAMETERS,
-            what,
-        ));
-    }
-    Ok(())
-}
-
-fn check_flavour(
-    package: &vnfm_descriptor::Package,
-    request: &InstantiateVnfRequest,
-) -> Result<(), Refusal> {
-    let vnfd = package.vnfd();
-    let unknown = |what| Refusal::new(Why::Unprocessable, &refusal::UNKNOWN_FLAVOUR, what);
-    let Some(flavour) = vnfd.flavours.get(&request.flavour_id) else {
-        let known: Vec<_> = vnfd.flavours.keys().map(String::as_str).collect();
-        return Err(unknown(format!(
-            "flavourId `{}` is not in the VNFD `{}`, which has: {}",
-            request.flavour_id,
-            vnfd.descriptor_id,
-            known.join(", ")
-        )));
-    };
-    match &request.instantiation_level_id {
-        Some(level) if !flavour.instantiation_levels.contains_key(level) => {
-            let known: Vec<_> = flavour
-                .instantiation_levels
-                .keys()
-                .map(String::as_str)
-                .collect();
-            Err(unknown(format!(
-                "instantiationLevelId `{level}` is not in the flavour `{}`, which has: {}",
-                request.flavour_id,
-                known.join(", ")
-            )))
-        }
-        _ => Ok(()),
-    }
 }
 
 impl StepOutput for VimReport {

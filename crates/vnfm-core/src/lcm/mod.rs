@@ -36,6 +36,7 @@ pub mod runner;
 mod state_log;
 mod step;
 pub mod terminate;
+mod transition;
 mod vim_slot;
 
 pub(crate) use notification::{Status, notification};

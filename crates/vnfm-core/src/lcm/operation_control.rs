@@ -3,7 +3,7 @@
 
 use super::Op;
 use super::notification::{Status, notification};
-use super::runner::transition;
+use super::transition::transition;
 use crate::deployment::Deployment;
 use crate::engine::Engine;
 use crate::overrides::{Override, SkipHooks};

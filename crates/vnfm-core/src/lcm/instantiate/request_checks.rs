@@ -1,0 +1,96 @@
+//! Checks of an instantiation request against the instance, its package and its VNFD, before anything is written.
+
+use crate::engine::Engine;
+use crate::ports::{InstanceRecord, StoreError};
+use crate::refusal::{self, Refusal, Why};
+use vnfm_types::{InstantiateVnfRequest, InstantiationState, PackageOperationalState};
+
+/// Refuses an instance that is already INSTANTIATED.
+pub(super) fn check_not_instantiated(instance: &InstanceRecord) -> Result<(), Refusal> {
+    if instance.vnf.instantiation_state == InstantiationState::Instantiated {
+        let what = format!("VNF instance `{}` is already INSTANTIATED", instance.vnf.id);
+        return Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what));
+    }
+    Ok(())
+}
+
+/// Refuses a package that was disabled after the instance was created: nothing more is instantiated from it (SOL005
+/// 9.5.4.4).
+pub(super) async fn check_enabled(
+    engine: &Engine,
+    tenant: &str,
+    vnf_pkg_id: &str,
+) -> Result<(), Refusal> {
+    match engine.store().package_record(tenant, vnf_pkg_id).await {
+        Ok(record) if record.info.operational_state == PackageOperationalState::Disabled => {
+            let what = format!("VNF package `{vnf_pkg_id}` is DISABLED");
+            Err(Refusal::new(Why::Conflict, &refusal::DISABLED, what))
+        }
+        // For a package without a record, the package store reports what is wrong with it.
+        Ok(_) | Err(StoreError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Externally managed links must be links of the flavour, each at most once.
+pub(super) fn check_links(
+    package: &vnfm_descriptor::Package,
+    request: &InstantiateVnfRequest,
+) -> Result<(), Refusal> {
+    let links = package
+        .vnfd()
+        .flavours
+        .get(&request.flavour_id)
+        .map(|one| &one.virtual_links);
+    let mut seen = std::collections::BTreeSet::new();
+    for link in &request.ext_managed_virtual_links {
+        let id = &link.vnf_virtual_link_desc_id;
+        let why = if links.is_none_or(|links| !links.contains_key(id)) {
+            "is not an internal link of the flavour"
+        } else if !seen.insert(id) {
+            "is listed twice"
+        } else {
+            continue;
+        };
+        let what = format!("extManagedVirtualLinks: vnfVirtualLinkDescId `{id}` {why}");
+        return Err(Refusal::new(
+            Why::Unprocessable,
+            &refusal::BAD_PARAMETERS,
+            what,
+        ));
+    }
+    Ok(())
+}
+
+/// The flavour must be in the VNFD, and the instantiation level in the flavour.
+pub(super) fn check_flavour(
+    package: &vnfm_descriptor::Package,
+    request: &InstantiateVnfRequest,
+) -> Result<(), Refusal> {
+    let vnfd = package.vnfd();
+    let unknown = |what| Refusal::new(Why::Unprocessable, &refusal::UNKNOWN_FLAVOUR, what);
+    let Some(flavour) = vnfd.flavours.get(&request.flavour_id) else {
+        let known: Vec<_> = vnfd.flavours.keys().map(String::as_str).collect();
+        return Err(unknown(format!(
+            "flavourId `{}` is not in the VNFD `{}`, which has: {}",
+            request.flavour_id,
+            vnfd.descriptor_id,
+            known.join(", ")
+        )));
+    };
+    match &request.instantiation_level_id {
+        Some(level) if !flavour.instantiation_levels.contains_key(level) => {
+            let known: Vec<_> = flavour
+                .instantiation_levels
+                .keys()
+                .map(String::as_str)
+                .collect();
+            Err(unknown(format!(
+                "instantiationLevelId `{level}` is not in the flavour `{}`, which has: {}",
+                request.flavour_id,
+                known.join(", ")
+            )))
+        }
+        _ => Ok(()),
+    }
+}

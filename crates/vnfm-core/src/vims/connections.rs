@@ -1,0 +1,129 @@
+//! The VIM that the `vimConnectionInfo` of a request or an instance names, and what to do if it was removed.
+
+use super::VimHandle;
+use crate::engine::Engine;
+use crate::ports::{InfraDriver, InstanceRecord, PortError, StoreError};
+use crate::refusal::{self, Refusal, Why};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use vnfm_types::VimConnectionInfo;
+
+/// The VIM connections of a request or an instance, by their key.
+pub(crate) type Connections = BTreeMap<String, Box<VimConnectionInfo>>;
+
+/// The one VIM that `connections` name, and its driver.
+///
+/// # Errors
+///
+/// If they name none, several, or an unknown one, or another type than the registry.
+pub(crate) async fn of_connections(
+    engine: &Engine,
+    tenant: &str,
+    connections: &Connections,
+) -> Result<(VimHandle, Arc<dyn InfraDriver>), Refusal> {
+    let bad = |what: String| Refusal::new(Why::Unprocessable, &refusal::BAD_VIM, what);
+    let mut named = connections.iter();
+    let (Some((key, given)), None) = (named.next(), named.next()) else {
+        let what = "vimConnectionInfo must name exactly one VIM, but names";
+        return Err(bad(format!("{what} {}", connections.len())));
+    };
+    let drivers = &engine.parts.drivers;
+    let path = format!("vimConnectionInfo.{key}");
+    let Some(id) = given
+        .vim_id
+        .as_deref()
+        .filter(|_| given.access_info.is_empty())
+    else {
+        let (driver, spelling) = drivers
+            .of(&given.vim_type)
+            .map_err(Refusal::unprocessable)?;
+        let mut connection = VimConnectionInfo::clone(given);
+        spelling.clone_into(&mut connection.vim_type);
+        driver
+            .validate(&connection)
+            .map_err(Refusal::unprocessable)?;
+        return Ok((
+            VimHandle::inline(engine, (tenant, None), key, connection),
+            driver.clone(),
+        ));
+    };
+    let record = match engine.store().vim(tenant, id).await {
+        Err(StoreError::NotFound { .. }) => {
+            let what = format!("{path}.vimId `{id}` is not in the registry");
+            return Err(Refusal::new(
+                Why::Unprocessable,
+                &refusal::UNKNOWN_VIM,
+                what,
+            ));
+        }
+        found => found?,
+    };
+    let (driver, spelling) = drivers
+        .of(&record.vim.vim_type)
+        .map_err(Refusal::unprocessable)?;
+    if !given.vim_type.is_empty()
+        && drivers
+            .of(&given.vim_type)
+            .ok()
+            .is_none_or(|d| d.1 != spelling)
+    {
+        let (requested, is) = (&given.vim_type, &record.vim.vim_type);
+        return Err(bad(format!(
+            "{path}.vimType is `{requested}`, but VIM `{id}` is of type `{is}`"
+        )));
+    }
+    Ok((
+        VimHandle::registered(engine, &record, (tenant, key)),
+        driver.clone(),
+    ))
+}
+
+/// Replaces a name in `connections` by id and type of `vim`: a name can change, and a client that reads the instance does
+/// not need access to our registry.
+pub(crate) fn name_by_id(connections: &mut Connections, vim: &VimHandle) {
+    let Some(id) = vim.registered_id() else {
+        return;
+    };
+    for connection in connections.values_mut() {
+        connection.vim_id = Some(id.to_owned());
+        if connection.vim_type.is_empty() {
+            vim.vim_type().clone_into(&mut connection.vim_type);
+        }
+    }
+}
+
+/// Checks that the VIM of an instance is still registered.
+///
+/// # Errors
+///
+/// `Unprocessable`, with a hint on what to do, if it was removed.
+pub(crate) async fn check_registered(
+    engine: &Engine,
+    instance: &InstanceRecord,
+) -> Result<(), Refusal> {
+    let Some(deployment) = &instance.deployment else {
+        return Ok(());
+    };
+    match of_connections(engine, &instance.tenant, &deployment.vim_connection_info).await {
+        Err(refusal) if refusal.code == &refusal::UNKNOWN_VIM => Err(refusal.hint(REREGISTER_HINT)),
+        _ => Ok(()),
+    }
+}
+
+/// What to do if an instance refers to a removed VIM.
+const REREGISTER_HINT: &str = "register the VIM under that id again: `vnfmctl vim register --id ID …`; if it is lost for good: \
+                         `vnfmctl vnf abandon VNF --reason TEXT`";
+
+/// A refusal in the middle of an operation, as a port error.
+pub(crate) fn as_port_error(refusal: Refusal) -> PortError {
+    if let Some(source) = refusal.source {
+        return *source;
+    }
+    let removed = refusal.code == &refusal::UNKNOWN_VIM;
+    let error = PortError::new(refusal.code, "find the VIM of the instance", refusal.detail);
+    if removed {
+        error.hint(REREGISTER_HINT)
+    } else {
+        error
+    }
+}
