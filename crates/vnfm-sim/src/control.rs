@@ -232,41 +232,48 @@ impl Control {
                 self.cloud.set_quota(&quota, value);
                 true
             }
-            Action::DeleteObject { cluster, path } => self
-                .clusters
-                .get(&cluster)
-                .is_some_and(|cluster| cluster.delete(&path)),
-            Action::EditObject {
-                cluster,
-                path,
-                patch,
-            } => self
-                .clusters
-                .get(&cluster)
-                .is_some_and(|cluster| cluster.merge(&path, &patch)),
-            Action::Apply { cluster, manifests } => {
-                let Some(cluster) = self.clusters.get(&cluster) else {
-                    return Err(refuse(404, "there is no such cluster"));
-                };
-                cluster
-                    .apply(&manifests)
-                    .map_err(|why| refuse(400, &format!("{why:#}")))?;
-                true
-            }
-            Action::MendImages { cluster } => self.clusters.get(&cluster).is_some_and(|cluster| {
-                cluster.mend_images();
-                true
-            }),
-            Action::CutNode { cluster, node, cut } => self
-                .clusters
-                .get(&cluster)
-                .is_some_and(|cluster| cluster.cut_node(&node, cut)),
+            action @ (Action::DeleteObject { .. }
+            | Action::EditObject { .. }
+            | Action::Apply { .. }
+            | Action::MendImages { .. }
+            | Action::CutNode { .. }) => self.act_on_cluster(action)?,
         };
         if done {
             Ok(Reply::json(200, &Value::Bool(true)))
         } else {
             Err(refuse(404, "nothing of that name is there to act on"))
         }
+    }
+
+    /// False if there is no such cluster or object, and for any other action.
+    fn act_on_cluster(&self, action: Action) -> Result<bool, Reply> {
+        let get = |cluster: &str| self.clusters.get(cluster);
+        Ok(match action {
+            Action::DeleteObject { cluster, path } => {
+                get(&cluster).is_some_and(|cluster| cluster.delete(&path))
+            }
+            Action::EditObject {
+                cluster,
+                path,
+                patch,
+            } => get(&cluster).is_some_and(|cluster| cluster.merge(&path, &patch)),
+            Action::Apply { cluster, manifests } => {
+                let cluster =
+                    get(&cluster).ok_or_else(|| refuse(404, "there is no such cluster"))?;
+                cluster
+                    .apply(&manifests)
+                    .map_err(|why| refuse(400, &format!("{why:#}")))?;
+                true
+            }
+            Action::MendImages { cluster } => get(&cluster).is_some_and(|cluster| {
+                cluster.mend_images();
+                true
+            }),
+            Action::CutNode { cluster, node, cut } => {
+                get(&cluster).is_some_and(|cluster| cluster.cut_node(&node, cut))
+            }
+            _ => false,
+        })
     }
 
     /// What is done to the NFVO's packages; false for anything else, and where there is none of that name.

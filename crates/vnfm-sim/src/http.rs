@@ -279,77 +279,82 @@ async fn answer(desk: &Desk, request: hyper::Request<Incoming>) -> Result<Respon
     play(desk, &request).await.map(Reply::into_response)
 }
 
+/// Records the outcome of one call in the call log.
+struct CallRecord<'a> {
+    desk: &'a Desk,
+    since: Option<jiff::Timestamp>,
+    call: &'a str,
+    subject: &'a str,
+}
+
+impl CallRecord<'_> {
+    fn note(&self, outcome: impl Into<Outcome>) {
+        let service = self.desk.neighbour.name();
+        let call = (service, self.call, self.subject);
+        self.desk
+            .books
+            .record_since(self.since, call, outcome.into());
+    }
+
+    fn served(&self, reply: Reply) -> Reply {
+        self.note((i64::from(reply.status), reply.detail.as_str()));
+        reply
+    }
+}
+
 async fn play(desk: &Desk, request: &Request) -> Result<Reply, Cut> {
-    let name = desk.neighbour.name();
     let Some(Route { call, subject, run }) = desk.neighbour.route(request) else {
         return Ok(refuse_unknown(desk, request));
     };
     let run = move || run().unwrap_or_else(|refused| refused);
-    let since = Some(jiff::Timestamp::now());
-    let note = |outcome: Outcome| {
-        desk.books
-            .record_since(since, (name, &call, &subject), outcome)
+    let record = CallRecord {
+        desk,
+        since: Some(jiff::Timestamp::now()),
+        call: &call,
+        subject: &subject,
     };
-    let served = |reply: Reply| {
-        note(Outcome {
-            status: i64::from(reply.status),
-            detail: reply.detail.clone(),
-        });
-        reply
-    };
-    match desk.faults.take(&call, &subject) {
+    let reply = match desk.faults.take(&call, &subject) {
         None | Some(Fault::Exit { .. } | Fault::Flood { .. } | Fault::Hang { hang: false }) => {
-            Ok(served(run()))
+            run()
         }
-        Some(Fault::Status { status }) => Ok(served(
-            desk.neighbour.failure(status).remark("fault: status"),
-        )),
+        Some(Fault::Status { status }) => desk.neighbour.failure(status).remark("fault: status"),
         Some(Fault::Delay { delay_ms }) => {
             pause(Duration::from_millis(delay_ms)).await;
-            Ok(served(run()))
-        }
-        Some(Fault::Drop { drop }) => {
-            if drop == When::After {
-                let reply = run();
-                note((0, format!("fault: cut after the effect ({})", reply.status)).into());
-            } else {
-                note((0, "fault: cut before the effect").into());
-            }
-            Err(Cut)
+            run()
         }
         Some(Fault::CutAfter { cut_after }) => {
             let reply = run().cut_after(cut_after).await;
-            Ok(served(
-                reply.remark(format!("fault: cut after {cut_after} bytes")),
-            ))
+            reply.remark(format!("fault: cut after {cut_after} bytes"))
         }
         Some(Fault::ErrorAfterEffect { error_after_effect }) => {
-            let reply = run();
-            let remark = format!("fault: error after the effect ({})", reply.status);
-            Ok(served(
-                desk.neighbour.failure(error_after_effect).remark(remark),
-            ))
+            let remark = format!("fault: error after the effect ({})", run().status);
+            desk.neighbour.failure(error_after_effect).remark(remark)
         }
         Some(Fault::Hostile { hostile }) => {
             let remark = format!("fault: hostile answer ({hostile:?})");
-            Ok(served(
-                hostile
-                    .twist(run(), desk.faults.forgotten())
-                    .await
-                    .remark(remark),
-            ))
+            let reply = hostile.twist(run(), desk.faults.forgotten()).await;
+            reply.remark(remark)
+        }
+        Some(Fault::Drop { drop: When::Before }) => {
+            record.note((0, "fault: cut before the effect"));
+            return Err(Cut);
+        }
+        Some(Fault::Drop { drop: When::After }) => {
+            let remark = format!("fault: cut after the effect ({})", run().status);
+            record.note((0, remark));
+            return Err(Cut);
         }
         Some(Fault::Hang { hang: true }) => {
-            note((0, "fault: never answered").into());
+            record.note((0, "fault: never answered"));
             std::future::pending().await
         }
         Some(Fault::HangAfterEffect { .. }) => {
-            let reply = run();
-            let remark = format!("fault: never answered after the effect ({})", reply.status);
-            note((0, remark).into());
+            let remark = format!("fault: never answered after the effect ({})", run().status);
+            record.note((0, remark));
             std::future::pending().await
         }
-    }
+    };
+    Ok(record.served(reply))
 }
 
 fn refuse_unknown(desk: &Desk, request: &Request) -> Reply {

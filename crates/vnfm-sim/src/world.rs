@@ -72,6 +72,28 @@ pub struct Endpoints {
     pub kubeconfig: Option<PathBuf>,
 }
 
+impl Endpoints {
+    /// The services of a cloud and an NFVO; the rest is still empty.
+    fn for_services(cloud: &Cloud, nfvo: &Nfvo) -> Self {
+        Self {
+            control: String::new(),
+            auth_url: format!("{}/v3", cloud.address("identity")),
+            heat: cloud.address("orchestration"),
+            nova: cloud.address("compute"),
+            neutron: cloud.address("network"),
+            glance: cloud.address("image"),
+            nfvo: nfvo.url().to_owned(),
+            nfvo_tls: nfvo.secure_url().to_owned(),
+            address_block: String::new(),
+            ssh_port: 0,
+            user: "nfv".into(),
+            password: PASSWORD.into(),
+            clouds_yaml: None,
+            kubeconfig: None,
+        }
+    }
+}
+
 /// The simulated world; it ends when this is dropped.
 pub struct World {
     books: Arc<Books>,
@@ -116,20 +138,9 @@ impl World {
         let [a, b] = block;
         let mut world = Self {
             endpoints: Endpoints {
-                control: String::new(),
-                auth_url: format!("{}/v3", cloud.address("identity")),
-                heat: cloud.address("orchestration"),
-                nova: cloud.address("compute"),
-                neutron: cloud.address("network"),
-                glance: cloud.address("image"),
-                nfvo: nfvo.url().to_owned(),
-                nfvo_tls: nfvo.secure_url().to_owned(),
                 address_block: format!("127.{a}.{b}.0/24"),
                 ssh_port,
-                user: "nfv".into(),
-                password: PASSWORD.into(),
-                clouds_yaml: None,
-                kubeconfig: None,
+                ..Endpoints::for_services(&cloud, &nfvo)
             },
             books,
             faults,

@@ -1,8 +1,8 @@
 //! `kubeadm init | join | reset | token | version`, with the checks, files and words of the real one.
 
 use super::Lan;
+use super::file_programs::hex;
 use super::host::Host;
-use super::programs::hex;
 use super::shell::{Input, Output, Shell, lines};
 use crate::kubernetes::{Cluster, ClusterSpec};
 use base64::Engine as _;

@@ -16,11 +16,13 @@
 //! `host.repository` with a repository that has them. Not here: clusters
 //! themselves, which `kubernetes/` serves.
 
+mod file_programs;
 mod host;
 mod kubeadm;
 mod kubectl;
 mod programs;
 mod shell;
+mod shell_syntax;
 mod sshd;
 mod step;
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! The small programs of a host, and the way to the large ones.
 
+use super::file_programs::{cat, files, sha256sum};
 use super::shell::{Input, Output, Shell, lines};
 use super::{kubeadm, kubectl, step};
-use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
 
 /// What every image has.
 pub(crate) const INSTALLED: &[&str] = &[
@@ -174,47 +173,6 @@ async fn env(shell: &mut Shell, argv: &[String], input: &mut Input) -> Output {
     inner.program(rest, input).await
 }
 
-async fn cat(shell: &Shell, args: &[&str], input: &mut Input) -> Output {
-    let mut output = Output::default();
-    if args.is_empty() {
-        output.out = input.take().await;
-    }
-    for path in args {
-        let (content, mode) = {
-            let disk = shell.host.disk();
-            (disk.read(path), disk.mode(path).unwrap_or(0))
-        };
-        match content {
-            Some(content) if shell.is_root() || mode & 0o004 != 0 => output.out.extend(content),
-            Some(_) => {
-                output.code = 1;
-                output.err += format!("cat: {path}: Permission denied\n").as_str();
-            }
-            None => {
-                output.code = 1;
-                output.err += format!("cat: {path}: No such file or directory\n").as_str();
-            }
-        }
-    }
-    output
-}
-
-async fn sha256sum(shell: &Shell, args: &[&str], input: &mut Input) -> Output {
-    let (name, content) = match args.first() {
-        Some(path) => (*path, shell.host.disk().read(path)),
-        None => ("-", Some(input.take().await)),
-    };
-    let Some(content) = content else {
-        return Output::fail(1, format!("sha256sum: {name}: No such file or directory\n"));
-    };
-    Output::ok(format!("{}  {name}\n", hex(&Sha256::digest(content))))
-}
-
-/// Bytes as people write them.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    lines(bytes.iter().map(|byte| format!("{byte:02x}")))
-}
-
 fn built_in(shell: &mut Shell, name: &str, args: &[&str]) -> Output {
     match name {
         "false" => Output::fail(1, ""),
@@ -275,79 +233,6 @@ fn test(shell: &Shell, args: &[&str]) -> bool {
         ["-n", text] | [text] => !text.is_empty(),
         _ => false,
     }
-}
-
-fn files(shell: &Shell, name: &str, args: &[&str]) -> Output {
-    let plain: Vec<&str> = args
-        .iter()
-        .copied()
-        .filter(|arg| !arg.starts_with('-'))
-        .collect();
-    let changed = if name == "ls" {
-        &[][..]
-    } else {
-        plain.as_slice()
-    };
-    let paths = changed.iter().filter(|path| path.starts_with('/'));
-    if let Some(path) = paths.clone().find(|path| !shell.may_write(path)) {
-        return Output::fail(
-            1,
-            format!("{name}: cannot change '{path}': Permission denied\n"),
-        );
-    }
-    let mut disk = shell.host.disk();
-    let missing =
-        |path: &str| Output::fail(1, format!("{name}: '{path}': No such file or directory\n"));
-    match (name, plain.as_slice()) {
-        ("mkdir", paths) => paths.iter().for_each(|path| disk.make_folder(path)),
-        ("install", paths) if args.contains(&"-d") => {
-            paths
-                .iter()
-                .filter(|p| p.starts_with('/'))
-                .for_each(|path| disk.make_folder(path));
-        }
-        ("rm", paths) => {
-            for path in paths {
-                if !disk.remove(path) && !args.iter().any(|a| a.starts_with('-') && a.contains('f'))
-                {
-                    return missing(path);
-                }
-            }
-        }
-        ("mv", [from, to]) => {
-            if !disk.rename(from, to) {
-                return missing(from);
-            }
-        }
-        ("cp" | "install", [.., from, to]) => match disk.read(from) {
-            Some(content) => disk.write(to, content, 0o644),
-            None => return missing(from),
-        },
-        ("chmod", [mode, paths @ ..]) => {
-            for path in paths {
-                let Some(file) = disk.get_mut(path) else {
-                    return missing(path);
-                };
-                file.mode = u32::from_str_radix(mode, 8).unwrap_or(file.mode);
-            }
-        }
-        ("ls", paths) => {
-            let folder = format!("{}/", paths.first().unwrap_or(&"/").trim_end_matches('/'));
-            let names: BTreeSet<String> = disk
-                .paths()
-                .iter()
-                .filter_map(|path| {
-                    path.strip_prefix(&folder)?
-                        .split('/')
-                        .next()
-                        .map(str::to_owned)
-                })
-                .collect();
-            return Output::ok(lines(names.iter().map(|name| format!("{name}\n"))));
-        }
-        _ => return Output::fail(1, format!("{name}: missing operand\n")),
-    }
-    Output::default()
 }
 
 fn packages(shell: &Shell, name: &str, args: &[&str]) -> Output {

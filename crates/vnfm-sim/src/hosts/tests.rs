@@ -137,15 +137,26 @@ async fn a_cluster_grows_as_with_the_real_kubeadm() {
         "{again:?}"
     );
 
-    let join = text(&as_root(&master, "kubeadm token create --print-join-command").await);
-    let wrong = as_root(&worker, &join.replace("sha256:", "sha256:0")).await;
+    join_worker(&master, &worker).await;
+    replace_worker(&room, &master, &worker).await;
+    assert!(
+        room.books.violations().is_empty(),
+        "{:?}",
+        room.books.violations()
+    );
+}
+
+/// Joins `w1` once, and waits until both nodes are Ready.
+async fn join_worker(master: &Arc<Host>, worker: &Arc<Host>) {
+    let join = text(&as_root(master, "kubeadm token create --print-join-command").await);
+    let wrong = as_root(worker, &join.replace("sha256:", "sha256:0")).await;
     assert!(
         wrong.err.contains("none of the public keys are pinned"),
         "{wrong:?}"
     );
-    let joined = as_root(&worker, &join).await;
+    let joined = as_root(worker, &join).await;
     assert_eq!(joined.code, 0, "{joined:?}");
-    let again = as_root(&worker, &join).await;
+    let again = as_root(worker, &join).await;
     assert!(
         again.err.contains("kubelet.conf already exists"),
         "{again:?}"
@@ -153,15 +164,15 @@ async fn a_cluster_grows_as_with_the_real_kubeadm() {
 
     let kubectl = "kubectl --kubeconfig /etc/kubernetes/admin.conf";
     let early = format!("{kubectl} wait --for=condition=Ready node/m1 --timeout=0s");
-    let early = as_root(&master, &early).await;
+    let early = as_root(master, &early).await;
     assert!(
         early.err.contains("timed out"),
         "no network, no ready node: {early:?}"
     );
-    let applied = as_root(&master, &format!("echo '{NETWORK}' | {kubectl} apply -f -")).await;
+    let applied = as_root(master, &format!("echo '{NETWORK}' | {kubectl} apply -f -")).await;
     assert_eq!(applied.code, 0, "{applied:?}");
     let ready = as_root(
-        &master,
+        master,
         &format!("{kubectl} wait --for=condition=Ready node/m1 node/w1"),
     )
     .await;
@@ -170,9 +181,15 @@ async fn a_cluster_grows_as_with_the_real_kubeadm() {
         "node/m1 condition met\nnode/w1 condition met\n",
         "{ready:?}"
     );
-    as_root(&worker, "kubeadm reset -f").await;
+}
+
+/// Resets and rejoins `w1`, then gives its name to another host once it is silent.
+async fn replace_worker(room: &Room, master: &Arc<Host>, worker: &Arc<Host>) {
+    let join = text(&as_root(master, "kubeadm token create --print-join-command").await);
+    let kubectl = "kubectl --kubeconfig /etc/kubernetes/admin.conf";
+    as_root(worker, "kubeadm reset -f").await;
     assert_eq!(
-        as_root(&worker, &join).await.code,
+        as_root(worker, &join).await.code,
         0,
         "after a reset a host can join again"
     );
@@ -180,14 +197,14 @@ async fn a_cluster_grows_as_with_the_real_kubeadm() {
     as_root(&twin, "sysctl -qw net.ipv4.ip_forward=1").await;
     let second = format!("kubeadm reset -f && {} --node-name w1", join.trim());
     let wait = format!("{kubectl} wait --for=condition=Ready node/w1 --timeout");
-    assert_eq!(as_root(&master, &format!("{wait}=9s")).await.code, 0);
+    assert_eq!(as_root(master, &format!("{wait}=9s")).await.code, 0);
     let taken = as_root(&twin, &second).await;
     assert!(
         taken.err.contains("already exists in the cluster"),
         "{taken:?}"
     );
     room.hosts.power_off("w1");
-    while as_root(&master, &format!("{wait}=0s")).await.code == 0 {
+    while as_root(master, &format!("{wait}=0s")).await.code == 0 {
         tokio::task::yield_now().await;
     }
     let replaced = as_root(&twin, &second).await;
@@ -196,15 +213,10 @@ async fn a_cluster_grows_as_with_the_real_kubeadm() {
         "a silent node's name is free: {replaced:?}"
     );
     room.hosts.power_on("w1").await.unwrap();
-    as_root(&worker, "sysctl -qw net.ipv4.ip_forward=1").await;
+    as_root(worker, "sysctl -qw net.ipv4.ip_forward=1").await;
     room.hosts.destroy("m1").await;
-    let gone = as_root(&worker, &format!("kubeadm reset -f && {join}")).await;
+    let gone = as_root(worker, &format!("kubeadm reset -f && {join}")).await;
     assert!(gone.err.contains("connection refused"), "{gone:?}");
-    assert!(
-        room.books.violations().is_empty(),
-        "{:?}",
-        room.books.violations()
-    );
 }
 
 #[tokio::test]

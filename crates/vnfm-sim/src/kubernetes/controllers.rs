@@ -177,25 +177,6 @@ fn running(pod: &Value, address: &str, finishes: bool) -> Value {
 
 /// Finds a node: one that is Ready, whose taints are tolerated and that the selector selects.
 fn schedule(store: &mut Store, key: &Key, pod: &Value) {
-    let spec = &pod["spec"];
-    let everything = spec["tolerations"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .any(|t| t["operator"] == "Exists" && t["key"].is_null());
-    let fits = |node: &Value| {
-        let labels = &node["metadata"]["labels"];
-        let selected = spec["nodeSelector"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .all(|(label, value)| labels[label] == *value);
-        let mut taints = node["spec"]["taints"].as_array().into_iter().flatten();
-        selected
-            && (everything || is_ready(node))
-            && node["spec"]["unschedulable"] != true
-            && taints.all(|taint| taint["effect"] == "PreferNoSchedule" || tolerates(spec, taint))
-    };
     let mut load: BTreeMap<String, usize> = BTreeMap::new();
     for (_, other) in store.list("pods", "") {
         *load
@@ -210,7 +191,7 @@ fn schedule(store: &mut Store, key: &Key, pod: &Value) {
     let nodes: Vec<Arc<Value>> = store
         .list("nodes", "")
         .map(|(_, node)| Arc::clone(node))
-        .filter(|node| fits(node))
+        .filter(|node| takes(node, &pod["spec"]))
         .collect();
     let name = |node: &Value| {
         node["metadata"]["name"]
@@ -238,6 +219,26 @@ fn schedule(store: &mut Store, key: &Key, pod: &Value) {
         }
         None => {}
     }
+}
+
+/// Whether a pod of this spec may run on the node.
+fn takes(node: &Value, spec: &Value) -> bool {
+    let everything = spec["tolerations"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|t| t["operator"] == "Exists" && t["key"].is_null());
+    let labels = &node["metadata"]["labels"];
+    let selected = spec["nodeSelector"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .all(|(label, value)| labels[label] == *value);
+    let mut taints = node["spec"]["taints"].as_array().into_iter().flatten();
+    selected
+        && (everything || is_ready(node))
+        && node["spec"]["unschedulable"] != true
+        && taints.all(|taint| taint["effect"] == "PreferNoSchedule" || tolerates(spec, taint))
 }
 
 /// Whether it is still to be brought up: it is new, or it crashes.
@@ -428,20 +429,11 @@ fn volumes(store: &mut Store) {
 
 /// What is owned goes when every owner is gone; an owner that waits for it goes then.
 fn collect_garbage(store: &mut Store) {
-    let alive: BTreeSet<String> = store
-        .all()
-        .filter_map(|(_, body)| body["metadata"]["uid"].as_str().map(str::to_owned))
-        .collect();
+    let uid = |body: &Value| body["metadata"]["uid"].as_str().map(str::to_owned);
+    let alive: BTreeSet<String> = store.all().filter_map(|(_, body)| uid(body)).collect();
     let leaving: BTreeSet<String> = (store.all())
-        .filter(|(_, body)| {
-            is_going(body)
-                && body["metadata"]["finalizers"]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .any(|f| f == "foregroundDeletion")
-        })
-        .filter_map(|(_, body)| body["metadata"]["uid"].as_str().map(str::to_owned))
+        .filter(|(_, body)| waits_for_owned(body))
+        .filter_map(|(_, body)| uid(body))
         .collect();
     let mut waited_for = BTreeSet::new();
     let mut doomed = Vec::new();
@@ -481,13 +473,27 @@ fn collect_garbage(store: &mut Store) {
         .map(|(key, _)| key.clone())
         .collect();
     for key in free {
-        store.update(&key, |body| {
-            if let Some(list) = array(&mut body["metadata"]["finalizers"]) {
-                list.retain(|f| f != "foregroundDeletion");
-            }
-        });
-        if store.get(&key).is_some_and(|body| !has_finalizers(body)) {
-            store.remove(&key);
+        finish_foreground_deletion(store, &key);
+    }
+}
+
+/// Whether it is being deleted in the foreground.
+fn waits_for_owned(body: &Value) -> bool {
+    let mut finalizers = body["metadata"]["finalizers"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    is_going(body) && finalizers.any(|f| f == "foregroundDeletion")
+}
+
+/// Takes the finalizer off an owner that waited for what it owned, and deletes it if that was the last one.
+fn finish_foreground_deletion(store: &mut Store, key: &Key) {
+    store.update(key, |body| {
+        if let Some(list) = array(&mut body["metadata"]["finalizers"]) {
+            list.retain(|f| f != "foregroundDeletion");
         }
+    });
+    if store.get(key).is_some_and(|body| !has_finalizers(body)) {
+        store.remove(key);
     }
 }

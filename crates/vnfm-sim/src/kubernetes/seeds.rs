@@ -12,6 +12,17 @@ use crate::time::now;
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
+const EDIT_VERBS: &[&str] = &[
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
+
 /// Plants the system objects; which they are.
 pub(crate) fn plant(store: &mut Store) -> BTreeSet<Key> {
     let mut planted = BTreeSet::new();
@@ -25,26 +36,13 @@ pub(crate) fn plant(store: &mut Store) -> BTreeSet<Key> {
             "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Active" } });
         put("namespaces", ("", name), body);
     }
-    for (name, verbs, resources) in [
-        ("cluster-admin", json!(["*"]), json!(["*"])),
-        ("admin", json!(["*"]), json!(["*"])),
-        (
-            "edit",
-            json!([
-                "create",
-                "delete",
-                "deletecollection",
-                "get",
-                "list",
-                "patch",
-                "update",
-                "watch"
-            ]),
-            json!(["*"]),
-        ),
-        ("view", json!(["get", "list", "watch"]), json!(["*"])),
+    for (name, verbs) in [
+        ("cluster-admin", &["*"][..]),
+        ("admin", &["*"]),
+        ("edit", EDIT_VERBS),
+        ("view", &["get", "list", "watch"]),
     ] {
-        let rules = json!([{ "apiGroups": ["*"], "resources": resources, "verbs": verbs }]);
+        let rules = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": verbs }]);
         put(
             "clusterroles.rbac.authorization.k8s.io",
             ("", name),

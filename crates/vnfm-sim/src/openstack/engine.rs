@@ -17,10 +17,11 @@ use futures::future::{BoxFuture, join_all};
 use serde_json::{Map, Value};
 
 use super::Cloud;
-use super::heat::{Resource, Stack};
+use super::records::Stack;
 use super::records::{Failure, keep, made_name, no_valid_host, set_resource, set_stack};
 use super::resources::{self, Order};
 use super::scope::{Wanted, plan, want};
+use super::servers;
 use super::state::{State, new_id};
 use super::template::Surroundings;
 use crate::faults::Fault;
@@ -286,7 +287,7 @@ impl Cloud {
                     .map_err(|why| Failure::of(name, why))?;
             } else {
                 let mut state = self.state();
-                resources::prepare_for_replace(&mut state, &wanted.kind, &old);
+                servers::prepare_for_replace(&mut state, &wanted.kind, &old);
                 let resource = state
                     .stacks
                     .get_mut(id)
@@ -297,37 +298,6 @@ impl Cloud {
             }
         }
         self.make(run, (id, name), wanted).await
-    }
-
-    /// Unmakes what a resource was before it was replaced; what could not be unmade is known for the next time.
-    async fn forget_replaced(&self, run: &Run, (id, name): (&str, &str)) -> Result<(), Failure> {
-        loop {
-            let next = {
-                let state = self.state();
-                let resource = state
-                    .stacks
-                    .get(id)
-                    .and_then(|stack| stack.resources.get(name));
-                resource.and_then(|it| Some((it.kind.clone(), it.replaced.first()?.clone())))
-            };
-            let Some((kind, old)) = next else {
-                return Ok(());
-            };
-            if self.is_superseded(run) {
-                return Err(superseded(name));
-            }
-            self.unmake(&kind, &old)
-                .await
-                .map_err(|why| Failure::of(name, why))?;
-            let mut state = self.state();
-            let resource = state
-                .stacks
-                .get_mut(id)
-                .and_then(|stack| stack.resources.get_mut(name));
-            if let Some(resource) = resource {
-                resource.replaced.retain(|one| *one != old);
-            }
-        }
     }
 
     async fn make(
@@ -448,114 +418,6 @@ impl Cloud {
             _ => Changed::Replace,
         };
         (old, changed)
-    }
-
-    // --- unmaking ---
-
-    async fn prune(
-        self: &Arc<Self>,
-        run: &Run,
-        id: &str,
-        keep: &BTreeSet<String>,
-    ) -> Result<(), Failure> {
-        loop {
-            let level: Vec<String> = {
-                let state = self.state();
-                let Some(stack) = state.stacks.get(id) else {
-                    return Ok(());
-                };
-                let doomed = || {
-                    stack
-                        .resources
-                        .iter()
-                        .filter(|(name, _)| !keep.contains(*name))
-                };
-                let needed = |name: &String| {
-                    doomed().any(|(other, r)| other != name && r.requires.contains(name))
-                };
-                doomed()
-                    .map(|(name, _)| name.clone())
-                    .filter(|name| !needed(name))
-                    .collect()
-            };
-            if level.is_empty() {
-                return Ok(());
-            }
-            let removed = join_all(level.iter().map(|name| self.remove(run, id, name))).await;
-            removed.into_iter().collect::<Result<(), Failure>>()?;
-        }
-    }
-
-    fn dismantle<'a>(
-        self: &'a Arc<Self>,
-        run: &'a Run,
-        id: String,
-    ) -> BoxFuture<'a, Result<(), Failure>> {
-        Box::pin(async move { self.prune(run, &id, &BTreeSet::new()).await })
-    }
-
-    async fn remove(self: &Arc<Self>, run: &Run, id: &str, name: &str) -> Result<(), Failure> {
-        let (subject, resource) = {
-            let mut state = self.state();
-            set_resource(
-                &mut state,
-                (id, name),
-                "DELETE_IN_PROGRESS",
-                "state changed",
-            );
-            let found = state
-                .stacks
-                .get(id)
-                .and_then(|s| Some((format!("{}/{name}", s.name), s.resources.get(name)?.clone())));
-            let Some(found) = found else { return Ok(()) };
-            found
-        };
-        let fault = self.faults.take("heat.resource_delete", &subject);
-        let removed = match self.suffer(run, name, fault.as_ref()).await {
-            Ok(()) => self.unmake_resource(run, (id, name), &resource).await,
-            suffered => suffered,
-        };
-        let mut state = self.state();
-        match &removed {
-            Ok(()) => {
-                set_resource(&mut state, (id, name), "DELETE_COMPLETE", "state changed");
-                state
-                    .stacks
-                    .get_mut(id)
-                    .and_then(|stack| stack.resources.remove(name));
-            }
-            Err(failure) => {
-                set_resource(&mut state, (id, name), "DELETE_FAILED", &failure.reason());
-            }
-        }
-        removed
-    }
-
-    /// Unmakes what a resource is and what it was before.
-    async fn unmake_resource(
-        self: &Arc<Self>,
-        run: &Run,
-        (id, name): (&str, &str),
-        resource: &Resource,
-    ) -> Result<(), Failure> {
-        if resource.nested {
-            self.dismantle(run, resource.physical.clone())
-                .await
-                .map_err(|failure| failure.within(name))?;
-            self.state().stacks.remove(&resource.physical);
-            return Ok(());
-        }
-        self.forget_replaced(run, (id, name)).await?;
-        self.unmake(&resource.kind, &resource.physical)
-            .await
-            .map_err(|why| Failure::of(name, why))
-    }
-
-    async fn unmake(&self, kind: &str, physical: &str) -> Result<(), (String, String)> {
-        if kind == "OS::Nova::Server" {
-            self.hosts.destroy(physical).await;
-        }
-        resources::unmake(&mut self.state(), kind, physical)
     }
 
     pub(super) fn is_superseded(&self, run: &Run) -> bool {

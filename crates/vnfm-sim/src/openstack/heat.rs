@@ -4,61 +4,20 @@
 //! shows how far it is. Its oddities are kept because drivers meet them: a stack by name is a 302,
 //! `name` and `tags` in one list is a 500, tags vanish with a PATCH that does not repeat them.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use http::Method;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Cloud;
 use super::engine::Action;
+use super::records::Stack;
 use super::scope;
+use super::stack_requests::{environment, is_stack_name, merged, tags};
 use super::state::{new_id, text};
-use super::template::{Surroundings, Wrong, check, document};
+use super::template::{Wrong, check, document};
 use crate::http::{Neighbour, Reply, Request, Route};
 use crate::time::now;
-
-/// A resource of a stack.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Resource {
-    pub(crate) kind: String,
-    pub(crate) properties: Map<String, Value>,
-    pub(crate) physical: String,
-    /// What it was before it was replaced; goes once its successor is there.
-    pub(crate) replaced: Vec<String>,
-    pub(crate) status: String,
-    pub(crate) reason: String,
-    pub(crate) requires: BTreeSet<String>,
-    pub(crate) nested: bool,
-    pub(crate) created: String,
-    pub(crate) updated: String,
-}
-
-/// A stack, nested ones included.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Stack {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    /// The stack and the resource in it that this one is nested in.
-    pub(crate) parent: Option<(String, String)>,
-    pub(crate) template: Value,
-    pub(crate) around: Surroundings,
-    pub(crate) parameters: Map<String, Value>,
-    pub(crate) tags: Vec<String>,
-    pub(crate) status: String,
-    pub(crate) reason: String,
-    pub(crate) rollback: bool,
-    pub(crate) timeout_mins: Value,
-    pub(crate) project: String,
-    pub(crate) user: String,
-    pub(crate) resources: BTreeMap<String, Resource>,
-    pub(crate) events: Vec<Value>,
-    pub(crate) created: String,
-    pub(crate) updated: Option<String>,
-    pub(crate) deleted: Option<String>,
-    /// Counts what was asked of this stack; an engine that works for an older number stops.
-    pub(crate) generation: u64,
-}
 
 /// The service.
 pub(crate) struct Heat(pub(crate) Arc<Cloud>);
@@ -465,55 +424,6 @@ impl Heat {
 
 const REFUSES_CREDENTIALS: &str =
     "Remote error: Forbidden Delegated tokens cannot manage trusts. (HTTP 403)";
-
-fn is_stack_name(name: &str) -> bool {
-    let letter = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
-    letter
-        && name.len() <= 255
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
-}
-
-fn tags(body: &Value) -> Vec<String> {
-    let listed = match body.get("tags") {
-        Some(Value::Array(list)) => list
-            .iter()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect(),
-        Some(Value::String(text)) => text.split(',').map(str::to_owned).collect(),
-        _ => Vec::new(),
-    };
-    listed.into_iter().filter(|tag| !tag.is_empty()).collect()
-}
-
-/// Files, registry and parameters of a request.
-fn environment(body: &Value) -> Result<(Surroundings, Map<String, Value>), Reply> {
-    let wrong = |why: String| {
-        error(
-            400,
-            "StackValidationFailed",
-            &format!("Environment not valid: {why}"),
-        )
-    };
-    let environment = document(body.get("environment").unwrap_or(&Value::Null)).map_err(wrong)?;
-    let map = |value: &Value| value.as_object().cloned().unwrap_or_default();
-    let around = Surroundings {
-        files: map(&body["files"]),
-        registry: map(&environment["resource_registry"]),
-    };
-    let template = document(&body["template"]).unwrap_or_default();
-    let mut parameters = map(&environment["parameter_defaults"]);
-    parameters.retain(|name, _| !template["parameters"][name].is_null());
-    parameters.extend(map(&environment["parameters"]));
-    parameters.extend(map(&body["parameters"]));
-    Ok((around, parameters))
-}
-
-fn merged(old: &Map<String, Value>, new: Map<String, Value>) -> Map<String, Value> {
-    old.clone().into_iter().chain(new).collect()
-}
 
 fn not_found(name: &str) -> Reply {
     error(

@@ -133,24 +133,42 @@ impl Keystone {
     fn login(&self, request: &Request) -> Answer {
         let body = request.json();
         let identity = &body["auth"]["identity"];
+        let mut state = self.0.state();
+        let scope = &body["auth"]["scope"];
+        let (user, by_credential) = self.identify(&state, identity, scope)?;
+        let scope = &scope["project"];
+        let scoped = by_credential || !scope.is_null();
+        if !by_credential && scoped && !has_scope(&state, &user, scope) {
+            return Err(self.unauthorized());
+        }
+        let (key, shown) = self.issue_token(&mut state, &user, scoped, by_credential);
+        Ok(Reply::json(201, &shown).with("x-subject-token", key))
+    }
+
+    /// The user that a login names and proves to be; whether by an application credential.
+    fn identify(
+        &self,
+        state: &State,
+        identity: &Value,
+        scope: &Value,
+    ) -> Result<(User, bool), Reply> {
         let methods: Vec<&str> = identity["methods"]
             .as_array()
             .into_iter()
             .flatten()
             .filter_map(Value::as_str)
             .collect();
-        let mut state = self.0.state();
         let (user, by_credential) = match methods.as_slice() {
-            ["password"] => (by_password(&state, &identity["password"]["user"]), false),
+            ["password"] => (by_password(state, &identity["password"]["user"]), false),
             ["application_credential"] => {
-                if !body["auth"]["scope"].is_null() {
+                if !scope.is_null() {
                     return Err(error(
                         401,
                         "Application credentials cannot request a scope.",
                     ));
                 }
                 (
-                    by_credential(&state, &identity["application_credential"]),
+                    by_credential(state, &identity["application_credential"]),
                     true,
                 )
             }
@@ -172,11 +190,17 @@ impl Keystone {
         let user = user
             .and_then(|id| state.users.get(&id).cloned())
             .ok_or_else(|| self.unauthorized())?;
-        let scope = &body["auth"]["scope"]["project"];
-        let scoped = by_credential || !scope.is_null();
-        if !by_credential && scoped && !has_scope(&state, &user, scope) {
-            return Err(self.unauthorized());
-        }
+        Ok((user, by_credential))
+    }
+
+    /// Stores a new token; its key and its body.
+    fn issue_token(
+        &self,
+        state: &mut State,
+        user: &User,
+        scoped: bool,
+        by_credential: bool,
+    ) -> (String, Value) {
         let issued = jiff::Timestamp::now();
         let life = jiff::SignedDuration::try_from(self.0.options.token_life)
             .unwrap_or(jiff::SignedDuration::from_hours(1));
@@ -192,9 +216,9 @@ impl Keystone {
             Uuid::new_v4().simple(),
             Uuid::new_v4().simple()
         );
-        let shown = show_token(&state, &user, &token);
+        let shown = show_token(state, user, &token);
         state.tokens.insert(key.clone(), token);
-        Ok(Reply::json(201, &shown).with("x-subject-token", key))
+        (key, shown)
     }
 
     fn token(&self, request: &Request) -> Answer {

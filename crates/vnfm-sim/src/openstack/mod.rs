@@ -10,13 +10,17 @@ mod functions;
 mod glance;
 mod heat;
 mod keystone;
+mod networks;
 mod neutron;
 mod nova;
 mod records;
 mod resources;
 mod scope;
+mod servers;
+mod stack_requests;
 mod stacks;
 mod state;
+mod teardown;
 mod template;
 mod trouble;
 mod trunks;
@@ -170,7 +174,7 @@ impl Cloud {
         let Some(id) = self.server_id(server) else {
             return false;
         };
-        resources::unmake_server(&mut self.state(), &id);
+        servers::unmake_server(&mut self.state(), &id);
         let hosts = Arc::clone(&self.hosts);
         tokio::spawn(async move { hosts.destroy(&id).await });
         true
@@ -192,7 +196,7 @@ impl Cloud {
     pub fn delete_stack(self: &Arc<Self>, stack: &str) -> bool {
         let id = {
             let state = self.state();
-            let fits = |s: &&heat::Stack| {
+            let fits = |s: &&records::Stack| {
                 s.parent.is_none()
                     && s.status != "DELETE_COMPLETE"
                     && (s.id == stack || s.name == stack)

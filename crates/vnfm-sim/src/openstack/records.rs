@@ -1,12 +1,56 @@
 //! What Heat writes down: statuses with reasons, events, what each resource is; and how a failure is told.
 
-use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::heat::Resource;
 use super::scope::Wanted;
 use super::state::{State, new_id};
+use super::template::Surroundings;
 use crate::time::now;
+
+/// A resource of a stack.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Resource {
+    pub(crate) kind: String,
+    pub(crate) properties: Map<String, Value>,
+    pub(crate) physical: String,
+    /// What it was before it was replaced; goes once its successor is there.
+    pub(crate) replaced: Vec<String>,
+    pub(crate) status: String,
+    pub(crate) reason: String,
+    pub(crate) requires: BTreeSet<String>,
+    pub(crate) nested: bool,
+    pub(crate) created: String,
+    pub(crate) updated: String,
+}
+
+/// A stack, nested ones included.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stack {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// The stack and the resource in it that this one is nested in.
+    pub(crate) parent: Option<(String, String)>,
+    pub(crate) template: Value,
+    pub(crate) around: Surroundings,
+    pub(crate) parameters: Map<String, Value>,
+    pub(crate) tags: Vec<String>,
+    pub(crate) status: String,
+    pub(crate) reason: String,
+    pub(crate) rollback: bool,
+    pub(crate) timeout_mins: Value,
+    pub(crate) project: String,
+    pub(crate) user: String,
+    pub(crate) resources: BTreeMap<String, Resource>,
+    pub(crate) events: Vec<Value>,
+    pub(crate) created: String,
+    pub(crate) updated: Option<String>,
+    pub(crate) deleted: Option<String>,
+    /// Counts what was asked of this stack; an engine that works for an older number stops.
+    pub(crate) generation: u64,
+}
 
 /// Why a resource failed, as Heat tells it.
 #[derive(Debug, Clone)]

@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::nova::zone;
-use super::state::{Server, State, new_id, text};
+use super::servers::{make_server, unmake_server};
+use super::state::{State, new_id, text};
 use super::trunks;
 use crate::time::now;
 
-type Properties = Map<String, Value>;
+pub(super) type Properties = Map<String, Value>;
 
 /// For whom and under which name something is made.
 pub(crate) struct Order<'a> {
@@ -103,7 +103,7 @@ fn within_quota(state: &State, kind: &str) -> Result<(), Refusal> {
     }
 }
 
-fn network_of(state: &State, properties: &Properties) -> Result<String, Refusal> {
+pub(super) fn network_of(state: &State, properties: &Properties) -> Result<String, Refusal> {
     let named = ["network", "network_id"]
         .iter()
         .find_map(|p| properties.get(*p))
@@ -118,167 +118,6 @@ fn network_of(state: &State, properties: &Properties) -> Result<String, Refusal>
                 format!("Unable to find network with name or id '{named}'"),
             )
         })
-}
-
-fn make_server(
-    state: &mut State,
-    order: &Order<'_>,
-    name: &str,
-    properties: &Properties,
-) -> Result<String, Refusal> {
-    let (used, quota) = (
-        state.servers.len(),
-        state.quotas.get("instances").copied().unwrap_or(i64::MAX),
-    );
-    if i64::try_from(used).unwrap_or(i64::MAX) >= quota {
-        let message = format!(
-            "Quota exceeded for instances: Requested 1, but already used {used} of {quota} instances (HTTP 403) (Request-ID: req-{})",
-            new_id()
-        );
-        return Err(refusal("Forbidden", message));
-    }
-    let zone = zone(properties).map_err(|why| refusal("BadRequest", why))?;
-    let volumes = boot_volumes(state, properties)?;
-    let (ports, own_ports) = server_ports(state, order, properties)?;
-    let id = new_id();
-    for port in &ports {
-        state.change("port", port, &json!({ "device_id": id, "device_owner": "compute:nova", "status": "ACTIVE", "binding:host_id": "compute-1" }));
-    }
-    let named = |property: &str, kind: &str| {
-        let name = properties.get(property).and_then(Value::as_str)?;
-        Some(
-            state
-                .find(kind, name)
-                .map_or_else(|| name.to_owned(), |body| text(body, "id").to_owned()),
-        )
-    };
-    let server = Server {
-        id: id.clone(),
-        name: name.to_owned(),
-        status: "BUILD".into(),
-        flavor: named("flavor", "flavor").unwrap_or_default(),
-        image: named("image", "image"),
-        key_name: properties
-            .get("key_name")
-            .and_then(Value::as_str)
-            .map(str::to_owned),
-        project: order.project.to_owned(),
-        user: order.user.to_owned(),
-        metadata: properties
-            .get("metadata")
-            .filter(|m| !m.is_null())
-            .cloned()
-            .unwrap_or_else(|| json!({})),
-        zone,
-        ports,
-        own_ports,
-        volumes: Vec::new(),
-        created: now(),
-        updated: now(),
-        fault: None,
-        host: None,
-    };
-    state.servers.insert(id.clone(), server);
-    for volume in volumes {
-        attach(state, &id, &volume)?;
-    }
-    Ok(id)
-}
-
-/// The volumes that a server is made with; Nova takes none that is attached.
-fn boot_volumes(state: &State, properties: &Properties) -> Result<Vec<String>, Refusal> {
-    let devices = properties
-        .get("block_device_mapping_v2")
-        .and_then(Value::as_array);
-    let mut volumes = Vec::new();
-    for id in devices
-        .into_iter()
-        .flatten()
-        .filter_map(|one| one["volume_id"].as_str())
-    {
-        let volume = state.thing("volume", id);
-        let status = volume.map(|volume| text(volume, "status").to_owned());
-        let why = match status.as_deref() {
-            Some("available") => {
-                volumes.push(id.to_owned());
-                continue;
-            }
-            Some(other) => format!(
-                "Invalid volume: volume '{id}' status must be 'available'. Currently in '{other}' (HTTP 400)"
-            ),
-            None => {
-                format!("Block Device Mapping is Invalid: failed to get volume {id}. (HTTP 400)")
-            }
-        };
-        return Err(refusal(
-            "BadRequest",
-            format!("{why} (Request-ID: req-{})", new_id()),
-        ));
-    }
-    Ok(volumes)
-}
-
-/// What Heat does before it makes a server's successor: the ports leave it, but not where it is in ERROR.
-pub(crate) fn prepare_for_replace(state: &mut State, kind: &str, id: &str) {
-    let Some(server) = state.servers.get(id).filter(|_| kind == "OS::Nova::Server") else {
-        return;
-    };
-    if server.status == "ERROR" {
-        return;
-    }
-    for port in server.ports.clone() {
-        state.change(
-            "port",
-            &port,
-            &json!({ "device_id": "", "device_owner": "", "status": "DOWN" }),
-        );
-    }
-}
-
-/// The ports of a new server, and which of them Nova made for it.
-fn server_ports(
-    state: &mut State,
-    order: &Order<'_>,
-    properties: &Properties,
-) -> Result<(Vec<String>, Vec<String>), Refusal> {
-    let (mut ports, mut own_ports) = (Vec::new(), Vec::new());
-    for network in properties
-        .get("networks")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
-        if let Some(port) = network.get("port").and_then(Value::as_str) {
-            let found = state.find("port", port);
-            let found = found.ok_or_else(|| refusal("NotFound", "Port could not be found."))?;
-            let (id, device) = (text(found, "id").to_owned(), text(found, "device_id"));
-            if !device.is_empty() {
-                let request = new_id();
-                let why =
-                    format!("Port {id} is still in use. (HTTP 409) (Request-ID: req-{request})");
-                return Err(refusal("Conflict", why));
-            }
-            ports.push(id);
-            continue;
-        }
-        let target = network
-            .get("network")
-            .or_else(|| network.get("uuid"))
-            .cloned()
-            .unwrap_or_default();
-        let target = network_of(state, &Map::from_iter([("network".to_owned(), target)]))?;
-        let fixed = network.get("fixed_ip").and_then(Value::as_str);
-        let wanted = fixed.map_or(
-            json!({}),
-            |ip| json!({ "fixed_ips": [{ "ip_address": ip }] }),
-        );
-        let port = state
-            .add_port(&target, &wanted, order.project)
-            .map_err(|why| refusal("Conflict", why))?;
-        own_ports.push(port.clone());
-        ports.push(port);
-    }
-    Ok((ports, own_ports))
 }
 
 fn make_floating_ip(
@@ -327,7 +166,7 @@ fn associate(state: &mut State, floating: &str, port: &str) -> Result<(), Refusa
     Ok(())
 }
 
-fn attach(state: &mut State, server: &str, volume: &str) -> Result<String, Refusal> {
+pub(super) fn attach(state: &mut State, server: &str, volume: &str) -> Result<String, Refusal> {
     let found = state
         .servers
         .get_mut(server)
@@ -493,40 +332,6 @@ fn unmake_network(state: &mut State, id: &str) -> Result<(), Refusal> {
     }
     state.take("network", id);
     Ok(())
-}
-
-/// Takes a server out, with the ports that Nova made for it; the others stay, without a device.
-pub(crate) fn unmake_server(state: &mut State, id: &str) {
-    let Some(server) = state.servers.remove(id) else {
-        return;
-    };
-    for port in &server.ports {
-        if server.own_ports.contains(port) {
-            state.take("port", port);
-        } else if state
-            .thing("port", port)
-            .is_some_and(|body| text(body, "device_id") == id)
-        {
-            state.change(
-                "port",
-                port,
-                &json!({ "device_id": "", "device_owner": "", "status": "DOWN" }),
-            );
-        }
-    }
-    for volume in &server.volumes {
-        let holder = state
-            .thing("volume", volume)
-            .map(|body| body["attachments"][0]["server_id"].clone());
-        if holder != Some(json!(id)) {
-            continue;
-        }
-        state.change(
-            "volume",
-            volume,
-            &json!({ "status": "available", "attachments": [] }),
-        );
-    }
 }
 
 /// Everything that `get_attr` finds on a resource that is no stack.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::functions::{Scope, evaluate, walk};
-use super::heat::{Resource, Stack};
+use super::records::{Resource, Stack};
 use super::resources;
 use super::state::{State, text};
 use super::template::{Definition, Template, Wrong, document};

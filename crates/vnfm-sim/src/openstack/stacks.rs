@@ -3,7 +3,8 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::heat::{Answer, Heat, Resource, Stack, error};
+use super::heat::{Answer, Heat, error};
+use super::records::{Resource, Stack};
 use super::scope;
 use super::state::{State, text};
 use super::template::document;

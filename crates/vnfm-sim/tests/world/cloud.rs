@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Client, password_login, read, three_servers, until, world};
+use crate::support::{Client, read, three_servers, until, world};
 
 #[tokio::test]
 async fn a_stack_of_three_servers_lives_and_goes_without_a_trace() {
@@ -34,6 +34,25 @@ async fn a_stack_of_three_servers_lives_and_goes_without_a_trace() {
         "{addresses:?} in {block}"
     );
 
+    check_stack_records(&nfv, &stack).await;
+    check_servers(&nfv, &block).await;
+
+    nfv.delete(&stack).await;
+    assert_eq!(world.books().left_behind(), []);
+    let path = format!("/stacks/vnf-1/{}", stack["id"].as_str().unwrap());
+    let again = nfv
+        .ask(Method::DELETE, ("orchestration", &path), None)
+        .await
+        .unwrap();
+    assert_eq!(
+        (again.status.as_u16(), again.message()),
+        (404, "The Stack (vnf-1) could not be found.")
+    );
+    assert_eq!(world.books().violations(), Vec::<String>::new());
+}
+
+/// The stack `vnf-1` is found by name, and its six resources are complete.
+async fn check_stack_records(nfv: &Client, stack: &Value) {
     let found = nfv.get("orchestration", "/stacks/vnf-1").await;
     assert_eq!(
         (
@@ -56,14 +75,17 @@ async fn a_stack_of_three_servers_lives_and_goes_without_a_trace() {
             .iter()
             .all(|r| r["resource_status"] == "CREATE_COMPLETE" && r["physical_resource_id"] != "")
     );
+}
 
+/// Three servers have addresses in the world's block, a port each, and a console with the host's keys.
+async fn check_servers(nfv: &Client, block: &str) {
     let servers = nfv.get("compute", "/servers/detail").await.body["servers"].clone();
     assert_eq!(servers.as_array().unwrap().len(), 3);
     assert!(
         servers[0]["addresses"]["provider"][0]["addr"]
             .as_str()
             .unwrap()
-            .starts_with(&block)
+            .starts_with(block)
     );
     let id = servers[0]["id"].as_str().unwrap().to_owned();
     let ports = nfv
@@ -85,19 +107,6 @@ async fn a_stack_of_three_servers_lives_and_goes_without_a_trace() {
             .then_some(())
     })
     .await;
-
-    nfv.delete(&stack).await;
-    assert_eq!(world.books().left_behind(), []);
-    let path = format!("/stacks/vnf-1/{}", stack["id"].as_str().unwrap());
-    let again = nfv
-        .ask(Method::DELETE, ("orchestration", &path), None)
-        .await
-        .unwrap();
-    assert_eq!(
-        (again.status.as_u16(), again.message()),
-        (404, "The Stack (vnf-1) could not be found.")
-    );
-    assert_eq!(world.books().violations(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -121,14 +130,19 @@ async fn a_simulated_host_listens_at_the_ports_address() {
     .await;
 }
 
+/// A stack of an `AutoScalingGroup` and a `ResourceGroup`, two nested stacks with a server each.
+async fn stack_of_groups(nfv: &Client) -> Value {
+    let worker = "heat_template_version: 2018-08-31\nparameters:\n  flavor: {type: string}\n  name: {type: string, default: w}\nresources:\n  port: {type: OS::Neutron::Port, properties: {network: provider}}\n  server: {type: OS::Nova::Server, properties: {name: {get_param: name}, flavor: {get_param: flavor}, image: nfv-image, networks: [{port: {get_resource: port}}]}}\noutputs:\n  ip: {value: {get_attr: [port, fixed_ips, 0, ip_address]}}\n";
+    let template = "heat_template_version: 2018-08-31\nparameters:\n  nfv: {type: json}\nresources:\n  asg:\n    type: OS::Heat::AutoScalingGroup\n    properties: {min_size: 0, max_size: 5, desired_capacity: {get_param: [nfv, desired]}, resource: {type: worker.yaml, properties: {flavor: {get_param: [nfv, VDU, worker, flavor]}}}}\n  rg:\n    type: OS::Heat::ResourceGroup\n    properties: {count: 2, resource_def: {type: worker.yaml, properties: {flavor: m1.nano, name: 'rg-%index%'}}}\noutputs:\n  asg_ips: {value: {get_attr: [asg, outputs_list, ip]}}\n  rg_ips: {value: {get_attr: [rg, ip]}}\n  first: {value: {get_attr: [rg, resource.0, ip]}}\n";
+    let more = json!({ "files": { "worker.yaml": worker }, "parameters": { "nfv": { "desired": 2, "VDU": { "worker": { "flavor": "m1.tiny" } } } } });
+    nfv.stack("top", &json!(template), more).await
+}
+
 #[tokio::test]
 async fn nested_templates_and_groups_have_members_addresses_and_parents() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
-    let worker = "heat_template_version: 2018-08-31\nparameters:\n  flavor: {type: string}\n  name: {type: string, default: w}\nresources:\n  port: {type: OS::Neutron::Port, properties: {network: provider}}\n  server: {type: OS::Nova::Server, properties: {name: {get_param: name}, flavor: {get_param: flavor}, image: nfv-image, networks: [{port: {get_resource: port}}]}}\noutputs:\n  ip: {value: {get_attr: [port, fixed_ips, 0, ip_address]}}\n";
-    let template = "heat_template_version: 2018-08-31\nparameters:\n  nfv: {type: json}\nresources:\n  asg:\n    type: OS::Heat::AutoScalingGroup\n    properties: {min_size: 0, max_size: 5, desired_capacity: {get_param: [nfv, desired]}, resource: {type: worker.yaml, properties: {flavor: {get_param: [nfv, VDU, worker, flavor]}}}}\n  rg:\n    type: OS::Heat::ResourceGroup\n    properties: {count: 2, resource_def: {type: worker.yaml, properties: {flavor: m1.nano, name: 'rg-%index%'}}}\noutputs:\n  asg_ips: {value: {get_attr: [asg, outputs_list, ip]}}\n  rg_ips: {value: {get_attr: [rg, ip]}}\n  first: {value: {get_attr: [rg, resource.0, ip]}}\n";
-    let more = json!({ "files": { "worker.yaml": worker }, "parameters": { "nfv": { "desired": 2, "VDU": { "worker": { "flavor": "m1.tiny" } } } } });
-    let stack = nfv.stack("top", &json!(template), more).await;
+    let stack = stack_of_groups(&nfv).await;
     assert_eq!(
         stack["stack_status"], "CREATE_COMPLETE",
         "{}",
@@ -180,6 +194,13 @@ async fn nested_templates_and_groups_have_members_addresses_and_parents() {
         "{names:?}"
     );
 
+    let stack = grow_group(&nfv, id).await;
+    nfv.delete(&stack).await;
+    assert_eq!(world.books().left_behind(), []);
+}
+
+/// Sets the group's desired capacity to 3 by PATCH, which makes five servers.
+async fn grow_group(nfv: &Client, id: &str) -> Value {
     let grown = json!({ "parameters": { "nfv": { "desired": 3, "VDU": { "worker": { "flavor": "m1.tiny" } } } } });
     let patched = nfv
         .ask(
@@ -203,16 +224,13 @@ async fn nested_templates_and_groups_have_members_addresses_and_parents() {
             .len(),
         5
     );
-    nfv.delete(&stack).await;
-    assert_eq!(world.books().left_behind(), []);
+    stack
 }
 
-#[tokio::test]
-async fn refusals_have_heats_status_and_words_and_make_nothing() {
-    let world = world().await;
-    let nfv = Client::login(&world, "nfv").await;
+/// Templates that Heat refuses, each with a part of Heat's message.
+fn invalid_templates() -> [(Value, &'static str); 6] {
     let of = |kind: &str, properties: Value| json!({ "heat_template_version": "2018-08-31", "resources": { "s": { "type": kind, "properties": properties } } });
-    let cases = [
+    [
         (
             of("OS::No::Such", json!({})),
             "The Resource Type (OS::No::Such) could not be found.",
@@ -246,8 +264,14 @@ async fn refusals_have_heats_status_and_words_and_make_nothing() {
             of("OS::Nova::Server", json!({ "image": "nfv-image" })),
             "Property flavor not assigned",
         ),
-    ];
-    for (template, words) in cases {
+    ]
+}
+
+#[tokio::test]
+async fn refusals_have_heats_status_and_words_and_make_nothing() {
+    let world = world().await;
+    let nfv = Client::login(&world, "nfv").await;
+    for (template, words) in invalid_templates() {
         let refused = nfv.create("x", &template, json!({})).await;
         assert!(
             refused.status == 400 && refused.message().contains(words),
@@ -326,81 +350,6 @@ async fn a_quota_fails_the_stack_later_and_rollback_leaves_its_record_alone() {
             .map(|e| e.name.as_str())
             .collect::<Vec<_>>(),
         ["rolled"]
-    );
-}
-
-#[tokio::test]
-async fn logins_are_refused_as_keystone_does_and_a_new_password_ends_tokens() {
-    let world = world().await;
-    let wrong = Client::login_with(&world, &password_login("nfv", "wrong"))
-        .await
-        .err()
-        .unwrap();
-    assert_eq!(
-        (wrong.status.as_u16(), wrong.body["error"]["title"].as_str()),
-        (401, Some("Unauthorized"))
-    );
-    assert!(
-        wrong.headers["www-authenticate"]
-            .to_str()
-            .unwrap()
-            .starts_with("Keystone uri=")
-    );
-    let nfv = Client::login(&world, "nfv").await;
-    assert_eq!(nfv.get("orchestration", "/stacks").await.status, 200);
-    assert!(world.cloud().set_password("nfv", "new"));
-    assert_eq!(nfv.get("orchestration", "/stacks").await.status, 401);
-    assert_eq!(nfv.get("compute", "/servers").await.status, 401);
-    assert!(
-        Client::login_with(&world, &password_login("nfv", "new"))
-            .await
-            .is_ok()
-    );
-}
-
-#[tokio::test]
-async fn an_application_credential_reads_but_heat_refuses_it() {
-    let world = world().await;
-    let nfv = Client::login(&world, "nfv").await;
-    let me = read(
-        nfv.http
-            .get(format!("{}/auth/tokens", world.endpoints().auth_url))
-            .header("x-auth-token", &nfv.token)
-            .header("x-subject-token", &nfv.token),
-    )
-    .await
-    .unwrap();
-    let user = me.body["token"]["user"]["id"].as_str().unwrap().to_owned();
-    let made = nfv
-        .ask(
-            Method::POST,
-            (
-                "identity",
-                &format!("/users/{user}/application_credentials"),
-            ),
-            Some(&json!({ "application_credential": { "name": "c" } })),
-        )
-        .await
-        .unwrap();
-    assert_eq!(made.status, 201, "{}", made.body);
-    let credential = &made.body["application_credential"];
-    let login = json!({ "auth": { "identity": { "methods": ["application_credential"], "application_credential": { "id": credential["id"], "secret": credential["secret"] } } } });
-    let by_credential = Client::login_with(&world, &login).await.ok().unwrap();
-    assert_eq!(by_credential.get("compute", "/servers").await.status, 200);
-    let refused = by_credential.create("x", &three_servers(), json!({})).await;
-    assert_eq!(
-        (
-            refused.status.as_u16(),
-            refused.body["error"]["type"].as_str()
-        ),
-        (500, Some("RemoteError"))
-    );
-    let mut scoped = login.clone();
-    scoped["auth"]["scope"] = json!({ "project": { "id": nfv.project } });
-    let refused = Client::login_with(&world, &scoped).await.err().unwrap();
-    assert_eq!(
-        refused.message(),
-        "Application credentials cannot request a scope."
     );
 }
 

@@ -160,6 +160,11 @@ async fn a_resource_that_fails_fails_its_stack_and_one_that_hangs_keeps_it_in_pr
     assert_eq!(world.books().left_behind(), []);
 }
 
+fn count_servers(entries: &Value) -> usize {
+    let entries = entries.as_array().unwrap().iter();
+    entries.filter(|entry| entry["kind"] == "server").count()
+}
+
 #[tokio::test]
 async fn the_control_api_reads_and_acts() {
     let world = world().await;
@@ -169,15 +174,8 @@ async fn the_control_api_reads_and_acts() {
         .await
         .body;
     assert_eq!(seen["authUrl"], world.endpoints().auth_url.as_str());
-    let kinds = |list: &Value| {
-        list.as_array()
-            .unwrap()
-            .iter()
-            .filter(|e| e["kind"] == "server")
-            .count()
-    };
     assert_eq!(
-        kinds(
+        count_servers(
             &control(&world, Method::GET, "/left-behind", Value::Null)
                 .await
                 .body
@@ -190,27 +188,28 @@ async fn the_control_api_reads_and_acts() {
             .status
             .as_u16()
     };
-    assert_eq!(
-        act(json!({ "action": "delete-server", "server": "master" })).await,
-        200
-    );
-    assert_eq!(
-        act(json!({ "action": "break-server", "server": "worker0" })).await,
-        200
-    );
-    assert_eq!(
-        act(json!({ "action": "set-quota", "quota": "instances", "value": 1 })).await,
-        200
-    );
-    assert_eq!(
-        act(json!({ "action": "delete-server", "server": "none" })).await,
-        404
-    );
-    assert_eq!(act(json!({ "action": "nonsense" })).await, 400);
+    for (action, status) in [
+        (
+            json!({ "action": "delete-server", "server": "master" }),
+            200,
+        ),
+        (
+            json!({ "action": "break-server", "server": "worker0" }),
+            200,
+        ),
+        (
+            json!({ "action": "set-quota", "quota": "instances", "value": 1 }),
+            200,
+        ),
+        (json!({ "action": "delete-server", "server": "none" }), 404),
+        (json!({ "action": "nonsense" }), 400),
+    ] {
+        assert_eq!(act(action.clone()).await, status, "{action}");
+    }
     let books = control(&world, Method::GET, "/books", Value::Null)
         .await
         .body;
-    assert_eq!(kinds(&books["stock"]), 2);
+    assert_eq!(count_servers(&books["stock"]), 2);
     let statuses: Vec<&Value> = books["stock"]
         .as_array()
         .unwrap()

@@ -11,7 +11,9 @@
 
 mod cloud;
 mod cluster;
+mod cluster_api;
 mod faults;
+mod logins;
 mod nodes;
 mod program;
 mod support;

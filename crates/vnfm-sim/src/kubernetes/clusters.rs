@@ -1,0 +1,145 @@
+//! The clusters of a world: start, stop, find.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::auth::Tokens;
+use super::controllers::Controllers;
+use super::objects::Store;
+use super::{Cluster, control, hold, seeds, tls};
+use crate::books::{Books, Shelf};
+use crate::faults::Faults;
+
+/// A cluster to be started.
+#[derive(Debug, Clone)]
+pub struct ClusterSpec {
+    /// Its name in the books.
+    pub name: String,
+    /// Where its API server listens.
+    pub address: IpAddr,
+    /// At which port; 0 takes a free one.
+    pub port: u16,
+}
+
+/// All clusters of a world.
+pub struct Clusters {
+    books: Arc<Books>,
+    faults: Arc<Faults>,
+    pod_start: Mutex<Duration>,
+    running: Mutex<BTreeMap<String, Arc<Cluster>>>,
+}
+
+impl Clusters {
+    /// No clusters yet.
+    pub fn new(books: Arc<Books>, faults: Arc<Faults>) -> Self {
+        Self {
+            books,
+            faults,
+            pod_start: Mutex::default(),
+            running: Mutex::default(),
+        }
+    }
+
+    /// How long a pod takes to start, in clusters that are started from now on.
+    pub fn set_pod_start(&self, duration: Duration) {
+        *hold(&self.pod_start) = duration;
+    }
+
+    /// Starts a cluster: an API server with the system objects, no nodes yet.
+    ///
+    /// # Errors
+    ///
+    /// Where the address cannot be bound, or the name is taken.
+    pub async fn start(&self, spec: ClusterSpec) -> anyhow::Result<Arc<Cluster>> {
+        if self.get(&spec.name).is_some() {
+            return Err(anyhow!("a cluster `{}` is running already", spec.name));
+        }
+        let at = SocketAddr::new(spec.address, spec.port);
+        let listener = TcpListener::bind(at)
+            .await
+            .with_context(|| format!("cannot bind the API server to `{at}`"))?;
+        let at = listener.local_addr()?;
+        let (ca_pem, tls) = tls::certificates(at.ip())?;
+        let mut store = Store::new();
+        let seeded = seeds::plant(&mut store);
+        let cluster = Arc::new(Cluster {
+            name: spec.name.clone(),
+            at,
+            ca_pem: ca_pem.clone(),
+            store: Mutex::new(store),
+            tokens: Mutex::new(Tokens::new()),
+            seeded,
+            network: AtomicBool::new(false),
+            belongs: AtomicBool::new(false),
+            tls,
+            books: Arc::clone(&self.books),
+            faults: Arc::clone(&self.faults),
+            listening: Mutex::default(),
+            controller: Mutex::default(),
+        });
+        cluster.listen(listener);
+        let controllers = Controllers::new(*hold(&self.pod_start), ca_pem);
+        *hold(&cluster.controller) =
+            Some(tokio::spawn(control(Arc::downgrade(&cluster), controllers)));
+        let shelf: Arc<dyn Shelf> = cluster.clone();
+        self.books.shelve(Arc::downgrade(&shelf));
+        hold(&self.running).insert(spec.name, Arc::clone(&cluster));
+        Ok(cluster)
+    }
+
+    /// Ends a cluster with everything in it; nothing happens if there is none of that name.
+    pub async fn stop(&self, name: &str) {
+        let cluster = hold(&self.running).remove(name);
+        if let Some(cluster) = cluster {
+            cluster.end();
+            // The port is free when the task that listens has ended.
+            let listening = hold(&cluster.listening).take();
+            if let Some(listening) = listening {
+                listening.end().await;
+            }
+        }
+    }
+
+    /// A cluster by name.
+    pub fn get(&self, name: &str) -> Option<Arc<Cluster>> {
+        hold(&self.running).get(name).cloned()
+    }
+
+    /// Every cluster with its address, nodes and number of objects.
+    pub fn list(&self) -> Vec<Value> {
+        let running: Vec<Arc<Cluster>> = hold(&self.running).values().cloned().collect();
+        let show = |cluster: &Arc<Cluster>| {
+            let store = cluster.store();
+            let nodes: Vec<&str> = store
+                .list("nodes", "")
+                .map(|(key, _)| key.name.as_str())
+                .collect();
+            json!({ "name": cluster.name, "server": cluster.server(), "nodes": nodes, "objects": store.all().count() })
+        };
+        running.iter().map(show).collect()
+    }
+
+    /// Every token that the clusters have ever given, for checkers.
+    pub fn tokens(&self) -> Vec<String> {
+        let running: Vec<Arc<Cluster>> = hold(&self.running).values().cloned().collect();
+        running
+            .iter()
+            .flat_map(|cluster| cluster.tokens().given())
+            .collect()
+    }
+
+    /// Ends every cluster.
+    pub(crate) fn stop_all(&self) {
+        for cluster in std::mem::take(&mut *hold(&self.running)).into_values() {
+            cluster.end();
+            hold(&cluster.listening).take();
+        }
+    }
+}

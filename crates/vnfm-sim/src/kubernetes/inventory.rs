@@ -1,0 +1,84 @@
+//! What of a cluster the inventory lists: the cluster itself and its objects.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use serde_json::json;
+
+use super::Cluster;
+use super::objects::{Key, Store};
+use crate::books::{Entry, Shelf};
+
+impl Shelf for Cluster {
+    fn entries(&self) -> Vec<Entry> {
+        let store = self.store();
+        let kube_system = Key::new("namespaces", "", "kube-system");
+        if store.get(&kube_system).is_none() {
+            return Vec::new();
+        }
+        let mut all = vec![Entry {
+            kind: "cluster".into(),
+            id: self.name.clone(),
+            name: self.name.clone(),
+            seeded: self.belongs.load(Ordering::SeqCst),
+            detail: json!({ "server": self.server() }),
+        }];
+        let system = self.system_objects(&store);
+        for (key, body) in store.all() {
+            let uid = body["metadata"]["uid"].as_str().unwrap_or_default();
+            let name = if key.namespace.is_empty() {
+                key.name.clone()
+            } else {
+                format!("{}/{}", key.namespace, key.name)
+            };
+            all.push(Entry {
+                kind: format!("object:{}", key.kind),
+                id: uid.to_owned(),
+                name,
+                seeded: system.contains(uid)
+                    || self.comes_with_namespace(key)
+                    || matches!(key.kind.as_str(), "events" | "nodes"),
+                detail: json!({ "cluster": self.name }),
+            });
+        }
+        all
+    }
+}
+
+impl Cluster {
+    /// The UIDs of the seeded objects, of what they own and of what that owns.
+    fn system_objects(&self, store: &Store) -> BTreeSet<String> {
+        let seeded = store.all().filter(|(key, _)| self.seeded.contains(*key));
+        let mut uids: BTreeSet<String> = seeded
+            .map(|(key, body)| {
+                let uid = body["metadata"]["uid"].as_str();
+                uid.unwrap_or(&key.name).to_owned()
+            })
+            .collect();
+        for _ in 0..2 {
+            let owned = store.all().filter(|(_, body)| {
+                body["metadata"]["ownerReferences"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .any(|o| o["uid"].as_str().is_some_and(|uid| uids.contains(uid)))
+            });
+            let owned: Vec<String> = owned
+                .filter_map(|(_, body)| body["metadata"]["uid"].as_str().map(str::to_owned))
+                .collect();
+            uids.extend(owned);
+        }
+        uids
+    }
+
+    /// Whether the controllers create this object in every namespace, and its namespace is a seeded one.
+    fn comes_with_namespace(&self, key: &Key) -> bool {
+        let object = (key.kind.as_str(), key.name.as_str());
+        let created = matches!(
+            object,
+            ("serviceaccounts", "default") | ("configmaps", "kube-root-ca.crt")
+        );
+        let namespace = Key::new("namespaces", "", &key.namespace);
+        created && self.seeded.contains(&namespace)
+    }
+}
