@@ -95,7 +95,7 @@ topology_template:
 ";
 
 #[test]
-fn dialects_say_the_same() {
+fn dialects_have_the_same_items() {
     let ((draft, warned), (oran, none)) = (read(DRAFT), read(ORAN));
     assert_eq!((warned, none), (vec![], vec![]));
     assert_eq!(
@@ -132,6 +132,11 @@ fn dialects_say_the_same() {
             .unwrap();
         assert_eq!(web.lifecycle_parameters, ["replicas"]);
     }
+}
+
+#[test]
+fn dialects_require_the_same_of_the_cluster() {
+    let ((draft, _), (oran, _)) = (read(DRAFT), read(ORAN));
     assert_eq!(
         draft.enhanced_cluster_capabilities,
         oran.enhanced_cluster_capabilities
@@ -241,25 +246,27 @@ fn the_published_sample_loads_from_its_crooked_files() {
     }
 }
 
-#[test]
-fn what_is_wrong_with_an_asd_is_said() {
-    let findings = |text: &str, more: &[(&str, &str)]| -> Vec<String> {
-        let mut files = vec![
-            META,
-            MANIFEST,
-            ("Definitions/asd.yaml", text),
-            CHARTS[0],
-            CHARTS[1],
-        ];
-        files.extend(more);
-        let all = match try_package(&files) {
-            Ok(package) => package.warnings().to_vec(),
-            Err(findings) => findings.as_slice().to_vec(),
-        };
-        all.iter()
-            .map(|finding| format!("{} {}", finding.code, finding.message))
-            .collect()
+/// The codes and messages of a package with this ASD and more files.
+fn findings(asd: &str, more: &[(&str, &str)]) -> Vec<String> {
+    let mut files = vec![
+        META,
+        MANIFEST,
+        ("Definitions/asd.yaml", asd),
+        CHARTS[0],
+        CHARTS[1],
+    ];
+    files.extend(more);
+    let all = match try_package(&files) {
+        Ok(package) => package.warnings().to_vec(),
+        Err(findings) => findings.as_slice().to_vec(),
     };
+    all.iter()
+        .map(|finding| format!("{} {}", finding.code, finding.message))
+        .collect()
+}
+
+#[test]
+fn errors_in_an_asd_are_reported() {
     for (from, to, expected) in [
         (
             "asdProvider: P",
@@ -305,6 +312,10 @@ fn what_is_wrong_with_an_asd_is_said() {
         expected.sort();
         assert_eq!(found, expected);
     }
+}
+
+#[test]
+fn an_image_layout_without_a_name_is_an_error() {
     let layout = (
         "images/web/oci-layout",
         "{\"imageLayoutVersion\": \"1.0.0\"}",

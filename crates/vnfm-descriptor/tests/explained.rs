@@ -1,19 +1,19 @@
 //! What `--explain` shows is true: lint says the code of the wrong example, and does not of the mended one, which
 //! brings no error either.
 //!
-//! An example is a few lines; `explained/places.rs` says where in a package they stand, at `§`. Before they are put
+//! An example is a few lines; `explained/examples` says where in a package they stand, at `§`. Before they are put
 //! there, what a reader knows to skip is left out (a remark in parentheses, three spaces behind the text), and what is
 //! abbreviated is written out (`SPELLED`).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[path = "explained/examples/mod.rs"]
+mod examples;
 #[path = "explained/packages.rs"]
 mod packages;
-#[path = "explained/places.rs"]
-mod places;
 
+use examples::UNTESTED;
 use packages::{TEST, TEST_2, TEST_3};
-use places::{ELSEWHERE, PLACES};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use vnfm_descriptor::{EXPLANATIONS, Explanation, Finding, Limits, Severity, explain, lint};
@@ -22,22 +22,22 @@ use vnfm_descriptor::{EXPLANATIONS, Explanation, Finding, Limits, Severity, expl
 type Edit = (&'static str, &'static str, &'static str);
 
 /// Where the examples of a code stand.
-struct Place {
+struct Example {
     code: &'static str,
     wrong: &'static [Edit],
     right: &'static [Edit],
 }
 
-const fn same(code: &'static str, edits: &'static [Edit]) -> Place {
-    Place {
+const fn same(code: &'static str, edits: &'static [Edit]) -> Example {
+    Example {
         code,
         wrong: edits,
         right: edits,
     }
 }
 
-const fn each(code: &'static str, wrong: &'static [Edit], right: &'static [Edit]) -> Place {
-    Place { code, wrong, right }
+const fn each(code: &'static str, wrong: &'static [Edit], right: &'static [Edit]) -> Example {
+    Example { code, wrong, right }
 }
 
 /// The file whose lines are the names of files: in each the text of the edit.
@@ -119,13 +119,13 @@ fn findings(code: &str, edits: &[Edit], example: &str) -> Vec<Finding> {
 }
 
 /// What is untrue of an explanation.
-fn untrue(place: &Place, explanation: &Explanation) -> Vec<String> {
+fn untrue(example: &Example, explanation: &Explanation) -> Vec<String> {
     let Explanation {
         code, wrong, right, ..
     } = explanation;
     let says = |finding: &Finding| finding.code == *code;
-    let told = findings(code, place.wrong, wrong);
-    let mended = findings(code, place.right, right);
+    let told = findings(code, example.wrong, wrong);
+    let mended = findings(code, example.right, right);
     let mut untrue = Vec::new();
     if !told.iter().any(says) {
         untrue.push(format!("{code}: the wrong one is told {}", listed(&told)));
@@ -150,11 +150,11 @@ fn listed(findings: &[Finding]) -> String {
 
 #[test]
 fn examples_are_wrong_and_mended_as_the_explanation_says() {
-    let untrue: Vec<_> = PLACES
-        .iter()
-        .flat_map(|place| {
-            let told = explain(place.code).unwrap_or_else(|| panic!("`{}` is no code", place.code));
-            untrue(place, told)
+    let untrue: Vec<_> = examples::all()
+        .flat_map(|example| {
+            let told =
+                explain(example.code).unwrap_or_else(|| panic!("`{}` is no code", example.code));
+            untrue(example, told)
         })
         .collect();
     assert!(untrue.is_empty(), "{}", untrue.join("\n"));
@@ -162,12 +162,12 @@ fn examples_are_wrong_and_mended_as_the_explanation_says() {
 
 #[test]
 fn every_example_is_tried_here_or_named_with_the_reason() {
-    let tried: Vec<_> = PLACES.iter().map(|place| place.code).collect();
-    let named = ELSEWHERE.iter().map(|(code, _)| *code);
+    let tried: Vec<_> = examples::all().map(|example| example.code).collect();
+    let named = UNTESTED.iter().map(|(code, _)| *code);
     let known: BTreeSet<_> = tried.iter().copied().chain(named).collect();
     assert_eq!(
         known.len(),
-        tried.len() + ELSEWHERE.len(),
+        tried.len() + UNTESTED.len(),
         "a code is there twice"
     );
     let all = EXPLANATIONS
@@ -179,17 +179,17 @@ fn every_example_is_tried_here_or_named_with_the_reason() {
 
 #[test]
 fn what_is_abbreviated_is_known() {
-    for place in PLACES {
-        let told = explain(place.code).unwrap();
+    for example in examples::all() {
+        let told = explain(example.code).unwrap();
         for line in lines(told.wrong).into_iter().chain(lines(told.right)) {
-            assert!(!line.contains('…'), "{}: `{line}`", place.code);
+            assert!(!line.contains('…'), "{}: `{line}`", example.code);
         }
     }
 }
 
 #[test]
 fn packages_around_the_examples_have_no_errors() {
-    for (name, edits) in places::AROUND {
+    for (name, edits) in examples::BASE_PACKAGES {
         let said = findings(name, edits, "");
         let errors = said
             .iter()

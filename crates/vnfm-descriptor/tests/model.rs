@@ -283,7 +283,7 @@ fn status(levels: &[(&str, u32)]) -> ScaleStatus {
 }
 
 #[test]
-fn a_scaling_goes_as_far_as_aspects_and_profiles_allow() {
+fn scaling_follows_aspects_and_their_steps() {
     use ScaleDirection::{ScaleIn, ScaleOut};
     let flavour =
         scaling("{heal: {causes: [broken]}, terminate: {min_graceful_termination_timeout: 10 s}}");
@@ -306,6 +306,16 @@ fn a_scaling_goes_as_far_as_aspects_and_profiles_allow() {
         Ok(BTreeMap::from([("V".to_owned(), 4)]))
     );
     assert_eq!(scaled(&two, "a", ScaleIn, 1), Ok(one.clone()));
+    let several = scaling("{scale: {scaling_by_more_than_one_step_supported: true}}");
+    assert_eq!(several.scaled(&begin, "a", ScaleOut, 2), Ok(two));
+}
+
+#[test]
+fn scaling_beyond_aspects_or_profiles_is_refused() {
+    use ScaleDirection::{ScaleIn, ScaleOut};
+    let flavour = scaling("{}");
+    let begin = status(&[("a", 0), ("b", 0)]);
+    let two = status(&[("a", 2), ("b", 0)]);
     for (from, aspect, direction, steps, why) in [
         (
             &begin,
@@ -350,10 +360,9 @@ fn a_scaling_goes_as_far_as_aspects_and_profiles_allow() {
             "VDU `V` would have 6 instances; its profile allows 1 to 5",
         ),
     ] {
-        assert_eq!(scaled(from, aspect, direction, steps).unwrap_err(), why);
+        let error = flavour.scaled(from, aspect, direction, steps).unwrap_err();
+        assert_eq!(error.to_string(), why);
     }
-    let several = scaling("{scale: {scaling_by_more_than_one_step_supported: true}}");
-    assert_eq!(several.scaled(&begin, "a", ScaleOut, 2), Ok(two));
 }
 
 #[test]

@@ -53,16 +53,21 @@ fn add(zip: &mut ZipWriter<Cursor<Vec<u8>>>, name: &str, bytes: &[u8]) {
     zip.write_all(bytes).unwrap();
 }
 
-#[test]
-fn tackers_kubernetes_sample_loads_with_its_flavours() {
-    let Some(folder) = data("vnfd-samples/kubernetes_vnf_package") else {
-        return;
-    };
+/// Tacker's package of a Kubernetes cluster; `None` without the data.
+fn tacker_sample() -> Option<Package> {
+    let folder = data("vnfd-samples/kubernetes_vnf_package")?;
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     add_folder(&mut zip, &folder, "");
     add(&mut zip, "TOSCA-Metadata/TOSCA.meta", b"TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-by: test\nEntry-Definitions: Definitions/sample_kubernetes_top.vnfd.yaml\n");
-    let package = Package::from_bytes(zip.finish().unwrap().into_inner(), &Limits::default())
-        .unwrap_or_else(|findings| panic!("{findings}"));
+    let package = Package::from_bytes(zip.finish().unwrap().into_inner(), &Limits::default());
+    Some(package.unwrap_or_else(|findings| panic!("{findings}")))
+}
+
+#[test]
+fn tackers_kubernetes_sample_loads_with_its_flavours() {
+    let Some(package) = tacker_sample() else {
+        return;
+    };
     let vnfd = package.vnfd();
     assert_eq!(
         (vnfd.descriptor_id.as_str(), vnfd.provider.as_str()),
@@ -103,6 +108,14 @@ fn tackers_kubernetes_sample_loads_with_its_flavours() {
             .collect::<Vec<_>>(),
         ["masterNode_CP1", "workerNode_CP2"]
     );
+}
+
+#[test]
+fn tackers_kubernetes_sample_loads_with_its_hooks_and_templates() {
+    let Some(package) = tacker_sample() else {
+        return;
+    };
+    let simple = &package.vnfd().flavours["simple"];
     let hooks: Vec<&str> = simple
         .hooks()
         .iter()

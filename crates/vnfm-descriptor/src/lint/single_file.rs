@@ -64,13 +64,9 @@ pub(super) fn lint(path: &Path, limits: &Limits) -> Report {
         };
     };
     let mut files = BTreeMap::from([(name.to_owned(), text)]);
-    let tosca = nodes
-        .first()
-        .is_some_and(|node| node.get("tosca_definitions_version").is_some());
-    let topology = nodes
-        .first()
-        .is_some_and(|node| node.get("topology_template").is_some());
-    if tosca {
+    let has = |key: &str| nodes.first().is_some_and(|node| node.get(key).is_some());
+    let is_tosca = has("tosca_definitions_version");
+    if is_tosca {
         imports(
             path.parent().unwrap_or(Path::new(".")),
             name,
@@ -93,22 +89,40 @@ pub(super) fn lint(path: &Path, limits: &Limits) -> Report {
             };
         }
     };
-    if tosca {
-        let mut report = package(&archive, limits, Sink::default());
-        report.findings.retain(|finding| {
-            let here = finding
-                .span
-                .as_ref()
-                .is_some_and(|span| &*span.file == name);
-            here && !OF_PACKAGES.contains(&finding.code)
-                && (topology || !OF_TOPOLOGIES.contains(&finding.code))
-        });
-        return report;
+    if is_tosca {
+        lint_descriptor(&archive, name, has("topology_template"), limits)
+    } else {
+        lint_documents(&archive, name, &nodes, limits, sink)
     }
-    let source = Source::new(&archive, limits);
+}
+
+/// Lints the package made of a descriptor and its imports; keeps the findings in `name` that a
+/// file alone can have.
+fn lint_descriptor(archive: &Archive, name: &str, has_topology: bool, limits: &Limits) -> Report {
+    let mut report = package(archive, limits, Sink::default());
+    report.findings.retain(|finding| {
+        let here = finding
+            .span
+            .as_ref()
+            .is_some_and(|span| &*span.file == name);
+        here && !OF_PACKAGES.contains(&finding.code)
+            && (has_topology || !OF_TOPOLOGIES.contains(&finding.code))
+    });
+    report
+}
+
+/// Lints the Heat templates and Kubernetes objects of a file.
+fn lint_documents(
+    archive: &Archive,
+    name: &str,
+    nodes: &[Node],
+    limits: &Limits,
+    mut sink: Sink,
+) -> Report {
+    let source = Source::new(archive, limits);
     secrets::check(&source, &mut sink);
     let mut own = Sink::default();
-    for node in &nodes {
+    for node in nodes {
         if node.get("heat_template_version").is_some() {
             heat::template(&source, name, node, &mut own);
         } else if node.get("apiVersion").is_some() || node.get("kind").is_some() {

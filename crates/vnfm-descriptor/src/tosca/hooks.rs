@@ -161,44 +161,10 @@ impl<'a> Builder<'a, '_> {
         let written = node.get("file").or_else(|| node.as_str().map(|_| node));
         let written = written.filter(|file| file.as_str() != Some("-") || kind != SHARED_LIBRARY);
         let file = written.and_then(|file| self.file(topology, file));
-        let plugin = properties.contains_key("plugin");
-        match (written, &file) {
-            (Some(written), None) if kind == PYTHON => {
-                let message = format!(
-                    "`{}` of artifact `{name}` is not in the package",
-                    written.as_str().unwrap_or("~")
-                );
-                let hint = format!("an installed plugin must serve the implementation `{name}`");
-                self.sink.add(
-                    Finding::new(codes::ARTIFACT_ABSENT, written.span.clone(), message).hint(hint),
-                );
-            }
-            (Some(written), None) => {
-                let message = format!(
-                    "`{}` of artifact `{name}` is not in the package",
-                    written.as_str().unwrap_or("~")
-                );
-                self.sink.add(
-                    Finding::new(codes::ARTIFACT_MISSING, written.span.clone(), message)
-                        .did_you_mean(written.as_str().unwrap_or("~"), self.archive.paths()),
-                );
-            }
-            (None, _) if !plugin => {
-                let hint = if kind == SHARED_LIBRARY {
-                    "name an installed plugin with the property `plugin`, or a `file`"
-                } else {
-                    "name its `file`"
-                };
-                self.sink.add(
-                    Finding::new(
-                        codes::ARTIFACT_MISSING,
-                        node.span.clone(),
-                        format!("artifact `{name}` has no file"),
-                    )
-                    .hint(hint),
-                );
-            }
-            _ => {}
+        if let (Some(written), None) = (written, &file) {
+            self.missing_file(name, &kind, written);
+        } else if file.is_none() && !properties.contains_key("plugin") {
+            self.no_file(name, &kind, node);
         }
         let description = node
             .get("description")
@@ -211,6 +177,32 @@ impl<'a> Builder<'a, '_> {
             properties,
             description,
         }
+    }
+
+    /// Reports a file that is not in the package; a Python driver may be served by a plugin.
+    fn missing_file(&mut self, artifact: &str, kind: &str, file: &Node) {
+        let path = file.as_str().unwrap_or("~");
+        let message = format!("`{path}` of artifact `{artifact}` is not in the package");
+        let finding = if kind == PYTHON {
+            let hint = format!("an installed plugin must serve the implementation `{artifact}`");
+            Finding::new(codes::ARTIFACT_ABSENT, file.span.clone(), message).hint(hint)
+        } else {
+            Finding::new(codes::ARTIFACT_MISSING, file.span.clone(), message)
+                .did_you_mean(path, self.archive.paths())
+        };
+        self.sink.add(finding);
+    }
+
+    /// Reports an artifact that names neither a file nor a plugin.
+    fn no_file(&mut self, artifact: &str, kind: &str, node: &Node) {
+        let hint = if kind == SHARED_LIBRARY {
+            "name an installed plugin with the property `plugin`, or a `file`"
+        } else {
+            "name its `file`"
+        };
+        let message = format!("artifact `{artifact}` has no file");
+        self.sink
+            .add(Finding::new(codes::ARTIFACT_MISSING, node.span.clone(), message).hint(hint));
     }
 }
 

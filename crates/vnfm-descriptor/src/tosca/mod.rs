@@ -36,6 +36,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 mod topology;
+mod type_check;
 mod types;
 mod units;
 mod version;

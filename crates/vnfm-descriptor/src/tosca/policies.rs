@@ -38,15 +38,7 @@ impl Builder<'_, '_> {
             self.deltas(policy, flavour);
         }
         for policy in initial {
-            let count = policy
-                .property("initial_delta")
-                .and_then(|delta| delta.get("number_of_instances"))
-                .and_then(whole);
-            for target in policy.targets().iter().filter_map(Node::as_str) {
-                flavour
-                    .initial_deltas
-                    .extend(count.map(|count| (target.to_owned(), count)));
-            }
+            flavour.initial_deltas.extend(initial_deltas(policy));
         }
         for policy in levels {
             self.levels(policy, flavour);
@@ -57,29 +49,13 @@ impl Builder<'_, '_> {
         if flavour.default_level.is_none() && flavour.instantiation_levels.len() == 1 {
             flavour.default_level = flavour.instantiation_levels.keys().next().cloned();
         }
-        for (anti, policy) in near
+        let near = near
             .into_iter()
-            .map(|policy| (false, policy))
-            .chain(apart.into_iter().map(|policy| (true, policy)))
-        {
-            let scope = policy
-                .property("scope")
-                .and_then(Node::as_str)
-                .unwrap_or_default()
-                .to_owned();
-            let targets = policy
-                .targets()
-                .iter()
-                .filter_map(Node::as_str)
-                .flat_map(|target| members(topology, target))
-                .collect();
-            flavour.affinity_rules.push(AffinityRule {
-                name: policy.name.clone(),
-                anti,
-                scope,
-                targets,
-            });
-        }
+            .map(|policy| affinity_rule(topology, policy, false));
+        let apart = apart
+            .into_iter()
+            .map(|policy| affinity_rule(topology, policy, true));
+        flavour.affinity_rules.extend(near.chain(apart));
         self.agree(topology, flavour);
         self.count_resources(topology, flavour);
     }
@@ -357,6 +333,30 @@ impl Builder<'_, '_> {
         self.sink.add(finding.hint(
             "describe fewer instances; `limits.resources` of a server's configuration may allow more",
         ));
+    }
+}
+
+fn initial_deltas(policy: &Policy) -> impl Iterator<Item = (String, u32)> {
+    let count = policy
+        .property("initial_delta")
+        .and_then(|delta| delta.get("number_of_instances"))
+        .and_then(whole);
+    let targets = policy.targets().iter().filter_map(Node::as_str);
+    targets.filter_map(move |target| Some((target.to_owned(), count?)))
+}
+
+fn affinity_rule(topology: &Topology<'_>, policy: &Policy, anti: bool) -> AffinityRule {
+    let scope = policy.property("scope").and_then(Node::as_str);
+    AffinityRule {
+        name: policy.name.clone(),
+        anti,
+        scope: scope.unwrap_or_default().to_owned(),
+        targets: policy
+            .targets()
+            .iter()
+            .filter_map(Node::as_str)
+            .flat_map(|target| members(topology, target))
+            .collect(),
     }
 }
 

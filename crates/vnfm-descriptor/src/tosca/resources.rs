@@ -142,15 +142,10 @@ impl Builder<'_, '_> {
                 .and_then(whole)
         };
         let text = |name: &str| template.text(name).unwrap_or_default().to_owned();
-        let mcio = template
-            .property("mcio_identification_data")
-            .and_then(|node| {
-                let field = |key: &str| node.get(key).and_then(Node::as_str).map(str::to_owned);
-                Some(Mcio {
-                    name: field("name")?,
-                    kind: field("type")?,
-                })
-            });
+        let targets = |requirement: &str| {
+            let names = template.targets(requirement).filter_map(Node::as_str);
+            names.map(str::to_owned).collect()
+        };
         let container = template
             .targets("container")
             .filter_map(Node::as_str)
@@ -174,22 +169,14 @@ impl Builder<'_, '_> {
                     .and_then(|node| node.get("logical_node"))
                     .or(template.property("logical_node")),
             ),
-            containers: template
-                .targets("container")
-                .filter_map(Node::as_str)
-                .map(str::to_owned)
-                .collect(),
+            containers: targets("container"),
             image,
-            storages: template
-                .targets("virtual_storage")
-                .filter_map(Node::as_str)
-                .map(str::to_owned)
-                .collect(),
+            storages: targets("virtual_storage"),
             min_number_of_instances: profile("min_number_of_instances"),
             max_number_of_instances: profile("max_number_of_instances"),
             boot_data: template.property("boot_data").map(Node::to_json),
             nfvi_constraints: template.property("nfvi_constraints").map(Node::to_json),
-            mcio,
+            mcio: mcio(template),
             metadata,
         }
     }
@@ -295,6 +282,15 @@ impl Builder<'_, '_> {
     }
 }
 
+fn mcio(template: &Template) -> Option<Mcio> {
+    let node = template.property("mcio_identification_data")?;
+    let field = |key: &str| node.get(key).and_then(Node::as_str).map(str::to_owned);
+    Some(Mcio {
+        name: field("name")?,
+        kind: field("type")?,
+    })
+}
+
 /// CP template name → the VNF's requirements that are mapped to it.
 fn mapped<'t>(topology: &'t Topology<'_>) -> BTreeMap<&'t str, Vec<String>> {
     let mut all: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -369,12 +365,6 @@ fn virtual_link(template: &Template) -> VirtualLink {
     let l2 = |key: &str| layer("l2_protocol_data", key);
     let l3 = |key: &str| layer("l3_protocol_data", key);
     let text = |node: Option<&Node>| node.and_then(Node::as_str).map(str::to_owned);
-    let pool = |node: &Node| {
-        Some(IpPool {
-            start: text(node.get("start_ip_address"))?,
-            end: text(node.get("end_ip_address"))?,
-        })
-    };
     let at = |path: &[&str]| {
         template
             .node
@@ -401,7 +391,7 @@ fn virtual_link(template: &Template) -> VirtualLink {
             .map(Node::items)
             .unwrap_or_default()
             .iter()
-            .filter_map(pool)
+            .filter_map(ip_pool)
             .collect(),
         network_type: text(l2("network_type")),
         mtu: l2("mtu").and_then(whole),
@@ -418,6 +408,14 @@ fn virtual_link(template: &Template) -> VirtualLink {
         max_bitrate: bitrate("max_bitrate_requirements"),
         min_bitrate: bitrate("min_bitrate_requirements"),
     }
+}
+
+fn ip_pool(node: &Node) -> Option<IpPool> {
+    let address = |key: &str| node.get(key).and_then(Node::as_str).map(str::to_owned);
+    Some(IpPool {
+        start: address("start_ip_address")?,
+        end: address("end_ip_address")?,
+    })
 }
 
 /// A whole number that is not negative.

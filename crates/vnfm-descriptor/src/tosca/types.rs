@@ -7,7 +7,7 @@
 use super::builtin::{self, ELSEWHERE_KEY, VERSIONS_KEY, Version};
 use super::constraints;
 use super::documents::Document;
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::finding::{Finding, Sink, codes};
 use crate::yaml::Node;
 use regex::Regex;
 use std::cell::{Cell, RefCell};
@@ -26,7 +26,7 @@ pub(super) enum Kind {
     Policy,
 }
 
-const SECTIONS: [(Kind, &str, &str); 8] = [
+pub(super) const SECTIONS: [(Kind, &str, &str); 8] = [
     (Kind::Artifact, "artifact_types", "artifact type"),
     (Kind::Data, "data_types", "data type"),
     (Kind::Capability, "capability_types", "capability type"),
@@ -144,9 +144,9 @@ const PATTERNS: usize = 200;
 
 /// Every declared type.
 pub(super) struct Types<'a> {
-    all: BTreeMap<(Kind, &'a str), &'a Node>,
+    pub(super) all: BTreeMap<(Kind, &'a str), &'a Node>,
     /// The version of SOL001 that the package says to follow.
-    version: Option<Version>,
+    pub(super) version: Option<Version>,
     /// Compiled patterns; `None` for one that cannot be used.
     patterns: RefCell<BTreeMap<String, Option<Regex>>>,
     described: Cell<usize>,
@@ -213,144 +213,6 @@ impl<'a> Types<'a> {
             }
         }
         added
-    }
-
-    /// Checks every type, also those that are built in.
-    #[cfg(test)]
-    pub(super) fn check_all(&self, sink: &mut Sink) {
-        for (kind, name) in self.all.keys() {
-            self.check(*kind, name, sink);
-        }
-    }
-
-    fn check(&self, kind: Kind, name: &'a str, sink: &mut Sink) {
-        let Some(node) = self.get(kind, name) else {
-            return;
-        };
-        if let Some(parent) = node.get("derived_from") {
-            let text = parent.as_str().unwrap_or_default();
-            let primitive = kind == Kind::Data && PRIMITIVES.contains(&text);
-            if !primitive && !self.known(kind, parent, sink) {
-                return;
-            }
-            let chain = self.chain(kind, name);
-            if chain
-                .last()
-                .and_then(|(_, last)| last.get("derived_from"))
-                .and_then(Node::as_str)
-                .is_some_and(|up| self.get(kind, up).is_some())
-            {
-                sink.add(Finding::new(
-                    codes::TYPE_CYCLE,
-                    parent.span.clone(),
-                    format!("`{name}` derives from itself"),
-                ));
-            }
-        }
-        if kind == Kind::Data {
-            constraints::check_written(self, node, sink);
-        }
-        for section in ["properties", "attributes"] {
-            for (_, property) in node.get(section).into_iter().flat_map(Node::named) {
-                self.check_schema(property, sink);
-            }
-        }
-        for (_, capability) in node.get("capabilities").into_iter().flat_map(Node::named) {
-            let named = capability
-                .get("type")
-                .or(Some(capability))
-                .filter(|node| node.as_str().is_some());
-            named.map(|named| self.known(Kind::Capability, named, sink));
-        }
-        for (_, interface) in node.get("interfaces").into_iter().flat_map(Node::named) {
-            interface
-                .get("type")
-                .map(|named| self.known(Kind::Interface, named, sink));
-            self.check_operations(interface, sink);
-        }
-        self.check_operations(node, sink);
-    }
-
-    fn check_operations(&self, node: &Node, sink: &mut Sink) {
-        for (_, operation) in node.get("operations").into_iter().flat_map(Node::named) {
-            for (_, input) in operation.get("inputs").into_iter().flat_map(Node::named) {
-                self.check_schema(input, sink);
-            }
-        }
-    }
-
-    /// Checks how a declaration is written: its type, its entries' type, its constraints.
-    pub(super) fn check_schema(&self, node: &Node, sink: &mut Sink) {
-        constraints::check_written(self, node, sink);
-        let named = node.get("type").or_else(|| node.as_str().map(|_| node));
-        let primitive = |named: &Node| {
-            named
-                .as_str()
-                .is_some_and(|name| PRIMITIVES.contains(&name))
-        };
-        if let Some(named) = named.filter(|named| !primitive(named)) {
-            self.known(Kind::Data, named, sink);
-        }
-        if let Some(entry) = node.get("entry_schema") {
-            self.check_schema(entry, sink);
-        }
-    }
-
-    /// Whether the type that `named` names is declared; if not, that is a finding.
-    pub(super) fn known(&self, kind: Kind, named: &Node, sink: &mut Sink) -> bool {
-        let name = named.as_str().unwrap_or("~");
-        let what = SECTIONS
-            .iter()
-            .find(|(section, _, _)| *section == kind)
-            .map_or("type", |(_, _, what)| *what);
-        let found = self.get(kind, name);
-        if let Some(node) = found {
-            self.elsewhere(node, &named.span, &format!("{what} `{name}`"), sink);
-        }
-        let known = found.is_some();
-        if !known {
-            let finding = Finding::new(
-                codes::TYPE_UNKNOWN,
-                named.span.clone(),
-                format!("{what} `{name}` is not declared"),
-            );
-            let names = || {
-                self.all
-                    .keys()
-                    .filter(|(of, _)| *of == kind)
-                    .map(|(_, name)| *name)
-            };
-            let behind = format!(":{name}");
-            let finding = match names().find(|known| known.ends_with(&behind)) {
-                Some(prefixed) => finding.hint(format!("did you mean `{prefixed}`?")),
-                None => finding.did_you_mean(name, names()),
-            };
-            sink.add(if finding.hint.is_none() {
-                finding.hint("import the file that declares it")
-            } else {
-                finding
-            });
-        }
-        known
-    }
-
-    /// Warns of a declaration that other versions of SOL001 have, but not the package's.
-    pub(super) fn elsewhere(&self, declared: &Node, at: &Span, what: &str, sink: &mut Sink) {
-        if let Some(versions) = declared.get(VERSIONS_KEY).and_then(Node::as_str) {
-            self.other_version(versions, at, what, sink);
-        }
-    }
-
-    /// Warns of what only other versions of SOL001 have, where the package says its version.
-    pub(super) fn other_version(&self, versions: &str, at: &Span, what: &str, sink: &mut Sink) {
-        let Some(version) = self.version.map(Version::name) else {
-            return;
-        };
-        let message = format!("SOL001 {version}, which the package names, has no {what}");
-        sink.add(
-            Finding::new(codes::SOL001_OTHER, at.clone(), message)
-                .hint(format!("{versions} has it")),
-        );
     }
 
     /// Whether a value matches a pattern; one that cannot be used matches everything.

@@ -228,25 +228,7 @@ impl Builder<'_, '_> {
         own: Option<&Template>,
         identity: &Identity<'_, '_>,
     ) -> Option<Flavour> {
-        let stated = topology
-            .substitution
-            .as_ref()
-            .and_then(|substitution| substitution.at(&["properties", "flavour_id"]));
-        let stated = stated
-            .map(|node| node.items().first().unwrap_or(node))
-            .and_then(Node::as_str)
-            .map(str::to_owned);
-        let Some(id) = stated.or_else(|| identity.text("flavour_id")) else {
-            let finding = Finding::new(
-                codes::FLAVOUR,
-                topology.span.clone(),
-                "the deployment flavour has no identifier",
-            );
-            self.sink.add(
-                finding.hint("`substitution_mappings: {properties: {flavour_id: …}}` gives it"),
-            );
-            return None;
-        };
+        let id = self.flavour_id(topology, identity)?;
         let resources = self.resources(topology);
         let mut flavour = Flavour {
             id,
@@ -293,6 +275,33 @@ impl Builder<'_, '_> {
         );
         self.requirements_mapped(topology, own);
         Some(flavour)
+    }
+
+    /// The flavour's identifier, from the substitution or the VNF; a finding without one.
+    fn flavour_id(
+        &mut self,
+        topology: &Topology<'_>,
+        identity: &Identity<'_, '_>,
+    ) -> Option<String> {
+        let stated = topology
+            .substitution
+            .as_ref()
+            .and_then(|substitution| substitution.at(&["properties", "flavour_id"]))
+            .map(|node| node.items().first().unwrap_or(node))
+            .and_then(Node::as_str)
+            .map(str::to_owned);
+        let id = stated.or_else(|| identity.text("flavour_id"));
+        if id.is_none() {
+            let finding = Finding::new(
+                codes::FLAVOUR,
+                topology.span.clone(),
+                "the deployment flavour has no identifier",
+            );
+            self.sink.add(
+                finding.hint("`substitution_mappings: {properties: {flavour_id: …}}` gives it"),
+            );
+        }
+        id
     }
 
     /// The mapped requirements are those of the VNF's type; Tacker's samples map others.

@@ -9,19 +9,20 @@
 //! Names are compared without case and `_`, so a package may mix them. The types of an ASD are
 //! known here and not taken from the package.
 
+mod cluster;
+mod fields;
+
 use super::documents::Document;
 use super::resources::whole;
 use super::vnfd::texts;
 use crate::archive::Archive;
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::limits::Limits;
-use crate::model::{
-    Asd, AsdDialect, AsdExtCpd, ClusterCapabilities, ClusterLabel, DeploymentItem, Flavour,
-    OciImage, RequiredPlugin, RequiredResource, Vnfd,
-};
+use crate::model::{Asd, AsdDialect, AsdExtCpd, DeploymentItem, Flavour, OciImage, Vnfd};
 use crate::path::{base, folder, resolve};
 use crate::variables::is_name;
 use crate::yaml::Node;
+use fields::{camel, entries, field, same, text};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The flavour of every ASD.
@@ -291,58 +292,6 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn capabilities(&mut self, node: &Node) -> ClusterCapabilities {
-        const KNOWN: &[&str] = &[
-            "id",
-            "minKernelVersion",
-            "requiredKernelModules",
-            "requiredKernelModule",
-            "conflictingKernelModules",
-            "conflictingKernelModule",
-            "requiredCustomResources",
-            "requiredCustomResource",
-            "requiredCRDs",
-            "clusterLabels",
-            "clusterLabel",
-            "requiredPlugin",
-            "secondaryInterfacePlugin",
-        ];
-        let node = node.items().first().unwrap_or(node);
-        self.unknown(node, KNOWN, "`enhancedClusterCapabilities`");
-        let all = |names: &[&str]| field(node, names).map(entries).unwrap_or_default();
-        let names = |names: &[&str]| field(node, names).map(texts).unwrap_or_default();
-        let resource = |node: &Node| RequiredResource {
-            kind: text(node, &["kind"])
-                .or_else(|| node.as_str().map(str::to_owned))
-                .unwrap_or_default(),
-            api_version: text(node, &["apiVersion"]),
-        };
-        ClusterCapabilities {
-            min_kernel_version: text(node, &["minKernelVersion"]),
-            required_kernel_modules: names(&["requiredKernelModules", "requiredKernelModule"]),
-            conflicting_kernel_modules: names(&[
-                "conflictingKernelModules",
-                "conflictingKernelModule",
-            ]),
-            required_custom_resources: all(&[
-                "requiredCustomResources",
-                "requiredCustomResource",
-                "requiredCRDs",
-            ])
-            .into_iter()
-            .map(resource)
-            .collect(),
-            cluster_labels: names(&["clusterLabels", "clusterLabel"])
-                .iter()
-                .map(|label| cluster_label(label))
-                .collect(),
-            required_plugins: all(&["requiredPlugin", "secondaryInterfacePlugin"])
-                .into_iter()
-                .map(plugin)
-                .collect(),
-        }
-    }
-
     /// Images in OCI layout: each `index.json` beside an `oci-layout` names its image.
     fn images(&mut self) -> Vec<OciImage> {
         let layouts: Vec<String> = self
@@ -453,47 +402,6 @@ fn ext_cpd(node: &Node) -> AsdExtCpd {
     }
 }
 
-/// `Boston -m` must be there, `Boston -p` is liked.
-fn cluster_label(text: &str) -> ClusterLabel {
-    let text = text.trim();
-    let (label, mandatory) = match (text.strip_suffix(" -p"), text.strip_suffix(" -m")) {
-        (Some(label), _) => (label, false),
-        (None, Some(label)) => (label, true),
-        (None, None) => (text, true),
-    };
-    ClusterLabel {
-        label: label.trim_end().to_owned(),
-        mandatory,
-    }
-}
-
-/// `{name, version}`, `{requiredPluginName, …}` or `Multus-CNI, v3.8`.
-fn plugin(node: &Node) -> RequiredPlugin {
-    if let Some(text) = node.as_str() {
-        let (name, version) = match text.split_once(',') {
-            Some((name, version)) => (name, Some(version.trim().to_owned())),
-            None => (text, None),
-        };
-        return RequiredPlugin {
-            name: name.trim().to_owned(),
-            version,
-        };
-    }
-    RequiredPlugin {
-        name: text(node, &["name", "requiredPluginName"]).unwrap_or_default(),
-        version: text(node, &["version", "requiredPluginVersion"]),
-    }
-}
-
-/// A list's items, or one thing alone.
-fn entries(node: &Node) -> Vec<&Node> {
-    if node.is_sequence() {
-        node.items().iter().collect()
-    } else {
-        vec![node]
-    }
-}
-
 fn file_of(node: &Node) -> Option<&str> {
     node.get("file").unwrap_or(node).as_str()
 }
@@ -501,36 +409,4 @@ fn file_of(node: &Node) -> Option<&str> {
 /// The last part of a type's name.
 fn base_name(kind: &str) -> &str {
     kind.rsplit_once('.').map_or(kind, |(_, name)| name)
-}
-
-/// The value under the first of these names, in any spelling.
-fn field<'n>(node: &'n Node, names: &[&str]) -> Option<&'n Node> {
-    let of = |name: &&str| {
-        node.named()
-            .find(|(key, _)| same(name, key))
-            .map(|(_, value)| value)
-    };
-    names.iter().find_map(of).filter(|value| !value.is_null())
-}
-
-fn text(node: &Node, names: &[&str]) -> Option<String> {
-    field(node, names).and_then(Node::as_str).map(str::to_owned)
-}
-
-/// Whether two names are one, without case and `_`.
-fn same(one: &str, other: &str) -> bool {
-    let letters = |text: &str| text.replace('_', "").to_ascii_lowercase();
-    letters(one) == letters(other)
-}
-
-/// `nad_names` as `nadNames`.
-fn camel(name: &str) -> String {
-    let mut parts = name.split('_');
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |mut all, part| {
-        let mut letters = part.chars();
-        all.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
-        all.push_str(letters.as_str());
-        all
-    })
 }

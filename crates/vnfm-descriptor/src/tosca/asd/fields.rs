@@ -1,0 +1,44 @@
+//! Members of an ASD by name, whichever dialect spells it.
+
+use crate::yaml::Node;
+
+/// A list's items, or one thing alone.
+pub(super) fn entries(node: &Node) -> Vec<&Node> {
+    if node.is_sequence() {
+        node.items().iter().collect()
+    } else {
+        vec![node]
+    }
+}
+
+/// The value under the first of these names, in any spelling.
+pub(super) fn field<'n>(node: &'n Node, names: &[&str]) -> Option<&'n Node> {
+    let of = |name: &&str| {
+        node.named()
+            .find(|(key, _)| same(name, key))
+            .map(|(_, value)| value)
+    };
+    names.iter().find_map(of).filter(|value| !value.is_null())
+}
+
+pub(super) fn text(node: &Node, names: &[&str]) -> Option<String> {
+    field(node, names).and_then(Node::as_str).map(str::to_owned)
+}
+
+/// Whether two names are one, without case and `_`.
+pub(super) fn same(one: &str, other: &str) -> bool {
+    let letters = |text: &str| text.replace('_', "").to_ascii_lowercase();
+    letters(one) == letters(other)
+}
+
+/// `nad_names` as `nadNames`.
+pub(super) fn camel(name: &str) -> String {
+    let mut parts = name.split('_');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |mut all, part| {
+        let mut letters = part.chars();
+        all.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
+        all.push_str(letters.as_str());
+        all
+    })
+}

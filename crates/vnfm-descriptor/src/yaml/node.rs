@@ -1,0 +1,177 @@
+//! Nodes: values with the position at which they were written.
+
+use crate::finding::Span;
+use serde_json::{Map, Number, Value as Json};
+
+/// A value with its place.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    /// What it is.
+    pub(crate) value: Value,
+    /// Where it begins.
+    pub(crate) span: Span,
+}
+
+/// What a node is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    /// Text; `plain` if it was written without quotes, so that it may be a number, boolean or null.
+    Scalar {
+        /// As it is written, quotes and folding resolved.
+        text: String,
+        /// Whether it was written without quotes.
+        plain: bool,
+    },
+    /// A list.
+    Sequence(Vec<Node>),
+    /// A mapping, in the order of the file.
+    Mapping(Vec<(Node, Node)>),
+}
+
+impl Node {
+    /// A scalar's text, whatever it looks like; `None` for null, lists and mappings.
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        match &self.value {
+            Value::Scalar { text, .. } if !self.is_null() => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether it is YAML's null.
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(&self.value, Value::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
+    }
+
+    /// A boolean of YAML 1.2; a quoted one counts, as in TOSCA parsers.
+    pub(crate) fn as_bool(&self) -> Option<bool> {
+        match self.as_str()? {
+            "true" | "True" | "TRUE" => Some(true),
+            "false" | "False" | "FALSE" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// A whole number; a quoted one counts.
+    pub(crate) fn as_i64(&self) -> Option<i64> {
+        integer(self.as_str()?)
+    }
+
+    /// The items of a list; none for everything else.
+    pub(crate) fn items(&self) -> &[Node] {
+        if let Value::Sequence(items) = &self.value {
+            items
+        } else {
+            &[]
+        }
+    }
+
+    /// The entries of a mapping; none for everything else.
+    pub(crate) fn entries(&self) -> &[(Node, Node)] {
+        if let Value::Mapping(entries) = &self.value {
+            entries
+        } else {
+            &[]
+        }
+    }
+
+    /// The entries of a mapping whose keys are text.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&str, &Node)> {
+        self.entries()
+            .iter()
+            .filter_map(|(key, value)| Some((key.as_str()?, value)))
+    }
+
+    /// The value of a key; null counts as absent.
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+        self.named()
+            .find(|(name, _)| *name == key)
+            .map(|(_, value)| value)
+            .filter(|value| !value.is_null())
+    }
+
+    /// The value at the end of a path of keys.
+    pub(crate) fn at(&self, path: &[&str]) -> Option<&Node> {
+        path.iter().try_fold(self, |node, key| node.get(key))
+    }
+
+    /// Whether it is a mapping.
+    pub(crate) fn is_mapping(&self) -> bool {
+        matches!(self.value, Value::Mapping(_))
+    }
+
+    /// Whether it is a list.
+    pub(crate) fn is_sequence(&self) -> bool {
+        matches!(self.value, Value::Sequence(_))
+    }
+
+    /// The node as JSON, scalars by YAML 1.2's core schema.
+    pub(crate) fn to_json(&self) -> Json {
+        match &self.value {
+            Value::Scalar { text, plain } => scalar_json(text, *plain),
+            Value::Sequence(items) => Json::Array(items.iter().map(Node::to_json).collect()),
+            Value::Mapping(entries) => {
+                let key = |key: &Node| key.as_str().unwrap_or("null").to_owned();
+                Json::Object(
+                    entries
+                        .iter()
+                        .map(|(name, value)| (key(name), value.to_json()))
+                        .collect::<Map<_, _>>(),
+                )
+            }
+        }
+    }
+
+    /// What it is, for messages.
+    pub(crate) fn kind(&self) -> &'static str {
+        match &self.value {
+            Value::Mapping(_) => "a mapping",
+            Value::Sequence(_) => "a list",
+            Value::Scalar { .. } if self.is_null() => "nothing",
+            Value::Scalar { .. } => "a single value",
+        }
+    }
+}
+
+fn scalar_json(text: &str, plain: bool) -> Json {
+    if !plain {
+        return Json::String(text.to_owned());
+    }
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Json::Null,
+        "true" | "True" | "TRUE" => Json::Bool(true),
+        "false" | "False" | "FALSE" => Json::Bool(false),
+        _ => match integer(text) {
+            Some(whole) => Json::from(whole),
+            None => float(text)
+                .and_then(Number::from_f64)
+                .map_or_else(|| Json::String(text.to_owned()), Json::Number),
+        },
+    }
+}
+
+/// A whole number of YAML 1.2's core schema.
+pub(crate) fn integer(text: &str) -> Option<i64> {
+    if let Some(octal) = text.strip_prefix("0o") {
+        return i64::from_str_radix(octal, 8)
+            .ok()
+            .filter(|_| !octal.starts_with(['+', '-']));
+    }
+    if let Some(hex) = text.strip_prefix("0x") {
+        return i64::from_str_radix(hex, 16)
+            .ok()
+            .filter(|_| !hex.starts_with(['+', '-']));
+    }
+    text.parse().ok()
+}
+
+/// A floating point number of YAML 1.2's core schema.
+pub(crate) fn float(text: &str) -> Option<f64> {
+    let starts = text
+        .trim_start_matches(['+', '-'])
+        .starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    if starts && text.contains(|c: char| c.is_ascii_digit()) {
+        text.parse().ok()
+    } else {
+        None
+    }
+}
