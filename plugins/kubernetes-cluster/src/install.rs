@@ -14,9 +14,9 @@
 
 use crate::VIM_TYPE;
 use crate::config;
-use crate::machine::{FOLDER, Facts, Machine, State, quote};
+use crate::join_tokens::{Plane, TOKENS, plane, random_token};
+use crate::machine::{FOLDER, Facts, Machine, State};
 use crate::plan::{Node, Plan};
-use crate::words::ca_hash;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt as _;
@@ -25,15 +25,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
 
-const CA: &str = "/etc/kubernetes/pki/ca.crt";
-const KUBECTL: &str = "kubectl --kubeconfig=/etc/kubernetes/admin.conf";
+pub(crate) const CA: &str = "/etc/kubernetes/pki/ca.crt";
+pub(crate) const KUBECTL: &str = "kubectl --kubeconfig=/etc/kubernetes/admin.conf";
 /// How long nodes may take to get ready, and how long one look at them lasts.
 const READY: (Duration, Duration) = (Duration::from_mins(10), Duration::from_secs(20));
 /// How long the token of the service account may take.
 const TOKEN: (Duration, Duration) = (Duration::from_mins(1), Duration::from_millis(50));
-/// The checkpoint with the bootstrap tokens.
-pub(crate) const TOKENS: &str = "bootstrap-tokens";
-
 /// How the cluster is reached.
 pub(crate) struct Access {
     pub(crate) endpoint: String,
@@ -61,15 +58,6 @@ impl Access {
         }
         vim
     }
-}
-
-/// The control plane, as joins need it.
-#[derive(Clone)]
-pub(crate) struct Plane {
-    pub(crate) ca: String,
-    pub(crate) ca_hash: String,
-    /// Bootstrap tokens; the last one is good.
-    pub(crate) tokens: Vec<Secret>,
 }
 
 /// Installs the cluster of `plan`, or what is missing of it.
@@ -136,8 +124,8 @@ pub(crate) fn first_failure(results: Vec<Result<(), DriverError>>) -> Result<(),
 
 /// The phases, with what all of them share.
 pub(crate) struct Story<'a> {
-    cx: &'a HookContext,
-    plan: &'a Plan,
+    pub(crate) cx: &'a HookContext,
+    pub(crate) plan: &'a Plan,
     percent: AtomicU8,
 }
 
@@ -160,129 +148,6 @@ impl<'a> Story<'a> {
         self.cx.progress(percent, message).await;
     }
 
-    /// Preflight, proxy, packages, runtime: afterwards kubeadm can run.
-    pub(crate) async fn prepare(&self, host: &Machine<'_>) -> Result<(), DriverError> {
-        host.reach().await?;
-        let mut facts = host.facts().await?;
-        self.tell(5, &format!("`{}` is reached", host.node.name))
-            .await;
-        if facts.has_joined() {
-            return Ok(());
-        }
-        self.proxy(host, &facts).await?;
-        if !facts.missing().is_empty() {
-            self.packages(host, &facts).await?;
-            facts = host.facts().await?;
-            let missing = facts.missing();
-            if !missing.is_empty() {
-                let detail = format!(
-                    "the packages are installed and still there is no {}",
-                    missing.join(", ")
-                );
-                return Err(host.refusal("packages-missing", "packages", detail));
-            }
-        }
-        self.runtime(host, &facts).await
-    }
-
-    /// Proxies for the runtime, the kubelet and apt.
-    async fn proxy(&self, host: &Machine<'_>, facts: &Facts) -> Result<(), DriverError> {
-        let Some((unit, apt)) = config::proxies(self.plan) else {
-            return Ok(());
-        };
-        for service in ["containerd", "kubelet"] {
-            let path = format!("/etc/systemd/system/{service}.service.d/90-vnfm-proxy.conf");
-            host.put(Upload::new(path, unit.clone()), "proxy").await?;
-        }
-        let apt = Upload::new("/etc/apt/apt.conf.d/90-vnfm-proxy", apt);
-        host.put(apt, "proxy").await?;
-        let mut line = "systemctl daemon-reload".to_owned();
-        if facts.is("runtime") {
-            // It has read its environment already.
-            line += " && systemctl restart containerd";
-        }
-        host.run("proxy", &line).await.map(|_| ())
-    }
-
-    /// Installs what is missing: out of the package, else out of the host's repository.
-    async fn packages(&self, host: &Machine<'_>, facts: &Facts) -> Result<(), DriverError> {
-        let missing = facts.missing();
-        self.tell(
-            8,
-            &format!("installing {} on `{}`", missing.join(", "), host.node.name),
-        )
-        .await;
-        if !self.plan.packages.is_empty() {
-            let paths = self.upload(host, &self.plan.packages, "packages").await?;
-            return host
-                .step("packages", &format!("dpkg -i {}", paths.join(" ")))
-                .await;
-        }
-        let names = missing.join(" ");
-        let known = host
-            .look(
-                "packages",
-                &format!("apt-cache policy {names}"),
-                Secret::default(),
-            )
-            .await?;
-        let candidates = known.stdout.matches("Candidate: ").count();
-        if known.ok() && candidates >= missing.len() && !known.stdout.contains("Candidate: (none)")
-        {
-            let line = format!("env DEBIAN_FRONTEND=noninteractive apt-get install -y {names}");
-            return host.step("packages", &line).await;
-        }
-        let detail = format!(
-            "the host lacks {} and has no repository for it: put Debian archives into the package (parameter \
-             `packages`), or use an image that has them",
-            missing.join(", ")
-        );
-        Err(host.refusal("packages-missing", "packages", detail))
-    }
-
-    /// Uploads files of the package and returns where they are.
-    async fn upload(
-        &self,
-        host: &Machine<'_>,
-        files: &[String],
-        phase: &str,
-    ) -> Result<Vec<String>, DriverError> {
-        let mut paths = Vec::new();
-        for file in files {
-            let name = file.rsplit('/').next().unwrap_or_default();
-            let path = format!("{FOLDER}/{phase}-files/{name}");
-            host.put(Upload::artifact(&path, file), phase).await?;
-            paths.push(quote(&path));
-        }
-        Ok(paths)
-    }
-
-    /// Kernel, swap, container runtime, images.
-    async fn runtime(&self, host: &Machine<'_>, facts: &Facts) -> Result<(), DriverError> {
-        host.put(
-            Upload::new("/etc/sysctl.d/90-vnfm.conf", config::SYSCTL).mode("0644"),
-            "runtime",
-        )
-        .await?;
-        // The bridge's setting exists only where its module does; the other one must be.
-        let mut line = "modprobe overlay; modprobe br_netfilter; \
-                        sysctl -q -e -w net.bridge.bridge-nf-call-iptables=1; \
-                        sysctl -q -w net.ipv4.ip_forward=1"
-            .to_owned();
-        if facts.is("swap") {
-            line += " && swapoff -a";
-        }
-        if !facts.is("runtime") {
-            line += " && systemctl enable --now containerd";
-        }
-        host.run("runtime", &line).await?;
-        for path in self.upload(host, &self.plan.images, "images").await? {
-            host.step("images", &format!("ctr -n k8s.io images import {path}"))
-                .await?;
-        }
-        Ok(())
-    }
-
     /// `kubeadm init`, or what an earlier attempt began of it.
     async fn control_plane(&self, master: &Machine<'_>) -> Result<Plane, DriverError> {
         self.prepare(master).await?;
@@ -302,33 +167,6 @@ impl<'a> Story<'a> {
         }
         self.tell(55, "the control plane answers").await;
         plane(master, tokens).await
-    }
-
-    /// Another token for joins, of a control plane that stays as it is.
-    pub(crate) async fn reopened(&self, master: &Machine<'_>) -> Result<Plane, DriverError> {
-        let mut tokens: Vec<Secret> = self.cx.checkpoint(TOKENS).await?.unwrap_or_default();
-        self.another_token(master, &mut tokens).await?;
-        plane(master, tokens).await
-    }
-
-    /// Makes a token for joins, of a control plane that has been there for a while. It is remembered before it is
-    /// good: whoever comes after a crash takes it away with the others.
-    async fn another_token(
-        &self,
-        master: &Machine<'_>,
-        tokens: &mut Vec<Secret>,
-    ) -> Result<(), DriverError> {
-        let token = random_token(master)?;
-        tokens.push(token.clone());
-        self.cx.save_checkpoint(TOKENS, tokens).await?;
-        let version = master.run("init", "kubeadm version -o short").await?.stdout;
-        let text = config::init(self.plan, version.trim(), token.reveal());
-        // What sshd gives a command to read cannot be opened by its path, a pipe can.
-        let line = "cat | kubeadm token create --kubeconfig /etc/kubernetes/admin.conf --config /dev/stdin";
-        master
-            .feed("init", line, Secret::new(text))
-            .await
-            .map(|_| ())
     }
 
     async fn init(&self, master: &Machine<'_>, facts: &Facts) -> Result<Secret, DriverError> {
@@ -486,16 +324,6 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Nobody else joins by our tokens.
-    pub(crate) async fn forget_tokens(
-        &self,
-        master: &Machine<'_>,
-        plane: &Plane,
-    ) -> Result<(), DriverError> {
-        let names: Vec<_> = plane.tokens.iter().filter_map(token_name).collect();
-        forget(master, &names).await
-    }
-
     /// Logs in everywhere: for the vendor's script, which does the rest.
     pub(crate) async fn reach_all(&self, hosts: &[Machine<'_>]) -> Result<(), DriverError> {
         first_failure(join_all(hosts.iter().map(Machine::reach)).await)
@@ -512,19 +340,6 @@ enum Begun {
     Finished,
 }
 
-/// The control plane that has these tokens.
-async fn plane(master: &Machine<'_>, tokens: Vec<Secret>) -> Result<Plane, DriverError> {
-    let ca = authority(master).await?;
-    let ca_hash = ca_hash(&ca).ok_or_else(|| {
-        master.refusal("init-failed", "init", format!("`{CA}` is no certificate"))
-    })?;
-    Ok(Plane {
-        ca,
-        ca_hash,
-        tokens,
-    })
-}
-
 /// The certificate of the control plane's authority.
 pub(crate) async fn authority(master: &Machine<'_>) -> Result<String, DriverError> {
     Ok(master.run("init", &format!("cat {CA}")).await?.stdout)
@@ -536,44 +351,4 @@ async fn has_authority(host: &Machine<'_>, ca: &str) -> Result<bool, DriverError
         .look("join", &format!("cat {CA}"), Secret::default())
         .await?;
     Ok(known.stdout.trim() == ca.trim())
-}
-
-/// The name of the Kubernetes secret that makes a bootstrap token good.
-pub(crate) fn token_name(token: &Secret) -> Option<String> {
-    let id = token.reveal().split_once('.')?.0;
-    Some(format!("bootstrap-token-{id}"))
-}
-
-/// Deletes secrets of `kube-system`. That one is gone is as good: tokens end by themselves, and a control plane that
-/// was begun anew never had the first one's.
-pub(crate) async fn forget(master: &Machine<'_>, names: &[String]) -> Result<(), DriverError> {
-    if names.is_empty() {
-        return Ok(());
-    }
-    let line = format!(
-        "{KUBECTL} -n kube-system delete --ignore-not-found secret {}",
-        names.join(" ")
-    );
-    master.run("credentials", &line).await.map(|_| ())
-}
-
-/// A bootstrap token, `[a-z0-9]{6}.[a-z0-9]{16}`, from the kernel's randomness.
-fn random_token(master: &Machine<'_>) -> Result<Secret, DriverError> {
-    use std::io::Read as _;
-    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let mut bytes = [0; 22];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut random| random.read_exact(&mut bytes))
-        .map_err(|error| {
-            master.refusal(
-                "no-randomness",
-                "init",
-                format!("cannot read `/dev/urandom`: {error}"),
-            )
-        })?;
-    let text: String = bytes
-        .iter()
-        .map(|byte| char::from(LETTERS[usize::from(byte % 32)]))
-        .collect();
-    Ok(Secret::new(format!("{}.{}", &text[..6], &text[6..])))
 }

@@ -16,10 +16,12 @@ mod config;
 mod drain;
 mod heal;
 mod install;
+mod join_tokens;
 mod labels;
 mod machine;
 pub mod params;
 mod plan;
+mod prepare;
 mod script;
 mod words;
 

@@ -7,7 +7,8 @@
 //! No secret stays on a host: the parameters go with the step, its output once the answer is in a checkpoint, and a
 //! bootstrap token and a certificate key of kubeadm are made worthless at the end.
 
-use crate::install::{Access, Plane, Story, first_failure, forget, token_name};
+use crate::install::{Access, Story, first_failure};
+use crate::join_tokens::{Plane, forget, token_name};
 use crate::machine::{FOLDER, Machine, State};
 use crate::plan::{Node, Plan};
 use crate::words::is_token;

@@ -6,6 +6,7 @@
 )]
 
 mod c;
+mod isolation;
 mod loading;
 mod older;
 mod processes;

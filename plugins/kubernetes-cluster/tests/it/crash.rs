@@ -1,6 +1,7 @@
 //! The VNFM is killed at every call that the driver makes; whoever starts it again ends at the same place.
 
-use crate::lab::{Kill, Lab};
+use crate::engine_side::Kill;
+use crate::lab::Lab;
 use std::time::Duration;
 use vnfm_core::ports::ErrorKind;
 use vnfm_plugin_sdk::join_all_limited;

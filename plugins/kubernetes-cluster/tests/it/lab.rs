@@ -1,6 +1,6 @@
 //! A lab: three simulated servers, a package, and the engine's side of a hook, with its books open.
 
-use async_trait::async_trait;
+use crate::engine_side::{EngineSide, Kill, Neighbours};
 use futures::future::BoxFuture;
 use jiff::{Timestamp, ToSpan};
 use kubernetes_cluster::KubernetesCluster;
@@ -11,14 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
-use vnfm_core::ports::{
-    Clock, Code, Effects, ErrorKind, HookHeal, HookHost, HookRequest, MgmtDrivers, PortError,
-    RemoteFile, SshCommand, SshTarget,
-};
+use vnfm_core::ports::{Clock, Effects, HookHeal, HookRequest, MgmtDrivers, PortError};
 use vnfm_outbound::Destinations;
 use vnfm_plugin_host::{Config, PluginHost};
-use vnfm_plugin_sdk::testkit::World;
-use vnfm_plugin_sdk::{ServiceError, static_driver};
+use vnfm_plugin_sdk::static_driver;
 use vnfm_sim::books::Books;
 use vnfm_sim::faults::Faults;
 use vnfm_sim::hosts::{HostSpec, Hosts, User};
@@ -31,26 +27,6 @@ pub(crate) const PASSWORD: &str = "planted-password";
 pub(crate) const CNI: &str = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: cni, namespace: kube-system}\n\
 spec:\n  selector: {matchLabels: {app: cni}}\n  template:\n    metadata: {labels: {app: cni}}\n    spec:\n      \
 containers: [{name: cni, image: localhost/cni:1}]\n";
-
-const NO_ANSWER: Code = Code {
-    name: "lab.no-answer",
-    kind: ErrorKind::Unavailable,
-    means: "-",
-    next: "-",
-};
-const REFUSED: Code = Code {
-    name: "lab.refused",
-    kind: ErrorKind::Refused,
-    means: "-",
-    next: "-",
-};
-
-/// Where the VNFM is killed: at the nth service call, before or after its effect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kill {
-    Before(usize),
-    After(usize),
-}
 
 pub(crate) struct Lab {
     net: [u8; 2],
@@ -361,172 +337,4 @@ impl Lab {
             .collect();
         calls.join("\n") + &self.told.lock().unwrap().join("\n")
     }
-}
-
-/// The lab behind the test-kit: its hosts and clusters answer, package, checkpoints and faults are the kit's.
-pub(crate) struct Neighbours(Arc<EngineSide>);
-
-impl World for Neighbours {
-    fn call(
-        &self,
-        service: &str,
-        request: &Value,
-    ) -> BoxFuture<'static, Option<Result<Value, ServiceError>>> {
-        let (side, service, request) = (self.0.clone(), service.to_owned(), request.clone());
-        Box::pin(async move {
-            if !["ssh.run", "ssh.put", "ssh.wait", "http", "sleep"].contains(&service.as_str()) {
-                return None;
-            }
-            let answer = side.serve(&service, request).await;
-            Some(answer.map_err(|error| {
-                let kind = match error.kind() {
-                    ErrorKind::Unavailable => vnfm_plugin_sdk::ErrorKind::Unavailable,
-                    ErrorKind::Refused => vnfm_plugin_sdk::ErrorKind::Refused,
-                    _ => vnfm_plugin_sdk::ErrorKind::Broken,
-                };
-                ServiceError::new(&service, kind, error.to_string())
-            }))
-        })
-    }
-}
-
-/// The engine's side: SSH, package, checkpoints.
-struct EngineSide {
-    ssh: Ssh,
-    package: BTreeMap<String, Vec<u8>>,
-    checkpoints: Arc<Mutex<BTreeMap<String, Value>>>,
-    /// Checkpoints belong to a hook.
-    hook: String,
-    told: Arc<Mutex<Vec<String>>>,
-    calls: Mutex<usize>,
-    kill: Option<Kill>,
-    dead: Arc<Notify>,
-}
-
-#[async_trait]
-impl HookHost for EngineSide {
-    async fn call(&self, service: &str, request: Value) -> Result<Value, PortError> {
-        let n = {
-            let mut calls = self.calls.lock().unwrap();
-            *calls += 1;
-            *calls
-        };
-        if self.kill == Some(Kill::Before(n)) {
-            self.dead.notify_one();
-            std::future::pending::<()>().await;
-        }
-        let answer = self.serve(service, request).await;
-        if self.kill == Some(Kill::After(n)) {
-            self.dead.notify_one();
-            std::future::pending::<()>().await;
-        }
-        answer
-    }
-
-    fn log(&self, level: &str, text: &str) {
-        self.told.lock().unwrap().push(format!("{level}: {text}"));
-    }
-}
-
-impl EngineSide {
-    async fn serve(&self, service: &str, mut request: Value) -> Result<Value, PortError> {
-        let host = request["host"].take();
-        let target = || serde_json::from_value::<SshTarget>(host.clone()).unwrap();
-        let key = format!(
-            "{}: {}",
-            self.hook,
-            request["key"].as_str().unwrap_or_default()
-        );
-        match service {
-            "ssh.run" => {
-                request.as_object_mut().unwrap().remove("host");
-                let command: SshCommand = serde_json::from_value(request).unwrap();
-                Ok(json!(self.ssh.run(&target(), &command).await?))
-            }
-            "ssh.put" => {
-                let content = match request["artifact"].as_str() {
-                    Some(path) => self.file(path)?,
-                    None => decode(request["contentBase64"].as_str().unwrap()),
-                };
-                let file = RemoteFile {
-                    path: request["path"].as_str().unwrap().into(),
-                    mode: request["mode"].as_str().unwrap().into(),
-                    sudo: request["sudo"] == true,
-                    content,
-                };
-                self.ssh.put(&target(), &file).await.map(|()| json!({}))
-            }
-            "ssh.wait" => {
-                let seconds = u32::try_from(request["deadlineSeconds"].as_u64().unwrap()).unwrap();
-                self.ssh.wait(&target(), seconds).await.map(|()| json!({}))
-            }
-            "http" => http(&request).await,
-            "artifact.list" => Ok(json!({ "paths": self.package.keys().collect::<Vec<_>>() })),
-            "checkpoint.get" => Ok(json!({ "value": self.checkpoints.lock().unwrap().get(&key) })),
-            "checkpoint.put" => {
-                self.checkpoints
-                    .lock()
-                    .unwrap()
-                    .insert(key, request["value"].clone());
-                Ok(json!({}))
-            }
-            "sleep" => {
-                RealClock
-                    .sleep(Duration::from_secs_f64(
-                        request["seconds"].as_f64().unwrap(),
-                    ))
-                    .await;
-                Ok(json!({}))
-            }
-            "progress" | "waiting" => {
-                self.told
-                    .lock()
-                    .unwrap()
-                    .push(format!("{service}: {request}"));
-                Ok(json!({}))
-            }
-            "cancelled" => Ok(json!({ "cancelled": false })),
-            other => Err(PortError::new(
-                &REFUSED,
-                "serve a hook",
-                format!("`{other}` is unknown"),
-            )),
-        }
-    }
-
-    fn file(&self, path: &str) -> Result<Vec<u8>, PortError> {
-        let missing = || PortError::new(&REFUSED, "read an artifact", format!("no `{path}`"));
-        self.package.get(path).cloned().ok_or_else(missing)
-    }
-}
-
-async fn http(request: &Value) -> Result<Value, PortError> {
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let ca = reqwest::Certificate::from_pem(text(&request["caPem"]).as_bytes()).unwrap();
-    let seconds = request["deadlineSeconds"].as_u64().unwrap();
-    let client = reqwest::Client::builder().no_proxy().tls_certs_only([ca]);
-    let client = client
-        .timeout(Duration::from_secs(seconds))
-        .build()
-        .unwrap();
-    let method = text(&request["method"]).parse().unwrap();
-    let mut sending = client.request(method, text(&request["url"]));
-    for (name, value) in request["headers"].as_object().unwrap() {
-        sending = sending.header(name, text(value));
-    }
-    if let Some(body) = request["body"].as_str() {
-        sending = sending.body(body.to_owned());
-    }
-    let failed =
-        |error: reqwest::Error| PortError::new(&NO_ANSWER, "ask", error.without_url().to_string());
-    let answer = sending.send().await.map_err(failed)?;
-    let status = answer.status().as_u16();
-    Ok(json!({ "status": status, "body": answer.text().await.map_err(failed)? }))
-}
-
-fn decode(text: &str) -> Vec<u8> {
-    use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD
-        .decode(text)
-        .unwrap()
 }

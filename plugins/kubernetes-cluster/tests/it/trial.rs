@@ -1,7 +1,7 @@
 //! Installation and healing keep the promises of every hook: trials of the test-kit, on the lab's hosts.
 
-use crate::heal::b;
 use crate::lab::{Lab, PASSWORD};
+use crate::workload::b;
 use kubernetes_cluster::KubernetesCluster;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
