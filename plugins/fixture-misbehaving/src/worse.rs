@@ -1,10 +1,10 @@
-//! What ends a process, or takes more than its share: for the runner that gives each hook a process of its own.
+//! Ways to crash a process or to exceed its limits, for hooks that run in separate processes.
 
 use std::fmt::Write as _;
 use std::process::Command;
 use vnfm_plugin_sdk::prelude::*;
 
-/// Does `how`; most of it does not come back.
+/// Misbehaves as `how` says; most ways do not return.
 pub(crate) async fn be(how: &str) -> Result<String, DriverError> {
     match how {
         "abort" => {
@@ -51,7 +51,7 @@ fn write_without_end() -> Result<String, DriverError> {
     }
 }
 
-/// What of these paths can be opened, listed or written, a line each.
+/// Which of these paths can be opened, listed or written, one per line.
 pub(crate) fn steal(paths: &str) -> String {
     let mut got = String::new();
     for path in paths.lines() {
@@ -73,7 +73,7 @@ pub(crate) fn steal(paths: &str) -> String {
     got
 }
 
-/// What this process has and is, a line each.
+/// Environment, open files, status and limits of this process, one per line.
 fn around() -> String {
     let mut said = String::new();
     let variables: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();

@@ -2,34 +2,37 @@
 //! later attempt, after a crash, can delete it.
 
 use crate::config;
-use crate::install::{CA, KUBECTL, Story, authority};
+use crate::install::{CA, Installer, KUBECTL, read_ca};
 use crate::machine::Machine;
-use crate::words::ca_hash;
+use crate::secrets::ca_hash;
 use vnfm_plugin_sdk::prelude::*;
 
 /// The checkpoint with the bootstrap tokens.
 pub(crate) const TOKENS: &str = "bootstrap-tokens";
 
-/// The control plane, as joins need it.
+/// What workers need to join the control plane.
 #[derive(Clone)]
-pub(crate) struct Plane {
+pub(crate) struct ControlPlane {
     pub(crate) ca: String,
     pub(crate) ca_hash: String,
-    /// Bootstrap tokens; the last one is good.
+    /// Bootstrap tokens; only the last one is valid.
     pub(crate) tokens: Vec<Secret>,
 }
 
-impl Story<'_> {
-    /// Another token for joins, of a control plane that stays as it is.
-    pub(crate) async fn reopened(&self, master: &Machine<'_>) -> Result<Plane, DriverError> {
+impl Installer<'_> {
+    /// Creates a token for joining an existing control plane.
+    pub(crate) async fn with_new_token(
+        &self,
+        master: &Machine<'_>,
+    ) -> Result<ControlPlane, DriverError> {
         let mut tokens: Vec<Secret> = self.cx.checkpoint(TOKENS).await?.unwrap_or_default();
-        self.another_token(master, &mut tokens).await?;
-        plane(master, tokens).await
+        self.add_token(master, &mut tokens).await?;
+        control_plane(master, tokens).await
     }
 
-    /// Makes a token for joins, of a control plane that has been there for a while. It is remembered before it is
-    /// good: whoever comes after a crash takes it away with the others.
-    pub(crate) async fn another_token(
+    /// Creates a bootstrap token. It is stored before it becomes valid, so that a later attempt deletes it even after a
+    /// crash.
+    pub(crate) async fn add_token(
         &self,
         master: &Machine<'_>,
         tokens: &mut Vec<Secret>,
@@ -39,47 +42,61 @@ impl Story<'_> {
         self.cx.save_checkpoint(TOKENS, tokens).await?;
         let version = master.run("init", "kubeadm version -o short").await?.stdout;
         let text = config::init(self.plan, version.trim(), token.reveal());
-        // What sshd gives a command to read cannot be opened by its path, a pipe can.
+        // sshd's standard input cannot be opened through /dev/stdin; a pipe can.
         let line = "cat | kubeadm token create --kubeconfig /etc/kubernetes/admin.conf --config /dev/stdin";
         master
-            .feed("init", line, Secret::new(text))
+            .run_with_input("init", line, Secret::new(text))
             .await
             .map(|_| ())
     }
 
-    /// Nobody else joins by our tokens.
-    pub(crate) async fn forget_tokens(
+    /// Deletes our bootstrap tokens, so that nothing else can join with them.
+    pub(crate) async fn delete_tokens(
         &self,
         master: &Machine<'_>,
-        plane: &Plane,
+        control_plane: &ControlPlane,
     ) -> Result<(), DriverError> {
-        let names: Vec<_> = plane.tokens.iter().filter_map(token_name).collect();
-        forget(master, &names).await
+        let names: Vec<_> = control_plane
+            .tokens
+            .iter()
+            .filter_map(token_secret_name)
+            .collect();
+        delete_secrets(master, &names).await
     }
 }
 
-/// The control plane that has these tokens.
-pub(crate) async fn plane(master: &Machine<'_>, tokens: Vec<Secret>) -> Result<Plane, DriverError> {
-    let ca = authority(master).await?;
+/// The control plane, with these tokens.
+pub(crate) async fn control_plane(
+    master: &Machine<'_>,
+    tokens: Vec<Secret>,
+) -> Result<ControlPlane, DriverError> {
+    let ca = read_ca(master).await?;
     let ca_hash = ca_hash(&ca).ok_or_else(|| {
-        master.refusal("init-failed", "init", format!("`{CA}` is no certificate"))
+        master.refusal(
+            "init-failed",
+            "init",
+            format!("`{CA}` is not a certificate"),
+        )
     })?;
-    Ok(Plane {
+    Ok(ControlPlane {
         ca,
         ca_hash,
         tokens,
     })
 }
 
-/// The name of the Kubernetes secret that makes a bootstrap token good.
-pub(crate) fn token_name(token: &Secret) -> Option<String> {
+/// The name of the Kubernetes secret that holds a bootstrap token.
+pub(crate) fn token_secret_name(token: &Secret) -> Option<String> {
     let id = token.reveal().split_once('.')?.0;
     Some(format!("bootstrap-token-{id}"))
 }
 
-/// Deletes secrets of `kube-system`. That one is gone is as good: tokens end by themselves, and a control plane that
-/// was begun anew never had the first one's.
-pub(crate) async fn forget(master: &Machine<'_>, names: &[String]) -> Result<(), DriverError> {
+/// Deletes secrets in `kube-system`. A missing secret is fine: tokens expire, and a control plane that was reset never
+/// had the earlier ones.
+pub(crate) async fn delete_secrets(
+    master: &Machine<'_>,
+    names: &[String],
+) -> Result<(), DriverError> {
     if names.is_empty() {
         return Ok(());
     }

@@ -2,16 +2,16 @@
 //! Proxies come before packages, whose download may need them.
 
 use crate::config;
-use crate::install::Story;
+use crate::install::Installer;
 use crate::machine::{FOLDER, Facts, Machine, quote};
 use vnfm_plugin_sdk::prelude::*;
 
-impl Story<'_> {
-    /// Preflight, proxy, packages, runtime: afterwards kubeadm can run.
+impl Installer<'_> {
+    /// Runs preflight, proxy, packages and runtime.
     pub(crate) async fn prepare(&self, host: &Machine<'_>) -> Result<(), DriverError> {
         host.reach().await?;
         let mut facts = host.facts().await?;
-        self.tell(5, &format!("`{}` is reached", host.node.name))
+        self.report(5, &format!("connected to `{}`", host.node.name))
             .await;
         if facts.has_joined() {
             return Ok(());
@@ -23,7 +23,7 @@ impl Story<'_> {
             let missing = facts.missing();
             if !missing.is_empty() {
                 let detail = format!(
-                    "the packages are installed and still there is no {}",
+                    "the packages are installed, but {} is still missing",
                     missing.join(", ")
                 );
                 return Err(host.refusal("packages-missing", "packages", detail));
@@ -32,7 +32,7 @@ impl Story<'_> {
         self.runtime(host, &facts).await
     }
 
-    /// Proxies for the runtime, the kubelet and apt.
+    /// Configures proxies for the runtime, the kubelet and apt.
     async fn proxy(&self, host: &Machine<'_>, facts: &Facts) -> Result<(), DriverError> {
         let Some((unit, apt)) = config::proxies(self.plan) else {
             return Ok(());
@@ -45,16 +45,16 @@ impl Story<'_> {
         host.put(apt, "proxy").await?;
         let mut line = "systemctl daemon-reload".to_owned();
         if facts.is("runtime") {
-            // It has read its environment already.
+            // It is running, and has read its environment already.
             line += " && systemctl restart containerd";
         }
         host.run("proxy", &line).await.map(|_| ())
     }
 
-    /// Installs what is missing: out of the package, else out of the host's repository.
+    /// Installs missing programs from the package, or else from the host's repository.
     async fn packages(&self, host: &Machine<'_>, facts: &Facts) -> Result<(), DriverError> {
         let missing = facts.missing();
-        self.tell(
+        self.report(
             8,
             &format!("installing {} on `{}`", missing.join(", "), host.node.name),
         )
@@ -66,15 +66,17 @@ impl Story<'_> {
                 .await;
         }
         let names = missing.join(" ");
-        let known = host
-            .look(
+        let policy = host
+            .try_run(
                 "packages",
                 &format!("apt-cache policy {names}"),
                 Secret::default(),
             )
             .await?;
-        let candidates = known.stdout.matches("Candidate: ").count();
-        if known.ok() && candidates >= missing.len() && !known.stdout.contains("Candidate: (none)")
+        let candidates = policy.stdout.matches("Candidate: ").count();
+        if policy.ok()
+            && candidates >= missing.len()
+            && !policy.stdout.contains("Candidate: (none)")
         {
             let line = format!("env DEBIAN_FRONTEND=noninteractive apt-get install -y {names}");
             return host.step("packages", &line).await;
@@ -87,7 +89,7 @@ impl Story<'_> {
         Err(host.refusal("packages-missing", "packages", detail))
     }
 
-    /// Uploads files of the package and returns where they are.
+    /// Uploads files of the package and returns their paths on the host.
     async fn upload(
         &self,
         host: &Machine<'_>,
@@ -104,14 +106,14 @@ impl Story<'_> {
         Ok(paths)
     }
 
-    /// Kernel, swap, container runtime, images.
+    /// Sets up kernel settings, swap, container runtime and images.
     async fn runtime(&self, host: &Machine<'_>, facts: &Facts) -> Result<(), DriverError> {
         host.put(
             Upload::new("/etc/sysctl.d/90-vnfm.conf", config::SYSCTL).mode("0644"),
             "runtime",
         )
         .await?;
-        // The bridge's setting exists only where its module does; the other one must be.
+        // The bridge setting exists only if its module is loaded; the other one always does.
         let mut line = "modprobe overlay; modprobe br_netfilter; \
                         sysctl -q -e -w net.bridge.bridge-nf-call-iptables=1; \
                         sysctl -q -w net.ipv4.ip_forward=1"

@@ -361,7 +361,10 @@ async fn a_configuration_is_checked_by_the_plugins_schema_and_never_shown() {
             .await,
     );
     assert_eq!(error.name(), "plugin.create-failed");
-    assert!(error.to_string().contains("no absolute path"), "{error}");
+    assert!(
+        error.to_string().contains("not an absolute path"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -135,7 +135,7 @@ async fn what_ends_the_process_ends_one_hook_and_says_by_what() {
             "spin",
             "plugin.limit",
             ErrorKind::Refused,
-            &["SIGXCPU", "more than 1 s on a processor"],
+            &["SIGXCPU", "more than 1 s of CPU time"],
         ),
         (
             "allocate",
@@ -156,7 +156,7 @@ async fn what_ends_the_process_ends_one_hook_and_says_by_what() {
         let always = [
             "hook `instantiate_start`",
             "fixture-misbehaving@0.1.0",
-            "in the middle",
+            "during the hook",
         ];
         for word in always.iter().chain(words) {
             assert!(said.contains(word), "{how}: `{word}` is not in: {said}");
@@ -206,7 +206,7 @@ async fn an_endless_loop_is_killed_at_the_deadline() {
         (error.name(), error.kind()),
         ("plugin.deadline", ErrorKind::Unavailable)
     );
-    let told = "it did not end within 0.5 s; it was killed in the middle of the hook";
+    let told = "it did not end within 0.5 s; it was killed during the hook";
     assert_eq!(error.detail(), told);
     stage.goes_on().await;
 }
@@ -313,7 +313,7 @@ async fn a_driver_that_aborts_when_it_is_made_ends_one_hook_each_time() {
         assert!(
             error
                 .detail()
-                .contains("while its driver was made by SIGABRT"),
+                .contains("killed by SIGABRT while creating its driver"),
             "{error}"
         );
     }
@@ -328,7 +328,7 @@ fn a_library_that_crashes_when_it_is_opened_is_refused_and_not_loaded_here() {
     assert!(
         error
             .to_string()
-            .contains("while its library was opened by SIGABRT"),
+            .contains("killed by SIGABRT while opening its library"),
         "{error}"
     );
 }
@@ -349,7 +349,7 @@ fn a_runner_that_is_missing_or_is_none_is_named() {
         (
             by_shell("printf '\\377\\377\\377\\377\\377' >&0; cat <&0 >&2"),
             "plugin.protocol",
-            "no message",
+            "not a message",
         ),
     ];
     for (process, name, word) in cases {

@@ -239,11 +239,11 @@ impl<D: MgmtDriver> Trial<D> {
         self
     }
 
-    /// Runs the trial.
+    /// Runs the hook once for each possible fault.
     ///
     /// # Errors
     ///
-    /// All violations found.
+    /// All violations that were found, not only the first.
     pub fn run(self) -> Result<TrialReport, Violations> {
         futures::executor::block_on(self.run_async())
     }

@@ -87,7 +87,7 @@ async fn what_the_request_forces_is_deleted_and_named() {
     lab.heal("heal_start", force, &["w1"]).await.unwrap();
     let told = lab.told.lock().unwrap().join("\n");
     assert!(
-        told.contains("deleting by force") && told.contains("default/web-"),
+        told.contains("force-deleting") && told.contains("default/web-"),
         "{told}"
     );
     lab.healed(&lab.finish(&["w1"]).await);

@@ -46,7 +46,7 @@ async fn a_worker_gives_its_pods_away_and_its_successor_joins() {
     for secret in [PASSWORD, &bearer] {
         assert!(!told.contains(secret), "a secret can be read");
     }
-    assert!(told.contains("in an emptyDir goes with the node"), "{told}");
+    assert!(told.contains("is lost with the node"), "{told}");
 }
 
 /// What somebody gave a worker, and VNF-B asks for.
@@ -97,7 +97,7 @@ async fn a_successor_gets_the_labels_that_somebody_gave_its_predecessor() {
     lab.has_its_label("w2");
     assert!(
         lab.texts()
-            .contains("`w1` gets its labels back: `example.com/disk`")
+            .contains("restored labels of `w1`: `example.com/disk`")
     );
 }
 
@@ -160,7 +160,7 @@ async fn a_rollback_brings_back_what_has_left() {
     lab.undo(&["w1"]).await.unwrap();
     let told = lab.told.lock().unwrap().join("\n");
     assert!(
-        told.contains("has left the cluster and does not answer"),
+        told.contains("has left the cluster and does not respond"),
         "{told}"
     );
 }

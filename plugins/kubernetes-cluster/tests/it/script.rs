@@ -104,7 +104,7 @@ async fn what_lets_others_join_ends_with_the_hook() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_makes_no_sense_is_refused_by_what_is_wrong() {
     let cases = [
-        ("echo nonsense", "it is no JSON"),
+        ("echo nonsense", "it is not JSON"),
         (
             "echo '{\"server\": \"https://x:6443\"'",
             "it ends too early",
