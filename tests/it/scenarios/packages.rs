@@ -39,7 +39,7 @@ fn a_vendor_script_that_fails_or_prints_garbage_is_reported_with_its_output() {
         (
             "echo '{\"server\": \"https://10.0.0.1:6443\", '",
             "script-answer",
-            "it ends too early",
+            "it is truncated",
         ),
         (
             "echo '{\"bearer_token\": \"t\"}'",

@@ -1,6 +1,6 @@
 //! What a hook in its own process can see, and the user that it runs as.
 
-use crate::processes::{Stage, living};
+use crate::processes::{Stage, running_processes};
 use crate::world::{AMPLE, Folder, RealClock};
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -10,15 +10,15 @@ use vnfm_plugin_host::{PluginHost, Runner, Users};
 #[tokio::test]
 async fn a_hook_sees_nothing_of_the_engine() {
     let stage = Stage::small();
-    let said = stage
-        .be("look around", AMPLE)
+    let text = stage
+        .misbehave("look around", AMPLE)
         .await
         .unwrap()
         .message
         .unwrap();
     let line = |begin: &str| {
-        let line = said.lines().find(|line| line.starts_with(begin));
-        line.unwrap_or_else(|| panic!("no `{begin}` in {said}"))
+        let line = text.lines().find(|line| line.starts_with(begin));
+        line.unwrap_or_else(|| panic!("no `{begin}` in {text}"))
             .split_whitespace()
             .collect::<Vec<_>>()
     };
@@ -46,14 +46,14 @@ async fn a_hook_sees_nothing_of_the_engine() {
     if rustix::process::geteuid().is_root() {
         let uid: u32 = line("Uid:")[1].parse().unwrap();
         assert!((2_000_000_000..2_000_010_000).contains(&uid), "{uid}");
-        assert_eq!(line("Groups:").len(), 1, "{said}");
+        assert_eq!(line("Groups:").len(), 1, "{text}");
         assert_eq!(line("Max processes")[2], "40");
     }
 }
 
-/// The users of the processes that live in the namespace of a hook.
+/// The users of the processes in a PID namespace.
 fn users_in(namespace: &str) -> BTreeSet<String> {
-    let ids = living(namespace).into_iter();
+    let ids = running_processes(namespace).into_iter();
     let ids = ids.map(|stat| stat.split_whitespace().next().unwrap().to_owned());
     let uid = |id: String| {
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
@@ -67,26 +67,26 @@ fn users_in(namespace: &str) -> BTreeSet<String> {
     ids.filter_map(uid).collect()
 }
 
-/// One runs all the while that others come and go: a user that is free again may be taken again, so of two that merely
-/// begin together the second may get the user of the first.
+/// One hook runs while others start and end: a free user ID may be reused, so two hooks that merely start together could
+/// get the same one.
 #[tokio::test]
-async fn two_hooks_at_once_have_two_processes_and_two_users() {
+async fn concurrent_hooks_have_different_processes_and_users() {
     let stage = Stage::new(|_| {});
-    let mut running = Box::pin(stage.be("spin", AMPLE));
+    let mut running = Box::pin(stage.misbehave("spin", AMPLE));
     let others = async {
         while stage.host.logs().is_empty() {
             tokio::task::yield_now().await;
         }
-        let users = users_in(&stage.group());
+        let users = users_in(&stage.pid_namespace());
         assert!(!users.is_empty());
         for others in 1..=3 {
-            let said = stage
-                .be("look around", AMPLE)
+            let text = stage
+                .misbehave("look around", AMPLE)
                 .await
                 .unwrap()
                 .message
                 .unwrap();
-            let own = said.lines().find(|line| line.starts_with("Uid:")).unwrap();
+            let own = text.lines().find(|line| line.starts_with("Uid:")).unwrap();
             let logs = stage.host.logs();
             let groups = logs
                 .iter()
@@ -109,11 +109,11 @@ async fn two_hooks_at_once_have_two_processes_and_two_users() {
 }
 
 #[tokio::test]
-async fn a_user_under_whom_something_runs_is_given_to_no_hook() {
+async fn a_user_id_with_running_processes_is_not_used() {
     use std::os::unix::process::CommandExt as _;
     const FIRST: u32 = 2_100_000_000;
     if !rustix::process::geteuid().is_root() {
-        return; // then there is one user for all
+        return; // without root, all hooks have the same user
     }
     let sleeping = |uid: u32| {
         let mut command = Command::new("/bin/sleep");
@@ -132,13 +132,13 @@ async fn a_user_under_whom_something_runs_is_given_to_no_hook() {
         };
     });
     for _ in 0..24 {
-        let said = stage
-            .be("look around", AMPLE)
+        let text = stage
+            .misbehave("look around", AMPLE)
             .await
             .unwrap()
             .message
             .unwrap();
-        let line = said.lines().find(|line| line.starts_with("Uid:")).unwrap();
+        let line = text.lines().find(|line| line.starts_with("Uid:")).unwrap();
         let uid: u32 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
         assert!((FIRST + 2..FIRST + 12).contains(&uid), "{uid}");
     }
@@ -149,10 +149,10 @@ async fn a_user_under_whom_something_runs_is_given_to_no_hook() {
         count: 2,
     };
     let plugins = PluginHost::new(config, Arc::new(RealClock));
-    let said = plugins.isolation().unwrap_err().to_string();
+    let text = plugins.isolation().unwrap_err().to_string();
     assert!(
-        said.contains("each of the users") && said.contains("2100000000"),
-        "{said}"
+        text.contains("each of the users") && text.contains("2100000000"),
+        "{text}"
     );
     for sleeper in &mut sleepers {
         sleeper.kill().unwrap();

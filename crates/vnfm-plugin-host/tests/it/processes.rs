@@ -1,4 +1,4 @@
-//! Hooks in processes of their own: whatever one does, it ends alone, and nothing of it is left.
+//! Hooks in separate processes: whatever one does, it affects no other, and leaves nothing running.
 
 use crate::c;
 use crate::world::{AMPLE, Folder, RUNNER, RealClock, Remembering, built, request};
@@ -21,7 +21,7 @@ pub(crate) struct Stage {
     _folder: Folder,
 }
 
-/// Small enough to be reached soon.
+/// Low enough to be reached quickly.
 const LIMITS: ProcessLimits = ProcessLimits {
     memory_mib: 1024,
     cpu_seconds: 1,
@@ -58,12 +58,14 @@ impl Stage {
         Self::new(|config| config.process.as_mut().unwrap().limits = LIMITS)
     }
 
-    pub(crate) async fn be(&self, how: &str, limit: Duration) -> Result<Effects, PortError> {
-        self.driver.call(wrong(how, limit), self.host.clone()).await
+    pub(crate) async fn misbehave(&self, how: &str, limit: Duration) -> Result<Effects, PortError> {
+        self.driver
+            .call(misbehaving_request(how, limit), self.host.clone())
+            .await
     }
 
-    /// The namespace of the last hook that said where its process is.
-    pub(crate) fn group(&self) -> String {
+    /// The PID namespace of the last hook that logged it.
+    pub(crate) fn pid_namespace(&self) -> String {
         let logs = self.host.logs();
         let said = logs
             .iter()
@@ -73,9 +75,9 @@ impl Stage {
             .to_owned()
     }
 
-    /// Nothing of the last hook is left, and the next one runs.
-    async fn goes_on(&self) {
-        nothing_is_left(&self.group());
+    /// Checks that no process of the last hook is left, and that the next hook runs.
+    async fn assert_next_hook_runs(&self) {
+        assert_no_process_left(&self.pid_namespace());
         let error = self
             .driver
             .call(request("heal_start", AMPLE), self.host.clone())
@@ -85,14 +87,14 @@ impl Stage {
     }
 }
 
-fn wrong(how: &str, limit: Duration) -> HookRequest {
+fn misbehaving_request(how: &str, limit: Duration) -> HookRequest {
     let mut asked = request("instantiate_start", limit);
     asked.additional_params.insert("how".into(), json!(how));
     asked
 }
 
-/// The processes that live in the namespace of a hook, as `pid (name) state …`.
-pub(crate) fn living(namespace: &str) -> Vec<String> {
+/// The running processes in a PID namespace, as `pid (name) state …`.
+pub(crate) fn running_processes(namespace: &str) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let within = processes.filter(|process| {
         let link = std::fs::read_link(process.path().join("ns/pid"));
@@ -106,17 +108,21 @@ pub(crate) fn living(namespace: &str) -> Vec<String> {
     stats.filter(lives).collect()
 }
 
-/// A killed process takes a moment to be gone.
-fn nothing_is_left(group: &str) {
+/// Waits until no process is left, because killed processes take a moment to end.
+fn assert_no_process_left(pid_namespace: &str) {
     let begun = Instant::now();
-    while !living(group).is_empty() {
-        assert!(begun.elapsed() < AMPLE, "left: {:?}", living(group));
+    while !running_processes(pid_namespace).is_empty() {
+        assert!(
+            begun.elapsed() < AMPLE,
+            "left: {:?}",
+            running_processes(pid_namespace)
+        );
         std::thread::yield_now();
     }
 }
 
 #[tokio::test]
-async fn what_ends_the_process_ends_one_hook_and_says_by_what() {
+async fn a_crash_or_an_exceeded_limit_fails_one_hook_with_the_cause() {
     let stage = Stage::small();
     for (how, name, kind, words) in [
         (
@@ -150,7 +156,7 @@ async fn what_ends_the_process_ends_one_hook_and_says_by_what() {
             &["SIGXFSZ", "1 MiB"],
         ),
     ] {
-        let error = stage.be(how, AMPLE).await.unwrap_err();
+        let error = stage.misbehave(how, AMPLE).await.unwrap_err();
         assert_eq!((error.name(), error.kind()), (name, kind), "{how}: {error}");
         let said = error.to_string();
         let always = [
@@ -161,12 +167,12 @@ async fn what_ends_the_process_ends_one_hook_and_says_by_what() {
         for word in always.iter().chain(words) {
             assert!(said.contains(word), "{how}: `{word}` is not in: {said}");
         }
-        stage.goes_on().await;
+        stage.assert_next_hook_runs().await;
     }
 }
 
 #[tokio::test]
-async fn a_segfault_ends_one_hook_while_another_one_runs_on() {
+async fn a_segfault_does_not_affect_other_hooks() {
     let folder = Folder::new();
     c::plugin(folder.path(), "c.so", &["WRONG_SEGFAULT"]);
     let plugins = folder.host_of(Runner::Process);
@@ -199,7 +205,7 @@ async fn a_segfault_ends_one_hook_while_another_one_runs_on() {
 async fn an_endless_loop_is_killed_at_the_deadline() {
     let stage = Stage::new(|_| {});
     let error = stage
-        .be("spin", Duration::from_millis(500))
+        .misbehave("spin", Duration::from_millis(500))
         .await
         .unwrap_err();
     assert_eq!(
@@ -208,11 +214,11 @@ async fn an_endless_loop_is_killed_at_the_deadline() {
     );
     let told = "it did not end within 0.5 s; it was killed during the hook";
     assert_eq!(error.detail(), told);
-    stage.goes_on().await;
+    stage.assert_next_hook_runs().await;
 }
 
 #[tokio::test]
-async fn a_fork_bomb_comes_to_its_limit_and_goes_at_the_deadline() {
+async fn a_fork_bomb_is_limited_and_killed_at_the_deadline() {
     let stage = Stage::of(
         |folder| _ = c::plugin(folder, "m.so", &["WRONG_FORK"]),
         |config| {
@@ -248,16 +254,16 @@ async fn a_fork_bomb_comes_to_its_limit_and_goes_at_the_deadline() {
         .unwrap_or_else(|| panic!("{error}"));
     let (many, rest) = many.split_once(' ').unwrap();
     let many: u64 = many.parse().unwrap();
-    // Those that ended meanwhile count as long as nobody has waited for them.
+    // Processes that have ended count until they are reaped.
     assert!((2..=LIMITS.processes).contains(&many), "{error}");
     assert_eq!(rest, "processes (its limit is 40)");
-    nothing_is_left(&stage.group());
+    assert_no_process_left(&stage.pid_namespace());
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_takes_the_process_with_it() {
+async fn dropping_the_call_kills_the_process() {
     let stage = Stage::new(|_| {});
-    let mut running = Box::pin(stage.be("spin", AMPLE));
+    let mut running = Box::pin(stage.misbehave("spin", AMPLE));
     let logged = async {
         while stage.host.logs().is_empty() {
             tokio::task::yield_now().await;
@@ -268,23 +274,23 @@ async fn a_caller_that_goes_away_takes_the_process_with_it() {
         () = logged => {}
     }
     assert_eq!(
-        living(&stage.group()).len(),
+        running_processes(&stage.pid_namespace()).len(),
         2,
         "its own, and the first of its namespace"
     );
     drop(running);
-    stage.goes_on().await;
+    stage.assert_next_hook_runs().await;
 }
 
 #[tokio::test]
-async fn what_a_hook_leaves_running_ends_with_it() {
+async fn processes_that_a_hook_leaves_running_are_killed() {
     let stage = Stage::small();
-    stage.be("daemon", AMPLE).await.unwrap();
-    stage.goes_on().await;
+    stage.misbehave("daemon", AMPLE).await.unwrap();
+    stage.assert_next_hook_runs().await;
 }
 
 #[tokio::test]
-async fn many_hooks_run_side_by_side_with_their_services() {
+async fn many_hook_processes_call_services_concurrently() {
     let folder = Folder::new();
     c::plugin(folder.path(), "c.so", &[]);
     let plugins = folder.host_of(Runner::Process);
@@ -299,7 +305,7 @@ async fn many_hooks_run_side_by_side_with_their_services() {
 }
 
 #[tokio::test]
-async fn a_driver_that_aborts_when_it_is_made_ends_one_hook_each_time() {
+async fn a_driver_that_aborts_in_create_fails_each_hook() {
     let stage = Stage::new(|config| {
         config.plugins.get_mut(MISBEHAVING).unwrap().config = json!({"create": "abort"});
     });
@@ -320,7 +326,7 @@ async fn a_driver_that_aborts_when_it_is_made_ends_one_hook_each_time() {
 }
 
 #[test]
-fn a_library_that_crashes_when_it_is_opened_is_refused_and_not_loaded_here() {
+fn a_library_that_crashes_in_its_initialiser_is_refused() {
     let folder = Folder::new();
     c::plugin(folder.path(), "c.so", &["WRONG_INITIALISER"]);
     let error = folder.host_of(Runner::Process).allow("c.so").unwrap_err();
@@ -334,7 +340,7 @@ fn a_library_that_crashes_when_it_is_opened_is_refused_and_not_loaded_here() {
 }
 
 #[test]
-fn a_runner_that_is_missing_or_is_none_is_named() {
+fn a_missing_or_wrong_runner_program_is_named() {
     let cases: [(ProcessConfig, &str, &str); 3] = [
         (
             ProcessConfig::by("/no/such/runner"),
@@ -387,7 +393,7 @@ fn by_shell(script: &str) -> ProcessConfig {
 }
 
 #[test]
-fn the_runner_is_for_nobody_else() {
+fn the_runner_cannot_be_run_by_hand() {
     let ran = Command::new(RUNNER).stdin(Stdio::null()).output().unwrap();
     assert_eq!(ran.status.code(), Some(2));
     assert!(
@@ -396,17 +402,17 @@ fn the_runner_is_for_nobody_else() {
     );
 }
 
-/// An engine that says which process its hook has, and is then killed: not a test by itself.
+/// Not a test by itself: prints the PID namespace of an endless hook, then waits to be killed.
 #[tokio::test]
 #[ignore = "started by the test below"]
 async fn an_engine_with_an_endless_hook() {
     let stage = Stage::new(|_| {});
-    let mut running = Box::pin(stage.be("spin", AMPLE));
+    let mut running = Box::pin(stage.misbehave("spin", AMPLE));
     let told = async {
         while stage.host.logs().is_empty() {
             tokio::task::yield_now().await;
         }
-        println!("\ngroup {}", stage.group());
+        println!("\ngroup {}", stage.pid_namespace());
     };
     tokio::select! {
         ended = &mut running => panic!("it never ends: {ended:?}"),
@@ -416,7 +422,7 @@ async fn an_engine_with_an_endless_hook() {
 }
 
 #[test]
-fn an_engine_that_is_killed_takes_the_process_with_it() {
+fn killing_the_engine_kills_the_hook_process() {
     let mut engine = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
@@ -429,15 +435,15 @@ fn an_engine_that_is_killed_takes_the_process_with_it() {
         .unwrap();
     let lines = BufReader::new(engine.stdout.take().unwrap()).lines();
     let mut lines = lines.map(Result::unwrap);
-    let group = lines
+    let pid_namespace = lines
         .find_map(|line| Some(line.strip_prefix("group ")?.to_owned()))
         .unwrap();
     assert_eq!(
-        living(&group).len(),
+        running_processes(&pid_namespace).len(),
         2,
         "its own, and the first of its namespace"
     );
     engine.kill().unwrap();
     engine.wait().unwrap();
-    nothing_is_left(&group);
+    assert_no_process_left(&pid_namespace);
 }

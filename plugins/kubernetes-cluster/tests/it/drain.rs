@@ -5,8 +5,8 @@ use serde_json::json;
 use vnfm_core::ports::ErrorKind;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_without_a_kubelet_is_emptied_before_its_pods_run_elsewhere() {
-    let (lab, _) = Lab::with_b().await;
+async fn a_host_without_kubelet_is_reset_before_its_pods_run_elsewhere() {
+    let (lab, _) = Lab::with_vnf_b().await;
     assert!(lab.cluster().cut_node("w1", true));
     lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
     let calls = lab.books.calls();
@@ -28,9 +28,9 @@ async fn a_host_without_a_kubelet_is_emptied_before_its_pods_run_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_budget_keeps_a_node_from_being_drained_until_it_is_gone() {
-    let (lab, _) = Lab::with_b().await;
-    lab.budget();
+async fn a_disruption_budget_blocks_a_drain() {
+    let (lab, _) = Lab::with_vnf_b().await;
+    lab.create_budget();
     let soon = json!({ "drain_timeout_seconds": 1 });
     let error = lab
         .heal("heal_start", soon.clone(), &["w1"])
@@ -67,9 +67,9 @@ async fn a_budget_keeps_a_node_from_being_drained_until_it_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn somebody_elses_cordon_stays() {
-    let (lab, _) = Lab::with_b().await;
-    lab.budget();
+async fn a_users_cordon_is_kept() {
+    let (lab, _) = Lab::with_vnf_b().await;
+    lab.create_budget();
     assert!(lab.cluster().merge(
         "/api/v1/nodes/w1",
         &json!({ "spec": { "unschedulable": true } })
@@ -80,22 +80,22 @@ async fn somebody_elses_cordon_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_request_forces_is_deleted_and_named() {
-    let (lab, _) = Lab::with_b().await;
-    lab.budget();
+async fn a_forced_drain_deletes_and_names_pods() {
+    let (lab, _) = Lab::with_vnf_b().await;
+    lab.create_budget();
     let force = json!({ "drain_timeout_seconds": 0, "on_drain_timeout": "force" });
     lab.heal("heal_start", force, &["w1"]).await.unwrap();
-    let told = lab.told.lock().unwrap().join("\n");
+    let messages = lab.messages.lock().unwrap().join("\n");
     assert!(
-        told.contains("force-deleting") && told.contains("default/web-"),
-        "{told}"
+        messages.contains("force-deleting") && messages.contains("default/web-"),
+        "{messages}"
     );
     lab.healed(&lab.finish(&["w1"]).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_nothing_makes_again_is_not_lost_unasked() {
-    let (lab, _) = Lab::with_b().await;
+async fn a_bare_pod_is_deleted_only_on_request() {
+    let (lab, _) = Lab::with_vnf_b().await;
     lab.apply(&json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "bare", "namespace": "default" },
         "spec": { "nodeName": "w1", "containers": [{ "name": "c", "image": "localhost/web:1" }] } }));
     let error = lab

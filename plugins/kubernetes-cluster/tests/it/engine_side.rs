@@ -29,14 +29,14 @@ const REFUSED: Code = Code {
     next: "-",
 };
 
-/// Where the VNFM is killed: at the nth service call, before or after its effect.
+/// When to kill the VNFM: before or after the effect of the nth service call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kill {
     Before(usize),
     After(usize),
 }
 
-/// The lab behind the test-kit: its hosts and clusters answer, package, checkpoints and faults are the kit's.
+/// The lab as a world of the test kit: hosts and clusters are the lab's; package, checkpoints and faults the kit's.
 pub(crate) struct Neighbours(pub(crate) Arc<EngineSide>);
 
 impl World for Neighbours {
@@ -50,8 +50,8 @@ impl World for Neighbours {
             if !["ssh.run", "ssh.put", "ssh.wait", "http", "sleep"].contains(&service.as_str()) {
                 return None;
             }
-            let answer = side.serve(&service, request).await;
-            Some(answer.map_err(|error| {
+            let response = side.serve(&service, request).await;
+            Some(response.map_err(|error| {
                 let kind = match error.kind() {
                     ErrorKind::Unavailable => vnfm_plugin_sdk::ErrorKind::Unavailable,
                     ErrorKind::Refused => vnfm_plugin_sdk::ErrorKind::Refused,
@@ -68,9 +68,9 @@ pub(crate) struct EngineSide {
     pub(crate) ssh: Ssh,
     pub(crate) package: BTreeMap<String, Vec<u8>>,
     pub(crate) checkpoints: Arc<Mutex<BTreeMap<String, Value>>>,
-    /// Checkpoints belong to a hook.
+    /// Name of the hook, to which checkpoints belong.
     pub(crate) hook: String,
-    pub(crate) told: Arc<Mutex<Vec<String>>>,
+    pub(crate) messages: Arc<Mutex<Vec<String>>>,
     pub(crate) calls: Mutex<usize>,
     pub(crate) kill: Option<Kill>,
     pub(crate) dead: Arc<Notify>,
@@ -88,16 +88,19 @@ impl HookHost for EngineSide {
             self.dead.notify_one();
             std::future::pending::<()>().await;
         }
-        let answer = self.serve(service, request).await;
+        let response = self.serve(service, request).await;
         if self.kill == Some(Kill::After(n)) {
             self.dead.notify_one();
             std::future::pending::<()>().await;
         }
-        answer
+        response
     }
 
     fn log(&self, level: &str, text: &str) {
-        self.told.lock().unwrap().push(format!("{level}: {text}"));
+        self.messages
+            .lock()
+            .unwrap()
+            .push(format!("{level}: {text}"));
     }
 }
 
@@ -143,7 +146,7 @@ impl EngineSide {
                 Ok(json!({}))
             }
             "progress" | "waiting" => {
-                self.told
+                self.messages
                     .lock()
                     .unwrap()
                     .push(format!("{service}: {request}"));
@@ -196,9 +199,9 @@ async fn http(request: &Value) -> Result<Value, PortError> {
     }
     let failed =
         |error: reqwest::Error| PortError::new(&NO_ANSWER, "ask", error.without_url().to_string());
-    let answer = sending.send().await.map_err(failed)?;
-    let status = answer.status().as_u16();
-    Ok(json!({ "status": status, "body": answer.text().await.map_err(failed)? }))
+    let response = sending.send().await.map_err(failed)?;
+    let status = response.status().as_u16();
+    Ok(json!({ "status": status, "body": response.text().await.map_err(failed)? }))
 }
 
 fn decode(text: &str) -> Vec<u8> {

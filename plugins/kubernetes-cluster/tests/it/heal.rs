@@ -1,5 +1,5 @@
-//! Healing: workers leave and come again, budgets are honoured, a machine that is off keeps nobody waiting, and the
-//! control plane is not lost by accident.
+//! Healing: workers are drained and replaced, hosts that are off cause no delay, and the control plane is not lost by
+//! accident.
 
 use crate::engine_side::Kill;
 use crate::lab::{Lab, NEW, PASSWORD};
@@ -12,8 +12,8 @@ use vnfm_plugin_sdk::join_all_limited;
 const CALLS: usize = 90;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_gives_its_pods_away_and_its_successor_joins() {
-    let (lab, first) = Lab::with_b().await;
+async fn a_worker_is_drained_and_its_successor_joins() {
+    let (lab, first) = Lab::with_vnf_b().await;
     assert_eq!(lab.nodes_of_b(), ["w1", "w2"]);
     let uid = lab.cluster().uid();
     lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
@@ -23,12 +23,12 @@ async fn a_worker_gives_its_pods_away_and_its_successor_joins() {
         1,
         "before its server goes"
     );
-    lab.b_runs(2).await;
+    lab.wait_for_pods_of_b(2).await;
     assert_eq!(lab.nodes_of_b(), ["w2", "w2"]);
 
     let end = lab.finish(&["w1"]).await;
     lab.healed(&end);
-    lab.b_runs(2).await;
+    lab.wait_for_pods_of_b(2).await;
     assert_eq!(lab.cluster().uid(), uid);
     assert_eq!(
         [
@@ -38,24 +38,24 @@ async fn a_worker_gives_its_pods_away_and_its_successor_joins() {
         [2, 1]
     );
     assert_eq!(lab.count("w2", "kubeadm reset"), 0);
-    let told = lab.texts();
+    let messages = lab.texts();
     let bearer = first.register_vims[0].access_info["bearer_token"]
         .as_str()
         .unwrap()
         .to_owned();
     for secret in [PASSWORD, &bearer] {
-        assert!(!told.contains(secret), "a secret can be read");
+        assert!(!messages.contains(secret), "a secret can be read");
     }
-    assert!(told.contains("is lost with the node"), "{told}");
+    assert!(messages.contains("is lost with the node"), "{messages}");
 }
 
-/// What somebody gave a worker, and VNF-B asks for.
+/// A label that a user gave a worker, and that VNF-B selects.
 const DISK: (&str, &str) = ("example.com/disk", "fast");
 const NOTE: &str = "/api/v1/namespaces/kube-system/configmaps/vnfm-node-labels";
 
 impl Lab {
     async fn with_a_label() -> Self {
-        let (lab, _) = Self::with_b().await;
+        let (lab, _) = Self::with_vnf_b().await;
         let labels = json!({ DISK.0: DISK.1, "node-role.kubernetes.io/worker": "" });
         for node in ["w1", "w2"] {
             let path = format!("/api/v1/nodes/{node}");
@@ -67,7 +67,7 @@ impl Lab {
         lab
     }
 
-    fn has_its_label(&self, node: &str) {
+    fn assert_label_restored(&self, node: &str) {
         let labels = self.node(node).unwrap()["metadata"]["labels"].clone();
         assert_eq!(labels[DISK.0], DISK.1, "{labels:#}");
         assert!(
@@ -80,21 +80,21 @@ impl Lab {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_successor_gets_the_labels_that_somebody_gave_its_predecessor() {
+async fn a_successor_gets_its_predecessors_labels() {
     let lab = Lab::with_a_label().await;
     let path = "/apis/apps/v1/namespaces/default/deployments/web";
     let wants =
         json!({ "spec": { "template": { "spec": { "nodeSelector": { DISK.0: DISK.1 } } } } });
     assert!(lab.cluster().merge(path, &wants));
-    lab.b_runs(2).await;
+    lab.wait_for_pods_of_b(2).await;
     lab.heal("heal_start", json!({}), &["w1", "w2"])
         .await
         .unwrap();
     let end = lab.finish(&["w1", "w2"]).await;
     lab.healed(&end);
-    lab.b_runs(2).await;
-    lab.has_its_label("w1");
-    lab.has_its_label("w2");
+    lab.wait_for_pods_of_b(2).await;
+    lab.assert_label_restored("w1");
+    lab.assert_label_restored("w2");
     assert!(
         lab.texts()
             .contains("restored labels of `w1`: `example.com/disk`")
@@ -102,17 +102,17 @@ async fn a_successor_gets_the_labels_that_somebody_gave_its_predecessor() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_comes_back_after_a_rollback_has_its_labels() {
+async fn a_rolled_back_worker_gets_its_labels_back() {
     let lab = Lab::with_a_label().await;
     lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
     assert!(lab.node("w1").is_none());
     lab.undo(&["w1"]).await.unwrap();
-    lab.has_its_label("w1");
+    lab.assert_label_restored("w1");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn doing_either_half_again_changes_nothing() {
-    let (lab, _) = Lab::with_b().await;
+async fn repeating_either_hook_changes_nothing() {
+    let (lab, _) = Lab::with_vnf_b().await;
     for _ in 0..2 {
         lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
     }
@@ -125,8 +125,8 @@ async fn doing_either_half_again_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rollback_brings_back_what_has_left() {
-    let (lab, _) = Lab::with_b().await;
+async fn a_rollback_rejoins_nodes_that_have_left() {
+    let (lab, _) = Lab::with_vnf_b().await;
     lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
     for _ in 0..2 {
         lab.undo(&["w1"]).await.unwrap();
@@ -158,16 +158,16 @@ async fn a_rollback_brings_back_what_has_left() {
     assert!(lab.node("w1").is_none());
     lab.hosts.power_off("server-w1");
     lab.undo(&["w1"]).await.unwrap();
-    let told = lab.told.lock().unwrap().join("\n");
+    let messages = lab.messages.lock().unwrap().join("\n");
     assert!(
-        told.contains("has left the cluster and does not respond"),
-        "{told}"
+        messages.contains("has left the cluster and does not respond"),
+        "{messages}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_workers_at_once_are_cordoned_before_one_is_drained() {
-    let (lab, _) = Lab::with_b().await;
+async fn all_workers_are_cordoned_before_any_is_drained() {
+    let (lab, _) = Lab::with_vnf_b().await;
     lab.heal("heal_start", json!({}), &["w1", "w2"])
         .await
         .unwrap();
@@ -182,7 +182,7 @@ async fn all_workers_at_once_are_cordoned_before_one_is_drained() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crash_anywhere_leads_to_the_same_end() {
+async fn a_crash_at_any_call_leads_to_the_same_end_state() {
     let befores = (1..CALLS).step_by(9).map(Kill::Before);
     let kills = befores.chain((5..CALLS).step_by(9).map(Kill::After));
     let killed = join_all_limited(8, kills.map(crash)).await;
@@ -202,9 +202,9 @@ async fn a_crash_anywhere_leads_to_the_same_end() {
     );
 }
 
-/// Kills the VNFM at one place in each hook and starts it again; whether it got there.
+/// Kills the VNFM at one call of each hook and starts it again; returns whether the call was reached in each.
 async fn crash(kill: Kill) -> (bool, bool) {
-    let (lab, _) = Lab::with_b().await;
+    let (lab, _) = Lab::with_vnf_b().await;
     let mut reached = [false; 2];
     let mut end = None;
     for (half, hook) in ["heal_start", "heal_end"].into_iter().enumerate() {
@@ -234,20 +234,20 @@ async fn crash(kill: Kill) -> (bool, bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_off_keeps_nobody_waiting() {
-    let (lab, _) = Lab::with_b().await;
+async fn a_worker_that_is_off_does_not_delay_the_heal() {
+    let (lab, _) = Lab::with_vnf_b().await;
     lab.hosts.power_off("server-w1");
     lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
     assert!(lab.node("w1").is_none());
-    lab.b_runs(2).await;
+    lab.wait_for_pods_of_b(2).await;
     assert_eq!(lab.nodes_of_b(), ["w2", "w2"]);
     let end = lab.finish(&["w1"]).await;
     lab.healed(&end);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_plane_is_not_lost_unasked() {
-    let (lab, _) = Lab::with_b().await;
+async fn the_control_plane_is_lost_only_on_request() {
+    let (lab, _) = Lab::with_vnf_b().await;
     let before = lab.books.calls().len();
     let error = lab
         .heal("heal_start", json!({}), &["m1"])
@@ -266,7 +266,7 @@ async fn the_control_plane_is_not_lost_unasked() {
         .await
         .unwrap_err();
     assert!(whole.to_string().contains("`vnf-b`"), "{whole}");
-    // With nobody on it the whole VNF may be healed, and the control plane alone may not.
+    // Without dependents, the whole VNF may be healed, but not the control plane alone.
     let alone = lab.heal_request("heal_start", &json!({}), &["m1"]);
     let error = lab.run(alone, None).await.unwrap().unwrap_err();
     assert_eq!(error.name(), "cluster-loss");
@@ -276,16 +276,16 @@ async fn the_control_plane_is_not_lost_unasked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_control_plane_is_installed_anew_under_the_same_name() {
+async fn a_lost_control_plane_is_reinstalled_under_the_same_name() {
     for healed in [&["m1"][..], &["m1", "w1", "w2"]] {
-        let (lab, first) = Lab::with_b().await;
+        let (lab, first) = Lab::with_vnf_b().await;
         let uid = lab.cluster().uid();
         let accept = json!({ "accept_cluster_loss": true });
         lab.heal("heal_start", accept.clone(), healed)
             .await
             .unwrap();
         lab.replace(healed).await;
-        // The pods of VNF-B are gone with the cluster: nobody waits for them.
+        // The pods of VNF-B are lost with the cluster, so the hook does not wait for them.
         let end = lab.heal("heal_end", accept, healed).await.unwrap();
         lab.check(&end);
         assert_ne!(lab.cluster().uid(), uid);
@@ -305,8 +305,8 @@ async fn a_lost_control_plane_is_installed_anew_under_the_same_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_successor_at_another_address_joins_too() {
-    let (lab, _) = Lab::with_b().await;
+async fn a_successor_with_another_address_joins() {
+    let (lab, _) = Lab::with_vnf_b().await;
     lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
     lab.hosts.destroy("server-w1").await;
     lab.boot_at(9, "w1").await;
@@ -323,8 +323,8 @@ async fn a_successor_at_another_address_joins_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_stays_need_not_work() {
-    let (lab, _) = Lab::with_b().await;
+async fn a_worker_that_is_not_healed_need_not_work() {
+    let (lab, _) = Lab::with_vnf_b().await;
     lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
     lab.hosts.power_off("server-w2");
     let end = lab.finish(&["w1"]).await;

@@ -1,4 +1,4 @@
-//! A lab: three simulated servers, a package, and the engine's side of a hook, with its books open.
+//! A lab: three simulated servers, a package, and the engine's side of a hook.
 
 use crate::engine_side::{EngineSide, Kill, Neighbours};
 use futures::future::BoxFuture;
@@ -21,7 +21,7 @@ use vnfm_sim::hosts::{HostSpec, Hosts, User};
 use vnfm_sim::kubernetes::{Cluster, Clusters};
 use vnfm_ssh::{RememberedHostKeys, Ssh};
 
-/// What the ids of a replaced server and its VNFC end in.
+/// Suffix of the ids of a replaced server and its VNFC.
 pub(crate) const NEW: &str = "-new";
 pub(crate) const PASSWORD: &str = "planted-password";
 pub(crate) const CNI: &str = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: cni, namespace: kube-system}\n\
@@ -38,7 +38,7 @@ pub(crate) struct Lab {
     host_keys: Arc<RememberedHostKeys>,
     pub(crate) package: BTreeMap<String, Vec<u8>>,
     checkpoints: Arc<Mutex<BTreeMap<String, Value>>>,
-    pub(crate) told: Arc<Mutex<Vec<String>>>,
+    pub(crate) messages: Arc<Mutex<Vec<String>>>,
 }
 
 pub(crate) struct RealClock;
@@ -85,7 +85,7 @@ impl Lab {
                 host_keys: Arc::default(),
                 package: BTreeMap::from([("Files/kubernetes/cni.yaml".into(), CNI.into())]),
                 checkpoints: Arc::default(),
-                told: Arc::default(),
+                messages: Arc::default(),
             };
         }
     }
@@ -103,12 +103,12 @@ impl Lab {
         }
     }
 
-    /// Boots the successor of `name` at another address.
+    /// Boots the successor of `name` with another address.
     pub(crate) async fn boot_at(&self, last: u8, name: &str) {
         self.boot((last, name), &format!("{name}{NEW}")).await;
     }
 
-    /// Boots a machine at this address, called `name`; its server's id has `server` in it.
+    /// Boots the server `server-{server}` with this host name and address.
     async fn boot(&self, (last, name): (u8, &str), server: &str) {
         let user = User {
             name: "ubuntu".into(),
@@ -124,7 +124,7 @@ impl Lab {
         self.hosts.boot(spec).await.unwrap();
     }
 
-    /// Replaces servers as a VIM does whose ports stay: the same names and addresses, new machines.
+    /// Replaces servers like a VIM that keeps the ports: same names and addresses, new machines.
     pub(crate) async fn replace(&self, names: &[&str]) {
         for (last, name) in [(1, "m1"), (2, "w1"), (3, "w2")] {
             if names.contains(&name) {
@@ -138,7 +138,7 @@ impl Lab {
         IpAddr::V4(Ipv4Addr::new(127, self.net[0], self.net[1], last))
     }
 
-    /// The cluster that the driver made.
+    /// The cluster that the driver installed.
     pub(crate) fn cluster(&self) -> Arc<Cluster> {
         self.clusters
             .get(&format!("{}:6443", self.address(1)))
@@ -165,7 +165,7 @@ impl Lab {
         self.request_of(hook, params, &[])
     }
 
-    /// The request of a hook of a heal of these servers; `params` go over those of the instantiation.
+    /// A request for a hook of a heal of these servers; `params` override those of the instantiation.
     pub(crate) fn heal_request(&self, hook: &str, params: &Value, healed: &[&str]) -> HookRequest {
         let mut all = self.params();
         all.as_object_mut()
@@ -236,7 +236,7 @@ impl Lab {
             .unwrap()
     }
 
-    /// Runs a hook as a freshly started VNFM does; `None` where it was killed on the way.
+    /// Runs a hook like a freshly started VNFM; `None` if it was killed.
     pub(crate) async fn run(
         &self,
         request: HookRequest,
@@ -259,26 +259,26 @@ impl Lab {
         }
     }
 
-    /// What answers a hook's calls.
+    /// The engine's side of a hook.
     fn side(&self, hook: &str) -> EngineSide {
         EngineSide {
             ssh: Ssh::new(self.host_keys.clone(), Destinations::anywhere()),
             package: self.package.clone(),
             checkpoints: self.checkpoints.clone(),
             hook: hook.to_owned(),
-            told: self.told.clone(),
+            messages: self.messages.clone(),
             calls: Mutex::new(0),
             kill: None,
             dead: Arc::default(),
         }
     }
 
-    /// The lab as a world of the test-kit.
+    /// The lab as a world of the test kit.
     pub(crate) fn neighbours(&self) -> Arc<Neighbours> {
         Arc::new(Neighbours(Arc::new(self.side("instantiate_end"))))
     }
 
-    /// How often a program was begun on the host, by its books.
+    /// How often a program was started on the host.
     pub(crate) fn count(&self, host: &str, program: &str) -> usize {
         let start = format!("{host}: {program}");
         self.books
@@ -288,7 +288,7 @@ impl Lab {
             .count()
     }
 
-    /// The cluster is whole, and nothing happened that must not.
+    /// Checks that the cluster is complete, and that the simulation saw no violation.
     pub(crate) fn check(&self, effects: &Effects) {
         let cluster = self.cluster();
         for node in ["m1", "w1", "w2"] {
@@ -324,9 +324,9 @@ impl Lab {
         );
     }
 
-    /// Every text that others read: commands, logs, progress.
+    /// Every text that may be read by others: commands, logs, progress.
     pub(crate) fn texts(&self) -> String {
-        // What a shell echoes itself is in no command line.
+        // A shell's own `echo` is not visible as a command line.
         let calls = self
             .books
             .calls()
@@ -335,6 +335,6 @@ impl Lab {
         let calls: Vec<_> = calls
             .map(|call| format!("{} {} {}", call.call, call.subject, call.detail))
             .collect();
-        calls.join("\n") + &self.told.lock().unwrap().join("\n")
+        calls.join("\n") + &self.messages.lock().unwrap().join("\n")
     }
 }

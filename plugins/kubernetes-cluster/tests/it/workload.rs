@@ -9,7 +9,7 @@ pub(crate) const B: &str = "vnf-b-id";
 
 impl Lab {
     /// A lab with a cluster, and on it a Deployment of VNF-B with a pod on each worker.
-    pub(crate) async fn with_b() -> (Self, Effects) {
+    pub(crate) async fn with_vnf_b() -> (Self, Effects) {
         let lab = Self::new().await;
         let effects = lab.install().await.unwrap();
         let labels = json!({ "app": "web", "vnfm.dev/instance": B });
@@ -20,7 +20,7 @@ impl Lab {
                     "containers": [{ "name": "web", "image": "localhost/web:1" }],
                     "volumes": [{ "name": "scratch", "emptyDir": {} }] } } } });
         lab.apply(&deployment);
-        lab.b_runs(2).await;
+        lab.wait_for_pods_of_b(2).await;
         (lab, effects)
     }
 
@@ -28,8 +28,8 @@ impl Lab {
         self.cluster().apply(&document.to_string()).unwrap();
     }
 
-    /// A budget that keeps both pods of VNF-B.
-    pub(crate) fn budget(&self) {
+    /// Creates a disruption budget that allows no eviction of VNF-B's two pods.
+    pub(crate) fn create_budget(&self) {
         self.apply(
             &json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
             "metadata": { "name": "web-stays", "namespace": "default" },
@@ -37,7 +37,7 @@ impl Lab {
         );
     }
 
-    /// The nodes of VNF-B's pods that are Ready.
+    /// The nodes of VNF-B's ready pods, sorted.
     pub(crate) fn nodes_of_b(&self) -> Vec<String> {
         let pods = self
             .cluster()
@@ -59,7 +59,7 @@ impl Lab {
         nodes
     }
 
-    pub(crate) async fn b_runs(&self, pods: usize) {
+    pub(crate) async fn wait_for_pods_of_b(&self, pods: usize) {
         let mut pace = tokio::time::interval(Duration::from_millis(5));
         let all = async {
             while self.nodes_of_b().len() < pods {
@@ -75,7 +75,7 @@ impl Lab {
         self.cluster().get_json(&format!("/api/v1/nodes/{name}"))
     }
 
-    /// Runs one of the hooks of a heal of these servers.
+    /// Runs a hook of a heal of these servers.
     pub(crate) async fn heal(
         &self,
         hook: &str,
@@ -87,22 +87,22 @@ impl Lab {
         self.run(request, None).await.unwrap()
     }
 
-    /// Runs the opposite of `heal_start`.
+    /// Runs the undo handler of `heal_start`.
     pub(crate) async fn undo(&self, names: &[&str]) -> Result<Effects, PortError> {
         let mut request = self.heal_request("heal_start", &json!({}), names);
         request.undo = true;
         self.run(request, None).await.unwrap()
     }
 
-    /// The other hook, its server replaced between them.
+    /// Replaces the servers and runs `heal_end`.
     pub(crate) async fn finish(&self, names: &[&str]) -> Effects {
         self.replace(names).await;
         self.heal("heal_end", json!({}), names).await.unwrap()
     }
 
-    /// The cluster is whole, nothing happened that must not, and nobody else can join.
+    /// As [`Lab::assert_complete`]; also checks that no bootstrap token is left.
     pub(crate) fn healed(&self, end: &Effects) {
-        self.whole(end);
+        self.assert_complete(end);
         let secrets = self
             .cluster()
             .get_json("/api/v1/namespaces/kube-system/secrets")
@@ -113,8 +113,8 @@ impl Lab {
         );
     }
 
-    /// The cluster is whole, and nothing happened that must not.
-    fn whole(&self, end: &Effects) {
+    /// Checks that the cluster is complete, and that the simulation saw no violation.
+    fn assert_complete(&self, end: &Effects) {
         for node in ["m1", "w1", "w2"] {
             assert!(self.cluster().node_ready(node), "{node} is not ready");
             assert!(

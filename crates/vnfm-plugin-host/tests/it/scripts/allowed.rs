@@ -8,7 +8,7 @@ use vnfm_core::ports::{HookDriverRef, MgmtDrivers as _};
 use vnfm_plugin_host::{AllowedScripts, Lock, PackagePin, PluginHost};
 
 #[tokio::test]
-async fn scripts_run_only_where_somebody_allowed_their_package() {
+async fn scripts_run_only_if_their_package_is_allowed() {
     let world = World::with(&Value::Null, |_| {});
     let refused = || match world.plugins.for_hook(&WANTED) {
         Err(error) => error,
@@ -34,7 +34,7 @@ async fn scripts_run_only_where_somebody_allowed_their_package() {
     assert_eq!(driver.declaration().name, "mgmt-script");
     let began = driver.id();
     assert!(world.plugins.for_running_hook(&began, &WANTED).is_ok());
-    // Taken back, also from an operation that began with it.
+    // Revoked, also for an operation that started with it.
     lock.packages.clear();
     lock.write(world.plugins.dir()).unwrap();
     let again = world
@@ -59,7 +59,7 @@ async fn scripts_run_only_where_somebody_allowed_their_package() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_is_named_or_mapped_serves_a_hook_although_its_file_is_a_script() {
+async fn a_named_or_mapped_plugin_takes_precedence_over_a_script() {
     let world = World::new();
     let named = HookDriverRef {
         plugin: Some("gone"),
@@ -70,7 +70,7 @@ async fn a_plugin_that_is_named_or_mapped_serves_a_hook_although_its_file_is_a_s
 }
 
 #[test]
-fn scripts_never_run_in_the_servers_own_process_without_their_network_being_allowed() {
+fn scripts_without_network_never_run_in_the_servers_process() {
     use vnfm_plugin_host::Runner;
     let dir = Folder::new();
     dir.put(&built("mgmt-script"), "script.so");

@@ -1,12 +1,12 @@
 //! The errors that the author of a script sees.
 
-use super::{BASH, PASSWORD, PYTHON, Side, World, hook, is_gone};
+use super::{BASH, PASSWORD, PYTHON, Side, World, assert_folder_deleted, hook};
 use crate::world::AMPLE;
 use serde_json::json;
 use vnfm_core::ports::ErrorKind;
 use vnfm_plugin_host::AllowedScripts;
 
-/// What an author reads: (script, kind, code, kind of error, words).
+/// (script, artifact type, error code, error kind, expected parts of the message).
 type Row<'a> = (&'a str, &'a str, &'a str, ErrorKind, &'a [&'a str]);
 
 const MISTAKES: &[Row<'_>] = &[
@@ -90,7 +90,7 @@ const MISTAKES: &[Row<'_>] = &[
 ];
 
 #[tokio::test]
-async fn each_mistake_of_an_author_ends_the_hook_with_words_that_lead_on() {
+async fn each_mistake_of_a_script_author_has_a_helpful_error() {
     let world = World::new();
     for (script, kind, code, error_kind, words) in MISTAKES {
         let error = world
@@ -114,11 +114,11 @@ async fn each_mistake_of_an_author_ends_the_hook_with_words_that_lead_on() {
             );
         }
     }
-    is_gone(&world).await;
+    assert_folder_deleted(&world).await;
 }
 
 #[tokio::test]
-async fn a_hook_without_a_script_and_one_whose_script_is_not_there_are_told_apart() {
+async fn a_missing_artifact_and_a_missing_script_file_have_different_errors() {
     let world = World::new();
     let side = Side::of("true");
     let mut nothing = hook(BASH, AMPLE);
@@ -141,7 +141,7 @@ async fn a_hook_without_a_script_and_one_whose_script_is_not_there_are_told_apar
 }
 
 #[tokio::test]
-async fn an_interpreter_that_is_not_there_is_named_with_what_brings_it() {
+async fn a_missing_interpreter_is_named_with_its_package() {
     let config = json!({"bash": "/usr/bin/no-bash", "python": "/proc"});
     let world = World::with(&config, |scripts| scripts.allow = AllowedScripts::All);
     let side = Side::of("true");
@@ -158,7 +158,7 @@ async fn an_interpreter_that_is_not_there_is_named_with_what_brings_it() {
 }
 
 #[tokio::test]
-async fn a_wrong_login_is_named_before_anything_runs() {
+async fn a_malformed_login_is_refused_before_anything_runs() {
     let world = World::new();
     let mut request = hook(BASH, AMPLE);
     request.additional_params["login"]["privatKey"] = json!(PASSWORD);
@@ -172,7 +172,7 @@ async fn a_wrong_login_is_named_before_anything_runs() {
 }
 
 #[tokio::test]
-async fn a_process_that_somebody_kills_is_told_from_one_that_crashed() {
+async fn a_process_killed_from_outside_is_not_a_crash() {
     let world = World::new();
     let side = Side::of("kill -9 $PPID; read -t 60 <> <(:)");
     let error = world.run(&side, hook(BASH, AMPLE)).await.unwrap_err();
@@ -182,5 +182,5 @@ async fn a_process_that_somebody_kills_is_told_from_one_that_crashed() {
         "{error}"
     );
     assert!(error.to_string().contains("SIGKILL"), "{error}");
-    is_gone(&world).await;
+    assert_folder_deleted(&world).await;
 }

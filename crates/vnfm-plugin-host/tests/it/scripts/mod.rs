@@ -1,5 +1,5 @@
-//! Hooks that are scripts, by the plugin `mgmt-script` in processes of its own: what a script finds, what it may not, and
-//! every way in which it goes wrong, as its author reads it.
+//! Hooks that are scripts, run by the plugin `mgmt-script` in separate processes: the environment of a script, its
+//! restrictions, and the errors that its author sees.
 
 mod allowed;
 mod apart;
@@ -28,14 +28,14 @@ const PASSWORD: &str = "planted-password";
 const BASH: &str = "tosca.artifacts.Implementation.Bash";
 const PYTHON: &str = "tosca.artifacts.Implementation.Python";
 
-/// An engine's side with a package, and a host that answers every command with what it was asked.
+/// The engine's side with a package, and hosts on which every command prints itself.
 #[derive(Default)]
 struct Side {
     files: BTreeMap<String, String>,
     calls: Mutex<Vec<(String, Value)>>,
     logs: Mutex<Vec<String>>,
     cancelled: AtomicBool,
-    /// Becoming root needs a password on its hosts.
+    /// True if sudo needs a password on its hosts.
     guarded: AtomicBool,
 }
 
@@ -108,7 +108,7 @@ impl Side {
     }
 }
 
-/// A plugin host that runs scripts, with a place for their folders.
+/// A plugin host that runs scripts, and the parent of their folders.
 struct World {
     plugins: PluginHost,
     config: vnfm_plugin_host::Config,
@@ -133,7 +133,7 @@ impl World {
     fn with(config: &Value, scripts: impl FnOnce(&mut Scripts)) -> Self {
         use std::os::unix::fs::PermissionsExt;
         let (dir, folders) = (Folder::new(), tempfile::tempdir().unwrap());
-        // As `/tmp`: whoever a hook runs as has to come through.
+        // Like `/tmp`: every hook user must be able to traverse it.
         std::fs::set_permissions(folders.path(), PermissionsExt::from_mode(0o1777)).unwrap();
         dir.put(&built("mgmt-script"), "script.so");
         let mut all = dir.config();
@@ -164,7 +164,7 @@ impl World {
         driver.call(request, side.clone()).await
     }
 
-    /// How many folders are there; the spare process has one.
+    /// Number of script folders; the spare process has one.
     fn folders(&self) -> usize {
         std::fs::read_dir(self.folders.path()).unwrap().count()
     }
@@ -183,17 +183,17 @@ fn hook(kind: &str, limit: Duration) -> HookRequest {
     request
 }
 
-/// Nothing of the hook is left but what the spare process has.
-async fn is_gone(world: &World) {
+/// Waits until only the spare process has a folder.
+async fn assert_folder_deleted(world: &World) {
     let began = Instant::now();
     while world.folders() > 1 {
-        assert!(began.elapsed() < AMPLE, "a hook's folder stays");
+        assert!(began.elapsed() < AMPLE, "a hook's folder was not deleted");
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn a_python_script_reads_the_request_uses_hosts_and_answers_effects() {
+async fn a_python_script_reads_the_request_uses_hosts_and_returns_effects() {
     let world = World::new();
     let side = Side::with([
         ("Scripts/hook", PYTHON_HOOK),
@@ -226,7 +226,7 @@ async fn a_python_script_reads_the_request_uses_hosts_and_answers_effects() {
             "no `{line}` in {logs:?}"
         );
     }
-    is_gone(&world).await;
+    assert_folder_deleted(&world).await;
 }
 
 const PYTHON_HOOK: &str = r#"
@@ -241,7 +241,7 @@ print(json.dumps({"schemaVersion": 1, "metadata": {"release": release, "said": s
 "#;
 
 #[tokio::test]
-async fn a_shell_script_finds_nothing_secret_outside_of_its_request_and_no_network() {
+async fn a_shell_script_finds_no_secrets_outside_its_request_and_no_network() {
     let world = World::new();
     let side = Side::of(BASH_HOOK);
     let effects = world.run(&side, hook(BASH, AMPLE)).await.unwrap();
@@ -264,7 +264,7 @@ async fn a_shell_script_finds_nothing_secret_outside_of_its_request_and_no_netwo
         uid >= 2_000_000_000,
         "root never runs a script: {uid}"
     );
-    is_gone(&world).await;
+    assert_folder_deleted(&world).await;
 }
 
 const BASH_HOOK: &str = r#"
@@ -308,7 +308,7 @@ async fn a_script_sends_no_http_through_the_server_unless_the_operator_allows_it
         said.contains("REFUSED") && said.contains("http: true"),
         "{said}"
     );
-    assert!(!asked(&side), "the server was asked");
+    assert!(!asked(&side), "the server was called");
     let allowed = json!({"http": true});
     let world = World::with(&allowed, |scripts| scripts.allow = AllowedScripts::All);
     let side = Side::of(HTTP_HOOK);
@@ -317,7 +317,7 @@ async fn a_script_sends_no_http_through_the_server_unless_the_operator_allows_it
 }
 
 #[tokio::test]
-async fn with_a_network_it_has_the_servers_own() {
+async fn a_script_with_network_has_the_servers_network() {
     let world = World::with(&Value::Null, |scripts| {
         scripts.allow = AllowedScripts::All;
         scripts.network = true;
@@ -332,7 +332,7 @@ async fn with_a_network_it_has_the_servers_own() {
 }
 
 #[tokio::test]
-async fn the_deadline_ends_the_script_with_all_that_it_started() {
+async fn the_deadline_kills_the_script_and_everything_it_started() {
     let world = World::new();
     let script = "sleep 1000 & setsid sleep 1000 & echo begun >&2; sleep 1000";
     let error = world
@@ -340,7 +340,7 @@ async fn the_deadline_ends_the_script_with_all_that_it_started() {
         .await
         .unwrap_err();
     assert_eq!(error.name(), "plugin.deadline", "{error}");
-    is_gone(&world).await;
+    assert_folder_deleted(&world).await;
     let path = world.folders.path().display().to_string();
     let mine = |process: &Path| {
         let environment = std::fs::read(process.join("environ")).unwrap_or_default();
@@ -360,14 +360,14 @@ async fn the_deadline_ends_the_script_with_all_that_it_started() {
     while sleeping() {
         assert!(
             began.elapsed() < AMPLE,
-            "something that the script started is still there"
+            "a process that the script started is still running"
         );
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn a_cancelled_operation_tells_the_script_which_may_tidy_up() {
+async fn a_cancelled_script_gets_sigterm_and_may_clean_up() {
     let world = World::new();
     let side = Side::of(
         "trap 'echo tidied >&2; exit 1' TERM; echo begun >&2; while :; do read -t 1 <>/dev/null; done",
