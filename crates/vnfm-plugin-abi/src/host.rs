@@ -126,9 +126,9 @@ unsafe extern "C" fn call_side<H: HostSide>(
     match called {
         Ok(future) => FfiFuture::new(future),
         Err(payload) => {
-            let said = panic_text(payload);
+            let message = panic_text(payload);
             FfiFuture::new(async move {
-                std::panic::panic_any(String::from_utf8_lossy(&said).into_owned())
+                std::panic::panic_any(String::from_utf8_lossy(&message).into_owned())
             })
         }
     }

@@ -16,7 +16,7 @@ pub fn remember(text: String) {
 
 /// The message of a panic: the one that the panic hook stored, or else the payload's text.
 pub fn panic_text(payload: Box<dyn Any + Send>) -> Vec<u8> {
-    let said = if let Some(text) = payload.downcast_ref::<&str>() {
+    let message = if let Some(text) = payload.downcast_ref::<&str>() {
         (*text).to_owned()
     } else if let Some(text) = payload.downcast_ref::<String>() {
         text.clone()
@@ -26,7 +26,7 @@ pub fn panic_text(payload: Box<dyn Any + Send>) -> Vec<u8> {
     // Dropping a payload may panic.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
     let remembered = LAST.try_with(RefCell::take).ok().flatten();
-    remembered.unwrap_or(said).into_bytes()
+    remembered.unwrap_or(message).into_bytes()
 }
 
 /// Runs `work` and ignores a panic.

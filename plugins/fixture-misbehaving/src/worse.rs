@@ -55,7 +55,7 @@ fn write_without_end() -> Result<String, DriverError> {
 pub(crate) fn steal(paths: &str) -> String {
     let mut got = String::new();
     for path in paths.lines() {
-        let made = std::path::Path::new(path).join("made");
+        let file = std::path::Path::new(path).join("made");
         for (what, done) in [
             ("opened", std::fs::File::open(path).is_ok()),
             ("listed", std::fs::read_dir(path).is_ok()),
@@ -63,7 +63,7 @@ pub(crate) fn steal(paths: &str) -> String {
                 "wrote",
                 std::fs::OpenOptions::new().append(true).open(path).is_ok(),
             ),
-            ("made", std::fs::write(made, "x").is_ok()),
+            ("made", std::fs::write(file, "x").is_ok()),
         ] {
             if done {
                 let _ = writeln!(got, "{what} {path}");
@@ -75,7 +75,7 @@ pub(crate) fn steal(paths: &str) -> String {
 
 /// Environment, open files, status and limits of this process, one per line.
 fn around() -> String {
-    let mut said = String::new();
+    let mut text = String::new();
     let variables: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
     let folder = std::env::current_dir().unwrap_or_default();
     let open = std::fs::read_dir("/proc/self/fd")
@@ -88,9 +88,9 @@ fn around() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let _ = write!(
-        said,
+        text,
         "environment {variables:?}\nfolder {}\nfiles {open:?}\n{status}{limits}",
         folder.display()
     );
-    said
+    text
 }

@@ -277,13 +277,16 @@ fn an_instances_version_is_found_although_the_newest_cannot_be_loaded() {
         refusal(host.for_hook(&wanted)).name(),
         "plugin.hash-mismatch"
     );
-    let kept = |name: &str| host.for_deployed_hook(name, &wanted);
-    assert_eq!(kept("c-plugin@1.9.0").unwrap().id().version, "1.9.0");
+    let deployed = |name: &str| host.for_deployed_hook(name, &wanted);
+    assert_eq!(deployed("c-plugin@1.9.0").unwrap().id().version, "1.9.0");
     assert_eq!(
-        refusal(kept("c-plugin@1.10.0")).name(),
+        refusal(deployed("c-plugin@1.10.0")).name(),
         "plugin.hash-mismatch"
     );
-    assert_eq!(refusal(kept("c-plugin@1.8.0")).name(), "plugin.not-found");
+    assert_eq!(
+        refusal(deployed("c-plugin@1.8.0")).name(),
+        "plugin.not-found"
+    );
 }
 
 #[test]
@@ -346,10 +349,10 @@ async fn a_configuration_is_validated_and_never_shown() {
     let host = folder.configured("mgmt-template", json!({"loginSeconds": "p4ssw0rd"}));
     let error = refusal(host.find("mgmt-template", None));
     assert_eq!(error.name(), "plugin.bad-config");
-    let said = format!("{error} {error:?} {host:?}");
+    let text = format!("{error} {error:?} {host:?}");
     assert!(
-        said.contains("config.loginSeconds") && !said.contains("p4ssw0rd"),
-        "{said}"
+        text.contains("config.loginSeconds") && !text.contains("p4ssw0rd"),
+        "{text}"
     );
 
     let host = folder.configured("mgmt-template", json!({"path": "etc"}));

@@ -67,11 +67,11 @@ impl Stage {
     /// The PID namespace of the last hook that logged it.
     pub(crate) fn pid_namespace(&self) -> String {
         let logs = self.host.logs();
-        let said = logs
+        let text = logs
             .iter()
             .rev()
             .find_map(|line| line.strip_prefix("info: process "));
-        said.unwrap_or_else(|| panic!("no process in {logs:?}"))
+        text.unwrap_or_else(|| panic!("no process in {logs:?}"))
             .to_owned()
     }
 
@@ -88,9 +88,11 @@ impl Stage {
 }
 
 fn misbehaving_request(how: &str, limit: Duration) -> HookRequest {
-    let mut asked = request("instantiate_start", limit);
-    asked.additional_params.insert("how".into(), json!(how));
-    asked
+    let mut hook_request = request("instantiate_start", limit);
+    hook_request
+        .additional_params
+        .insert("how".into(), json!(how));
+    hook_request
 }
 
 /// The running processes in a PID namespace, as `pid (name) state …`.
@@ -158,14 +160,14 @@ async fn a_crash_or_an_exceeded_limit_fails_one_hook_with_the_cause() {
     ] {
         let error = stage.misbehave(how, AMPLE).await.unwrap_err();
         assert_eq!((error.name(), error.kind()), (name, kind), "{how}: {error}");
-        let said = error.to_string();
+        let text = error.to_string();
         let always = [
             "hook `instantiate_start`",
             "fixture-misbehaving@0.1.0",
             "during the hook",
         ];
         for word in always.iter().chain(words) {
-            assert!(said.contains(word), "{how}: `{word}` is not in: {said}");
+            assert!(text.contains(word), "{how}: `{word}` is not in: {text}");
         }
         stage.assert_next_hook_runs().await;
     }
@@ -212,8 +214,8 @@ async fn an_endless_loop_is_killed_at_the_deadline() {
         (error.name(), error.kind()),
         ("plugin.deadline", ErrorKind::Unavailable)
     );
-    let told = "it did not end within 0.5 s; it was killed during the hook";
-    assert_eq!(error.detail(), told);
+    let expected = "it did not end within 0.5 s; it was killed during the hook";
+    assert_eq!(error.detail(), expected);
     stage.assert_next_hook_runs().await;
 }
 
@@ -408,7 +410,7 @@ fn the_runner_cannot_be_run_by_hand() {
 async fn an_engine_with_an_endless_hook() {
     let stage = Stage::new(|_| {});
     let mut running = Box::pin(stage.misbehave("spin", AMPLE));
-    let told = async {
+    let logged = async {
         while stage.host.logs().is_empty() {
             tokio::task::yield_now().await;
         }
@@ -416,7 +418,7 @@ async fn an_engine_with_an_endless_hook() {
     };
     tokio::select! {
         ended = &mut running => panic!("it never ends: {ended:?}"),
-        () = told => {}
+        () = logged => {}
     }
     running.await.unwrap();
 }

@@ -41,14 +41,14 @@ async fn a_disruption_budget_blocks_a_drain() {
         ("drain-blocked", ErrorKind::Unavailable),
         "{error}"
     );
-    let shown = error.to_string();
+    let text = error.to_string();
     for word in [
         "default/web-",
         "web-stays",
         "needs 2 healthy pods",
         "on_drain_timeout: force",
     ] {
-        assert!(shown.contains(word), "no `{word}` in {shown}");
+        assert!(text.contains(word), "no `{word}` in {text}");
     }
     assert!(
         lab.node("w1").unwrap()["spec"]["unschedulable"].is_null(),

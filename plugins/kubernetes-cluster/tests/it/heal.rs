@@ -261,11 +261,11 @@ async fn the_control_plane_is_lost_only_on_request() {
     for word in ["`vnf-b`", B, "accept_cluster_loss: true"] {
         assert!(error.to_string().contains(word), "{error}");
     }
-    let whole = lab
+    let whole_vnf = lab
         .heal("heal_start", json!({}), &["m1", "w1", "w2"])
         .await
         .unwrap_err();
-    assert!(whole.to_string().contains("`vnf-b`"), "{whole}");
+    assert!(whole_vnf.to_string().contains("`vnf-b`"), "{whole_vnf}");
     // Without dependents, the whole VNF may be healed, but not the control plane alone.
     let alone = lab.heal_request("heal_start", &json!({}), &["m1"]);
     let error = lab.run(alone, None).await.unwrap().unwrap_err();

@@ -97,11 +97,11 @@ async fn a_failed_join_is_reported_and_only_it_is_repeated() {
         ("join-failed", ErrorKind::Unavailable),
         "{error}"
     );
-    let shown = format!("{error} {error:?}");
+    let text = format!("{error} {error:?}");
     for word in ["w2", "join", "exit code 1", "kubelet-start", "[hidden]"] {
-        assert!(shown.contains(word), "{word} is missing in {shown}");
+        assert!(text.contains(word), "{word} is missing in {text}");
     }
-    assert!(!shown.contains("abcdef.0123456789abcdef"));
+    assert!(!text.contains("abcdef.0123456789abcdef"));
     assert!(lab.cluster().node_ready("w1"), "the other join is not lost");
 
     let effects = lab.install().await.unwrap();

@@ -177,8 +177,11 @@ impl Lab {
             .vnfc_resource_info;
         let now = if hook == "heal_end" { healed } else { &[] };
         let mut request = self.request_of(hook, &all, now);
-        let meant = |id: &str| healed.iter().any(|name| id == format!("vnfc-{name}"));
-        let vnfcs = before.into_iter().filter(|vnfc| meant(&vnfc.id)).collect();
+        let is_healed = |id: &str| healed.iter().any(|name| id == format!("vnfc-{name}"));
+        let vnfcs = before
+            .into_iter()
+            .filter(|vnfc| is_healed(&vnfc.id))
+            .collect();
         request.heal = Some(HookHeal {
             vnfcs,
             ..HookHeal::default()

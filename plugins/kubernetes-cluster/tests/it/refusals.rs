@@ -14,9 +14,9 @@ async fn refused(change: impl FnOnce(&mut Value)) -> String {
         .unwrap();
     let error = result.unwrap_err();
     assert!(lab.books.calls().is_empty(), "a host was touched");
-    let shown = format!("{error} {error:?}");
-    assert!(!shown.contains(PASSWORD), "{shown}");
-    shown
+    let text = format!("{error} {error:?}");
+    assert!(!text.contains(PASSWORD), "{text}");
+    text
 }
 
 #[tokio::test(flavor = "multi_thread")]

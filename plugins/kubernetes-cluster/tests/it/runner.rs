@@ -54,10 +54,10 @@ fn a_step_starts_once_and_its_end_is_reported() {
     assert_eq!(folder.step(&["wait", "join", "0"]), "running\n");
     assert_eq!(folder.step(&["wait", "join", "1"]), "running\n");
     std::fs::write(&go, "go\n").unwrap();
-    let asked = Instant::now();
+    let started = Instant::now();
     assert_eq!(folder.step(&["wait", "join", "60"]), "done 3\n");
     assert!(
-        asked.elapsed() < Duration::from_secs(30),
+        started.elapsed() < Duration::from_secs(30),
         "its end is seen at once"
     );
     assert_eq!(folder.step(&["out", "join"]), "out\n");
@@ -100,12 +100,12 @@ fn a_daemon_left_by_a_step_holds_no_lock() {
         pid.display()
     );
     folder.begin("init", &script);
-    let asked = Instant::now();
+    let started = Instant::now();
     assert_eq!(folder.step(&["wait", "init", "50"]), "done 0\n");
     assert_eq!(folder.begin("next", "true"), "started\n");
     assert_eq!(folder.step(&["wait", "next", "50"]), "done 0\n");
     assert!(
-        asked.elapsed() < Duration::from_secs(30),
+        started.elapsed() < Duration::from_secs(30),
         "nobody waits for the daemon"
     );
     let pid = std::fs::read_to_string(pid).unwrap();
@@ -119,10 +119,10 @@ fn a_daemon_left_by_a_step_holds_no_lock() {
 }
 
 fn until_there(path: &Path) {
-    let asked = Instant::now();
+    let started = Instant::now();
     while !path.exists() {
         assert!(
-            asked.elapsed() < Duration::from_secs(30),
+            started.elapsed() < Duration::from_secs(30),
             "never: {}",
             path.display()
         );

@@ -88,7 +88,7 @@ async fn tokens_and_keys_are_revoked_at_the_end() {
     assert_eq!(
         lab.count("m1", "/var/lib/vnfm/vendor.sh"),
         1,
-        "its answer was kept"
+        "its answer was secret"
     );
     assert!(!cluster.bootstrap_token_valid("abcdef.0123456789abcdef"));
     assert!(
@@ -128,9 +128,9 @@ async fn malformed_json_of_the_script_is_refused_with_the_reason() {
             .insert("Scripts/install.sh".into(), script.into());
         let error = lab.install().await.unwrap_err();
         assert_eq!(error.name(), "script-answer", "{error}");
-        let shown = format!("{error} {error:?}");
-        assert!(shown.contains(words) && shown.contains("m1"), "{shown}");
-        assert!(!shown.contains("planted-token"), "{shown}");
+        let text = format!("{error} {error:?}");
+        assert!(text.contains(words) && text.contains("m1"), "{text}");
+        assert!(!text.contains("planted-token"), "{text}");
     }
 }
 
@@ -143,9 +143,9 @@ async fn a_failed_script_is_reported_with_its_last_lines() {
     );
     let error = lab.install().await.unwrap_err();
     assert_eq!(error.name(), "script-failed");
-    let shown = format!("{error} {error:?}");
+    let text = format!("{error} {error:?}");
     assert!(
-        shown.contains("exit code 7") && shown.contains("no space left"),
-        "{shown}"
+        text.contains("exit code 7") && text.contains("no space left"),
+        "{text}"
     );
 }

@@ -80,14 +80,18 @@ fn healing(labs: &Labs, hook: &str) -> (TestHost, TestRequest) {
 fn lab_of(labs: &Labs, host: &TestHost) -> Arc<Lab> {
     let calls = host.calls();
     let labs = labs.lock().unwrap();
-    let asked = |lab: &&Arc<Lab>| {
+    let was_called = |lab: &&Arc<Lab>| {
         let address = lab.address(1).to_string();
         calls
             .iter()
             .any(|(_, request)| request.to_string().contains(&address))
     };
     // A host without calls belongs to the newest lab.
-    labs.iter().find(asked).or(labs.last()).cloned().unwrap()
+    labs.iter()
+        .find(was_called)
+        .or(labs.last())
+        .cloned()
+        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
