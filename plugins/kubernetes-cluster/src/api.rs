@@ -153,7 +153,7 @@ impl Pod {
         format!("/api/v1/namespaces/{namespace}/pods/{name}")
     }
 
-    /// Whether a drain leaves it on the node: a DaemonSet's, a static one, or one that has ended.
+    /// Whether a drain leaves it on the node: a daemon's, a static one, or one that has ended.
     pub(crate) fn survives_drain(&self) -> bool {
         let mirror = &self.0["metadata"]["annotations"]["kubernetes.io/config.mirror"];
         self.controller() == Some("DaemonSet") || !mirror.is_null() || self.has_ended()

@@ -6,7 +6,7 @@
 //!         kubelet is silent:   (reset the host, if it responds) ─► taint out-of-service ─► pods are garbage-collected
 //! ```
 //!
-//! Each poll starts from the observed state, so a retry resumes, and a host that loses power midway is noticed. DaemonSet
+//! Each poll starts from the observed state, so a retry resumes, and a host that loses power midway is noticed. Daemon
 //! pods and static pods stay; the content of `emptyDir` volumes is lost with the node, which is logged. Pods that have
 //! not left in time are an error that names them and their budgets, or are deleted if the request says so.
 

@@ -166,7 +166,7 @@ impl<'a> Installer<'a> {
             // It has just finished, so its token is still valid.
             EarlierAttempt::JustFinished if !tokens.is_empty() => {}
             EarlierAttempt::AlreadyDone | EarlierAttempt::JustFinished => {
-                self.add_token(master, &mut tokens).await?
+                self.add_token(master, &mut tokens).await?;
             }
         }
         self.report(55, "the control plane responds").await;

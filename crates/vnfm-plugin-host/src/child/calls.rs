@@ -74,7 +74,7 @@ const IGNORED: &[c_long] = &[libc::SYS_setsid, libc::SYS_setpgid];
 ///
 /// # Errors
 ///
-/// If the kernel has no seccomp filters, or on architectures other than x86-64 and AArch64.
+/// If the kernel has no seccomp filters, or on architectures other than x86-64 and 64-bit Arm.
 pub(super) fn filter(local: bool) -> io::Result<()> {
     let unknown = || io::Error::other("system-call filters are not supported on this architecture");
     let mut filter = program(ARCHITECTURE.ok_or_else(unknown)?, local);
