@@ -6,11 +6,11 @@
  * VNFM_MGMT_DRIVER (or VNFM_MGMT_DRIVER_<anything>). Payloads are UTF-8 JSON; their schemas are in
  * schemas/plugin. Rules:
  *  - nothing unwinds across the boundary (C++: catch everything); a panic is VNFM_PANICKED;
- *  - slices are lent for the call: copy what you keep; buffers are freed by their own `free`, on any thread;
+ *  - slices are borrowed for the call: copy what you keep; buffers are freed by their own `free`, on any thread;
  *  - every function may be called from any thread; one future is polled by one thread at a time;
- *  - poll never blocks: it answers VNFM_PENDING and wakes the waker when another look is worth it;
- *  - after an answer other than VNFM_PENDING a future is only dropped; a pending one may be dropped, too;
- *  - a VnfmHost that you are given is yours: give it back with its `drop`.
+ *  - poll never blocks: it returns VNFM_PENDING, and wakes the waker when it should be polled again;
+ *  - a future that returned anything but VNFM_PENDING may only be dropped; a pending one may be dropped, too;
+ *  - you own a VnfmHost that you are given: release it with its `drop`.
  */
 #ifndef VNFM_PLUGIN_H
 #define VNFM_PLUGIN_H
@@ -39,13 +39,13 @@ extern "C" {
 #define VNFM_LOG_DEBUG 4
 #define VNFM_PLUGIN_SYMBOL VNFM_MGMT_DRIVER
 
-/* Bytes that are lent. */
+/* Borrowed bytes. */
 typedef struct {
   const uint8_t *ptr;
   size_t len;
 } VnfmSlice;
 
-/* Bytes that are given away. `free` may be null where there is nothing to free. */
+/* Owned bytes. `free` may be null if there is nothing to free. */
 typedef struct {
   uint8_t *ptr;
   size_t len;
@@ -53,27 +53,27 @@ typedef struct {
   void (*free)(uint8_t *ptr, size_t len, size_t cap);
 } VnfmBuf;
 
-/* What can be done with a waker; a clone is given to `drop` once. */
+/* The functions of a waker; each clone must be passed to `drop` once. */
 typedef struct {
   const void *(*clone)(const void *waker);
   void (*wake_by_ref)(const void *waker);
   void (*drop)(const void *waker);
 } VnfmWakerVtable;
 
-/* The waker, lent for one poll: clone it to keep it. */
+/* The waker, borrowed for one poll: clone it to keep it. */
 typedef struct {
   const void *waker;
   const VnfmWakerVtable *vtable;
 } VnfmContext;
 
-/* Something that will have an answer. `poll` writes `out` unless it answers VNFM_PENDING. */
+/* A future. `poll` writes `out` unless it returns VNFM_PENDING. */
 typedef struct {
   void *state;
   uint32_t (*poll)(void *state, const VnfmContext *context, VnfmBuf *out);
   void (*drop)(void *state);
 } VnfmFuture;
 
-/* What can be asked of the host. Look at `size` before you use what a later minor version added. */
+/* The functions of the host. Check `size` before you use a member that a later minor version added. */
 typedef struct {
   size_t size;
   const void *(*clone)(const void *context);
@@ -88,7 +88,7 @@ typedef struct {
   const VnfmHostVtable *vtable;
 } VnfmHost;
 
-/* What the host does with a driver. `call` takes `host`. */
+/* The functions of a driver. `call` takes ownership of `host`. */
 typedef struct {
   size_t size;
   VnfmFuture (*call)(const void *self, VnfmHost host, VnfmSlice hook, VnfmSlice request);
@@ -111,9 +111,9 @@ typedef struct {
   VnfmSlice name;
   VnfmSlice version;
   VnfmSlice sdk_version;
-  /* Writes {schemaVersion, hooks, configSchema} to `out`: VNFM_READY_OK, else VNFM_PANICKED and a text. */
+  /* Writes {schemaVersion, hooks, configSchema} to `out` and returns VNFM_READY_OK; or VNFM_PANICKED and a text. */
   uint32_t (*declare)(VnfmBuf *out);
-  /* Takes `host`. VNFM_READY_OK and `out`; else VNFM_READY_ERR and an error in JSON, or VNFM_PANICKED. */
+  /* Takes ownership of `host`. VNFM_READY_OK and `out`; or VNFM_READY_ERR and an error in JSON, or VNFM_PANICKED. */
   uint32_t (*create)(VnfmHost host, VnfmSlice config, VnfmDriver *out, VnfmBuf *error);
 } VnfmPlugin;
 

@@ -1,24 +1,24 @@
-//! Bytes that cross the boundary: [`Slice`] is lent for a call, [`Buf`] is given away.
+//! Bytes that cross the boundary: a [`Slice`] is borrowed for a call, a [`Buf`] changes its owner.
 
 use std::borrow::Cow;
 
-/// Bytes that are lent for the time of the call, or for ever where a table holds them.
+/// Bytes that are borrowed for the duration of a call; those in a table are static.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Slice {
-    /// First byte; may be null where `len` is 0.
+    /// First byte; may be null if `len` is 0.
     pub ptr: *const u8,
-    /// How many.
+    /// Number of bytes.
     pub len: usize,
 }
 
-// SAFETY: a slice only says where bytes are; whoever reads them takes `unsafe` for it.
+// SAFETY: a slice is only an address and a length; reading it is `unsafe`.
 unsafe impl Send for Slice {}
 // SAFETY: as above, and the bytes are never written through it.
 unsafe impl Sync for Slice {}
 
 impl Slice {
-    /// Text that lives for ever, for tables.
+    /// A static text, for tables.
     pub const fn from_static(text: &'static str) -> Self {
         Self {
             ptr: text.as_ptr(),
@@ -26,7 +26,7 @@ impl Slice {
         }
     }
 
-    /// Lends `bytes`.
+    /// Borrows `bytes`; the slice carries no lifetime.
     pub const fn new(bytes: &[u8]) -> Self {
         Self {
             ptr: bytes.as_ptr(),
@@ -34,7 +34,7 @@ impl Slice {
         }
     }
 
-    /// The bytes.
+    /// The bytes; empty if `ptr` is null.
     ///
     /// # Safety
     ///
@@ -43,40 +43,40 @@ impl Slice {
         if self.len == 0 || self.ptr.is_null() {
             return &[];
         }
-        // SAFETY: the caller promises it.
+        // SAFETY: guaranteed by the caller.
         unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
     }
 
-    /// The bytes as text, with what is not UTF-8 replaced.
+    /// The bytes as text; invalid UTF-8 is replaced.
     ///
     /// # Safety
     ///
     /// As [`Slice::as_bytes`].
     pub unsafe fn as_text<'a>(self) -> Cow<'a, str> {
-        // SAFETY: the caller promises it.
+        // SAFETY: guaranteed by the caller.
         String::from_utf8_lossy(unsafe { self.as_bytes() })
     }
 }
 
-/// Bytes that are given away; freed by the side that made them, whatever its allocator.
+/// Owned bytes; freed by the side that allocated them, so that allocators may differ.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Buf {
-    /// First byte; null where empty.
+    /// First byte; null if empty.
     pub ptr: *mut u8,
-    /// How many.
+    /// Number of bytes.
     pub len: usize,
-    /// What the maker had allocated; only for `free`.
+    /// Allocated size; only for `free`.
     pub cap: usize,
-    /// Frees it; null where there is nothing to free.
+    /// Frees the bytes; null if there is nothing to free.
     pub free: Option<unsafe extern "C" fn(ptr: *mut u8, len: usize, cap: usize)>,
 }
 
-// SAFETY: a buffer is owned bytes; makers must let any thread free it, as the header says.
+// SAFETY: a buffer owns its bytes, and the header requires that any thread may free it.
 unsafe impl Send for Buf {}
 
 impl Buf {
-    /// No bytes.
+    /// An empty buffer, which needs no `free`.
     pub const EMPTY: Self = Self {
         ptr: std::ptr::null_mut(),
         len: 0,
@@ -86,7 +86,7 @@ impl Buf {
 
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        // SAFETY: the maker keeps them until `free`, which is our drop.
+        // SAFETY: the bytes live until `free`, which runs in `drop`.
         unsafe {
             Slice {
                 ptr: self.ptr,
@@ -96,7 +96,7 @@ impl Buf {
         }
     }
 
-    /// The bytes as text, with what is not UTF-8 replaced.
+    /// The bytes as text; invalid UTF-8 is replaced.
     pub fn to_text(&self) -> String {
         String::from_utf8_lossy(self.as_bytes()).into_owned()
     }
@@ -133,7 +133,7 @@ mod tests {
     use super::{Buf, Slice};
 
     #[test]
-    fn bytes_come_back_as_they_went() {
+    fn bytes_survive_a_round_trip() {
         let buf = Buf::from(b"abc".to_vec());
         assert_eq!(
             (buf.as_bytes(), buf.to_text().as_str()),

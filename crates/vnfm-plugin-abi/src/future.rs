@@ -1,4 +1,4 @@
-//! A future that crosses the boundary: `{state, poll, drop}`, and the waker on its way back.
+//! Futures that cross the boundary as `{state, poll, drop}`, and the wakers that go the other way.
 
 use crate::buffer::Buf;
 use crate::panics::{panic_text, quietly};
@@ -9,66 +9,66 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
-/// What a call answers: bytes, or an error's bytes.
+/// The result of a call: a serialized response or error.
 pub type Answer = Result<Vec<u8>, Vec<u8>>;
-/// A future of an [`Answer`].
+/// A boxed future of an [`Answer`].
 pub type BoxAnswer = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// The poller's waker, lent for one `poll`.
+/// The poller's waker, borrowed for one `poll`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct FfiContext {
-    /// The waker.
+    /// The poller's object; opaque to the future.
     pub waker: *const c_void,
-    /// What can be done with it.
+    /// Its functions.
     pub vtable: *const WakerVtable,
 }
 
-/// What can be done with a waker; every function may be called from any thread.
+/// The functions of a waker, which may be called from any thread.
 #[repr(C)]
 #[derive(Debug)]
 pub struct WakerVtable {
-    /// A waker of one's own, to be given to `drop` once.
+    /// Clones the waker; the clone must be passed to `drop` once.
     pub clone: unsafe extern "C" fn(waker: *const c_void) -> *const c_void,
-    /// Asks for another poll.
+    /// Requests another poll; keeps the waker.
     pub wake_by_ref: unsafe extern "C" fn(waker: *const c_void),
-    /// Gives a cloned waker back.
+    /// Drops a cloned waker.
     pub drop: unsafe extern "C" fn(waker: *const c_void),
 }
 
-/// Polls a future of the other side.
+/// Polls a future of the other side; see [`FfiFuture::poll`].
 pub type PollFn =
     unsafe extern "C" fn(state: *mut c_void, context: *const FfiContext, out: *mut Buf) -> u32;
 
-/// A future that crosses the boundary. `poll` never unwinds: a panic is [`PANICKED`].
+/// A future of the other side. `poll` never unwinds: a panic is [`PANICKED`].
 #[repr(C)]
 #[derive(Debug)]
 pub struct FfiFuture {
-    /// The future itself.
+    /// The future; opaque to the poller.
     pub state: *mut c_void,
-    /// Polls it; writes `out` unless it answers [`PENDING`].
+    /// Polls the future; writes `out` unless it returns [`PENDING`].
     pub poll: Option<PollFn>,
-    /// Drops it, ready or not.
+    /// Drops the future, ready or not.
     pub drop: Option<unsafe extern "C" fn(state: *mut c_void)>,
 }
 
-// SAFETY: whoever makes one makes it of a `Send` future; the header asks the same of C.
+// SAFETY: `new` takes only `Send` futures, and the header requires the same of C.
 unsafe impl Send for FfiFuture {}
 
-/// Why a future of the other side has no answer.
+/// Why a future of the other side failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FfiError {
-    /// The error that it answered.
+    /// It returned this error.
     Answer(Vec<u8>),
-    /// It panicked.
+    /// It panicked with this message.
     Panicked(String),
-    /// It broke the rules of this boundary; the number is what `poll` returned.
+    /// It violated the ABI: `poll` returned this status.
     Protocol(u32),
 }
 
 impl FfiFuture {
-    /// Makes one of `future`.
+    /// Passes `future` to the other side.
     pub fn new<F: Future<Output = Answer> + Send + 'static>(future: F) -> Self {
         Self {
             state: Box::into_raw(Box::new(future)).cast(),
@@ -125,9 +125,9 @@ unsafe extern "C" fn poll_future<F: Future<Output = Answer>>(
     out: *mut Buf,
 ) -> u32 {
     let polled = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: `state` is the box of `FfiFuture::new`, which never moves until it is dropped.
+        // SAFETY: `state` is the box from `FfiFuture::new`, whose content does not move until it is dropped.
         let future = unsafe { Pin::new_unchecked(&mut *state.cast::<F>()) };
-        // SAFETY: the poller lends the context for this call.
+        // SAFETY: the context is valid for this call.
         let foreign = unsafe {
             Foreign {
                 waker: (*context).waker,
@@ -135,7 +135,7 @@ unsafe extern "C" fn poll_future<F: Future<Output = Answer>>(
             }
         };
         let raw = RawWaker::new((&raw const foreign).cast(), &LENT);
-        // SAFETY: `LENT` keeps the contract of a waker, and this one ends before `foreign` does.
+        // SAFETY: `LENT` fulfils the contract of a waker, and this one does not outlive `foreign`.
         let waker = ManuallyDrop::new(unsafe { Waker::from_raw(raw) });
         future.poll(&mut Context::from_waker(&waker))
     }));
@@ -145,17 +145,17 @@ unsafe extern "C" fn poll_future<F: Future<Output = Answer>>(
         Ok(Poll::Ready(Err(bytes))) => (READY_ERR, bytes),
         Err(payload) => (PANICKED, panic_text(payload)),
     };
-    // SAFETY: the poller lends an empty buffer for this call.
+    // SAFETY: the poller passes an empty buffer that is valid for this call.
     unsafe { out.write(bytes.into()) };
     status
 }
 
 unsafe extern "C" fn drop_future<F>(state: *mut c_void) {
-    // SAFETY: `state` is the box of `FfiFuture::new`; this runs once.
+    // SAFETY: `state` is the box from `FfiFuture::new`; this runs once.
     quietly(|| drop(unsafe { Box::from_raw(state.cast::<F>()) }));
 }
 
-// The poller's side: what is lent is a `&Waker`, what is cloned a `Box<Waker>`.
+// The poller's side: a borrowed waker is a `&Waker`, a cloned one a `Box<Waker>`.
 static OUR_WAKER: WakerVtable = WakerVtable {
     clone: clone_ours,
     wake_by_ref: wake_ours,
@@ -163,22 +163,22 @@ static OUR_WAKER: WakerVtable = WakerVtable {
 };
 
 unsafe extern "C" fn clone_ours(waker: *const c_void) -> *const c_void {
-    // SAFETY: the other side hands back what it got.
+    // SAFETY: the other side passes the pointer that it got.
     let waker = unsafe { &*waker.cast::<Waker>() };
     Box::into_raw(Box::new(waker.clone())).cast_const().cast()
 }
 
 unsafe extern "C" fn wake_ours(waker: *const c_void) {
-    // SAFETY: the other side hands back what it got.
+    // SAFETY: the other side passes the pointer that it got.
     quietly(|| unsafe { &*waker.cast::<Waker>() }.wake_by_ref());
 }
 
 unsafe extern "C" fn drop_ours(waker: *const c_void) {
-    // SAFETY: the other side hands back what `clone_ours` gave, once.
+    // SAFETY: the other side passes a pointer from `clone_ours`, once.
     quietly(|| drop(unsafe { Box::from_raw(waker.cast_mut().cast::<Waker>()) }));
 }
 
-// The polled side: a waker of std over the foreign one.
+// The polled side: a std waker around the foreign one.
 struct Foreign {
     waker: *const c_void,
     vtable: *const WakerVtable,
@@ -193,9 +193,9 @@ static OWNED: RawWakerVTable = RawWakerVTable::new(
 );
 
 unsafe fn clone_foreign(foreign: *const ()) -> RawWaker {
-    // SAFETY: std hands us the pointer of a live waker that we made.
+    // SAFETY: std passes the pointer of a live waker that we created.
     let Foreign { waker, vtable } = unsafe { &*foreign.cast::<Foreign>() };
-    // SAFETY: the table is the poller's and lives as long as its library.
+    // SAFETY: the table belongs to the poller and lives as long as its library.
     let waker = unsafe { ((**vtable).clone)(*waker) };
     let own = Box::new(Foreign {
         waker,
@@ -212,14 +212,14 @@ unsafe fn wake_foreign(foreign: *const ()) {
 }
 
 unsafe fn drop_foreign(foreign: *const ()) {
-    // SAFETY: only `OWNED` names this function: it is the box of `clone_foreign`, once.
+    // SAFETY: only `OWNED` uses this function: it gets the box from `clone_foreign`, once.
     let Foreign { waker, vtable } = *unsafe { Box::from_raw(foreign.cast_mut().cast::<Foreign>()) };
-    // SAFETY: the clone that we got is given back once.
+    // SAFETY: the clone is dropped once.
     unsafe { ((*vtable).drop)(waker) }
 }
 
 unsafe fn wake_and_drop_foreign(foreign: *const ()) {
-    // SAFETY: std calls this in place of a drop.
+    // SAFETY: std calls this instead of `drop`.
     unsafe {
         wake_foreign(foreign);
         drop_foreign(foreign);
@@ -250,8 +250,8 @@ mod tests {
 
     #[test]
     fn a_waker_survives_the_poll_that_lent_it() {
-        let kept = Arc::new(std::sync::Mutex::new(None::<Waker>));
-        let store = kept.clone();
+        let stored = Arc::new(std::sync::Mutex::new(None::<Waker>));
+        let store = stored.clone();
         let mut first = true;
         let mut future = FfiFuture::new(std::future::poll_fn(move |context| {
             if std::mem::take(&mut first) {
@@ -262,7 +262,7 @@ mod tests {
         }));
         let counted = Arc::new(Counted::default());
         assert!(poll(&mut future, &counted).is_pending());
-        let waker = kept.lock().unwrap().take().unwrap();
+        let waker = stored.lock().unwrap().take().unwrap();
         std::thread::spawn(move || {
             waker.wake_by_ref();
             waker.wake();
@@ -278,11 +278,11 @@ mod tests {
             poll(&mut future, &counted),
             Poll::Ready(Err(FfiError::Protocol(0)))
         );
-        assert_eq!(Arc::strong_count(&counted), 1, "every clone was given back");
+        assert_eq!(Arc::strong_count(&counted), 1, "every clone was dropped");
     }
 
     #[test]
-    fn a_panic_and_an_error_are_answers() {
+    fn panics_and_errors_are_returned() {
         let counted = Arc::new(Counted::default());
         let mut future = FfiFuture::new(async { panic!("a bug: {}", 7) });
         let panicked = FfiError::Panicked("a bug: 7".into());

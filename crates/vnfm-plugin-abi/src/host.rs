@@ -1,4 +1,4 @@
-//! What the host lends to a plugin: a log and services by name, counted like an `Arc`.
+//! The host as a plugin sees it: a log, and services by name; reference-counted.
 
 use crate::buffer::Slice;
 use crate::future::{BoxAnswer, FfiFuture};
@@ -7,48 +7,48 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// The host, as a plugin holds it: owned, cloned and dropped like an `Arc`, from any thread.
+/// The plugin's handle of the host: cloned and dropped like an `Arc`, from any thread.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Host {
-    /// Whose host it is.
+    /// The host's object; opaque to the plugin.
     pub context: *const c_void,
-    /// What can be asked of it.
+    /// Its functions.
     pub vtable: *const HostVtable,
 }
 
-/// What can be asked of a host. New members come at the end; `size` says how far this one goes.
+/// The functions of a host. New members are added at the end; `size` tells which ones exist.
 #[repr(C)]
 #[derive(Debug)]
 pub struct HostVtable {
     /// `sizeof` of this table on the host's side.
     pub size: usize,
-    /// One more owner.
+    /// Adds an owner, and returns its context.
     pub clone: unsafe extern "C" fn(context: *const c_void) -> *const c_void,
-    /// One owner less.
+    /// Removes an owner.
     pub drop: unsafe extern "C" fn(context: *const c_void),
-    /// Writes a line to the host's log.
+    /// Writes a line to the host's log; `level` is one of the `LOG_…` constants.
     pub log: unsafe extern "C" fn(context: *const c_void, level: u32, text: Slice),
     /// Calls a service by name. Both slices are copied before this returns.
     pub call:
         unsafe extern "C" fn(context: *const c_void, service: Slice, request: Slice) -> FfiFuture,
 }
 
-// SAFETY: the functions of the table may be called from any thread, as the header says.
+// SAFETY: the header requires that the functions may be called from any thread.
 unsafe impl Send for Host {}
 // SAFETY: as above.
 unsafe impl Sync for Host {}
 
-/// The host's own side of a [`Host`].
+/// The host's implementation of a [`Host`].
 pub trait HostSide: Send + Sync + 'static {
-    /// Writes a line to the log.
+    /// Writes a line to the log; `level` is one of the `LOG_…` constants.
     fn log(&self, level: u32, text: &str);
-    /// Calls a service by name.
+    /// Calls a service by name, with a JSON request.
     fn call(&self, service: &str, request: &[u8]) -> BoxAnswer;
 }
 
 impl Host {
-    /// Lends `side`.
+    /// Passes `side` to the plugin.
     pub fn new<H: HostSide>(side: Arc<H>) -> Self {
         Self {
             context: Arc::into_raw(side).cast(),
@@ -56,13 +56,13 @@ impl Host {
         }
     }
 
-    /// Writes a line to the host's log.
+    /// Writes a line to the host's log; `level` is one of the `LOG_…` constants.
     pub fn log(&self, level: u32, text: &str) {
         // SAFETY: the table belongs to the context, which we own.
         unsafe { ((*self.vtable).log)(self.context, level, Slice::new(text.as_bytes())) }
     }
 
-    /// Calls a service by name.
+    /// Calls a service by name, with a JSON request.
     pub fn call(&self, service: &str, request: &[u8]) -> FfiFuture {
         let (service, request) = (Slice::new(service.as_bytes()), Slice::new(request));
         // SAFETY: as in `log`; the slices live until the call returns.
@@ -83,7 +83,7 @@ impl Clone for Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // SAFETY: we own the context and give it back once.
+        // SAFETY: we own the context and drop it once.
         unsafe { ((*self.vtable).drop)(self.context) }
     }
 }
@@ -99,18 +99,18 @@ const fn vtable<H: HostSide>() -> HostVtable {
 }
 
 unsafe extern "C" fn clone_side<H: HostSide>(context: *const c_void) -> *const c_void {
-    // SAFETY: the context is the `Arc` of `Host::new`, alive as long as somebody owns it.
+    // SAFETY: the context is the `Arc` from `Host::new`, alive while it has an owner.
     unsafe { Arc::increment_strong_count(context.cast::<H>()) };
     context
 }
 
 unsafe extern "C" fn drop_side<H: HostSide>(context: *const c_void) {
-    // SAFETY: each owner gives it back once.
+    // SAFETY: each owner drops it once.
     quietly(|| drop(unsafe { Arc::from_raw(context.cast::<H>()) }));
 }
 
 unsafe extern "C" fn log_side<H: HostSide>(context: *const c_void, level: u32, text: Slice) {
-    // SAFETY: the caller owns the context and lends the text.
+    // SAFETY: the caller owns the context, and the text is valid for this call.
     quietly(|| unsafe { (*context.cast::<H>()).log(level, &text.as_text()) });
 }
 
@@ -120,15 +120,15 @@ unsafe extern "C" fn call_side<H: HostSide>(
     request: Slice,
 ) -> FfiFuture {
     let called = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: the caller owns the context and lends the slices.
+        // SAFETY: the caller owns the context, and the slices are valid for this call.
         unsafe { (*context.cast::<H>()).call(&service.as_text(), request.as_bytes()) }
     }));
     match called {
         Ok(future) => FfiFuture::new(future),
         Err(payload) => {
-            let said = panic_text(payload);
+            let message = panic_text(payload);
             FfiFuture::new(async move {
-                std::panic::panic_any(String::from_utf8_lossy(&said).into_owned())
+                std::panic::panic_any(String::from_utf8_lossy(&message).into_owned())
             })
         }
     }

@@ -1,4 +1,4 @@
-//! The checked-in C header is the one that the Rust types give, and a C compiler agrees with its layout.
+//! The checked-in C header matches the Rust types, and a C compiler agrees with its layout.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,22 +1,23 @@
-//! What becomes of memory that is freed. glibc keeps what a thread frees for that thread, and larger pieces the more
-//! often they were asked for: after a flood of logins, of 19 MiB each, a server would hold hundreds of MiB for ever.
+//! Makes glibc return freed memory to the system. By default it keeps freed memory in per-thread arenas and raises its
+//! mmap threshold with each large allocation: after a burst of logins, at 19 MiB each, a server would hold hundreds of
+//! MiB indefinitely.
 #![cfg_attr(
     target_env = "gnu",
     expect(unsafe_code, reason = "`mallopt` has no safe wrapper")
 )]
 
-/// Pieces from this size on go back to the system as soon as they are freed.
+/// Allocations of this size and more go back to the system as soon as they are freed.
 #[cfg(target_env = "gnu")]
 const LARGE: libc::c_int = 256 << 10;
-/// As much may be free at the end of a heap before it goes back.
+/// Free memory at the end of a heap that is kept before it goes back.
 #[cfg(target_env = "gnu")]
 const FREE: libc::c_int = 1 << 20;
-/// Heaps that threads share.
+/// Number of arenas that threads share.
 #[cfg(target_env = "gnu")]
 const HEAPS: libc::c_int = 4;
 
-/// Lets freed memory go back to the system, in this process; before there are threads. False where the allocator does not
-/// take it, or is another one than glibc's, which has habits of its own.
+/// Returns freed memory of this process to the system. Call it before threads are started. Returns false if the allocator
+/// rejects the settings or is not glibc's.
 pub fn return_freed_memory() -> bool {
     #[cfg(target_env = "gnu")]
     {

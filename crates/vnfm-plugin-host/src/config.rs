@@ -1,4 +1,4 @@
-//! What the operator configures about plugins.
+//! The plugin configuration.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,35 +6,34 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What the operator configures about plugins.
+/// The plugin configuration.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Config {
-    /// The folder that holds the libraries and their `plugins.lock`; nothing else is ever loaded.
+    /// The folder with the libraries and `plugins.lock`. Libraries are loaded only from here.
     pub dir: PathBuf,
-    /// By name of the plugin.
+    /// Settings of individual plugins, by plugin name.
     pub plugins: BTreeMap<String, PluginConfig>,
-    /// Spellings of a VNFD's `implementation` that mean a plugin, such as
+    /// Maps a VNFD's `implementation` to a plugin of another name, such as
     /// `mgmt-drivers-kubernetes: kubernetes-cluster`.
     pub implementations: BTreeMap<String, String>,
-    /// How processes of plugins are started; without it no plugin runs in one.
+    /// How hook processes are started. If absent, only [`Runner::InProcess`] plugins can run.
     pub process: Option<ProcessConfig>,
-    /// Hooks that are scripts of their package.
+    /// Hooks that are scripts in the VNF package.
     pub scripts: Scripts,
 }
 
-/// What the operator says of hooks that are scripts of their package.
+/// Hooks that are scripts in the VNF package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scripts {
-    /// Which packages may run theirs.
+    /// Which packages may run scripts.
     pub allow: AllowedScripts,
-    /// The plugin that runs them.
+    /// Name of the plugin that runs scripts.
     pub plugin: String,
-    /// Whether they have the server's network. Without it they reach the hosts of their VNF, by the VNFM, and nothing
-    /// else.
+    /// Gives scripts the server's network. Without it they reach only the hosts of their VNF, through the VNFM.
     pub network: bool,
-    /// Where each gets its private folder; so do the hooks of plugins.
+    /// Where each hook process gets its private temporary folder; also used for plugins that are not scripts.
     pub folder: PathBuf,
 }
 
@@ -53,33 +52,33 @@ impl Default for Scripts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AllowedScripts {
-    /// None.
+    /// No package.
     None,
-    /// Those whose SHA-256 an administrator has pinned: `vnfmctl plugin allow --package`.
+    /// Packages whose SHA-256 an administrator pinned with `vnfmctl plugin allow --package`.
     #[default]
     Pinned,
-    /// All that are onboarded.
+    /// Every onboarded package.
     All,
 }
 
-/// What the operator configures about one plugin.
+/// The settings of one plugin.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PluginConfig {
-    /// Checked by the schema that the plugin declares.
+    /// Passed to the plugin; must match the schema that the plugin declares.
     pub config: Value,
-    /// Where its hooks run.
+    /// Whether its hooks run in separate processes.
     pub runner: Runner,
 }
 
-/// Where the hooks of a plugin run. A driver that is linked into the program runs in it, whatever is configured.
+/// Where the hooks of a plugin run. A driver that is linked into the program always runs in the program's process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Runner {
-    /// Each in a process of its own: what aborts, segfaults or takes too much ends one hook.
+    /// Each hook in its own process: an abort, a segfault or an exceeded limit ends only that hook.
     #[default]
     Process,
-    /// In the engine's process: for plugins that are trusted as the engine itself is.
+    /// In the engine's process, for plugins that are trusted like the engine itself.
     InProcess,
 }
 
@@ -97,17 +96,17 @@ impl std::fmt::Display for AllowedScripts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProcessConfig {
-    /// A program that calls [`crate::plugin_runner`]: `vnfm-plugin-runner`, or one's own.
+    /// A program that calls [`crate::plugin_runner`]: `vnfm-plugin-runner`, or the embedder's own.
     pub program: PathBuf,
-    /// What it is started with, such as `plugin-runner` where one's own program has other modes.
+    /// Command-line arguments, such as `plugin-runner` for a program that also has other modes.
     pub arguments: Vec<String>,
-    /// Who it runs as, where root starts it.
+    /// The user IDs that hook processes run as, if the server runs as root.
     pub users: Users,
-    /// What it may use.
+    /// Resource limits of one hook process.
     pub limits: ProcessLimits,
-    /// Files and folders that it may read beside the system's programs and libraries.
+    /// Files and folders that hooks may read in addition to the system's programs and libraries.
     pub readable: Vec<PathBuf>,
-    /// What no hook may see, such as the data folder: hooks are refused where it lies in what they may read.
+    /// Paths that no hook may see, such as the data folder. No hook runs if one of them is inside a readable path.
     pub hidden: Vec<PathBuf>,
 }
 
@@ -125,7 +124,7 @@ impl Default for ProcessConfig {
 }
 
 impl ProcessConfig {
-    /// The default with another program.
+    /// The default configuration with this program.
     pub fn by(program: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
@@ -134,22 +133,22 @@ impl ProcessConfig {
     }
 }
 
-/// Numbers of users, of which each process that runs gets one of its own; they need no entry anywhere.
+/// A range of user IDs, one for each running hook process; they need no entry in `/etc/passwd`.
 ///
-/// A number is taken only when nothing runs under it, also by another server. Alone under its number, a hook cannot signal
-/// another one, and the limit on processes counts only its own. With one number, all hooks share it.
+/// An ID is used only if no process runs under it, not even one of another server. With its own ID, a hook cannot signal
+/// another hook, and the process limit counts only its own processes. With a range of one, all hooks share that ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Users {
-    /// The first.
+    /// The first user ID of the range.
     pub first: u32,
-    /// How many; 0: all run as whoever starts them.
+    /// Number of IDs; 0: hooks run as the server's user.
     pub count: u32,
 }
 
 impl Default for Users {
     fn default() -> Self {
-        // Below the numbers that are negative to some programs, above all that distributions and containers use.
+        // Below the IDs that are negative in a signed 32-bit integer, above all that distributions and containers use.
         Self {
             first: 2_000_000_000,
             count: 10_000,
@@ -157,19 +156,19 @@ impl Default for Users {
     }
 }
 
-/// What the process of one hook may use.
+/// Resource limits of one hook process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProcessLimits {
-    /// MiB of address space.
+    /// Address space, in MiB.
     pub memory_mib: u64,
-    /// Seconds on a processor, all threads together.
+    /// CPU time of all threads, in seconds.
     pub cpu_seconds: u64,
-    /// Processes and threads.
+    /// Number of processes and threads.
     pub processes: u64,
-    /// Open files.
+    /// Number of open files.
     pub open_files: u64,
-    /// MiB of one file.
+    /// Size of a single file, in MiB.
     pub file_mib: u64,
 }
 
@@ -185,12 +184,12 @@ impl Default for ProcessLimits {
     }
 }
 
-/// What a process is kept from.
+/// What a hook process is denied.
 #[derive(Debug, Clone)]
-pub(crate) struct Seclusion {
-    /// It has the engine's network.
+pub(crate) struct Confinement {
+    /// True if it has the engine's network.
     pub(crate) network: bool,
-    /// Where it gets a folder of its own, which goes with it.
+    /// Where its private folder is created, which is deleted with it.
     pub(crate) folder: PathBuf,
 }
 
@@ -215,24 +214,23 @@ impl std::fmt::Debug for PluginConfig {
 }
 
 impl Config {
-    /// The configuration of the plugin `name`, as it crosses the boundary: `{}` where there is none.
-    pub(crate) fn of(&self, name: &str) -> Value {
+    /// The configuration that the plugin `name` receives; `{}` if none is set.
+    pub(crate) fn plugin_config(&self, name: &str) -> Value {
         match self.plugins.get(name).map(|plugin| &plugin.config) {
             None | Some(Value::Null) => Value::Object(serde_json::Map::new()),
             Some(config) => config.clone(),
         }
     }
 
-    /// What the processes of the plugin `name` are kept from: only scripts are kept from the network.
-    pub(crate) fn seclusion(&self, name: &str) -> Seclusion {
+    /// What processes of the plugin `name` are denied. Only scripts are denied the network.
+    pub(crate) fn confinement(&self, name: &str) -> Confinement {
         let network = name != self.scripts.plugin || self.scripts.network;
-        Seclusion {
+        Confinement {
             network,
             folder: self.scripts.folder.clone(),
         }
     }
 
-    /// Where hooks of the plugin `name` run.
     pub(crate) fn runner(&self, name: &str) -> Runner {
         self.plugins
             .get(name)

@@ -1,4 +1,4 @@
-//! One plugin as core's `MgmtDriver`: makes the driver at its first hook, runs hooks, reads their answers.
+//! One plugin as core's `MgmtDriver`: creates the driver at its first hook, runs hooks, parses their effects.
 #![expect(unsafe_code, reason = "calls the plugin's `create`")]
 
 use crate::errors::{
@@ -6,7 +6,7 @@ use crate::errors::{
 };
 use crate::library;
 use crate::runner::{self, Threads};
-use crate::services::{EndsWith, LogOnly};
+use crate::services::{HookGuard, LogOnly};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use std::mem::MaybeUninit;
@@ -20,36 +20,34 @@ use vnfm_plugin_abi::{
 };
 use vnfm_schema::schema_violations;
 
-/// One plugin, loaded or linked into the program.
+/// A plugin whose hooks run in this process, from a library or linked into the program.
 pub struct PluginDriver {
     declaration: Declaration,
-    /// Of its library; nothing where it is linked into the program.
+    /// SHA-256 of its library; `None` if it is linked into the program.
     sha256: Option<String>,
     clock: Arc<dyn Clock>,
     threads: Arc<Threads>,
-    maker: Arc<Maker>,
+    factory: Arc<DriverFactory>,
 }
 
 impl std::fmt::Debug for PluginDriver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PluginDriver({})", self.maker.name)
+        write!(f, "PluginDriver({})", self.factory.name)
     }
 }
 
-/// Makes the plugin's driver at the first hook; a plugin that refuses is asked again at the next.
-struct Maker {
+/// Creates the plugin's driver at the first hook; after a failure, the next hook tries again.
+struct DriverFactory {
     name: String,
     plugin: &'static Plugin,
     config: Vec<u8>,
-    made: Mutex<Option<Arc<Driver>>>,
+    driver_slot: Mutex<Option<Arc<Driver>>>,
 }
 
 impl PluginDriver {
-    /// Takes a checked plugin with its configuration.
-    ///
     /// # Errors
     ///
-    /// `Broken` where its declaration, `Refused` where its configuration has the wrong shape.
+    /// `Broken` if its declaration is malformed, `Refused` if `config` does not match its schema.
     pub(crate) fn new(
         plugin: &'static Plugin,
         config: impl FnOnce(&str) -> Value,
@@ -61,55 +59,54 @@ impl PluginDriver {
         let config = config(&declaration.name);
         check_config(&name, declaration.config_schema.as_ref(), &config)?;
         let config = config.to_string().into_bytes();
-        let maker = Arc::new(Maker {
+        let factory = Arc::new(DriverFactory {
             name,
             plugin,
             config,
-            made: Mutex::new(None),
+            driver_slot: Mutex::new(None),
         });
         Ok(Self {
             declaration,
             sha256: None,
             clock,
             threads,
-            maker,
+            factory,
         })
     }
 
-    /// The same, out of a library.
-    pub(crate) fn of_library(mut self, sha256: &str) -> Self {
+    /// Records that the plugin comes from the library with this SHA-256.
+    pub(crate) fn with_library(mut self, sha256: &str) -> Self {
         self.sha256 = Some(sha256.to_owned());
         self
     }
 }
 
-/// What a driver is that cannot be called.
-pub(crate) const NOT_WHOLE: &str = "its driver lacks `call` or `drop`";
+pub(crate) const INCOMPLETE_DRIVER: &str = "its driver lacks `call` or `drop`";
 
-/// A hook that may run: what is being done, for how long, and its request as it crosses the boundary.
-pub(crate) struct Call {
-    pub(crate) doing: String,
+/// A hook that may run: the action for errors, the time left, and its serialized request.
+pub(crate) struct PreparedCall {
+    pub(crate) action: String,
     pub(crate) limit: Duration,
     pub(crate) body: Vec<u8>,
 }
 
-/// Checks that `plugin` has the hook, and that there is time left for it.
+/// Checks that `plugin` has the hook, and that its deadline has not passed.
 ///
 /// # Errors
 ///
-/// `Refused` where it does not declare it, `Unavailable` where its deadline is over.
-pub(crate) fn ready(
+/// `Refused` if the plugin does not declare the hook, `Unavailable` if the deadline has passed.
+pub(crate) fn prepare_call(
     request: &HookRequest,
     plugin: &str,
     declared: &Declaration,
     clock: &dyn Clock,
-) -> Result<Call, PortError> {
-    let doing = format!("run hook `{}` of plugin `{plugin}`", request.hook);
+) -> Result<PreparedCall, PortError> {
+    let action = format!("run hook `{}` of plugin `{plugin}`", request.hook);
     if !declared.hooks.contains_key(&request.hook) {
         let known: Vec<_> = declared.hooks.keys().collect();
         return Err(PortError::new(
             &UNDECLARED,
-            doing,
+            action,
             format!("it implements {known:?}"),
         ));
     }
@@ -117,14 +114,14 @@ pub(crate) fn ready(
     if !left.is_positive() {
         return Err(PortError::new(
             &DEADLINE,
-            doing,
-            "its deadline has passed already",
+            action,
+            "its deadline has already passed",
         ));
     }
     let body = serde_json::to_vec(request)
-        .map_err(|error| PortError::new(&ANSWER, doing.clone(), error.to_string()))?;
-    Ok(Call {
-        doing,
+        .map_err(|error| PortError::new(&ANSWER, action.clone(), error.to_string()))?;
+    Ok(PreparedCall {
+        action,
         limit: left.unsigned_abs(),
         body,
     })
@@ -150,59 +147,70 @@ impl MgmtDriver for PluginDriver {
         request: HookRequest,
         host: Arc<dyn HookHost>,
     ) -> Result<Effects, PortError> {
-        let Call { doing, limit, body } =
-            ready(&request, &self.maker.name, &self.declaration, &*self.clock)?;
-        let (maker, what, told) = (self.maker.clone(), doing.clone(), host.clone());
-        let answer = runner::run(&self.threads, &doing, limit, |runtime| async move {
-            let driver = maker.driver()?;
-            let ends = EndsWith::hook(&what, host, runtime);
-            let host = Host::new(ends.side());
+        let PreparedCall {
+            action,
+            limit,
+            body,
+        } = prepare_call(
+            &request,
+            &self.factory.name,
+            &self.declaration,
+            &*self.clock,
+        )?;
+        let (factory, detail, log_host) = (self.factory.clone(), action.clone(), host.clone());
+        let answer = runner::run(&self.threads, &action, limit, |runtime| async move {
+            let driver = factory.driver()?;
+            let ends = HookGuard::hook(&detail, host, runtime);
+            let host = Host::new(ends.services());
             let future = driver.call(host, &request.hook, &body);
-            let future = future.ok_or_else(|| protocol(&what, NOT_WHOLE))?;
-            future.await.map_err(|error| hook_error(error, what))
+            let future = future.ok_or_else(|| protocol(&detail, INCOMPLETE_DRIVER))?;
+            future.await.map_err(|error| hook_error(error, detail))
         });
-        effects(&doing, answer.await??.as_bytes(), &*told)
+        effects(&action, answer.await??.as_bytes(), &*log_host)
     }
 }
 
-/// All places where a configuration does not fit, without what stands there: it may be a secret.
+/// Reports every member of the configuration that violates the schema, without its value, which may be a secret.
 pub(crate) fn check_config(
     name: &str,
     schema: Option<&Value>,
     config: &Value,
 ) -> Result<(), PortError> {
-    let doing = format!("configure plugin `{name}`");
+    let action = format!("configure plugin `{name}`");
     let Some(schema) = schema else { return Ok(()) };
     let errors = schema_violations(schema, config, "config").map_err(|error| {
         PortError::new(
             &CONFIG,
-            &*doing,
-            format!("its schema is no JSON Schema: {error}"),
+            &*action,
+            format!("its schema is not a JSON Schema: {error}"),
         )
     })?;
     if errors.is_empty() {
         Ok(())
     } else {
-        Err(PortError::new(&CONFIG, doing, errors.join("; ")))
+        Err(PortError::new(&CONFIG, action, errors.join("; ")))
     }
 }
 
-impl Maker {
-    /// The driver, made now or before. A plugin that hangs here holds up its own hooks until their deadlines.
+impl DriverFactory {
+    /// The driver, created if necessary. A plugin that hangs here blocks its own hooks until their deadlines.
     fn driver(&self) -> Result<Arc<Driver>, PortError> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(driver) = &*made {
+        let mut driver_slot = self
+            .driver_slot
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(driver) = &*driver_slot {
             return Ok(driver.clone());
         }
-        let driver = Arc::new(self.make()?);
-        *made = Some(driver.clone());
+        let driver = Arc::new(self.create_driver()?);
+        *driver_slot = Some(driver.clone());
         Ok(driver)
     }
 
-    fn make(&self) -> Result<Driver, PortError> {
-        let doing = format!("start plugin `{}`", self.name);
+    fn create_driver(&self) -> Result<Driver, PortError> {
+        let action = format!("start plugin `{}`", self.name);
         let Some(create) = self.plugin.create else {
-            return Err(protocol(&doing, "it has no `create`"));
+            return Err(protocol(&action, "it has no `create`"));
         };
         let host = Host::new(Arc::new(LogOnly {
             plugin: self.name.clone(),
@@ -210,63 +218,63 @@ impl Maker {
         let mut driver = MaybeUninit::<Driver>::uninit();
         let mut error = Buf::EMPTY;
         let config = Slice::new(&self.config);
-        // SAFETY: `create` takes the host, reads the configuration and writes one of the other two.
+        // SAFETY: `create` takes the host, reads the configuration and writes the driver or the error.
         let status = unsafe { create(host, config, driver.as_mut_ptr(), &raw mut error) };
         match status {
-            // SAFETY: the plugin says that it wrote the driver.
+            // SAFETY: with this status, `create` has written the driver.
             READY_OK => Ok(unsafe { driver.assume_init() }),
-            status => Err(create_error(status, error.as_bytes(), doing)),
+            status => Err(create_error(status, error.as_bytes(), action)),
         }
     }
 }
 
-/// Why a plugin makes no driver, from what `create` answered.
-pub(crate) fn create_error(status: u32, error: &[u8], doing: String) -> PortError {
+/// The error for a failed `create`, from its status and error buffer.
+pub(crate) fn create_error(status: u32, error: &[u8], action: String) -> PortError {
     let text = || String::from_utf8_lossy(error);
     match status {
-        STATUS_PANICKED => PortError::new(&CREATE_PANICKED, doing, text()),
+        STATUS_PANICKED => PortError::new(&CREATE_PANICKED, action, text()),
         READY_ERR => match serde_json::from_slice::<HookFailure>(error) {
-            Ok(failure) => PortError::new(&CREATE, doing, failure.text()),
-            Err(_) => PortError::new(&CREATE, doing, text()),
+            Ok(failure) => PortError::new(&CREATE, action, failure.text()),
+            Err(_) => PortError::new(&CREATE, action, text()),
         },
-        other => protocol(&doing, &format!("`create` answers {other}")),
+        other => protocol(&action, &format!("`create` returned {other}")),
     }
 }
 
-/// Why a hook has no effects, from what its future answered.
-pub(crate) fn hook_error(error: FfiError, doing: String) -> PortError {
+/// The error for a hook whose future failed.
+pub(crate) fn hook_error(error: FfiError, action: String) -> PortError {
     match error {
         FfiError::Answer(bytes) => match serde_json::from_slice::<HookFailure>(&bytes) {
-            Ok(failure) => failure.into_error(doing),
+            Ok(failure) => failure.into_error(action),
             Err(error) => {
-                let what = format!("it failed, and its error has the wrong shape: {error}");
-                PortError::new(&ANSWER, doing, what)
+                let detail = format!("it failed, and its error is malformed: {error}");
+                PortError::new(&ANSWER, action, detail)
             }
         },
-        FfiError::Panicked(said) => PortError::new(&PANICKED, doing, said),
-        FfiError::Protocol(status) => protocol(&doing, &format!("`poll` answers {status}")),
-        other => protocol(&doing, &format!("{other:?}")),
+        FfiError::Panicked(said) => PortError::new(&PANICKED, action, said),
+        FfiError::Protocol(status) => protocol(&action, &format!("`poll` returned {status}")),
+        other => protocol(&action, &format!("{other:?}")),
     }
 }
 
-/// The plugin broke the rules of the ABI.
-pub(crate) fn protocol(doing: &str, what: &str) -> PortError {
-    PortError::new(&PROTOCOL, doing, what)
+/// The error for a plugin that violates the ABI.
+pub(crate) fn protocol(action: &str, detail: &str) -> PortError {
+    PortError::new(&PROTOCOL, action, detail)
 }
 
-/// Reads what a hook answered.
+/// Parses a hook's effects.
 ///
-/// A newer SDK than this host may ask for more than it knows: that is not done, and said in the operation's log.
+/// Members that only a newer host supports are ignored, with a warning in the operation's log.
 ///
 /// # Errors
 ///
-/// `Broken` where it has the wrong shape.
+/// `Broken` if the effects are malformed.
 pub(crate) fn effects(
-    doing: &str,
+    action: &str,
     bytes: &[u8],
     host: &dyn HookHost,
 ) -> Result<Effects, PortError> {
-    let bad = |what: String| PortError::new(&ANSWER, doing, what);
+    let bad = |detail: String| PortError::new(&ANSWER, action, detail);
     let effects: Effects =
         serde_json::from_slice(bytes).map_err(|error| bad(format!("its effects: {error}")))?;
     if effects.schema_version != 1 {
@@ -285,19 +293,18 @@ pub(crate) fn effects(
         ));
     }
     for name in unknown(bytes) {
-        let line = format!(
-            "its effects ask for `{name}`: this version of vnfm does not know it, and does not do it"
-        );
+        let line =
+            format!("ignoring `{name}` in its effects: this version of vnfm does not support it");
         host.log("warn", &line);
     }
     Ok(effects)
 }
 
-/// Members of effects that are none of ours.
+/// Members of the effects that this version does not support.
 fn unknown(effects: &[u8]) -> Vec<String> {
-    let asked: Map<String, Value> = serde_json::from_slice(effects).unwrap_or_default();
+    let members: Map<String, Value> = serde_json::from_slice(effects).unwrap_or_default();
     let known = serde_json::to_value(Effects::default()).unwrap_or_default();
-    asked
+    members
         .into_iter()
         .map(|(name, _)| name)
         .filter(|name| known.get(name).is_none())

@@ -1,4 +1,4 @@
-//! What a library says of itself before anything of it is loaded: its plugin symbol, the C library it needs.
+//! Reads a library's ELF tables without loading it: its plugin symbol and the glibc version it needs.
 
 use crate::errors::{NO_SYMBOL, UNLOADABLE};
 use crate::lock::newer;
@@ -8,41 +8,39 @@ use std::path::Path;
 use vnfm_core::ports::PortError;
 use vnfm_plugin_abi::SYMBOL_PREFIX;
 
-/// What is known of a library without loading it.
+/// Facts about a library, found without loading it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// Name of the exported symbol.
+    /// Name of the plugin symbol that it exports.
     pub(crate) symbol: String,
-    /// Bytes that the symbol has.
+    /// Size of the symbol in bytes.
     pub(crate) symbol_size: u64,
-    /// Newest version of glibc that it needs, such as `2.34`.
+    /// Newest glibc version that it needs, such as `2.34`.
     pub(crate) glibc: Option<String>,
 }
 
-/// Reads the library's tables.
-///
 /// # Errors
 ///
-/// `Refused` where it is no 64-bit ELF library, or exports no or several plugin symbols.
+/// `Refused` if it is not a 64-bit ELF library, or does not export exactly one plugin symbol.
 pub(crate) fn facts(path: &Path, bytes: &[u8]) -> Result<Facts, PortError> {
-    let doing = || format!("load plugin library `{}`", path.display());
+    let action = || format!("load plugin library `{}`", path.display());
     let elf = ElfFile64::<Endianness>::parse(bytes).map_err(|error| {
         PortError::new(
             &UNLOADABLE,
-            doing(),
-            format!("it is no 64-bit ELF library: {error}"),
+            action(),
+            format!("it is not a 64-bit ELF library: {error}"),
         )
     })?;
     let mut found = elf.dynamic_symbols().filter(|symbol| {
         symbol.is_definition() && symbol.is_global() && symbol.name().is_ok_and(is_plugin_symbol)
     });
     let Some(symbol) = found.next() else {
-        let what = format!("it exports no symbol `{SYMBOL_PREFIX}` or `{SYMBOL_PREFIX}_…`");
-        return Err(PortError::new(&NO_SYMBOL, doing(), what));
+        let detail = format!("it exports no symbol `{SYMBOL_PREFIX}` or `{SYMBOL_PREFIX}_…`");
+        return Err(PortError::new(&NO_SYMBOL, action(), detail));
     };
     if found.next().is_some() {
-        let what = "it exports several plugins; a library holds one";
-        return Err(PortError::new(&NO_SYMBOL, doing(), what));
+        let detail = "it exports several plugins; a library holds one";
+        return Err(PortError::new(&NO_SYMBOL, action(), detail));
     }
     let symbol_size = symbol.size();
     let symbol = symbol.name().unwrap_or_default().to_owned();

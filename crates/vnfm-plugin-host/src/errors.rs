@@ -1,4 +1,4 @@
-//! The ways in which a plugin cannot be loaded or its hook fails, named. Each ends one hook.
+//! Error codes of loading a plugin and running a hook. Each error fails one hook.
 
 use serde::Deserialize;
 use vnfm_core::ports::ErrorKind::{Broken, Refused, Unavailable};
@@ -19,106 +19,106 @@ macro_rules! errors {
 errors! {
     NOT_FOUND "plugin.not-found" Refused,
         "no plugin of that name and version is installed",
-        "install it into the plugin folder and allow it, or map the VNFD's spelling to a plugin in the configuration";
+        "install it in the plugin folder and allow it, or map the VNFD's name to a plugin in `plugins.implementations`";
     LOCK "plugin.lock-unreadable" Refused,
         "the list of allowed plugins cannot be read",
-        "make `plugins.lock` a JSON document as documented";
+        "correct `plugins.lock`, or delete it and allow the plugins again";
     NOT_ALLOWED "plugin.not-allowed" Refused,
-        "the library does not lie directly in the plugin folder",
-        "put the library itself, not a link to it, into the plugin folder and allow it";
+        "the library is not directly in the plugin folder",
+        "copy the library itself, not a link to it, into the plugin folder and allow it";
     UNSAFE_FOLDER "plugin.unsafe-permissions" Refused,
-        "somebody else could change the library or its folder",
-        "let the server's user or root own them and take away write permission from group and others";
+        "another user could change the library or its folder",
+        "make root or the server's user the owner, and remove write permission for group and others";
     UNREADABLE "plugin.unreadable" Refused,
         "the library is missing or cannot be read",
         "install the file again";
     SCRIPT "plugin.script-not-allowed" Refused,
-        "the hook is a script of its package, and nobody allowed the package to run its scripts",
-        "look at the script, then `vnfmctl plugin allow --package ID`; or set `plugins.scripts.allow` in the configuration";
+        "the hook is a script in the VNF package, and the package is not allowed to run scripts",
+        "review the script, then run `vnfmctl plugin allow --package ID`, or set `plugins.scripts.allow` in the configuration";
     HASH "plugin.hash-mismatch" Refused,
-        "the library is not the one that was allowed",
-        "find out who changed it; allow it again if that was on purpose";
+        "the library differs from the one that was allowed",
+        "find out who changed it; if the change was intended, allow it again";
     UNLOADABLE "plugin.unloadable" Refused,
-        "the dynamic linker refuses the library",
-        "build it for this machine, with all that it needs";
+        "the dynamic linker cannot load the library",
+        "build it for this architecture, and install the libraries it depends on";
     NEWER_GLIBC "plugin.newer-glibc" Refused,
-        "the library needs a newer C library than this machine has",
-        "build it on a system as old as the oldest that it is to run on";
+        "the library needs a newer glibc than this machine has",
+        "build it on a system at least as old as the oldest one it must run on";
     NO_SYMBOL "plugin.missing-symbol" Refused,
-        "the library is no MgmtDriver plugin",
+        "the library is not a MgmtDriver plugin",
         "export the driver with `export_mgmt_driver!` or define `VNFM_MGMT_DRIVER`, and build a cdylib";
     MAGIC "plugin.wrong-magic" Refused,
-        "what the library exports is no plugin table",
+        "the exported symbol is not a plugin table",
         "build it with the SDK or with `vnfm_plugin.h`";
     MAJOR "plugin.wrong-major" Refused,
-        "the plugin speaks another major version of the plugin ABI",
-        "build it again with an SDK of the server's major version";
+        "the plugin uses another major version of the plugin ABI",
+        "rebuild it with an SDK of the server's major version";
     SIZE "plugin.short-table" Refused,
-        "the plugin's table lacks members that every version has",
-        "build it again with the SDK or with `vnfm_plugin.h`";
+        "the plugin table is too short for any version of the ABI",
+        "rebuild it with the SDK or with `vnfm_plugin.h`";
     ABORTS "plugin.aborts-on-panic" Refused,
-        "a panic in the plugin would end the server",
+        "a panic in the plugin would abort the server",
         "build it with `panic = \"unwind\"`";
     DECLARATION "plugin.bad-declaration" Broken,
-        "what the plugin says of itself has the wrong shape",
-        "report it to whoever wrote the plugin";
+        "the plugin's declaration is malformed",
+        "report it to the plugin's author";
     MISNAMED "plugin.misnamed" Refused,
-        "the library calls itself otherwise than the list of allowed plugins does",
+        "the plugin's name or version differs from its entry in `plugins.lock`",
         "allow the library again";
     CONFIG "plugin.bad-config" Refused,
-        "the configuration does not fit the plugin's schema",
-        "correct `plugins.<name>.config`; inspecting the plugin shows the schema";
+        "the configuration does not match the plugin's schema",
+        "correct `plugins.config.<name>`; `vnfmctl plugin inspect` shows the schema";
     CREATE "plugin.create-failed" Refused,
         "the plugin refuses to start",
         "correct its configuration";
     CREATE_PANICKED "plugin.create-panicked" Broken,
         "the plugin panicked when it started",
-        "report it to whoever wrote the plugin";
+        "report it to the plugin's author";
     UNDECLARED "plugin.undeclared-hook" Refused,
         "the plugin does not implement the hook",
         "use a version of the plugin that does";
     PANICKED "plugin.panicked" Broken,
         "the hook panicked",
-        "report it to whoever wrote the plugin";
+        "report it to the plugin's author";
     DEADLINE "plugin.deadline" Unavailable,
-        "the hook did not end in time and was dropped",
-        "see in the operation's log what it waited for, then retry";
+        "the hook did not finish before its deadline and was stopped",
+        "check the operation's log for what it was waiting for, then retry";
     STUCK "plugin.stuck" Unavailable,
-        "the hook did not end in time and does not let go of its thread, which is left behind",
-        "report it to whoever wrote the plugin; restart the server when many threads are left behind, then retry";
+        "the hook did not finish before its deadline and still blocks its thread, which is abandoned",
+        "report it to the plugin's author; restart the server if many threads are abandoned, then retry";
     PROTOCOL "plugin.protocol" Broken,
-        "the plugin broke the rules of the plugin ABI",
-        "report it to whoever wrote the plugin";
+        "the plugin violated the plugin ABI",
+        "report it to the plugin's author";
     ANSWER "plugin.bad-answer" Broken,
-        "the hook's answer has the wrong shape",
-        "report it to whoever wrote the plugin";
+        "the hook's result is malformed",
+        "report it to the plugin's author";
     CRASHED "plugin.crashed" Broken,
-        "the process of the hook crashed or ended in the middle of it",
-        "report it to whoever wrote the plugin, with the last lines; roll back meanwhile";
+        "the hook's process crashed or exited before the hook finished",
+        "report it to the plugin's author with the last lines; roll back in the meantime";
     LIMIT "plugin.limit" Refused,
-        "the process of the hook ran into one of its limits",
-        "raise the limit in `plugins.process.limits` if the hook needs as much, then retry; else report it to whoever wrote the plugin";
+        "the hook's process exceeded a resource limit",
+        "raise the limit in `plugins.process.limits` if the hook needs more, then retry; otherwise report it to the plugin's author";
     KILLED "plugin.killed" Unavailable,
-        "the process of the hook was killed by somebody else, as the kernel does where memory is short",
-        "look into the kernel's log, see that there is memory, then retry";
+        "the hook's process was killed from outside, for example by the kernel when memory ran out",
+        "check the kernel log and the available memory, then retry";
     RUNNER "plugin.no-process" Refused,
-        "no process can be started for hooks of plugins",
-        "correct `plugins.process` in the configuration, or let the plugin run in the server's own process (`plugins.runners`)";
+        "no process can be started for plugin hooks",
+        "correct `plugins.process` in the configuration, or run the plugin in the server's process (`plugins.runners`)";
     NOT_APART "plugin.not-apart" Refused,
-        "hooks cannot be kept from the server's data and its process on this machine, so none is run",
-        "allow what is missing, as `docs/how-to/harden.md` shows for systemd, containers and Kubernetes; `vnfm-server check-config` says what this machine allows";
+        "this machine cannot isolate hooks from the server's data and process, so no hook runs",
+        "allow what is missing, as `docs/how-to/harden.md` shows for systemd, containers and Kubernetes; `vnfm-server check-config` prints what this machine allows";
     RUNTIME "plugin.no-runtime" Broken,
-        "the hook was called where there is no runtime or no thread for it",
+        "the hook was called outside a tokio runtime, or no thread could be started",
         "call the engine on a tokio runtime with time enabled";
     FAILED "plugin.hook-failed" Refused,
-        "the hook says that it failed",
-        "read what it says, mend the cause, then retry, or roll back";
+        "the hook reported a failure",
+        "read the message, fix the cause, then retry or roll back";
     UNAVAILABLE "plugin.hook-unavailable" Unavailable,
-        "the hook says that it failed and may work later",
-        "read what it waits for, then retry";
+        "the hook reported a failure that a retry may resolve",
+        "read the message for what it is waiting for, then retry";
 }
 
-/// `error.to_string()` and its causes.
+/// The error's message with its causes, which are skipped if already part of it.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -132,7 +132,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A hook's own error, as it crosses the boundary.
+/// A hook's own error, as the plugin serializes it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HookFailure {
@@ -147,19 +147,19 @@ pub(crate) struct HookFailure {
     last_lines: Vec<String>,
 }
 
-/// The most characters of what a hook says in a sentence, how many of its last lines are shown, and the most of each.
-const LONGEST: usize = 2000;
-const LAST_LINES: usize = 12;
-const LONGEST_LINE: usize = 240;
+/// How much of a hook's error is shown: characters of its detail, number of last lines, characters of each line.
+const MAX_DETAIL_LEN: usize = 2000;
+const MAX_LAST_LINES: usize = 12;
+const MAX_LINE_LEN: usize = 240;
 
-/// A text that a terminal and a person can bear: without control characters, and its end where it is a flood.
-fn readable(text: &str, most: usize) -> String {
+/// `text` without control characters; if it is longer than `max_chars`, only its end.
+fn readable(text: &str, max_chars: usize) -> String {
     let plain = |c: char| !c.is_control() || c == '\n';
     let from = text
         .char_indices()
         .rev()
         .filter(|(_, c)| plain(*c))
-        .nth(most)
+        .nth(max_chars)
         .map(|(at, _)| at);
     let end: String = text[from.unwrap_or(0)..]
         .chars()
@@ -173,7 +173,7 @@ fn readable(text: &str, most: usize) -> String {
 }
 
 impl HookFailure {
-    /// In one text: detail, host, phase, exit code, last lines, as far as they are there.
+    /// Host, phase, exit code, detail and last lines in one text; absent members are left out.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         if let Some(host) = &self.host {
@@ -186,7 +186,7 @@ impl HookFailure {
             text = format!("{text}, exit code {code}");
         }
         let text = text.trim_start_matches([',', ' ']);
-        let detail = readable(&self.detail, LONGEST);
+        let detail = readable(&self.detail, MAX_DETAIL_LEN);
         let detail = if text.is_empty() {
             detail
         } else {
@@ -195,22 +195,21 @@ impl HookFailure {
         if self.last_lines.is_empty() {
             return detail;
         }
-        let from = self.last_lines.len().saturating_sub(LAST_LINES);
+        let from = self.last_lines.len().saturating_sub(MAX_LAST_LINES);
         let lines: Vec<_> = self.last_lines[from..]
             .iter()
-            .map(|line| readable(line, LONGEST_LINE))
+            .map(|line| readable(line, MAX_LINE_LEN))
             .collect();
         format!("{detail}; last lines:\n{}", lines.join("\n"))
     }
 
-    /// As an error of the port.
-    pub(crate) fn into_error(self, doing: String) -> PortError {
+    pub(crate) fn into_error(self, action: String) -> PortError {
         let code = if self.retryable {
             &UNAVAILABLE
         } else {
             &FAILED
         };
-        let error = PortError::new(code, doing, self.text()).with_code_name(self.code);
+        let error = PortError::new(code, action, self.text()).with_code_name(self.code);
         match self.host {
             Some(host) => error.on(host),
             None => error,
@@ -218,7 +217,7 @@ impl HookFailure {
     }
 }
 
-/// An error of a host service, as it crosses the boundary.
+/// An error of a host service, as plugins receive it.
 pub(crate) fn service_error(error: &PortError) -> serde_json::Value {
     service_failure(error.kind(), &format!("{error}; hint: {}", error.next()))
 }
@@ -232,7 +231,7 @@ mod tests {
     use super::HookFailure;
 
     #[test]
-    fn a_flood_of_garbage_is_cut_to_its_last_words() {
+    fn long_and_unprintable_errors_are_cut_to_their_end() {
         let flood = format!(
             "{}\u{1b}[31mthe last word\u{7}\u{0}",
             "\u{8}ü".repeat(500_000)

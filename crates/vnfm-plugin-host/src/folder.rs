@@ -1,4 +1,4 @@
-//! Is this file the one that was allowed, and could nobody else have changed it?
+//! Reads a library from the plugin folder: it must be the allowed file, and no other user may be able to change it.
 
 use crate::errors::{HASH, NOT_ALLOWED, UNREADABLE, UNSAFE_FOLDER};
 use crate::lock::Pin;
@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use vnfm_core::ports::PortError;
 
-/// A library whose bytes are known.
+/// A library that was read and hashed.
 pub(crate) struct Checked {
     pub(crate) path: PathBuf,
     pub(crate) bytes: Vec<u8>,
@@ -19,20 +19,20 @@ pub(crate) struct Checked {
 ///
 /// # Errors
 ///
-/// `Refused` where it does not lie in the folder itself, or somebody else may write to either.
+/// `Refused` if it is not directly in the folder, or another user may write to the file or the folder.
 pub(crate) fn read(dir: &Path, file: &str) -> Result<Checked, PortError> {
-    let doing = format!("load plugin library `{file}`");
+    let action = format!("load plugin library `{file}`");
     let mut parts = Path::new(file).components();
     if !matches!(
         (parts.next(), parts.next()),
         (Some(Component::Normal(_)), None)
     ) {
-        let what = "its name is a path, which may lead out of the plugin folder";
-        return Err(PortError::new(&NOT_ALLOWED, doing, what));
+        let detail = "its name is a path, which could lead out of the plugin folder";
+        return Err(PortError::new(&NOT_ALLOWED, action, detail));
     }
     let unreadable = |path: &Path, error: std::io::Error| {
-        let what = format!("`{}`: {error}", path.display());
-        PortError::new(&UNREADABLE, doing.clone(), what)
+        let detail = format!("`{}`: {error}", path.display());
+        PortError::new(&UNREADABLE, action.clone(), detail)
     };
     let dir = dir.canonicalize().map_err(|error| unreadable(dir, error))?;
     let path = dir.join(file);
@@ -41,13 +41,13 @@ pub(crate) fn read(dir: &Path, file: &str) -> Result<Checked, PortError> {
         .symlink_metadata()
         .map_err(|error| unreadable(&path, error))?;
     if !library.is_file() {
-        let what = format!("`{}` is a link or no file", path.display());
-        return Err(PortError::new(&NOT_ALLOWED, doing, what));
+        let detail = format!("`{}` is not a regular file", path.display());
+        return Err(PortError::new(&NOT_ALLOWED, action, detail));
     }
     for (path, metadata) in [(&dir, &folder), (&path, &library)] {
-        if let Some(why) = writable_by_others(metadata) {
-            let what = format!("`{}` {why}", path.display());
-            return Err(PortError::new(&UNSAFE_FOLDER, doing, what));
+        if let Some(reason) = writable_by_others(metadata) {
+            let detail = format!("`{}` {reason}", path.display());
+            return Err(PortError::new(&UNSAFE_FOLDER, action, detail));
         }
     }
     let bytes = std::fs::read(&path).map_err(|error| unreadable(&path, error))?;
@@ -63,20 +63,17 @@ pub(crate) fn read(dir: &Path, file: &str) -> Result<Checked, PortError> {
 ///
 /// # Errors
 ///
-/// As [`read`]; `Refused` where it is not the pinned one.
+/// As [`read`]; `Refused` if its SHA-256 differs from the pin's.
 pub(crate) fn read_pinned(dir: &Path, pin: &Pin) -> Result<Checked, PortError> {
     let checked = read(dir, &pin.file)?;
     if checked.sha256.eq_ignore_ascii_case(&pin.sha256) {
         return Ok(checked);
     }
-    let what = format!(
-        "its SHA-256 is {}, allowed is {}",
-        checked.sha256, pin.sha256
-    );
+    let detail = format!("its SHA-256 is {}, expected {}", checked.sha256, pin.sha256);
     Err(PortError::new(
         &HASH,
         format!("load plugin `{pin}` from `{}`", pin.file),
-        what,
+        detail,
     ))
 }
 

@@ -1,52 +1,52 @@
-//! What keeps the process of a hook from the server: said at start-up and by `check-config`.
+//! How hook processes are isolated from the server; logged at start-up and printed by `check-config`.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter, Result};
 
-/// What keeps the process of a hook from the server's files, its process and its network.
+/// How a hook process is isolated from the server's files, processes and network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Isolation {
-    /// What keeps it from files.
+    /// How access to files is restricted.
     pub files: Files,
-    /// What keeps it from other processes.
+    /// How access to other processes is restricted.
     pub processes: Processes,
-    /// What keeps it from the network.
+    /// How access to the network is restricted.
     pub network: Network,
 }
 
-/// What keeps the process of a hook from files.
+/// How access to files is restricted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Files {
-    /// A root of its own, in a mount namespace, and Landlock of that version.
+    /// Its own root in a mount namespace, and Landlock with this ABI version.
     RootAndLandlock(u32),
-    /// A root of its own, in a mount namespace.
+    /// Its own root in a mount namespace.
     Root,
-    /// Landlock of that version.
+    /// Landlock alone, with this ABI version.
     Landlock(u32),
 }
 
-/// What keeps the process of a hook from other processes.
+/// How access to other processes is restricted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Processes {
-    /// A namespace of processes.
+    /// A PID namespace: other processes are invisible.
     Namespace,
-    /// A user of its own.
+    /// A user ID that no other process has.
     User,
-    /// Landlock.
+    /// Landlock's signal scope (Linux 6.12 and newer).
     Landlock,
 }
 
-/// What keeps the process of a hook from the network.
+/// How access to the network is restricted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Network {
-    /// Nothing: the operator gave it the server's.
+    /// Not restricted: the hook has the server's network.
     Servers,
-    /// A namespace without one.
+    /// A network namespace without interfaces to the outside.
     Namespace,
-    /// It makes no sockets but local ones.
+    /// A system-call filter that allows only Unix sockets.
     NoSockets,
 }
 

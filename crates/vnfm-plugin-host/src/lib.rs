@@ -2,25 +2,25 @@
 //!
 //! ```text
 //! plugins.lock ──> PluginHost::find("kubernetes-cluster")        newest pinned version, or name@version
-//!                     │  folder and file writable by us alone?   folder.rs
+//!                     │  writable only by us or root?            folder.rs
 //!                     │  SHA-256 as pinned?                      folder.rs
 //!                     │  symbol, magic, major, size, flags       elf.rs, library.rs
 //!                     │  declaration, configuration              library.rs, driver.rs
 //!                     v
 //!                  PluginDriver::call(request, host)        or ProcessDriver::call
-//!                     │  a thread of its own polls the hook      runner.rs       process/, child/
-//!                     │  its services go back to core            services.rs
+//!                     │  polls the hook on its own thread        runner.rs       process/, child/
+//!                     │  passes service calls to core            services.rs
 //!                     v
 //!                  Effects, or one error of one hook             driver.rs, errors.rs
 //! ```
 //!
-//! A plugin is trusted code that may still be wrong: a wrong file, version, panic, answer, a missed deadline or
-//! a `poll` that never returns ends one hook and nothing else. What aborts or segfaults ends the process that it
-//! is in: by default a process of its own for each hook, shut in by limits ([`ProcessConfig`]); for plugins that
-//! are trusted as the engine is, the engine's ([`Runner::InProcess`]). A library is never unloaded: a new version
-//! lies beside the old one.
+//! A plugin is trusted code that may still have bugs: a wrong file or version, a panic, a malformed reply, a missed
+//! deadline or a `poll` that never returns fails one hook and nothing else. An abort or a segfault ends the process
+//! it happens in: by default each hook has its own, with limits ([`ProcessConfig`]); plugins that are trusted like the
+//! engine can run inside the engine's process ([`Runner::InProcess`]). A library is never unloaded: a new version is
+//! loaded alongside the old one.
 //!
-//! Needs a tokio runtime with time and I/O enabled where hooks are called; the embedder owns it.
+//! Hooks must be called on a tokio runtime with time and I/O enabled, which the embedder provides.
 
 mod allocator;
 mod child;

@@ -1,4 +1,4 @@
-//! `plugins.lock`: which libraries may be loaded, by their SHA-256.
+//! `plugins.lock`: the libraries that may be loaded, pinned by SHA-256.
 
 use crate::errors::LOCK;
 use serde::{Deserialize, Serialize};
@@ -8,20 +8,20 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use vnfm_core::ports::PortError;
 
-/// Name of the list, in the plugin folder.
+/// Name of the lock file in the plugin folder.
 pub const LOCK_FILE: &str = "plugins.lock";
 
 const READABLE: u32 = 0o644;
 
-/// The list of allowed plugins.
+/// The lock file: allowed plugins and packages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Lock {
-    /// 1.
+    /// Format version: 1.
     pub schema_version: u32,
-    /// What may be loaded; versions of a plugin lie side by side.
+    /// Libraries that may be loaded; several versions of a plugin may be listed.
     pub plugins: Vec<Pin>,
-    /// Packages that may run their scripts as hooks.
+    /// Packages that may run scripts as hooks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<PackagePin>,
 }
@@ -42,33 +42,32 @@ impl Default for Lock {
 pub struct Pin {
     /// Name of the plugin.
     pub name: String,
-    /// Its version.
+    /// Version of the plugin, as its declaration has it.
     pub version: String,
-    /// File in the plugin folder.
+    /// File name in the plugin folder.
     pub file: String,
     /// SHA-256 of the file, in hexadecimal.
     pub sha256: String,
-    /// True where another library of this name and version was allowed since: only operations that began with this
-    /// one end on it.
+    /// True if another library of the same name and version was allowed later. Only operations that started with this
+    /// library still use it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub superseded: bool,
 }
 
-/// One package whose scripts may run.
+/// A package that may run scripts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PackagePin {
-    /// Its VNFD, for people.
+    /// Id of its VNFD; for information only.
     pub vnfd_id: String,
-    /// SHA-256 of its archive, in hexadecimal: any change of any file makes it another package.
+    /// SHA-256 of its archive, in hexadecimal; any change to any file changes it.
     pub sha256: String,
-    /// The scripts that its hooks name, for people.
+    /// The scripts that its hooks run; for information only.
     pub scripts: Vec<String>,
 }
 
 impl Pin {
-    /// True where it pins the file with this SHA-256.
-    pub(crate) fn is(&self, sha256: &str) -> bool {
+    pub(crate) fn has_hash(&self, sha256: &str) -> bool {
         self.sha256.eq_ignore_ascii_case(sha256)
     }
 }
@@ -80,14 +79,15 @@ impl std::fmt::Display for Pin {
 }
 
 impl Lock {
-    /// Reads the list of the folder `dir`; empty where there is none.
+    /// Reads the lock file of the folder `dir`; empty if it does not exist.
     ///
     /// # Errors
     ///
-    /// `Refused` where it cannot be read.
+    /// `Refused` if it cannot be read or has another format version.
     pub fn read(dir: &Path) -> Result<Self, PortError> {
         let path = dir.join(LOCK_FILE);
-        let fail = |what: String| PortError::new(&LOCK, format!("read `{}`", path.display()), what);
+        let fail =
+            |detail: String| PortError::new(&LOCK, format!("read `{}`", path.display()), detail);
         let text = match std::fs::read_to_string(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Self::default());
@@ -105,45 +105,46 @@ impl Lock {
         }
     }
 
-    /// Adds `pin`. One of the same name and version is kept for the operations that began with it, unless its file
-    /// is the same.
+    /// Adds `pin`. An older pin of the same name and version stays, superseded, for operations that started with it,
+    /// unless its file or SHA-256 is the same.
     pub fn add(&mut self, pin: Pin) {
         let same = |old: &Pin| (&old.name, &old.version) == (&pin.name, &pin.version);
-        let gone = |old: &Pin| same(old) && (old.file == pin.file || old.is(&pin.sha256));
-        self.plugins.retain(|old| !gone(old));
-        let elder = self.plugins.iter_mut().filter(|old| same(old));
-        elder.for_each(|old| old.superseded = true);
+        let is_replaced =
+            |old: &Pin| same(old) && (old.file == pin.file || old.has_hash(&pin.sha256));
+        self.plugins.retain(|old| !is_replaced(old));
+        let older = self.plugins.iter_mut().filter(|old| same(old));
+        older.for_each(|old| old.superseded = true);
         self.plugins.push(pin);
         self.plugins
             .sort_by(|a, b| a.name.cmp(&b.name).then(newer(&a.version, &b.version)));
     }
 
-    /// Allows a package to run its scripts.
+    /// Allows a package to run scripts; replaces a pin of the same SHA-256.
     pub fn add_package(&mut self, pin: PackagePin) {
         self.packages
             .retain(|old| !old.sha256.eq_ignore_ascii_case(&pin.sha256));
         self.packages.push(pin);
     }
 
-    /// Whether the package with this SHA-256 may run its scripts.
-    pub(crate) fn allows_scripts_of(&self, sha256: &str) -> bool {
+    /// Whether the package with this SHA-256 may run scripts.
+    pub(crate) fn allows_scripts(&self, sha256: &str) -> bool {
         self.packages
             .iter()
             .any(|pin| pin.sha256.eq_ignore_ascii_case(sha256))
     }
 
-    /// Writes the list whole or not at all.
+    /// Writes the lock file atomically.
     ///
     /// # Errors
     ///
-    /// `Refused` where the folder cannot be written.
+    /// `Refused` if the folder is not writable.
     pub fn write(&self, dir: &Path) -> Result<(), PortError> {
         let path = dir.join(LOCK_FILE);
         let write = || -> std::io::Result<()> {
             let mut file = tempfile::NamedTempFile::new_in(dir)?;
             serde_json::to_writer_pretty(&mut file, self)?;
             file.write_all(b"\n")?;
-            // It holds no secret, and who runs the server need not be who allows plugins.
+            // It holds no secret, and the server may run as another user than the one who allows plugins.
             file.as_file()
                 .set_permissions(std::fs::Permissions::from_mode(READABLE))?;
             file.as_file().sync_all()?;
@@ -160,7 +161,7 @@ impl Lock {
     }
 }
 
-/// Compares versions number by number; what is no number counts as text, and a pre-release as older.
+/// Compares versions number by number, a pre-release as older than its release.
 pub(crate) fn newer(a: &str, b: &str) -> Ordering {
     let split = |version: &str| {
         let version = version.split('+').next().unwrap_or_default();
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_as_it_was_written_and_a_pin_replaces_its_elder() {
+    fn a_lock_file_round_trips_and_a_new_pin_replaces_the_old_one() {
         let dir = tempfile::tempdir().unwrap();
         let mut lock = Lock::read(dir.path()).unwrap();
         lock.add(pin("1.10.0", "00"));
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_can_be_read_by_a_server_of_another_user() {
+    fn the_lock_file_is_readable_by_other_users() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         Lock::default().write(dir.path()).unwrap();
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_not_understood_is_refused_by_name() {
+    fn a_malformed_lock_file_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         for (text, word) in [
             ("{", "EOF"),

@@ -1,6 +1,6 @@
-//! Which plugin serves a VNFD's hook: by name, newest version first, loaded at first use.
+//! Selects the plugin of a VNFD's hook: by name, the newest version unless one is named, loaded at first use.
 
-use crate::config::{AllowedScripts, Config, Runner, Seclusion};
+use crate::config::{AllowedScripts, Config, Confinement, Runner};
 use crate::driver::PluginDriver;
 use crate::errors::{MISNAMED, NOT_FOUND, RUNNER, SCRIPT};
 use crate::folder::{self, Checked};
@@ -20,7 +20,7 @@ use vnfm_plugin_abi::Plugin;
 
 /// All plugins of one engine.
 ///
-/// `plugins.lock` is read at each use, so a plugin that is allowed while the server runs is there at once.
+/// `plugins.lock` is read at each use, so a plugin can be allowed while the server runs.
 pub struct PluginHost {
     config: Config,
     clock: Arc<dyn Clock>,
@@ -33,26 +33,26 @@ pub struct PluginHost {
 #[derive(Default)]
 struct State {
     linked: Vec<Arc<dyn MgmtDriver>>,
-    /// By the SHA-256 of their libraries.
+    /// Keyed by the SHA-256 of the library.
     loaded: BTreeMap<String, Arc<dyn MgmtDriver>>,
 }
 
-/// A pinned plugin, and whether it can be used.
+/// A pinned plugin and whether it is usable.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct PluginStatus {
-    /// What is allowed.
+    /// The entry in `plugins.lock`.
     pub pin: Pin,
-    /// What it says of itself, or why it cannot be used.
+    /// The plugin's declaration, or why it cannot be used.
     pub outcome: Result<Declaration, PortError>,
 }
 
-enum Found {
+enum Candidate {
     Linked(Arc<dyn MgmtDriver>),
     Pinned(Pin),
 }
 
-impl Found {
+impl Candidate {
     fn version(&self) -> &str {
         match self {
             Self::Linked(driver) => &driver.declaration().version,
@@ -70,14 +70,14 @@ impl std::fmt::Debug for PluginHost {
 }
 
 impl PluginHost {
-    /// The plugins of the folder that `config` names. Nothing is loaded yet, and nothing has to be there.
+    /// Creates a host for the plugins in `config.dir`. Loads nothing yet; the folder need not exist.
     pub fn new(config: Config, clock: Arc<dyn Clock>) -> Self {
-        let seclusion = Seclusion {
+        let confinement = Confinement {
             network: true,
-            ..config.seclusion("")
+            ..config.confinement("")
         };
         let starter = config.process.clone();
-        let starter = starter.map(|process| Arc::new(Starter::new(process, seclusion)));
+        let starter = starter.map(|process| Arc::new(Starter::new(process, confinement)));
         Self {
             config,
             starter,
@@ -88,28 +88,28 @@ impl PluginHost {
         }
     }
 
-    /// How hooks in processes are kept from the server on this machine, as a process says that was started for this.
+    /// Starts a process to find out how this machine isolates hook processes.
     ///
     /// # Errors
     ///
-    /// `Refused` where they cannot be kept from it, so that none runs; what is missing is named.
+    /// `Refused` if it cannot isolate them, in which case no hook runs; the message names what is missing.
     pub fn isolation(&self) -> Result<Isolation, PortError> {
         let Some(starter) = &self.starter else {
-            let what = "the configuration names no program for processes of hooks";
+            let detail = "the configuration names no program for hook processes";
             return Err(PortError::new(
                 &RUNNER,
-                "find out how hooks are kept apart",
-                what,
+                "check the isolation of hooks",
+                detail,
             ));
         };
-        process::probe(&starter.secluded(self.config.seclusion(&self.config.scripts.plugin)))
+        process::probe(&starter.confined(self.config.confinement(&self.config.scripts.plugin)))
     }
 
-    /// Adds a driver that is linked into the program, as the SDK's `static_driver` gives it.
+    /// Adds a driver that is linked into the program; the SDK's `static_driver` returns it.
     ///
     /// # Errors
     ///
-    /// As for any plugin: its declaration or its configuration has the wrong shape.
+    /// `Broken` or `Refused` if its declaration or its configuration is malformed.
     pub fn register(&self, plugin: &'static Plugin) -> Result<(), PortError> {
         library::check(plugin, "register a driver of this program")?;
         let driver = self.driver(plugin)?;
@@ -117,14 +117,13 @@ impl PluginHost {
         Ok(())
     }
 
-    /// Allows the library `file` of the plugin folder, whose bytes are from now on the only ones that are
-    /// loaded as that name and version.
+    /// Allows the library `file` of the plugin folder: pins its SHA-256 for its name and version.
     ///
     /// # Errors
     ///
-    /// As for any plugin that cannot be loaded; `Refused` where the list cannot be written.
+    /// The error of loading it; `Refused` if `plugins.lock` cannot be written.
     pub fn allow(&self, file: &str) -> Result<Pin, PortError> {
-        let seen = self.look(&folder::read(&self.config.dir, file)?)?;
+        let seen = self.inspect_checked(&folder::read(&self.config.dir, file)?)?;
         let pin = Pin {
             name: seen.declaration.name,
             version: seen.declaration.version,
@@ -139,11 +138,11 @@ impl PluginHost {
         Ok(pin)
     }
 
-    /// Every pinned plugin, and whether it can be used.
+    /// Every pinned plugin and whether it is usable. Loads those that are not loaded yet.
     ///
     /// # Errors
     ///
-    /// `Refused` where the list cannot be read.
+    /// `Refused` if `plugins.lock` cannot be read.
     pub fn status(&self) -> Result<Vec<PluginStatus>, PortError> {
         let pins = Lock::read(&self.config.dir)?.plugins.into_iter();
         Ok(pins
@@ -154,25 +153,27 @@ impl PluginHost {
             .collect())
     }
 
-    /// What the library of `name` (or `name@version`) says of itself.
+    /// Inspects the pinned library of `name` or `name@version`.
     ///
     /// # Errors
     ///
-    /// `Refused` where there is none, or it cannot be loaded.
+    /// `Refused` if there is none, or it cannot be loaded.
     pub fn inspect(&self, name: &str) -> Result<Inspection, PortError> {
         let lock = Lock::read(&self.config.dir)?;
-        match self.choose(name, &lock) {
-            Some(Found::Pinned(pin)) => self.look(&folder::read_pinned(&self.config.dir, &pin)?),
+        match self.select(name, &lock) {
+            Some(Candidate::Pinned(pin)) => {
+                self.inspect_checked(&folder::read_pinned(&self.config.dir, &pin)?)
+            }
             _ => Err(self.not_found(name, name, &lock)),
         }
     }
 
-    /// How many threads are left behind by hooks that did not stop when they were told to.
+    /// Number of threads abandoned because their hooks did not stop after their deadlines.
     pub fn left_behind(&self) -> usize {
         self.threads.left_behind()
     }
 
-    /// The folder of the libraries.
+    /// The plugin folder.
     pub fn dir(&self) -> &Path {
         &self.config.dir
     }
@@ -181,44 +182,49 @@ impl PluginHost {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks into a library, in a process of its own where there are processes.
-    fn look(&self, checked: &Checked) -> Result<Inspection, PortError> {
+    /// Inspects a library, in a separate process if one is configured.
+    fn inspect_checked(&self, checked: &Checked) -> Result<Inspection, PortError> {
         match &self.starter {
-            Some(starter) => process::look(starter, checked),
-            None => library::look(&self.libraries, checked),
+            Some(starter) => process::inspect(starter, checked),
+            None => library::inspect_checked(&self.libraries, checked),
         }
     }
 
     fn driver(&self, plugin: &'static Plugin) -> Result<PluginDriver, PortError> {
         let (clock, threads) = (self.clock.clone(), self.threads.clone());
-        PluginDriver::new(plugin, |name| self.config.of(name), clock, threads)
+        PluginDriver::new(
+            plugin,
+            |name| self.config.plugin_config(name),
+            clock,
+            threads,
+        )
     }
 
-    /// The driver of a library, in this process or in others.
+    /// The driver of a library, with hooks in this process or in separate ones.
     fn open(&self, pin: &Pin, checked: &Checked) -> Result<Arc<dyn MgmtDriver>, PortError> {
         if self.config.runner(&pin.name) == Runner::InProcess {
             if pin.name == self.config.scripts.plugin && !self.config.scripts.network {
-                let what = "it runs scripts, which have no network only in processes of their own";
+                let detail =
+                    "it runs scripts, and only separate processes can be denied the network";
                 return Err(PortError::new(
                     &RUNNER,
                     format!("load plugin `{pin}`"),
-                    what,
+                    detail,
                 ));
             }
             let driver = self.driver(self.libraries.open(checked)?)?;
-            return Ok(Arc::new(driver.of_library(&checked.sha256)));
+            return Ok(Arc::new(driver.with_library(&checked.sha256)));
         }
         let Some(starter) = &self.starter else {
-            let what =
-                "it runs in processes of its own, and the configuration names no program for them";
+            let detail = "its hooks run in separate processes, and the configuration names no program for them";
             return Err(PortError::new(
                 &RUNNER,
                 format!("load plugin `{pin}`"),
-                what,
+                detail,
             ));
         };
-        let config = |name: &str| self.config.of(name);
-        let starter = starter.secluded(self.config.seclusion(&pin.name));
+        let config = |name: &str| self.config.plugin_config(name);
+        let starter = starter.confined(self.config.confinement(&pin.name));
         Ok(Arc::new(ProcessDriver::new(
             &starter,
             checked,
@@ -227,7 +233,7 @@ impl PluginHost {
         )?))
     }
 
-    fn choose(&self, wanted: &str, lock: &Lock) -> Option<Found> {
+    fn select(&self, wanted: &str, lock: &Lock) -> Option<Candidate> {
         let (name, version) = match wanted.split_once('@') {
             Some((name, version)) => (name, Some(version)),
             None => (wanted, None),
@@ -235,17 +241,17 @@ impl PluginHost {
         let linked = self.state().linked.clone().into_iter();
         let linked = linked
             .filter(|driver| driver.declaration().name == name)
-            .map(Found::Linked);
+            .map(Candidate::Linked);
         let current = |pin: &&Pin| pin.name == name && !pin.superseded;
         let pinned = lock
             .plugins
             .iter()
             .filter(current)
             .cloned()
-            .map(Found::Pinned);
+            .map(Candidate::Pinned);
         linked
             .chain(pinned)
-            .filter(|found| version.is_none_or(|version| version == found.version()))
+            .filter(|candidate| version.is_none_or(|version| version == candidate.version()))
             .max_by(|a, b| newer(a.version(), b.version()))
     }
 
@@ -258,13 +264,16 @@ impl PluginHost {
             let checked = folder::read_pinned(&self.config.dir, pin)?;
             self.open(pin, &checked)?
         };
-        let says = driver.declaration();
-        if (&says.name, &says.version) != (&pin.name, &pin.version) {
-            let what = format!("it calls itself `{}@{}`", says.name, says.version);
+        let declaration = driver.declaration();
+        if (&declaration.name, &declaration.version) != (&pin.name, &pin.version) {
+            let detail = format!(
+                "its declaration says `{}@{}`",
+                declaration.name, declaration.version
+            );
             return Err(PortError::new(
                 &MISNAMED,
                 format!("load plugin `{pin}`"),
-                what,
+                detail,
             ));
         }
         if state.loaded.insert(sha256, driver.clone()).is_none() {
@@ -274,8 +283,8 @@ impl PluginHost {
         Ok(driver)
     }
 
-    /// The spelling of the plugin that runs `script`, which must be allowed.
-    fn runs(
+    /// The name of the plugin that runs `script`, if the script's package is allowed to run scripts.
+    fn script_plugin(
         &self,
         wanted: &HookDriverRef<'_>,
         script: HookScriptRef<'_>,
@@ -283,27 +292,25 @@ impl PluginHost {
         let allowed = match self.config.scripts.allow {
             AllowedScripts::All => true,
             AllowedScripts::None => false,
-            AllowedScripts::Pinned => {
-                Lock::read(&self.config.dir)?.allows_scripts_of(script.package)
-            }
+            AllowedScripts::Pinned => Lock::read(&self.config.dir)?.allows_scripts(script.package),
         };
         if allowed {
             return Ok(&self.config.scripts.plugin);
         }
-        let doing = format!(
+        let action = format!(
             "run `{}` of the package for `{}`",
             script.path, wanted.implementation
         );
-        let what = format!(
-            "scripts of the package with SHA-256 {} are not allowed (`plugins.scripts.allow` is `{}`, the list is `{}`)",
+        let detail = format!(
+            "scripts of the package with SHA-256 {} are not allowed (`plugins.scripts.allow` is `{}`, the lock file is `{}`)",
             script.package,
             self.config.scripts.allow,
             self.dir().join(LOCK_FILE).display(),
         );
-        Err(PortError::new(&SCRIPT, doing, what))
+        Err(PortError::new(&SCRIPT, action, detail))
     }
 
-    /// The script of a hook that no plugin serves by its name.
+    /// The hook's script, unless a plugin is named for the hook or mapped to its implementation.
     fn script<'a>(&self, wanted: &HookDriverRef<'a>) -> Option<HookScriptRef<'a>> {
         let named = wanted.plugin.is_some()
             || self
@@ -317,22 +324,22 @@ impl PluginHost {
         let pinned = lock.plugins.iter().map(|pin| format!("`{pin}`"));
         let state = self.state();
         let linked = state.linked.iter().map(|driver| {
-            let says = driver.declaration();
-            format!("`{}@{}`", says.name, says.version)
+            let declaration = driver.declaration();
+            format!("`{}@{}`", declaration.name, declaration.version)
         });
-        let mut there: Vec<_> = pinned.chain(linked).collect();
-        there.sort();
-        let there = if there.is_empty() {
-            "there are none".into()
+        let mut available: Vec<_> = pinned.chain(linked).collect();
+        available.sort();
+        let available = if available.is_empty() {
+            "none are installed".into()
         } else {
-            there.join(", ")
+            available.join(", ")
         };
-        let doing = format!("find a plugin for implementation `{implementation}`");
-        let what = format!(
-            "no plugin `{wanted}` among those of `{}`: {there}",
+        let action = format!("find a plugin for implementation `{implementation}`");
+        let detail = format!(
+            "no plugin `{wanted}` in `{}`; available: {available}",
             self.dir().display()
         );
-        PortError::new(&NOT_FOUND, doing, what)
+        PortError::new(&NOT_FOUND, action, detail)
     }
 }
 
@@ -349,9 +356,9 @@ impl MgmtDrivers for PluginHost {
             .map(String::as_str);
         let wanted = plugin.or(mapped).unwrap_or(implementation);
         let lock = Lock::read(&self.config.dir)?;
-        match self.choose(wanted, &lock) {
-            Some(Found::Linked(driver)) => Ok(driver),
-            Some(Found::Pinned(pin)) => Ok(self.load(&pin)?),
+        match self.select(wanted, &lock) {
+            Some(Candidate::Linked(driver)) => Ok(driver),
+            Some(Candidate::Pinned(pin)) => Ok(self.load(&pin)?),
             None => Err(self.not_found(implementation, wanted, &lock)),
         }
     }
@@ -377,38 +384,46 @@ impl MgmtDrivers for PluginHost {
         {
             return Ok(driver.clone());
         }
-        let same = |pin: &Pin| began.sha256.as_deref().is_some_and(|sha256| pin.is(sha256));
+        let same = |pin: &Pin| {
+            began
+                .sha256
+                .as_deref()
+                .is_some_and(|sha256| pin.has_hash(sha256))
+        };
         let old = Lock::read(&self.config.dir)?.plugins.into_iter().find(same);
-        let gone = |why: Option<PortError>| match why {
+        let unavailable = |why: Option<PortError>| match why {
             Some(why) => replaced(began, Err(why)),
             None => replaced(began, now.map(|driver| driver.id())),
         };
         match old {
             Some(pin) => self.load(&pin).map_err(|why| {
-                tracing::warn!(plugin = %pin, error = %why, "an operation began with it");
-                gone(Some(why))
+                tracing::warn!(plugin = %pin, error = %why, "cannot load the plugin that the operation started with");
+                unavailable(Some(why))
             }),
-            None => Err(gone(None)),
+            None => Err(unavailable(None)),
         }
     }
 
     fn for_hook(&self, wanted: &HookDriverRef<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
         match self.script(wanted) {
-            Some(script) => self.find(wanted.implementation, Some(self.runs(wanted, script)?)),
+            Some(script) => self.find(
+                wanted.implementation,
+                Some(self.script_plugin(wanted, script)?),
+            ),
             None => self.find(wanted.implementation, wanted.plugin),
         }
     }
 
     fn for_deployed_hook(
         &self,
-        kept: &str,
+        deployed: &str,
         wanted: &HookDriverRef<'_>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        // A script's package must be allowed whichever version of the plugin runs it.
+        // The script's package must be allowed, whichever version of the plugin runs it.
         if let Some(script) = self.script(wanted) {
-            self.runs(wanted, script)?;
+            self.script_plugin(wanted, script)?;
         }
-        self.find(wanted.implementation, Some(kept))
+        self.find(wanted.implementation, Some(deployed))
     }
 
     fn for_running_hook(
@@ -417,7 +432,7 @@ impl MgmtDrivers for PluginHost {
         wanted: &HookDriverRef<'_>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         let plugin = match self.script(wanted) {
-            Some(script) => Some(self.runs(wanted, script)?),
+            Some(script) => Some(self.script_plugin(wanted, script)?),
             None => wanted.plugin,
         };
         self.find_exact(began, wanted.implementation, plugin)
@@ -431,7 +446,7 @@ impl MgmtDrivers for PluginHost {
             .map(|driver| driver.declaration().clone())
             .collect();
         let pinned = self.status().unwrap_or_else(|error| {
-            tracing::warn!(%error, "the list of plugins cannot be read");
+            tracing::warn!(%error, "cannot read the plugin list");
             Vec::new()
         });
         let usable = pinned.into_iter().filter_map(|status| {
@@ -441,7 +456,7 @@ impl MgmtDrivers for PluginHost {
             }
             status
                 .outcome
-                .inspect_err(|error| tracing::warn!(plugin = %pin, %error, "not usable"))
+                .inspect_err(|error| tracing::warn!(plugin = %pin, %error, "plugin is not usable"))
                 .ok()
         });
         linked.into_iter().chain(usable).collect()

@@ -1,9 +1,9 @@
-//! Polls a hook on a thread of its own, so that one which never returns from `poll` holds up nobody else.
+//! Polls each hook on its own thread, so that a `poll` that never returns blocks nothing else.
 //!
-//! The caller waits for the answer until the deadline. Then, or when the caller itself is dropped, the thread is
-//! told to stop: it drops the hook's future, which is how a hook is cancelled. A thread that does not stop is
-//! left behind and counted until it does. One whose hook has ended waits a while for the next: making a thread costs
-//! more than all else that a short hook does here.
+//! The caller waits for the result until the deadline. Then, or when the caller itself is dropped, the thread is
+//! asked to stop: it drops the hook's future, which is how a hook is cancelled. A thread that does not stop is
+//! abandoned, and counted until it does. After a hook, a thread waits a while for the next one: starting a thread
+//! costs more than everything else that a short hook does here.
 
 use crate::errors::{DEADLINE, RUNTIME, STUCK};
 use futures::FutureExt;
@@ -20,18 +20,18 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use vnfm_core::ports::PortError;
 
-/// How long a thread that was told to stop may take before it counts as stuck.
+/// How long a thread may take to stop before it counts as stuck.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long a thread without a hook waits for one.
+/// How long an idle thread waits for a hook before it exits.
 const IDLE: Duration = Duration::from_secs(10);
 
 const RUNNING: u8 = 0;
-const TOLD: u8 = 1;
+const STOPPING: u8 = 1;
 const ENDED: u8 = 2;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The threads that wait for a hook, and how many did not stop when they were told to.
+/// The idle threads, and the number of abandoned ones.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     left_behind: AtomicUsize,
@@ -43,8 +43,8 @@ impl Threads {
         self.left_behind.load(Ordering::Acquire)
     }
 
-    /// Has `job` done by a thread that waits, else by a new one.
-    fn have(self: &Arc<Self>, mut job: Job) -> io::Result<()> {
+    /// Runs `job` on an idle thread, or on a new one.
+    fn run_job(self: &Arc<Self>, mut job: Job) -> io::Result<()> {
         loop {
             let Some((_, waiting)) = self.waiting().pop() else {
                 break;
@@ -67,8 +67,8 @@ impl Threads {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the thread `id` waited; it does no more.
-    fn forgets(&self, id: ThreadId) -> bool {
+    /// Removes the thread `id` from the idle threads; false if it was not there.
+    fn remove_waiting(&self, id: ThreadId) -> bool {
         let mut waiting = self.waiting();
         let before = waiting.len();
         waiting.retain(|(one, _)| *one != id);
@@ -76,7 +76,7 @@ impl Threads {
     }
 }
 
-/// Does one job after the other, until none comes for a while or nobody is there to bring one.
+/// Runs jobs until none arrives within [`IDLE`] or the owner of the threads is dropped.
 fn serve(threads: &Weak<Threads>, mut job: Job, (jobs, next): (&Sender<Job>, &Receiver<Job>)) {
     let me = std::thread::current().id();
     loop {
@@ -86,73 +86,75 @@ fn serve(threads: &Weak<Threads>, mut job: Job, (jobs, next): (&Sender<Job>, &Re
         };
         known.waiting().push((me, jobs.clone()));
         drop(known);
-        let came = next.recv_timeout(IDLE).or_else(|_| {
-            let nobody = threads.upgrade().is_none_or(|known| known.forgets(me));
-            // Somebody took its name off the list, and is about to bring a job.
-            if nobody {
+        let next_job = next.recv_timeout(IDLE).or_else(|_| {
+            let expired = threads
+                .upgrade()
+                .is_none_or(|known| known.remove_waiting(me));
+            // Already taken from the list: a job is about to arrive.
+            if expired {
                 Err(())
             } else {
                 next.recv().map_err(drop)
             }
         });
-        let Ok(came) = came else { return };
-        job = came;
+        let Ok(next_job) = next_job else { return };
+        job = next_job;
     }
 }
 
-/// One thread's state, known to it and to its caller.
-struct Life {
+/// The state of one thread, shared with its caller.
+struct ThreadState {
     threads: Arc<Threads>,
     state: AtomicU8,
 }
 
-impl Life {
-    fn told(&self) {
-        let told = self
-            .state
-            .compare_exchange(RUNNING, TOLD, Ordering::AcqRel, Ordering::Acquire);
-        if told.is_ok() {
+impl ThreadState {
+    fn mark_stopping(&self) {
+        let changed =
+            self.state
+                .compare_exchange(RUNNING, STOPPING, Ordering::AcqRel, Ordering::Acquire);
+        if changed.is_ok() {
             self.threads.left_behind.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    fn ended(&self) {
-        if self.state.swap(ENDED, Ordering::AcqRel) == TOLD {
+    fn mark_ended(&self) {
+        if self.state.swap(ENDED, Ordering::AcqRel) == STOPPING {
             self.threads.left_behind.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
 
-/// Tells the thread to stop when the caller gives up, for whatever reason.
-struct Caller {
-    life: Arc<Life>,
+/// Stops the thread when the caller gives up, for whatever reason.
+struct StopGuard {
+    state_of_thread: Arc<ThreadState>,
     stop: Option<oneshot::Sender<()>>,
 }
 
-impl Caller {
+impl StopGuard {
     fn stop(&mut self) {
         if let Some(stop) = self.stop.take() {
-            self.life.told();
-            // It has ended where nobody listens.
+            self.state_of_thread.mark_stopping();
+            // Fails if the thread has ended.
             let _ = stop.send(());
         }
     }
 }
 
-impl Drop for Caller {
+impl Drop for StopGuard {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-/// Runs `work` on a thread of its own, for at most `limit`.
+/// Runs `work` on its own thread, for at most `limit`.
 ///
 /// # Errors
 ///
-/// `Unavailable` after `limit`; `Broken` where there is no runtime or no thread.
+/// `Unavailable` after `limit`; `Broken` without a runtime or if no thread can be started.
 pub(crate) async fn run<T, Work, Running>(
     threads: &Arc<Threads>,
-    doing: &str,
+    action: &str,
     limit: Duration,
     work: Work,
 ) -> Result<T, PortError>
@@ -161,17 +163,17 @@ where
     Work: FnOnce(Handle) -> Running + Send + 'static,
     Running: Future<Output = T>,
 {
-    let broken = |what: String| PortError::new(&RUNTIME, doing, what);
+    let broken = |detail: String| PortError::new(&RUNTIME, action, detail);
     let runtime = Handle::try_current().map_err(|error| broken(error.to_string()))?;
-    let life = Arc::new(Life {
+    let state_of_thread = Arc::new(ThreadState {
         threads: threads.clone(),
         state: AtomicU8::new(RUNNING),
     });
     let (stop, stopped) = oneshot::channel();
     let (done, mut answer) = oneshot::channel();
-    let thread_life = life.clone();
+    let thread_state = state_of_thread.clone();
     let body = move || {
-        let _end = EndOf(thread_life);
+        let _end = EndGuard(thread_state);
         let outcome = runtime.block_on(async {
             let running = pin!(work(runtime.clone()));
             match select(stopped, running).await {
@@ -179,35 +181,35 @@ where
                 Either::Right((outcome, _)) => Some(outcome),
             }
         });
-        // Nobody waits for the outcome of what was told to stop.
+        // Fails if the caller has given up.
         let _ = done.send(outcome);
     };
-    let taken = threads.have(Box::new(body));
-    taken.map_err(|error| broken(format!("no thread for it: {error}")))?;
-    let mut caller = Caller {
-        life,
+    let taken = threads.run_job(Box::new(body));
+    taken.map_err(|error| broken(format!("cannot start a thread: {error}")))?;
+    let mut caller = StopGuard {
+        state_of_thread,
         stop: Some(stop),
     };
     if let Ok(outcome) = timeout(limit, &mut answer).await {
         caller.stop = None;
-        let gone = || broken("its thread ended without an answer".into());
-        return outcome.ok().flatten().ok_or_else(gone);
+        let no_result = || broken("its thread ended without a result".into());
+        return outcome.ok().flatten().ok_or_else(no_result);
     }
     caller.stop();
     let seconds = limit.as_secs_f64();
-    let what = format!("it did not end within {seconds:.1} s");
+    let detail = format!("it did not end within {seconds:.1} s");
     match timeout(GRACE, answer.map(drop)).await {
-        Ok(()) => Err(PortError::new(&DEADLINE, doing, what)),
-        Err(_) => Err(PortError::new(&STUCK, doing, what)),
+        Ok(()) => Err(PortError::new(&DEADLINE, action, detail)),
+        Err(_) => Err(PortError::new(&STUCK, action, detail)),
     }
 }
 
-/// Notes the end of a thread even where it ends by a panic.
-struct EndOf(Arc<Life>);
+/// Records the end of a job even if it panics.
+struct EndGuard(Arc<ThreadState>);
 
-impl Drop for EndOf {
+impl Drop for EndGuard {
     fn drop(&mut self) {
-        self.0.ended();
+        self.0.mark_ended();
     }
 }
 
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_thread_whose_hook_has_ended_serves_the_next() {
+    async fn a_thread_is_reused_for_the_next_hook() {
         let threads = Arc::new(Threads::default());
         let first = thread_of_a_hook(&threads).await;
         while threads.waiting().is_empty() {
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hooks_side_by_side_have_threads_of_their_own() {
+    async fn concurrent_hooks_have_separate_threads() {
         let threads = Arc::new(Threads::default());
         let barrier = Arc::new(std::sync::Barrier::new(2));
         let both = [0, 1].map(|_| {
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_hook_that_panics_takes_its_thread_with_it_and_the_next_one_works() {
+    async fn a_panicking_hook_ends_its_thread_and_the_next_hook_works() {
         let threads = Arc::new(Threads::default());
         let panicked = run(&threads, "test", LONG, |_| async { panic!("in the hook") }).await;
         let panicked: Result<(), _> = panicked;
@@ -262,7 +264,7 @@ mod tests {
             panicked
                 .unwrap_err()
                 .to_string()
-                .contains("without an answer")
+                .contains("without a result")
         );
         assert!(threads.waiting().is_empty());
         thread_of_a_hook(&threads).await;

@@ -1,4 +1,4 @@
-//! The host's side of a running hook: calls that come over the boundary go to core's `HookHost`.
+//! The host's side of a running hook: passes its service calls to core's `HookHost`.
 
 use crate::errors::{service_error, service_failure};
 use std::pin::Pin;
@@ -8,36 +8,36 @@ use tokio::runtime::Handle;
 use vnfm_core::ports::{ErrorKind, HookHost};
 use vnfm_plugin_abi::{Answer, BoxAnswer, HostSide, LOG_ERROR, LOG_INFO, LOG_WARN};
 
-/// The host of one running hook, for as long as it runs.
-pub(crate) struct HookSide {
-    /// What runs, for people.
-    doing: String,
+/// The host of one running hook.
+pub(crate) struct HookServices {
+    /// The action, for logs and errors.
+    action: String,
     runtime: Handle,
-    /// Nothing once the hook has ended: a plugin may hold its context for ever.
+    /// `None` once the hook has ended: a plugin may hold on to its context indefinitely.
     host: RwLock<Option<Arc<dyn HookHost>>>,
 }
 
-/// Takes the host from its plugin when the hook ends, whichever way.
-pub(crate) struct EndsWith(Arc<HookSide>);
+/// Cuts the plugin off from the host when the hook ends, however it ends.
+pub(crate) struct HookGuard(Arc<HookServices>);
 
-impl EndsWith {
-    /// The host of a hook that begins.
-    pub(crate) fn hook(doing: &str, host: Arc<dyn HookHost>, runtime: Handle) -> Self {
+impl HookGuard {
+    /// The services of a hook that is starting.
+    pub(crate) fn hook(action: &str, host: Arc<dyn HookHost>, runtime: Handle) -> Self {
         let host = RwLock::new(Some(host));
-        Self(Arc::new(HookSide {
-            doing: doing.to_owned(),
+        Self(Arc::new(HookServices {
+            action: action.to_owned(),
             runtime,
             host,
         }))
     }
 
-    /// What the plugin gets.
-    pub(crate) fn side(&self) -> Arc<HookSide> {
+    /// The host as the plugin receives it.
+    pub(crate) fn services(&self) -> Arc<HookServices> {
         self.0.clone()
     }
 }
 
-impl Drop for EndsWith {
+impl Drop for HookGuard {
     fn drop(&mut self) {
         self.0
             .host
@@ -47,7 +47,7 @@ impl Drop for EndsWith {
     }
 }
 
-impl HookSide {
+impl HookServices {
     fn host(&self) -> Option<Arc<dyn HookHost>> {
         self.host
             .read()
@@ -55,24 +55,24 @@ impl HookSide {
             .clone()
     }
 
-    /// The answer to who asks after the end.
+    /// The error of a call that arrives after the hook has ended.
     fn ended(&self, service: &str) -> Vec<u8> {
-        let doing = &self.doing;
+        let action = &self.action;
         tracing::warn!(
-            doing,
+            action,
             service,
-            "a plugin asks for a service after the end of its hook"
+            "a plugin called a service after its hook had ended"
         );
-        let what = format!("the hook has ended, and its services with it (`{doing}`)");
-        failure(ErrorKind::Refused, &what)
+        let detail = format!("the hook has ended, and its services with it (`{action}`)");
+        failure(ErrorKind::Refused, &detail)
     }
 }
 
-impl HostSide for HookSide {
+impl HostSide for HookServices {
     fn log(&self, level: u32, text: &str) {
         match self.host() {
             Some(host) => host.log(level_name(level), text),
-            None => log(&self.doing, level, text),
+            None => log(&self.action, level, text),
         }
     }
 
@@ -88,11 +88,11 @@ impl HostSide for HookSide {
     }
 }
 
-/// Serves one call of a hook; the answer and the error as they cross the boundary.
+/// Serves one call of a hook, with serialized request, response and error.
 pub(crate) async fn serve(host: Arc<dyn HookHost>, service: String, request: Vec<u8>) -> Answer {
     let request = serde_json::from_slice(&request).map_err(|error| {
-        let what = format!("the request of `{service}` is no JSON: {error}");
-        failure(ErrorKind::Refused, &what)
+        let detail = format!("the request of `{service}` is not JSON: {error}");
+        failure(ErrorKind::Refused, &detail)
     })?;
     match host.call(&service, request).await {
         Ok(answer) => Ok(answer.to_string().into_bytes()),
@@ -100,7 +100,7 @@ pub(crate) async fn serve(host: Arc<dyn HookHost>, service: String, request: Vec
     }
 }
 
-/// The host while a driver is made: it logs, and has no services yet.
+/// The host while a driver is created: it logs, and offers no services yet.
 pub(crate) struct LogOnly {
     pub(crate) plugin: String,
 }
@@ -115,7 +115,7 @@ impl HostSide for LogOnly {
     }
 }
 
-/// A line of a driver that no hook said.
+/// Logs a line that belongs to a plugin but not to a hook.
 pub(crate) fn log(plugin: &str, level: u32, text: &str) {
     match level {
         LOG_ERROR => tracing::error!(%plugin, "{text}"),
@@ -125,18 +125,19 @@ pub(crate) fn log(plugin: &str, level: u32, text: &str) {
     }
 }
 
-/// Why `service` is not served while a driver is made.
+/// The error of a service call while a driver is created.
 pub(crate) fn no_services_yet(service: &str) -> Vec<u8> {
-    let what = format!("service `{service}` is there for hooks, not while a driver is made");
-    failure(ErrorKind::Refused, &what)
+    let detail =
+        format!("service `{service}` is available to hooks, not while a driver is created");
+    failure(ErrorKind::Refused, &detail)
 }
 
-/// An error of a service, as it crosses the boundary.
-pub(crate) fn failure(kind: ErrorKind, what: &str) -> Vec<u8> {
-    service_failure(kind, what).to_string().into_bytes()
+/// A serialized error of a service.
+pub(crate) fn failure(kind: ErrorKind, detail: &str) -> Vec<u8> {
+    service_failure(kind, detail).to_string().into_bytes()
 }
 
-/// The name of a level that the boundary numbers.
+/// The name of a log level of the ABI.
 pub(crate) fn level_name(level: u32) -> &'static str {
     match level {
         LOG_ERROR => "error",
@@ -146,7 +147,7 @@ pub(crate) fn level_name(level: u32) -> &'static str {
     }
 }
 
-/// Whoever polls it, on a thread of the plugin's own, say: core's services find their runtime.
+/// Enters core's runtime for each poll, because a plugin may poll it on a thread of its own.
 struct OnRuntime {
     runtime: Handle,
     future: BoxAnswer,

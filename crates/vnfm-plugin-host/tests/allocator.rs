@@ -1,4 +1,4 @@
-//! A process of its own: what it holds is measured.
+//! In its own test program, because it measures the memory of the process.
 
 #![expect(
     clippy::unwrap_used,
@@ -7,7 +7,7 @@
 
 use vnfm_plugin_host::return_freed_memory;
 
-/// What the process holds, in bytes.
+/// Resident memory of the process, in bytes.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status
@@ -27,10 +27,10 @@ fn resident() -> usize {
     not(target_env = "gnu"),
     ignore = "another allocator has habits of its own"
 )]
-fn what_many_threads_have_freed_is_not_kept() {
+fn memory_freed_by_many_threads_is_returned() {
     assert!(return_freed_memory());
     let before = resident();
-    // As passwords are checked: 19 MiB each, on any of many threads that stay.
+    // Like password checks: 19 MiB each, on any of many long-lived threads.
     let ended = std::sync::Arc::new(std::sync::Barrier::new(17));
     for number in 0..16_u8 {
         let ended = ended.clone();

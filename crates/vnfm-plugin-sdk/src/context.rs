@@ -36,9 +36,9 @@ pub enum Level {
     Error,
     /// Something that the operator should know about.
     Warn,
-    /// Normal progress.
+    /// Progress that the operator may want to read.
     Info,
-    /// Details for troubleshooting.
+    /// Details that matter only for troubleshooting.
     Debug,
 }
 
@@ -369,7 +369,7 @@ impl HookContext {
     }
 }
 
-// The wrapper lets a step without a result, `()`, be told from one that has not run.
+// The wrapper distinguishes a step whose result is `()` from one that has not run.
 #[derive(Serialize, serde::Deserialize)]
 struct Done<T> {
     output: T,

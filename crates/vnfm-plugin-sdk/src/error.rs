@@ -176,7 +176,7 @@ pub enum ErrorKind {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ServiceError {
-    /// Whether a retry can help.
+    /// Whether repeating the call can help.
     pub kind: ErrorKind,
     /// What happened, in a sentence.
     pub detail: String,

@@ -82,7 +82,7 @@ pub use secret::Secret;
 pub use ssh::{Command, Output, Ssh, SshTarget, Upload};
 pub use {schemars, serde, serde_json, vnfm_plugin_abi as abi};
 
-/// A JSON object.
+/// A JSON object, such as `metadata` or `additionalParams`.
 ///
 /// ```
 /// let mut metadata = vnfm_plugin_sdk::Object::new();

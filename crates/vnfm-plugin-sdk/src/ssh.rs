@@ -25,13 +25,13 @@ use std::time::Duration;
 pub struct SshTarget {
     /// Identifier, on the VIM, of the server behind the address.
     pub server_id: String,
-    /// IP address or host name.
+    /// IP address or host name of the SSH server, as seen from the VNFM.
     pub address: String,
-    /// TCP port.
+    /// TCP port of the SSH server.
     pub port: u16,
     /// User to log in as.
     pub username: String,
-    /// Password of the user.
+    /// Password of the user; at least one of password and key is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
     /// Private key of the user, PEM.
@@ -85,7 +85,7 @@ impl SshTarget {
         self
     }
 
-    /// Connects through another host.
+    /// Connects through a jump host, whose host key is checked as well.
     #[must_use]
     pub fn jump(mut self, jump: SshTarget) -> Self {
         self.jump = Some(Box::new(jump));
@@ -148,7 +148,7 @@ impl Command {
         self
     }
 
-    /// Sets the timeout.
+    /// Sets how long the command may run; the default is 5 minutes.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -364,7 +364,7 @@ impl Ssh {
         }
     }
 
-    /// Uploads a file.
+    /// Uploads a file; replaces an existing one.
     ///
     /// # Errors
     ///

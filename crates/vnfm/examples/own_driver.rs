@@ -1,20 +1,19 @@
 //! A custom kind of VIM: a driver with its own vimType. Its cloud is a set of names; yours has an API.
 //! `cargo run -p vnfm --example own_driver --features memory,clock`
-#![expect(clippy::unwrap_used, reason = "no code panics while the set is locked")]
 
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use serde_json::{Value, from_value, json};
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use vnfm::descriptor::{Limits, Package};
 use vnfm::memory::{MemoryPackages, MemoryStore};
 use vnfm::ports::{Allocated, Allocation, InfraDriver, OwnedResource, PortError};
 use vnfm::ports::{Release, Repair, Vim, VimCall, VimReport};
-use vnfm::types::VimConnectionInfo;
-use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
+use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange, types::VimConnectionInfo};
 
 /// The rules for drivers are in docs/contracts/infra-driver.md; the feature `conformance` tests them.
 #[derive(Clone, Default)]
-struct OwnCloud(Arc<Mutex<BTreeSet<String>>>);
+struct OwnCloud(Arc<tokio::sync::Mutex<BTreeSet<String>>>);
 
 type Answer<T> = Result<T, PortError>;
 
@@ -36,30 +35,21 @@ impl InfraDriver for OwnCloud {
         Ok(Value::Null) // images, quota: what `allocate` gets as its third argument
     }
     async fn allocate(&self, cx: &VimCall<'_>, it: &Allocation, _: &Value) -> Answer<Allocated> {
-        self.0
-            .lock()
-            .unwrap()
-            .insert(cx.ownership.instance_id.clone()); // idempotent
+        let name = cx.ownership.instance_id.clone();
+        self.0.lock().await.insert(name); // idempotent
         self.observe(cx, it, &Value::Null).await
     }
     async fn release(&self, cx: &VimCall<'_>, _: &Allocation, _: &Release) -> Answer<()> {
-        self.0.lock().unwrap().remove(&cx.ownership.instance_id); // succeeds if absent
+        self.0.lock().await.remove(&cx.ownership.instance_id); // succeeds if absent
         Ok(())
     }
     async fn heal(&self, cx: &VimCall<'_>, it: &Allocation, _: &Repair) -> Answer<Allocated> {
         self.allocate(cx, it, &Value::Null).await
     }
     async fn observe(&self, cx: &VimCall<'_>, _: &Allocation, _: &Value) -> Answer<Allocated> {
-        let there = self
-            .0
-            .lock()
-            .unwrap()
-            .get(&cx.ownership.instance_id)
-            .cloned();
-        Ok(Allocated {
-            handle: json!(there),
-            ..Allocated::default()
-        })
+        let handle = json!(self.0.lock().await.get(&cx.ownership.instance_id));
+        let rest = Allocated::default();
+        Ok(Allocated { handle, ..rest })
     }
     async fn owned(&self, _: &dyn Vim, _: &str) -> Answer<Vec<OwnedResource>> {
         Ok(Vec::new()) // all resources with our tag: orphans are found by it
@@ -68,31 +58,23 @@ impl InfraDriver for OwnCloud {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    let (clock, cloud) = (Arc::new(SystemClock), OwnCloud::default());
-    let store = Arc::new(MemoryStore::new(clock.clone()));
-    let packages = Arc::new(MemoryPackages::default());
+    let (packages, cloud) = (Arc::new(MemoryPackages::default()), OwnCloud::default());
+    let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
     let drivers = Drivers::default().with(cloud.clone());
-    let parts = EngineParts::new(store.clone(), packages.clone(), clock);
+    let parts = EngineParts::new(store.clone(), packages.clone(), Arc::new(SystemClock));
     let engine = Engine::new(EngineParts { drivers, ..parts });
-    let sample = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../vnfd-samples/vnf-ha-pair"
-    );
-    let package =
-        vnfm::descriptor::Package::open(sample.as_ref(), &vnfm::descriptor::Limits::default())?;
-    let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
-    packages
-        .onboard(&*store, ("default", "pair"), Arc::new(package))
-        .await?;
-    let to = serde_json::from_value(json!({"vimType": "EXAMPLE.OWN_CLOUD.V_1"}))?;
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples");
+    let sample = format!("{samples}/vnf-ha-pair");
+    let vnf = Arc::new(Package::open(sample.as_ref(), &Limits::default())?);
+    let create = from_value(json!({"vnfdId": vnf.vnfd().descriptor_id}))?;
+    packages.onboard(&*store, ("default", "pair"), vnf).await?;
+    let to = from_value(json!({"vimType": "EXAMPLE.OWN_CLOUD.V_1"}))?;
     let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
     let id = engine.create("default", create).await?.vnf.id;
-    let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
-    let op = engine
-        .instantiate("default", &id, serde_json::from_value(request)?)
-        .await?;
+    let req = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
+    let op = engine.instantiate("default", &id, from_value(req)?).await?;
     engine.drive(&op).await?;
     let state = engine.progress("default", &op).await?.operation_state;
-    println!("{state:?}, on the cloud: {}", cloud.0.lock().unwrap().len());
+    println!("{state:?}, on the cloud: {}", cloud.0.lock().await.len());
     Ok(())
 }

@@ -2,13 +2,12 @@
 //! `cargo run -p vnfm --example own_hooks --features memory,clock`
 
 use async_trait::async_trait;
-use serde_json::json;
+use serde_json::{from_value, json};
 use std::sync::Arc;
 use vnfm::descriptor::{Limits, Package};
 use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
-use vnfm::ports::{
-    Declaration, Effects, HookDeclaration, HookHost, HookRequest, MgmtDriver, PortError,
-};
+use vnfm::ports::{Declaration, Effects, HookDeclaration, HookHost, HookRequest};
+use vnfm::ports::{MgmtDriver, PortError};
 use vnfm::{Drivers, Engine, EngineParts, StaticPlugins, SystemClock, VimChange};
 
 /// Counts the VNFCs of an instance. The rules for hooks are in docs/contracts/mgmt-driver.md.
@@ -31,20 +30,16 @@ impl MgmtDriver for Counting {
     fn declaration(&self) -> &Declaration {
         &self.0
     }
-    async fn call(
-        &self,
-        request: HookRequest,
-        host: Arc<dyn HookHost>,
-    ) -> Result<Effects, PortError> {
+    async fn call(&self, hook: HookRequest, host: Arc<dyn HookHost>) -> Result<Effects, PortError> {
         // A hook is repeated after a crash: it saves a checkpoint for what it must not do twice.
         let known = host.call("checkpoint.get", json!({"key": "begun"})).await?;
         if known["value"].is_null() {
-            host.call("checkpoint.put", json!({"key": "begun", "value": true}))
-                .await?;
+            let begun = json!({"key": "begun", "value": true});
+            host.call("checkpoint.put", begun).await?;
             host.log("info", "for the first time");
         }
-        println!("{} of {}", request.hook, request.instance.vnf_product_name);
-        let count = json!(request.inventory.vnfc_resource_info.len());
+        println!("{} of {}", hook.hook, hook.instance.vnf_product_name);
+        let count = json!(hook.inventory.vnfc_resource_info.len());
         let metadata = [("counted".to_owned(), count)].into_iter().collect();
         Ok(Effects {
             schema_version: 1,
@@ -64,26 +59,21 @@ async fn main() -> anyhow::Result<()> {
         mgmt: Arc::new(StaticPlugins::default().with(Counting::new())),
         ..EngineParts::new(store.clone(), packages.clone(), clock)
     });
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-a-seed");
-    let package = Package::open(sample.as_ref(), &Limits::default())?;
-    let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
-    packages
-        .onboard(&*store, ("default", "seed"), Arc::new(package))
-        .await?;
-    let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples");
+    let sample = format!("{samples}/vnf-a-seed");
+    let package = Arc::new(Package::open(sample.as_ref(), &Limits::default())?);
+    let create = from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
+    let ids = ("default", "seed");
+    packages.onboard(&*store, ids, package).await?;
+    let to = from_value(json!({"vimType": MEMORY_VIM}))?;
     let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
     let id = engine.create("default", create).await?.vnf.id;
-    let request =
-        json!({"flavourId": "cluster_install", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
-    let op = engine
-        .instantiate("default", &id, serde_json::from_value(request)?)
-        .await?;
+    let vims = json!({"vim1": {"vimId": vim}});
+    let request = from_value(json!({"flavourId": "cluster_install", "vimConnectionInfo": vims}))?;
+    let op = engine.instantiate("default", &id, request).await?;
     engine.drive(&op).await?;
     let vnf = engine.store().instance("default", &id).await?.vnf;
-    println!(
-        "{:?}, {:?}",
-        engine.progress("default", &op).await?.operation_state,
-        vnf.metadata
-    );
+    let state = engine.progress("default", &op).await?.operation_state;
+    println!("{state:?}, {:?}", vnf.metadata);
     Ok(())
 }

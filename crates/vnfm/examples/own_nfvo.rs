@@ -2,36 +2,31 @@
 //! `cargo run -p vnfm --example own_nfvo --features memory,clock`
 
 use async_trait::async_trait;
-use serde_json::json;
+use serde_json::{from_value, json};
 use std::sync::Arc;
-use vnfm::descriptor::{Limits, Package};
+use vnfm::descriptor::{Limits, Package, pack};
 use vnfm::memory::{MEMORY_VIM, MemoryStore, MemoryVim};
-use vnfm::ports::{
-    Change, Code, ErrorKind, GrantOutcome, Nfvo, PackageRecord, Packages, PortError, Store as _,
-};
+use vnfm::ports::{Change, Code, ErrorKind, GrantOutcome, Nfvo};
+use vnfm::ports::{PackageRecord, Packages, PortError, Store as _};
 use vnfm::types::{Grant, GrantInfo, GrantRequest, ResourceDefinition};
 use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
 
-const NAME: &str = "example.rejected";
 const REJECTED: Code = Code {
-    name: NAME,
+    name: "example.rejected",
     kind: ErrorKind::Refused,
     means: "the orchestrator rejects the operation",
     next: "ask the orchestrator's operator why",
 };
 
-/// Grants everything that is not too large. The rules for NFVOs are in docs/contracts/nfvo.md.
-struct OwnNfvo;
+/// Grants what is not too large; has one package. The rules for NFVOs are in docs/contracts/nfvo.md.
+struct OwnNfvo(Arc<Package>);
 
 #[async_trait]
 impl Nfvo for OwnNfvo {
     async fn request_grant(&self, request: &GrantRequest) -> Result<GrantOutcome, PortError> {
-        println!(
-            "asked for {} with {} resources",
-            request.operation,
-            request.add_resources.len()
-        );
-        if request.add_resources.len() > 100 {
+        let count = request.add_resources.len();
+        println!("asked for {} with {count} resources", request.operation);
+        if count > 100 {
             return Err(PortError::new(&REJECTED, "grant", "that is too much"));
         }
         let info = |one: &ResourceDefinition| GrantInfo {
@@ -51,11 +46,8 @@ impl Nfvo for OwnNfvo {
     }
 }
 
-/// Packages from any source of bytes; read once, or each time.
-struct OwnPackages(Arc<Package>);
-
 #[async_trait]
-impl Packages for OwnPackages {
+impl Packages for OwnNfvo {
     async fn package(&self, _tenant: &str, _vnf_pkg_id: &str) -> Result<Arc<Package>, PortError> {
         Ok(self.0.clone())
     }
@@ -63,36 +55,26 @@ impl Packages for OwnPackages {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    let sample = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../vnfd-samples/vnf-ha-pair"
-    );
-    let bytes = vnfm::descriptor::pack(sample.as_ref(), &Limits::default())?; // from your catalogue
-    let package = Arc::new(Package::from_bytes(bytes, &Limits::default())?);
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples");
+    let bytes = pack(format!("{dir}/vnf-ha-pair").as_ref(), &Limits::default())?;
+    let package = Package::from_bytes(bytes, &Limits::default())?;
     let vnfd_id = package.vnfd().descriptor_id.clone();
-    let clock = Arc::new(SystemClock);
-    let store = Arc::new(MemoryStore::new(clock.clone()));
-    let engine = Engine::new(EngineParts {
-        drivers: Drivers::default().with(MemoryVim::default()),
-        nfvo: Some(Arc::new(OwnNfvo)),
-        ..EngineParts::new(store.clone(), Arc::new(OwnPackages(package)), clock)
-    });
-    let record = PackageRecord::onboarded("default", "pair", &vnfd_id);
-    store
-        .write(None, vec![Change::AddPackage(Box::new(record))])
-        .await?;
-    let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;
+    let nfvo = Arc::new(OwnNfvo(Arc::new(package)));
+    let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    let mut parts = EngineParts::new(store.clone(), nfvo.clone(), Arc::new(SystemClock));
+    parts.drivers = Drivers::default().with(MemoryVim::default());
+    parts.nfvo = Some(nfvo);
+    let engine = Engine::new(parts);
+    let record = Box::new(PackageRecord::onboarded("default", "pair", &vnfd_id));
+    store.write(None, vec![Change::AddPackage(record)]).await?;
+    let to = from_value(json!({"vimType": MEMORY_VIM}))?;
     let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
-    let create = serde_json::from_value(json!({"vnfdId": vnfd_id}))?;
+    let create = from_value(json!({"vnfdId": vnfd_id}))?;
     let id = engine.create("default", create).await?.vnf.id;
-    let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
-    let op = engine
-        .instantiate("default", &id, serde_json::from_value(request)?)
-        .await?;
+    let req = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
+    let op = engine.instantiate("default", &id, from_value(req)?).await?;
     engine.drive(&op).await?;
-    println!(
-        "{:?}",
-        engine.progress("default", &op).await?.operation_state
-    );
+    let state = engine.progress("default", &op).await?.operation_state;
+    println!("{state:?}");
     Ok(())
 }

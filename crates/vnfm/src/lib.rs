@@ -49,7 +49,7 @@
 //! | feature | provides | requires |
 //! |---|---|---|
 //! | – | the engine, its [`ports`], [`descriptor`]s and the SOL003 data model ([`types`]) | no runtime, no I/O |
-//! | `schema` | `misfits`, for `EngineParts::schemas`: validates parameters by JSON Schema; without it, a VNFD or hook that declares one is refused | |
+//! | `schema` | `schema_violations`, for `EngineParts::schemas`: validates parameters by JSON Schema; without it, a VNFD or hook that declares one is refused | |
 //! | `memory` | `memory`: store, packages and a VIM in memory | |
 //! | `sqlite` | `store`: the store in SQLite, packages in a folder | tokio |
 //! | `openstack`, `kubernetes` | an `InfraDriver` each | tokio, rustls |
@@ -73,7 +73,7 @@
 //! * **Addresses are checked.** Drivers and [`Hosts`] get the `outbound::Destinations` that they may call: by default neither
 //!   this machine nor link-local and metadata addresses; use `Destinations::anywhere()` if you trust everyone who can name
 //!   VIMs and packages. Responses of neighbours are read only up to a limit.
-//! * **Types can cross threads**: public types are `Send + Sync + 'static`. Errors tell what a caller can do
+//! * **Types can cross threads**: public types are `Send + Sync + 'static`. Errors say what a caller can do
 //!   ([`ErrorKind`](ports::ErrorKind)) and contain no foreign types.
 //! * **Dry runs**: [`Engine::plan`] lists the steps of an operation, and refuses what the operation would refuse.
 //!   [`Engine::events`] streams what happened from a given number on.

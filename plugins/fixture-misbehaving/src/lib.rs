@@ -1,8 +1,8 @@
-//! A driver that does everything wrong, one way per hook, for the tests of the plugin host.
+//! A driver that misbehaves in a different way in each hook, for the tests of the plugin host.
 
 #![expect(
     clippy::unused_async,
-    reason = "hooks are asynchronous, also those that do nothing well"
+    reason = "hooks must be async, even those that never wait"
 )]
 
 mod worse;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use vnfm_plugin_sdk::prelude::*;
 
-/// How it is to be made.
+/// The plugin's configuration.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Config {
@@ -21,19 +21,19 @@ pub struct Config {
     create: Option<String>,
 }
 
-/// What hooks of it take.
+/// The parameters of most hooks.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Pipe {
-    /// A named pipe; the hook blocks until somebody opens it for writing.
+    /// A named pipe; the hook blocks until it is opened for writing.
     path: String,
 }
 
-/// What else can be asked of `instantiate_start`.
+/// The parameters of `instantiate_start`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 pub struct Wrong {
-    /// What it does; it panics where nothing is said. [`worse`] lists the rest.
+    /// How it misbehaves; it panics if absent. [`worse`] lists further ways.
     how: Option<String>,
-    /// A named pipe, for what happens after the end; or what to steal, a path in each line.
+    /// A named pipe, for calls after the end of the hook; or the paths to steal, one per line.
     path: Option<String>,
 }
 
@@ -145,10 +145,10 @@ impl Misbehaving {
         cx: HookContext,
         _: HookRequest<NoParams>,
     ) -> Result<Effects, DriverError> {
-        let asked = cx
+        let response = cx
             .call::<NoParams>("ssh.rum", Vec::<u8>::new().into())
             .await;
-        Ok(Effects::none().message(asked.map_or_else(|e| e.to_string(), |_| "served".into())))
+        Ok(Effects::none().message(response.map_or_else(|e| e.to_string(), |_| "served".into())))
     }
 
     async fn resumes(
@@ -168,7 +168,7 @@ impl Misbehaving {
     }
 }
 
-/// Waits for the pipe on a thread of its own, then asks for a service; the answer goes to a file beside it.
+/// Waits for the pipe on its own thread, then calls a service, and writes the response to `PIPE.answer`.
 fn late(cx: HookContext, pipe: String) {
     std::thread::spawn(move || {
         let _ = std::fs::read(&pipe);
@@ -177,13 +177,13 @@ fn late(cx: HookContext, pipe: String) {
         let polled = asking
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()));
-        let said = match polled {
+        let text = match polled {
             Poll::Pending => "pending".to_owned(),
             Poll::Ready(answer) => {
                 answer.map_or_else(|error| error.to_string(), |_| "served".into())
             }
         };
-        let _ = std::fs::write(format!("{pipe}.answer"), said);
+        let _ = std::fs::write(format!("{pipe}.answer"), text);
     });
 }
 

@@ -1,10 +1,10 @@
-//! What ends a process, or takes more than its share: for the runner that gives each hook a process of its own.
+//! Ways to crash a process or to exceed its limits, for hooks that run in separate processes.
 
 use std::fmt::Write as _;
 use std::process::Command;
 use vnfm_plugin_sdk::prelude::*;
 
-/// Does `how`; most of it does not come back.
+/// Misbehaves as `how` says; most ways do not return.
 pub(crate) async fn be(how: &str) -> Result<String, DriverError> {
     match how {
         "abort" => {
@@ -51,11 +51,11 @@ fn write_without_end() -> Result<String, DriverError> {
     }
 }
 
-/// What of these paths can be opened, listed or written, a line each.
+/// Which of these paths can be opened, listed or written, one per line.
 pub(crate) fn steal(paths: &str) -> String {
     let mut got = String::new();
     for path in paths.lines() {
-        let made = std::path::Path::new(path).join("made");
+        let file = std::path::Path::new(path).join("made");
         for (what, done) in [
             ("opened", std::fs::File::open(path).is_ok()),
             ("listed", std::fs::read_dir(path).is_ok()),
@@ -63,7 +63,7 @@ pub(crate) fn steal(paths: &str) -> String {
                 "wrote",
                 std::fs::OpenOptions::new().append(true).open(path).is_ok(),
             ),
-            ("made", std::fs::write(made, "x").is_ok()),
+            ("made", std::fs::write(file, "x").is_ok()),
         ] {
             if done {
                 let _ = writeln!(got, "{what} {path}");
@@ -73,9 +73,9 @@ pub(crate) fn steal(paths: &str) -> String {
     got
 }
 
-/// What this process has and is, a line each.
+/// Environment, open files, status and limits of this process, one per line.
 fn around() -> String {
-    let mut said = String::new();
+    let mut text = String::new();
     let variables: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
     let folder = std::env::current_dir().unwrap_or_default();
     let open = std::fs::read_dir("/proc/self/fd")
@@ -88,9 +88,9 @@ fn around() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let _ = write!(
-        said,
+        text,
         "environment {variables:?}\nfolder {}\nfiles {open:?}\n{status}{limits}",
         folder.display()
     );
-    said
+    text
 }

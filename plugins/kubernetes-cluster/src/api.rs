@@ -1,45 +1,46 @@
-//! The cluster's API, as far as healing needs it: nodes, their pods, evictions.
+//! The parts of the Kubernetes API that healing needs: nodes, their pods, evictions.
 //!
-//! It is called through the host service `http` with the token that the VIM has, at the address that the VIM has:
-//! whoever can use the VIM can reach it. Evictions answer with a status and a cause there, where `kubectl drain` has
-//! words only. An API server that does not answer is asked again for a while; any answer is one.
+//! Calls go through the host service `http`, with the VIM's address and token, so the API is reachable wherever the VIM
+//! is. Unlike `kubectl drain`, which only prints text, the API returns a status and a cause for each eviction. Calls are
+//! repeated for a while if there is no response; any response counts.
 
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
 use vnfm_plugin_sdk::{ErrorKind, HttpRequest};
 
-/// How often in a row the API server may fail to answer, and the time between.
-const SHAKY: (u32, Duration) = (40, Duration::from_secs(1));
-/// How long one call may take.
-const CALL: Duration = Duration::from_secs(15);
-/// What kubelets and the cloud's controllers know a node by that is off for good.
+/// How often in a row a call may fail, and the interval between attempts.
+const MAX_FAILURES: u32 = 40;
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Timeout of one call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+/// The standard taint of a node that is off; lets controllers delete its pods and detach its volumes.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-/// On a node that we have taken out of service, and not somebody else.
+/// The annotation of nodes that we have cordoned, to tell them from those that a user has.
 const CORDONED_BY: &str = "vnfm.dev/cordoned-by";
-/// Whose a pod is.
+/// The label with a pod's VNF instance.
 const INSTANCE: &str = "vnfm.dev/instance";
 pub(crate) const MERGE: &str = "application/merge-patch+json";
 
-/// The way to the API server.
+/// A client of the API server.
 pub(crate) struct Api<'a> {
     pub(crate) cx: &'a HookContext,
     pub(crate) url: String,
     pub(crate) ca: String,
     pub(crate) token: Secret,
-    /// Who drains: the VNF instance.
+    /// Id of the VNF instance, for the cordon annotation.
     pub(crate) instance: String,
 }
 
-/// An answer of the API server.
-struct Answer {
+/// A response of the API server.
+struct Response {
     status: u16,
     body: Value,
 }
 
-impl Answer {
-    /// What it says, with the causes.
-    fn words(&self) -> String {
+impl Response {
+    /// Its message, with the causes.
+    fn reason(&self) -> String {
         let message = self.body["message"]
             .as_str()
             .unwrap_or("it gave no reason")
@@ -60,23 +61,22 @@ impl Answer {
     }
 }
 
-/// What became of an eviction.
+/// The result of an eviction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Eviction {
-    /// The pod is going.
+    /// The pod is terminating.
     Accepted,
-    /// There is no such pod any more.
-    Gone,
-    /// Not now; why.
+    /// The pod does not exist.
+    Missing,
+    /// A disruption budget forbids it for now; the reason.
     Blocked(String),
 }
 
-/// A node, as the API shows it.
+/// A node, as the API returns it.
 #[derive(Debug, Clone)]
-pub(crate) struct NodeSeen(Value);
+pub(crate) struct ClusterNode(Value);
 
-impl NodeSeen {
-    /// Its name.
+impl ClusterNode {
     pub(crate) fn name(&self) -> &str {
         self.0
             .pointer("/metadata/name")
@@ -84,7 +84,6 @@ impl NodeSeen {
             .unwrap_or_default()
     }
 
-    /// Its labels.
     pub(crate) fn labels(&self) -> &Map<String, Value> {
         static NONE: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
         self.0
@@ -93,7 +92,6 @@ impl NodeSeen {
             .unwrap_or(&NONE)
     }
 
-    /// Whether it has this address.
     pub(crate) fn has_address(&self, address: &str) -> bool {
         let addresses = self
             .0
@@ -105,7 +103,7 @@ impl NodeSeen {
             .any(|known| known["address"] == address)
     }
 
-    /// Whether its kubelet says nothing any more.
+    /// Whether its kubelet has stopped reporting.
     pub(crate) fn is_silent(&self) -> bool {
         has(&self.0, "Ready", "Unknown")
     }
@@ -133,11 +131,11 @@ impl NodeSeen {
     }
 }
 
-/// A pod, as the API shows it.
+/// A pod, as the API returns it.
 #[derive(Debug, Clone)]
-pub(crate) struct PodSeen(Value);
+pub(crate) struct Pod(Value);
 
-impl PodSeen {
+impl Pod {
     /// `NAMESPACE/NAME`.
     pub(crate) fn name(&self) -> String {
         let at = |name: &str| {
@@ -155,8 +153,8 @@ impl PodSeen {
         format!("/api/v1/namespaces/{namespace}/pods/{name}")
     }
 
-    /// Whether it stays where it is when its node is drained: a daemon's, a static one, or one that has ended.
-    pub(crate) fn stays(&self) -> bool {
+    /// Whether a drain leaves it on the node: a daemon's, a static one, or one that has ended.
+    pub(crate) fn survives_drain(&self) -> bool {
         let mirror = &self.0["metadata"]["annotations"]["kubernetes.io/config.mirror"];
         self.controller() == Some("DaemonSet") || !mirror.is_null() || self.has_ended()
     }
@@ -168,7 +166,7 @@ impl PodSeen {
         )
     }
 
-    /// Whether nothing makes it again.
+    /// Whether no controller would recreate it.
     pub(crate) fn is_bare(&self) -> bool {
         self.controller().is_none()
     }
@@ -178,12 +176,12 @@ impl PodSeen {
         owners.iter().find(|owner| owner["controller"] == true)?["kind"].as_str()
     }
 
-    /// Whether it was told to go.
-    pub(crate) fn is_going(&self) -> bool {
+    /// Whether it is being deleted.
+    pub(crate) fn is_terminating(&self) -> bool {
         !self.0["metadata"]["deletionTimestamp"].is_null()
     }
 
-    /// Whether it keeps data on its node.
+    /// Whether it has an `emptyDir` volume.
     pub(crate) fn has_local_data(&self) -> bool {
         let volumes = self.0.pointer("/spec/volumes").and_then(Value::as_array);
         volumes
@@ -192,23 +190,23 @@ impl PodSeen {
             .any(|volume| !volume["emptyDir"].is_null())
     }
 
-    /// Whether it works, or has done its work.
-    pub(crate) fn is_well(&self) -> bool {
+    /// Whether it is ready or has completed.
+    pub(crate) fn is_ready_or_done(&self) -> bool {
         self.has_ended() || has(&self.0, "Ready", "True")
     }
 
-    /// Whether no node has it.
-    pub(crate) fn is_without_node(&self) -> bool {
+    /// Whether it is not scheduled to a node.
+    pub(crate) fn is_unscheduled(&self) -> bool {
         self.is_on("")
     }
 
-    /// Whether the node of this name has it.
+    /// Whether it is scheduled to this node.
     pub(crate) fn is_on(&self, node: &str) -> bool {
         self.0["spec"]["nodeName"].as_str().unwrap_or_default() == node
     }
 
-    /// Why it does not work, in the cluster's words.
-    pub(crate) fn trouble(&self) -> String {
+    /// Why it is not ready: the message or reason in its status.
+    pub(crate) fn problem(&self) -> String {
         let statuses = self
             .0
             .pointer("/status/containerStatuses")
@@ -221,18 +219,18 @@ impl PodSeen {
             .0
             .pointer("/status/conditions")
             .and_then(Value::as_array);
-        let refused = scheduling
+        let failing = scheduling
             .into_iter()
             .flatten()
             .filter(|seen| seen["status"] == "False");
-        let mut said = waiting.chain(refused).filter_map(|seen| {
-            let words = seen["message"]
+        let mut messages = waiting.chain(failing).filter_map(|seen| {
+            let reason = seen["message"]
                 .as_str()
                 .or_else(|| seen["reason"].as_str())?;
-            Some(words.trim().to_owned()).filter(|words| !words.is_empty())
+            Some(reason.trim().to_owned()).filter(|reason| !reason.is_empty())
         });
         let phase = self.0["status"]["phase"].as_str().unwrap_or("Pending");
-        said.next().unwrap_or_else(|| format!("it is {phase}"))
+        messages.next().unwrap_or_else(|| format!("it is {phase}"))
     }
 }
 
@@ -247,38 +245,35 @@ fn has(object: &Value, condition: &str, status: &str) -> bool {
 }
 
 impl Api<'_> {
-    /// All nodes.
-    pub(crate) async fn nodes(&self) -> Result<Vec<NodeSeen>, DriverError> {
+    pub(crate) async fn nodes(&self) -> Result<Vec<ClusterNode>, DriverError> {
         Ok(self
             .list("/api/v1/nodes")
             .await?
             .into_iter()
-            .map(NodeSeen)
+            .map(ClusterNode)
             .collect())
     }
 
-    /// A node, where there is one of that name.
-    pub(crate) async fn node(&self, name: &str) -> Result<Option<NodeSeen>, DriverError> {
-        Ok(self.find(&node_path(name)).await?.map(NodeSeen))
+    /// The node of this name, if it exists.
+    pub(crate) async fn node(&self, name: &str) -> Result<Option<ClusterNode>, DriverError> {
+        Ok(self.find(&node_path(name)).await?.map(ClusterNode))
     }
 
-    /// The pods on a node.
-    pub(crate) async fn pods_on(&self, node: &str) -> Result<Vec<PodSeen>, DriverError> {
+    pub(crate) async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, DriverError> {
         let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}");
-        Ok(self.list(&path).await?.into_iter().map(PodSeen).collect())
+        Ok(self.list(&path).await?.into_iter().map(Pod).collect())
     }
 
-    /// The pods of these VNF instances.
-    pub(crate) async fn pods_of(&self, instances: &[String]) -> Result<Vec<PodSeen>, DriverError> {
+    pub(crate) async fn pods_of(&self, instances: &[String]) -> Result<Vec<Pod>, DriverError> {
         let path = format!(
             "/api/v1/pods?labelSelector={INSTANCE}%20in%20%28{}%29",
             instances.join("%2C")
         );
-        Ok(self.list(&path).await?.into_iter().map(PodSeen).collect())
+        Ok(self.list(&path).await?.into_iter().map(Pod).collect())
     }
 
-    /// No pod comes to the node any more.
-    pub(crate) async fn cordon(&self, node: &NodeSeen) -> Result<(), DriverError> {
+    /// Makes the node unschedulable.
+    pub(crate) async fn cordon(&self, node: &ClusterNode) -> Result<(), DriverError> {
         if !node.takes_pods() {
             return Ok(());
         }
@@ -289,8 +284,8 @@ impl Api<'_> {
         self.change(node, change).await
     }
 
-    /// Pods come to it again, unless somebody else has forbidden it.
-    pub(crate) async fn uncordon(&self, node: &NodeSeen) -> Result<(), DriverError> {
+    /// Makes the node schedulable again, unless a user has cordoned it.
+    pub(crate) async fn uncordon(&self, node: &ClusterNode) -> Result<(), DriverError> {
         if !node.is_ours() {
             return Ok(());
         }
@@ -301,15 +296,15 @@ impl Api<'_> {
         self.change(node, change).await
     }
 
-    /// Says that the node is off for good: its pods are made anew elsewhere, its volumes let go.
-    pub(crate) async fn out_of_service(&self, node: &NodeSeen) -> Result<(), DriverError> {
+    /// Taints the node as out of service: its pods are recreated elsewhere, its volumes detached.
+    pub(crate) async fn out_of_service(&self, node: &ClusterNode) -> Result<(), DriverError> {
         if node.is_out_of_service() {
             return Ok(());
         }
         let mut taints = node.taints();
         taints
             .push(json!({ "key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute" }));
-        // Others write taints as well: ours goes onto those that we saw, or not at all.
+        // Others may write taints too: the resource version makes the change fail if they did.
         let version = &node.0["metadata"]["resourceVersion"];
         let change = json!({
             "metadata": { "resourceVersion": version },
@@ -318,18 +313,18 @@ impl Api<'_> {
         self.change(node, change).await
     }
 
-    /// The node is no part of the cluster any more.
+    /// Deletes the node from the cluster.
     pub(crate) async fn delete_node(&self, name: &str) -> Result<(), DriverError> {
         let path = node_path(name);
-        let answer = self.ask("DELETE", &path, None).await?;
-        match answer.status {
+        let response = self.send("DELETE", &path, None).await?;
+        match response.status {
             200..=299 | 404 => Ok(()),
-            _ => Err(refused("delete", &path, &answer)),
+            _ => Err(unexpected_response("delete", &path, &response)),
         }
     }
 
-    /// Asks a pod to go, as far as its disruption budgets allow.
-    pub(crate) async fn evict(&self, pod: &PodSeen) -> Result<Eviction, DriverError> {
+    /// Evicts a pod, if its disruption budgets allow.
+    pub(crate) async fn evict(&self, pod: &Pod) -> Result<Eviction, DriverError> {
         let name = pod.name();
         let (namespace, name) = name.split_once('/').unwrap_or_default();
         let body = json!({
@@ -338,119 +333,122 @@ impl Api<'_> {
             "metadata": { "name": name, "namespace": namespace },
         });
         let path = format!("{}/eviction", pod.path());
-        let answer = self
-            .ask("POST", &path, Some(("application/json", body)))
+        let response = self
+            .send("POST", &path, Some(("application/json", body)))
             .await?;
-        match answer.status {
+        match response.status {
             200..=299 => Ok(Eviction::Accepted),
-            404 => Ok(Eviction::Gone),
-            // 500 where several budgets cover it; 409 where it has just changed.
-            409 | 429 | 500 => Ok(Eviction::Blocked(answer.words())),
-            _ => Err(refused("evict", &path, &answer)),
+            404 => Ok(Eviction::Missing),
+            // 500: several budgets cover it; 409: it has just changed.
+            409 | 429 | 500 => Ok(Eviction::Blocked(response.reason())),
+            _ => Err(unexpected_response("evict", &path, &response)),
         }
     }
 
-    /// Deletes a pod, whatever its disruption budgets say.
-    pub(crate) async fn delete_pod(&self, pod: &PodSeen) -> Result<(), DriverError> {
+    /// Deletes a pod, regardless of its disruption budgets.
+    pub(crate) async fn delete_pod(&self, pod: &Pod) -> Result<(), DriverError> {
         let path = pod.path();
-        let answer = self.ask("DELETE", &path, None).await?;
-        match answer.status {
+        let response = self.send("DELETE", &path, None).await?;
+        match response.status {
             200..=299 | 404 => Ok(()),
-            _ => Err(refused("delete", &path, &answer)),
+            _ => Err(unexpected_response("delete", &path, &response)),
         }
     }
 
-    /// What is at a path, if anything is.
+    /// Reads the object at a path; `None` if it does not exist.
     pub(crate) async fn find(&self, path: &str) -> Result<Option<Value>, DriverError> {
-        let answer = self.ask("GET", path, None).await?;
-        match answer.status {
-            200 => Ok(Some(answer.body)),
+        let response = self.send("GET", path, None).await?;
+        match response.status {
+            200 => Ok(Some(response.body)),
             404 => Ok(None),
-            _ => Err(refused("read", path, &answer)),
+            _ => Err(unexpected_response("read", path, &response)),
         }
     }
 
-    /// Writes at a path; nothing where nothing is there to be changed.
+    /// Writes an object; `None` if the object to change does not exist.
     pub(crate) async fn write(
         &self,
         method: &str,
         path: &str,
         body: (&str, Value),
     ) -> Result<Option<()>, DriverError> {
-        let answer = self.ask(method, path, Some(body)).await?;
-        match answer.status {
+        let response = self.send(method, path, Some(body)).await?;
+        match response.status {
             200..=299 => Ok(Some(())),
             404 => Ok(None),
-            _ => Err(refused("write", path, &answer)),
+            _ => Err(unexpected_response("write", path, &response)),
         }
     }
 
-    /// Changes a node, unless it is gone or was changed meanwhile.
-    pub(crate) async fn change(&self, node: &NodeSeen, change: Value) -> Result<(), DriverError> {
+    /// Changes a node, unless it was deleted or changed in the meantime.
+    pub(crate) async fn change(
+        &self,
+        node: &ClusterNode,
+        change: Value,
+    ) -> Result<(), DriverError> {
         let path = node_path(node.name());
-        let answer = self.ask("PATCH", &path, Some((MERGE, change))).await?;
-        match answer.status {
-            // Gone, or changed meanwhile: the next look tells.
+        let response = self.send("PATCH", &path, Some((MERGE, change))).await?;
+        match response.status {
+            // Deleted or changed in the meantime: the next poll sees it.
             200..=299 | 404 | 409 => Ok(()),
-            _ => Err(refused("change", &path, &answer)),
+            _ => Err(unexpected_response("change", &path, &response)),
         }
     }
 
     async fn list(&self, path: &str) -> Result<Vec<Value>, DriverError> {
-        let mut answer = self.ask("GET", path, None).await?;
-        if answer.status != 200 {
-            return Err(refused("list", path, &answer));
+        let mut response = self.send("GET", path, None).await?;
+        if response.status != 200 {
+            return Err(unexpected_response("list", path, &response));
         }
-        match answer.body["items"].take() {
+        match response.body["items"].take() {
             Value::Array(items) => Ok(items),
             _ => Ok(Vec::new()),
         }
     }
 
-    /// One call; asked again while nobody answers.
-    async fn ask(
+    /// Sends a request; repeats it while the API server does not respond.
+    async fn send(
         &self,
         method: &str,
         path: &str,
         body: Option<(&str, Value)>,
-    ) -> Result<Answer, DriverError> {
+    ) -> Result<Response, DriverError> {
         let url = format!("{}{path}", self.url);
         let mut request = HttpRequest::new(method, &url)
             .header("authorization", format!("Bearer {}", self.token.reveal()))
             .header("accept", "application/json")
             .ca(self.ca.clone())
-            .timeout(CALL);
+            .timeout(CALL_TIMEOUT);
         if let Some((kind, body)) = body {
             request = request.header("content-type", kind).body(body.to_string());
         }
-        let (times, pause) = SHAKY;
         let mut failed = 0;
         loop {
-            let why = match self.cx.http(request.clone()).await {
-                Ok(answer) if !matches!(answer.status, 502..=504) => {
-                    let body = serde_json::from_str(&answer.body);
+            let reason = match self.cx.http(request.clone()).await {
+                Ok(response) if !matches!(response.status, 502..=504) => {
+                    let body = serde_json::from_str(&response.body);
                     let body = body.unwrap_or_else(|_| Value::Object(Map::new()));
-                    return Ok(Answer {
-                        status: answer.status,
+                    return Ok(Response {
+                        status: response.status,
                         body,
                     });
                 }
-                Ok(answer) => format!("it answered with {}", answer.status),
+                Ok(response) => format!("it returned {}", response.status),
                 Err(error) if error.kind == ErrorKind::Unavailable => error.detail,
                 Err(error) => return Err(DriverError::from(error).phase("cluster")),
             };
             failed += 1;
-            if failed > times {
-                let detail = format!("the API server at `{}` cannot be used: {why}", self.url);
+            if failed > MAX_FAILURES {
+                let detail = format!("the API server at `{}` is unavailable: {reason}", self.url);
                 return Err(DriverError::new("api-unavailable", detail)
                     .retryable()
                     .phase("cluster"));
             }
             self.cx
-                .waiting(&format!("the API server at `{}`: {why}", self.url))
+                .waiting(&format!("the API server at `{}`: {reason}", self.url))
                 .await;
             self.cx.check_cancelled().await?;
-            self.cx.sleep(pause).await?;
+            self.cx.sleep(RETRY_INTERVAL).await?;
         }
     }
 }
@@ -459,14 +457,14 @@ fn node_path(name: &str) -> String {
     format!("/api/v1/nodes/{name}")
 }
 
-fn refused(verb: &str, path: &str, answer: &Answer) -> DriverError {
-    let what = format!(
+fn unexpected_response(verb: &str, path: &str, response: &Response) -> DriverError {
+    let detail = format!(
         "cannot {verb} `{path}`: {} {}",
-        answer.status,
-        answer.words()
+        response.status,
+        response.reason()
     );
-    let error = DriverError::new("api-refused", what).phase("cluster");
-    if answer.status >= 500 || answer.status == 429 {
+    let error = DriverError::new("api-refused", detail).phase("cluster");
+    if response.status >= 500 || response.status == 429 {
         error.retryable()
     } else {
         error
@@ -475,50 +473,49 @@ fn refused(verb: &str, path: &str, answer: &Answer) -> DriverError {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, NodeSeen, PodSeen};
+    use super::{ClusterNode, Pod, Response};
     use serde_json::json;
 
     #[test]
-    fn what_a_budget_says_is_told_with_its_cause() {
+    fn a_blocked_eviction_names_the_budget() {
         let body = json!({
             "message": "Cannot evict pod as it would violate the pod's disruption budget.",
             "details": { "causes": [{ "reason": "DisruptionBudget",
                 "message": "The disruption budget web needs 2 healthy pods and has 2 currently" }] },
         });
-        let words = Answer { status: 429, body }.words();
+        let reason = Response { status: 429, body }.reason();
         assert!(
-            words.contains("disruption budget (The disruption budget web needs 2"),
-            "{words}"
+            reason.contains("disruption budget (The disruption budget web needs 2"),
+            "{reason}"
         );
         assert_eq!(
-            Answer {
+            Response {
                 status: 500,
                 body: json!({})
             }
-            .words(),
+            .reason(),
             "it gave no reason"
         );
     }
 
     #[test]
-    fn daemons_static_pods_and_those_that_ended_stay() {
+    fn a_drain_leaves_daemons_static_pods_and_ended_ones() {
         let owned = |kind: &str| json!([{ "kind": kind, "controller": true }]);
-        let daemon = PodSeen(json!({ "metadata": { "ownerReferences": owned("DaemonSet") } }));
-        let mirror = PodSeen(
-            json!({ "metadata": { "annotations": { "kubernetes.io/config.mirror": "x" } } }),
-        );
-        let ended = PodSeen(json!({ "metadata": {}, "status": { "phase": "Succeeded" } }));
-        assert!(daemon.stays() && mirror.stays() && ended.stays());
-        let replica = PodSeen(json!({ "metadata": { "namespace": "n", "name": "p",
+        let daemon = Pod(json!({ "metadata": { "ownerReferences": owned("DaemonSet") } }));
+        let mirror =
+            Pod(json!({ "metadata": { "annotations": { "kubernetes.io/config.mirror": "x" } } }));
+        let ended = Pod(json!({ "metadata": {}, "status": { "phase": "Succeeded" } }));
+        assert!(daemon.survives_drain() && mirror.survives_drain() && ended.survives_drain());
+        let replica = Pod(json!({ "metadata": { "namespace": "n", "name": "p",
             "ownerReferences": owned("ReplicaSet") } }));
-        assert!(!replica.stays() && !replica.is_bare() && replica.is_without_node());
+        assert!(!replica.survives_drain() && !replica.is_bare() && replica.is_unscheduled());
         assert_eq!(replica.name(), "n/p");
-        assert!(PodSeen(json!({ "metadata": {} })).is_bare());
+        assert!(Pod(json!({ "metadata": {} })).is_bare());
     }
 
     #[test]
-    fn a_node_is_known_by_its_addresses() {
-        let node = NodeSeen(
+    fn nodes_are_matched_by_address() {
+        let node = ClusterNode(
             json!({ "metadata": { "name": "w1" }, "spec": { "unschedulable": true },
             "status": { "addresses": [{ "type": "InternalIP", "address": "10.0.0.2" }],
                 "conditions": [{ "type": "Ready", "status": "Unknown" }] } }),

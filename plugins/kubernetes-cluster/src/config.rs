@@ -1,5 +1,5 @@
-//! The files that go to the hosts: kubeadm's configuration, proxies, the service account. Secrets are in none of the
-//! command lines, only in these.
+//! The files for the hosts: kubeadm's configuration, proxies, the service account. Secrets are only in these files, never
+//! on a command line.
 
 use crate::plan::{API_PORT, Node, Plan};
 use base64::Engine as _;
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use vnfm_plugin_sdk::Secret;
 
-/// Namespace of our service account.
+/// Namespace of the VIM's service account.
 pub(crate) const NAMESPACE: &str = "kube-system";
-/// The secret with its token.
+/// The Kubernetes secret with its token.
 pub(crate) const TOKEN_SECRET: &str = "vnfm-token";
-/// How long a bootstrap token is good for.
+/// How long a bootstrap token is valid.
 pub(crate) const TOKEN_TTL: &str = "15m";
 
-/// kubeadm's API of a version: argument lists came with 1.31.
+/// The configuration API of a kubeadm version: v1beta4, with argument lists, came with 1.31.
 fn api_version(kubeadm: &str) -> &'static str {
     let minor = kubeadm
         .trim_start_matches('v')
@@ -38,13 +38,13 @@ fn registration(node: &Node, api: &str) -> Value {
     json!({ "name": node.name, "kubeletExtraArgs": arguments })
 }
 
-/// What `kubeadm init` reads. JSON is YAML.
+/// The configuration of `kubeadm init`, as JSON, which is valid YAML.
 pub(crate) fn init(plan: &Plan, kubeadm: &str, token: &str) -> String {
     let api = api_version(kubeadm);
-    let mut names = vec![plan.api_address.clone(), plan.outside_address.clone()];
-    names.extend([plan.master.address.clone(), plan.master.ssh.address.clone()]);
-    names.sort();
-    names.dedup();
+    let mut addresses = vec![plan.api_address.clone(), plan.external_address.clone()];
+    addresses.extend([plan.master.address.clone(), plan.master.ssh.address.clone()]);
+    addresses.sort();
+    addresses.dedup();
     let init = json!({
         "apiVersion": api,
         "kind": "InitConfiguration",
@@ -64,12 +64,12 @@ pub(crate) fn init(plan: &Plan, kubeadm: &str, token: &str) -> String {
         "kubernetesVersion": kubeadm,
         "controlPlaneEndpoint": plan.endpoint(),
         "networking": { "podSubnet": plan.pod_cidr, "serviceSubnet": plan.service_cidr },
-        "apiServer": { "certSANs": names },
+        "apiServer": { "certSANs": addresses },
     });
     format!("{init}\n---\n{cluster}\n")
 }
 
-/// Where the control plane is, and whom to trust there: a kubeconfig without a login, and no secret.
+/// The kubeconfig for discovery: the control plane's address and CA, without a login or a secret.
 pub(crate) fn discovery(plan: &Plan, ca: &str) -> String {
     let cluster = json!({
         "server": format!("https://{}", plan.endpoint()),
@@ -83,8 +83,8 @@ pub(crate) fn discovery(plan: &Plan, ca: &str) -> String {
     format!("{discovery}\n")
 }
 
-/// What `kubeadm join` reads; `discovery` is the path of what [`discovery`] says. By the token alone it would ask the
-/// control plane for that, every five seconds until somebody there has signed it with the token.
+/// The configuration of `kubeadm join`; `discovery` is the path of the file from [`discovery`]. With only the token,
+/// kubeadm would poll the control plane every five seconds until a controller there has signed that information.
 pub(crate) fn join(node: &Node, kubeadm: &str, (token, discovery): (&str, &str)) -> String {
     let api = api_version(kubeadm);
     let join = json!({
@@ -96,27 +96,27 @@ pub(crate) fn join(node: &Node, kubeadm: &str, (token, discovery): (&str, &str))
     format!("{join}\n")
 }
 
-/// Proxies, for systemd units and for apt; `None` where there are none.
+/// Proxy settings for systemd units and for apt; `None` without a proxy.
 pub(crate) fn proxies(plan: &Plan) -> Option<(String, String)> {
     let url = |proxy: &'_ Option<Secret>| proxy.as_ref().map(|url| url.reveal().to_owned());
     let (http, https) = (url(&plan.proxy.http_proxy), url(&plan.proxy.https_proxy));
     if http.is_none() && https.is_none() {
         return None;
     }
-    let mut without = vec![
+    let mut exceptions = vec![
         "localhost".to_owned(),
         "127.0.0.1".into(),
         ".svc".into(),
         ".cluster.local".into(),
     ];
-    without.extend([
+    exceptions.extend([
         plan.pod_cidr.clone(),
         plan.service_cidr.clone(),
         plan.api_address.clone(),
     ]);
-    without.extend(plan.nodes().map(|node| node.address.clone()));
-    without.extend(plan.proxy.k8s_node_cidr.clone());
-    without.extend(
+    exceptions.extend(plan.nodes().map(|node| node.address.clone()));
+    exceptions.extend(plan.proxy.k8s_node_cidr.clone());
+    exceptions.extend(
         plan.proxy
             .no_proxy
             .iter()
@@ -125,7 +125,7 @@ pub(crate) fn proxies(plan: &Plan) -> Option<(String, String)> {
     );
     let mut unit = format!(
         "[Service]\nEnvironment={}\n",
-        systemd("NO_PROXY", &without.join(","))
+        systemd("NO_PROXY", &exceptions.join(","))
     );
     let mut apt = String::new();
     for (name, scheme, url) in [
@@ -133,7 +133,7 @@ pub(crate) fn proxies(plan: &Plan) -> Option<(String, String)> {
         ("HTTPS_PROXY", "https", https),
     ] {
         if let Some(url) = url {
-            // Writing into a String cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = writeln!(unit, "Environment={}", systemd(name, &url));
             let _ = writeln!(apt, "Acquire::{scheme}::Proxy {};", apt_quoted(&url));
         }
@@ -141,7 +141,7 @@ pub(crate) fn proxies(plan: &Plan) -> Option<(String, String)> {
     Some((unit, apt))
 }
 
-/// An assignment as systemd reads it (systemd.syntax(7), systemd.unit(5)): whatever the value holds, it is one.
+/// A quoted assignment for systemd (systemd.syntax(7), systemd.unit(5)): always exactly one, whatever the value contains.
 fn systemd(name: &str, value: &str) -> String {
     let mut text = format!("\"{name}=");
     for c in value.chars() {
@@ -149,7 +149,7 @@ fn systemd(name: &str, value: &str) -> String {
             '"' | '\\' => text.extend(['\\', c]),
             '%' => text.push_str("%%"),
             ' '..='~' => text.push(c),
-            // Writing into a String cannot fail.
+            // Writing to a `String` cannot fail.
             _ => drop(write!(text, "\\U{:08x}", u32::from(c))),
         }
     }
@@ -157,7 +157,7 @@ fn systemd(name: &str, value: &str) -> String {
     text
 }
 
-/// A text as apt.conf(5) reads it, which knows no escapes: what would end it is written as URLs write it.
+/// A quoted URL for apt.conf(5), which has no escapes: characters that would end it are percent-encoded.
 fn apt_quoted(url: &str) -> String {
     let mut text = "\"".to_owned();
     for c in url.chars() {
@@ -174,10 +174,10 @@ fn apt_quoted(url: &str) -> String {
     text
 }
 
-/// The kernel's settings that Kubernetes wants, over reboots.
+/// The kernel settings that Kubernetes needs, persistent across reboots.
 pub(crate) const SYSCTL: &str = "net.ipv4.ip_forward = 1\nnet.bridge.bridge-nf-call-iptables = 1\n";
 
-/// The service account that the VIM is used by, with a token that lasts as long as the cluster.
+/// The service account of the VIM, with a token that does not expire.
 pub(crate) fn account() -> String {
     let documents = [
         json!({
@@ -213,7 +213,7 @@ mod tests {
     use super::{apt_quoted, systemd};
 
     #[test]
-    fn a_proxy_stays_one_value_of_its_file() {
+    fn a_proxy_is_always_one_value_of_its_file() {
         let evil =
             "http://x\"\n[Service]\nExecStartPre=/bin/sh -c 'id' %n \\ ; // $HOME \u{202e}\0";
         let unit = systemd("HTTP_PROXY", evil);

@@ -1,16 +1,16 @@
-//! A node gives its pods away, before its server goes.
+//! Drains a node before its server is deleted.
 //!
 //! ```text
-//!        its kubelet works:   cordon ─► evict, as disruption budgets allow ─► its pods have ended
-//! look ─┤
-//!        it does not:         (reset the host, where that answers) ─► out of service ─► its pods are collected
+//!         kubelet works:       cordon ─► evict, as disruption budgets allow ─► pods have ended
+//! poll ─┤
+//!         kubelet is silent:   (reset the host, if it responds) ─► taint out-of-service ─► pods are garbage-collected
 //! ```
 //!
-//! Every look begins anew, so whoever comes again goes on, and a host whose power goes in the middle is noticed. Daemons
-//! and static pods stay; what lies in an `emptyDir` goes with the node, which is said. What has not left in time is an
-//! error with names and budgets, or is deleted where the request says so.
+//! Each poll starts from the observed state, so a retry resumes, and a host that loses power midway is noticed. Daemon
+//! pods and static pods stay; the content of `emptyDir` volumes is lost with the node, which is logged. Pods that have
+//! not left in time are an error that names them and their budgets, or are deleted if the request says so.
 
-use crate::api::{Api, Eviction, NodeSeen, PodSeen};
+use crate::api::{Api, ClusterNode, Eviction, Pod};
 use crate::machine::Machine;
 use crate::params::{HealParams, OnDrainTimeout};
 use std::collections::BTreeSet;
@@ -18,29 +18,30 @@ use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
 
 const PHASE: &str = "drain";
-/// Between two looks: the first pause and the longest one.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
-/// How long the cluster may take to collect the pods of a node that is off, or that were deleted by force. They go with
-/// the node in the end.
-const COLLECT: Duration = Duration::from_mins(1);
-const ENDING: &str = "it is about to end";
-/// How many pods an error names.
-const NAMED: usize = 8;
+/// Interval between two polls: the first and the maximum.
+const MIN_INTERVAL: Duration = Duration::from_millis(200);
+const MAX_INTERVAL: Duration = Duration::from_secs(2);
+/// How long the cluster may take to collect pods of a node that is off, or that were force-deleted. After that, they are
+/// deleted together with the node.
+const COLLECTION_TIMEOUT: Duration = Duration::from_mins(1);
+const TERMINATING: &str = "it is terminating";
+/// Maximum number of pods that an error names.
+const MAX_NAMED: usize = 8;
 
 /// How nodes are drained.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Way {
-    at_most: Duration,
+pub(crate) struct DrainOptions {
+    timeout: Duration,
     on_timeout: OnDrainTimeout,
-    bare_too: bool,
+    delete_bare_pods: bool,
 }
 
-impl From<&HealParams> for Way {
+impl From<&HealParams> for DrainOptions {
     fn from(params: &HealParams) -> Self {
         Self {
-            at_most: Duration::from_secs(params.drain_timeout_seconds.into()),
+            timeout: Duration::from_secs(params.drain_timeout_seconds.into()),
             on_timeout: params.on_drain_timeout,
-            bare_too: params.delete_bare_pods,
+            delete_bare_pods: params.delete_bare_pods,
         }
     }
 }
@@ -49,188 +50,189 @@ impl From<&HealParams> for Way {
 pub(crate) struct Drain<'a> {
     pub(crate) api: &'a Api<'a>,
     pub(crate) host: &'a Machine<'a>,
-    pub(crate) way: Way,
+    pub(crate) options: DrainOptions,
 }
 
-/// What has not gone yet, and what keeps it.
-type Left = Vec<(PodSeen, String)>;
+/// The pods that remain, each with the reason.
+type Remaining = Vec<(Pod, String)>;
 
-/// How the pods are made to go.
+/// How the pods are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// By evictions.
-    Asked,
-    /// By the cluster, because the node is off.
-    Off,
-    /// By force, because they have not gone in time.
+    Evicting,
+    /// By the cluster's garbage collection, because the node is off.
+    NodeOff,
+    /// By deletion, because they have not left in time.
     Forced,
 }
 
 impl Drain<'_> {
-    /// Drains the node; nothing happens where there is none.
+    /// Drains the node, if it exists.
     ///
     /// # Errors
     ///
-    /// `drain-blocked` where pods have not left in time, `bare-pods` where one would be lost.
+    /// `drain-blocked` if pods have not left in time, `bare-pods` if a pod without a controller would be lost.
     pub(crate) async fn run(self) -> Result<(), DriverError> {
         let name = &self.host.node.name;
-        let (mut stage, mut waited, mut pause) = (Stage::Asked, Duration::ZERO, PAUSE.0);
-        let mut said = BTreeSet::new();
+        let (mut stage, mut waited, mut pause) = (Stage::Evicting, Duration::ZERO, MIN_INTERVAL);
+        let mut logged = BTreeSet::new();
         loop {
             let Some(node) = self.api.node(name).await? else {
                 return Ok(());
             };
-            if stage != Stage::Off && node.is_silent() {
-                self.take_for_off().await?;
-                (stage, waited, pause) = (Stage::Off, Duration::ZERO, PAUSE.0);
+            if stage != Stage::NodeOff && node.is_silent() {
+                self.treat_as_off().await?;
+                (stage, waited, pause) = (Stage::NodeOff, Duration::ZERO, MIN_INTERVAL);
             }
-            let left = self.look(&node, stage, &mut said).await?;
-            if left.is_empty() {
+            let remaining = self.evict_pods(&node, stage, &mut logged).await?;
+            if remaining.is_empty() {
                 return Ok(());
             }
-            let limit = if stage == Stage::Asked {
-                self.way.at_most
+            let limit = if stage == Stage::Evicting {
+                self.options.timeout
             } else {
-                COLLECT
+                COLLECTION_TIMEOUT
             };
             if waited >= limit {
-                match (stage, self.way.on_timeout) {
-                    (Stage::Asked, OnDrainTimeout::Fail) => return Err(self.blocked(&left)),
-                    (Stage::Asked, OnDrainTimeout::Force) => self.force(&left).await?,
+                match (stage, self.options.on_timeout) {
+                    (Stage::Evicting, OnDrainTimeout::Fail) => return Err(self.blocked(&remaining)),
+                    (Stage::Evicting, OnDrainTimeout::Force) => self.force(&remaining).await?,
                     _ => {
-                        self.warn(&format!("gone with the node: {}", names(&left)));
+                        self.warn(&format!("deleted with the node: {}", names(&remaining)));
                         return Ok(());
                     }
                 }
-                (stage, waited, pause) = (Stage::Forced, Duration::ZERO, PAUSE.0);
+                (stage, waited, pause) = (Stage::Forced, Duration::ZERO, MIN_INTERVAL);
             }
-            self.api.cx.waiting(&waits_for(name, &left)).await;
+            self.api.cx.waiting(&waiting_text(name, &remaining)).await;
             self.api.cx.check_cancelled().await?;
             self.api.cx.sleep(pause).await?;
             waited += pause;
-            pause = (pause * 2).min(PAUSE.1);
+            pause = (pause * 2).min(MAX_INTERVAL);
         }
     }
 
-    /// The node is off for good. A host that answers although its kubelet does not is emptied first, so that nothing
-    /// runs twice.
-    async fn take_for_off(&self) -> Result<(), DriverError> {
+    /// Prepares to treat the node as off. If its host still responds, it is reset first, so that no pod runs twice.
+    async fn treat_as_off(&self) -> Result<(), DriverError> {
         if self.host.answers().await {
-            self.warn("its kubelet does not work: emptying the host first");
-            return leave(self.host).await;
+            self.warn("its kubelet does not work: resetting the host first");
+            return reset_host(self.host).await;
         }
-        self.warn("the cluster has lost it and its host does not answer: it is off");
+        self.warn("neither its kubelet nor its host responds: treating it as off");
         Ok(())
     }
 
-    /// Sees what is left on the node and makes it go.
-    async fn look(
+    /// Removes the pods on the node, and returns those that remain.
+    async fn evict_pods(
         &self,
-        node: &NodeSeen,
+        node: &ClusterNode,
         stage: Stage,
-        said: &mut BTreeSet<String>,
-    ) -> Result<Left, DriverError> {
+        logged: &mut BTreeSet<String>,
+    ) -> Result<Remaining, DriverError> {
         match stage {
-            Stage::Off => self.api.out_of_service(node).await?,
-            Stage::Asked | Stage::Forced => self.api.cordon(node).await?,
+            Stage::NodeOff => self.api.out_of_service(node).await?,
+            Stage::Evicting | Stage::Forced => self.api.cordon(node).await?,
         }
         let mut pods = self.api.pods_on(node.name()).await?;
-        pods.retain(|pod| !pod.stays());
-        if stage == Stage::Asked {
+        pods.retain(|pod| !pod.survives_drain());
+        if stage == Stage::Evicting {
             self.refuse_bare(&pods)?;
         }
-        let mut left = Vec::new();
+        let mut remaining = Vec::new();
         for pod in pods {
-            if pod.has_local_data() && said.insert(pod.name()) {
-                let what = format!(
-                    "what `{}` keeps in an emptyDir goes with the node",
+            if pod.has_local_data() && logged.insert(pod.name()) {
+                let message = format!(
+                    "the emptyDir data of `{}` is lost with the node",
                     pod.name()
                 );
-                self.api.cx.info(&what);
+                self.api.cx.info(&message);
             }
-            let why = if stage == Stage::Off {
+            let reason = if stage == Stage::NodeOff {
                 "its node is off".to_owned()
-            } else if pod.is_going() {
-                ENDING.to_owned()
+            } else if pod.is_terminating() {
+                TERMINATING.to_owned()
             } else {
                 match self.api.evict(&pod).await? {
-                    Eviction::Gone => continue,
-                    Eviction::Accepted => ENDING.to_owned(),
-                    Eviction::Blocked(why) => why,
+                    Eviction::Missing => continue,
+                    Eviction::Accepted => TERMINATING.to_owned(),
+                    Eviction::Blocked(reason) => reason,
                 }
             };
-            left.push((pod, why));
+            remaining.push((pod, reason));
         }
-        Ok(left)
+        Ok(remaining)
     }
 
-    fn refuse_bare(&self, pods: &[PodSeen]) -> Result<(), DriverError> {
-        let bare = pods.iter().filter(|pod| pod.is_bare() && !pod.is_going());
+    fn refuse_bare(&self, pods: &[Pod]) -> Result<(), DriverError> {
+        let bare = pods
+            .iter()
+            .filter(|pod| pod.is_bare() && !pod.is_terminating());
         let bare: Vec<_> = bare.map(|pod| format!("`{}`", pod.name())).collect();
-        if bare.is_empty() || self.way.bare_too {
+        if bare.is_empty() || self.options.delete_bare_pods {
             return Ok(());
         }
         let detail = format!(
-            "nothing would make {} again: delete what is not needed and retry, or heal with `delete_bare_pods: true`",
+            "no controller would recreate {}: delete what is not needed and retry, or heal with `delete_bare_pods: true`",
             bare.join(", ")
         );
         Err(self.host.refusal("bare-pods", PHASE, detail))
     }
 
-    fn blocked(&self, left: &[(PodSeen, String)]) -> DriverError {
+    fn blocked(&self, remaining: &[(Pod, String)]) -> DriverError {
         let detail = format!(
-            "after {} s there are still pods on the node, which takes pods again: {}; let them go and retry, or heal \
+            "after {} s there are still pods on the node, which was uncordoned: {}; resolve that and retry, or heal \
              with `on_drain_timeout: force`",
-            self.way.at_most.as_secs(),
-            names(left),
+            self.options.timeout.as_secs(),
+            names(remaining),
         );
         self.host
             .refusal("drain-blocked", PHASE, detail)
             .retryable()
     }
 
-    async fn force(&self, left: &[(PodSeen, String)]) -> Result<(), DriverError> {
+    async fn force(&self, remaining: &[(Pod, String)]) -> Result<(), DriverError> {
         self.warn(&format!(
-            "deleting by force what has not left: {}",
-            names(left)
+            "force-deleting pods that have not left: {}",
+            names(remaining)
         ));
-        for (pod, _) in left {
+        for (pod, _) in remaining {
             self.api.delete_pod(pod).await?;
         }
         Ok(())
     }
 
-    fn warn(&self, what: &str) {
+    fn warn(&self, message: &str) {
         self.api
             .cx
-            .warn(&format!("`{}`: {what}", self.host.node.name));
+            .warn(&format!("`{}`: {message}", self.host.node.name));
     }
 }
 
-/// Empties a host that answers: nothing of the cluster runs or lies on it afterwards.
-pub(crate) async fn leave(host: &Machine<'_>) -> Result<(), DriverError> {
-    host.find().await?;
+/// Resets a host that responds, so that nothing of the cluster remains on it.
+pub(crate) async fn reset_host(host: &Machine<'_>) -> Result<(), DriverError> {
+    host.reach_known().await?;
     if host.facts().await?.has_traces() {
         host.step("leave", "kubeadm reset -f").await?;
     }
     Ok(())
 }
 
-fn names(left: &[(PodSeen, String)]) -> String {
-    let shown = left.iter().take(NAMED);
-    let mut names: Vec<_> = shown
-        .map(|(pod, why)| format!("`{}`: {why}", pod.name()))
+fn names(remaining: &[(Pod, String)]) -> String {
+    let named = remaining.iter().take(MAX_NAMED);
+    let mut names: Vec<_> = named
+        .map(|(pod, reason)| format!("`{}`: {reason}", pod.name()))
         .collect();
-    if left.len() > NAMED {
-        names.push(format!("and {} more", left.len() - NAMED));
+    if remaining.len() > MAX_NAMED {
+        names.push(format!("and {} more", remaining.len() - MAX_NAMED));
     }
     names.join("; ")
 }
 
-fn waits_for(node: &str, left: &[(PodSeen, String)]) -> String {
+fn waiting_text(node: &str, remaining: &[(Pod, String)]) -> String {
     format!(
         "`{node}` to be drained of {} pods: {}",
-        left.len(),
-        names(left)
+        remaining.len(),
+        names(remaining)
     )
 }

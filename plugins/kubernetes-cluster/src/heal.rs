@@ -1,22 +1,22 @@
-//! Healing, top to bottom.
+//! Healing, from top to bottom.
 //!
 //! ```text
-//! heal_start   workers         drained, all of them ─► each leaves, its node is deleted
-//!              control plane   refused, unless the request accepts that the cluster is lost
+//! heal_start   workers         drain all of them ─► reset each host, delete its node
+//!              control plane   refused, unless the request accepts the loss of the cluster
 //!                              … the VNFM replaces the servers …
-//!              rolled back     nodes take pods again, those that left join again
-//! heal_end     workers         preflight ─ proxy ─ packages ─ runtime ─ join ─► Ready ─ labels ─► pods of others run
-//!              control plane   the installation from the beginning; the VIM keeps its id
+//!              rolled back     uncordon nodes; nodes that left join again
+//! heal_end     workers         preflight ─ proxy ─ packages ─ runtime ─ join ─► Ready ─ labels ─► dependents' pods run
+//!              control plane   a new installation; the VIM keeps its id
 //! ```
 //!
-//! Which nodes are whose is seen by their addresses: servers of one group may share a name. The successors are the
-//! workers that are no nodes, noted at the first look; workers that stay are not touched, and need not work.
+//! Nodes and servers are matched by address, because servers of a group may share a name. The successors are the
+//! workers without a node when `heal_end` first runs, which are stored; other workers are not touched and need not work.
 
-use crate::api::{Api, NodeSeen, PodSeen};
-use crate::drain::{Drain, Way, leave};
-use crate::install::{self, Story, authority, first_failure};
+use crate::api::{Api, ClusterNode, Pod};
+use crate::drain::{Drain, DrainOptions, reset_host};
+use crate::install::{self, Installer, first_failure, read_ca};
 use crate::labels;
-use crate::machine::{Machine, State};
+use crate::machine::{Machine, StepState};
 use crate::params::HealParams;
 use crate::plan::{Node, Plan};
 use crate::script;
@@ -27,40 +27,42 @@ use vnfm_plugin_sdk::prelude::*;
 
 type Request = HookRequest<HealParams>;
 
-/// The checkpoint with the VNFCs that are to join.
+/// The checkpoint with the VNFCs that must join.
 const SUCCESSORS: &str = "successors";
-/// How long pods of others may take to find a node, and to run on it.
-const SETTLE: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins(1));
-/// The longest pause between two looks at them.
-const PAUSE: Duration = Duration::from_secs(2);
+/// How long the pods of dependent VNFs may take to be scheduled.
+const SCHEDULE_TIMEOUT: Duration = Duration::from_mins(5);
+/// How long they may take to become ready on their nodes.
+const POD_TIMEOUT: Duration = Duration::from_mins(1);
+/// Maximum interval between two checks of the pods.
+const MAX_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Takes out of the cluster what is about to be replaced.
+/// Removes the nodes that will be replaced from the cluster.
 ///
 /// # Errors
 ///
-/// `cluster-loss` for the control plane, unless that is accepted; what keeps a node from being drained: the nodes take
-/// pods again then.
+/// `cluster-loss` for the control plane, unless accepted; if a node cannot be drained, in which case all nodes are
+/// uncordoned again.
 pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects, DriverError> {
     let mut plan = plan(cx, request).await?;
-    let meant = meant(request)?;
-    let is_meant = |node: &Node| meant.vnfcs.iter().any(|vnfc| vnfc.id == node.vnfc);
-    if is_meant(&plan.master) {
-        return lose(cx, request, &plan);
+    let heal_target = heal_target(request)?;
+    let is_healed = |node: &Node| heal_target.vnfcs.iter().any(|vnfc| vnfc.id == node.vnfc);
+    if is_healed(&plan.master) {
+        return check_cluster_loss(cx, request, &plan);
     }
-    plan.workers.retain(is_meant);
+    plan.workers.retain(is_healed);
     if plan.workers.is_empty() {
-        return Ok(Effects::none().message("nothing of the cluster is healed"));
+        return Ok(Effects::none().message("no node of the cluster is healed"));
     }
-    let Some(api) = open(cx, &plan).await? else {
-        return Ok(Effects::none().message("there is no cluster to leave"));
+    let Some(api) = connect(cx, &plan).await? else {
+        return Ok(Effects::none().message("there is no cluster"));
     };
     let nodes = api.nodes().await?;
     plan.workers.retain_mut(|worker| {
-        let seen = seen(worker, &nodes);
-        worker.name = seen.map_or_else(|| worker.name.clone(), |node| node.name().to_owned());
-        seen.is_some()
+        let node = find_node(worker, &nodes);
+        worker.name = node.map_or_else(|| worker.name.clone(), |node| node.name().to_owned());
+        node.is_some()
     });
-    let story = Story::new(cx, &plan);
+    let installer = Installer::new(cx, &plan);
     let hosts: Vec<_> = plan
         .workers
         .iter()
@@ -70,51 +72,50 @@ pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects
     let going: Vec<_> = plan
         .workers
         .iter()
-        .filter_map(|worker| seen(worker, &nodes))
+        .filter_map(|worker| find_node(worker, &nodes))
         .collect();
-    labels::remember(&api, &going).await?;
-    story.tell(10, &format!("draining {names}")).await;
+    labels::save(&api, &going).await?;
+    installer.report(10, &format!("draining {names}")).await;
     if let Err(error) = drain(&api, &hosts, (&request.additional_params).into()).await {
-        give_back(&api, &hosts).await;
+        uncordon_all(&api, &hosts).await;
         return Err(error);
     }
-    story.tell(70, &format!("{names} drained")).await;
+    installer.report(70, &format!("{names} drained")).await;
     first_failure(join_all(hosts.iter().map(|host| remove(&api, host))).await)?;
-    story
-        .tell(100, &format!("{names} removed from the cluster"))
+    installer
+        .report(100, &format!("{names} removed from the cluster"))
         .await;
     Ok(Effects::none().message(format!("{names} left the cluster")))
 }
 
-/// Takes back what [`start`] did: nodes take pods again, and those that have left join again, as far as their hosts
-/// answer.
+/// Undoes [`start`]: uncordons nodes, and joins those that have left, if their hosts respond.
 ///
 /// # Errors
 ///
-/// What kept the first host that failed from joining.
+/// The error of the first host that cannot join.
 pub(crate) async fn undo(cx: &HookContext, request: &Request) -> Result<Effects, DriverError> {
     let mut plan = plan(cx, request).await?;
-    let meant = meant(request)?;
-    let is_meant = |node: &Node| meant.vnfcs.iter().any(|vnfc| vnfc.id == node.vnfc);
-    if is_meant(&plan.master) || !plan.workers.iter().any(is_meant) {
+    let heal_target = heal_target(request)?;
+    let is_healed = |node: &Node| heal_target.vnfcs.iter().any(|vnfc| vnfc.id == node.vnfc);
+    if is_healed(&plan.master) || !plan.workers.iter().any(is_healed) {
         return Ok(Effects::none());
     }
-    plan.workers.retain(is_meant);
-    let Some(api) = open(cx, &plan).await? else {
+    plan.workers.retain(is_healed);
+    let Some(api) = connect(cx, &plan).await? else {
         return Ok(Effects::none());
     };
     let nodes = api.nodes().await?;
-    give_names(&mut plan, &nodes);
+    assign_names(&mut plan, &nodes);
     let mut left = Vec::new();
     for worker in &plan.workers {
         let host = Machine::new(cx, &plan, worker);
-        match seen(worker, &nodes) {
+        match find_node(worker, &nodes) {
             Some(node) if !host.answers().await || is_member(&host).await? => {
                 api.uncordon(node).await?;
             }
             None if !host.answers().await => {
                 cx.warn(&format!(
-                    "`{}` has left the cluster and does not answer",
+                    "`{}` has left the cluster and does not respond",
                     worker.name
                 ));
             }
@@ -122,54 +123,54 @@ pub(crate) async fn undo(cx: &HookContext, request: &Request) -> Result<Effects,
                 if let Some(node) = node {
                     api.delete_node(node.name()).await?;
                 }
-                leave(&host).await?;
+                reset_host(&host).await?;
                 left.push(worker);
             }
         }
     }
     if left.is_empty() {
-        return Ok(Effects::none().message(format!("{} take pods again", names(&plan.workers))));
+        return Ok(Effects::none().message(format!("{} uncordoned", names(&plan.workers))));
     }
     let names = names(left.iter().copied());
-    rejoin(&api, &plan, &left).await?;
+    join_workers(&api, &plan, &left).await?;
     Ok(Effects::none().message(format!("{names} joined the cluster again")))
 }
 
 async fn is_member(host: &Machine<'_>) -> Result<bool, DriverError> {
-    host.find().await?;
+    host.reach_known().await?;
     Ok(host.facts().await?.has_joined())
 }
 
-/// Brings the successors into the cluster, or makes it anew.
+/// Joins the successors to the cluster, or reinstalls it.
 ///
 /// # Errors
 ///
-/// What kept the first host that failed; `pods-pending` where pods of others find no node.
+/// The error of the first host that fails; `pods-pending` if pods of dependent VNFs cannot be scheduled.
 pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, DriverError> {
     let mut plan = plan(cx, request).await?;
-    let meant = meant(request)?;
-    let is_of = |node: &Node| meant.vnfcs.iter().any(|vnfc| vnfc.vdu_id == node.vdu);
-    if is_of(&plan.master) {
-        return anew(cx, &plan).await;
+    let heal_target = heal_target(request)?;
+    let has_healed_vdu = |node: &Node| heal_target.vnfcs.iter().any(|vnfc| vnfc.vdu_id == node.vdu);
+    if has_healed_vdu(&plan.master) {
+        return reinstall(cx, &plan).await;
     }
-    if !plan.workers.iter().any(is_of) {
-        return Ok(Effects::none().message("nothing of the cluster was healed"));
+    if !plan.workers.iter().any(has_healed_vdu) {
+        return Ok(Effects::none().message("no node of the cluster was healed"));
     }
-    let Some(api) = open(cx, &plan).await? else {
-        return anew(cx, &plan).await;
+    let Some(api) = connect(cx, &plan).await? else {
+        return reinstall(cx, &plan).await;
     };
     let nodes = api.nodes().await?;
     let successors = successors(cx, (&plan, &api), &nodes).await?;
-    give_names(&mut plan, &nodes);
+    assign_names(&mut plan, &nodes);
     let new: Vec<_> = plan
         .workers
         .iter()
         .filter(|worker| successors.contains(&worker.vnfc))
         .collect();
     if !new.is_empty() {
-        rejoin(&api, &plan, &new).await?;
+        join_workers(&api, &plan, &new).await?;
     }
-    resettled(cx, &api, &request.dependents).await?;
+    wait_for_pods(cx, &api, &request.dependents).await?;
     let names = names(new.iter().copied());
     Ok(Effects::none().message(format!("{names} joined the cluster")))
 }
@@ -180,70 +181,75 @@ async fn plan(cx: &HookContext, request: &Request) -> Result<Plan, DriverError> 
     Plan::new(request, wanted, &artifacts)
 }
 
-fn meant(request: &Request) -> Result<&Heal, DriverError> {
+fn heal_target(request: &Request) -> Result<&Heal, DriverError> {
     request.heal.as_ref().ok_or_else(|| {
         DriverError::new("bad-request", "the request does not say what is healed")
             .phase("preflight")
     })
 }
 
-/// The only control-plane node goes, and the cluster with it.
-fn lose(cx: &HookContext, request: &Request, plan: &Plan) -> Result<Effects, DriverError> {
+/// Checks whether the only control-plane node, and so the cluster, may be lost.
+fn check_cluster_loss(
+    cx: &HookContext,
+    request: &Request,
+    plan: &Plan,
+) -> Result<Effects, DriverError> {
     let accepted = request.additional_params.accept_cluster_loss;
-    let healed = meant(request)?;
-    let whole = request
+    let healed = heal_target(request)?;
+    let all_healed = request
         .vnfcs()
         .iter()
         .all(|one| healed.vnfcs.iter().any(|vnfc| vnfc.id == one.id));
     let master = &plan.master.name;
-    let on_it = request
+    let dependents = request
         .dependents
         .iter()
         .map(|other| match &other.vnf_instance_name {
             Some(name) => format!("`{name}` ({})", other.id),
             None => format!("`{}`", other.id),
         });
-    let on_it: Vec<_> = on_it.collect();
+    let dependents: Vec<_> = dependents.collect();
     let refused = |detail: String| {
         Err(DriverError::new("cluster-loss", detail)
             .host(master)
             .phase("preflight"))
     };
-    if !accepted && !on_it.is_empty() {
+    if !accepted && !dependents.is_empty() {
         return refused(format!(
-            "healing the only control-plane node loses the cluster, and {} live on it: terminate them first, or accept \
+            "healing the only control-plane node loses the cluster, and {} run on it: terminate them first, or accept \
              the loss with `accept_cluster_loss: true`",
-            on_it.join(", ")
+            dependents.join(", ")
         ));
     }
-    if !accepted && !whole {
+    if !accepted && !all_healed {
         return refused(
-            "healing the only control-plane node loses the cluster with all that is on it: accept that with \
-             `accept_cluster_loss: true`; it is installed anew then, and its workers join it again"
+            "healing the only control-plane node loses the cluster with everything on it: accept that with \
+            `accept_cluster_loss: true`; the cluster is then reinstalled, and its workers join it again"
                 .to_owned(),
         );
     }
-    if !whole && plan.script().is_some() {
+    if !all_healed && plan.script().is_some() {
         return refused(
-            "the vendor's script does not take workers over into another cluster: heal the whole VNF".to_owned(),
+            "the vendor's script cannot move workers to another cluster: heal the whole VNF"
+                .to_owned(),
         );
     }
-    for other in on_it {
-        cx.warn(&format!("{other} loses the cluster that it lives on"));
+    for other in dependents {
+        cx.warn(&format!("{other} loses the cluster that it runs on"));
     }
-    Ok(Effects::none().message("the cluster goes, and is installed anew"))
+    Ok(Effects::none().message("the cluster is lost and will be reinstalled"))
 }
 
-/// The way to the API server of a control plane that works; nothing where none was ever installed.
-async fn open<'a>(cx: &'a HookContext, plan: &Plan) -> Result<Option<Api<'a>>, DriverError> {
+/// Connects to the API server; `None` if no cluster was ever installed.
+async fn connect<'a>(cx: &'a HookContext, plan: &Plan) -> Result<Option<Api<'a>>, DriverError> {
     let master = Machine::new(cx, plan, &plan.master);
-    master.find().await?;
+    master.reach_known().await?;
     if !master.facts().await?.is("admin") {
         cx.warn(&format!("`{}` has no cluster", plan.master.name));
         return Ok(None);
     }
-    let ca = authority(&master).await?;
-    let token = Secret::new(Story::new(cx, plan).credentials(&master).await?);
+    let ca = read_ca(&master).await?;
+    let token = Secret::new(Installer::new(cx, plan).credentials(&master).await?);
     Ok(Some(Api {
         cx,
         url: plan.url(),
@@ -253,16 +259,20 @@ async fn open<'a>(cx: &'a HookContext, plan: &Plan) -> Result<Option<Api<'a>>, D
     }))
 }
 
-/// The node that a server is.
-fn seen<'a>(server: &Node, nodes: &'a [NodeSeen]) -> Option<&'a NodeSeen> {
-    let is_it = |node: &&NodeSeen| {
+/// The node of a server, matched by address.
+fn find_node<'a>(server: &Node, nodes: &'a [ClusterNode]) -> Option<&'a ClusterNode> {
+    let is_it = |node: &&ClusterNode| {
         node.has_address(&server.address) || node.has_address(&server.ssh.address)
     };
     nodes.iter().find(is_it)
 }
 
-async fn drain(api: &Api<'_>, hosts: &[Machine<'_>], way: Way) -> Result<(), DriverError> {
-    // First all of them: what leaves one must not go to the next one.
+async fn drain(
+    api: &Api<'_>,
+    hosts: &[Machine<'_>],
+    options: DrainOptions,
+) -> Result<(), DriverError> {
+    // All are cordoned first, so that pods of one do not move to the next.
     for host in hosts {
         if let Some(node) = api
             .node(&host.node.name)
@@ -272,62 +282,62 @@ async fn drain(api: &Api<'_>, hosts: &[Machine<'_>], way: Way) -> Result<(), Dri
             api.cordon(&node).await?;
         }
     }
-    first_failure(join_all(hosts.iter().map(|host| Drain { api, host, way }.run())).await)
+    first_failure(join_all(hosts.iter().map(|host| Drain { api, host, options }.run())).await)
 }
 
-/// The nodes take pods again, as far as that can be said now.
-async fn give_back(api: &Api<'_>, hosts: &[Machine<'_>]) {
+/// Uncordons the nodes; failures are only logged.
+async fn uncordon_all(api: &Api<'_>, hosts: &[Machine<'_>]) {
     for host in hosts {
         let name = &host.node.name;
-        let given = match api.node(name).await {
+        let uncordoned = match api.node(name).await {
             Ok(Some(node)) => api.uncordon(&node).await,
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
-        if let Err(error) = given {
+        if let Err(error) = uncordoned {
             api.cx
                 .warn(&format!("`{name}` stays cordoned: {}", error.detail));
         }
     }
 }
 
-/// A drained node leaves. Its server goes in any case: one that cannot be emptied is no reason to stop.
+/// Resets a drained host and deletes its node. A reset that fails is only logged, because the server is deleted anyway.
 async fn remove(api: &Api<'_>, host: &Machine<'_>) -> Result<(), DriverError> {
     let name = &host.node.name;
     if host.answers().await
-        && let Err(error) = leave(host).await
+        && let Err(error) = reset_host(host).await
     {
         api.cx
-            .warn(&format!("`{name}` goes as it is: {}", error.detail));
+            .warn(&format!("`{name}` was not reset: {}", error.detail));
     }
     api.delete_node(name).await
 }
 
-/// The whole installation, on servers that are new or were part of the cluster that is lost.
-async fn anew(cx: &HookContext, plan: &Plan) -> Result<Effects, DriverError> {
+/// Installs the cluster again, on servers that are new or were part of the lost cluster.
+async fn reinstall(cx: &HookContext, plan: &Plan) -> Result<Effects, DriverError> {
     let access = match plan.script() {
         Some(path) => script::install(cx, plan, path).await?,
         None => install::install(cx, plan).await?,
     };
     let vim = access.into_vim(&plan.vim_name);
-    let what = format!("the cluster was installed anew as VIM `{}`", plan.vim_name);
-    Ok(Effects::none().register_vim(vim).message(what))
+    let message = format!("the cluster was reinstalled as VIM `{}`", plan.vim_name);
+    Ok(Effects::none().register_vim(vim).message(message))
 }
 
-/// The VNFCs that are to join, as the first look at them showed.
+/// The VNFCs that must join, as determined by the first attempt.
 async fn successors(
     cx: &HookContext,
     (plan, api): (&Plan, &Api<'_>),
-    nodes: &[NodeSeen],
+    nodes: &[ClusterNode],
 ) -> Result<BTreeSet<String>, DriverError> {
     if let Some(known) = cx.checkpoint(SUCCESSORS).await? {
         return Ok(known);
     }
     let mut found = BTreeSet::new();
     for worker in &plan.workers {
-        match seen(worker, nodes) {
+        match find_node(worker, nodes) {
             None => drop(found.insert(worker.vnfc.clone())),
-            // The node of a predecessor that nobody removed: its address is the successor's now.
+            // The node of a predecessor that was never deleted; its successor has the same address.
             Some(node) if node.is_silent() => {
                 let host = Machine::new(cx, plan, worker);
                 if host.answers().await && !is_member(&host).await? {
@@ -342,26 +352,26 @@ async fn successors(
     Ok(found)
 }
 
-/// Those that are nodes have their names; the others get names that no node has.
-fn give_names(plan: &mut Plan, nodes: &[NodeSeen]) {
+/// Workers with a node get the node's name; the others get names that no node has.
+fn assign_names(plan: &mut Plan, nodes: &[ClusterNode]) {
     for worker in &mut plan.workers {
-        if let Some(node) = seen(worker, nodes) {
+        if let Some(node) = find_node(worker, nodes) {
             node.name().clone_into(&mut worker.name);
         } else if nodes.iter().any(|node| node.name() == worker.name) {
-            worker.name = worker.other_name();
+            worker.name = worker.unique_name();
         }
     }
 }
 
-/// Joins these workers, side by side, until they are Ready.
-async fn rejoin(api: &Api<'_>, plan: &Plan, new: &[&Node]) -> Result<(), DriverError> {
+/// Joins these workers in parallel and waits until they are Ready.
+async fn join_workers(api: &Api<'_>, plan: &Plan, new: &[&Node]) -> Result<(), DriverError> {
     let cx = api.cx;
-    let story = Story::new(cx, plan);
+    let installer = Installer::new(cx, plan);
     let master = Machine::new(cx, plan, &plan.master);
-    story
-        .tell(10, &format!("waiting for {}", names(new.iter().copied())))
+    installer
+        .report(10, &format!("waiting for {}", names(new.iter().copied())))
         .await;
-    let plane = story.reopened(&master).await?;
+    let control_plane = installer.with_new_token(&master).await?;
     let hosts: Vec<_> = new
         .iter()
         .map(|node| Machine::new(cx, plan, node))
@@ -369,29 +379,30 @@ async fn rejoin(api: &Api<'_>, plan: &Plan, new: &[&Node]) -> Result<(), DriverE
     let joins = hosts.iter().map(|host| async {
         if let Some(path) = plan.script() {
             host.reach().await?;
-            return script::join(host, path, &plane).await;
+            return script::join(host, path, &control_plane).await;
         }
-        story.prepare(host).await?;
-        if api.node(&host.node.name).await?.is_none() && host.state("join").await? != State::Running
+        installer.prepare(host).await?;
+        if api.node(&host.node.name).await?.is_none()
+            && host.state("join").await? != StepState::Running
         {
-            // It may think that it is a node, when somebody has deleted that.
-            leave(host).await?;
+            // It may still be configured as a node that was deleted.
+            reset_host(host).await?;
         }
-        story.join(host, &plane).await
+        installer.join(host, &control_plane).await
     });
     first_failure(join_all(joins).await)?;
-    story.ready(&master, new.iter().copied()).await?;
+    installer.ready(&master, new.iter().copied()).await?;
     labels::restore(api, new).await?;
-    story.forget_tokens(&master, &plane).await?;
-    story
-        .tell(90, &format!("{} joined", names(new.iter().copied())))
+    installer.delete_tokens(&master, &control_plane).await?;
+    installer
+        .report(90, &format!("{} joined", names(new.iter().copied())))
         .await;
     Ok(())
 }
 
-/// Pods of the VNF instances that live here run again. A pod that has a node and does not get well there is the
-/// affair of its VNF: that is said, and no error. What hangs on a node that is lost waits for that one's healing.
-async fn resettled(
+/// Waits until the pods of the dependent VNF instances run again. A scheduled pod that does not become ready is its own
+/// VNF's problem: it causes a warning, not an error. Pods on a lost node are skipped; they wait for that node's heal.
+async fn wait_for_pods(
     cx: &HookContext,
     api: &Api<'_>,
     others: &[Dependent],
@@ -403,40 +414,47 @@ async fn resettled(
     let (mut waited, mut pause) = (Duration::ZERO, Duration::from_millis(200));
     loop {
         let mut pods = api.pods_of(&ids).await?;
-        pods.retain(|pod| !pod.is_going() && !pod.is_well());
+        pods.retain(|pod| !pod.is_terminating() && !pod.is_ready_or_done());
         if !pods.is_empty() {
             let nodes = api.nodes().await?;
-            let lost = |pod: &PodSeen| nodes.iter().any(|n| n.is_silent() && pod.is_on(n.name()));
+            let lost = |pod: &Pod| nodes.iter().any(|n| n.is_silent() && pod.is_on(n.name()));
             pods.retain(|pod| !lost(pod));
         }
         if pods.is_empty() {
             return Ok(());
         }
-        let said: Vec<_> = pods.iter().map(in_words).collect();
-        let said = said.join("; ");
-        let without = pods.iter().any(PodSeen::is_without_node);
-        let at_most = if without { SETTLE.0 } else { SETTLE.1 };
-        if waited >= at_most {
-            if without {
+        let unready: Vec<_> = pods.iter().map(describe).collect();
+        let unready = unready.join("; ");
+        let unscheduled = pods.iter().any(Pod::is_unscheduled);
+        let timeout = if unscheduled {
+            SCHEDULE_TIMEOUT
+        } else {
+            POD_TIMEOUT
+        };
+        if waited >= timeout {
+            if unscheduled {
                 let detail =
-                    format!("the nodes are there, and pods find none that takes them: {said}");
+                    format!("all nodes are ready, but pods cannot be scheduled: {unready}");
                 return Err(DriverError::new("pods-pending", detail)
                     .retryable()
                     .phase("pods"));
             }
-            cx.warn(&format!("not well after {} s: {said}", at_most.as_secs()));
+            cx.warn(&format!(
+                "pods not ready after {} s: {unready}",
+                timeout.as_secs()
+            ));
             return Ok(());
         }
-        cx.waiting(&format!("pods to run again: {said}")).await;
+        cx.waiting(&format!("pods to run again: {unready}")).await;
         cx.check_cancelled().await?;
         cx.sleep(pause).await?;
         waited += pause;
-        pause = (pause * 2).min(PAUSE);
+        pause = (pause * 2).min(MAX_INTERVAL);
     }
 }
 
-fn in_words(pod: &PodSeen) -> String {
-    format!("`{}`: {}", pod.name(), pod.trouble())
+fn describe(pod: &Pod) -> String {
+    format!("`{}`: {}", pod.name(), pod.problem())
 }
 
 fn names<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {

@@ -1,56 +1,57 @@
-//! Labels that somebody gave a worker: its successor gets them, or pods that ask for them find no node any more.
+//! Copies custom labels of a worker to its successor, without which pods that select them could not be scheduled.
 //!
-//! They are noted in the cluster itself before the node goes, and the note goes when they are back. Labels of Kubernetes'
-//! own domains are no affair of ours: kubelets and clouds set those.
+//! They are saved in a ConfigMap of the cluster before the node is deleted, and removed from it once restored. Labels of
+//! Kubernetes' own domains are skipped: kubelets and cloud controllers set those.
 
-use crate::api::{Api, MERGE, NodeSeen};
+use crate::api::{Api, ClusterNode, MERGE};
 use crate::plan::Node;
 use serde_json::{Map, Value, json};
 use vnfm_plugin_sdk::prelude::*;
 
-const NOTES: &str = "/api/v1/namespaces/kube-system/configmaps";
-const NOTE: &str = "vnfm-node-labels";
-/// Labels whose names end so before the `/` are Kubernetes' own.
-const OWN: &[&str] = &["kubernetes.io", "k8s.io"];
+const CONFIG_MAPS: &str = "/api/v1/namespaces/kube-system/configmaps";
+const CONFIG_MAP: &str = "vnfm-node-labels";
+/// Kubernetes' own label domains, with their subdomains.
+const KUBERNETES_DOMAINS: &[&str] = &["kubernetes.io", "k8s.io"];
 
-/// Notes the labels of these nodes.
+/// Saves the labels of these nodes.
 ///
 /// # Errors
 ///
-/// Where the cluster does not take the note.
-pub(crate) async fn remember(api: &Api<'_>, nodes: &[&NodeSeen]) -> Result<(), DriverError> {
+/// If the ConfigMap cannot be written.
+pub(crate) async fn save(api: &Api<'_>, nodes: &[&ClusterNode]) -> Result<(), DriverError> {
     let labels = nodes.iter().map(|node| {
-        // Of a heal before this one nothing may be left, so that none is noted as well.
-        let labels = Value::Object(given(node.labels()));
+        // Also saved if empty, to overwrite what an earlier heal left.
+        let labels = Value::Object(custom_labels(node.labels()));
         (node.name().to_owned(), json!(labels.to_string()))
     });
     let data: Map<_, _> = labels.collect();
-    let note = json!({ "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": { "name": NOTE, "namespace": "kube-system" }, "data": data });
-    let path = format!("{NOTES}/{NOTE}");
+    let config_map = json!({ "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": CONFIG_MAP, "namespace": "kube-system" }, "data": data });
+    let path = format!("{CONFIG_MAPS}/{CONFIG_MAP}");
     if api
         .write("PATCH", &path, (MERGE, json!({ "data": data })))
         .await?
         .is_none()
     {
-        api.write("POST", NOTES, ("application/json", note)).await?;
+        api.write("POST", CONFIG_MAPS, ("application/json", config_map))
+            .await?;
     }
     Ok(())
 }
 
-/// Gives nodes that are new the labels that were noted under their names, as far as they have none of that name.
+/// Restores the labels saved under the names of these nodes, except those that a node already has.
 ///
 /// # Errors
 ///
-/// Where the cluster does not take them.
+/// If the API server rejects a change.
 pub(crate) async fn restore(api: &Api<'_>, new: &[&Node]) -> Result<(), DriverError> {
-    let path = format!("{NOTES}/{NOTE}");
-    let Some(note) = api.find(&path).await? else {
+    let path = format!("{CONFIG_MAPS}/{CONFIG_MAP}");
+    let Some(config_map) = api.find(&path).await? else {
         return Ok(());
     };
     for node in new {
-        let noted = note["data"][&node.name].as_str();
-        let Some(mut labels) = noted.and_then(|text| serde_json::from_str::<Map<_, _>>(text).ok())
+        let saved = config_map["data"][&node.name].as_str();
+        let Some(mut labels) = saved.and_then(|text| serde_json::from_str::<Map<_, _>>(text).ok())
         else {
             continue;
         };
@@ -61,7 +62,7 @@ pub(crate) async fn restore(api: &Api<'_>, new: &[&Node]) -> Result<(), DriverEr
         if !labels.is_empty() {
             let names: Vec<_> = labels.keys().map(|name| format!("`{name}`")).collect();
             api.cx.info(&format!(
-                "`{}` gets its labels back: {}",
+                "restored labels of `{}`: {}",
                 node.name,
                 names.join(", ")
             ));
@@ -74,34 +75,34 @@ pub(crate) async fn restore(api: &Api<'_>, new: &[&Node]) -> Result<(), DriverEr
     Ok(())
 }
 
-/// Those that are not Kubernetes' own.
-fn given(labels: &Map<String, Value>) -> Map<String, Value> {
-    let is_own = |name: &str| {
+/// The labels outside Kubernetes' own domains.
+fn custom_labels(labels: &Map<String, Value>) -> Map<String, Value> {
+    let is_kubernetes = |name: &str| {
         let domain = name.split_once('/').map_or("", |(domain, _)| domain);
-        OWN.iter().any(|own| {
+        KUBERNETES_DOMAINS.iter().any(|domain_suffix| {
             domain
-                .strip_suffix(own)
+                .strip_suffix(domain_suffix)
                 .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         })
     };
     labels
         .iter()
-        .filter(|(name, _)| !is_own(name))
+        .filter(|(name, _)| !is_kubernetes(name))
         .map(|(n, v)| (n.clone(), v.clone()))
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::given;
+    use super::custom_labels;
     use serde_json::json;
 
     #[test]
-    fn labels_of_kubernetes_stay_where_they_are() {
+    fn only_labels_outside_kubernetes_domains_are_copied() {
         let labels = json!({ "kubernetes.io/hostname": "w1", "node-role.kubernetes.io/worker": "",
             "beta.k8s.io/arch": "x", "disk": "fast", "example.com/rack": "7", "notkubernetes.io/a": "b" });
-        let given = given(labels.as_object().unwrap());
-        let names: Vec<_> = given.keys().map(String::as_str).collect();
+        let custom_labels = custom_labels(labels.as_object().unwrap());
+        let names: Vec<_> = custom_labels.keys().map(String::as_str).collect();
         assert_eq!(names, ["disk", "example.com/rack", "notkubernetes.io/a"]);
     }
 }

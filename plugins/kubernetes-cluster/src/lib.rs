@@ -3,25 +3,27 @@
 //! | hook | what it does |
 //! |---|---|
 //! | `instantiate_end` | turns the VNF's servers into a cluster and registers it as a VIM |
-//! | `heal_start` | drains the workers that are about to be replaced and takes them out of the cluster; its opposite brings them back |
-//! | `heal_end` | their successors join; a lost control plane is installed anew |
-//! | `terminate_end` | unregisters the VIM; the servers are gone by then |
+//! | `heal_start` | drains the workers that will be replaced and removes them from the cluster; its undo handler brings them back |
+//! | `heal_end` | joins their successors; reinstalls a lost control plane |
+//! | `terminate_end` | unregisters the VIM; the servers are deleted by then |
 //!
-//! The whole way is told top to bottom in `install.rs`, that of a heal in `heal.rs`. The parameters (`params.rs`) are
-//! those that Tacker's driver takes in `k8s_cluster_installation_param`, and a few of ours. One control-plane node, any
-//! number of workers; scaling is not here.
+//! `install.rs` shows the installation from top to bottom, `heal.rs` a heal. The parameters (`params.rs`) are those of
+//! Tacker's driver in `k8s_cluster_installation_param`, and a few of our own. One control-plane node, any number of
+//! workers; scaling is not supported.
 
 mod api;
 mod config;
 mod drain;
 mod heal;
 mod install;
+mod join_tokens;
 mod labels;
 mod machine;
 pub mod params;
 mod plan;
+mod prepare;
 mod script;
-mod words;
+mod secrets;
 
 use params::{HealParams, InstantiateParams};
 use plan::Plan;
@@ -29,10 +31,10 @@ use std::future::ready;
 use std::sync::Arc;
 use vnfm_plugin_sdk::prelude::*;
 
-/// The kind of VIM that this driver makes.
+/// VIM type of the cluster.
 const VIM_TYPE: &str = "ETSINFV.KUBERNETES.V_1";
 
-/// The driver. It has no state: what it knows is in the request, on the hosts and in checkpoints.
+/// The driver. It is stateless: all state is in the request, on the hosts and in checkpoints.
 #[derive(Debug)]
 pub struct KubernetesCluster;
 
@@ -47,10 +49,10 @@ impl MgmtDriver for KubernetesCluster {
         hooks
             .on("instantiate_end", Self::instantiate_end)
             .on("heal_start", Self::heal_start)
-            .on_undo("heal_start", Self::heal_not_started)
+            .on_undo("heal_start", Self::undo_heal_start)
             .on("heal_end", Self::heal_end)
             .on("terminate_end", |_, _, request| {
-                ready(Ok(terminated(&request)))
+                ready(Ok(unregister_vims(&request)))
             })
     }
 }
@@ -65,9 +67,7 @@ impl KubernetesCluster {
         let wanted = &request.additional_params.k8s_cluster_installation_param;
         let plan = Plan::new(&request, wanted, &artifacts)?;
         for name in plan.ignored() {
-            cx.warn(&format!(
-                "parameter `{name}` is not known here and has no effect"
-            ));
+            cx.warn(&format!("unknown parameter `{name}` is ignored"));
         }
         let access = match plan.script() {
             Some(path) => script::install(&cx, &plan, path).await?,
@@ -90,7 +90,7 @@ impl KubernetesCluster {
         heal::start(&cx, &request).await
     }
 
-    async fn heal_not_started(
+    async fn undo_heal_start(
         self: Arc<Self>,
         cx: HookContext,
         request: HookRequest<HealParams>,
@@ -107,8 +107,8 @@ impl KubernetesCluster {
     }
 }
 
-/// Unregisters what this instance registered.
-fn terminated(request: &HookRequest<NoParams>) -> Effects {
+/// Unregisters the cluster VIMs that this instance registered.
+fn unregister_vims(request: &HookRequest<NoParams>) -> Effects {
     let ours = request.vims.iter().filter(|vim| vim.vim_type == VIM_TYPE);
     ours.fold(Effects::none(), |effects, vim| {
         effects.unregister_vim(vim.name.clone())

@@ -1,47 +1,46 @@
-//! One host: commands, files, and steps that outlive the connection.
+//! Runs commands and uploads files on one host, and runs long steps that survive a lost connection.
 
 use crate::plan::{Node, Plan};
-use crate::words::redact;
+use crate::secrets::redact;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
 
-/// Where everything of ours lies on a host; gone after a reboot.
+/// Our folder on a host; a reboot clears it.
 pub(crate) const FOLDER: &str = "/run/vnfm";
 const RUNNER: &str = "/run/vnfm/vnfm-step";
-/// How it is run: `/run` is mounted `noexec` on many images.
+/// Run through `sh`, because `/run` is mounted `noexec` on many images.
 const RUN: &str = "sh /run/vnfm/vnfm-step";
 const RUNNER_TEXT: &str = include_str!("vnfm-step.sh");
 
-/// How long a host may take until a login works.
-const BOOT: Duration = Duration::from_mins(10);
-/// How long a host that was set up long ago may take.
-const THERE: Duration = Duration::from_mins(1);
-/// How long a host that may be off has for an answer.
-const KNOCK: Duration = Duration::from_secs(5);
+/// How long a new host may take until a login works.
+const BOOT_TIMEOUT: Duration = Duration::from_mins(10);
+/// How long a host that was set up earlier may take until a login works.
+const KNOWN_HOST_TIMEOUT: Duration = Duration::from_mins(1);
+/// How long to wait for a host that may be off.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a short command may take.
-const SHORT: Duration = Duration::from_mins(2);
-/// How long one look at a running step lasts; it ends with the step.
-const LOOK: Duration = Duration::from_secs(20);
-/// How much longer the connection may take than the look.
-const GRACE: Duration = Duration::from_secs(20);
-/// How often in a row a host may be out of reach while a step runs on it: network plugins and restarts shake networks.
-const SHAKY: u32 = 30;
+const COMMAND_TIMEOUT: Duration = Duration::from_mins(2);
+/// How long one call waits for the end of a step.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(20);
+/// How much longer than that the SSH command may take.
+const CONNECTION_GRACE: Duration = Duration::from_secs(20);
+/// How often in a row a host may be unreachable while a step runs on it: network plugins and restarts interrupt networks.
+const MAX_UNREACHABLE: u32 = 30;
 
-/// How a step is.
+/// State of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
-    /// It was never begun, or the host was restarted since.
+pub(crate) enum StepState {
+    /// It was never started, or the host was rebooted since.
     Absent,
-    /// It runs.
     Running,
     /// It was killed.
     Lost,
-    /// It ended with this exit code.
+    /// It exited with this code.
     Done(i32),
 }
 
-/// What a host is like.
+/// Facts about a host, as `vnfm-step facts` prints them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts(BTreeMap<String, String>);
 
@@ -64,7 +63,7 @@ impl Facts {
         self.value(name) == "yes"
     }
 
-    /// The programs that are not there.
+    /// Programs that are not installed.
     pub(crate) fn missing(&self) -> Vec<&str> {
         self.value("missing").split_whitespace().collect()
     }
@@ -74,12 +73,12 @@ impl Facts {
         self.value("kubeadm")
     }
 
-    /// Whether the host is a node of a cluster, all of it.
+    /// Whether the host is completely set up as a node of a cluster.
     pub(crate) fn has_joined(&self) -> bool {
         self.is("kubelet") && !self.is("bootstrap")
     }
 
-    /// Whether something of a cluster lies on it.
+    /// Whether the host has any remains of a cluster.
     pub(crate) fn has_traces(&self) -> bool {
         ["admin", "kubelet", "bootstrap", "ca"]
             .iter()
@@ -87,7 +86,7 @@ impl Facts {
     }
 }
 
-/// A host at work.
+/// A host with its SSH connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Machine<'a> {
     pub(crate) cx: &'a HookContext,
@@ -106,13 +105,13 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Whether a login works now; a host that is off says nothing.
+    /// Whether a login works within [`PROBE_TIMEOUT`].
     pub(crate) async fn answers(&self) -> bool {
-        match self.ssh.wait(KNOCK).await {
+        match self.ssh.wait(PROBE_TIMEOUT).await {
             Ok(()) => true,
             Err(error) => {
                 self.cx.info(&format!(
-                    "`{}` does not answer: {}",
+                    "`{}` does not respond: {}",
                     self.node.name, error.detail
                 ));
                 false
@@ -120,14 +119,14 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Waits for a login and puts the runner in place.
+    /// Waits for a login to a new host and uploads the step runner.
     pub(crate) async fn reach(&self) -> Result<(), DriverError> {
-        self.reach_within(BOOT).await
+        self.reach_within(BOOT_TIMEOUT).await
     }
 
-    /// The same with a host that should be there.
-    pub(crate) async fn find(&self) -> Result<(), DriverError> {
-        self.reach_within(THERE).await
+    /// Like [`Machine::reach`], for a host that was set up earlier.
+    pub(crate) async fn reach_known(&self) -> Result<(), DriverError> {
+        self.reach_within(KNOWN_HOST_TIMEOUT).await
     }
 
     async fn reach_within(&self, limit: Duration) -> Result<(), DriverError> {
@@ -139,13 +138,13 @@ impl<'a> Machine<'a> {
             .await
     }
 
-    /// What the host is like now.
+    /// Reads the facts about the host.
     pub(crate) async fn facts(&self) -> Result<Facts, DriverError> {
         let output = self.run("preflight", &format!("{RUN} facts")).await?;
         Ok(Facts::read(&output.stdout))
     }
 
-    /// Puts a file in place as root.
+    /// Uploads a file as root.
     pub(crate) async fn put(&self, file: Upload, phase: &str) -> Result<(), DriverError> {
         self.ssh
             .put(file.sudo())
@@ -153,57 +152,60 @@ impl<'a> Machine<'a> {
             .map_err(|error| error.phase(phase))
     }
 
-    /// Runs a short command of `phase` as root; it must end with 0.
+    /// Runs a short command as root; fails if its exit code is not 0.
     pub(crate) async fn run(&self, phase: &str, line: &str) -> Result<Output, DriverError> {
-        self.feed(phase, line, Secret::default()).await
+        self.run_with_input(phase, line, Secret::default()).await
     }
 
-    /// The same, with something to read.
-    pub(crate) async fn feed(
+    /// Like [`Machine::run`], with standard input.
+    pub(crate) async fn run_with_input(
         &self,
         phase: &str,
         line: &str,
         input: Secret,
     ) -> Result<Output, DriverError> {
-        let output = self.look(phase, line, input).await?;
+        let output = self.try_run(phase, line, input).await?;
         if output.ok() {
             return Ok(output);
         }
-        let said = if output.stderr.trim().is_empty() {
+        let output_text = if output.stderr.trim().is_empty() {
             &output.stdout
         } else {
             &output.stderr
         };
-        Err(self.failure(phase, output.exit_code, said))
+        Err(self.failure(phase, output.exit_code, output_text))
     }
 
-    /// The same, whatever its exit code is.
-    pub(crate) async fn look(
+    /// Runs a short command as root, and returns its output whatever its exit code.
+    pub(crate) async fn try_run(
         &self,
         phase: &str,
         line: &str,
         input: Secret,
     ) -> Result<Output, DriverError> {
-        let command = Command::new(line).sudo().stdin(input).timeout(SHORT);
+        let command = Command::new(line)
+            .sudo()
+            .stdin(input)
+            .timeout(COMMAND_TIMEOUT);
         self.ssh
             .run(command)
             .await
             .map_err(|error| self.unreachable(phase, error))
     }
 
-    /// How the step `name` is, at once.
-    pub(crate) async fn state(&self, name: &str) -> Result<State, DriverError> {
+    /// The state of step `name`, without waiting.
+    pub(crate) async fn state(&self, name: &str) -> Result<StepState, DriverError> {
         self.watch(name, Duration::ZERO)
             .await
             .map_err(|error| self.unreachable(name, error))
     }
 
-    /// Begins `argv` as step `name` and waits for its end, which must be 0.
+    /// Starts `argv` as step `name` and waits for its end; fails if its exit code is not 0.
     pub(crate) async fn step(&self, name: &str, argv: &str) -> Result<(), DriverError> {
         self.step_with(name, "", argv).await
     }
 
-    /// The same; `file`, which holds a secret, is gone from the host when the step has ended, however it ends.
+    /// Like [`Machine::step`]; `file`, which contains a secret, is deleted from the host when the step ends, however it ends.
     pub(crate) async fn step_with(
         &self,
         name: &str,
@@ -215,18 +217,18 @@ impl<'a> Machine<'a> {
         self.finish(name).await
     }
 
-    /// Waits for the end of a step that runs.
+    /// Waits for the end of a running step.
     pub(crate) async fn finish(&self, name: &str) -> Result<(), DriverError> {
         let mut out_of_reach = 0;
         loop {
-            match self.watch(name, LOOK).await {
-                Ok(State::Done(0)) => return Ok(()),
-                Ok(State::Done(code)) => {
-                    let said = self.run(name, &format!("{RUN} log {name}")).await?;
-                    return Err(self.failure(name, code, &said.stdout));
+            match self.watch(name, WATCH_TIMEOUT).await {
+                Ok(StepState::Done(0)) => return Ok(()),
+                Ok(StepState::Done(code)) => {
+                    let output_text = self.run(name, &format!("{RUN} log {name}")).await?;
+                    return Err(self.failure(name, code, &output_text.stdout));
                 }
-                Ok(State::Running) => out_of_reach = 0,
-                Ok(State::Lost | State::Absent) => {
+                Ok(StepState::Running) => out_of_reach = 0,
+                Ok(StepState::Lost | StepState::Absent) => {
                     let detail =
                         format!("step `{name}` was killed on the host, or the host was restarted");
                     let error = DriverError::new(format!("{name}-lost"), detail).retryable();
@@ -234,7 +236,8 @@ impl<'a> Machine<'a> {
                 }
                 Err(error) => {
                     out_of_reach += 1;
-                    if error.kind != vnfm_plugin_sdk::ErrorKind::Unavailable || out_of_reach > SHAKY
+                    if error.kind != vnfm_plugin_sdk::ErrorKind::Unavailable
+                        || out_of_reach > MAX_UNREACHABLE
                     {
                         return Err(self.unreachable(name, error));
                     }
@@ -248,24 +251,28 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What a step wrote to standard output.
-    pub(crate) async fn output_of(&self, name: &str) -> Result<String, DriverError> {
+    /// The standard output of a step.
+    pub(crate) async fn step_output(&self, name: &str) -> Result<String, DriverError> {
         Ok(self.run(name, &format!("{RUN} out {name}")).await?.stdout)
     }
 
-    async fn watch(&self, name: &str, seconds: Duration) -> Result<State, ServiceError> {
+    async fn watch(&self, name: &str, seconds: Duration) -> Result<StepState, ServiceError> {
         let line = format!("{RUN} wait {name} {}", seconds.as_secs());
         let output = self
             .ssh
-            .run(Command::new(line).sudo().timeout(seconds + GRACE))
+            .run(
+                Command::new(line)
+                    .sudo()
+                    .timeout(seconds + CONNECTION_GRACE),
+            )
             .await?;
-        let mut words = output.stdout.split_whitespace();
-        Ok(match (words.next(), words.next()) {
-            (Some("running"), _) => State::Running,
-            (Some("lost"), _) => State::Lost,
-            (Some("done"), Some(code)) => State::Done(code.parse().unwrap_or(255)),
-            // The runner itself goes with a restart.
-            _ => State::Absent,
+        let mut secrets = output.stdout.split_whitespace();
+        Ok(match (secrets.next(), secrets.next()) {
+            (Some("running"), _) => StepState::Running,
+            (Some("lost"), _) => StepState::Lost,
+            (Some("done"), Some(code)) => StepState::Done(code.parse().unwrap_or(255)),
+            // After a reboot, the runner itself is missing.
+            _ => StepState::Absent,
         })
     }
 
@@ -273,16 +280,16 @@ impl<'a> Machine<'a> {
         DriverError::from(error).host(&self.node.name).phase(phase)
     }
 
-    /// The error of something that ended with another code than 0, without secrets.
-    pub(crate) fn failure(&self, phase: &str, code: i32, said: &str) -> DriverError {
-        let clean = redact(said, self.plan.secrets());
+    /// The error of a failed command, with secrets hidden.
+    pub(crate) fn failure(&self, phase: &str, code: i32, output_text: &str) -> DriverError {
+        let clean = redact(output_text, self.plan.secrets());
         let last = clean
             .lines()
             .rev()
             .map(str::trim)
             .find(|line| !line.is_empty());
-        // The exit code has a member of its own.
-        let detail = last.unwrap_or("it said nothing");
+        // The exit code has its own member.
+        let detail = last.unwrap_or("it printed nothing");
         DriverError::new(format!("{phase}-failed"), detail)
             .retryable()
             .host(&self.node.name)
@@ -291,7 +298,7 @@ impl<'a> Machine<'a> {
             .last_lines(&clean)
     }
 
-    /// An error that somebody has to do something about.
+    /// An error that a retry does not resolve.
     pub(crate) fn refusal(
         &self,
         code: &str,
@@ -304,7 +311,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// A word for the shell.
+/// Quotes a word for the shell, if necessary.
 pub(crate) fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=,+@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -319,7 +326,7 @@ mod tests {
     use super::{Facts, quote};
 
     #[test]
-    fn facts_are_read_as_the_runner_prints_them() {
+    fn facts_are_parsed() {
         let facts =
             Facts::read("missing=kubeadm kubectl\nkubeadm=v1.36.2\nkubelet=yes\nbootstrap=no\n");
         assert_eq!(facts.missing(), ["kubeadm", "kubectl"]);
@@ -330,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn words_survive_the_shell() {
+    fn words_are_quoted_for_the_shell() {
         assert_eq!(quote("/run/a-b_c.deb"), "/run/a-b_c.deb");
         assert_eq!(quote("it's"), r"'it'\''s'");
         assert_eq!(quote(""), "''");

@@ -1,72 +1,72 @@
-//! What the hooks take: `additionalParams.k8s_cluster_installation_param`, spelt as Tacker spells it, and beside it
-//! what a heal may say of its own.
+//! The parameters of the hooks: `additionalParams.k8s_cluster_installation_param`, compatible with Tacker, and the
+//! additional ones of a heal.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vnfm_plugin_sdk::{Object, Secret};
 
-/// `additionalParams` of the instantiate request; other members are for others.
+/// `additionalParams` of the instantiate request; other members are ignored.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct InstantiateParams {
     /// How to install the cluster.
     pub k8s_cluster_installation_param: Installation,
 }
 
-/// `additionalParams` of a heal: those of the instantiation, which are kept, and how nodes leave the cluster.
+/// `additionalParams` of a heal: those of the instantiation, which are stored, and how to drain nodes.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct HealParams {
-    /// How the cluster was installed; from the instantiation, unless the request has other values.
+    /// How the cluster was installed; taken from the instantiation unless the request has other values.
     pub k8s_cluster_installation_param: Installation,
-    /// How long the pods of a node may take to leave it.
+    /// How long the pods of a node may take to leave it, in seconds; 300 if absent.
     #[serde(default = "drain_timeout")]
     #[schemars(range(max = 86400))]
     pub drain_timeout_seconds: u32,
-    /// What happens when they have not left by then.
+    /// What to do if pods have not left by then.
     #[serde(default)]
     pub on_drain_timeout: OnDrainTimeout,
-    /// Pods that nothing makes again are deleted with their node; they keep it from being drained otherwise.
+    /// Deletes pods that no controller would recreate. If false, such pods block the drain.
     #[serde(default)]
     pub delete_bare_pods: bool,
-    /// The only control-plane node may be replaced: the cluster is lost with all that is on it, and installed anew.
+    /// Allows replacing the only control-plane node: the cluster is lost with everything on it, and reinstalled.
     #[serde(default)]
     pub accept_cluster_loss: bool,
 }
 
-/// What happens when a node's pods have not left it in time.
+/// What to do if a node's pods have not left it in time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDrainTimeout {
-    /// The heal stops with an error that names them; the node takes pods again.
+    /// Fail with an error that names them, and uncordon the node.
     #[default]
     Fail,
-    /// They are deleted, whatever their disruption budgets say.
+    /// Delete them, regardless of their disruption budgets.
     Force,
 }
 
 /// How to install the cluster.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct Installation {
-    /// The vendor's own script, as a path in the package; where the package has none of that path, our phases run.
+    /// The vendor's own script, as a path in the package; if the package does not have it, the built-in phases run.
     pub script_path: Option<String>,
-    /// Name of the VIM; `kubernetes_vim_<instance id>` where absent.
+    /// Name of the VIM; `kubernetes_vim_<instance id>` if absent.
     pub vim_name: Option<String>,
     /// The control-plane node.
     pub master_node: MasterNode,
     /// The workers.
     pub worker_node: WorkerNode,
-    /// Proxies of the hosts.
+    /// HTTP proxies that the hosts use.
     #[serde(default)]
     pub proxy: Proxy,
-    /// Port of the hosts' SSH servers; 22 where absent.
+    /// Port of the hosts' SSH servers; 22 if absent.
     pub ssh_port: Option<u16>,
-    /// The network plugin's manifest, as a path in the package; `Files/kubernetes/cni.yaml` where absent.
+    /// The network plugin's manifest, as a path in the package; `Files/kubernetes/cni.yaml` if absent.
     pub cni_manifest: Option<String>,
     /// Folder of the package with image archives (`*.tar`) for every host.
     pub images_path: Option<String>,
     /// Folder of the package with Debian archives, for hosts that lack Kubernetes and have no repository;
-    /// `Files/kubernetes/packages` where absent.
+    /// `Files/kubernetes/packages` if absent.
     pub packages: Option<String>,
-    /// What this driver does not know.
+    /// Unknown members; they cause a warning and have no effect.
     #[serde(flatten)]
     pub other: Object,
 }
@@ -75,29 +75,29 @@ pub struct Installation {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("anyOf" = [{"required": ["password"]}, {"required": ["private_key"]}]))]
 pub struct MasterNode {
-    /// Its VDU; the one whose name begins with `master` where absent.
+    /// Its VDU; if absent, the one whose name starts with `master`.
     pub vdu_id: Option<String>,
-    /// The CP whose address we log in at.
+    /// The connection point for SSH.
     pub ssh_cp_name: String,
-    /// The CP whose address the node has in the cluster; the one of SSH where absent.
+    /// The connection point with the node's address in the cluster; if absent, the one for SSH.
     pub nic_cp_name: Option<String>,
-    /// Who we log in as.
+    /// The user to log in as; commands run through sudo.
     pub username: String,
-    /// Their password.
+    /// The user's password; either this or `private_key` is required.
     pub password: Option<Secret>,
-    /// Their private key, PEM.
+    /// The user's private key in PEM format.
     pub private_key: Option<Secret>,
-    /// Addresses of pods.
+    /// Address range of pods; `10.244.0.0/16` if absent.
     #[serde(default = "pod_cidr")]
     pub pod_cidr: String,
-    /// Addresses of Services.
+    /// Address range of Services; `10.96.0.0/12` if absent.
     #[serde(default = "cluster_cidr")]
     pub cluster_cidr: String,
-    /// The CP whose address the API server has for nodes and clients; the one of SSH where absent.
+    /// The connection point with the API server's address for nodes and clients; if absent, the one for SSH.
     pub cluster_cp_name: Option<String>,
-    /// The CP whose address clients outside use instead.
+    /// The connection point with the address that outside clients use instead.
     pub cluster_fip_name: Option<String>,
-    /// What this driver does not know.
+    /// Unknown members; they cause a warning and have no effect.
     #[serde(flatten)]
     pub other: Object,
 }
@@ -106,33 +106,33 @@ pub struct MasterNode {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("anyOf" = [{"required": ["password"]}, {"required": ["private_key"]}]))]
 pub struct WorkerNode {
-    /// Their VDU; the one whose name begins with `worker` where absent.
+    /// Their VDU; if absent, the one whose name starts with `worker`.
     pub vdu_id: Option<String>,
-    /// The CP whose address we log in at.
+    /// The connection point for SSH.
     pub ssh_cp_name: String,
-    /// The CP whose address the node has in the cluster; the one of SSH where absent.
+    /// The connection point with the node's address in the cluster; if absent, the one for SSH.
     pub nic_cp_name: Option<String>,
-    /// Who we log in as.
+    /// The user to log in as; commands run through sudo.
     pub username: String,
-    /// Their password.
+    /// The user's password; either this or `private_key` is required.
     pub password: Option<Secret>,
-    /// Their private key, PEM.
+    /// The user's private key in PEM format.
     pub private_key: Option<Secret>,
-    /// What this driver does not know.
+    /// Unknown members; they cause a warning and have no effect.
     #[serde(flatten)]
     pub other: Object,
 }
 
-/// Proxies of the hosts.
+/// HTTP proxies that the hosts use.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 pub struct Proxy {
-    /// For `http`; it may hold a login.
+    /// Proxy URL for `http`; may contain a login.
     pub http_proxy: Option<Secret>,
-    /// For `https`; it may hold a login.
+    /// Proxy URL for `https`; may contain a login.
     pub https_proxy: Option<Secret>,
-    /// What is reached without it.
+    /// Hosts and addresses to reach without a proxy, separated by commas.
     pub no_proxy: Option<String>,
-    /// Addresses of the nodes, reached without it.
+    /// Address range of the nodes, reached without a proxy.
     pub k8s_node_cidr: Option<String>,
 }
 

@@ -1,36 +1,35 @@
-//! What is to be built: which server plays which role, under which name and address.
+//! The target cluster: the role, node name and addresses of each server.
 
 use crate::params::{Installation, Proxy};
 use std::collections::BTreeMap;
 use vnfm_plugin_sdk::prelude::*;
 
-/// Where the network plugin's manifest is looked for.
+/// Default path of the network plugin's manifest in the package.
 const CNI: &str = "Files/kubernetes/cni.yaml";
-/// Where Debian archives are looked for.
+/// Default folder of Debian archives in the package.
 const PACKAGES: &str = "Files/kubernetes/packages";
-/// The port of API servers.
 pub(crate) const API_PORT: u16 = 6443;
-/// Members that Tacker's driver takes and that change nothing here.
-const HARMLESS: &[&str] = &["aspect_id"];
+/// Parameters of Tacker's driver that have no effect here; they cause no warning.
+const IGNORED_PARAMETERS: &[&str] = &["aspect_id"];
 
-/// A server and its part.
+/// A server and its node.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
-    /// The VNFC that it is.
+    /// Id of its VNFC.
     pub(crate) vnfc: String,
-    /// The VDU of that.
+    /// Id of its VDU.
     pub(crate) vdu: String,
-    /// Its name in the cluster.
+    /// Name of its node in the cluster.
     pub(crate) name: String,
-    /// Where we log in.
+    /// How to log in.
     pub(crate) ssh: SshTarget,
-    /// Its address in the cluster.
+    /// Address of its node in the cluster.
     pub(crate) address: String,
 }
 
 impl Node {
-    /// Its name where another node has the one that it would have.
-    pub(crate) fn other_name(&self) -> String {
+    /// The node name to use if another node already has `name`.
+    pub(crate) fn unique_name(&self) -> String {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         format!(
             "{}-{}",
@@ -40,7 +39,7 @@ impl Node {
     }
 }
 
-/// The cluster to be.
+/// The target cluster.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) instance: String,
@@ -49,10 +48,10 @@ pub(crate) struct Plan {
     pub(crate) workers: Vec<Node>,
     pub(crate) pod_cidr: String,
     pub(crate) service_cidr: String,
-    /// Where nodes find the API server.
+    /// Address of the API server for the nodes.
     pub(crate) api_address: String,
-    /// Where clients outside find it.
-    pub(crate) outside_address: String,
+    /// Address of the API server for outside clients.
+    pub(crate) external_address: String,
     pub(crate) proxy: Proxy,
     /// Paths in the package.
     pub(crate) cni: Option<String>,
@@ -64,11 +63,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Reads the request against the package's files.
+    /// Plans the cluster from the request and the package's files.
     ///
     /// # Errors
     ///
-    /// Where a role has no server, an address is missing, or the package lacks what is asked for.
+    /// If a role has no server, an address is missing, or the package lacks a file that is needed.
     pub(crate) fn new<P>(
         request: &HookRequest<P>,
         wanted: &Installation,
@@ -78,7 +77,7 @@ impl Plan {
         let masters = role(request, "master", master.vdu_id.as_deref())?;
         let [first] = masters.as_slice() else {
             return Err(bad(format!(
-                "there are {} servers for the control plane, this driver installs one",
+                "there are {} servers for the control plane; this driver supports one",
                 masters.len()
             )));
         };
@@ -101,7 +100,7 @@ impl Plan {
         let workers = role(request, "worker", worker.vdu_id.as_deref())?;
         let at = |cp: &Option<String>| first.address(cp.as_ref().unwrap_or(&master.ssh_cp_name));
         let api_address = at(&master.cluster_cp_name)?.to_owned();
-        let outside_address = match &master.cluster_fip_name {
+        let external_address = match &master.cluster_fip_name {
             Some(cp) => first.address(cp)?.to_owned(),
             None => api_address.clone(),
         };
@@ -119,7 +118,7 @@ impl Plan {
             pod_cidr: master.pod_cidr.clone(),
             service_cidr: master.cluster_cidr.clone(),
             api_address,
-            outside_address,
+            external_address,
             proxy: wanted.proxy.clone(),
             cni: None,
             images: Vec::new(),
@@ -128,28 +127,28 @@ impl Plan {
             ignored: ignored(wanted),
             secrets: secrets(wanted),
         };
-        sendable(&plan.proxy)?;
-        plan.look_into(wanted, artifacts)?;
-        plan.part_names();
+        check_proxy(&plan.proxy)?;
+        plan.find_files(wanted, artifacts)?;
+        plan.deduplicate_names();
         Ok(plan)
     }
 
-    /// Finds what the package has of it.
-    fn look_into(
+    /// Finds the files that the package provides.
+    fn find_files(
         &mut self,
         wanted: &Installation,
         artifacts: &[String],
     ) -> Result<(), DriverError> {
-        let below = |folder: &str, end: &str| -> Vec<String> {
+        let files_in = |folder: &str, end: &str| -> Vec<String> {
             let folder = format!("{}/", folder.trim_end_matches('/'));
             let fits = |path: &&String| path.starts_with(&folder) && path.ends_with(end);
             artifacts.iter().filter(fits).cloned().collect()
         };
-        self.packages = below(wanted.packages.as_deref().unwrap_or(PACKAGES), ".deb");
+        self.packages = files_in(wanted.packages.as_deref().unwrap_or(PACKAGES), ".deb");
         self.images = wanted
             .images_path
             .as_deref()
-            .map(|p| below(p, ".tar"))
+            .map(|p| files_in(p, ".tar"))
             .unwrap_or_default();
         self.script = wanted
             .script_path
@@ -161,7 +160,7 @@ impl Plan {
             return Err(DriverError::new(
                 "cni-missing",
                 format!(
-                    "the package has no `{cni}`; without a network plugin no node gets ready: put its manifest there, \
+                    "the package has no `{cni}`; without a network plugin no node becomes ready: put its manifest there, \
                      or name it in `cni_manifest`"
                 ),
             )
@@ -170,44 +169,44 @@ impl Plan {
         Ok(())
     }
 
-    /// Makes the nodes' names differ.
-    fn part_names(&mut self) {
+    /// Renames nodes whose name occurs more than once.
+    fn deduplicate_names(&mut self) {
         let mut seen = BTreeMap::<String, u32>::new();
         for node in std::iter::once(&mut self.master).chain(&mut self.workers) {
             let count = seen.entry(node.name.clone()).or_default();
             *count += 1;
             if *count > 1 {
-                node.name = node.other_name();
+                node.name = node.unique_name();
             }
         }
     }
 
-    /// The vendor's script, where the package has one.
+    /// Path of the vendor's script, if the package has it.
     pub(crate) fn script(&self) -> Option<&str> {
         self.script.as_deref()
     }
 
-    /// Parameters that have no effect.
+    /// Unknown parameters, which have no effect.
     pub(crate) fn ignored(&self) -> &[String] {
         &self.ignored
     }
 
-    /// Where nodes find the API server, with its port.
+    /// `HOST:PORT` of the API server for the nodes.
     pub(crate) fn endpoint(&self) -> String {
         with_port(&self.api_address)
     }
 
-    /// What clients outside use.
+    /// URL of the API server for outside clients.
     pub(crate) fn url(&self) -> String {
-        format!("https://{}", with_port(&self.outside_address))
+        format!("https://{}", with_port(&self.external_address))
     }
 
-    /// What must never be read in an error.
+    /// Values to hide in errors.
     pub(crate) fn secrets(&self) -> &[Secret] {
         &self.secrets
     }
 
-    /// The control plane and the workers.
+    /// The control-plane node, then the workers.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &Node> {
         std::iter::once(&self.master).chain(&self.workers)
     }
@@ -221,8 +220,8 @@ fn with_port(address: &str) -> String {
     }
 }
 
-/// No shell and no unit can hold a NUL: whoever read the file would see another value.
-fn sendable(proxy: &Proxy) -> Result<(), DriverError> {
+/// Rejects NUL characters: neither shells nor systemd units can represent them.
+fn check_proxy(proxy: &Proxy) -> Result<(), DriverError> {
     let urls = [
         ("http_proxy", &proxy.http_proxy),
         ("https_proxy", &proxy.https_proxy),
@@ -236,9 +235,7 @@ fn sendable(proxy: &Proxy) -> Result<(), DriverError> {
     let mut all = urls.into_iter().chain(hosts);
     match all.find(|(_, value)| value.is_some_and(|value| value.contains('\0'))) {
         None => Ok(()),
-        Some((name, _)) => Err(bad(format!(
-            "`proxy.{name}` holds a NUL, which no host takes"
-        ))),
+        Some((name, _)) => Err(bad(format!("`proxy.{name}` contains a NUL character"))),
     }
 }
 
@@ -246,17 +243,17 @@ fn bad(detail: String) -> DriverError {
     DriverError::new("bad-parameters", detail).phase("preflight")
 }
 
-/// The servers of a role: those of the VDU that is named, else of the VDUs whose name begins with the role's.
+/// The servers of a role: those of `vdu`, or else of the VDUs whose name starts with the role.
 fn role<'a, P>(
     request: &'a HookRequest<P>,
     role: &str,
     vdu: Option<&str>,
 ) -> Result<Vec<&'a Vnfc>, DriverError> {
-    let plays = |vnfc: &&Vnfc| match vdu {
+    let has_role = |vnfc: &&Vnfc| match vdu {
         Some(vdu) => vnfc.vdu_id == vdu,
         None => vnfc.vdu_id.to_lowercase().starts_with(role),
     };
-    let found: Vec<_> = request.vnfcs().iter().filter(plays).collect();
+    let found: Vec<_> = request.vnfcs().iter().filter(has_role).collect();
     if found.is_empty() {
         let known: Vec<_> = request
             .vnfcs()
@@ -264,13 +261,13 @@ fn role<'a, P>(
             .map(|vnfc| vnfc.vdu_id.as_str())
             .collect();
         return Err(bad(format!(
-            "no server plays the role `{role}`: name its VDU in `{role}_node.vdu_id`; the servers are of {known:?}"
+            "no server has the role `{role}`: name its VDU in `{role}_node.vdu_id`; the servers belong to the VDUs {known:?}"
         )));
     }
     Ok(found)
 }
 
-/// How to log in to the servers of one role.
+/// The login for the servers of one role.
 struct Login<'a> {
     cp: &'a str,
     nic: Option<&'a str>,
@@ -306,7 +303,7 @@ impl Login<'_> {
     }
 }
 
-/// A server's name as Kubernetes takes names.
+/// The server's name as a valid Kubernetes name.
 fn node_name(vnfc: &Vnfc) -> String {
     let name = vnfc.name().to_lowercase();
     let name = name.replace(
@@ -328,7 +325,7 @@ fn ignored(wanted: &Installation) -> Vec<String> {
     ];
     let names = all.into_iter().flat_map(|other| other.keys());
     names
-        .filter(|name| !HARMLESS.contains(&name.as_str()))
+        .filter(|name| !IGNORED_PARAMETERS.contains(&name.as_str()))
         .cloned()
         .collect()
 }
@@ -355,18 +352,18 @@ fn secrets(wanted: &Installation) -> Vec<Secret> {
 
 #[cfg(test)]
 mod tests {
-    use super::sendable;
+    use super::check_proxy;
     use crate::params::Proxy;
     use vnfm_plugin_sdk::Secret;
 
     #[test]
-    fn a_value_that_no_host_can_hold_is_refused_by_name() {
+    fn a_proxy_with_a_nul_character_is_refused() {
         let proxy = |url: &str| Proxy {
             http_proxy: Some(Secret::new(url)),
             ..Proxy::default()
         };
-        assert!(sendable(&proxy("http://192.0.2.1:3128 'x' \n")).is_ok());
-        let refused = sendable(&proxy("http://192.0.2.1\0")).unwrap_err();
+        assert!(check_proxy(&proxy("http://192.0.2.1:3128 'x' \n")).is_ok());
+        let refused = check_proxy(&proxy("http://192.0.2.1\0")).unwrap_err();
         assert!(
             refused.to_string().contains("`proxy.http_proxy`"),
             "{refused}"
@@ -376,7 +373,7 @@ mod tests {
             ..Proxy::default()
         };
         assert!(
-            sendable(&hosts)
+            check_proxy(&hosts)
                 .unwrap_err()
                 .to_string()
                 .contains("`proxy.no_proxy`")

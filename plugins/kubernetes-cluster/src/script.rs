@@ -1,31 +1,32 @@
-//! The vendor's own script: uploaded, run on the control-plane node, then on the workers side by side.
+//! Installs the cluster with the vendor's own script: on the control-plane node, then on the workers in parallel.
 //!
-//! It is given one argument, a file that only root can read with its parameters as lines `NAME='value'`; nothing
-//! of them is ever in a command line. On the control-plane node its answer counts: the JSON at the end of what it prints.
-//! What of it workers need (`SERVER`, `BOOTSTRAP_TOKEN`, `SSL_CA_CERT_HASH`) is among their parameters.
+//! The script gets one argument, a file readable only by root with its parameters as lines `NAME='value'`; no parameter
+//! is ever on a command line. On the control-plane node, the script must print a JSON object at the end. The members that
+//! workers need (`SERVER`, `BOOTSTRAP_TOKEN`, `SSL_CA_CERT_HASH`) are passed to them as parameters.
 //!
-//! No secret stays on a host: the parameters go with the step, its output once the answer is in a checkpoint, and a
-//! bootstrap token and a certificate key of kubeadm are made worthless at the end.
+//! No secret stays on a host: the parameter file is deleted after the step, the output once its JSON is in a checkpoint,
+//! and kubeadm's bootstrap token and certificate key are revoked at the end.
 
-use crate::install::{Access, Plane, Story, first_failure, forget, token_name};
-use crate::machine::{FOLDER, Machine, State};
+use crate::install::{Access, Installer, first_failure};
+use crate::join_tokens::{ControlPlane, delete_secrets, token_secret_name};
+use crate::machine::{FOLDER, Machine, StepState};
 use crate::plan::{Node, Plan};
-use crate::words::is_token;
+use crate::secrets::is_token;
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use vnfm_plugin_sdk::prelude::*;
 
 const PHASE: &str = "script";
-/// Where the script lies: programs do not run below `/run` on many systems.
-const SCRIPT: &str = "/var/lib/vnfm/vendor.sh";
+/// Path of the script on a host; many systems mount `/run` with `noexec`.
+const SCRIPT_PATH: &str = "/var/lib/vnfm/vendor.sh";
 
-/// The checkpoint with the answer.
+/// The checkpoint with the script's JSON.
 const ANSWER: &str = "script-answer";
-/// Where kubeadm keeps what a certificate key opens.
+/// The Kubernetes secret with kubeadm's encrypted certificates.
 const CERTIFICATES: &str = "kubeadm-certs";
 
-/// What the script prints.
+/// The JSON that the script prints on the control-plane node.
 #[derive(Deserialize, Serialize)]
 struct Answer {
     server: String,
@@ -37,35 +38,35 @@ struct Answer {
     username: Option<String>,
 }
 
-/// A script's parameters, by name.
+/// A script's parameters: name and value.
 type Parameters<'a> = Vec<(&'a str, &'a str)>;
 
-/// Installs the cluster by the script at `path` in the package.
+/// Installs the cluster with the script at `path` in the package.
 ///
 /// # Errors
 ///
-/// Where it fails or its answer is not as it should be; what it says on standard error is in the error.
+/// If the script fails, with the end of its standard error, or its JSON is malformed.
 pub(crate) async fn install(
     cx: &HookContext,
     plan: &Plan,
     path: &str,
 ) -> Result<Access, DriverError> {
-    let story = Story::new(cx, plan);
+    let installer = Installer::new(cx, plan);
     let hosts: Vec<_> = plan
         .nodes()
         .map(|node| Machine::new(cx, plan, node))
         .collect();
     let [master, workers @ ..] = hosts.as_slice() else {
-        return Err(DriverError::new("bad-parameters", "there is no server").phase(PHASE));
+        return Err(DriverError::new("bad-parameters", "the VNF has no servers").phase(PHASE));
     };
-    story.reach_all(&hosts).await?;
-    story
-        .tell(
+    installer.reach_all(&hosts).await?;
+    installer
+        .report(
             20,
             &format!("the vendor's script `{path}` on `{}`", master.node.name),
         )
         .await;
-    let mut parameters = common(plan, &plan.master, "master");
+    let mut parameters = common_parameters(plan, &plan.master, "master");
     parameters.push(("CLUSTER_ADDRESS", &plan.api_address));
     parameters.push(("POD_CIDR", &plan.pod_cidr));
     parameters.push(("CLUSTER_CIDR", &plan.service_cidr));
@@ -74,10 +75,12 @@ pub(crate) async fn install(
         master.put(Upload::artifact(&manifest, cni), PHASE).await?;
         parameters.push(("CNI_MANIFEST", &manifest));
     }
-    let answer = ask(cx, master, path, &parameters).await?;
-    story.tell(60, "the vendor's script on the workers").await;
+    let answer = run_on_control_plane(cx, master, path, &parameters).await?;
+    installer
+        .report(60, "the vendor's script on the workers")
+        .await;
     let runs = workers.iter().map(|worker| {
-        let mut parameters = common(plan, worker.node, "worker");
+        let mut parameters = common_parameters(plan, worker.node, "worker");
         parameters.push(("SERVER", &answer.server));
         let token = answer.bootstrap_token.as_ref().map(Secret::reveal);
         parameters.extend(token.map(|token| ("BOOTSTRAP_TOKEN", token)));
@@ -89,18 +92,18 @@ pub(crate) async fn install(
         );
         async move {
             run(worker, path, &parameters).await?;
-            silence(worker).await
+            delete_output(worker).await
         }
     });
     first_failure(join_all(runs).await)?;
-    forget(master, &answer.ends_with_us()).await?;
-    story
-        .tell(100, "the vendor's script has installed the cluster")
+    delete_secrets(master, &answer.temporary_secrets()).await?;
+    installer
+        .report(100, "the vendor's script has installed the cluster")
         .await;
     Ok(answer.into_access())
 }
 
-/// Runs the script at `path` on a worker that comes later, as on those that were there at first.
+/// Runs the script at `path` on a worker that joins later.
 ///
 /// # Errors
 ///
@@ -108,24 +111,24 @@ pub(crate) async fn install(
 pub(crate) async fn join(
     worker: &Machine<'_>,
     path: &str,
-    plane: &Plane,
+    control_plane: &ControlPlane,
 ) -> Result<(), DriverError> {
-    let mut parameters = common(worker.plan, worker.node, "worker");
+    let mut parameters = common_parameters(worker.plan, worker.node, "worker");
     let server = worker.plan.url();
     parameters.push(("SERVER", &server));
     parameters.extend(
-        plane
+        control_plane
             .tokens
             .last()
             .map(|token| ("BOOTSTRAP_TOKEN", token.reveal())),
     );
-    parameters.push(("SSL_CA_CERT_HASH", &plane.ca_hash));
+    parameters.push(("SSL_CA_CERT_HASH", &control_plane.ca_hash));
     run(worker, path, &parameters).await?;
-    silence(worker).await
+    delete_output(worker).await
 }
 
-/// The answer of the control-plane node, now or from an earlier attempt.
-async fn ask(
+/// Runs the script on the control-plane node, unless an earlier attempt did, and returns its JSON.
+async fn run_on_control_plane(
     cx: &HookContext,
     master: &Machine<'_>,
     path: &str,
@@ -135,43 +138,43 @@ async fn ask(
         known
     } else {
         run(master, path, parameters).await?;
-        let answer = understand(master, &master.output_of(PHASE).await?)?;
+        let answer = parse_answer(master, &master.step_output(PHASE).await?)?;
         cx.save_checkpoint(ANSWER, &answer).await?;
         answer
     };
-    silence(master).await?;
+    delete_output(master).await?;
     Ok(answer)
 }
 
-/// Removes what the script printed.
-async fn silence(host: &Machine<'_>) -> Result<(), DriverError> {
+/// Deletes the script's output from the host.
+async fn delete_output(host: &Machine<'_>) -> Result<(), DriverError> {
     let line = format!("rm -f {FOLDER}/{PHASE}/out {FOLDER}/{PHASE}/log");
     host.run(PHASE, &line).await.map(|_| ())
 }
 
-/// Runs the script on one host, unless it ran there.
+/// Runs the script on one host, unless an earlier attempt did.
 async fn run(
     host: &Machine<'_>,
     path: &str,
     parameters: &Parameters<'_>,
 ) -> Result<(), DriverError> {
     let state = host.state(PHASE).await?;
-    if state == State::Running {
+    if state == StepState::Running {
         host.finish(PHASE).await?;
-    } else if state != State::Done(0) {
-        host.put(Upload::artifact(SCRIPT, path).mode("0700"), PHASE)
+    } else if state != StepState::Done(0) {
+        host.put(Upload::artifact(SCRIPT_PATH, path).mode("0700"), PHASE)
             .await?;
         let file = format!("{FOLDER}/vendor.env");
-        host.put(Upload::new(&file, lines(parameters)), PHASE)
+        host.put(Upload::new(&file, shell_assignments(parameters)), PHASE)
             .await?;
-        host.step_with(PHASE, &file, &format!("{SCRIPT} {file}"))
+        host.step_with(PHASE, &file, &format!("{SCRIPT_PATH} {file}"))
             .await?;
     }
     Ok(())
 }
 
-/// What each host's script is told.
-fn common<'a>(plan: &'a Plan, node: &'a Node, role: &'a str) -> Parameters<'a> {
+/// The parameters that the script gets on every host.
+fn common_parameters<'a>(plan: &'a Plan, node: &'a Node, role: &'a str) -> Parameters<'a> {
     let mut all = vec![
         ("ROLE", role),
         ("NODE_NAME", &node.name),
@@ -194,49 +197,49 @@ fn common<'a>(plan: &'a Plan, node: &'a Node, role: &'a str) -> Parameters<'a> {
     all
 }
 
-/// Lines that a shell can read, whatever the values hold.
-fn lines(parameters: &Parameters<'_>) -> String {
+/// Shell assignments, with values quoted.
+fn shell_assignments(parameters: &Parameters<'_>) -> String {
     let mut text = String::new();
     for (name, value) in parameters {
         let value = value.replace('\'', r"'\''");
-        // A `String` takes whatever is written to it.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "{name}='{value}'");
     }
     text
 }
 
-/// Reads the answer: the last JSON object of what it printed, so that it may chat before.
-fn understand(master: &Machine<'_>, text: &str) -> Result<Answer, DriverError> {
+/// Parses the last JSON object of the output; other output may precede it.
+fn parse_answer(master: &Machine<'_>, text: &str) -> Result<Answer, DriverError> {
     let wrong = |detail: String| master.refusal("script-answer", PHASE, detail);
     let start = text.rfind("\n{").map_or(0, |at| at + 1);
     let answer: Answer = serde_json::from_str(text[start..].trim()).map_err(|error| {
         wrong(format!(
-            "the script should print JSON with `server` and `bearer_token` at the end: {} at line {} column {} of it",
-            what(&error),
+            "the script must print JSON with `server` and `bearer_token` at the end: {} at line {} column {}",
+            json_problem(&error),
             error.line(),
             error.column(),
         ))
     })?;
     if !answer.server.starts_with("https://") && !answer.server.starts_with("http://") {
-        return Err(wrong("`server` of the script's answer is no URL".into()));
+        return Err(wrong("`server` in the script's JSON is not a URL".into()));
     }
     if answer.bearer_token.as_ref().is_none_or(Secret::is_empty) {
         let hint = if answer.username.is_some() {
-            "; Kubernetes takes no password: make a service account token"
+            "; Kubernetes supports no passwords: create a service account token"
         } else {
             ""
         };
         return Err(wrong(format!(
-            "the script's answer has no `bearer_token`{hint}"
+            "the script's JSON has no `bearer_token`{hint}"
         )));
     }
     Ok(answer)
 }
 
 impl Answer {
-    /// The cluster's secrets that let others join, as far as they are kubeadm's: what others make of the same names
-    /// ends as they say.
-    fn ends_with_us(&self) -> Vec<String> {
+    /// The Kubernetes secrets behind kubeadm's bootstrap token and certificate key, to be deleted. Tokens and keys in other
+    /// formats are the vendor's own business.
+    fn temporary_secrets(&self) -> Vec<String> {
         let token = self
             .bootstrap_token
             .as_ref()
@@ -245,7 +248,7 @@ impl Answer {
         let is_key = key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
         let certificates = is_key.then(|| CERTIFICATES.to_owned());
         token
-            .and_then(token_name)
+            .and_then(token_secret_name)
             .into_iter()
             .chain(certificates)
             .collect()
@@ -263,11 +266,11 @@ impl Answer {
     }
 }
 
-/// What is wrong with JSON, without its words: they may hold secrets.
-fn what(error: &serde_json::Error) -> &'static str {
+/// The kind of a JSON error, without its message, which may contain secrets.
+fn json_problem(error: &serde_json::Error) -> &'static str {
     match error.classify() {
-        serde_json::error::Category::Syntax => "it is no JSON",
-        serde_json::error::Category::Eof => "it ends too early",
+        serde_json::error::Category::Syntax => "it is not JSON",
+        serde_json::error::Category::Eof => "it is truncated",
         serde_json::error::Category::Data => "a member is missing or of the wrong type",
         serde_json::error::Category::Io => "it cannot be read",
     }
@@ -275,11 +278,11 @@ fn what(error: &serde_json::Error) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::lines;
+    use super::shell_assignments;
 
-    /// A shell that reads the lines has exactly the bytes that were given, whatever they mean to a shell.
+    /// A shell reads exactly the original bytes, whatever they mean to a shell.
     #[test]
-    fn a_shell_sees_exactly_the_bytes() {
+    fn a_shell_reads_exactly_the_original_bytes() {
         let evil = [
             "'; touch /tmp/x; '",
             "$(id) `id` ${HOME} $$ $'\\n'",
@@ -295,7 +298,7 @@ mod tests {
         for value in evil {
             let script = format!(
                 "{}printf %s \"$V\"; printf %s \"${{EVIL-}}\"",
-                lines(&vec![("V", value)])
+                shell_assignments(&vec![("V", value)])
             );
             let output = std::process::Command::new("sh")
                 .arg("-c")
@@ -314,8 +317,8 @@ mod tests {
     }
 
     #[test]
-    fn any_value_survives_a_shell() {
-        let text = lines(&vec![("A", "plain"), ("B", "it's $HOME `x`")]);
+    fn values_are_quoted_for_the_shell() {
+        let text = shell_assignments(&vec![("A", "plain"), ("B", "it's $HOME `x`")]);
         assert_eq!(text, "A='plain'\nB='it'\\''s $HOME `x`'\n");
     }
 }

@@ -1,7 +1,7 @@
-//! What Ansible gets: the hosts as an inventory, the request as the variable `vnfm`, a connection that goes through the
-//! VNFM, and a callback that tells tasks to its log.
+//! The files for Ansible: the hosts as an inventory, the request as the variable `vnfm`, a connection plugin that uses
+//! the VNFM, and a callback plugin that logs tasks.
 //!
-//! Every text is tagged `!unsafe`: what a client put into a request is never read as a template.
+//! Every string is tagged `!unsafe`, so that a client's values are never evaluated as templates.
 
 use crate::folder::Folder;
 use crate::hosts::{Host, Hosts};
@@ -17,7 +17,7 @@ const CONNECTION: &str = include_str!("python/ansible_connection.py");
 const CALLBACK: &str = include_str!("python/ansible_callback.py");
 const VARS: &str = include_str!("python/ansible_vars.py");
 
-/// Makes `command`, an `ansible-playbook` with its playbook, ready.
+/// Adds the inventory and plugins to `command`, an `ansible-playbook` with its playbook.
 pub(crate) fn prepare(command: &mut Command, folder: &Folder, hosts: &Hosts) -> io::Result<()> {
     let (connections, callbacks) = (
         folder.modules().join("connection"),
@@ -25,12 +25,12 @@ pub(crate) fn prepare(command: &mut Command, folder: &Folder, hosts: &Hosts) -> 
     );
     Folder::write(&connections.join("vnfm.py"), CONNECTION.as_bytes())?;
     Folder::write(&callbacks.join("vnfm.py"), CALLBACK.as_bytes())?;
-    let inventory = folder.home().join("inventory.yaml");
-    Folder::write(&inventory, yaml(&inventory_of(hosts)?).as_bytes())?;
-    command.arg("--inventory").arg(inventory);
-    let vars = folder.modules().join("vars");
-    Folder::write(&vars.join("vnfm.py"), VARS.as_bytes())?;
-    command.env("ANSIBLE_VARS_PLUGINS", vars);
+    let path = folder.home().join("inventory.yaml");
+    Folder::write(&path, yaml(&inventory(hosts)?).as_bytes())?;
+    command.arg("--inventory").arg(path);
+    let plugins = folder.modules().join("vars");
+    Folder::write(&plugins.join("vnfm.py"), VARS.as_bytes())?;
+    command.env("ANSIBLE_VARS_PLUGINS", plugins);
     command.env("ANSIBLE_CONNECTION_PLUGINS", connections);
     command.env("ANSIBLE_CALLBACK_PLUGINS", callbacks);
     command.env("ANSIBLE_LOCAL_TEMP", folder.home().join("ansible"));
@@ -45,14 +45,14 @@ pub(crate) fn prepare(command: &mut Command, folder: &Folder, hosts: &Hosts) -> 
     Ok(())
 }
 
-/// The hosts by VDU.
-fn inventory_of(hosts: &Hosts) -> io::Result<Value> {
+/// The inventory: one group per VDU.
+fn inventory(hosts: &Hosts) -> io::Result<Value> {
     let mut groups: BTreeMap<&str, serde_json::Map<String, Value>> = BTreeMap::new();
     for host in &hosts.0 {
         groups
             .entry(&host.vdu)
             .or_default()
-            .insert(host.name.clone(), vars(host)?);
+            .insert(host.name.clone(), host_vars(host)?);
     }
     let children: serde_json::Map<String, Value> = groups
         .into_iter()
@@ -61,22 +61,22 @@ fn inventory_of(hosts: &Hosts) -> io::Result<Value> {
     Ok(json!({"all": {"children": children}}))
 }
 
-fn vars(host: &Host) -> io::Result<Value> {
+fn host_vars(host: &Host) -> io::Result<Value> {
     let mut vars = json!({"ansible_connection": "vnfm", "vnfm_vdu": host.vdu});
     if let Ok(target) = &host.target {
         vars["ansible_host"] = target.address.as_str().into();
         vars["ansible_port"] = target.port.into();
         vars["ansible_user"] = target.username.as_str().into();
         if let Some(jump) = &target.jump {
-            // For plays that have a network and use Ansible's own `ssh`.
-            vars["ansible_ssh_common_args"] = format!("-o ProxyJump={}", at(jump)?).into();
+            // For plays with a network that use Ansible's own `ssh`.
+            vars["ansible_ssh_common_args"] = format!("-o ProxyJump={}", proxy_jump(jump)?).into();
         }
     }
     Ok(vars)
 }
 
-/// A host to go through, as a word of `ssh`'s options: Ansible splits them as a shell does, and then `ssh` reads them.
-fn at(jump: &SshTarget) -> io::Result<String> {
+/// A jump host for `ssh -o ProxyJump=`; must be one word, because Ansible splits the options like a shell.
+fn proxy_jump(jump: &SshTarget) -> io::Result<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let is_word =
         |text: &str| !text.is_empty() && !text.starts_with('-') && text.chars().all(plain);
@@ -84,25 +84,25 @@ fn at(jump: &SshTarget) -> io::Result<String> {
     let address = match address.parse::<IpAddr>() {
         Ok(IpAddr::V6(address)) => format!("[{address}]"),
         _ if is_word(address) => address.clone(),
-        _ => return Err(not_for_ssh("address", address)),
+        _ => return Err(unsafe_for_ssh("address", address)),
     };
     if !is_word(user) {
-        return Err(not_for_ssh("username", user));
+        return Err(unsafe_for_ssh("username", user));
     }
     Ok(format!("{user}@{address}:{}", jump.port))
 }
 
-fn not_for_ssh(member: &str, value: &str) -> io::Error {
-    let what = format!(
-        "`login.jump.{member}` is {value:?}, which cannot be given to `ssh`: letters, digits, `-`, `_` and `.`"
+fn unsafe_for_ssh(member: &str, value: &str) -> io::Error {
+    let detail = format!(
+        "`login.jump.{member}` is {value:?}, but may contain only letters, digits, `-`, `_` and `.`"
     );
-    io::Error::new(io::ErrorKind::InvalidInput, what)
+    io::Error::new(io::ErrorKind::InvalidInput, detail)
 }
 
-/// `value` as YAML whose texts are no templates.
+/// `value` as YAML, with strings that Ansible does not evaluate as templates.
 fn yaml(value: &Value) -> String {
     let mut text = String::new();
-    // Writing to a string does not fail.
+    // Writing to a `String` cannot fail.
     let _ = write_yaml(&mut text, value);
     text.push('\n');
     text
@@ -114,7 +114,7 @@ fn write_yaml(text: &mut String, value: &Value) -> std::fmt::Result {
         Value::Bool(value) => write!(text, "{value}"),
         Value::Number(number) => {
             let number = number.to_string();
-            // YAML 1.1 takes `1e9` for a text.
+            // YAML 1.1 parses `1e9` as a string.
             let with_point = !number.contains('e') || number.contains('.');
             write!(
                 text,
@@ -141,7 +141,7 @@ fn write_yaml(text: &mut String, value: &Value) -> std::fmt::Result {
         Value::Object(members) => {
             write!(text, "{{")?;
             for (nth, (name, member)) in members.iter().enumerate() {
-                // As `? key : value` a key may be of any length.
+                // With the syntax `? key : value`, a key may have any length.
                 write!(text, "{}? ", if nth == 0 { "" } else { ", " })?;
                 quote(text, name)?;
                 write!(text, " : ")?;
@@ -152,7 +152,7 @@ fn write_yaml(text: &mut String, value: &Value) -> std::fmt::Result {
     }
 }
 
-/// A text in double quotes, in which only printable ASCII stands for itself.
+/// Writes a double-quoted string with everything except printable ASCII escaped.
 fn quote(text: &mut String, value: &str) -> std::fmt::Result {
     write!(text, "\"")?;
     for c in value.chars() {
@@ -167,13 +167,13 @@ fn quote(text: &mut String, value: &str) -> std::fmt::Result {
 
 #[cfg(test)]
 mod tests {
-    use super::{at, yaml};
+    use super::{proxy_jump, yaml};
     use serde_json::json;
     use vnfm_plugin_sdk::SshTarget;
 
     #[test]
-    fn a_jump_host_is_one_word_of_an_option() {
-        let to = |address: &str, user: &str| at(&SshTarget::new("jump", address, user));
+    fn a_jump_host_must_be_one_safe_word() {
+        let to = |address: &str, user: &str| proxy_jump(&SshTarget::new("jump", address, user));
         assert_eq!(to("192.0.2.1", "ubuntu").unwrap(), "ubuntu@192.0.2.1:22");
         assert_eq!(to("2001:db8::1", "u_1").unwrap(), "u_1@[2001:db8::1]:22");
         for (address, user) in [
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_a_request_is_no_template_whatever_stands_in_it() {
+    fn strings_are_never_templates() {
         let evil = "{{ lookup('pipe', 'id') }}\n\"x\": \u{7f}é😀\\";
         let text =
             yaml(&json!({"additionalParams": {"a \"b\"": evil, "n": [1, true, null, 1.5e300]}}));
@@ -203,7 +203,7 @@ mod tests {
         assert!(text.contains(r"\U0000000A\"), "{text}");
         assert!(
             yaml(&json!(1e300)).contains('.'),
-            "YAML 1.1 knows no float without a point"
+            "YAML 1.1 requires a point in floats"
         );
     }
 }

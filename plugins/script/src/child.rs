@@ -1,10 +1,10 @@
-//! The process of a script: its output is kept, its words are told, and it is ended when the operation is cancelled or
-//! nobody waits for it any more.
+//! The process of a script: collects its output, logs its standard error, and kills it if the operation is cancelled or
+//! the hook is dropped.
 //!
-//! Deadline and limits are those of the hook's own process, whose group a script cannot leave: what is left of it ends
-//! with the hook.
+//! Deadline and limits are those of the hook's process. A script cannot leave its process group, so whatever it leaves
+//! running ends with the hook.
 
-use crate::words::{Last, Words};
+use crate::log_lines::{LastLines, LineLogger};
 use futures::StreamExt as _;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,51 +18,51 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use vnfm_plugin_sdk::prelude::{DriverError, HookContext};
 
-/// So much of its standard output is kept; effects are smaller.
-const LONGEST_OUTPUT: usize = 4 << 20;
-/// How often a script's operation is asked whether it is cancelled.
-const PACE: Timespec = Timespec {
+/// Maximum size of the collected standard output; effects are smaller.
+const MAX_OUTPUT_LEN: usize = 4 << 20;
+/// Interval between checks whether the operation is cancelled.
+const POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 1,
     tv_nsec: 0,
 };
-/// So many times it is asked after SIGTERM before SIGKILL comes.
-const GRACE: u32 = 10;
-/// How long the last words of a script that has ended may take: what it left running may hold them open.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Number of intervals between SIGTERM and SIGKILL.
+const GRACE_INTERVALS: u32 = 10;
+/// How long to read the output of a script that has ended: processes it left running may hold the pipe open.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A script that runs.
+/// A running script.
 pub(crate) struct Child {
     cx: HookContext,
     process: Process,
-    signs: UnboundedReceiver<Sign>,
-    output: Heard<Vec<u8>>,
-    words: Heard<Last>,
+    events: UnboundedReceiver<Event>,
+    output: OutputReader<Vec<u8>>,
+    log_lines: OutputReader<LastLines>,
 }
 
-/// What is read on a thread of its own, and how far it is.
-struct Heard<T> {
+/// Output that is read on its own thread.
+struct OutputReader<T> {
     so_far: Arc<Mutex<T>>,
     ended: Receiver<()>,
 }
 
-impl<T: Default + Send + 'static> Heard<T> {
+impl<T: Default + Send + 'static> OutputReader<T> {
     fn begin(read: impl FnOnce(&Mutex<T>) + Send + 'static) -> io::Result<Self> {
         let so_far = Arc::new(Mutex::default());
         let (sender, ended) = channel();
-        let place = so_far.clone();
+        let target = so_far.clone();
         std::thread::Builder::new()
             .name("script".into())
             .spawn(move || {
-                read(&place);
-                // Who waits may be gone.
+                read(&target);
+                // Fails if the receiver was dropped.
                 let _ = sender.send(());
             })?;
         Ok(Self { so_far, ended })
     }
 
-    /// All of it, or what there is when its time is over: what a script left running may hold its output open.
+    /// The complete output, or what has been read within [`OUTPUT_TIMEOUT`].
     fn take(&self) -> T {
-        let _ = self.ended.recv_timeout(LAST_WORDS);
+        let _ = self.ended.recv_timeout(OUTPUT_TIMEOUT);
         std::mem::take(&mut *self.so_far.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -71,34 +71,34 @@ impl<T: Default + Send + 'static> Heard<T> {
 pub(crate) struct End {
     pub(crate) status: ExitStatus,
     pub(crate) output: Vec<u8>,
-    pub(crate) last_words: String,
-    /// It was told to end, since its operation is cancelled.
+    pub(crate) last_lines: String,
+    /// True if it got SIGTERM because the operation is cancelled.
     pub(crate) cancelled: bool,
 }
 
-enum Sign {
-    /// It still runs.
-    Runs,
+enum Event {
+    /// Sent at each interval while it runs.
+    Running,
     Ended(io::Result<ExitStatus>),
 }
 
-/// Its first process.
+/// The script's first process and its group.
 struct Process {
     group: Pid,
-    open: OwnedFd,
+    pidfd: OwnedFd,
 }
 
 impl Process {
     fn signal(&self, signal: Signal) {
-        // Once it was waited for, its number may be another's. In a hook's own process it has no group of its own.
-        if pidfd_send_signal(&self.open, signal).is_ok() {
+        // After `wait`, the pid may be reused. In a hook process, the script has no group of its own.
+        if pidfd_send_signal(&self.pidfd, signal).is_ok() {
             let _ = kill_process_group(self.group, signal);
         }
     }
 }
 
 impl Child {
-    /// Starts it.
+    /// Starts the script.
     pub(crate) fn spawn(command: &mut Command, cx: &HookContext) -> io::Result<Self> {
         let command = command
             .stdout(Stdio::piped())
@@ -111,7 +111,7 @@ impl Child {
             .map(|group| {
                 Ok::<_, io::Error>(Process {
                     group,
-                    open: pidfd_open(group, PidfdFlags::empty())?,
+                    pidfd: pidfd_open(group, PidfdFlags::empty())?,
                 })
             });
         let process = match opened.unwrap_or_else(|| Err(io::ErrorKind::NotFound.into())) {
@@ -123,23 +123,23 @@ impl Child {
             }
         };
         let missing = || io::Error::other("it has no output");
-        let said = child.stdout.take().ok_or_else(missing)?;
-        let output = Heard::begin(move |kept| keep(said, kept))?;
-        let (said, words) = (
+        let pipe = child.stdout.take().ok_or_else(missing)?;
+        let output = OutputReader::begin(move |collected| collect(pipe, collected))?;
+        let (pipe, log_lines) = (
             child.stderr.take().ok_or_else(missing)?,
-            Words::new(cx.clone()),
+            LineLogger::new(cx.clone()),
         );
-        let words = Heard::begin(move |last| words.hear(said, last))?;
-        let (sender, signs) = unbounded();
-        let (watched, group) = (process.open.try_clone()?, process.group);
+        let log_lines = OutputReader::begin(move |last| log_lines.log_all(pipe, last))?;
+        let (sender, events) = unbounded();
+        let (watched, group) = (process.pidfd.try_clone()?, process.group);
         let watching = std::thread::Builder::new().name("script".into());
         watching.spawn(move || watch(child, (&watched, group), &sender))?;
         Ok(Self {
             cx: cx.clone(),
             process,
-            signs,
+            events,
             output,
-            words,
+            log_lines,
         })
     }
 
@@ -147,85 +147,90 @@ impl Child {
     ///
     /// # Errors
     ///
-    /// `script-killed` where that cannot be told.
+    /// `script-killed` if its status cannot be determined.
     pub(crate) async fn ended(mut self) -> Result<End, DriverError> {
-        let mut asked_since = None;
+        let mut cancelled_since = None;
         let status = loop {
-            match self.signs.next().await {
-                Some(Sign::Ended(Ok(status))) => break status,
-                Some(Sign::Runs) => look(&self.cx, &self.process, &mut asked_since).await,
-                Some(Sign::Ended(Err(error))) => return Err(lost(&error.to_string())),
-                None => return Err(lost("the thread that waits for it is gone")),
+            match self.events.next().await {
+                Some(Event::Ended(Ok(status))) => break status,
+                Some(Event::Running) => {
+                    check_cancelled(&self.cx, &self.process, &mut cancelled_since).await
+                }
+                Some(Event::Ended(Err(error))) => return Err(status_unknown(&error.to_string())),
+                None => return Err(status_unknown("the thread that waits for it has ended")),
             }
         };
-        let (output, last_words) = (self.output.take(), self.words.take().text());
+        let (output, last_lines) = (self.output.take(), self.log_lines.take().text());
         Ok(End {
             status,
             output,
-            last_words,
-            cancelled: asked_since.is_some(),
+            last_lines,
+            cancelled: cancelled_since.is_some(),
         })
     }
 }
 
-/// Tells it to end where the operation is cancelled, and ends it when it takes too long.
-async fn look(cx: &HookContext, process: &Process, asked_since: &mut Option<u32>) {
-    match asked_since {
+/// Sends SIGTERM if the operation is cancelled, and SIGKILL if the script then takes too long.
+async fn check_cancelled(cx: &HookContext, process: &Process, cancelled_since: &mut Option<u32>) {
+    match cancelled_since {
         None if cx.cancelled().await => {
-            cx.info("the operation is cancelled: the script is told to end (SIGTERM)");
+            cx.info("the operation is cancelled: stopping the script (SIGTERM)");
             process.signal(Signal::TERM);
-            *asked_since = Some(0);
+            *cancelled_since = Some(0);
         }
         None => {}
         Some(times) => {
             *times += 1;
-            if *times == GRACE {
-                cx.warn("the script does not end: it is killed");
+            if *times == GRACE_INTERVALS {
+                cx.warn("the script does not stop: killing it");
                 process.signal(Signal::KILL);
             }
         }
     }
 }
 
-fn lost(why: &str) -> DriverError {
+fn status_unknown(why: &str) -> DriverError {
     DriverError::new(
         "script-killed",
-        format!("the end of the script cannot be told: {why}"),
+        format!("cannot determine how the script ended: {why}"),
     )
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // The thread that waits for it takes its end.
+        // The watching thread reaps it.
         self.process.signal(Signal::KILL);
     }
 }
 
-/// Waits for the end of `child`, and says each second that it still runs. What it left in its group ends with it.
+/// Waits for the end of `child`, sends [`Event::Running`] at each interval, and kills the rest of its group.
 fn watch(
     mut child: std::process::Child,
-    (open, group): (&OwnedFd, Pid),
-    tell: &UnboundedSender<Sign>,
+    (pidfd, group): (&OwnedFd, Pid),
+    events: &UnboundedSender<Event>,
 ) {
     loop {
-        match poll(&mut [PollFd::new(open, PollFlags::IN)], Some(&PACE)) {
-            // Where nobody listens, the hook was dropped, and the child with it.
-            Ok(0) => drop(tell.unbounded_send(Sign::Runs)),
+        match poll(
+            &mut [PollFd::new(pidfd, PollFlags::IN)],
+            Some(&POLL_INTERVAL),
+        ) {
+            // Fails if the hook was dropped, and the child with it.
+            Ok(0) => drop(events.unbounded_send(Event::Running)),
             Err(rustix::io::Errno::INTR) => {}
             _ => break,
         }
     }
-    // Before it is waited for: until then no other group has its number.
+    // Before `wait`: until then, no other group can have its id.
     let _ = kill_process_group(group, Signal::KILL);
-    drop(tell.unbounded_send(Sign::Ended(child.wait())));
+    drop(events.unbounded_send(Event::Ended(child.wait())));
 }
 
-/// Keeps what is read, as far as effects may be long.
-fn keep(mut from: impl Read, kept: &Mutex<Vec<u8>>) {
+/// Collects output up to [`MAX_OUTPUT_LEN`], and discards the rest.
+fn collect(mut from: impl Read, collected: &Mutex<Vec<u8>>) {
     let mut bytes = [0; 4096];
     while let Ok(count @ 1..) = from.read(&mut bytes) {
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = LONGEST_OUTPUT - kept.len().min(LONGEST_OUTPUT);
-        kept.extend_from_slice(&bytes[..count.min(room)]);
+        let mut collected = collected.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = MAX_OUTPUT_LEN - collected.len().min(MAX_OUTPUT_LEN);
+        collected.extend_from_slice(&bytes[..count.min(room)]);
     }
 }

@@ -1,35 +1,36 @@
-//! Standard output of a script: nothing, or effects as `schemas/plugin/effects.schema.json` has them.
+//! Standard output of a script: empty, or effects that match `schemas/plugin/effects.schema.json`.
 
 use serde_json::Value;
 use vnfm_plugin_sdk::prelude::{DriverError, Effects, HookContext};
 
 const SCHEMA: &str = include_str!("../../../schemas/plugin/effects.schema.json");
-/// How much of a wrong output is shown.
-const SHOWN: usize = 80;
+/// How many characters of a malformed output an error shows.
+const MAX_SHOWN: usize = 80;
 
-/// Reads what a script wrote to standard output; nothing means that nothing is to change.
+/// Parses a script's standard output; empty output means no effects.
 ///
 /// # Errors
 ///
-/// `bad-effects`, naming each place that does not fit.
+/// `bad-effects`, naming each member that violates the schema.
 pub(crate) fn read(cx: &HookContext, output: &[u8]) -> Result<Effects, DriverError> {
     if output.trim_ascii().is_empty() {
         return Ok(Effects::none());
     }
-    let value: Value = serde_json::from_slice(output).map_err(|error| no_json(output, &error))?;
-    let schema: Value = serde_json::from_str(SCHEMA).map_err(|error| wrong(&error.to_string()))?;
+    let value: Value = serde_json::from_slice(output).map_err(|error| not_json(output, &error))?;
+    let schema: Value =
+        serde_json::from_str(SCHEMA).map_err(|error| malformed(&error.to_string()))?;
     let validator =
-        jsonschema::validator_for(&schema).map_err(|error| wrong(&error.to_string()))?;
-    // What stands there may be a secret.
-    let places: Vec<_> = validator
+        jsonschema::validator_for(&schema).map_err(|error| malformed(&error.to_string()))?;
+    // The value may be a secret.
+    let violations: Vec<_> = validator
         .iter_errors(&value)
         .map(|error| {
-            let place = error.instance_path().to_string().replace('/', ".");
-            format!("effects{place}: {}", error.masked_with("the value"))
+            let path = error.instance_path().to_string().replace('/', ".");
+            format!("effects{path}: {}", error.masked_with("the value"))
         })
         .collect();
-    if !places.is_empty() {
-        return Err(wrong(&places.join("; ")));
+    if !violations.is_empty() {
+        return Err(malformed(&violations.join("; ")));
     }
     let known = schema["properties"].as_object();
     for name in value
@@ -40,28 +41,28 @@ pub(crate) fn read(cx: &HookContext, output: &[u8]) -> Result<Effects, DriverErr
         if let Some(known) = known.filter(|known| !known.contains_key(name)) {
             let known: Vec<_> = known.keys().collect();
             cx.warn(&format!(
-                "effects have no member `{name}`, it is ignored; they have {known:?}"
+                "ignoring `{name}`: effects have no such member; they have {known:?}"
             ));
         }
     }
-    serde_json::from_value(value).map_err(|error| wrong(&error.to_string()))
+    serde_json::from_value(value).map_err(|error| malformed(&error.to_string()))
 }
 
-fn no_json(output: &[u8], error: &serde_json::Error) -> DriverError {
-    let begin: String = String::from_utf8_lossy(output)
+fn not_json(output: &[u8], error: &serde_json::Error) -> DriverError {
+    let start: String = String::from_utf8_lossy(output)
         .chars()
-        .take(SHOWN)
+        .take(MAX_SHOWN)
         .collect();
-    let said = format!(
-        "standard output is not JSON ({error}): it begins with {begin:?}; write effects there and nothing else, and \
-         lines for the log to standard error"
+    let detail = format!(
+        "standard output is not JSON ({error}): it starts with {start:?}; write only effects to it, and log lines to \
+        standard error"
     );
-    DriverError::new("bad-effects", said)
+    DriverError::new("bad-effects", detail)
 }
 
-fn wrong(what: &str) -> DriverError {
-    let said = format!("{what}; schemas/plugin/effects.schema.json says what effects are");
-    DriverError::new("bad-effects", said)
+fn malformed(detail_text: &str) -> DriverError {
+    let detail = format!("{detail_text}; see schemas/plugin/effects.schema.json");
+    DriverError::new("bad-effects", detail)
 }
 
 #[cfg(test)]
@@ -70,14 +71,14 @@ mod tests {
     use vnfm_plugin_sdk::testkit::TestHost;
 
     #[test]
-    fn nothing_is_no_change_and_each_wrong_place_is_named() {
+    fn empty_output_means_no_effects_and_each_violation_is_named() {
         let host = TestHost::new();
         let cx = host.context();
         assert_eq!(read(&cx, b" \n").unwrap(), vnfm_plugin_sdk::Effects::none());
         let good = br#"{"schemaVersion": 1, "metadata": {"a": 1}, "registerVim": []}"#;
         assert_eq!(read(&cx, good).unwrap().metadata["a"], 1);
         assert!(
-            host.logs()[0].contains("no member `registerVim`"),
+            host.logs()[0].contains("ignoring `registerVim`"),
             "{:?}",
             host.logs()
         );

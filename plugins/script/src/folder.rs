@@ -1,12 +1,12 @@
-//! The private folder of a script: files of the package, and what lets it reach its host.
+//! The private folder of a script: the package's files, and the VNFM's command and Python module.
 //!
 //! ```text
 //! package/   the files of the package; the script runs here
 //! bin/vnfm   the services of the VNFM as a command          modules/vnfm.py  as a Python module
-//! home/      HOME and TMPDIR                                socket           where both ask
+//! home/      HOME and TMPDIR                                socket           used by both
 //! ```
 //!
-//! It goes with the hook. A hook that is killed leaves it to the plugin host, which made the folder above it.
+//! It is deleted with the hook. If the hook is killed, the plugin host deletes it with the folder above it.
 
 use std::fs::Permissions;
 use std::io;
@@ -16,14 +16,14 @@ use tempfile::TempDir;
 use vnfm_plugin_sdk::prelude::{DriverError, HookContext};
 
 const VNFM: &str = include_str!("python/vnfm.py");
-/// A larger file of the package is not unpacked; the script may ask for it.
-const LARGEST: u64 = 16 << 20;
+/// Larger files of the package are not unpacked; the script can read them with `vnfm artifact`.
+const MAX_FILE_SIZE: u64 = 16 << 20;
 
-/// The folder; it is removed with this.
+/// The folder; deleted when dropped.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
-    /// Makes it where temporary files go.
+    /// Creates it in the folder for temporary files.
     pub(crate) fn new() -> io::Result<Self> {
         let folder = Self(
             tempfile::Builder::new()
@@ -37,7 +37,7 @@ impl Folder {
             folder.modules(),
             folder.home(),
         ] {
-            make(&path)?;
+            create_dir(&path)?;
         }
         Self::write(&folder.modules().join("vnfm.py"), VNFM.as_bytes())?;
         let program = folder.programs().join("vnfm");
@@ -66,26 +66,26 @@ impl Folder {
         self.0.path().join("socket")
     }
 
-    /// Writes a file of ours.
+    /// Writes a file, and creates its folder if necessary.
     pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-        path.parent().map_or(Ok(()), make)?;
+        path.parent().map_or(Ok(()), create_dir)?;
         std::fs::write(path, content)
     }
 
-    /// Puts the package's files there.
+    /// Unpacks the package's files.
     ///
     /// # Errors
     ///
-    /// `no-script` where `script` is not among them; else as the host says, or what keeps a file from being written.
+    /// `no-script` if `script` is not among them; errors of the host and of writing a file.
     pub(crate) async fn unpack(&self, cx: &HookContext, script: &str) -> Result<(), DriverError> {
-        let listed: Listed = cx.call("artifact.list", serde_json::json!({})).await?;
+        let listed: ArtifactList = cx.call("artifact.list", serde_json::json!({})).await?;
         if !listed.paths.iter().any(|path| path == script) {
-            let said = format!("the package has no file `{script}`");
-            return Err(DriverError::new("no-script", said));
+            let detail = format!("the package has no file `{script}`");
+            return Err(DriverError::new("no-script", detail));
         }
         for path in &listed.paths {
             let size = listed.sizes.get(path).copied().unwrap_or_default();
-            if size > LARGEST && path != script {
+            if size > MAX_FILE_SIZE && path != script {
                 cx.info(&format!(
                     "`{path}` has {} MiB and is not unpacked; `vnfm artifact {path}` reads it",
                     size >> 20
@@ -95,29 +95,29 @@ impl Folder {
             let to = self.within(path)?;
             let content = cx.artifact(path).await?;
             Self::write(&to, &content).map_err(|error| {
-                let said = format!("cannot unpack `{path}`: {error}");
-                DriverError::new("no-folder", said).retryable()
+                let detail = format!("cannot unpack `{path}`: {error}");
+                DriverError::new("no-folder", detail).retryable()
             })?;
         }
         Ok(())
     }
 
-    /// Where a file of the package goes: below the folder, whatever it is called.
+    /// The path for a file of the package; refuses paths that lead out of the folder.
     fn within(&self, path: &str) -> Result<PathBuf, DriverError> {
         let plain = |part| matches!(part, Component::Normal(_));
         if !path.is_empty() && Path::new(path).components().all(plain) {
             return Ok(self.package().join(path));
         }
-        let said = format!("the package's file `{path}` would lie outside of its folder");
-        Err(DriverError::new("bad-artifact", said))
+        let detail = format!("the path `{path}` of a file of the package leads out of its folder");
+        Err(DriverError::new("bad-artifact", detail))
     }
 }
 
-/// What the host says of the package.
+/// The response of `artifact.list`.
 #[derive(serde::Deserialize)]
-struct Listed {
+struct ArtifactList {
     paths: Vec<String>,
-    /// In bytes; an older host does not tell them.
+    /// Sizes in bytes; absent from an older host.
     #[serde(default)]
     sizes: std::collections::BTreeMap<String, u64>,
 }
@@ -126,7 +126,7 @@ fn mode(mode: u32) -> Permissions {
     Permissions::from_mode(mode)
 }
 
-fn make(path: &Path) -> io::Result<()> {
+fn create_dir(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -139,7 +139,7 @@ mod tests {
     use vnfm_plugin_sdk::testkit::{TestHost, block_on};
 
     #[test]
-    fn the_package_lies_in_a_folder_of_its_own_which_goes() {
+    fn the_package_is_unpacked_into_a_temporary_folder() {
         let host = TestHost::new()
             .file("Scripts/a.sh", "true")
             .file("vnfd.yaml", "a: b");

@@ -1,15 +1,15 @@
-//! The hosts that a script may name: the VNFCs of the request, and how the VNFM logs in to each.
+//! The hosts that a script may name: the VNFCs of the request, with the login of each.
 
-use crate::params::{Jump, Login, Params, over};
+use crate::params::{Jump, Login, Params, merge};
 use serde_json::{Value, json};
 use vnfm_plugin_sdk::prelude::{DriverError, HookRequest, SshTarget, Vnfc};
 
-/// One host.
+/// A VNFC as a host.
 pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) vdu: String,
     vnfc: String,
-    /// Where to log in, or why that cannot be told.
+    /// Address and login, or why they are unknown.
     pub(crate) target: Result<SshTarget, String>,
 }
 
@@ -17,11 +17,11 @@ pub(crate) struct Host {
 pub(crate) struct Hosts(pub(crate) Vec<Host>);
 
 impl Hosts {
-    /// Reads the VNFCs and how to log in to them.
+    /// Finds the hosts and their logins.
     ///
     /// # Errors
     ///
-    /// `bad-login` where a login has the wrong shape.
+    /// `bad-login` if a login is malformed.
     pub(crate) fn of(request: &HookRequest<Params>) -> Result<Self, DriverError> {
         let mut hosts: Vec<Host> = Vec::new();
         for vnfc in request.vnfcs() {
@@ -43,26 +43,26 @@ impl Hosts {
         Ok(Self(hosts))
     }
 
-    /// Where to log in on the host `name`.
+    /// The address and login of the host `name`.
     ///
     /// # Errors
     ///
-    /// Why that cannot be told, for whoever wrote the script or the request.
+    /// Why they are unknown, for the author of the script or of the request.
     pub(crate) fn target(&self, name: &str) -> Result<&SshTarget, String> {
         let Some(host) = self.0.iter().find(|host| host.name == name) else {
             let known: Vec<_> = self.0.iter().map(|host| host.name.as_str()).collect();
-            return Err(format!("there is no host `{name}`; there are {known:?}"));
+            return Err(format!("no host `{name}`; the hosts are {known:?}"));
         };
         host.target.as_ref().map_err(Clone::clone)
     }
 
-    /// As scripts see them, of one VDU or all.
-    pub(crate) fn shown(&self, vdu: Option<&str>) -> Value {
+    /// The hosts of one VDU or all, as scripts see them.
+    pub(crate) fn to_json(&self, vdu: Option<&str>) -> Value {
         let wanted = self
             .0
             .iter()
             .filter(|host| vdu.is_none_or(|vdu| host.vdu == vdu));
-        let shown = wanted.map(|host| {
+        let hosts = wanted.map(|host| {
             let address = host
                 .target
                 .as_ref()
@@ -70,32 +70,37 @@ impl Hosts {
                 .map(|target| target.address.as_str());
             json!({"name": host.name, "vdu": host.vdu, "vnfc": host.vnfc, "address": address})
         });
-        shown.collect()
+        hosts.collect()
     }
 }
 
-/// The login for the hosts of a VDU: the VNFD's, over it the request's, over both what either says of the VDU.
+/// The login for the hosts of a VDU: the VNFD's, overridden by the request's, then by the overrides for the VDU.
 fn login(request: &HookRequest<Params>, vdu: &str) -> Result<Login, DriverError> {
-    let said = [
+    let logins = [
         request.inputs.get("login"),
         request.additional_params.0.get("login"),
     ];
     let mut merged = json!({});
-    said.iter().flatten().for_each(|own| over(&mut merged, own));
+    logins
+        .iter()
+        .flatten()
+        .for_each(|own| merge(&mut merged, own));
     if let Some(own) = merged["vdus"].get(vdu).cloned() {
-        over(&mut merged, &own);
+        merge(&mut merged, &own);
     }
     serde_json::from_value(merged).map_err(|error| {
-        let said =
-            format!("`login` of additionalParams, or of the VNFD's inputs, does not fit: {error}");
-        DriverError::new("bad-login", said)
+        let detail =
+            format!("`login` in additionalParams or in the VNFD's inputs is malformed: {error}");
+        DriverError::new("bad-login", detail)
     })
 }
 
 fn target(vnfc: &Vnfc, login: &Login) -> Result<SshTarget, String> {
     let name = vnfc.name();
     let username = login.username.as_deref().ok_or_else(|| {
-        format!("nobody says who logs in to `{name}`: put `login: {{username: …}}` into additionalParams")
+        format!(
+            "no user name to log in to `{name}`: add `login: {{username: …}}` to additionalParams"
+        )
     })?;
     let address = match &login.connection_point {
         Some(cp) => vnfc
@@ -110,7 +115,7 @@ fn target(vnfc: &Vnfc, login: &Login) -> Result<SshTarget, String> {
     target.private_key.clone_from(&login.private_key);
     target.port = login.port.unwrap_or(22);
     Ok(match &login.jump {
-        Some(jump) => target.jump(through(jump)),
+        Some(jump) => target.jump(jump_target(jump)),
         None => target,
     })
 }
@@ -121,8 +126,8 @@ fn first_address(vnfc: &Vnfc) -> Option<String> {
         .find_map(|cp| cp.addresses().next().map(str::to_owned))
 }
 
-/// The jump host is none of the VIM's servers: its key is pinned to its address.
-fn through(jump: &Jump) -> SshTarget {
+/// The jump host's target. It is not a server of the VIM, so its host key is pinned to its address.
+fn jump_target(jump: &Jump) -> SshTarget {
     let server = format!("jump-{}", jump.address);
     let mut target = SshTarget::new(server, jump.address.as_str(), jump.username.as_str());
     target.password.clone_from(&jump.password);

@@ -1,6 +1,6 @@
-//! The types of artifacts that are scripts, and what is known of their interpreters.
+//! The artifact types that are scripts, and facts about their interpreters.
 
-/// A kind of script.
+/// The kind of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Bash,
@@ -8,10 +8,10 @@ pub(crate) enum Kind {
     Ansible,
 }
 
-/// `EX_TEMPFAIL` of sysexits.h: what failed may work later.
-const TEMPORARY: i32 = 75;
-/// What ansible-playbook ends with where hosts were not reached.
-const UNREACHABLE: i32 = 4;
+/// `EX_TEMPFAIL` of sysexits.h: a temporary failure.
+const TEMPORARY_FAILURE: i32 = 75;
+/// Exit code of ansible-playbook if hosts were unreachable.
+const HOST_UNREACHABLE: i32 = 4;
 
 impl Kind {
     pub(crate) const TYPES: [&str; 3] = [
@@ -20,7 +20,7 @@ impl Kind {
         "tosca.artifacts.Implementation.Ansible",
     ];
 
-    /// The kind of a TOSCA type.
+    /// The kind of a TOSCA artifact type; `None` if it is not a script.
     pub(crate) fn of(artifact_type: &str) -> Option<Self> {
         let known = Self::TYPES
             .iter()
@@ -30,7 +30,7 @@ impl Kind {
             .copied()
     }
 
-    /// The Debian package that brings its interpreter.
+    /// The Debian package of its interpreter.
     pub(crate) fn package(self) -> &'static str {
         match self {
             Self::Bash => "bash",
@@ -39,7 +39,7 @@ impl Kind {
         }
     }
 
-    /// The member of the configuration that names its interpreter.
+    /// The member of [`Config`](crate::Config) with its interpreter.
     pub(crate) fn configured_as(self) -> &'static str {
         match self {
             Self::Bash => "bash",
@@ -48,19 +48,19 @@ impl Kind {
         }
     }
 
-    /// What an exit code says, where that is known.
+    /// The meaning of an exit code, if known, as a suffix for messages.
     pub(crate) fn meaning(self, code: i32) -> &'static str {
         match (self, code) {
             (Self::Ansible, 2) => " (a task failed)",
-            (Self::Ansible, UNREACHABLE) => " (a host was not reached)",
+            (Self::Ansible, HOST_UNREACHABLE) => " (a host is unreachable)",
             (Self::Bash, 127) => " (a command was not found)",
-            (_, TEMPORARY) => " (it says that it may work later)",
+            (_, TEMPORARY_FAILURE) => " (a temporary failure: it may work later)",
             _ => "",
         }
     }
 
-    /// True where the same script may work later without anybody changing anything.
+    /// Whether a retry may succeed without any change.
     pub(crate) fn is_temporary(self, code: i32) -> bool {
-        code == TEMPORARY || (self == Self::Ansible && code == UNREACHABLE)
+        code == TEMPORARY_FAILURE || (self == Self::Ansible && code == HOST_UNREACHABLE)
     }
 }

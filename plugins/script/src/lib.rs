@@ -1,17 +1,17 @@
 //! A MgmtDriver whose hooks are files of the VNF package: shell scripts, Python scripts, Ansible playbooks.
 //!
 //! ```text
-//! the hook's artifact ── its type says which interpreter                       kind.rs
+//! artifact ──── its type selects the interpreter                               kind.rs
 //! unpack ────── the package's files, into a private folder                     folder.rs
-//! hosts ─────── the VNFCs by name, and how to log in to each                   hosts.rs
-//! bridge ────── a socket at which the script asks for the VNFM's services      bridge.rs, python/vnfm.py
+//! hosts ─────── the VNFCs by name, with the login of each                      hosts.rs
+//! bridge ────── a socket through which the script calls the VNFM's services    bridge.rs, python/vnfm.py
 //! playbook ──── inventory and variables for Ansible                            ansible.rs, python/*.py
-//! run ───────── request in memory on standard input, log on standard error     child.rs, words.rs
-//! effects ───── standard output, checked by the schema of effects              effects.rs
+//! run ───────── request on standard input, log on standard error               child.rs, log_lines.rs
+//! effects ───── standard output, validated against the schema                  effects.rs
 //! ```
 //!
-//! The script holds no login: it names a host, and the VNFM logs in there. So it needs no network, and nothing secret is
-//! in an argument, in the environment or on a disk. Who may run scripts at all is the plugin host's to say.
+//! Scripts get no logins: they name a host, and the VNFM logs in. So they need no network, and no secret is on a command
+//! line, in the environment or on a disk. The plugin host decides which packages may run scripts.
 
 mod ansible;
 mod bridge;
@@ -20,10 +20,10 @@ mod effects;
 mod folder;
 mod hosts;
 mod kind;
+mod log_lines;
 mod params;
-mod words;
 
-use bridge::{Bridge, Side};
+use bridge::{Bridge, BridgeState};
 use child::{Child, End};
 use folder::Folder;
 use hosts::Hosts;
@@ -42,17 +42,17 @@ use vnfm_plugin_sdk::prelude::{
     Artifact, DriverError, Effects, HookContext, HookRequest, Hooks, MgmtDriver, export_mgmt_driver,
 };
 
-/// What the operator configures: the programs that run scripts, by absolute paths.
+/// The plugin's configuration: absolute paths of the interpreters.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Config {
-    /// Runs `tosca.artifacts.Implementation.Bash`.
+    /// Interpreter of `tosca.artifacts.Implementation.Bash`; `/bin/bash` if absent.
     pub bash: PathBuf,
-    /// Runs `tosca.artifacts.Implementation.Python`.
+    /// Interpreter of `tosca.artifacts.Implementation.Python`; `/usr/bin/python3` if absent.
     pub python: PathBuf,
-    /// Runs `tosca.artifacts.Implementation.Ansible`.
+    /// Interpreter of `tosca.artifacts.Implementation.Ansible`; `/usr/bin/ansible-playbook` if absent.
     pub ansible_playbook: PathBuf,
-    /// Whether scripts may send HTTP requests through the server, to what `hooks.networks` of its configuration allows.
+    /// Allows scripts to send HTTP requests through the server, to the networks in its `hooks.networks`.
     pub http: bool,
 }
 
@@ -79,8 +79,8 @@ impl MgmtDriver for Script {
     fn new(config: Config) -> Result<Self, DriverError> {
         for program in [&config.bash, &config.python, &config.ansible_playbook] {
             if !program.is_absolute() {
-                let said = format!("`{}` is no absolute path", program.display());
-                return Err(DriverError::new("bad-path", said));
+                let detail = format!("`{}` is not an absolute path", program.display());
+                return Err(DriverError::new("bad-path", detail));
             }
         }
         Ok(Self { config })
@@ -94,7 +94,7 @@ impl MgmtDriver for Script {
     }
 }
 
-/// The operations of SOL001's `Vnflcm`: a script may serve each of them, before and after.
+/// The operations of SOL001's `Vnflcm`; a script may run before and after each.
 const OPERATIONS: &[&str] = &[
     "instantiate",
     "scale",
@@ -116,13 +116,19 @@ impl Script {
         cx: HookContext,
         request: HookRequest<Params>,
     ) -> Result<Effects, DriverError> {
-        let (kind, artifact) = which(&request)?;
+        let (kind, artifact) = find_script(&request)?;
         let hosts = Arc::new(Hosts::of(&request)?);
         let folder = Folder::new().map_err(|error| no_folder(&error))?;
         folder.unpack(&cx, &artifact.path).await?;
-        let told = serde_json::to_value(&request).map_err(|error| no_folder(&error.into()))?;
-        let side = Side::new(cx.clone(), hosts.clone(), told.clone(), self.config.http);
-        let bridge = Bridge::open(side, &folder.socket()).map_err(|error| no_folder(&error))?;
+        let request_json =
+            serde_json::to_value(&request).map_err(|error| no_folder(&error.into()))?;
+        let state = BridgeState::new(
+            cx.clone(),
+            hosts.clone(),
+            request_json.clone(),
+            self.config.http,
+        );
+        let bridge = Bridge::open(state, &folder.socket()).map_err(|error| no_folder(&error))?;
         let mut command = self.command(kind, &artifact.path, &folder)?;
         if kind == Kind::Ansible {
             ansible::prepare(&mut command, &folder, &hosts).map_err(|error| {
@@ -134,17 +140,17 @@ impl Script {
                 }
             })?;
         }
-        let told = in_memory(&told).map_err(|error| no_folder(&error))?;
+        let request_json = memory_file(&request_json).map_err(|error| no_folder(&error))?;
         cx.info(&format!(
             "running `{}` by `{}`",
             artifact.path,
             self.program(kind).display()
         ));
-        let child = Child::spawn(command.stdin(told), &cx)
+        let child = Child::spawn(command.stdin(request_json), &cx)
             .map_err(|error| self.no_interpreter(kind, &error))?;
         let end = child.ended().await?;
         drop(bridge);
-        answer(&cx, kind, &artifact.path, &end)
+        result(&cx, kind, &artifact.path, &end)
     }
 
     fn program(&self, kind: Kind) -> &Path {
@@ -155,7 +161,7 @@ impl Script {
         }
     }
 
-    /// The interpreter with its script: nothing of our environment, its files in the private folder.
+    /// The command that runs the script, with a new environment and its files in the private folder.
     fn command(&self, kind: Kind, path: &str, folder: &Folder) -> Result<Command, DriverError> {
         let program = self.program(kind);
         std::fs::metadata(program).map_err(|error| self.no_interpreter(kind, &error))?;
@@ -176,21 +182,21 @@ impl Script {
 
     fn no_interpreter(&self, kind: Kind, error: &std::io::Error) -> DriverError {
         let program = self.program(kind).display();
-        let said = format!(
-            "cannot run `{program}`: {error}; install it on the VNFM's host (Debian: {}), or name another in \
+        let detail = format!(
+            "cannot run `{program}`: {error}; install it on the VNFM's host (Debian: {}), or configure another one in \
              `plugins.config.{}.{}`",
             kind.package(),
             env!("CARGO_PKG_NAME"),
             kind.configured_as(),
         );
-        DriverError::new("no-interpreter", said)
+        DriverError::new("no-interpreter", detail)
     }
 }
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The script of the hook: its artifact, of a type that is served here.
-fn which(request: &HookRequest<Params>) -> Result<(Kind, &Artifact), DriverError> {
+/// The hook's script: its first artifact of a supported type.
+fn find_script(request: &HookRequest<Params>) -> Result<(Kind, &Artifact), DriverError> {
     let found = request
         .artifacts
         .iter()
@@ -198,18 +204,18 @@ fn which(request: &HookRequest<Params>) -> Result<(Kind, &Artifact), DriverError
     found.ok_or_else(|| {
         let known: Vec<_> =
             request.artifacts.iter().map(|artifact| artifact.type_.as_str()).collect();
-        let said = format!(
-            "hook `{}` names no script that lies in the package; it needs an artifact of one of the types {:?}, and \
-             has {known:?}",
+        let detail = format!(
+            "hook `{}` names no script of the package; it needs an artifact of one of the types {:?}, and has \
+            {known:?}",
             request.hook,
             Kind::TYPES,
         );
-        DriverError::new("no-script", said)
+        DriverError::new("no-script", detail)
     })
 }
 
-/// The request, in a file that is in memory and has no name.
-fn in_memory(request: &Value) -> std::io::Result<File> {
+/// The request in an anonymous file in memory.
+fn memory_file(request: &Value) -> std::io::Result<File> {
     let text = request.to_string();
     let flags = rustix::fs::MemfdFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::memfd_create("hook-request", flags)?);
@@ -219,12 +225,12 @@ fn in_memory(request: &Value) -> std::io::Result<File> {
 }
 
 fn no_folder(error: &std::io::Error) -> DriverError {
-    let said = format!("cannot prepare a private folder for the script: {error}");
-    DriverError::new("no-folder", said).retryable()
+    let detail = format!("cannot prepare the script's private folder: {error}");
+    DriverError::new("no-folder", detail).retryable()
 }
 
-/// What the end of a script means.
-fn answer(cx: &HookContext, kind: Kind, path: &str, end: &End) -> Result<Effects, DriverError> {
+/// The hook's result, from how the script ended.
+fn result(cx: &HookContext, kind: Kind, path: &str, end: &End) -> Result<Effects, DriverError> {
     if end.status.success() {
         return effects::read(cx, &end.output).map_err(|error| error.phase(path));
     }
@@ -233,8 +239,11 @@ fn answer(cx: &HookContext, kind: Kind, path: &str, end: &End) -> Result<Effects
     }
     let error = match end.status.code() {
         Some(code) => {
-            let said = format!("`{path}` ended with exit code {code}{}", kind.meaning(code));
-            let error = DriverError::new("script-failed", said).exit_code(code);
+            let detail = format!(
+                "`{path}` failed with exit code {code}{}",
+                kind.meaning(code)
+            );
+            let error = DriverError::new("script-failed", detail).exit_code(code);
             if kind.is_temporary(code) {
                 error.retryable()
             } else {
@@ -243,58 +252,58 @@ fn answer(cx: &HookContext, kind: Kind, path: &str, end: &End) -> Result<Effects
         }
         None => DriverError::new(
             "script-killed",
-            format!("`{path}` was ended: {}", end.status),
+            format!("`{path}` was killed: {}", end.status),
         ),
     };
-    Err(error.phase(path).last_lines(&end.last_words))
+    Err(error.phase(path).last_lines(&end.last_lines))
 }
 
-/// The codes of the errors of this plugin.
+/// The error codes of this plugin.
 pub const MEANINGS: &[Meaning] = &[
     Meaning::new(
         "no-script",
-        "the hook's artifact is no script, or the package does not have its file",
-        "name a file of the package, of a type that is served; they are listed",
+        "the hook's artifact is not a script, or the package does not contain its file",
+        "name a file of the package and one of the types that the message lists",
     ),
     Meaning::new(
         "bad-login",
-        "`login` of the parameters, or of the VNFD's inputs, has another shape; the member is named",
-        "correct it; the how-to shows what it holds",
+        "`login` in the parameters or in the VNFD's inputs is malformed; the message names the member",
+        "correct it; `docs/how-to/write-a-script-hook.md` shows its members",
     ),
     Meaning::new(
         "bad-path",
-        "the configuration names an interpreter by a path that is not absolute",
+        "the configured path of an interpreter is not absolute",
         "correct `plugins.config.mgmt-script`",
     ),
     Meaning::new(
         "no-interpreter",
-        "the program that runs such scripts is not there, or cannot be run",
-        "install the package that is named, or name another program in `plugins.config.mgmt-script`",
+        "the interpreter is not installed or not executable",
+        "install the package that the message names, or configure another program in `plugins.config.mgmt-script`",
     ),
     Meaning::new(
         "no-folder",
-        "the script's private folder cannot be made or filled, such as on a full disk",
-        "make room in `plugins.scripts.folder`, then retry",
+        "the script's private folder cannot be created or filled, for example because the disk is full",
+        "free space in `plugins.scripts.folder`, then retry",
     ),
     Meaning::new(
         "bad-artifact",
-        "a file of the package has a name that leads out of its folder",
-        "give it another name",
+        "a file of the package has a path that leads out of its folder",
+        "rename the file",
     ),
     Meaning::new(
         "script-failed",
-        "the script ended with another exit code than 0; its last lines are shown",
-        "mend what they say; exit code 75 says that a retry is of use",
+        "the script failed with an exit code; the message has its last lines",
+        "fix what they report; scripts use exit code 75 if a retry may help",
     ),
     Meaning::new(
         "script-killed",
-        "a signal that was not ours ended the script",
-        "see in the kernel's log whether memory was short; report it to whoever wrote the script",
+        "the script was killed by a signal that the VNFM did not send",
+        "check the kernel log for lack of memory; otherwise report it to the script's author",
     ),
     Meaning::new(
         "bad-effects",
-        "standard output is no JSON, or no effects; each place is named with the shape that it should have",
-        "write effects there and nothing else; lines for the log go to standard error",
+        "standard output is not JSON or not valid effects; the message names each wrong member",
+        "write only effects to standard output, and log lines to standard error",
     ),
 ];
 

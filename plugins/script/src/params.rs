@@ -1,4 +1,4 @@
-//! What a script's request may hold that is ours to read: how to log in. All else is the script's.
+//! The part of a script's parameters that this plugin reads: the login. All others are for the script.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use vnfm_plugin_sdk::{Object, Secret};
 
-/// `additionalParams`, whole; its schema knows `login`.
+/// All of `additionalParams`; its schema describes only `login`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Params(pub(crate) Object);
@@ -18,64 +18,64 @@ impl JsonSchema for Params {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        Known::json_schema(generator)
+        KnownParams::json_schema(generator)
     }
 }
 
-/// What of `additionalParams` has a meaning here.
+/// The members of `additionalParams` that this plugin reads.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
-struct Known {
-    /// How the VNFM logs in to the hosts.
+struct KnownParams {
+    /// The login that the VNFM uses for the hosts.
     #[schemars(default)]
     login: Option<Login>,
 }
 
-/// How to log in to the hosts. Members that are absent are taken from the operation's `inputs.login` in the VNFD.
+/// The login for the hosts. Absent members are taken from `inputs.login` of the operation in the VNFD.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(crate) struct Login {
-    /// Who.
+    /// The user to log in as.
     pub(crate) username: Option<String>,
-    /// Their password.
+    /// The user's password.
     pub(crate) password: Option<Secret>,
-    /// Their private key, PEM.
+    /// The user's private key in PEM format.
     pub(crate) private_key: Option<Secret>,
-    /// The connection point that the hosts are reached by; the first with an address where absent.
+    /// The connection point for SSH; if absent, the first one with an address.
     pub(crate) connection_point: Option<String>,
-    /// TCP port; 22 where absent.
+    /// TCP port of the SSH server; 22 if absent.
     pub(crate) port: Option<u16>,
-    /// The host to go through.
+    /// The jump host, for hosts that are not directly reachable.
     pub(crate) jump: Option<Jump>,
-    /// What is different for the hosts of a VDU, by its id.
+    /// Overrides for the hosts of individual VDUs, by VDU id.
     pub(crate) vdus: BTreeMap<String, Value>,
 }
 
-/// A host to go through.
+/// A jump host.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Jump {
-    /// IP address or name.
+    /// IP address or host name.
     pub(crate) address: String,
-    /// Who.
+    /// The user to log in as.
     pub(crate) username: String,
-    /// TCP port; 22 where absent.
+    /// TCP port of the SSH server; 22 if absent.
     #[serde(default)]
     pub(crate) port: Option<u16>,
-    /// Their password.
+    /// The user's password.
     #[serde(default)]
     pub(crate) password: Option<Secret>,
-    /// Their private key, PEM.
+    /// The user's private key in PEM format.
     #[serde(default)]
     pub(crate) private_key: Option<Secret>,
 }
 
-/// Puts `own` over `base`, member by member, objects deeper.
-pub(crate) fn over(base: &mut Value, own: &Value) {
+/// Merges `own` into `base`, recursively for objects; other values are replaced.
+pub(crate) fn merge(base: &mut Value, own: &Value) {
     match (base, own) {
         (Value::Object(base), Value::Object(own)) => {
             for (name, value) in own {
-                over(base.entry(name.clone()).or_insert(Value::Null), value);
+                merge(base.entry(name.clone()).or_insert(Value::Null), value);
             }
         }
         (base, own) => *base = own.clone(),

@@ -1,7 +1,7 @@
-//! A MgmtDriver that writes a file on each VNFC over SSH: copy it and change it.
+//! A template for MgmtDrivers: writes a file on each VNFC over SSH. Copy it and change it.
 //!
-//! `instantiate_end` runs after the servers are there. For each of them, four at a time, it waits for a login,
-//! puts the file in place and reads it back. Doing that twice does no harm, so a retry is safe.
+//! `instantiate_end` runs after the servers were created. On four of them at a time, it waits for a login, uploads the
+//! file and reads it back. All of that is idempotent, so a retry is safe.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
 
-/// What the operator configures, in the VNFM's configuration.
+/// The plugin's configuration, set by the operator.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Config {
-    /// Where the file goes.
+    /// Path of the file on each server.
     path: String,
-    /// Seconds that a server may take until it lets us log in.
+    /// Seconds that a server may take until a login works.
     login_seconds: u64,
 }
 
@@ -28,17 +28,17 @@ impl Default for Config {
     }
 }
 
-/// What the request's `additionalParams` must hold; the VNFM checks it before it makes anything.
+/// The members of the request's `additionalParams`; the VNFM validates them before it creates anything.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Welcome {
-    /// The connection point that we reach the servers by.
+    /// The connection point for SSH.
     ssh_cp: String,
-    /// Who to log in as.
+    /// The user to log in as.
     username: String,
-    /// Their password.
+    /// The user's password.
     password: Secret,
-    /// What the file says.
+    /// Content of the file.
     text: String,
 }
 
@@ -57,7 +57,7 @@ impl MgmtDriver for Template {
         }
         Err(DriverError::new(
             "bad-path",
-            format!("`{}` is no absolute path", config.path),
+            format!("`{}` is not an absolute path", config.path),
         ))
     }
 

@@ -35,11 +35,11 @@ fn vnf_b_runs_on_the_reference_package() {
 #[test]
 fn a_vendor_script_that_fails_or_prints_garbage_is_reported_with_its_output() {
     let cases = [
-        ("echo nonsense", "script-answer", "it is no JSON"),
+        ("echo nonsense", "script-answer", "it is not JSON"),
         (
             "echo '{\"server\": \"https://10.0.0.1:6443\", '",
             "script-answer",
-            "it ends too early",
+            "it is truncated",
         ),
         (
             "echo '{\"bearer_token\": \"t\"}'",

@@ -1,18 +1,18 @@
-//! System calls that the process of a hook cannot make, whatever it runs.
+//! The system-call filter (seccomp) of a hook process and everything it starts.
 //!
-//! | calls | answer |
+//! | calls | result |
 //! |---|---|
-//! | `setsid`, `setpgid` | done, and nothing happens: what wants to be alone, as daemons do, goes on as if it were |
-//! | to look into or act on other processes, mounts, namespaces, keys, the kernel | EPERM |
-//! | `clone3`, `io_uring_*`, of another architecture | ENOSYS: their arguments cannot be looked at; programs do without |
-//! | sockets to anything but this machine, where there is to be no network and no namespace without one | EACCES |
-#![expect(unsafe_code, reason = "system calls that have no safe wrapper")]
+//! | `setsid`, `setpgid` | succeed without effect: daemons go on, but stay in the hook's process group |
+//! | reading or changing other processes, mounts, namespaces, keys, the kernel | EPERM |
+//! | `clone3`, `io_uring_*`, another architecture's calls | ENOSYS: their arguments cannot be filtered; programs fall back |
+//! | sockets other than Unix sockets, if the network is denied and no network namespace is available | EACCES |
+#![expect(unsafe_code, reason = "system calls without a safe wrapper")]
 
 use super::sandbox::done;
 use libc::{c_long, sock_filter};
 use std::io;
 
-/// Ends with EPERM.
+/// Fail with EPERM.
 const FORBIDDEN: &[c_long] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -59,24 +59,24 @@ const FORBIDDEN: &[c_long] = &[
     libc::SYS_syslog,
 ];
 
-/// Ends with ENOSYS.
-const UNKNOWN: &[c_long] = &[
+/// Fail with ENOSYS.
+const UNSUPPORTED: &[c_long] = &[
     libc::SYS_clone3,
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
 ];
 
-/// Does nothing.
-const IDLE: &[c_long] = &[libc::SYS_setsid, libc::SYS_setpgid];
+/// Succeed without effect.
+const IGNORED: &[c_long] = &[libc::SYS_setsid, libc::SYS_setpgid];
 
-/// Filters the calls of this process and all that it starts; with `local` it makes no sockets but local ones.
+/// Filters the calls of this process and everything it starts; with `local`, only Unix sockets are allowed.
 ///
 /// # Errors
 ///
-/// Where the kernel has no such filters, or this machine has an architecture that is not known here.
+/// If the kernel has no seccomp filters, or on architectures other than x86-64 and 64-bit Arm.
 pub(super) fn filter(local: bool) -> io::Result<()> {
-    let unknown = || io::Error::other("the numbers of this architecture's calls are not known");
+    let unknown = || io::Error::other("system-call filters are not supported on this architecture");
     let mut filter = program(ARCHITECTURE.ok_or_else(unknown)?, local);
     let program = libc::sock_fprog {
         len: u16::try_from(filter.len()).unwrap_or(u16::MAX),
@@ -99,15 +99,19 @@ fn program(architecture: u32, local: bool) -> Vec<sock_filter> {
         jump(libc::BPF_JEQ, architecture, 1, 0),
         answer(libc::ENOSYS),
         number,
-        jump(libc::BPF_JGE, OTHER_CALLS, 0, 1),
+        jump(libc::BPF_JGE, X32_CALLS, 0, 1),
         answer(libc::ENOSYS),
     ];
-    for (calls, errno) in [(IDLE, 0), (UNKNOWN, libc::ENOSYS), (FORBIDDEN, libc::EPERM)] {
+    for (calls, errno) in [
+        (IGNORED, 0),
+        (UNSUPPORTED, libc::ENOSYS),
+        (FORBIDDEN, libc::EPERM),
+    ] {
         for call in calls {
             all.extend([jump(libc::BPF_JEQ, unsigned(*call), 0, 1), answer(errno)]);
         }
     }
-    // No namespaces, typing for nobody's terminal, and perhaps no sockets: those that the first argument tells.
+    // By argument: no new namespaces, no input faked into a terminal, and perhaps only Unix sockets.
     let spaces = u32::try_from(NAMESPACES).unwrap_or(u32::MAX);
     all.extend([
         jump(libc::BPF_JEQ, unsigned(libc::SYS_clone), 0, 4),
@@ -198,9 +202,9 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP;
 const TIOCSTI: u32 = 0x5412;
 const PR_SET_SECCOMP: libc::c_int = 22;
-/// System calls from this number on are those of another convention (x32).
-const OTHER_CALLS: u32 = 0x4000_0000;
-/// How the kernel numbers the architecture that this is built for (`AUDIT_ARCH_…`).
+/// System calls from this number on belong to another ABI (x32).
+const X32_CALLS: u32 = 0x4000_0000;
+/// The kernel's identifier of the target architecture (`AUDIT_ARCH_…`); `None` if unsupported.
 const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0xC000_003E)
 } else if cfg!(target_arch = "aarch64") {

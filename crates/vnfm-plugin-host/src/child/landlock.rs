@@ -1,13 +1,13 @@
-//! Landlock: which files the process of a hook may open, and that it signals nobody outside.
-#![expect(unsafe_code, reason = "system calls that have no safe wrapper")]
+//! Landlock: restricts the files that a hook process may open, and keeps it from signalling processes outside.
+#![expect(unsafe_code, reason = "system calls without a safe wrapper")]
 
-use super::visible::{Right, Visible};
+use super::visible::{Access, Visible};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 
-/// `struct landlock_ruleset_attr`; members that a kernel does not know are zero for it.
+/// `struct landlock_ruleset_attr`; members that a kernel does not know must be zero.
 #[repr(C)]
 struct Ruleset {
     files: u64,
@@ -27,17 +27,17 @@ const WRITE_FILE: u64 = 1 << 1;
 const READ_FILE: u64 = 1 << 2;
 const READ_DIR: u64 = 1 << 3;
 const TRUNCATE: u64 = 1 << 14;
-/// What a rule for a file may hold; the rest is for folders.
-const OF_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE;
+/// The rights that a rule for a file may contain; the others apply to folders.
+const FILE_RIGHTS: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE;
 const DEVICES: u64 = (1 << 6) | (1 << 11);
 const ABSTRACT_SOCKETS: u64 = 1;
 const SIGNALS: u64 = 1 << 1;
 const VERSION: u32 = 1;
 const PATH_BENEATH: u32 = 1;
 
-/// The version of Landlock that this kernel has.
+/// The Landlock ABI version of this kernel; `None` without Landlock.
 pub(super) fn version() -> Option<u32> {
-    // SAFETY: asks for a number.
+    // SAFETY: with this flag, the call only returns a number.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_landlock_create_ruleset,
@@ -49,12 +49,12 @@ pub(super) fn version() -> Option<u32> {
     u32::try_from(answer).ok().filter(|version| *version > 0)
 }
 
-/// Whether processes outside are out of reach of signals.
+/// Whether this version can keep signals inside.
 pub(super) fn scopes_signals(version: u32) -> bool {
     version >= 6
 }
 
-/// Every right over files that `version` knows.
+/// All file rights that `version` knows.
 fn rights(version: u32) -> u64 {
     let known = match version {
         1 => 13,
@@ -65,11 +65,11 @@ fn rights(version: u32) -> u64 {
     (1 << known) - 1
 }
 
-/// Lets this process, and all that it starts, open what is `visible` and nothing else.
+/// Restricts this process, and everything it starts, to the `visible` files. Paths that do not exist are skipped.
 ///
 /// # Errors
 ///
-/// Where the kernel refuses a rule. A path that is not there has none.
+/// If the kernel rejects a rule.
 pub(super) fn restrict(version: u32, visible: &[Visible]) -> io::Result<()> {
     let all = rights(version);
     let scoped = if scopes_signals(version) {
@@ -94,33 +94,33 @@ pub(super) fn restrict(version: u32, visible: &[Visible]) -> io::Result<()> {
     };
     let rules = i32::try_from(rules).ok().filter(|fd| *fd >= 0);
     let rules = rules.ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: it was just made, and nobody else knows it.
+    // SAFETY: the descriptor was just created, and nothing else owns it.
     let rules = unsafe { OwnedFd::from_raw_fd(rules) };
-    for Visible { path, right } in visible {
+    for Visible { path, access } in visible {
         let mut open = std::fs::OpenOptions::new();
-        let Ok(place) = open.read(true).custom_flags(libc::O_PATH).open(path) else {
+        let Ok(file) = open.read(true).custom_flags(libc::O_PATH).open(path) else {
             continue;
         };
-        allow(&rules, &place, *right, all)?;
+        allow(&rules, &file, *access, all)?;
     }
-    // SAFETY: a plain system call on a number.
+    // SAFETY: a system call on numbers.
     match unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-fn allow(rules: &OwnedFd, place: &File, right: Right, all: u64) -> io::Result<()> {
-    let wanted = match right {
-        Right::Read => READ_FILE | READ_DIR | EXECUTE,
-        Right::Use => READ_FILE | WRITE_FILE,
-        Right::Own => all & !DEVICES,
+fn allow(rules: &OwnedFd, file: &File, access: Access, all: u64) -> io::Result<()> {
+    let wanted = match access {
+        Access::Read => READ_FILE | READ_DIR | EXECUTE,
+        Access::Device => READ_FILE | WRITE_FILE,
+        Access::Full => all & !DEVICES,
     };
-    let folder = place.metadata()?.is_dir();
-    let allowed = all & if folder { wanted } else { wanted & OF_FILES };
+    let folder = file.metadata()?.is_dir();
+    let allowed = all & if folder { wanted } else { wanted & FILE_RIGHTS };
     let beneath = Beneath {
         allowed,
-        parent: place.as_raw_fd(),
+        parent: file.as_raw_fd(),
     };
     // SAFETY: the attributes live until the call returns.
     let added = unsafe {

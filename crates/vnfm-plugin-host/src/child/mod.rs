@@ -1,17 +1,16 @@
-//! The process of one hook, from its own side: shuts itself in, opens the library, runs one hook, and waits to
-//! be ended.
+//! The code of a hook process: confines itself, opens the library, runs one hook, and waits to be killed.
 //!
 //! ```text
-//! arrive   socket and library are moved out of the way, everything else is closed     sandbox.rs
+//! arrive   move socket and library away from stdin and stdout, close everything else  sandbox.rs
 //! LOAD     limits, user, namespaces, files, system calls                              sandbox.rs
-//!          from here on in a process of its own, for which the first one waits        supervise.rs
-//!          the library is opened, says what it is
-//! CREATE   the driver is made
-//! CALL     the hook is polled on this thread; its services go over the socket         services.rs
+//!          fork: the child continues, its parent supervises it                        supervise.rs
+//!          open the library, describe it
+//! CREATE   create the driver
+//! CALL     poll the hook on this thread; service calls go over the socket             services.rs
 //! ```
 //!
-//! A second thread reads the socket from the beginning on. At its end the engine is gone, or done with us, and
-//! this process ends: also where the first thread is in an endless loop.
+//! A second thread reads the socket from the start. When it is closed, the engine has ended or is done with the hook,
+//! and this process exits, even if the first thread is in an endless loop.
 #![expect(unsafe_code, reason = "calls the plugin's `create`")]
 
 mod calls;
@@ -23,15 +22,15 @@ mod supervise;
 pub(crate) mod user;
 pub(crate) mod visible;
 
-pub(crate) use services::OF_THE_HOOK;
+pub(crate) use services::HOOK_LOG;
 
 use crate::elf::Facts;
 use crate::errors::{NOT_APART, RUNNER};
 use crate::library;
-use crate::library::Said;
+use crate::library::PluginInfo;
 use crate::process::wire::{self, Frame};
-use crate::process::{IDLE, Load};
-use sandbox::{Arrived, Refusal};
+use crate::process::{Load, SPARE_LIFETIME};
+use sandbox::{Arrived, Failure};
 use services::{Link, Side};
 use std::io::Write as _;
 use std::mem::MaybeUninit;
@@ -44,23 +43,22 @@ use std::thread::Thread;
 use vnfm_core::ports::PortError;
 use vnfm_plugin_abi::{Buf, Driver, FfiError, Host, PANICKED, Plugin, READY_ERR, READY_OK, Slice};
 
-/// Runs one hook for the engine that started this process, and nothing else: what a program calls first of all
-/// in the mode that [`crate::ProcessConfig`] names.
+/// Runs one hook for the engine that started this process. A program calls it first thing in `main`, in the mode that
+/// [`crate::ProcessConfig`] selects.
 ///
-/// The program has no other thread yet. Nothing of what it does afterwards is reached, as long as an engine
-/// started it.
+/// The program must not have started any other thread. The function returns only if no engine started the program.
 pub fn plugin_runner() -> ExitCode {
     let ended = sandbox::arrive().and_then(serve);
-    if let Err(what) = ended {
-        // There is nobody else to tell it to.
-        let _ = writeln!(std::io::stderr(), "error: {what}");
+    if let Err(detail) = ended {
+        // There is no other channel to report it.
+        let _ = writeln!(std::io::stderr(), "error: {detail}");
     }
     ExitCode::from(2)
 }
 
-/// Ends this process. Who waits for it ends all that it started.
-fn end() -> ! {
-    // SAFETY: ends this process with all its threads, and calls nothing of the plugin.
+/// Ends this process; its supervisor kills everything it started.
+fn exit_process() -> ! {
+    // SAFETY: ends this process with all its threads, without running code of the plugin.
     unsafe { libc::_exit(2) }
 }
 
@@ -68,22 +66,22 @@ fn serve(mut arrived: Arrived) -> Result<(), String> {
     let unusable = |error: std::io::Error| format!("cannot use the socket: {error}");
     let first = wire::read(&mut arrived.socket).map_err(unusable)?;
     let load: Load = serde_json::from_slice(&first.body)
-        .map_err(|error| format!("the engine speaks another language: {error}"))?;
+        .map_err(|error| format!("the engine's message is malformed: {error}"))?;
     let writing = arrived.socket.try_clone().map_err(unusable)?;
     let link = Arc::new(Link::new(writing));
-    let doing = format!("load plugin library `{}`", load.shown);
-    let isolation = match sandbox::shut(&load) {
+    let action = format!("load plugin library `{}`", load.library_path);
+    let isolation = match sandbox::confine(&load) {
         Ok(isolation) => isolation,
         Err(refusal) => {
-            let (code, what) = match refusal {
-                Refusal::Failed(what) => (&RUNNER, what),
-                Refusal::NotApart(what) => (&NOT_APART, what),
+            let (code, detail) = match refusal {
+                Failure::Failed(detail) => (&RUNNER, detail),
+                Failure::NotIsolated(detail) => (&NOT_APART, detail),
             };
-            link.refuse(&PortError::new(code, doing, what));
-            end();
+            link.refuse(&PortError::new(code, action, detail));
+            exit_process();
         }
     };
-    let calls = listen(arrived.socket, &link)?;
+    let calls = spawn_reader(arrived.socket, &link)?;
     if load.probe {
         link.send(
             wire::DECLARED,
@@ -91,32 +89,32 @@ fn serve(mut arrived: Arrived) -> Result<(), String> {
             "",
             &serde_json::to_vec(&isolation).unwrap_or_default(),
         );
-        wait_to_be_ended();
+        park_until_killed();
     }
-    match open(&load, arrived.library, &doing) {
-        Ok((plugin, said)) => {
+    match open(&load, arrived.library, &action) {
+        Ok((plugin, info)) => {
             link.send(
                 wire::DECLARED,
                 0,
                 "",
-                &serde_json::to_vec(&said).unwrap_or_default(),
+                &serde_json::to_vec(&info).unwrap_or_default(),
             );
             run(plugin, &calls, &link);
         }
         Err(error) => link.refuse(&error),
     }
-    wait_to_be_ended()
+    park_until_killed()
 }
 
-/// Whoever reads the refusal or the answer ends us.
-fn wait_to_be_ended() -> ! {
+/// The engine kills this process after it has read the error or the result.
+fn park_until_killed() -> ! {
     loop {
         std::thread::park();
     }
 }
 
-/// Reads the socket on a thread of its own: answers go to who waits for them, the rest to the first thread.
-fn listen(
+/// Reads the socket on its own thread: responses complete their calls, the rest goes to the first thread.
+fn spawn_reader(
     mut socket: std::os::unix::net::UnixStream,
     link: &Arc<Link>,
 ) -> Result<Receiver<Frame>, String> {
@@ -125,11 +123,11 @@ fn listen(
     let read = move || {
         loop {
             let Ok(frame) = wire::read(&mut socket) else {
-                end()
+                exit_process()
             };
             match frame.kind {
-                wire::ANSWER => link.answered(frame.id, Ok(frame.body)),
-                wire::FAILED => link.answered(frame.id, Err(frame.body)),
+                wire::ANSWER => link.complete(frame.id, Ok(frame.body)),
+                wire::FAILED => link.complete(frame.id, Err(frame.body)),
                 // The first thread lives as long as the process.
                 _ => drop(calls.send(frame)),
             }
@@ -138,25 +136,25 @@ fn listen(
     let spawned = std::thread::Builder::new()
         .name("engine".into())
         .spawn(read);
-    spawned.map_err(|error| format!("no thread for the socket: {error}"))?;
+    spawned.map_err(|error| format!("cannot start a thread for the socket: {error}"))?;
     Ok(receiver)
 }
 
 fn open(
     load: &Load,
     copy: std::os::fd::OwnedFd,
-    doing: &str,
-) -> Result<(&'static Plugin, Said), PortError> {
+    action: &str,
+) -> Result<(&'static Plugin, PluginInfo), PortError> {
     let facts = Facts {
         symbol: load.symbol.clone(),
         symbol_size: load.symbol_size,
         glibc: load.glibc.clone(),
     };
-    let plugin = library::open_copy(copy, &load.shown, &facts, doing)?;
-    Ok((plugin, library::says(plugin)?))
+    let plugin = library::open_copy(copy, &load.library_path, &facts, action)?;
+    Ok((plugin, library::plugin_info(plugin)?))
 }
 
-/// Makes the driver, waits for the hook, runs it.
+/// Creates the driver, waits for the hook, runs it.
 fn run(plugin: &'static Plugin, frames: &Receiver<Frame>, link: &Arc<Link>) {
     let Ok(create) = frames.recv() else { return };
     let side = |hook| {
@@ -165,7 +163,7 @@ fn run(plugin: &'static Plugin, frames: &Receiver<Frame>, link: &Arc<Link>) {
             hook,
         })
     };
-    let driver = match make(plugin, Host::new(side(false)), &create.body) {
+    let driver = match create_driver(plugin, Host::new(side(false)), &create.body) {
         Ok(driver) => driver,
         Err((status, error)) => {
             return link.send(
@@ -177,9 +175,9 @@ fn run(plugin: &'static Plugin, frames: &Receiver<Frame>, link: &Arc<Link>) {
         }
     };
     link.send(wire::READY, 0, "", b"");
-    // A process that is kept for a hook which does not come ends by itself.
-    let Ok(call) = frames.recv_timeout(IDLE) else {
-        end()
+    // An unused spare process exits.
+    let Ok(call) = frames.recv_timeout(SPARE_LIFETIME) else {
+        exit_process()
     };
     link.send(wire::BEGUN, 0, "", b"");
     let Some(future) = driver.call(Host::new(side(true)), &call.name, &call.body) else {
@@ -188,7 +186,7 @@ fn run(plugin: &'static Plugin, frames: &Receiver<Frame>, link: &Arc<Link>) {
     match block_on(future) {
         Ok(answer) => link.send(wire::DONE, READY_OK, "", answer.as_bytes()),
         Err(FfiError::Answer(error)) => link.send(wire::DONE, READY_ERR, "", &error),
-        Err(FfiError::Panicked(said)) => link.send(wire::DONE, PANICKED, "", said.as_bytes()),
+        Err(FfiError::Panicked(info)) => link.send(wire::DONE, PANICKED, "", info.as_bytes()),
         Err(FfiError::Protocol(status)) => link.send(wire::DONE, status, "", b""),
         Err(other) => link.send(
             wire::DONE,
@@ -199,14 +197,14 @@ fn run(plugin: &'static Plugin, frames: &Receiver<Frame>, link: &Arc<Link>) {
     }
 }
 
-fn make(plugin: &'static Plugin, host: Host, config: &[u8]) -> Result<Driver, (u32, Buf)> {
+fn create_driver(plugin: &'static Plugin, host: Host, config: &[u8]) -> Result<Driver, (u32, Buf)> {
     let mut driver = MaybeUninit::<Driver>::uninit();
     let mut error = Buf::EMPTY;
     // The table was checked when the library was opened.
     let Some(create) = plugin.create else {
         return Err((wire::NO_CALL, error));
     };
-    // SAFETY: `create` takes the host, reads the configuration and writes one of the other two.
+    // SAFETY: `create` takes the host, reads the configuration and writes the driver or the error.
     let status = unsafe {
         create(
             host,
@@ -216,13 +214,13 @@ fn make(plugin: &'static Plugin, host: Host, config: &[u8]) -> Result<Driver, (u
         )
     };
     if status == READY_OK {
-        // SAFETY: the plugin says that it wrote the driver.
+        // SAFETY: with this status, `create` has written the driver.
         return Ok(unsafe { driver.assume_init() });
     }
     Err((status, error))
 }
 
-/// Wakes the thread that polls.
+/// Wakes the polling thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {

@@ -1,6 +1,6 @@
-//! A root of its own for the process of a hook: the system's programs and libraries for reading, its own folder, a few
-//! devices, and its own processes in `/proc`. The rest of the machine's files is not there at all.
-#![expect(unsafe_code, reason = "system calls that have no safe wrapper")]
+//! A separate root for a hook process: the system's programs and libraries, read-only, its own folder, a few devices,
+//! and a `/proc` with its own processes. No other file of the machine is visible.
+#![expect(unsafe_code, reason = "system calls without a safe wrapper")]
 
 use super::sandbox::done;
 use super::visible::DEVICES;
@@ -11,64 +11,67 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-/// Where the new root is put together: a folder that every system has, and that no hook needs.
-const NEW: &str = "/sys";
+/// Where the new root is assembled: a folder that every system has and no hook needs.
+const NEW_ROOT: &str = "/sys";
 
-/// Goes into the new root.
+/// Builds the new root and enters it.
 ///
 /// # Errors
 ///
-/// What cannot be done; the process may then be in the old root with some mounts of its own, which nobody else sees.
+/// The step that failed. The process may then still be in the old root, with some private mounts.
 pub(super) fn enter(readable: &[PathBuf], folder: &Path) -> io::Result<()> {
-    // SAFETY: a plain system call on a number; there is one thread only.
-    named("make a mount namespace", unsafe {
+    // SAFETY: a system call on numbers; there is only one thread.
+    with_action("create a mount namespace", unsafe {
         done(libc::unshare(libc::CLONE_NEWNS))
     })?;
-    named(
-        "keep its mounts apart",
+    with_action(
+        "make its mounts private",
         mount(None, "/", None, libc::MS_SLAVE | libc::MS_REC, ""),
     )?;
     let plain = libc::MS_NOSUID | libc::MS_NODEV;
     let empty = "mode=0755,size=1m";
-    named(
+    with_action(
         "mount an empty root",
-        mount(Some("tmpfs"), NEW, Some("tmpfs"), plain, empty),
+        mount(Some("tmpfs"), NEW_ROOT, Some("tmpfs"), plain, empty),
     )?;
     for path in readable {
-        named(&format!("show `{}`", path.display()), show(path))?;
+        with_action(&format!("mount `{}`", path.display()), bind_read_only(path))?;
     }
-    named("make devices", devices())?;
-    let inside = within(folder);
-    named(
-        "make its folder",
+    with_action("create devices", devices())?;
+    let inside = in_new_root(folder);
+    with_action(
+        "mount its folder",
         std::fs::create_dir_all(&inside).and_then(|()| bind(folder, &inside)),
     )?;
-    let proc = Path::new(NEW).join("proc");
+    let proc = Path::new(NEW_ROOT).join("proc");
     std::fs::create_dir(&proc)?;
     let plain = plain | libc::MS_NOEXEC;
-    named(
+    with_action(
         "mount `/proc`",
         mount(Some("proc"), proc, Some("proc"), plain, ""),
     )?;
-    named("close the root", set_read_only(Path::new(NEW), 0))?;
-    named("go into it", pivot())
+    with_action(
+        "make the root read-only",
+        set_read_only(Path::new(NEW_ROOT), 0),
+    )?;
+    with_action("enter the new root", pivot())
 }
 
-fn named<T>(what: &str, outcome: io::Result<T>) -> io::Result<T> {
-    outcome.map_err(|error| io::Error::new(error.kind(), format!("cannot {what}: {error}")))
+fn with_action<T>(action: &str, outcome: io::Result<T>) -> io::Result<T> {
+    outcome.map_err(|error| io::Error::new(error.kind(), format!("cannot {action}: {error}")))
 }
 
-/// Where a path of the machine is in the new root.
-fn within(path: &Path) -> PathBuf {
-    Path::new(NEW).join(path.strip_prefix("/").unwrap_or(path))
+/// The path in the new root.
+fn in_new_root(path: &Path) -> PathBuf {
+    Path::new(NEW_ROOT).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Puts what is at `path` there, read-only. What is not there is left out.
-fn show(path: &Path) -> io::Result<()> {
+/// Mounts `path` read-only in the new root, if it exists.
+fn bind_read_only(path: &Path) -> io::Result<()> {
     let Ok(own) = path.symlink_metadata() else {
         return Ok(());
     };
-    let to = within(path);
+    let to = in_new_root(path);
     to.parent().map_or(Ok(()), std::fs::create_dir_all)?;
     let target = std::fs::read_link(path).ok();
     if let Some(target) =
@@ -89,7 +92,7 @@ fn show(path: &Path) -> io::Result<()> {
 }
 
 fn devices() -> io::Result<()> {
-    let dev = Path::new(NEW).join("dev");
+    let dev = Path::new(NEW_ROOT).join("dev");
     std::fs::create_dir(&dev)?;
     for name in DEVICES {
         let to = dev.join(name);
@@ -118,10 +121,10 @@ fn bind(from: &Path, to: &Path) -> io::Result<()> {
     mount_at(Some(&from), to, None, libc::MS_BIND | libc::MS_REC, "")
 }
 
-/// Leaves the old root behind.
+/// Switches to the new root and unmounts the old one.
 fn pivot() -> io::Result<()> {
-    rustix::process::chdir(NEW)?;
-    // SAFETY: plain system calls on texts that live as long as the program.
+    rustix::process::chdir(NEW_ROOT)?;
+    // SAFETY: system calls on static strings.
     unsafe {
         let here = c".".as_ptr();
         match libc::syscall(libc::SYS_pivot_root, here, here) {
@@ -154,7 +157,7 @@ fn mount_at(
     let to = CString::new(to.as_os_str().as_bytes())?;
     let (kind, data) = (kind.map(CString::new).transpose()?, CString::new(data)?);
     let text = |text: Option<&CString>| text.map_or(std::ptr::null(), |text| text.as_ptr());
-    // SAFETY: all texts live until the call returns.
+    // SAFETY: all strings live until the call returns.
     unsafe {
         let (source, kind) = (text(source), text(kind.as_ref()));
         done(libc::mount(

@@ -1,22 +1,22 @@
-//! What the process of a hook gives up before anything of the plugin is loaded.
+//! Confines a hook process before any code of the plugin is loaded.
 //!
-//! | what | how |
+//! | resource | restriction |
 //! |---|---|
-//! | open files | all are closed but the socket and the library; standard input is empty, output goes to the log |
-//! | environment, folder | the engine starts it with `TMPDIR` alone, a folder of its own, in `/` |
-//! | memory, processor, processes, files | resource limits; no core file; first to go where memory is short |
-//! | user | one under which nothing else runs, where root starts it (user.rs); no further groups, no capabilities |
-//! | other processes | not there in a namespace of its own; else out of reach by its user or by Landlock |
-//! | files | a root of its own (root.rs) and Landlock (landlock.rs), at least one of them; visible.rs says what is left |
-//! | network | kept, but for scripts: they get a namespace without any, else no sockets |
-//! | system calls | those that reach into other processes or the kernel are refused (calls.rs) |
-//! | its end | a process of ours outside waits for it, and ends all that it started (supervise.rs) |
+//! | open files | all closed except the socket and the library; standard input is empty, output goes to the log |
+//! | environment, folder | the engine starts it in `/` with only `TMPDIR`, its own folder |
+//! | memory, CPU, processes, files | resource limits; no core file; first victim if memory runs out |
+//! | user | one without other processes, if started by root (user.rs); no supplementary groups, no capabilities |
+//! | other processes | invisible in a PID namespace, otherwise protected by the user ID or by Landlock |
+//! | files | its own root (root.rs) and Landlock (landlock.rs), at least one of them; visible.rs lists what is visible |
+//! | network | unrestricted, except for scripts: an empty network namespace, otherwise only Unix sockets |
+//! | system calls | those that affect other processes or the kernel are refused (calls.rs) |
+//! | its end | a supervisor waits for it and kills everything it started (supervise.rs) |
 //!
-//! Root makes the namespaces by itself; who is not root makes them in a namespace of users. Where the kernel allows
-//! neither, Landlock and the filter of system calls must be enough, or no hook is run.
-#![expect(unsafe_code, reason = "system calls that have no safe wrapper")]
+//! Root creates the namespaces directly, another user in a user namespace. If the kernel allows neither, Landlock and
+//! the system-call filter must suffice; otherwise no hook runs.
+#![expect(unsafe_code, reason = "system calls without a safe wrapper")]
 
-use super::visible::{self, DEVICES, Right, Visible};
+use super::visible::{self, Access, DEVICES, Visible};
 use super::{calls, landlock, root, supervise, user};
 use crate::config::ProcessLimits;
 use crate::isolation::{Files, Isolation, Network, Processes};
@@ -28,7 +28,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-/// What the engine gave us.
+/// The open files from the engine.
 pub(super) struct Arrived {
     pub(super) socket: UnixStream,
     pub(super) library: OwnedFd,
@@ -41,14 +41,16 @@ pub(super) const LIBRARY: RawFd = 11;
 ///
 /// # Errors
 ///
-/// Where no engine started this process, or a file cannot be moved.
+/// If no engine started this process, or a file cannot be moved.
 pub(super) fn arrive() -> Result<Arrived, String> {
     let input = std::fs::metadata("/proc/self/fd/0").map(|meta| meta.mode() & libc::S_IFMT);
     if getpgrp() != getpid() || !matches!(input, Ok(libc::S_IFSOCK)) {
-        return Err("this program runs hooks of plugins: vnfm starts it, nobody else".into());
+        return Err(
+            "this program runs plugin hooks; vnfm starts it, it cannot be run by hand".into(),
+        );
     }
     let moved = || -> io::Result<()> {
-        // SAFETY: plain system calls on numbers; no other thread is there, and nobody owns what is closed here.
+        // SAFETY: system calls on numbers; there is no other thread, and nothing owns what is closed here.
         unsafe {
             done(libc::dup3(0, SOCKET, libc::O_CLOEXEC))?;
             done(libc::dup3(1, LIBRARY, libc::O_CLOEXEC))?;
@@ -64,8 +66,8 @@ pub(super) fn arrive() -> Result<Arrived, String> {
         // SAFETY: as above.
         unsafe { done(libc::dup2(nothing.as_raw_fd(), 0)) }
     };
-    moved().map_err(|error| format!("cannot put the files in order: {error}"))?;
-    // SAFETY: both were just made, and nobody else knows them.
+    moved().map_err(|error| format!("cannot rearrange the open files: {error}"))?;
+    // SAFETY: both were just created, and nothing else owns them.
     let (socket, library) = unsafe {
         (
             UnixStream::from_raw_fd(SOCKET),
@@ -75,25 +77,24 @@ pub(super) fn arrive() -> Result<Arrived, String> {
     Ok(Arrived { socket, library })
 }
 
-/// Why a process runs no hook.
-pub(super) enum Refusal {
-    /// Something that always works did not.
+/// Why the process cannot run a hook.
+pub(super) enum Failure {
+    /// An operation failed that should always work.
     Failed(String),
-    /// This machine does not let us keep hooks apart.
-    NotApart(String),
+    /// This machine cannot isolate hooks.
+    NotIsolated(String),
 }
 
-/// Gives everything up that a hook does not need, and says what keeps it apart. It returns in a new process: the one
-/// that called waits for it.
+/// Confines this process, and returns how. It returns in a new process, which the calling one supervises.
 ///
 /// # Errors
 ///
-/// What cannot be given up; no hook is run then.
-pub(super) fn shut(load: &Load) -> Result<Isolation, Refusal> {
+/// Which restriction failed; no hook may run then.
+pub(super) fn confine(load: &Load) -> Result<Isolation, Failure> {
     rustix::process::chdir("/")
         .map_err(io::Error::from)
         .map_err(cannot("go to `/`"))?;
-    // A kernel without it chooses who has to go as it always did.
+    // Without it, the kernel chooses its victims as usual.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let shared = load.user.as_ref().is_none_or(|choice| choice.shared);
     limit(
@@ -101,27 +102,27 @@ pub(super) fn shut(load: &Load) -> Result<Isolation, Refusal> {
         load.user.as_ref().map(|choice| choice.users.first),
         shared,
     )
-    .map_err(cannot("limit what it uses"))?;
+    .map_err(cannot("set resource limits"))?;
     let uid = load
         .user
         .as_ref()
-        .map(user::take)
+        .map(user::choose_user)
         .transpose()
-        .map_err(cannot("take a user"))?;
+        .map_err(cannot("choose a user ID"))?;
     std::os::unix::fs::chown(&load.folder, uid, uid).map_err(cannot("own its folder"))?;
     let spaces = Spaces::make(uid, load.network)?;
-    let first = supervise::begin(uid, &load.folder).map_err(cannot("begin a process"))?;
+    let first = supervise::fork_supervised(uid, &load.folder).map_err(cannot("fork a process"))?;
     let isolation = apart(load, uid, !shared, spaces)?;
     if spaces.any() {
-        supervise::first_of_the_namespace(&first).map_err(cannot("begin a process"))?;
+        supervise::fork_in_namespace(&first).map_err(cannot("fork a process"))?;
     }
     Ok(isolation)
 }
 
-/// Shuts the process in that was made for the hook.
-fn apart(load: &Load, uid: Option<u32>, alone: bool, spaces: Spaces) -> Result<Isolation, Refusal> {
+/// Confines the process that was forked for the hook.
+fn apart(load: &Load, uid: Option<u32>, alone: bool, spaces: Spaces) -> Result<Isolation, Failure> {
     let readable = visible::readable(&load.readable);
-    // Its user goes through the folders of its root.
+    // Its user must be able to traverse the folders of its root.
     umask(rustix::fs::Mode::WGRP | rustix::fs::Mode::WOTH);
     let no_root = if spaces.any() {
         root::enter(&readable, &load.folder)
@@ -134,14 +135,14 @@ fn apart(load: &Load, uid: Option<u32>, alone: bool, spaces: Spaces) -> Result<I
     if let (Some(uid), Spaces::Root) = (uid, spaces) {
         user::become_user(uid).map_err(cannot(&format!("become user {uid}")))?;
     }
-    supervise::end_with_the_supervisor().map_err(cannot("end with its parent"))?;
+    supervise::die_with_parent().map_err(cannot("end with its parent"))?;
     drop_capabilities().map_err(cannot("drop capabilities"))?;
     rustix::thread::set_no_new_privs(true)
         .map_err(io::Error::from)
-        .map_err(cannot("renounce new privileges"))?;
+        .map_err(cannot("set no_new_privs"))?;
     let landlock = landlock::version();
     if let Some(version) = landlock {
-        let visible = places(readable, load, no_root.is_none(), alone);
+        let visible = allowed_paths(readable, load, no_root.is_none(), alone);
         landlock::restrict(version, &visible).map_err(cannot("restrict it by Landlock"))?;
     }
     let files = match (&no_root, landlock) {
@@ -149,8 +150,8 @@ fn apart(load: &Load, uid: Option<u32>, alone: bool, spaces: Spaces) -> Result<I
         (None, None) => Files::Root,
         (Some(_), Some(version)) => Files::Landlock(version),
         (Some(why), None) => {
-            return Err(Refusal::NotApart(format!(
-                "its files cannot be kept apart: this kernel has no Landlock, and a root of its own cannot be made: {why}"
+            return Err(Failure::NotIsolated(format!(
+                "files cannot be isolated: this kernel has no Landlock, and no separate root can be created: {why}"
             )));
         }
     };
@@ -159,9 +160,9 @@ fn apart(load: &Load, uid: Option<u32>, alone: bool, spaces: Spaces) -> Result<I
         _ if uid.is_some_and(|_| alone) => Processes::User,
         Some(version) if landlock::scopes_signals(version) => Processes::Landlock,
         _ => {
-            return Err(Refusal::NotApart(format!(
-                "the server's process cannot be kept out of its reach: {}, and this kernel's Landlock does not keep signals \
-             in (Linux 6.12 and newer do)",
+            return Err(Failure::NotIsolated(format!(
+                "the server's process cannot be isolated: {}, and this kernel's Landlock cannot restrict signals \
+             (Linux 6.12 and newer can)",
                 spaces.why()
             )));
         }
@@ -179,9 +180,9 @@ fn apart(load: &Load, uid: Option<u32>, alone: bool, spaces: Spaces) -> Result<I
     })
 }
 
-/// What Landlock leaves open.
-fn places(readable: Vec<PathBuf>, load: &Load, own_root: bool, alone: bool) -> Vec<Visible> {
-    let of = |right: Right| move |path: PathBuf| Visible { path, right };
+/// The paths that Landlock allows.
+fn allowed_paths(readable: Vec<PathBuf>, load: &Load, own_root: bool, alone: bool) -> Vec<Visible> {
+    let of = |access: Access| move |path: PathBuf| Visible { path, access };
     let devices = DEVICES.iter().map(|name| PathBuf::from("/dev").join(name));
     let facts = if own_root { &["/proc"][..] } else { FACTS };
     let mut own = vec![load.folder.clone()];
@@ -191,13 +192,13 @@ fn places(readable: Vec<PathBuf>, load: &Load, own_root: bool, alone: bool) -> V
     let read = readable
         .into_iter()
         .chain(facts.iter().map(PathBuf::from))
-        .map(of(Right::Read));
-    read.chain(devices.map(of(Right::Use)))
-        .chain(own.into_iter().map(of(Right::Own)))
+        .map(of(Access::Read));
+    read.chain(devices.map(of(Access::Device)))
+        .chain(own.into_iter().map(of(Access::Full)))
         .collect()
 }
 
-/// What anybody may know of the machine, where `/proc` is that of all.
+/// Harmless files of `/proc`, for a hook that sees the machine's `/proc`.
 const FACTS: &[&str] = &[
     "/proc/cpuinfo",
     "/proc/filesystems",
@@ -208,24 +209,24 @@ const FACTS: &[&str] = &[
     "/proc/version",
 ];
 
-fn cannot(what: &str) -> impl Fn(io::Error) -> Refusal {
+fn cannot(what: &str) -> impl Fn(io::Error) -> Failure {
     let what = what.to_owned();
-    move |error| Refusal::Failed(format!("cannot {what}: {error}"))
+    move |error| Failure::Failed(format!("cannot {what}: {error}"))
 }
 
-/// The namespaces of processes, IPC and network that the process made for the next one.
+/// The PID, IPC and network namespaces that the process created for its child.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Spaces {
-    /// As root.
+    /// Created directly by root.
     Root,
-    /// In a namespace of users.
+    /// Created in a user namespace.
     OfUsers,
-    /// None: the kernel, or what started the server, allows none.
+    /// None: the kernel or the server's own sandbox does not allow any.
     None(i32),
 }
 
 impl Spaces {
-    fn make(uid: Option<u32>, network: bool) -> Result<Self, Refusal> {
+    fn make(uid: Option<u32>, network: bool) -> Result<Self, Failure> {
         let spaces = libc::CLONE_NEWPID | libc::CLONE_NEWIPC;
         let spaces = if network {
             spaces
@@ -245,7 +246,7 @@ impl Spaces {
         if let Err(error) = unshare(spaces | libc::CLONE_NEWUSER) {
             return Ok(Self::None(error.raw_os_error().unwrap_or_default()));
         }
-        map(uid, gid).map_err(cannot("keep its user in a namespace of users"))?;
+        map(uid, gid).map_err(cannot("map its user in the user namespace"))?;
         Ok(Self::OfUsers)
     }
 
@@ -253,20 +254,22 @@ impl Spaces {
         !matches!(self, Self::None(_))
     }
 
-    /// Why there are none.
+    /// The reason, if there are none.
     fn why(self) -> String {
         let Self::None(errno) = self else {
-            return "namespaces are there".into();
+            return "namespaces are available".into();
         };
         let error = io::Error::from_raw_os_error(errno);
-        format!("neither this user nor a namespace of users may make namespaces ({error})")
+        format!(
+            "namespaces cannot be created, neither by this user nor in a user namespace ({error})"
+        )
     }
 }
 
-/// In a namespace of users, this process stays who it was.
+/// Maps this process's user and group to themselves in its user namespace.
 fn map(uid: u32, gid: u32) -> io::Result<()> {
-    // Who became another user may not write its own files here without this.
-    // SAFETY: a plain system call on numbers.
+    // Without this, a process that changed its user may not write its own `/proc` files.
+    // SAFETY: a system call on numbers.
     unsafe { done(libc::prctl(libc::PR_SET_DUMPABLE, 1)) }?;
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
@@ -274,11 +277,11 @@ fn map(uid: u32, gid: u32) -> io::Result<()> {
 }
 
 fn unshare(what: libc::c_int) -> io::Result<()> {
-    // SAFETY: a plain system call on a number; there is one thread only.
+    // SAFETY: a system call on numbers; there is only one thread.
     unsafe { done(libc::unshare(what)) }
 }
 
-/// Keeps none, and gets none by starting a program.
+/// Drops all capabilities, also those gained by executing a program.
 fn drop_capabilities() -> io::Result<()> {
     let none = rustix::thread::CapabilitySet::empty();
     let none = rustix::thread::CapabilitySets {
@@ -295,7 +298,7 @@ fn drop_capabilities() -> io::Result<()> {
 
 fn limit(limits: &ProcessLimits, uid: Option<u32>, shared: bool) -> io::Result<()> {
     const MIB: u64 = 1 << 20;
-    // Under a user of its own it counts alone, else with all that its user has running.
+    // With its own user, only its processes count; otherwise all that the user has running.
     let others = if shared { tasks_of(uid) } else { 0 };
     for (resource, soft, hard) in [
         (Resource::Core, 0, 0),
@@ -304,7 +307,7 @@ fn limit(limits: &ProcessLimits, uid: Option<u32>, shared: bool) -> io::Result<(
             limits.memory_mib * MIB,
             limits.memory_mib * MIB,
         ),
-        // At the first the process is told, at the second it is killed.
+        // At the soft limit the process gets SIGXCPU, at the hard limit SIGKILL.
         (Resource::Cpu, limits.cpu_seconds, limits.cpu_seconds + 5),
         (
             Resource::Nproc,
@@ -331,7 +334,7 @@ fn limit(limits: &ProcessLimits, uid: Option<u32>, shared: bool) -> io::Result<(
     Ok(())
 }
 
-/// How many tasks a user has, as the kernel counts them for the limit; without a number the user of this process.
+/// Number of tasks of a user as the kernel counts them for the limit; `None`: of this process's user.
 fn tasks_of(uid: Option<u32>) -> u64 {
     let me = uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -343,13 +346,13 @@ fn tasks_of(uid: Option<u32>) -> u64 {
             .all(|b| b.is_ascii_digit());
         number && process.metadata().is_ok_and(|meta| meta.uid() == me)
     });
-    // A folder of threads has two links more than threads.
+    // The link count of `task` is the number of threads plus two.
     own.filter_map(|process| process.path().join("task").metadata().ok())
         .map(|threads| threads.nlink().saturating_sub(2))
         .sum()
 }
 
-/// The answer of a system call.
+/// Converts the return value of a system call.
 pub(super) fn done(status: libc::c_int) -> io::Result<()> {
     if status < 0 {
         Err(io::Error::last_os_error())

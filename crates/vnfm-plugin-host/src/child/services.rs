@@ -1,4 +1,4 @@
-//! The host as a plugin in a process of its own sees it: every call goes over the socket, many at once.
+//! The host as seen by a plugin in a hook process: calls go over the socket, many concurrently.
 
 use crate::process::wire::{self, Frame};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use vnfm_core::ports::{ErrorKind, PortError};
 use vnfm_plugin_abi::{Answer, BoxAnswer, HostSide};
 
-/// The way to the engine.
+/// The connection to the engine.
 pub(super) struct Link {
     socket: Mutex<UnixStream>,
     waiting: Mutex<BTreeMap<u32, oneshot::Sender<Answer>>>,
@@ -27,21 +27,21 @@ impl Link {
         }
     }
 
-    /// Sends a message. Where nobody is there any more, the thread that reads ends this process.
+    /// Sends a message. Ignores errors: if the engine is gone, the reading thread ends this process.
     pub(super) fn send(&self, kind: u8, id: u32, name: &str, body: &[u8]) {
         let _ = wire::write(&mut *lock(&self.socket), &Frame::new(kind, id, name, body));
     }
 
-    /// Says why no hook can be run.
+    /// Reports why no hook can run.
     pub(super) fn refuse(&self, error: &PortError) {
         let said = serde_json::json!({ "doing": error.action(), "what": error.detail() });
         self.send(wire::REFUSED, 0, error.name(), said.to_string().as_bytes());
     }
 
-    /// Hands an answer to who waits for it.
-    pub(super) fn answered(&self, id: u32, answer: Answer) {
+    /// Completes a pending call.
+    pub(super) fn complete(&self, id: u32, answer: Answer) {
         if let Some(waiting) = lock(&self.waiting).remove(&id) {
-            // It was dropped meanwhile.
+            // Fails if the call was dropped.
             let _ = waiting.send(answer);
         }
     }
@@ -51,19 +51,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The host of the driver while it is made, or of the running hook.
+/// The host of a driver that is being created, or of the running hook.
 pub(super) struct Side {
     pub(super) link: Arc<Link>,
     pub(super) hook: bool,
 }
 
-/// Name of a log line that is the hook's own.
-pub(crate) const OF_THE_HOOK: &str = "hook";
+/// Name of log frames that belong to the hook.
+pub(crate) const HOOK_LOG: &str = "hook";
 
 impl HostSide for Side {
     fn log(&self, level: u32, text: &str) {
-        let whose = if self.hook { OF_THE_HOOK } else { "" };
-        self.link.send(wire::LOG, level, whose, text.as_bytes());
+        let name = if self.hook { HOOK_LOG } else { "" };
+        self.link.send(wire::LOG, level, name, text.as_bytes());
     }
 
     fn call(&self, service: &str, request: &[u8]) -> BoxAnswer {
@@ -76,7 +76,7 @@ impl HostSide for Side {
         let (sender, answer) = oneshot::channel();
         lock(&self.link.waiting).insert(id, sender);
         self.link.send(wire::SERVICE, id, service, request);
-        Box::pin(Waiting {
+        Box::pin(PendingCall {
             link: self.link.clone(),
             id,
             answer: Some(answer),
@@ -84,33 +84,33 @@ impl HostSide for Side {
     }
 }
 
-/// A service that was asked for.
-struct Waiting {
+/// A service call that waits for its response.
+struct PendingCall {
     link: Arc<Link>,
     id: u32,
     answer: Option<oneshot::Receiver<Answer>>,
 }
 
-impl Future for Waiting {
+impl Future for PendingCall {
     type Output = Answer;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
-        let gone = || {
+        let lost = || {
             Err(crate::services::failure(
                 ErrorKind::Broken,
-                "the host is gone",
+                "the connection to the host is lost",
             ))
         };
         let Some(answer) = &mut self.answer else {
-            return Poll::Ready(gone());
+            return Poll::Ready(lost());
         };
-        let answered = ready!(Pin::new(answer).poll(context));
+        let complete = ready!(Pin::new(answer).poll(context));
         self.answer = None;
-        Poll::Ready(answered.unwrap_or_else(|_| gone()))
+        Poll::Ready(complete.unwrap_or_else(|_| lost()))
     }
 }
 
-impl Drop for Waiting {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         if self.answer.is_some() && lock(&self.link.waiting).remove(&self.id).is_some() {
             self.link.send(wire::DROPPED, self.id, "", b"");

@@ -1,14 +1,14 @@
-//! Waits for the process of a hook from outside, and ends all that it started.
+//! Supervises the process of a hook from outside, and kills everything it started.
 //!
 //! ```text
-//! the engine's child     waits here, untouched by the hook; tells the engine how the hook ended
-//!   └─ first process     of a namespace of processes, where there is one; takes in what loses its parent
-//!        └─ the hook     and all that it starts
+//! supervisor             the engine's child; out of the hook's reach; exits as the hook exited
+//!   └─ init process      of the PID namespace, if there is one; adopts orphaned processes
+//!        └─ the hook     and everything it starts
 //! ```
 //!
-//! It ends the hook when the engine says so (SIGTERM) or is gone (nobody reads its standard error). When it ends,
-//! nothing of the hook runs any more and its folder is gone: whoever waits for it knows that the user is free.
-#![expect(unsafe_code, reason = "system calls that have no safe wrapper")]
+//! It kills the hook on SIGTERM from the engine, or if the engine is gone (the read end of its standard error is
+//! closed). When it exits, no process of the hook runs and its folder is deleted, so the user ID is free again.
+#![expect(unsafe_code, reason = "system calls without a safe wrapper")]
 
 use super::sandbox::{LIBRARY, SOCKET, done};
 use super::user;
@@ -18,65 +18,65 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// How the first process of a namespace tells how the hook ended.
-pub(super) struct First(io::PipeWriter);
+/// The pipe through which a namespace's init process reports how the hook ended.
+pub(super) struct StatusWriter(io::PipeWriter);
 
-/// Makes the process for the hook, and returns in it. This one waits, and ends with it.
+/// Forks the process for the hook and returns in it. This process supervises it and exits with it.
 ///
 /// # Errors
 ///
-/// Where no process can be made.
-pub(super) fn begin(uid: Option<u32>, folder: &Path) -> io::Result<First> {
-    let (told, tell) = io::pipe()?;
-    let signs = Signs::new()?;
-    // SAFETY: a plain system call on numbers.
+/// If no process can be created.
+pub(super) fn fork_supervised(uid: Option<u32>, folder: &Path) -> io::Result<StatusWriter> {
+    let (status_reader, status_writer) = io::pipe()?;
+    let signals = Signals::new()?;
+    // SAFETY: a system call on numbers.
     unsafe { done(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1)) }?;
-    // SAFETY: there is one thread only, so the new process may do everything.
+    // SAFETY: there is only one thread, so the new process may do anything.
     let child = unsafe { libc::fork() };
     done(child)?;
     if child == 0 {
-        Signs::unblock()?;
-        // A group of its own: one signal reaches it and all that it starts, and none of it reaches us.
-        // SAFETY: a plain system call on numbers.
+        Signals::unblock()?;
+        // Its own process group: one signal reaches it and everything it starts, but not the supervisor.
+        // SAFETY: a system call on numbers.
         unsafe { done(libc::setpgid(0, 0)) }?;
-        return Ok(First(tell));
+        return Ok(StatusWriter(status_writer));
     }
-    drop(tell);
+    drop(status_writer);
     let supervisor = Supervisor {
         child,
-        told: File::from(OwnedFd::from(told)),
-        signs,
+        status_reader: File::from(OwnedFd::from(status_reader)),
+        signals,
     };
     supervisor.wait(uid, folder.to_owned())
 }
 
-/// Ends this process when its parent has ended.
-pub(super) fn end_with_the_supervisor() -> io::Result<()> {
-    // SAFETY: a plain system call on numbers.
+/// Makes the kernel kill this process when its parent ends.
+pub(super) fn die_with_parent() -> io::Result<()> {
+    // SAFETY: a system call on numbers.
     unsafe { done(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)) }
 }
 
-/// Makes the process that runs the hook, and returns in it. This one is the first of its namespace: it takes in what
-/// loses its parent there, and all ends with it.
+/// Forks the process that runs the hook and returns in it. This process is the init process of the PID namespace: it
+/// adopts orphans, and everything in the namespace ends with it.
 ///
 /// # Errors
 ///
-/// Where no process can be made.
-pub(super) fn first_of_the_namespace(tell: &First) -> io::Result<()> {
-    // SAFETY: there is one thread only, so the new process may do everything.
+/// If no process can be created.
+pub(super) fn fork_in_namespace(status_writer: &StatusWriter) -> io::Result<()> {
+    // SAFETY: there is only one thread, so the new process may do anything.
     let hook = unsafe { libc::fork() };
     done(hook)?;
     if hook == 0 {
-        return end_with_the_supervisor();
+        return die_with_parent();
     }
-    close_ways();
+    close_engine_files();
     loop {
         let mut status: c_int = 0;
         // SAFETY: the status lives until the call returns.
         let ended = unsafe { libc::waitpid(-1, &raw mut status, 0) };
         if ended == hook {
-            // Who reads it may be gone.
-            let _ = (&tell.0).write_all(&status.to_ne_bytes());
+            // Fails if the supervisor has ended.
+            let _ = (&status_writer.0).write_all(&status.to_ne_bytes());
         }
         if ended == hook
             || ended < 0 && io::Error::last_os_error().raw_os_error() != Some(libc::EINTR)
@@ -87,19 +87,19 @@ pub(super) fn first_of_the_namespace(tell: &First) -> io::Result<()> {
     }
 }
 
-/// Leaves socket and library to the hook.
-fn close_ways() {
-    // SAFETY: this process never uses them again, and ends without dropping who owns them.
+/// Closes this process's copies of the socket and the library.
+fn close_engine_files() {
+    // SAFETY: this process never uses them again, and exits without dropping their owners.
     unsafe {
         libc::close(SOCKET);
         libc::close(LIBRARY);
     }
 }
 
-/// The signals that the engine's child waits for.
-struct Signs(OwnedFd);
+/// The signals that the supervisor waits for.
+struct Signals(OwnedFd);
 
-impl Signs {
+impl Signals {
     fn set() -> libc::sigset_t {
         let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: the first call writes the set, the others change it.
@@ -138,14 +138,14 @@ impl Signs {
         }
     }
 
-    /// Waits for one, and says whether the hook is to be ended.
+    /// Waits for a signal, and returns whether to kill the hook.
     fn wait(&self) -> bool {
         let file = |fd, events| libc::pollfd {
             fd,
             events,
             revents: 0,
         };
-        // Nobody reads our standard error: the engine is gone, or done with the hook.
+        // If nothing reads our standard error, the engine is gone or done with the hook.
         let mut files = [
             file(self.0.as_raw_fd(), libc::POLLIN),
             file(libc::STDERR_FILENO, 0),
@@ -153,13 +153,15 @@ impl Signs {
         // SAFETY: the files live until the call returns.
         unsafe { libc::poll(files.as_mut_ptr(), 2, -1) };
         let mut end = files[1].revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
-        let mut sign = std::mem::MaybeUninit::<libc::signalfd_siginfo>::uninit();
+        let mut signal_info = std::mem::MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let size = size_of::<libc::signalfd_siginfo>();
-        let whole = isize::try_from(size).unwrap_or_default();
-        // SAFETY: there is room for one of them, and it is read where the kernel wrote all of it.
-        while unsafe { libc::read(self.0.as_raw_fd(), sign.as_mut_ptr().cast(), size) } == whole {
+        let complete = isize::try_from(size).unwrap_or_default();
+        // SAFETY: the buffer has room for one, and it is used only if the kernel filled it.
+        while unsafe { libc::read(self.0.as_raw_fd(), signal_info.as_mut_ptr().cast(), size) }
+            == complete
+        {
             // SAFETY: as above.
-            let number = unsafe { sign.assume_init() }.ssi_signo;
+            let number = unsafe { signal_info.assume_init() }.ssi_signo;
             end |= i32::try_from(number) == Ok(libc::SIGTERM);
         }
         end
@@ -168,35 +170,35 @@ impl Signs {
 
 struct Supervisor {
     child: pid_t,
-    told: File,
-    signs: Signs,
+    status_reader: File,
+    signals: Signals,
 }
 
 impl Supervisor {
     fn wait(mut self, uid: Option<u32>, folder: PathBuf) -> ! {
-        close_ways();
+        close_engine_files();
         if let Some(uid) = uid {
-            // Where it is that user already, or may not become it, there is nothing to do.
+            // Fails if it already is that user or may not become it; both are fine.
             let _ = user::become_user(uid);
         }
         while !self.has_ended(libc::WNOHANG) {
-            if self.signs.wait() {
+            if self.signals.wait() {
                 self.kill();
                 self.has_ended(0);
             }
         }
-        let status = self.ends_with_the_rest();
-        let status = self.of_the_hook().unwrap_or(status);
-        // The engine removes what is left of it.
+        let status = self.kill_and_reap();
+        let status = self.hook_status().unwrap_or(status);
+        // The engine deletes what is left.
         let _ = std::fs::remove_dir_all(folder);
-        end_as(status)
+        exit_as(status)
     }
 
-    /// Whether the child has ended; it keeps its number until it is waited for.
+    /// Whether the child has ended; its pid is not reused before `waitpid`.
     fn has_ended(&self, how: c_int) -> bool {
         let mut seen = std::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
         let how = how | libc::WEXITED | libc::WNOWAIT | libc::__WALL;
-        // SAFETY: there is room for what is seen, and all zeroes mean that nothing was.
+        // SAFETY: the buffer has the right size, and all zeroes mean that no child has ended.
         unsafe {
             let child = self.child.unsigned_abs();
             let answer = libc::waitid(libc::P_PID, child, seen.as_mut_ptr(), how);
@@ -205,16 +207,16 @@ impl Supervisor {
     }
 
     fn kill(&self) {
-        // SAFETY: plain system calls on numbers; the child was not waited for, so its number is its own.
+        // SAFETY: system calls on numbers; before `waitpid`, the child's pid cannot be another process's.
         unsafe {
             libc::kill(-self.child, libc::SIGKILL);
             libc::kill(self.child, libc::SIGKILL);
         }
     }
 
-    /// How the child ended. In a namespace of processes all has ended with its first; else what is left of the group
-    /// lost its parent, is ours now, and ends.
-    fn ends_with_the_rest(&self) -> c_int {
+    /// Kills and reaps everything, and returns the child's status. In a PID namespace, everything ended with its init
+    /// process; otherwise we have adopted the rest of the group, and reap it here.
+    fn kill_and_reap(&self) -> c_int {
         self.kill();
         let (mut own, mut status) = (0, 0);
         loop {
@@ -229,17 +231,17 @@ impl Supervisor {
         }
     }
 
-    /// How the hook ended, as the first process of its namespace tells.
-    fn of_the_hook(&mut self) -> Option<c_int> {
+    /// The hook's status, as reported by the init process of its namespace.
+    fn hook_status(&mut self) -> Option<c_int> {
         let mut status = [0; size_of::<c_int>()];
-        self.told.read_exact(&mut status).ok()?;
+        self.status_reader.read_exact(&mut status).ok()?;
         Some(c_int::from_ne_bytes(status))
     }
 }
 
-/// Ends this process as the hook ended.
-fn end_as(status: c_int) -> ! {
-    // SAFETY: plain system calls on numbers; this process ends here.
+/// Exits with the hook's exit code or signal.
+fn exit_as(status: c_int) -> ! {
+    // SAFETY: system calls on numbers; this process ends here.
     unsafe {
         if libc::WIFSIGNALED(status) {
             let signal = libc::WTERMSIG(status);

@@ -1,26 +1,26 @@
-//! What of the machine's files the process of a hook sees: the system's programs and libraries, and its own folder.
+//! The files that a hook process can see: the system's programs and libraries, and its own folder.
 
 use std::path::{Path, PathBuf};
 
-/// A path that the process of a hook sees.
+/// A path that a hook process can see.
 #[derive(Debug, Clone)]
 pub(crate) struct Visible {
     pub(crate) path: PathBuf,
-    pub(crate) right: Right,
+    pub(crate) access: Access,
 }
 
-/// What may be done with it and all that lies below it.
+/// What the process may do with a path and everything below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Right {
+pub(crate) enum Access {
     /// Read and execute.
     Read,
     /// Read and write, as a device.
-    Use,
-    /// Everything: it is the process' own.
-    Own,
+    Device,
+    /// Everything: it belongs to the process.
+    Full,
 }
 
-/// Programs and libraries.
+/// The system's programs and libraries.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/bin",
@@ -32,7 +32,7 @@ const SYSTEM: &[&str] = &[
     "/nix/store",
 ];
 
-/// What programs read of `/etc`; nothing of it is secret on any distribution.
+/// The files in `/etc` that programs read; none of them is secret on any distribution.
 const ETC: &[&str] = &[
     "alternatives",
     "ansible",
@@ -70,17 +70,17 @@ const ETC: &[&str] = &[
     "timezone",
 ];
 
-/// Devices that are the same for everybody.
+/// Devices without state, safe to share.
 pub(super) const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
 
-/// What is seen for reading: of the system, and what the operator adds.
+/// The readable paths: the system's and those that the operator adds.
 pub(crate) fn readable(more: &[PathBuf]) -> Vec<PathBuf> {
     let system = SYSTEM.iter().map(PathBuf::from);
     let etc = ETC.iter().map(|name| Path::new("/etc").join(name));
     system.chain(etc).chain(more.iter().cloned()).collect()
 }
 
-/// The path among `hidden` that a process would see, and by which path.
+/// The first path of `hidden` that a process could see, and the readable path that exposes it.
 pub(crate) fn exposed(hidden: &[PathBuf], more: &[PathBuf]) -> Option<(PathBuf, PathBuf)> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let readable: Vec<_> = readable(more).iter().map(|path| real(path)).collect();
@@ -99,7 +99,7 @@ mod tests {
     use std::path::PathBuf;
 
     #[test]
-    fn a_data_folder_that_hooks_would_see_is_found_on_both_sides() {
+    fn hidden_paths_inside_or_around_readable_ones_are_exposed() {
         let hidden = |path: &str| vec![PathBuf::from(path)];
         assert!(exposed(&hidden("/var/lib/vnfm"), &[]).is_none());
         assert!(exposed(&hidden("/etc/vnfm/vnfm.yaml"), &[]).is_none());

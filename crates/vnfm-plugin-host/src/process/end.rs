@@ -1,4 +1,4 @@
-//! How the process of a hook ended, when it did not end with an answer: in words that lead on.
+//! The error of a hook whose process ended without a result: signal or exit code, exceeded limit, last lines.
 
 use super::Phase;
 use crate::config::ProcessLimits;
@@ -10,13 +10,13 @@ use std::process::ExitStatus;
 use std::time::Duration;
 use vnfm_core::ports::{Code, PortError};
 
-/// How it ended.
+/// How the process ended.
 pub(crate) enum Ended {
-    /// By itself or by a signal; nothing where that is not known.
-    Gone(Option<ExitStatus>),
-    /// By us, when its time was over; it had so many processes then.
-    Late { limit: Duration, processes: usize },
-    /// By us, since it said what no process of ours says.
+    /// By itself or by a signal; `None` if the status is unknown.
+    Exited(Option<ExitStatus>),
+    /// Killed at the deadline, when the hook had this many processes.
+    TimedOut { limit: Duration, processes: usize },
+    /// Killed because it sent something that is not a message.
     Garbled(String),
 }
 
@@ -24,30 +24,32 @@ impl Ended {
     /// The error of the hook.
     pub(crate) fn into_error(
         self,
-        doing: String,
+        action: String,
         phase: Phase,
         tail: &Tail,
         limits: &ProcessLimits,
     ) -> PortError {
-        let (code, what) = match self {
-            Self::Gone(status) => gone(status, phase, tail, limits),
-            Self::Late { limit, processes } => (&DEADLINE, late(limit, processes, phase, limits)),
-            Self::Garbled(what) => (
+        let (code, detail) = match self {
+            Self::Exited(status) => exited(status, phase, tail, limits),
+            Self::TimedOut { limit, processes } => {
+                (&DEADLINE, timed_out(limit, processes, phase, limits))
+            }
+            Self::Garbled(detail) => (
                 &PROTOCOL,
-                format!("it wrote to its host what is no message: {what}"),
+                format!("it sent its host something that is not a message: {detail}"),
             ),
         };
-        PortError::new(code, doing, format!("{what}{}", tail.told()))
+        PortError::new(code, action, format!("{detail}{}", tail.text()))
     }
 }
 
-fn gone(
+fn exited(
     status: Option<ExitStatus>,
     phase: Phase,
     tail: &Tail,
     limits: &ProcessLimits,
 ) -> (&'static Code, String) {
-    let when = phase.words();
+    let when = phase.describe();
     let Some(status) = status else {
         return (&CRASHED, format!("its process ended {when}"));
     };
@@ -59,17 +61,17 @@ fn gone(
         );
     };
     let name = signal_name(signal);
-    let ended = format!("its process ended {when} by {name}");
+    let ended = format!("its process was killed by {name} {when}");
     match signal {
         libc::SIGXCPU => (
             &LIMIT,
-            format!("{ended}: more than {} s on a processor", limits.cpu_seconds),
+            format!("{ended}: more than {} s of CPU time", limits.cpu_seconds),
         ),
         libc::SIGXFSZ => (
             &LIMIT,
             format!("{ended}: a file of more than {} MiB", limits.file_mib),
         ),
-        libc::SIGABRT if tail.holds("memory allocation of ") => (
+        libc::SIGABRT if tail.contains_text("memory allocation of ") => (
             &LIMIT,
             format!(
                 "{ended}: more than {} MiB of address space",
@@ -81,20 +83,20 @@ fn gone(
     }
 }
 
-fn late(limit: Duration, processes: usize, phase: Phase, limits: &ProcessLimits) -> String {
+fn timed_out(limit: Duration, processes: usize, phase: Phase, limits: &ProcessLimits) -> String {
     let seconds = limit.as_secs_f64();
-    let what = format!(
+    let detail = format!(
         "it did not end within {seconds:.1} s; it was killed {}",
-        phase.words()
+        phase.describe()
     );
     match u64::try_from(processes) {
-        Ok(many) if many > 1 => {
+        Ok(count) if count > 1 => {
             format!(
-                "{what}, with {many} processes (its limit is {})",
+                "{detail}, with {count} processes (its limit is {})",
                 limits.processes
             )
         }
-        _ => what,
+        _ => detail,
     }
 }
 
@@ -115,28 +117,28 @@ fn signal_name(signal: i32) -> String {
     name.to_owned()
 }
 
-/// The last lines of what a process writes to its standard error and output.
+/// The last lines that a process wrote to its standard error and output.
 #[derive(Default)]
 pub(crate) struct Tail {
     lines: VecDeque<String>,
     rest: Vec<u8>,
 }
 
-const LAST_LINES: usize = 20;
-const LONGEST_LINE: usize = 1000;
+const MAX_LAST_LINES: usize = 20;
+const MAX_LINE_LEN: usize = 1000;
 
 impl Tail {
-    /// Takes what was read, and returns the lines that it completed.
+    /// Appends output, and returns the lines that it completed.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<String> {
-        let mut whole = Vec::new();
+        let mut completed = Vec::new();
         for byte in bytes {
-            if *byte != b'\n' && self.rest.len() < LONGEST_LINE {
+            if *byte != b'\n' && self.rest.len() < MAX_LINE_LEN {
                 self.rest.push(*byte);
             } else {
-                whole.extend(self.line());
+                completed.extend(self.line());
             }
         }
-        whole
+        completed
     }
 
     fn line(&mut self) -> Option<String> {
@@ -146,19 +148,19 @@ impl Tail {
         if line.is_empty() {
             return None;
         }
-        if self.lines.len() == LAST_LINES {
+        if self.lines.len() == MAX_LAST_LINES {
             self.lines.pop_front();
         }
         self.lines.push_back(line.clone());
         Some(line)
     }
 
-    fn holds(&self, part: &str) -> bool {
+    fn contains_text(&self, part: &str) -> bool {
         let rest = String::from_utf8_lossy(&self.rest);
         rest.contains(part) || self.lines.iter().any(|line| line.contains(part))
     }
 
-    fn told(&self) -> String {
+    fn text(&self) -> String {
         let rest = String::from_utf8_lossy(&self.rest);
         let all: Vec<_> = self
             .lines
@@ -175,17 +177,19 @@ impl Tail {
     }
 }
 
-/// How many processes a hook has that are not dead yet, without those of ours that wait for it.
-pub(crate) fn census(supervisor: Pid) -> usize {
+/// Number of a hook's running processes, without our own that supervise it.
+pub(crate) fn count_processes(supervisor: Pid) -> usize {
     let all = Stat::all();
     let (groups, own) = (groups(&all, supervisor), supervisor.as_raw_nonzero().get());
-    let hooks = all.iter().filter(|stat| stat.lives && stat.number != own);
+    let hooks = all
+        .iter()
+        .filter(|stat| stat.is_running && stat.number != own);
     hooks
         .filter(|stat| groups.contains(&stat.group) && !stat.is_first())
         .count()
 }
 
-/// Kills all processes of a hook whose supervisor does not do it.
+/// Kills all processes of a hook whose supervisor did not.
 pub(crate) fn kill_all(supervisor: Pid) {
     for group in groups(&Stat::all(), supervisor) {
         let group = Pid::from_raw(group).filter(|group| !group.is_init());
@@ -193,7 +197,7 @@ pub(crate) fn kill_all(supervisor: Pid) {
     }
 }
 
-/// The supervisor's own process group, and those of its children.
+/// The process groups of the supervisor and of its children.
 fn groups(all: &[Stat], supervisor: Pid) -> BTreeSet<i32> {
     let supervisor = supervisor.as_raw_nonzero().get();
     let children = all
@@ -203,10 +207,10 @@ fn groups(all: &[Stat], supervisor: Pid) -> BTreeSet<i32> {
     children.chain([supervisor]).collect()
 }
 
-/// What `/proc/PID/stat` says.
+/// The fields of `/proc/PID/stat` that matter here.
 struct Stat {
     number: i32,
-    lives: bool,
+    is_running: bool,
     parent: i32,
     group: i32,
 }
@@ -227,21 +231,21 @@ impl Stat {
         texts.filter_map(|text| Self::of(&text)).collect()
     }
 
-    /// `pid (name) state parent group …`; a name may hold anything.
+    /// Parses `pid (name) state parent group …`; the name may contain anything.
     fn of(text: &str) -> Option<Self> {
         let mut fields = text.rsplit(')').next()?.split_whitespace();
-        let lives = !matches!(fields.next()?, "Z" | "X");
+        let is_running = !matches!(fields.next()?, "Z" | "X");
         let number = text.split_whitespace().next()?.parse().ok()?;
         let (parent, group) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         Some(Self {
             number,
-            lives,
+            is_running,
             parent,
             group,
         })
     }
 
-    /// Whether it is the first process of a namespace.
+    /// Whether it is the init process of a PID namespace.
     fn is_first(&self) -> bool {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.number));
         let status = status.unwrap_or_default();
@@ -259,7 +263,7 @@ mod tests {
     use rustix::process::Pid;
 
     #[test]
-    fn the_last_lines_are_kept_whole() {
+    fn the_tail_keeps_the_last_lines() {
         let mut tail = Tail::default();
         let mut text = (0..30)
             .map(|n| format!("line {n}"))
@@ -269,18 +273,18 @@ mod tests {
         assert_eq!(tail.push(text.as_bytes()).len(), 30);
         assert!(tail.push(b"and no ").is_empty());
         tail.push(b"end");
-        let told = tail.told();
-        assert!(told.starts_with("; last lines:\nline 10\n"), "{told}");
-        assert!(told.ends_with("line 29\nand no end"), "{told}");
-        assert!(tail.holds("no end") && !tail.holds("line 9\n"));
+        let text = tail.text();
+        assert!(text.starts_with("; last lines:\nline 10\n"), "{text}");
+        assert!(text.ends_with("line 29\nand no end"), "{text}");
+        assert!(tail.contains_text("no end") && !tail.contains_text("line 9\n"));
     }
 
     #[test]
-    fn a_process_is_counted_by_its_group_whatever_its_name_is() {
+    fn processes_are_counted_by_group_whatever_their_name() {
         let stat = |text: &str| Stat::of(text).unwrap();
-        assert!(stat("77 (a) b) S 1 42 42 0").lives);
+        assert!(stat("77 (a) b) S 1 42 42 0").is_running);
         assert_eq!(stat("77 (a) b) S 1 42 42 0").group, 42);
-        assert!(!stat("77 (a) Z 1 42 42 0").lives);
+        assert!(!stat("77 (a) Z 1 42 42 0").is_running);
         let all = [stat("8 (hook) S 7 8 1 0"), stat("9 (other) S 1 9 9 0")];
         let supervisor = Pid::from_raw(7).unwrap();
         assert_eq!(

@@ -1,11 +1,10 @@
-//! One hook in a process of its own, from the engine's side: the request goes out, services come in, the answer
-//! ends it.
+//! The engine's side of one hook process: sends the request, serves its calls, returns its result.
 
 use super::Phase;
-use super::end::{Ended, Tail, census};
+use super::end::{Ended, Tail, count_processes};
 use super::launch::{Process, Running, refusal};
 use super::wire::{self, Frame};
-use crate::child::OF_THE_HOOK;
+use crate::child::HOOK_LOG;
 use crate::config::ProcessLimits;
 use crate::driver;
 use crate::services;
@@ -26,75 +25,75 @@ use tokio::time::timeout;
 use vnfm_core::ports::{HookHost, PortError};
 use vnfm_plugin_abi::{Answer, FfiError, PANICKED, READY_ERR, READY_OK};
 
-/// What errors tell.
+/// Context for errors and logs.
 #[derive(Clone, Copy)]
-pub(super) struct Told<'a> {
-    pub(super) doing: &'a str,
+pub(super) struct HookLabels<'a> {
+    pub(super) action: &'a str,
     pub(super) plugin: &'a str,
     pub(super) limits: &'a ProcessLimits,
 }
 
-/// Why there is no answer.
+/// Why a hook has no result.
 pub(super) struct Failed {
     pub(super) error: PortError,
-    /// The process was gone before the hook began.
-    pub(super) too_early: bool,
+    /// The process ended before the hook started.
+    pub(super) before_hook: bool,
 }
 
-/// How many lines of what a process writes go to the operation's log; the last ones are kept for its error.
-const MOST_LOGGED: usize = 200;
-/// How long the last words of a process that has ended may take.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long a process that has closed its socket may take to end, with all that it started.
-const ITS_END: Duration = Duration::from_secs(10);
+/// Maximum number of output lines in the operation's log; an error shows the last ones in any case.
+const MAX_LOGGED_LINES: usize = 200;
+/// How long to read the remaining output of a process that has ended.
+const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a process that closed its socket may take to end, with everything it started.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs the hook of `call` in a process, for at most `limit`. The process has ended when this returns, and it
-/// ends when this is dropped.
+/// Runs the hook of `call` in a process, for at most `limit`. The process has ended when this returns; dropping the
+/// future ends it.
 pub(super) async fn run(
     running: Running,
     call: &Frame,
     host: &Arc<dyn HookHost>,
     limit: Duration,
-    told: Told<'_>,
+    labels: HookLabels<'_>,
 ) -> Result<Vec<u8>, Failed> {
     let Running {
         mut process,
         socket,
-        words,
+        stderr,
         phase,
     } = running;
-    let mut talk = Talk::new(host.clone(), told.plugin, phase);
-    talk.send(call);
+    let mut session = Session::new(host.clone(), labels.plugin, phase);
+    session.send(call);
     let outcome = {
-        let mut talking = pin!(talk.until_it_ends(&process, socket, words));
-        let ended = timeout(limit, talking.as_mut()).await;
-        // Counted before the ways to it are closed, for that ends it.
-        ended.map_err(|_| census(process.number))
+        let mut exchange = pin!(session.exchange_until_end(&process, socket, stderr));
+        let ended = timeout(limit, exchange.as_mut()).await;
+        // Counted before its socket is closed, because that ends it.
+        ended.map_err(|_| count_processes(process.number))
     };
-    let doing = || told.doing.to_owned();
+    let action = || labels.action.to_owned();
     let ended = match outcome {
         Ok(Ok(Outcome::Answered(answer))) => return Ok(answer),
-        Ok(Ok(Outcome::Refused(frame))) => Err(refused(&frame, told)),
-        Ok(Ok(Outcome::NoCall)) => Err(driver::protocol(told.doing, driver::NOT_WHOLE)),
-        Ok(Ok(Outcome::Failed(error))) => Err(driver::hook_error(error, doing())),
-        Ok(Ok(Outcome::Gone)) => Ok(Ended::Gone(process.end().await)),
+        Ok(Ok(Outcome::Refused(frame))) => Err(refused(&frame, labels)),
+        Ok(Ok(Outcome::NoCall)) => Err(driver::protocol(labels.action, driver::INCOMPLETE_DRIVER)),
+        Ok(Ok(Outcome::Failed(error))) => Err(driver::hook_error(error, action())),
+        Ok(Ok(Outcome::Exited)) => Ok(Ended::Exited(process.end().await)),
         Ok(Err(error)) => Ok(Ended::Garbled(error.to_string())),
-        Err(processes) => Ok(Ended::Late { limit, processes }),
+        Err(processes) => Ok(Ended::TimedOut { limit, processes }),
     };
     process.end().await;
-    let too_early = matches!(ended, Ok(Ended::Gone(_))) && talk.phase != Phase::Running;
+    let before_hook = matches!(ended, Ok(Ended::Exited(_))) && session.phase != Phase::Running;
     let error = match ended {
-        Ok(ended) => ended.into_error(doing(), talk.phase, &talk.tail, told.limits),
+        Ok(ended) => ended.into_error(action(), session.phase, &session.tail, labels.limits),
         Err(error) => error,
     };
-    Err(Failed { error, too_early })
+    Err(Failed { error, before_hook })
 }
 
-/// The process runs no hook: the library cannot be opened, or the driver not be made.
-fn refused(frame: &Frame, told: Told<'_>) -> PortError {
+/// The error of a process that runs no hook: it could not open the library or create the driver.
+fn refused(frame: &Frame, labels: HookLabels<'_>) -> PortError {
     if frame.name == wire::CREATE_REFUSED {
-        let doing = format!("start plugin `{}`", told.plugin);
-        return driver::create_error(frame.id, &frame.body, doing);
+        let action = format!("start plugin `{}`", labels.plugin);
+        return driver::create_error(frame.id, &frame.body, action);
     }
     refusal(frame)
 }
@@ -104,13 +103,13 @@ enum Outcome {
     Failed(FfiError),
     Refused(Frame),
     NoCall,
-    Gone,
+    Exited,
 }
 
 type Served = BoxFuture<'static, (u32, Result<Answer, Aborted>)>;
 
-/// What goes on between a process and its host.
-struct Talk<'a> {
+/// The exchange of messages with one process.
+struct Session<'a> {
     host: Arc<dyn HookHost>,
     plugin: &'a str,
     outgoing: UnboundedSender<Vec<u8>>,
@@ -119,13 +118,13 @@ struct Talk<'a> {
     aborts: BTreeMap<u32, AbortHandle>,
     tail: Tail,
     phase: Phase,
-    /// Lines of its standard error and output that went to the log.
+    /// Number of output lines that were logged.
     logged: usize,
-    /// Somebody may still write to its standard error.
-    listening: bool,
+    /// False once its standard error is closed.
+    stderr_open: bool,
 }
 
-impl<'a> Talk<'a> {
+impl<'a> Session<'a> {
     fn new(host: Arc<dyn HookHost>, plugin: &'a str, phase: Phase) -> Self {
         let (outgoing, queue) = unbounded_channel();
         Self {
@@ -138,25 +137,25 @@ impl<'a> Talk<'a> {
             tail: Tail::default(),
             phase,
             logged: 0,
-            listening: true,
+            stderr_open: true,
         }
     }
 
-    /// Queues a message; it is written as fast as the process reads.
+    /// Queues a message, which is written as fast as the process reads.
     fn send(&self, frame: &Frame) {
-        // The other end of the queue is ours.
+        // Cannot fail: this session owns the receiver.
         let _ = self.outgoing.send(frame.bytes());
     }
 
-    async fn until_it_ends(
+    async fn exchange_until_end(
         &mut self,
         process: &Process,
         socket: std::os::unix::net::UnixStream,
-        words: io::PipeReader,
+        stderr: io::PipeReader,
     ) -> io::Result<Outcome> {
         socket.set_nonblocking(true)?;
         let (incoming, writing) = UnixStream::from_std(socket)?.into_split();
-        let words = pipe::Receiver::from_owned_fd(OwnedFd::from(words))?;
+        let stderr = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr))?;
         let ended = process.watched()?;
         let mut writing = pin!(write_all(writing, self.queue.take()));
         let mut frames = pin!(stream::unfold(incoming, |mut incoming| async {
@@ -167,68 +166,68 @@ impl<'a> Talk<'a> {
             tokio::select! {
                 biased;
                 frame = frames.next() => match frame {
-                    Some(Ok(frame)) => if let Some(outcome) = self.heard(frame) {
+                    Some(Ok(frame)) => if let Some(outcome) = self.handle_frame(frame) {
                         return Ok(outcome);
                     },
                     Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => return Err(error),
-                    _ => match timeout(ITS_END, ended.readable()).await {
+                    _ => match timeout(EXIT_TIMEOUT, ended.readable()).await {
                         Ok(_) => break,
-                        Err(_) => return Err(io::Error::other("it closed its socket")),
+                        Err(_) => return Err(io::Error::other("it closed its socket and did not exit")),
                     },
                 },
                 Some((id, answer)) = self.services.next() => self.answer(id, answer),
                 () = &mut writing => {}
-                _ = words.readable(), if self.listening => self.listen(&words),
+                _ = stderr.readable(), if self.stderr_open => self.read_stderr(&stderr),
                 _ = ended.readable() => break,
             }
         }
-        // What it said before it ended may still be on its way.
+        // Messages that it sent before it ended may still arrive.
         let last = async {
             while let Some(Ok(frame)) = frames.next().await {
-                let outcome = self.heard(frame);
+                let outcome = self.handle_frame(frame);
                 if outcome.is_some() {
                     return outcome;
                 }
             }
             None
         };
-        if let Ok(Some(outcome)) = timeout(LAST_WORDS, last).await {
+        if let Ok(Some(outcome)) = timeout(STDERR_DRAIN_TIMEOUT, last).await {
             return Ok(outcome);
         }
         let last = async {
-            while self.listening && words.readable().await.is_ok() {
-                self.listen(&words);
+            while self.stderr_open && stderr.readable().await.is_ok() {
+                self.read_stderr(&stderr);
             }
         };
-        // Whoever holds it open for longer says nothing that matters.
-        let _ = timeout(LAST_WORDS, last).await;
-        Ok(Outcome::Gone)
+        // If something holds it open for longer, its output does not matter.
+        let _ = timeout(STDERR_DRAIN_TIMEOUT, last).await;
+        Ok(Outcome::Exited)
     }
 
-    /// Takes what the process writes to its standard error and output.
-    fn listen(&mut self, words: &pipe::Receiver) {
+    /// Reads what the process wrote to its standard error and output.
+    fn read_stderr(&mut self, stderr: &pipe::Receiver) {
         let mut bytes = [0; 4096];
-        match words.try_read(&mut bytes) {
+        match stderr.try_read(&mut bytes) {
             Ok(count @ 1..) => {
                 for line in self.tail.push(&bytes[..count]) {
-                    if self.logged < MOST_LOGGED {
+                    if self.logged < MAX_LOGGED_LINES {
                         self.logged += 1;
                         self.host.log("info", &line);
                     }
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            _ => self.listening = false,
+            _ => self.stderr_open = false,
         }
     }
 
-    fn heard(&mut self, frame: Frame) -> Option<Outcome> {
+    fn handle_frame(&mut self, frame: Frame) -> Option<Outcome> {
         match frame.kind {
             wire::DECLARED => self.phase = Phase::Creating,
             wire::READY => self.phase = Phase::Waiting,
             wire::BEGUN => self.phase = Phase::Running,
             wire::REFUSED => return Some(Outcome::Refused(frame)),
-            wire::LOG if frame.name == OF_THE_HOOK => {
+            wire::LOG if frame.name == HOOK_LOG => {
                 self.host.log(services::level_name(frame.id), &frame.text());
             }
             wire::LOG => services::log(self.plugin, frame.id, &frame.text()),
@@ -272,7 +271,7 @@ fn done(frame: Frame) -> Outcome {
     }
 }
 
-/// Writes what is queued; never ends, for a process that does not read any more has ended or will.
+/// Writes queued messages. Never returns: a process that no longer reads has ended or will end.
 async fn write_all(mut to: OwnedWriteHalf, queue: Option<UnboundedReceiver<Vec<u8>>>) {
     if let Some(mut queue) = queue {
         while let Some(bytes) = queue.recv().await {

@@ -1,16 +1,16 @@
-//! Starts the process of a hook, and ends it: by one signal to the process that waits for it, whatever it is doing.
-#![expect(unsafe_code, reason = "has a descriptor watched by the runtime")]
+//! Starts the process of a hook, and ends it with one signal to its supervisor, whatever the hook is doing.
+#![expect(unsafe_code, reason = "registers a descriptor with the runtime")]
 
 use super::end::{Ended, Tail, kill_all};
 use super::wire::{self, Frame};
 use super::{Load, Phase};
-use crate::child::user::Choice;
+use crate::child::user::UserChoice;
 use crate::child::visible;
-use crate::config::{ProcessConfig, Seclusion, Users};
+use crate::config::{Confinement, ProcessConfig, Users};
 use crate::errors::{NOT_APART, RUNNER, codes};
 use crate::folder::Checked;
 use crate::isolation::Isolation;
-use crate::library::{self, Said};
+use crate::library::{self, PluginInfo};
 use crate::services;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
@@ -30,59 +30,59 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::timeout;
 use vnfm_core::ports::PortError;
 
-/// How long a library may take to say what it is.
-const INTRODUCTION: Duration = Duration::from_secs(10);
+/// How long a library may take to describe itself.
+const DECLARE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a process that was killed may take to be gone.
-const LAST_BREATH: Duration = Duration::from_secs(5);
+/// How long a process may take to exit after SIGTERM.
+const EXIT_GRACE: Duration = Duration::from_secs(5);
 
-/// What all processes of one host have in common.
+/// What all processes of one plugin host share.
 #[derive(Debug)]
 pub(crate) struct Starter {
     config: ProcessConfig,
     users: Option<Users>,
     next: Arc<AtomicU32>,
-    seclusion: Seclusion,
-    /// What no hook may see and would, and by which path.
+    confinement: Confinement,
+    /// A hidden path that hooks could read, and the readable path that exposes it.
     exposed: Option<(PathBuf, PathBuf)>,
 }
 
 impl Starter {
-    pub(crate) fn new(config: ProcessConfig, seclusion: Seclusion) -> Self {
+    pub(crate) fn new(config: ProcessConfig, confinement: Confinement) -> Self {
         let users = users(config.users);
-        // Several servers on one host begin at different places.
+        // Several servers on one machine start at different IDs.
         let begin = std::process::id().wrapping_mul(2_654_435_761);
         let exposed = visible::exposed(&config.hidden, &config.readable);
         Self {
             config,
             users,
             next: Arc::new(AtomicU32::new(begin)),
-            seclusion,
+            confinement,
             exposed,
         }
     }
 
-    /// The same for processes that are kept from more.
-    pub(crate) fn secluded(&self, seclusion: Seclusion) -> Arc<Self> {
+    /// The same starter, with other restrictions.
+    pub(crate) fn confined(&self, confinement: Confinement) -> Arc<Self> {
         let (config, users, next) = (self.config.clone(), self.users, self.next.clone());
         Arc::new(Self {
             config,
             users,
             next,
-            seclusion,
+            confinement,
             exposed: self.exposed.clone(),
         })
     }
 
-    /// What every process is told.
+    /// The part of the first message that is the same for every process.
     fn load(&self) -> Load {
         Load {
-            shown: String::new(),
+            library_path: String::new(),
             symbol: String::new(),
             symbol_size: 0,
             glibc: None,
             user: None,
-            network: self.seclusion.network,
+            network: self.confinement.network,
             folder: PathBuf::new(),
             readable: self.config.readable.clone(),
             limits: self.config.limits,
@@ -90,11 +90,11 @@ impl Starter {
         }
     }
 
-    /// The users of the next process: it begins to look at each number in turn.
-    fn user(&self) -> Option<Choice> {
+    /// The user IDs of the next process, which tries them from another start each time.
+    fn user(&self) -> Option<UserChoice> {
         let users = self.users?;
         let begin = self.next.fetch_add(1, Ordering::Relaxed);
-        Some(Choice {
+        Some(UserChoice {
             users,
             begin,
             shared: users.count == 1,
@@ -102,7 +102,7 @@ impl Starter {
     }
 }
 
-/// Who processes may run as: `wanted` where we are root and the kernel knows these numbers here, else `nobody`.
+/// The user IDs for processes: `wanted` if the user namespace maps them, else `nobody`; `None` if we are not root.
 fn users(wanted: Users) -> Option<Users> {
     if wanted.count == 0 || !rustix::process::geteuid().is_root() {
         return None;
@@ -119,13 +119,13 @@ fn users(wanted: Users) -> Option<Users> {
         tracing::warn!(
             ?wanted,
             ?found,
-            "no such users here: hooks in processes share one"
+            "the configured user IDs are not mapped here: hook processes share one user"
         );
     }
     found
 }
 
-/// Whether one line of a `uid_map` holds all of them.
+/// Whether one line of a `uid_map` contains all of them.
 fn mapped(users: Users, uid_map: &str) -> bool {
     uid_map.lines().any(|line| {
         let numbers: Vec<u64> = line
@@ -135,52 +135,50 @@ fn mapped(users: Users, uid_map: &str) -> bool {
         let [first, _, count] = numbers[..] else {
             return false;
         };
-        let last = u64::from(users.first) + u64::from(users.count);
-        first <= u64::from(users.first) && last <= first + count
+        let end = u64::from(users.first) + u64::from(users.count);
+        first <= u64::from(users.first) && end <= first + count
     })
 }
 
-/// Starts processes with one library.
+/// Starts processes for one library.
 pub(crate) struct Launcher {
     starter: Arc<Starter>,
     library: OwnedFd,
     load: Load,
-    doing: String,
+    action: String,
 }
 
 impl Launcher {
-    /// Takes a library that was checked.
-    ///
     /// # Errors
     ///
-    /// `Refused` where it exports no plugin.
+    /// `Refused` if the library exports no plugin.
     pub(crate) fn new(starter: &Arc<Starter>, checked: &Checked) -> Result<Self, PortError> {
-        let (facts, doing) = (library::facts(checked)?, library::loading(checked));
+        let (facts, action) = (library::facts(checked)?, library::load_action(checked));
         let load = Load {
-            shown: checked.path.display().to_string(),
+            library_path: checked.path.display().to_string(),
             symbol: facts.symbol,
             symbol_size: facts.symbol_size,
             glibc: facts.glibc,
             ..starter.load()
         };
-        let library = library::sealed_copy(checked, &doing)?;
+        let library = library::sealed_copy(checked, &action)?;
         Ok(Self {
             starter: starter.clone(),
             library,
             load,
-            doing,
+            action,
         })
     }
 
-    /// How hooks are kept apart here, as a process says that runs none.
+    /// Starts a process that reports its isolation and runs no hook.
     ///
     /// # Errors
     ///
-    /// `Refused` where they cannot be kept apart, or no process can be started.
+    /// `Refused` if hooks cannot be isolated, or no process can be started.
     pub(crate) fn probe(starter: &Arc<Starter>) -> Result<Isolation, PortError> {
-        let doing = "find out how hooks are kept apart".to_owned();
+        let action = "check the isolation of hooks".to_owned();
         let nothing = File::open("/dev/null")
-            .map_err(|error| PortError::new(&RUNNER, doing.clone(), error.to_string()))?;
+            .map_err(|error| PortError::new(&RUNNER, action.clone(), error.to_string()))?;
         let load = Load {
             probe: true,
             ..starter.load()
@@ -189,46 +187,46 @@ impl Launcher {
             starter: starter.clone(),
             library: nothing.into(),
             load,
-            doing,
+            action,
         };
-        probe.hear().map(|(isolation, _)| isolation)
+        probe.first_message().map(|(isolation, _)| isolation)
     }
 
     pub(crate) fn limits(&self) -> &crate::ProcessLimits {
         &self.load.limits
     }
 
-    /// Newest version of glibc that the library needs.
+    /// Newest glibc version that the library needs.
     pub(crate) fn glibc(&self) -> Option<String> {
         self.load.glibc.clone()
     }
 
-    /// Starts a process, and tells it what comes first.
+    /// Starts a process, and sends it the first message and `then`.
     ///
     /// # Errors
     ///
-    /// `Refused` where it cannot be started.
+    /// `Refused` if it cannot be started.
     pub(crate) fn start(&self, then: &[u8]) -> Result<Running, PortError> {
         let config = &self.starter.config;
         if let Some((secret, seen)) = &self.starter.exposed {
-            let what = format!(
-                "`{}` lies where hooks may read: `{}`; move it elsewhere",
+            let detail = format!(
+                "hooks could read `{}` through `{}`; move it elsewhere",
                 secret.display(),
                 seen.display()
             );
-            return Err(PortError::new(&NOT_APART, self.doing.clone(), what));
+            return Err(PortError::new(&NOT_APART, self.action.clone(), detail));
         }
         self.spawn(then).map_err(|error| {
-            let what = format!("cannot start `{}`: {error}", config.program.display());
-            PortError::new(&RUNNER, self.doing.clone(), what)
+            let detail = format!("cannot start `{}`: {error}", config.program.display());
+            PortError::new(&RUNNER, self.action.clone(), detail)
         })
     }
 
     fn spawn(&self, then: &[u8]) -> io::Result<Running> {
         let config = &self.starter.config;
         let (socket, theirs) = UnixStream::pair()?;
-        let (words, said) = io::pipe()?;
-        let folder = OwnFolder::new(&self.starter.seclusion.folder)?;
+        let (stderr, stderr_writer) = io::pipe()?;
+        let folder = PrivateFolder::new(&self.starter.confinement.folder)?;
         let mut command = Command::new(&config.program);
         command
             .args(&config.arguments)
@@ -239,7 +237,7 @@ impl Launcher {
             .env("TMPDIR", folder.path())
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::from(self.library.try_clone()?))
-            .stderr(said)
+            .stderr(stderr_writer)
             .spawn()?;
         let path = folder.path().to_owned();
         let process = Process::new(child, folder)?;
@@ -252,28 +250,29 @@ impl Launcher {
         let mut running = Running {
             process,
             socket,
-            words,
+            stderr,
             phase: Phase::Loading,
         };
-        // A process that has ended already says why on its standard error.
+        // If the process has already ended, its standard error says why.
         let _ = io::Write::write_all(&mut running.socket, &[&load.bytes(), then].concat());
         Ok(running)
     }
 
-    /// Starts a process and waits until the library said what it is.
+    /// Starts a process and waits for the library's description of itself.
     ///
     /// # Errors
     ///
-    /// As for any library that cannot be loaded, and where it crashes or hangs in its initialisers.
-    pub(crate) fn introduce(&self) -> Result<(Said, Running), PortError> {
-        self.hear()
+    /// Why the library cannot be loaded, also if it crashes or hangs in its initialisers.
+    pub(crate) fn declare(&self) -> Result<(PluginInfo, Running), PortError> {
+        self.first_message()
     }
 
-    /// The first thing that a process says.
-    fn hear<T: DeserializeOwned>(&self) -> Result<(T, Running), PortError> {
+    /// Starts a process and reads its [`wire::DECLARED`].
+    fn first_message<T: DeserializeOwned>(&self) -> Result<(T, Running), PortError> {
         let mut running = self.start(&[])?;
-        let refused = |what: &str| PortError::new(&RUNNER, self.doing.clone(), what.to_owned());
-        let limit = Some(INTRODUCTION);
+        let refused =
+            |detail: &str| PortError::new(&RUNNER, self.action.clone(), detail.to_owned());
+        let limit = Some(DECLARE_TIMEOUT);
         running
             .socket
             .set_read_timeout(limit)
@@ -281,83 +280,87 @@ impl Launcher {
         loop {
             match wire::read(&mut running.socket) {
                 Ok(frame) if frame.kind == wire::DECLARED => {
-                    let said = serde_json::from_slice(&frame.body)
-                        .map_err(|_| refused("the runner speaks another language"))?;
+                    let response = serde_json::from_slice(&frame.body).map_err(|_| {
+                        refused("the runner's message is malformed: it belongs to another version")
+                    })?;
                     running.phase = Phase::Creating;
-                    return Ok((said, running));
+                    return Ok((response, running));
                 }
                 Ok(frame) if frame.kind == wire::REFUSED => return Err(refusal(&frame)),
                 Ok(frame) if frame.kind == wire::LOG => {
-                    services::log(&self.load.shown, frame.id, &frame.text());
+                    services::log(&self.load.library_path, frame.id, &frame.text());
                 }
                 Ok(_) => {}
-                Err(error) => return Err(self.silent(running, &error)),
+                Err(error) => return Err(self.no_declaration(running, &error)),
             }
         }
     }
 
-    /// Why nothing came from a process that was started.
-    fn silent(&self, mut running: Running, error: &io::Error) -> PortError {
-        let processes = super::end::census(running.process.number);
+    /// The error of a process that sent no [`wire::DECLARED`].
+    fn no_declaration(&self, mut running: Running, error: &io::Error) -> PortError {
+        let processes = super::end::count_processes(running.process.number);
         let status = running.process.end_now();
-        let mut words = Vec::new();
-        let _ = running.words.take(1 << 20).read_to_end(&mut words);
+        let mut stderr = Vec::new();
+        let _ = running.stderr.take(1 << 20).read_to_end(&mut stderr);
         let mut tail = Tail::default();
-        tail.push(&words);
+        tail.push(&stderr);
         let limits = *self.limits();
         let ended = match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Ended::Late {
-                limit: INTRODUCTION,
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Ended::TimedOut {
+                limit: DECLARE_TIMEOUT,
                 processes,
             },
             io::ErrorKind::InvalidData => Ended::Garbled(error.to_string()),
-            _ => Ended::Gone(status),
+            _ => Ended::Exited(status),
         };
-        ended.into_error(self.doing.clone(), Phase::Loading, &tail, &limits)
+        ended.into_error(self.action.clone(), Phase::Loading, &tail, &limits)
     }
 }
 
-/// What a process says that will run no hook.
+/// The error in a [`wire::REFUSED`].
 pub(crate) fn refusal(frame: &Frame) -> PortError {
-    let said: serde_json::Value = serde_json::from_slice(&frame.body).unwrap_or_default();
-    let text = |key: &str| said[key].as_str().unwrap_or_default().to_owned();
+    let response: serde_json::Value = serde_json::from_slice(&frame.body).unwrap_or_default();
+    let text = |key: &str| response[key].as_str().unwrap_or_default().to_owned();
     let known = codes().into_iter().find(|code| code.name == frame.name);
     PortError::new(known.unwrap_or(&RUNNER), text("doing"), text("what"))
 }
 
-/// A process that was started, and the ways to it.
+/// A process that was started, with its socket and standard error.
 pub(crate) struct Running {
     pub(crate) process: Process,
     pub(crate) socket: UnixStream,
-    pub(crate) words: PipeReader,
-    /// How far it has come, as far as it was listened to.
+    pub(crate) stderr: PipeReader,
+    /// How far it has got, according to the messages read so far.
     pub(crate) phase: Phase,
 }
 
-/// A process of our own, which waits for that of the hook. Both end when this is dropped.
+/// The supervisor of a hook's process. Dropping this ends both.
 pub(crate) struct Process {
     child: Option<Child>,
     pub(crate) number: Pid,
     ended: OwnedFd,
-    /// Goes after the process.
-    folder: Option<OwnFolder>,
+    /// Deleted after the process has ended.
+    folder: Option<PrivateFolder>,
 }
 
-/// The folder of one process, which its user alone may read.
-struct OwnFolder(PathBuf);
+/// The private folder of one process (mode 0700).
+struct PrivateFolder(PathBuf);
 
-impl OwnFolder {
+impl PrivateFolder {
     fn new(within: &Path) -> io::Result<Self> {
         let cannot = |error: io::Error| {
-            let what = format!("no folder of its own in `{}`: {error}", within.display());
-            io::Error::new(error.kind(), what)
+            let detail = format!(
+                "cannot create its folder in `{}`: {error}",
+                within.display()
+            );
+            io::Error::new(error.kind(), detail)
         };
         let own = Permissions::from_mode(0o700);
-        let made = tempfile::Builder::new()
+        let folder = tempfile::Builder::new()
             .prefix("vnfm-hook-")
             .permissions(own)
             .tempdir_in(within);
-        Ok(Self(made.map_err(cannot)?.keep()))
+        Ok(Self(folder.map_err(cannot)?.keep()))
     }
 
     fn path(&self) -> &Path {
@@ -365,23 +368,23 @@ impl OwnFolder {
     }
 }
 
-/// What a process that is being killed still writes makes a removal fail; it is begun anew so many times.
-const REMOVALS: usize = 100;
+/// Attempts to delete the folder: files that a dying process still writes make a deletion fail.
+const MAX_REMOVALS: usize = 100;
 
-impl Drop for OwnFolder {
+impl Drop for PrivateFolder {
     fn drop(&mut self) {
-        let gone = (0..REMOVALS).any(|_| {
+        let deleted = (0..MAX_REMOVALS).any(|_| {
             let removed = std::fs::remove_dir_all(&self.0);
             removed.is_ok() || removed.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
         });
-        if !gone {
-            tracing::warn!(folder = %self.0.display(), "the folder of a hook that has ended stays");
+        if !deleted {
+            tracing::warn!(folder = %self.0.display(), "cannot delete the folder of a finished hook");
         }
     }
 }
 
 impl Process {
-    fn new(mut child: Child, folder: OwnFolder) -> io::Result<Self> {
+    fn new(mut child: Child, folder: PrivateFolder) -> io::Result<Self> {
         let known = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let opened = known
             .ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -404,61 +407,61 @@ impl Process {
         }
     }
 
-    /// Readable once it has ended, and all that the hook started.
+    /// A descriptor that becomes readable once the process, and everything the hook started, has ended.
     ///
     /// # Errors
     ///
-    /// Where the runtime watches no files.
+    /// If the runtime has no I/O driver.
     pub(crate) fn watched(&self) -> io::Result<AsyncFd<OwnedFd>> {
         let ended = self.ended.try_clone()?;
-        // SAFETY: an `OwnedFd` is the same open file for as long as it lives.
+        // SAFETY: an `OwnedFd` refers to the same open file as long as it lives.
         Ok(unsafe { AsyncFd::register(ended) }?)
     }
 
-    /// Ends it with all that the hook started, and says how the hook ended; `None` where that is not known, or was
-    /// told before.
+    /// Ends it with everything the hook started, and returns how the hook ended; `None` if that is unknown or was
+    /// returned before.
     pub(crate) async fn end(&mut self) -> Option<ExitStatus> {
-        self.tell();
+        self.terminate();
         let ended = self.watched().ok()?;
-        // One that hangs in the kernel is left to the thread that waits for it.
-        let gone = timeout(LAST_BREATH, ended.readable())
+        // One that hangs in the kernel is left to the thread that `drop` starts.
+        let has_exited = timeout(EXIT_GRACE, ended.readable())
             .await
             .is_ok_and(|ready| ready.is_ok());
-        if !gone {
+        if !has_exited {
             return None;
         }
         reap(self.child.take()?, self.number)
     }
 
-    /// Tells it to end.
-    fn tell(&self) {
-        // One that has ended needs no telling.
+    /// Sends SIGTERM to the supervisor.
+    fn terminate(&self) {
+        // Fails if it has ended.
         let _ = pidfd_send_signal(&self.ended, Signal::TERM);
     }
 
-    /// The same where there is no runtime.
+    /// Like [`Process::end`], without a runtime.
     fn end_now(&mut self) -> Option<ExitStatus> {
-        self.tell();
-        last(self.child.take()?, &self.ended, self.number)
+        self.terminate();
+        wait_or_kill(self.child.take()?, &self.ended, self.number)
     }
 }
 
-/// Waits for a process that was told to end; one that does not is killed with all that the hook started.
-fn last(child: Child, ended: &OwnedFd, number: Pid) -> Option<ExitStatus> {
+/// Waits for a process to exit after SIGTERM; after [`EXIT_GRACE`] it is killed with everything the hook started.
+fn wait_or_kill(child: Child, ended: &OwnedFd, number: Pid) -> Option<ExitStatus> {
     let limit = Timespec {
-        tv_sec: LAST_BREATH.as_secs().try_into().unwrap_or(1),
+        tv_sec: EXIT_GRACE.as_secs().try_into().unwrap_or(1),
         tv_nsec: 0,
     };
-    let gone = poll(&mut [PollFd::new(ended, PollFlags::IN)], Some(&limit));
-    if !gone.is_ok_and(|ready| ready > 0) {
+    let polled = poll(&mut [PollFd::new(ended, PollFlags::IN)], Some(&limit));
+    if !polled.is_ok_and(|ready| ready > 0) {
         kill_all(number);
     }
     reap(child, number)
 }
 
-/// Takes the end of a process. What is left of its group ends with it: another program than ours leaves it there.
+/// Waits for a process, and kills the rest of its group: a program other than our runner may leave some.
 fn reap(mut child: Child, number: Pid) -> Option<ExitStatus> {
-    // As long as it is not waited for, no other group has its number.
+    // Until it is waited for, no other group can have its id.
     let _ = kill_process_group(number, Signal::KILL);
     child.wait().ok()
 }
@@ -468,15 +471,15 @@ impl Drop for Process {
         let Some(child) = self.child.take() else {
             return;
         };
-        self.tell();
+        self.terminate();
         let (folder, number) = (self.folder.take(), self.number);
         let Ok(ended) = self.ended.try_clone() else {
             return;
         };
-        // It ends soon, but nobody should wait for it here.
+        // It ends soon, but `drop` must not block.
         let waiting = std::thread::Builder::new().name("hook ends".into());
         let _ = waiting.spawn(move || {
-            let ended = last(child, &ended, number);
+            let ended = wait_or_kill(child, &ended, number);
             drop(folder);
             ended
         });
@@ -488,7 +491,7 @@ mod tests {
     use super::{Users, mapped};
 
     #[test]
-    fn users_are_taken_where_the_kernel_knows_them() {
+    fn user_ids_must_be_mapped_in_the_user_namespace() {
         let wanted = Users {
             first: 2_000_000_000,
             count: 1000,

@@ -1,30 +1,30 @@
-//! A plugin whose hooks run in processes: one process for one hook, and never for a second one.
+//! A plugin whose hooks run in processes: one process per hook, never reused.
 //!
 //! ```text
-//! find ──> a process says what the library is; it stays as the spare one        launch.rs
-//! call ──> the spare process, or a new one ──> request, services, answer        hook.rs
-//!          deadline, or nobody waits any more: it is ended with all it started  launch.rs
-//!          it ended without an answer: signal or limit, last lines              end.rs
-//!      └─> the next spare process is started beside it
+//! find ──> a process describes the library, and stays as the spare one          launch.rs
+//! call ──> the spare process, or a new one ──> request, services, result        hook.rs
+//!          deadline or cancelled: it is killed with everything it started       launch.rs
+//!          it ended without a result: signal or limit, last lines               end.rs
+//!      └─> meanwhile the next spare process is started
 //! ```
 //!
-//! The spare process makes the start cost nothing: the library is open and the driver made when a hook comes. It
-//! has seen no hook yet, so nothing of one instance reaches another; one that is not needed ends by itself.
+//! The spare process hides the start-up time: when a hook is called, the library is open and the driver created. It
+//! has run no hook yet, so no data of one instance reaches another. An unused one exits after a while.
 
 mod end;
 mod hook;
 mod launch;
 pub(crate) mod wire;
 
-use crate::child::user::Choice;
+use crate::child::user::UserChoice;
 use crate::config::ProcessLimits;
-use crate::driver::{self, Call};
+use crate::driver::{self, PreparedCall};
 use crate::errors::RUNTIME;
 use crate::folder::Checked;
 use crate::isolation::Isolation;
-use crate::library::{Inspection, Said};
+use crate::library::{Inspection, PluginInfo};
 use async_trait::async_trait;
-use hook::Told;
+use hook::HookLabels;
 use launch::{Launcher, Running};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -37,38 +37,39 @@ use vnfm_core::ports::{
 };
 use wire::Frame;
 
-/// How the standard library ends the text of `EMFILE` and `ENFILE`.
-const SCARCE: &[&str] = &["(os error 24)", "(os error 23)"];
+/// How the standard library's messages for `EMFILE` and `ENFILE` end.
+const OUT_OF_DESCRIPTORS: &[&str] = &["(os error 24)", "(os error 23)"];
 /// How long after such a failure a process is started again.
-const PAUSE: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) use launch::Starter;
 
 /// How long a process waits for a hook before it ends by itself.
-pub(crate) const IDLE: Duration = Duration::from_mins(1);
+pub(crate) const SPARE_LIFETIME: Duration = Duration::from_mins(1);
 
-/// What a process is told first.
+/// The first message to a process.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Load {
-    /// The library's path, for people.
-    pub(crate) shown: String,
+    /// The library's path, for messages.
+    #[serde(rename = "shown")]
+    pub(crate) library_path: String,
     pub(crate) symbol: String,
     pub(crate) symbol_size: u64,
     pub(crate) glibc: Option<String>,
-    /// Who to become.
-    pub(crate) user: Option<Choice>,
-    /// Whether it keeps the engine's network.
+    /// The user IDs to choose from; `None`: keep the server's user.
+    pub(crate) user: Option<UserChoice>,
+    /// True if it keeps the engine's network.
     pub(crate) network: bool,
-    /// A folder of its own, which goes with it.
+    /// Its private folder, which is deleted when it ends.
     pub(crate) folder: PathBuf,
-    /// What the operator lets it read beside the system's programs and libraries.
+    /// What it may read in addition to the system's programs and libraries.
     pub(crate) readable: Vec<PathBuf>,
     pub(crate) limits: ProcessLimits,
-    /// There is no library: it only says how it is kept apart.
+    /// True if it loads no library and only reports its isolation.
     pub(crate) probe: bool,
 }
 
-/// How far a process has come.
+/// How far a process has got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Loading,
@@ -78,61 +79,60 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    fn words(self) -> &'static str {
+    fn describe(self) -> &'static str {
         match self {
-            Self::Loading => "while its library was opened",
-            Self::Creating => "while its driver was made",
-            Self::Waiting => "before the hook began",
-            Self::Running => "in the middle of the hook",
+            Self::Loading => "while opening its library",
+            Self::Creating => "while creating its driver",
+            Self::Waiting => "before the hook started",
+            Self::Running => "during the hook",
         }
     }
 }
 
 impl Frame {
-    /// Its body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
-/// What the library in `checked` says of itself, told by a process.
+/// Inspects the library in `checked` in a separate process.
 ///
 /// # Errors
 ///
-/// As for any library that cannot be loaded.
-pub(crate) fn look(starter: &Arc<Starter>, checked: &Checked) -> Result<Inspection, PortError> {
+/// Why the library cannot be loaded.
+pub(crate) fn inspect(starter: &Arc<Starter>, checked: &Checked) -> Result<Inspection, PortError> {
     let launcher = Launcher::new(starter, checked)?;
-    let (said, _) = launcher.introduce()?;
-    Ok(Inspection::of(said, launcher.glibc(), checked))
+    let (info, _) = launcher.declare()?;
+    Ok(Inspection::of(info, launcher.glibc(), checked))
 }
 
-/// How hooks are kept apart here.
+/// How this machine isolates hooks.
 ///
 /// # Errors
 ///
-/// `Refused` where they cannot be kept apart.
+/// `Refused` if it cannot.
 pub(crate) fn probe(starter: &Arc<Starter>) -> Result<Isolation, PortError> {
     Launcher::probe(starter)
 }
 
-/// One plugin whose hooks run in processes.
+/// A plugin whose hooks run in separate processes.
 pub(crate) struct ProcessDriver {
     declaration: Declaration,
     sha256: String,
     name: String,
     clock: Arc<dyn Clock>,
-    nursery: Arc<Nursery>,
+    pool: Arc<ProcessPool>,
 }
 
-/// Where its processes come from.
-struct Nursery {
+/// Starts the plugin's processes and holds the spare one.
+struct ProcessPool {
     launcher: Launcher,
-    /// The message by which a process makes the driver.
+    /// The serialized message that makes a process create the driver.
     create: Vec<u8>,
     spare: Mutex<Option<Running>>,
 }
 
-impl Nursery {
+impl ProcessPool {
     fn spare(&self) -> MutexGuard<'_, Option<Running>> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -141,25 +141,23 @@ impl Nursery {
         self.launcher.start(&self.create)
     }
 
-    /// Starts a spare process, unless there is one.
+    /// Starts a spare process if there is none.
     fn refill(&self) {
         if self.spare().is_some() {
             return;
         }
         match self.start() {
             Ok(running) => drop(self.spare().replace(running)),
-            // The next hook starts its own, and says why it cannot.
-            Err(error) => tracing::warn!(%error, "no spare process"),
+            // The next hook starts its own process, and reports why it cannot.
+            Err(error) => tracing::warn!(%error, "cannot start a spare process"),
         }
     }
 }
 
 impl ProcessDriver {
-    /// Takes a checked library with its configuration.
-    ///
     /// # Errors
     ///
-    /// As for any library that cannot be loaded; `Refused` where the configuration has the wrong shape.
+    /// Why the library cannot be loaded; `Refused` if the configuration does not match its schema.
     pub(crate) fn new(
         starter: &Arc<Starter>,
         checked: &Checked,
@@ -167,14 +165,14 @@ impl ProcessDriver {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, PortError> {
         let launcher = Launcher::new(starter, checked)?;
-        let (Said { declaration, .. }, mut running) = launcher.introduce()?;
+        let (PluginInfo { declaration, .. }, mut running) = launcher.declare()?;
         let name = format!("{}@{}", declaration.name, declaration.version);
         let config = config(&declaration.name);
         driver::check_config(&name, declaration.config_schema.as_ref(), &config)?;
         let create = Frame::new(wire::CREATE, 0, &name, config.to_string().as_bytes()).bytes();
-        // If it is gone, the first hook finds that out.
+        // If it has ended, the first hook finds out.
         let _ = std::io::Write::write_all(&mut running.socket, &create);
-        let nursery = Arc::new(Nursery {
+        let pool = Arc::new(ProcessPool {
             launcher,
             create,
             spare: Mutex::new(Some(running)),
@@ -185,20 +183,23 @@ impl ProcessDriver {
             sha256,
             name,
             clock,
-            nursery,
+            pool,
         })
     }
 
-    /// A process that was started for this hook, once there are descriptors for it: whoever calls says how long that
-    /// may take.
-    async fn fresh(&self, runtime: &Handle) -> Result<Result<Running, PortError>, String> {
+    /// Starts a process for a hook. Waits while the server is out of file descriptors; the caller limits how long.
+    async fn start_process(&self, runtime: &Handle) -> Result<Result<Running, PortError>, String> {
         loop {
-            let nursery = self.nursery.clone();
-            let starting = runtime.spawn_blocking(move || nursery.start());
+            let pool = self.pool.clone();
+            let starting = runtime.spawn_blocking(move || pool.start());
             match starting.await.map_err(|error| error.to_string())? {
-                Err(error) if SCARCE.iter().any(|scarce| error.detail().contains(scarce)) => {
-                    tracing::warn!(plugin = self.name, %error, "a hook waits for descriptors");
-                    self.clock.sleep(PAUSE).await;
+                Err(error)
+                    if OUT_OF_DESCRIPTORS
+                        .iter()
+                        .any(|scarce| error.detail().contains(scarce)) =>
+                {
+                    tracing::warn!(plugin = self.name, %error, "a hook waits for file descriptors");
+                    self.clock.sleep(RETRY_INTERVAL).await;
                 }
                 started => return Ok(started),
             }
@@ -226,32 +227,35 @@ impl MgmtDriver for ProcessDriver {
         request: HookRequest,
         host: Arc<dyn HookHost>,
     ) -> Result<Effects, PortError> {
-        let Call { doing, limit, body } =
-            driver::ready(&request, &self.name, &self.declaration, &*self.clock)?;
-        let broken = |what: String| PortError::new(&RUNTIME, doing.clone(), what);
+        let PreparedCall {
+            action,
+            limit,
+            body,
+        } = driver::prepare_call(&request, &self.name, &self.declaration, &*self.clock)?;
+        let broken = |detail: String| PortError::new(&RUNTIME, action.clone(), detail);
         let runtime = Handle::try_current().map_err(|error| broken(error.to_string()))?;
         let call = Frame::new(wire::CALL, 0, &request.hook, &body);
-        let spare = self.nursery.spare().take();
+        let spare = self.pool.spare().take();
         let was_spare = spare.is_some();
-        let limits = self.nursery.launcher.limits();
-        let told = Told {
-            doing: &doing,
+        let limits = self.pool.launcher.limits();
+        let labels = HookLabels {
+            action: &action,
             plugin: &self.name,
             limits,
         };
         let running = match spare {
             Some(running) => running,
-            None => self.fresh(&runtime).await.map_err(broken)??,
+            None => self.start_process(&runtime).await.map_err(broken)??,
         };
-        let mut outcome = hook::run(running, &call, &host, limit, told).await;
-        if was_spare && outcome.as_ref().is_err_and(|failed| failed.too_early) {
-            // It waited for a hook for too long, or somebody ended it; this hook has not begun.
-            let running = self.fresh(&runtime).await.map_err(broken)??;
-            outcome = hook::run(running, &call, &host, limit, told).await;
+        let mut outcome = hook::run(running, &call, &host, limit, labels).await;
+        if was_spare && outcome.as_ref().is_err_and(|failed| failed.before_hook) {
+            // The spare process timed out or was killed; this hook has not started.
+            let running = self.start_process(&runtime).await.map_err(broken)??;
+            outcome = hook::run(running, &call, &host, limit, labels).await;
         }
-        let nursery = self.nursery.clone();
-        drop(runtime.spawn_blocking(move || nursery.refill()));
+        let pool = self.pool.clone();
+        drop(runtime.spawn_blocking(move || pool.refill()));
         let answer = outcome.map_err(|failed| failed.error)?;
-        driver::effects(&doing, &answer, &*host)
+        driver::effects(&action, &answer, &*host)
     }
 }

@@ -1,4 +1,4 @@
-//! Compiles the plugin in C, whole or breaking one rule.
+//! Compiles the plugin in C, correct or violating one rule.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,7 +45,7 @@ pub(crate) fn plugin(dir: &Path, output: &str, defines: &[&str]) -> PathBuf {
     compile(dir, output, &arguments)
 }
 
-/// The plugin in C, needing a symbol of a glibc that does not exist yet.
+/// The plugin in C, with a symbol from a glibc version that does not exist.
 pub(crate) fn plugin_of_the_future(dir: &Path, output: &str) -> PathBuf {
     let build = tempfile::tempdir().unwrap();
     let source = build.path().join("future.c");

@@ -1,4 +1,4 @@
-//! What is loaded and what is not; each refusal has its name.
+//! Which libraries are loaded, and the error code of each refusal.
 
 use crate::c;
 use crate::world::{AMPLE, Folder, RUNNERS, RealClock, Remembering, built, request};
@@ -37,7 +37,7 @@ mod sha2_of {
 }
 
 #[test]
-fn an_allowed_plugin_is_found_by_name_by_version_and_by_spelling() {
+fn an_allowed_plugin_is_found_by_name_version_and_mapped_implementation() {
     let folder = Folder::new();
     folder.put(&built("mgmt-template"), "mgmt-template-0.1.0.so");
     let implementations = BTreeMap::from([("drivers-of-old".into(), "mgmt-template".into())]);
@@ -97,7 +97,7 @@ fn a_declaration_has_schemas_and_marks_secrets() {
 }
 
 #[test]
-fn every_way_to_be_no_plugin_has_its_name() {
+fn every_malformed_library_has_its_own_error_code() {
     let cases = [
         ("WRONG_SYMBOL", "plugin.missing-symbol", "VNFM_MGMT_DRIVER"),
         ("WRONG_TINY", "plugin.wrong-magic", "4 bytes"),
@@ -137,7 +137,7 @@ fn every_way_to_be_no_plugin_has_its_name() {
 }
 
 #[test]
-fn a_library_that_needs_a_newer_glibc_says_which() {
+fn the_error_names_the_glibc_version_that_a_library_needs() {
     let folder = Folder::new();
     c::plugin_of_the_future(folder.path(), "future.so");
     pin(&folder, "future.so", "c-plugin", "1.0.0");
@@ -147,7 +147,7 @@ fn a_library_that_needs_a_newer_glibc_says_which() {
 }
 
 #[test]
-fn what_is_no_library_at_all_is_refused() {
+fn a_file_that_is_not_a_library_is_refused() {
     let folder = Folder::new();
     std::fs::write(folder.path().join("text.so"), "#!/bin/sh\n").unwrap();
     pin(&folder, "text.so", "text", "1.0.0");
@@ -166,7 +166,7 @@ fn what_is_no_library_at_all_is_refused() {
 }
 
 #[test]
-fn another_file_than_the_pinned_one_is_not_loaded() {
+fn a_file_whose_hash_differs_from_the_pin_is_not_loaded() {
     let folder = Folder::new();
     let path = c::plugin(folder.path(), "p.so", &[]);
     folder.host().allow("p.so").unwrap();
@@ -178,7 +178,7 @@ fn another_file_than_the_pinned_one_is_not_loaded() {
 }
 
 #[tokio::test]
-async fn who_writes_over_the_file_of_a_loaded_plugin_does_not_hurt_it() {
+async fn overwriting_the_file_of_a_loaded_plugin_does_not_affect_it() {
     let folder = Folder::new();
     let path = c::plugin(folder.path(), "p.so", &[]);
     let host = folder.host();
@@ -202,7 +202,7 @@ async fn who_writes_over_the_file_of_a_loaded_plugin_does_not_hurt_it() {
 }
 
 #[test]
-fn only_the_folder_itself_counts_and_only_we_may_write_to_it() {
+fn libraries_outside_the_folder_or_writable_by_others_are_refused() {
     let folder = Folder::new();
     let elsewhere = Folder::new();
     let real = c::plugin(elsewhere.path(), "p.so", &[]);
@@ -243,7 +243,7 @@ fn only_the_folder_itself_counts_and_only_we_may_write_to_it() {
 }
 
 #[test]
-fn versions_lie_side_by_side_and_the_newest_is_taken() {
+fn the_newest_of_several_versions_is_used() {
     let folder = Folder::new();
     for version in ["1.9.0", "1.10.0"] {
         let define = format!("PLUGIN_VERSION=\"{version}\"");
@@ -259,7 +259,7 @@ fn versions_lie_side_by_side_and_the_newest_is_taken() {
 }
 
 #[test]
-fn an_instances_own_version_is_found_beside_a_newest_one_that_cannot_be_loaded() {
+fn an_instances_version_is_found_although_the_newest_cannot_be_loaded() {
     let folder = Folder::new();
     for version in ["1.9.0", "1.10.0"] {
         let define = format!("PLUGIN_VERSION=\"{version}\"");
@@ -277,17 +277,20 @@ fn an_instances_own_version_is_found_beside_a_newest_one_that_cannot_be_loaded()
         refusal(host.for_hook(&wanted)).name(),
         "plugin.hash-mismatch"
     );
-    let kept = |name: &str| host.for_deployed_hook(name, &wanted);
-    assert_eq!(kept("c-plugin@1.9.0").unwrap().id().version, "1.9.0");
+    let deployed = |name: &str| host.for_deployed_hook(name, &wanted);
+    assert_eq!(deployed("c-plugin@1.9.0").unwrap().id().version, "1.9.0");
     assert_eq!(
-        refusal(kept("c-plugin@1.10.0")).name(),
+        refusal(deployed("c-plugin@1.10.0")).name(),
         "plugin.hash-mismatch"
     );
-    assert_eq!(refusal(kept("c-plugin@1.8.0")).name(), "plugin.not-found");
+    assert_eq!(
+        refusal(deployed("c-plugin@1.8.0")).name(),
+        "plugin.not-found"
+    );
 }
 
 #[test]
-fn an_operation_that_began_with_a_driver_of_the_program_ends_with_it_beside_a_newer_library() {
+fn an_operation_keeps_its_linked_driver_despite_a_newer_library() {
     let folder = Folder::new();
     let define = "PLUGIN_NAME=\"mgmt-template\"";
     c::plugin(
@@ -311,7 +314,7 @@ fn an_operation_that_began_with_a_driver_of_the_program_ends_with_it_beside_a_ne
 }
 
 #[test]
-fn a_library_that_changes_under_its_name_is_taken_and_one_that_calls_itself_otherwise_is_not() {
+fn a_new_library_of_the_same_name_is_used_and_a_misnamed_one_is_refused() {
     let folder = Folder::new();
     c::plugin(folder.path(), "one.so", &[]);
     let host = folder.host();
@@ -328,7 +331,7 @@ fn a_library_that_changes_under_its_name_is_taken_and_one_that_calls_itself_othe
 }
 
 #[test]
-fn a_list_that_is_no_list_is_refused_by_name() {
+fn a_malformed_lock_file_is_refused() {
     let folder = Folder::new();
     std::fs::write(folder.path().join(LOCK_FILE), "plugins: all").unwrap();
     assert_eq!(
@@ -339,17 +342,17 @@ fn a_list_that_is_no_list_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_configuration_is_checked_by_the_plugins_schema_and_never_shown() {
+async fn a_configuration_is_validated_and_never_shown() {
     let folder = Folder::new();
     folder.put(&built("mgmt-template"), "t.so");
     folder.host().allow("t.so").unwrap();
     let host = folder.configured("mgmt-template", json!({"loginSeconds": "p4ssw0rd"}));
     let error = refusal(host.find("mgmt-template", None));
     assert_eq!(error.name(), "plugin.bad-config");
-    let said = format!("{error} {error:?} {host:?}");
+    let text = format!("{error} {error:?} {host:?}");
     assert!(
-        said.contains("config.loginSeconds") && !said.contains("p4ssw0rd"),
-        "{said}"
+        text.contains("config.loginSeconds") && !text.contains("p4ssw0rd"),
+        "{text}"
     );
 
     let host = folder.configured("mgmt-template", json!({"path": "etc"}));
@@ -361,11 +364,14 @@ async fn a_configuration_is_checked_by_the_plugins_schema_and_never_shown() {
             .await,
     );
     assert_eq!(error.name(), "plugin.create-failed");
-    assert!(error.to_string().contains("no absolute path"), "{error}");
+    assert!(
+        error.to_string().contains("not an absolute path"),
+        "{error}"
+    );
 }
 
 #[test]
-fn an_operation_ends_on_the_library_that_it_began_with() {
+fn an_operation_keeps_the_library_that_it_started_with() {
     for runner in RUNNERS {
         let folder = Folder::new();
         c::plugin(folder.path(), "old.so", &[]);

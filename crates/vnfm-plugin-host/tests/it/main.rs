@@ -1,11 +1,12 @@
-//! The plugin host against real libraries: plugins in Rust and in C, good ones and every kind of bad one.
+//! The plugin host with real libraries: correct and faulty plugins in Rust and C.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "helpers of tests may panic as tests may"
+    reason = "test code may panic"
 )]
 
 mod c;
+mod isolation;
 mod loading;
 mod older;
 mod processes;

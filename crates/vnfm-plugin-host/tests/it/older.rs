@@ -1,5 +1,5 @@
-//! A plugin that another Rust built, without the SDK, loads and works: the border is C's, and each side brings its own
-//! standard library.
+//! A plugin built by another Rust version without the SDK works: the ABI is C, and each side has its own standard
+//! library.
 
 use crate::world::{AMPLE, Folder, RUNNERS, Remembering, request};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn here() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old-rust")
 }
 
-/// Its hook runs, its panic stays its own, and the next hook runs again.
+/// Its hook runs, a panic fails only its own hook, and the next hook runs again.
 async fn works(library: &Path, runner: Runner) {
     let folder = Folder::new();
     folder.put(library, "old.so");
@@ -48,7 +48,7 @@ async fn works(library: &Path, runner: Runner) {
 }
 
 #[tokio::test]
-async fn a_library_that_an_older_rust_built_loads_and_works() {
+async fn a_library_built_by_an_older_rust_works() {
     if std::env::consts::ARCH != "x86_64" {
         eprintln!("skipped: the library of Rust 1.63 is one for x86_64");
         return;
@@ -59,7 +59,7 @@ async fn a_library_that_an_older_rust_built_loads_and_works() {
 }
 
 #[tokio::test]
-async fn its_source_is_good_for_the_rust_of_today() {
+async fn its_source_compiles_with_the_current_rust() {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("today.so");
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());

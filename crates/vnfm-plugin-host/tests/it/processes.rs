@@ -1,9 +1,8 @@
-//! Hooks in processes of their own: whatever one does, it ends alone, and nothing of it is left.
+//! Hooks in separate processes: whatever one does, it affects no other, and leaves nothing running.
 
 use crate::c;
 use crate::world::{AMPLE, Folder, RUNNER, RealClock, Remembering, built, request};
 use serde_json::json;
-use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,14 +14,14 @@ use vnfm_plugin_host::{Config, PluginHost, ProcessConfig, ProcessLimits, Runner,
 const MISBEHAVING: &str = "fixture-misbehaving";
 
 /// A plugin whose hooks run in processes.
-struct Stage {
+pub(crate) struct Stage {
     plugins: PluginHost,
     driver: Arc<dyn MgmtDriver>,
-    host: Arc<Remembering>,
+    pub(crate) host: Arc<Remembering>,
     _folder: Folder,
 }
 
-/// Small enough to be reached soon.
+/// Low enough to be reached quickly.
 const LIMITS: ProcessLimits = ProcessLimits {
     memory_mib: 1024,
     cpu_seconds: 1,
@@ -32,7 +31,7 @@ const LIMITS: ProcessLimits = ProcessLimits {
 };
 
 impl Stage {
-    fn new(change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) fn new(change: impl FnOnce(&mut Config)) -> Self {
         Self::of(
             |folder| _ = std::fs::copy(built(MISBEHAVING), folder.join("m.so")).unwrap(),
             change,
@@ -55,28 +54,30 @@ impl Stage {
         }
     }
 
-    fn small() -> Self {
+    pub(crate) fn small() -> Self {
         Self::new(|config| config.process.as_mut().unwrap().limits = LIMITS)
     }
 
-    async fn be(&self, how: &str, limit: Duration) -> Result<Effects, PortError> {
-        self.driver.call(wrong(how, limit), self.host.clone()).await
+    pub(crate) async fn misbehave(&self, how: &str, limit: Duration) -> Result<Effects, PortError> {
+        self.driver
+            .call(misbehaving_request(how, limit), self.host.clone())
+            .await
     }
 
-    /// The namespace of the last hook that said where its process is.
-    fn group(&self) -> String {
+    /// The PID namespace of the last hook that logged it.
+    pub(crate) fn pid_namespace(&self) -> String {
         let logs = self.host.logs();
-        let said = logs
+        let text = logs
             .iter()
             .rev()
             .find_map(|line| line.strip_prefix("info: process "));
-        said.unwrap_or_else(|| panic!("no process in {logs:?}"))
+        text.unwrap_or_else(|| panic!("no process in {logs:?}"))
             .to_owned()
     }
 
-    /// Nothing of the last hook is left, and the next one runs.
-    async fn goes_on(&self) {
-        nothing_is_left(&self.group());
+    /// Checks that no process of the last hook is left, and that the next hook runs.
+    async fn assert_next_hook_runs(&self) {
+        assert_no_process_left(&self.pid_namespace());
         let error = self
             .driver
             .call(request("heal_start", AMPLE), self.host.clone())
@@ -86,14 +87,16 @@ impl Stage {
     }
 }
 
-fn wrong(how: &str, limit: Duration) -> HookRequest {
-    let mut asked = request("instantiate_start", limit);
-    asked.additional_params.insert("how".into(), json!(how));
-    asked
+fn misbehaving_request(how: &str, limit: Duration) -> HookRequest {
+    let mut hook_request = request("instantiate_start", limit);
+    hook_request
+        .additional_params
+        .insert("how".into(), json!(how));
+    hook_request
 }
 
-/// The processes that live in the namespace of a hook, as `pid (name) state …`.
-fn living(namespace: &str) -> Vec<String> {
+/// The running processes in a PID namespace, as `pid (name) state …`.
+pub(crate) fn running_processes(namespace: &str) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let within = processes.filter(|process| {
         let link = std::fs::read_link(process.path().join("ns/pid"));
@@ -107,17 +110,21 @@ fn living(namespace: &str) -> Vec<String> {
     stats.filter(lives).collect()
 }
 
-/// A killed process takes a moment to be gone.
-fn nothing_is_left(group: &str) {
+/// Waits until no process is left, because killed processes take a moment to end.
+fn assert_no_process_left(pid_namespace: &str) {
     let begun = Instant::now();
-    while !living(group).is_empty() {
-        assert!(begun.elapsed() < AMPLE, "left: {:?}", living(group));
+    while !running_processes(pid_namespace).is_empty() {
+        assert!(
+            begun.elapsed() < AMPLE,
+            "left: {:?}",
+            running_processes(pid_namespace)
+        );
         std::thread::yield_now();
     }
 }
 
 #[tokio::test]
-async fn what_ends_the_process_ends_one_hook_and_says_by_what() {
+async fn a_crash_or_an_exceeded_limit_fails_one_hook_with_the_cause() {
     let stage = Stage::small();
     for (how, name, kind, words) in [
         (
@@ -136,7 +143,7 @@ async fn what_ends_the_process_ends_one_hook_and_says_by_what() {
             "spin",
             "plugin.limit",
             ErrorKind::Refused,
-            &["SIGXCPU", "more than 1 s on a processor"],
+            &["SIGXCPU", "more than 1 s of CPU time"],
         ),
         (
             "allocate",
@@ -151,23 +158,23 @@ async fn what_ends_the_process_ends_one_hook_and_says_by_what() {
             &["SIGXFSZ", "1 MiB"],
         ),
     ] {
-        let error = stage.be(how, AMPLE).await.unwrap_err();
+        let error = stage.misbehave(how, AMPLE).await.unwrap_err();
         assert_eq!((error.name(), error.kind()), (name, kind), "{how}: {error}");
-        let said = error.to_string();
+        let text = error.to_string();
         let always = [
             "hook `instantiate_start`",
             "fixture-misbehaving@0.1.0",
-            "in the middle",
+            "during the hook",
         ];
         for word in always.iter().chain(words) {
-            assert!(said.contains(word), "{how}: `{word}` is not in: {said}");
+            assert!(text.contains(word), "{how}: `{word}` is not in: {text}");
         }
-        stage.goes_on().await;
+        stage.assert_next_hook_runs().await;
     }
 }
 
 #[tokio::test]
-async fn a_segfault_ends_one_hook_while_another_one_runs_on() {
+async fn a_segfault_does_not_affect_other_hooks() {
     let folder = Folder::new();
     c::plugin(folder.path(), "c.so", &["WRONG_SEGFAULT"]);
     let plugins = folder.host_of(Runner::Process);
@@ -200,20 +207,20 @@ async fn a_segfault_ends_one_hook_while_another_one_runs_on() {
 async fn an_endless_loop_is_killed_at_the_deadline() {
     let stage = Stage::new(|_| {});
     let error = stage
-        .be("spin", Duration::from_millis(500))
+        .misbehave("spin", Duration::from_millis(500))
         .await
         .unwrap_err();
     assert_eq!(
         (error.name(), error.kind()),
         ("plugin.deadline", ErrorKind::Unavailable)
     );
-    let told = "it did not end within 0.5 s; it was killed in the middle of the hook";
-    assert_eq!(error.detail(), told);
-    stage.goes_on().await;
+    let expected = "it did not end within 0.5 s; it was killed during the hook";
+    assert_eq!(error.detail(), expected);
+    stage.assert_next_hook_runs().await;
 }
 
 #[tokio::test]
-async fn a_fork_bomb_comes_to_its_limit_and_goes_at_the_deadline() {
+async fn a_fork_bomb_is_limited_and_killed_at_the_deadline() {
     let stage = Stage::of(
         |folder| _ = c::plugin(folder, "m.so", &["WRONG_FORK"]),
         |config| {
@@ -249,16 +256,16 @@ async fn a_fork_bomb_comes_to_its_limit_and_goes_at_the_deadline() {
         .unwrap_or_else(|| panic!("{error}"));
     let (many, rest) = many.split_once(' ').unwrap();
     let many: u64 = many.parse().unwrap();
-    // Those that ended meanwhile count as long as nobody has waited for them.
+    // Processes that have ended count until they are reaped.
     assert!((2..=LIMITS.processes).contains(&many), "{error}");
     assert_eq!(rest, "processes (its limit is 40)");
-    nothing_is_left(&stage.group());
+    assert_no_process_left(&stage.pid_namespace());
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_takes_the_process_with_it() {
+async fn dropping_the_call_kills_the_process() {
     let stage = Stage::new(|_| {});
-    let mut running = Box::pin(stage.be("spin", AMPLE));
+    let mut running = Box::pin(stage.misbehave("spin", AMPLE));
     let logged = async {
         while stage.host.logs().is_empty() {
             tokio::task::yield_now().await;
@@ -269,177 +276,23 @@ async fn a_caller_that_goes_away_takes_the_process_with_it() {
         () = logged => {}
     }
     assert_eq!(
-        living(&stage.group()).len(),
+        running_processes(&stage.pid_namespace()).len(),
         2,
         "its own, and the first of its namespace"
     );
     drop(running);
-    stage.goes_on().await;
+    stage.assert_next_hook_runs().await;
 }
 
 #[tokio::test]
-async fn what_a_hook_leaves_running_ends_with_it() {
+async fn processes_that_a_hook_leaves_running_are_killed() {
     let stage = Stage::small();
-    stage.be("daemon", AMPLE).await.unwrap();
-    stage.goes_on().await;
+    stage.misbehave("daemon", AMPLE).await.unwrap();
+    stage.assert_next_hook_runs().await;
 }
 
 #[tokio::test]
-async fn a_hook_sees_nothing_of_the_engine() {
-    let stage = Stage::small();
-    let said = stage
-        .be("look around", AMPLE)
-        .await
-        .unwrap()
-        .message
-        .unwrap();
-    let line = |begin: &str| {
-        let line = said.lines().find(|line| line.starts_with(begin));
-        line.unwrap_or_else(|| panic!("no `{begin}` in {said}"))
-            .split_whitespace()
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(
-        line("environment"),
-        ["environment", "[\"TMPDIR\"]"],
-        "its own folder and no more"
-    );
-    assert_eq!(line("folder"), ["folder", "/"]);
-    let files = line("files").join(" ");
-    let sockets: BTreeSet<_> = line("files")
-        .into_iter()
-        .filter(|file| file.contains("socket:"))
-        .collect();
-    assert_eq!(sockets.len(), 1, "its own and no other: {files}");
-    assert!(
-        files.starts_with("files [\"/dev/null\", \"pipe:"),
-        "{files}"
-    );
-    assert_eq!(line("NoNewPrivs:")[1], "1");
-    assert_eq!(line("Seccomp:")[1], "2");
-    assert_eq!(line("Max core")[4..6], ["0", "0"]);
-    assert_eq!(line("Max address")[3], (1_u64 << 30).to_string());
-    assert_eq!(line("Max cpu")[3..5], ["1", "6"]);
-    if rustix::process::geteuid().is_root() {
-        let uid: u32 = line("Uid:")[1].parse().unwrap();
-        assert!((2_000_000_000..2_000_010_000).contains(&uid), "{uid}");
-        assert_eq!(line("Groups:").len(), 1, "{said}");
-        assert_eq!(line("Max processes")[2], "40");
-    }
-}
-
-/// The users of the processes that live in the namespace of a hook.
-fn users_in(namespace: &str) -> BTreeSet<String> {
-    let ids = living(namespace).into_iter();
-    let ids = ids.map(|stat| stat.split_whitespace().next().unwrap().to_owned());
-    let uid = |id: String| {
-        let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-        Some(
-            status
-                .lines()
-                .find(|line| line.starts_with("Uid:"))?
-                .to_owned(),
-        )
-    };
-    ids.filter_map(uid).collect()
-}
-
-/// One runs all the while that others come and go: a user that is free again may be taken again, so of two that merely
-/// begin together the second may get the user of the first.
-#[tokio::test]
-async fn two_hooks_at_once_have_two_processes_and_two_users() {
-    let stage = Stage::new(|_| {});
-    let mut running = Box::pin(stage.be("spin", AMPLE));
-    let others = async {
-        while stage.host.logs().is_empty() {
-            tokio::task::yield_now().await;
-        }
-        let users = users_in(&stage.group());
-        assert!(!users.is_empty());
-        for others in 1..=3 {
-            let said = stage
-                .be("look around", AMPLE)
-                .await
-                .unwrap()
-                .message
-                .unwrap();
-            let own = said.lines().find(|line| line.starts_with("Uid:")).unwrap();
-            let logs = stage.host.logs();
-            let groups = logs
-                .iter()
-                .filter(|line| line.starts_with("info: process "));
-            let groups: BTreeSet<_> = groups.collect();
-            assert_eq!(
-                groups.len(),
-                others + 1,
-                "each has a namespace of its own: {logs:?}"
-            );
-            if rustix::process::geteuid().is_root() {
-                assert!(!users.contains(own), "{own} is a user of {users:?}");
-            }
-        }
-    };
-    tokio::select! {
-        ended = &mut running => panic!("it never ends: {ended:?}"),
-        () = others => {}
-    }
-}
-
-#[tokio::test]
-async fn a_user_under_whom_something_runs_is_given_to_no_hook() {
-    use std::os::unix::process::CommandExt as _;
-    const FIRST: u32 = 2_100_000_000;
-    if !rustix::process::geteuid().is_root() {
-        return; // then there is one user for all
-    }
-    let sleeping = |uid: u32| {
-        let mut command = Command::new("/bin/sleep");
-        command
-            .arg("600")
-            .uid(uid)
-            .current_dir("/")
-            .spawn()
-            .unwrap()
-    };
-    let mut sleepers = [FIRST, FIRST + 1].map(sleeping);
-    let stage = Stage::new(|config| {
-        config.process.as_mut().unwrap().users = Users {
-            first: FIRST,
-            count: 12,
-        };
-    });
-    for _ in 0..24 {
-        let said = stage
-            .be("look around", AMPLE)
-            .await
-            .unwrap()
-            .message
-            .unwrap();
-        let line = said.lines().find(|line| line.starts_with("Uid:")).unwrap();
-        let uid: u32 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-        assert!((FIRST + 2..FIRST + 12).contains(&uid), "{uid}");
-    }
-    let folder = Folder::new();
-    let mut config = folder.config_of(Runner::Process);
-    config.process.as_mut().unwrap().users = Users {
-        first: FIRST,
-        count: 2,
-    };
-    let plugins = PluginHost::new(config, Arc::new(RealClock));
-    let said = plugins.isolation().unwrap_err().to_string();
-    assert!(
-        said.contains("each of the users") && said.contains("2100000000"),
-        "{said}"
-    );
-    for sleeper in &mut sleepers {
-        sleeper.kill().unwrap();
-        sleeper.wait().unwrap();
-    }
-    plugins.isolation().unwrap();
-}
-
-#[tokio::test]
-async fn many_hooks_run_side_by_side_with_their_services() {
+async fn many_hook_processes_call_services_concurrently() {
     let folder = Folder::new();
     c::plugin(folder.path(), "c.so", &[]);
     let plugins = folder.host_of(Runner::Process);
@@ -454,7 +307,7 @@ async fn many_hooks_run_side_by_side_with_their_services() {
 }
 
 #[tokio::test]
-async fn a_driver_that_aborts_when_it_is_made_ends_one_hook_each_time() {
+async fn a_driver_that_aborts_in_create_fails_each_hook() {
     let stage = Stage::new(|config| {
         config.plugins.get_mut(MISBEHAVING).unwrap().config = json!({"create": "abort"});
     });
@@ -468,14 +321,14 @@ async fn a_driver_that_aborts_when_it_is_made_ends_one_hook_each_time() {
         assert!(
             error
                 .detail()
-                .contains("while its driver was made by SIGABRT"),
+                .contains("killed by SIGABRT while creating its driver"),
             "{error}"
         );
     }
 }
 
 #[test]
-fn a_library_that_crashes_when_it_is_opened_is_refused_and_not_loaded_here() {
+fn a_library_that_crashes_in_its_initialiser_is_refused() {
     let folder = Folder::new();
     c::plugin(folder.path(), "c.so", &["WRONG_INITIALISER"]);
     let error = folder.host_of(Runner::Process).allow("c.so").unwrap_err();
@@ -483,13 +336,13 @@ fn a_library_that_crashes_when_it_is_opened_is_refused_and_not_loaded_here() {
     assert!(
         error
             .to_string()
-            .contains("while its library was opened by SIGABRT"),
+            .contains("killed by SIGABRT while opening its library"),
         "{error}"
     );
 }
 
 #[test]
-fn a_runner_that_is_missing_or_is_none_is_named() {
+fn a_missing_or_wrong_runner_program_is_named() {
     let cases: [(ProcessConfig, &str, &str); 3] = [
         (
             ProcessConfig::by("/no/such/runner"),
@@ -504,7 +357,7 @@ fn a_runner_that_is_missing_or_is_none_is_named() {
         (
             by_shell("printf '\\377\\377\\377\\377\\377' >&0; cat <&0 >&2"),
             "plugin.protocol",
-            "no message",
+            "not a message",
         ),
     ];
     for (process, name, word) in cases {
@@ -542,7 +395,7 @@ fn by_shell(script: &str) -> ProcessConfig {
 }
 
 #[test]
-fn the_runner_is_for_nobody_else() {
+fn the_runner_cannot_be_run_by_hand() {
     let ran = Command::new(RUNNER).stdin(Stdio::null()).output().unwrap();
     assert_eq!(ran.status.code(), Some(2));
     assert!(
@@ -551,27 +404,27 @@ fn the_runner_is_for_nobody_else() {
     );
 }
 
-/// An engine that says which process its hook has, and is then killed: not a test by itself.
+/// Not a test by itself: prints the PID namespace of an endless hook, then waits to be killed.
 #[tokio::test]
 #[ignore = "started by the test below"]
 async fn an_engine_with_an_endless_hook() {
     let stage = Stage::new(|_| {});
-    let mut running = Box::pin(stage.be("spin", AMPLE));
-    let told = async {
+    let mut running = Box::pin(stage.misbehave("spin", AMPLE));
+    let logged = async {
         while stage.host.logs().is_empty() {
             tokio::task::yield_now().await;
         }
-        println!("\ngroup {}", stage.group());
+        println!("\ngroup {}", stage.pid_namespace());
     };
     tokio::select! {
         ended = &mut running => panic!("it never ends: {ended:?}"),
-        () = told => {}
+        () = logged => {}
     }
     running.await.unwrap();
 }
 
 #[test]
-fn an_engine_that_is_killed_takes_the_process_with_it() {
+fn killing_the_engine_kills_the_hook_process() {
     let mut engine = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
@@ -584,15 +437,15 @@ fn an_engine_that_is_killed_takes_the_process_with_it() {
         .unwrap();
     let lines = BufReader::new(engine.stdout.take().unwrap()).lines();
     let mut lines = lines.map(Result::unwrap);
-    let group = lines
+    let pid_namespace = lines
         .find_map(|line| Some(line.strip_prefix("group ")?.to_owned()))
         .unwrap();
     assert_eq!(
-        living(&group).len(),
+        running_processes(&pid_namespace).len(),
         2,
         "its own, and the first of its namespace"
     );
     engine.kill().unwrap();
     engine.wait().unwrap();
-    nothing_is_left(&group);
+    assert_no_process_left(&pid_namespace);
 }

@@ -1,4 +1,4 @@
-//! Hooks that run, fail, panic, hang, and are cancelled: each ends alone.
+//! Hooks that succeed, fail, panic, hang or are cancelled, in the engine's process: none affects another.
 
 use crate::c;
 use crate::world::{AMPLE, Folder, RUNNERS, RealClock, Remembering, built, request};
@@ -11,7 +11,7 @@ use vnfm_plugin_sdk::static_driver;
 
 const MISBEHAVING: &str = "fixture-misbehaving";
 
-/// A plugin, the host of its hooks, and the folder that it lies in.
+/// A plugin, the host of its hooks, and its folder.
 struct Stage {
     plugins: PluginHost,
     driver: Arc<dyn MgmtDriver>,
@@ -57,7 +57,7 @@ impl Stage {
         self.run(request(hook, AMPLE)).await
     }
 
-    /// Waits until the count of threads left behind is as wanted.
+    /// Waits until the number of abandoned threads is `expected`.
     async fn left_behind(&self, wanted: usize) {
         let until = async {
             while self.plugins.left_behind() != wanted {
@@ -75,7 +75,7 @@ fn with(hook: &str, limit: Duration, params: Value) -> HookRequest {
 }
 
 #[tokio::test]
-async fn what_a_newer_sdk_asks_for_besides_is_said_and_the_rest_is_done() {
+async fn unsupported_effects_are_logged_and_the_rest_is_applied() {
     for runner in RUNNERS {
         let stage = Stage::in_c(&["NEWER_EFFECTS"], runner);
         let effects = stage.hook("instantiate_end").await.unwrap();
@@ -87,7 +87,7 @@ async fn what_a_newer_sdk_asks_for_besides_is_said_and_the_rest_is_done() {
 }
 
 #[tokio::test]
-async fn the_template_does_its_work_through_the_boundary() {
+async fn the_template_works_through_the_abi() {
     let folder = Folder::new();
     folder.put(&built("mgmt-template"), "t.so");
     let plugins = folder.host();
@@ -131,7 +131,7 @@ async fn a_plugin_in_c_runs_and_waits_for_a_service() {
 }
 
 #[tokio::test]
-async fn an_answer_of_the_wrong_shape_is_a_clear_error() {
+async fn malformed_effects_are_an_error() {
     for runner in RUNNERS {
         let cases = [
             ("WRONG_JSON", "plugin.bad-answer", "EOF"),
@@ -142,7 +142,7 @@ async fn an_answer_of_the_wrong_shape_is_a_clear_error() {
                 "schemaVersion 9",
             ),
             ("WRONG_VIM", "plugin.bad-answer", "no name"),
-            ("WRONG_ERROR", "plugin.bad-answer", "wrong shape"),
+            ("WRONG_ERROR", "plugin.bad-answer", "its error is malformed"),
             ("WRONG_STATUS", "plugin.protocol", "77"),
             ("WRONG_NULL_POLL", "plugin.protocol", "poll"),
             ("WRONG_NULL_CALL", "plugin.protocol", "lacks `call`"),
@@ -167,7 +167,7 @@ async fn an_answer_of_the_wrong_shape_is_a_clear_error() {
 }
 
 #[tokio::test]
-async fn a_panic_ends_its_hook_and_says_where_it_was() {
+async fn a_panic_fails_its_hook_and_names_its_location() {
     for runner in RUNNERS {
         let stage = Stage::misbehaving_in(runner);
         for (hook, text) in [
@@ -198,7 +198,7 @@ async fn a_panic_ends_its_hook_and_says_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_driver_that_refuses_or_panics_when_it_is_made_ends_one_hook() {
+async fn a_driver_that_cannot_be_created_fails_one_hook() {
     for (how, name, word) in [
         ("refuse", "plugin.create-failed", "I will not"),
         ("panic", "plugin.create-panicked", "no driver today"),
@@ -216,7 +216,7 @@ async fn a_driver_that_refuses_or_panics_when_it_is_made_ends_one_hook() {
 }
 
 #[tokio::test]
-async fn a_hooks_own_error_keeps_its_name_host_phase_and_last_words() {
+async fn a_hooks_error_keeps_its_code_host_phase_and_last_lines() {
     for runner in RUNNERS {
         let error = Stage::misbehaving_in(runner)
             .hook("heal_start")
@@ -236,7 +236,7 @@ async fn a_hooks_own_error_keeps_its_name_host_phase_and_last_words() {
 }
 
 #[tokio::test]
-async fn an_undeclared_hook_and_a_deadline_of_yesterday_run_nothing() {
+async fn an_undeclared_hook_or_a_past_deadline_runs_nothing() {
     for runner in RUNNERS {
         let stage = Stage::misbehaving_in(runner);
         let error = stage
@@ -284,7 +284,7 @@ async fn a_hook_past_its_deadline_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_asks_after_the_end_is_refused_and_told_so() {
+async fn a_service_call_after_the_end_of_the_hook_is_refused() {
     let stage = Stage::misbehaving();
     let pipe = stage.plugins.dir().join("late");
     let made = std::process::Command::new("mkfifo")
@@ -342,7 +342,7 @@ async fn a_caller_that_is_dropped_cancels_the_hook() {
 }
 
 #[tokio::test]
-async fn a_hook_that_does_not_return_from_poll_is_left_behind_counted_and_alone() {
+async fn the_thread_of_a_hook_stuck_in_poll_is_abandoned_and_counted() {
     let stage = Stage::misbehaving();
     let pipe = stage.plugins.dir().join("pipe");
     let made = std::process::Command::new("mkfifo")
@@ -370,7 +370,7 @@ async fn a_hook_that_does_not_return_from_poll_is_left_behind_counted_and_alone(
 }
 
 #[tokio::test]
-async fn a_service_that_is_refused_is_an_error_that_the_hook_can_read() {
+async fn a_hook_can_read_the_error_of_a_service() {
     for runner in RUNNERS {
         let effects = Stage::misbehaving_in(runner)
             .hook("terminate_start")
@@ -386,7 +386,7 @@ async fn a_service_that_is_refused_is_an_error_that_the_hook_can_read() {
 }
 
 #[tokio::test]
-async fn a_step_that_was_done_is_not_done_again() {
+async fn a_completed_step_is_not_repeated() {
     for runner in RUNNERS {
         let stage = Stage::misbehaving_in(runner);
         let error = stage.hook("terminate_end").await.unwrap_err();
@@ -400,7 +400,7 @@ async fn a_step_that_was_done_is_not_done_again() {
 }
 
 #[tokio::test]
-async fn a_linked_driver_is_called_like_a_loaded_one() {
+async fn a_linked_driver_behaves_like_a_loaded_one() {
     let folder = Folder::new();
     let config = Config {
         dir: folder.path().join("absent"),
@@ -431,7 +431,7 @@ async fn a_linked_driver_is_called_like_a_loaded_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_hooks_run_side_by_side() {
+async fn many_hooks_run_concurrently() {
     let stage = Stage::in_c(&[], Runner::InProcess);
     let many = (0..200).map(|_| stage.hook("instantiate_end"));
     let ended = futures::future::join_all(many).await;
@@ -440,14 +440,14 @@ async fn many_hooks_run_side_by_side() {
 }
 
 #[test]
-fn without_a_runtime_there_is_an_error_and_no_panic() {
+fn a_call_without_a_runtime_is_an_error() {
     let stage = Stage::misbehaving();
     let error = futures::executor::block_on(stage.hook("heal_start")).unwrap_err();
     assert_eq!(error.name(), "plugin.no-runtime");
 }
 
 #[tokio::test]
-async fn what_crosses_the_boundary_fits_the_published_schemas() {
+async fn messages_match_the_published_schemas() {
     let schemas = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/plugin");
     let schema = |name: &str| {
         let text = std::fs::read_to_string(schemas.join(format!("{name}.schema.json"))).unwrap();

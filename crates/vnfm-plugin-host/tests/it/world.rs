@@ -1,4 +1,4 @@
-//! What the tests share: a plugin folder, a host that answers, a request.
+//! Shared by the tests: a plugin folder, a host, a request.
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -22,7 +22,7 @@ impl Clock for RealClock {
     }
 
     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        // The plugin host tells the time and never lets it pass.
+        // The plugin host reads the clock and never sleeps.
         Box::pin(std::future::pending())
     }
 }
@@ -30,7 +30,7 @@ impl Clock for RealClock {
 /// The program that runs hooks, as cargo built it.
 pub(crate) const RUNNER: &str = env!("CARGO_BIN_EXE_vnfm-plugin-runner");
 
-/// The program that runs hooks: beside this test where somebody put it there.
+/// The program that runs hooks: the copy in this test's folder, if there is one.
 pub(crate) fn runner() -> PathBuf {
     let beside = std::env::current_exe()
         .unwrap()
@@ -41,7 +41,7 @@ pub(crate) fn runner() -> PathBuf {
         RUNNER.into()
     }
 }
-/// Every place where hooks run.
+/// Both runners, for tests that apply to each.
 pub(crate) const RUNNERS: [Runner; 2] = [Runner::InProcess, Runner::Process];
 
 /// A plugin folder of our own, mode 0700.
@@ -58,7 +58,7 @@ impl Folder {
         self.0.path()
     }
 
-    /// Copies a library into it.
+    /// Copies a library into the folder.
     pub(crate) fn put(&self, from: &Path, file: &str) -> PathBuf {
         let to = self.path().join(file);
         std::fs::copy(from, &to).unwrap_or_else(|e| panic!("cannot copy {}: {e}", from.display()));
@@ -70,7 +70,7 @@ impl Folder {
         self.config_of(Runner::InProcess)
     }
 
-    /// The configuration where every plugin runs in one way.
+    /// A configuration in which every plugin uses this runner.
     pub(crate) fn config_of(&self, runner: Runner) -> Config {
         let plugin = |name: &str| {
             (
@@ -117,13 +117,13 @@ impl Folder {
     }
 }
 
-/// The library that cargo built of a plugin package beside this test.
+/// The library of a plugin package, built by cargo along with this test.
 pub(crate) fn built(package: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.with_file_name(format!("lib{}.so", package.replace('-', "_")))
 }
 
-/// A host that remembers what it was asked.
+/// A host that records the calls it gets.
 #[derive(Default)]
 pub(crate) struct Remembering {
     pub(crate) calls: Mutex<Vec<(String, Value)>>,
@@ -165,7 +165,7 @@ impl HookHost for Remembering {
         let key = request["key"].as_str().unwrap_or_default().to_owned();
         match service {
             "progress" => {
-                // Needs the runtime and comes back to the poller from another thread.
+                // Needs the runtime, and wakes the poller from another thread.
                 tokio::task::spawn(tokio::task::yield_now()).await.unwrap();
                 Ok(json!({}))
             }
@@ -194,7 +194,7 @@ impl HookHost for Remembering {
     }
 }
 
-/// A request for `hook` that must be answered within `limit`.
+/// A request for `hook` with a deadline in `limit`.
 pub(crate) fn request(hook: &str, limit: Duration) -> HookRequest {
     let deadline = Timestamp::now() + limit;
     serde_json::from_value(json!({
@@ -220,5 +220,5 @@ pub(crate) fn request(hook: &str, limit: Duration) -> HookRequest {
     .unwrap()
 }
 
-/// Enough for everything that is meant to end.
+/// A timeout that no test should reach.
 pub(crate) const AMPLE: Duration = Duration::from_mins(1);

@@ -30,6 +30,7 @@
 //! an HTTP request without a response.
 
 mod host;
+mod report;
 mod request;
 mod script;
 mod trial;
@@ -50,7 +51,8 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 pub use host::{TestHost, World};
+pub use report::{TrialReport, Violations};
 pub use request::{TestRequest, request};
 pub use script::Reply;
-pub use trial::{Trial, TrialReport, Violations, trial, trial_each};
+pub use trial::{Trial, trial, trial_each};
 pub use uploaded::Uploaded;

@@ -16,7 +16,7 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Uploaded {
-    /// Address of the host.
+    /// Address of the host that received it.
     pub address: String,
     /// Absolute path on the host.
     pub path: String,
@@ -24,7 +24,7 @@ pub struct Uploaded {
     pub mode: String,
     /// True if it was uploaded as root.
     pub sudo: bool,
-    /// Content of the file.
+    /// Content of the file, in bytes.
     pub content: Vec<u8>,
 }
 

@@ -1,6 +1,7 @@
-//! The VNFM is killed at every call that the driver makes; whoever starts it again ends at the same place.
+//! Kills the VNFM at every call that the driver makes; after a restart, the end state is the same.
 
-use crate::lab::{Kill, Lab};
+use crate::engine_side::Kill;
+use crate::lab::Lab;
 use std::time::Duration;
 use vnfm_core::ports::ErrorKind;
 use vnfm_plugin_sdk::join_all_limited;
@@ -10,7 +11,7 @@ use vnfm_sim::faults::{Fault, Rule};
 const CALLS: usize = 120;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crash_anywhere_leads_to_the_same_end() {
+async fn a_crash_at_any_call_leads_to_the_same_end_state() {
     let befores = (1..CALLS).step_by(4).map(Kill::Before);
     let kills = befores.chain((2..CALLS).step_by(4).map(Kill::After));
     let killed = join_all_limited(8, kills.map(crash)).await;
@@ -22,7 +23,7 @@ async fn a_crash_anywhere_leads_to_the_same_end() {
     );
 }
 
-/// Kills the VNFM at one place and starts it again; whether it got there.
+/// Kills the VNFM at one call and starts it again; returns whether that call was reached.
 async fn crash(kill: Kill) -> bool {
     let lab = Lab::new().await;
     let request = lab.request("instantiate_end", &lab.params());
@@ -42,7 +43,7 @@ async fn crash(kill: Kill) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_on_a_host_is_found_and_awaited() {
+async fn a_running_step_is_found_and_awaited() {
     for (host, step) in [("m1", "init"), ("w1", "join")] {
         let lab = Lab::new().await;
         let slow = Fault::Delay { delay_ms: 3000 };
@@ -74,20 +75,20 @@ async fn what_runs_on_a_host_is_found_and_awaited() {
         let effects = lab.install().await.unwrap();
         lab.check(&effects);
         assert_eq!(lab.count(host, &format!("kubeadm {step}")), 1);
-        let told = lab.told.lock().unwrap().join("\n");
+        let messages = lab.messages.lock().unwrap().join("\n");
         assert!(
-            told.contains(&format!("`{step}` still runs on `{host}`")),
-            "{told}"
+            messages.contains(&format!("`{step}` is still running on `{host}`")),
+            "{messages}"
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_whose_power_goes_in_the_middle_of_its_join_joins_when_told_again() {
+async fn a_worker_that_loses_power_while_joining_joins_on_retry() {
     let lab = Lab::new().await;
     lab.faults
         .arm(Rule::new("host.exec", Fault::Hang { hang: true }).on("w1: kubeadm join"));
-    // Strikes never, and counts: who waits for the step has the answer of its start.
+    // Never strikes, only counts: when the driver waits for the step, its start has returned.
     let waits = "w1: sudo -n -- sh -c 'sh /run/vnfm/vnfm-step wait join 20";
     lab.faults.arm(
         Rule::new("ssh.run", Fault::Hang { hang: true })

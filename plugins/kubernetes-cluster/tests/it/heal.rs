@@ -1,150 +1,19 @@
-//! Healing: workers leave and come again, budgets are honoured, a machine that is off keeps nobody waiting, and the
-//! control plane is not lost by accident.
+//! Healing: workers are drained and replaced, hosts that are off cause no delay, and the control plane is not lost by
+//! accident.
 
-use crate::lab::{Kill, Lab, NEW, PASSWORD};
-use serde_json::{Value, json};
-use std::time::Duration;
-use vnfm_core::ports::{Effects, ErrorKind, HookDependent, PortError};
+use crate::engine_side::Kill;
+use crate::lab::{Lab, NEW, PASSWORD};
+use crate::workload::{B, b};
+use serde_json::json;
+use vnfm_core::ports::ErrorKind;
 use vnfm_plugin_sdk::join_all_limited;
 
 /// More calls than either hook makes.
 const CALLS: usize = 90;
-const B: &str = "vnf-b-id";
-
-impl Lab {
-    /// A lab with a cluster, and on it a Deployment of VNF-B with a pod on each worker.
-    pub(crate) async fn with_b() -> (Self, Effects) {
-        let lab = Self::new().await;
-        let effects = lab.install().await.unwrap();
-        let labels = json!({ "app": "web", "vnfm.dev/instance": B });
-        let deployment = json!({ "apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": { "name": "web", "namespace": "default", "labels": labels },
-            "spec": { "replicas": 2, "selector": { "matchLabels": { "app": "web" } }, "template": {
-                "metadata": { "labels": labels }, "spec": {
-                    "containers": [{ "name": "web", "image": "localhost/web:1" }],
-                    "volumes": [{ "name": "scratch", "emptyDir": {} }] } } } });
-        lab.apply(&deployment);
-        lab.b_runs(2).await;
-        (lab, effects)
-    }
-
-    fn apply(&self, document: &Value) {
-        self.cluster().apply(&document.to_string()).unwrap();
-    }
-
-    /// A budget that keeps both pods of VNF-B.
-    fn budget(&self) {
-        self.apply(
-            &json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-            "metadata": { "name": "web-stays", "namespace": "default" },
-            "spec": { "minAvailable": 2, "selector": { "matchLabels": { "app": "web" } } } }),
-        );
-    }
-
-    /// The nodes of VNF-B's pods that are Ready.
-    pub(crate) fn nodes_of_b(&self) -> Vec<String> {
-        let pods = self
-            .cluster()
-            .get_json("/api/v1/namespaces/default/pods")
-            .unwrap();
-        let ready = |pod: &&Value| {
-            let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-            pod["metadata"]["deletionTimestamp"].is_null()
-                && pod["metadata"]["labels"]["app"] == "web"
-                && conditions
-                    .into_iter()
-                    .any(|c| c["type"] == "Ready" && c["status"] == "True")
-        };
-        let ready = pods["items"].as_array().unwrap().iter().filter(ready);
-        let mut nodes: Vec<_> = ready
-            .map(|pod| pod["spec"]["nodeName"].as_str().unwrap().to_owned())
-            .collect();
-        nodes.sort();
-        nodes
-    }
-
-    async fn b_runs(&self, pods: usize) {
-        let mut pace = tokio::time::interval(Duration::from_millis(5));
-        let all = async {
-            while self.nodes_of_b().len() < pods {
-                pace.tick().await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(20), all)
-            .await
-            .expect("the pods run");
-    }
-
-    pub(crate) fn node(&self, name: &str) -> Option<Value> {
-        self.cluster().get_json(&format!("/api/v1/nodes/{name}"))
-    }
-
-    /// Runs one of the hooks of a heal of these servers.
-    pub(crate) async fn heal(
-        &self,
-        hook: &str,
-        params: Value,
-        names: &[&str],
-    ) -> Result<Effects, PortError> {
-        let mut request = self.heal_request(hook, &params, names);
-        request.dependents = vec![b()];
-        self.run(request, None).await.unwrap()
-    }
-
-    /// Runs the opposite of `heal_start`.
-    async fn undo(&self, names: &[&str]) -> Result<Effects, PortError> {
-        let mut request = self.heal_request("heal_start", &json!({}), names);
-        request.undo = true;
-        self.run(request, None).await.unwrap()
-    }
-
-    /// The other hook, its server replaced between them.
-    async fn finish(&self, names: &[&str]) -> Effects {
-        self.replace(names).await;
-        self.heal("heal_end", json!({}), names).await.unwrap()
-    }
-
-    /// The cluster is whole, nothing happened that must not, and nobody else can join.
-    pub(crate) fn healed(&self, end: &Effects) {
-        self.whole(end);
-        let secrets = self
-            .cluster()
-            .get_json("/api/v1/namespaces/kube-system/secrets")
-            .unwrap();
-        assert!(
-            !secrets.to_string().contains("bootstrap-token-"),
-            "a bootstrap token is left"
-        );
-    }
-
-    /// The cluster is whole, and nothing happened that must not.
-    fn whole(&self, end: &Effects) {
-        for node in ["m1", "w1", "w2"] {
-            assert!(self.cluster().node_ready(node), "{node} is not ready");
-            assert!(
-                self.node(node).unwrap()["spec"]["unschedulable"].is_null(),
-                "{node}"
-            );
-        }
-        assert!(end.register_vims.is_empty(), "the VIM stays as it is");
-        assert!(
-            self.books.violations().is_empty(),
-            "{:?}",
-            self.books.violations()
-        );
-    }
-}
-
-pub(crate) fn b() -> HookDependent {
-    HookDependent {
-        id: B.into(),
-        vnf_instance_name: Some("vnf-b".into()),
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_gives_its_pods_away_and_its_successor_joins() {
-    let (lab, first) = Lab::with_b().await;
+async fn a_worker_is_drained_and_its_successor_joins() {
+    let (lab, first) = Lab::with_vnf_b().await;
     assert_eq!(lab.nodes_of_b(), ["w1", "w2"]);
     let uid = lab.cluster().uid();
     lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
@@ -154,12 +23,12 @@ async fn a_worker_gives_its_pods_away_and_its_successor_joins() {
         1,
         "before its server goes"
     );
-    lab.b_runs(2).await;
+    lab.wait_for_pods_of_b(2).await;
     assert_eq!(lab.nodes_of_b(), ["w2", "w2"]);
 
     let end = lab.finish(&["w1"]).await;
     lab.healed(&end);
-    lab.b_runs(2).await;
+    lab.wait_for_pods_of_b(2).await;
     assert_eq!(lab.cluster().uid(), uid);
     assert_eq!(
         [
@@ -169,24 +38,24 @@ async fn a_worker_gives_its_pods_away_and_its_successor_joins() {
         [2, 1]
     );
     assert_eq!(lab.count("w2", "kubeadm reset"), 0);
-    let told = lab.texts();
+    let messages = lab.texts();
     let bearer = first.register_vims[0].access_info["bearer_token"]
         .as_str()
         .unwrap()
         .to_owned();
     for secret in [PASSWORD, &bearer] {
-        assert!(!told.contains(secret), "a secret can be read");
+        assert!(!messages.contains(secret), "a secret can be read");
     }
-    assert!(told.contains("in an emptyDir goes with the node"), "{told}");
+    assert!(messages.contains("is lost with the node"), "{messages}");
 }
 
-/// What somebody gave a worker, and VNF-B asks for.
+/// A label that a user gave a worker, and that VNF-B selects.
 const DISK: (&str, &str) = ("example.com/disk", "fast");
 const NOTE: &str = "/api/v1/namespaces/kube-system/configmaps/vnfm-node-labels";
 
 impl Lab {
     async fn with_a_label() -> Self {
-        let (lab, _) = Self::with_b().await;
+        let (lab, _) = Self::with_vnf_b().await;
         let labels = json!({ DISK.0: DISK.1, "node-role.kubernetes.io/worker": "" });
         for node in ["w1", "w2"] {
             let path = format!("/api/v1/nodes/{node}");
@@ -198,7 +67,7 @@ impl Lab {
         lab
     }
 
-    fn has_its_label(&self, node: &str) {
+    fn assert_label_restored(&self, node: &str) {
         let labels = self.node(node).unwrap()["metadata"]["labels"].clone();
         assert_eq!(labels[DISK.0], DISK.1, "{labels:#}");
         assert!(
@@ -211,39 +80,39 @@ impl Lab {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_successor_gets_the_labels_that_somebody_gave_its_predecessor() {
+async fn a_successor_gets_its_predecessors_labels() {
     let lab = Lab::with_a_label().await;
     let path = "/apis/apps/v1/namespaces/default/deployments/web";
     let wants =
         json!({ "spec": { "template": { "spec": { "nodeSelector": { DISK.0: DISK.1 } } } } });
     assert!(lab.cluster().merge(path, &wants));
-    lab.b_runs(2).await;
+    lab.wait_for_pods_of_b(2).await;
     lab.heal("heal_start", json!({}), &["w1", "w2"])
         .await
         .unwrap();
     let end = lab.finish(&["w1", "w2"]).await;
     lab.healed(&end);
-    lab.b_runs(2).await;
-    lab.has_its_label("w1");
-    lab.has_its_label("w2");
+    lab.wait_for_pods_of_b(2).await;
+    lab.assert_label_restored("w1");
+    lab.assert_label_restored("w2");
     assert!(
         lab.texts()
-            .contains("`w1` gets its labels back: `example.com/disk`")
+            .contains("restored labels of `w1`: `example.com/disk`")
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_comes_back_after_a_rollback_has_its_labels() {
+async fn a_rolled_back_worker_gets_its_labels_back() {
     let lab = Lab::with_a_label().await;
     lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
     assert!(lab.node("w1").is_none());
     lab.undo(&["w1"]).await.unwrap();
-    lab.has_its_label("w1");
+    lab.assert_label_restored("w1");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn doing_either_half_again_changes_nothing() {
-    let (lab, _) = Lab::with_b().await;
+async fn repeating_either_hook_changes_nothing() {
+    let (lab, _) = Lab::with_vnf_b().await;
     for _ in 0..2 {
         lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
     }
@@ -256,8 +125,8 @@ async fn doing_either_half_again_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rollback_brings_back_what_has_left() {
-    let (lab, _) = Lab::with_b().await;
+async fn a_rollback_rejoins_nodes_that_have_left() {
+    let (lab, _) = Lab::with_vnf_b().await;
     lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
     for _ in 0..2 {
         lab.undo(&["w1"]).await.unwrap();
@@ -289,16 +158,16 @@ async fn a_rollback_brings_back_what_has_left() {
     assert!(lab.node("w1").is_none());
     lab.hosts.power_off("server-w1");
     lab.undo(&["w1"]).await.unwrap();
-    let told = lab.told.lock().unwrap().join("\n");
+    let messages = lab.messages.lock().unwrap().join("\n");
     assert!(
-        told.contains("has left the cluster and does not answer"),
-        "{told}"
+        messages.contains("has left the cluster and does not respond"),
+        "{messages}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_workers_at_once_are_cordoned_before_one_is_drained() {
-    let (lab, _) = Lab::with_b().await;
+async fn all_workers_are_cordoned_before_any_is_drained() {
+    let (lab, _) = Lab::with_vnf_b().await;
     lab.heal("heal_start", json!({}), &["w1", "w2"])
         .await
         .unwrap();
@@ -313,7 +182,7 @@ async fn all_workers_at_once_are_cordoned_before_one_is_drained() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crash_anywhere_leads_to_the_same_end() {
+async fn a_crash_at_any_call_leads_to_the_same_end_state() {
     let befores = (1..CALLS).step_by(9).map(Kill::Before);
     let kills = befores.chain((5..CALLS).step_by(9).map(Kill::After));
     let killed = join_all_limited(8, kills.map(crash)).await;
@@ -333,9 +202,9 @@ async fn a_crash_anywhere_leads_to_the_same_end() {
     );
 }
 
-/// Kills the VNFM at one place in each hook and starts it again; whether it got there.
+/// Kills the VNFM at one call of each hook and starts it again; returns whether the call was reached in each.
 async fn crash(kill: Kill) -> (bool, bool) {
-    let (lab, _) = Lab::with_b().await;
+    let (lab, _) = Lab::with_vnf_b().await;
     let mut reached = [false; 2];
     let mut end = None;
     for (half, hook) in ["heal_start", "heal_end"].into_iter().enumerate() {
@@ -365,139 +234,20 @@ async fn crash(kill: Kill) -> (bool, bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_off_keeps_nobody_waiting() {
-    let (lab, _) = Lab::with_b().await;
+async fn a_worker_that_is_off_does_not_delay_the_heal() {
+    let (lab, _) = Lab::with_vnf_b().await;
     lab.hosts.power_off("server-w1");
     lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
     assert!(lab.node("w1").is_none());
-    lab.b_runs(2).await;
+    lab.wait_for_pods_of_b(2).await;
     assert_eq!(lab.nodes_of_b(), ["w2", "w2"]);
     let end = lab.finish(&["w1"]).await;
     lab.healed(&end);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_without_a_kubelet_is_emptied_before_its_pods_run_elsewhere() {
-    let (lab, _) = Lab::with_b().await;
-    assert!(lab.cluster().cut_node("w1", true));
-    lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
-    let calls = lab.books.calls();
-    let at = |call: &str, words: &str| {
-        let is = |c: &&vnfm_sim::books::Call| c.call == call && c.subject.contains(words);
-        calls
-            .iter()
-            .find(is)
-            .unwrap_or_else(|| panic!("no {call} of {words}"))
-            .n
-    };
-    let reset = at("host.exec", "w1: kubeadm reset");
-    let tainted = calls
-        .iter()
-        .find(|c| c.call.contains("patch") && c.subject.contains("w1"));
-    assert!(reset < tainted.unwrap().n, "{tainted:?}");
-    let end = lab.finish(&["w1"]).await;
-    lab.healed(&end);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_budget_keeps_a_node_from_being_drained_until_it_is_gone() {
-    let (lab, _) = Lab::with_b().await;
-    lab.budget();
-    let soon = json!({ "drain_timeout_seconds": 1 });
-    let error = lab
-        .heal("heal_start", soon.clone(), &["w1"])
-        .await
-        .unwrap_err();
-    assert_eq!(
-        (error.name(), error.kind()),
-        ("drain-blocked", ErrorKind::Unavailable),
-        "{error}"
-    );
-    let shown = error.to_string();
-    for word in [
-        "default/web-",
-        "web-stays",
-        "needs 2 healthy pods",
-        "on_drain_timeout: force",
-    ] {
-        assert!(shown.contains(word), "no `{word}` in {shown}");
-    }
-    assert!(
-        lab.node("w1").unwrap()["spec"]["unschedulable"].is_null(),
-        "it takes pods again"
-    );
-    assert_eq!(lab.nodes_of_b(), ["w1", "w2"], "nothing was taken");
-    assert_eq!(lab.count("w1", "kubeadm reset"), 0);
-
-    assert!(
-        lab.cluster()
-            .delete("/apis/policy/v1/namespaces/default/poddisruptionbudgets/web-stays")
-    );
-    lab.heal("heal_start", soon, &["w1"]).await.unwrap();
-    assert!(lab.node("w1").is_none());
-    lab.healed(&lab.finish(&["w1"]).await);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn somebody_elses_cordon_stays() {
-    let (lab, _) = Lab::with_b().await;
-    lab.budget();
-    assert!(lab.cluster().merge(
-        "/api/v1/nodes/w1",
-        &json!({ "spec": { "unschedulable": true } })
-    ));
-    let soon = json!({ "drain_timeout_seconds": 0 });
-    lab.heal("heal_start", soon, &["w1"]).await.unwrap_err();
-    assert_eq!(lab.node("w1").unwrap()["spec"]["unschedulable"], true);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_the_request_forces_is_deleted_and_named() {
-    let (lab, _) = Lab::with_b().await;
-    lab.budget();
-    let force = json!({ "drain_timeout_seconds": 0, "on_drain_timeout": "force" });
-    lab.heal("heal_start", force, &["w1"]).await.unwrap();
-    let told = lab.told.lock().unwrap().join("\n");
-    assert!(
-        told.contains("deleting by force") && told.contains("default/web-"),
-        "{told}"
-    );
-    lab.healed(&lab.finish(&["w1"]).await);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_nothing_makes_again_is_not_lost_unasked() {
-    let (lab, _) = Lab::with_b().await;
-    lab.apply(&json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "bare", "namespace": "default" },
-        "spec": { "nodeName": "w1", "containers": [{ "name": "c", "image": "localhost/web:1" }] } }));
-    let error = lab
-        .heal("heal_start", json!({}), &["w1"])
-        .await
-        .unwrap_err();
-    assert_eq!(
-        (error.name(), error.kind()),
-        ("bare-pods", ErrorKind::Refused),
-        "{error}"
-    );
-    assert!(error.to_string().contains("`default/bare`"), "{error}");
-    assert!(
-        lab.cluster()
-            .get_json("/api/v1/namespaces/default/pods/bare")
-            .is_some()
-    );
-    lab.heal("heal_start", json!({ "delete_bare_pods": true }), &["w1"])
-        .await
-        .unwrap();
-    assert!(
-        lab.cluster()
-            .get_json("/api/v1/namespaces/default/pods/bare")
-            .is_none()
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_control_plane_is_not_lost_unasked() {
-    let (lab, _) = Lab::with_b().await;
+async fn the_control_plane_is_lost_only_on_request() {
+    let (lab, _) = Lab::with_vnf_b().await;
     let before = lab.books.calls().len();
     let error = lab
         .heal("heal_start", json!({}), &["m1"])
@@ -511,12 +261,12 @@ async fn the_control_plane_is_not_lost_unasked() {
     for word in ["`vnf-b`", B, "accept_cluster_loss: true"] {
         assert!(error.to_string().contains(word), "{error}");
     }
-    let whole = lab
+    let whole_vnf = lab
         .heal("heal_start", json!({}), &["m1", "w1", "w2"])
         .await
         .unwrap_err();
-    assert!(whole.to_string().contains("`vnf-b`"), "{whole}");
-    // With nobody on it the whole VNF may be healed, and the control plane alone may not.
+    assert!(whole_vnf.to_string().contains("`vnf-b`"), "{whole_vnf}");
+    // Without dependents, the whole VNF may be healed, but not the control plane alone.
     let alone = lab.heal_request("heal_start", &json!({}), &["m1"]);
     let error = lab.run(alone, None).await.unwrap().unwrap_err();
     assert_eq!(error.name(), "cluster-loss");
@@ -526,16 +276,16 @@ async fn the_control_plane_is_not_lost_unasked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_control_plane_is_installed_anew_under_the_same_name() {
+async fn a_lost_control_plane_is_reinstalled_under_the_same_name() {
     for healed in [&["m1"][..], &["m1", "w1", "w2"]] {
-        let (lab, first) = Lab::with_b().await;
+        let (lab, first) = Lab::with_vnf_b().await;
         let uid = lab.cluster().uid();
         let accept = json!({ "accept_cluster_loss": true });
         lab.heal("heal_start", accept.clone(), healed)
             .await
             .unwrap();
         lab.replace(healed).await;
-        // The pods of VNF-B are gone with the cluster: nobody waits for them.
+        // The pods of VNF-B are lost with the cluster, so the hook does not wait for them.
         let end = lab.heal("heal_end", accept, healed).await.unwrap();
         lab.check(&end);
         assert_ne!(lab.cluster().uid(), uid);
@@ -555,8 +305,8 @@ async fn a_lost_control_plane_is_installed_anew_under_the_same_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_successor_at_another_address_joins_too() {
-    let (lab, _) = Lab::with_b().await;
+async fn a_successor_with_another_address_joins() {
+    let (lab, _) = Lab::with_vnf_b().await;
     lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
     lab.hosts.destroy("server-w1").await;
     lab.boot_at(9, "w1").await;
@@ -573,8 +323,8 @@ async fn a_successor_at_another_address_joins_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_stays_need_not_work() {
-    let (lab, _) = Lab::with_b().await;
+async fn a_worker_that_is_not_healed_need_not_work() {
+    let (lab, _) = Lab::with_vnf_b().await;
     lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
     lab.hosts.power_off("server-w2");
     let end = lab.finish(&["w1"]).await;

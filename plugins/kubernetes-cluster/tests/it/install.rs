@@ -1,4 +1,4 @@
-//! The whole way, and the ways in which one host is different.
+//! The complete installation, and hosts that differ from the usual.
 
 use crate::lab::{Lab, PASSWORD};
 use base64::Engine as _;
@@ -34,7 +34,7 @@ async fn three_servers_become_a_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn doing_it_again_changes_nothing() {
+async fn repeating_the_installation_changes_nothing() {
     let lab = Lab::new().await;
     lab.install().await.unwrap();
     let effects = lab.install().await.unwrap();
@@ -49,7 +49,7 @@ async fn doing_it_again_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_join_side_by_side() {
+async fn workers_join_in_parallel() {
     let lab = Lab::new().await;
     lab.faults.arm(
         Rule::new("host.exec", Fault::Delay { delay_ms: 1000 })
@@ -82,7 +82,7 @@ async fn workers_join_side_by_side() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_join_that_fails_is_told_and_only_it_is_done_again() {
+async fn a_failed_join_is_reported_and_only_it_is_repeated() {
     let lab = Lab::new().await;
     let stderr = "error execution phase kubelet-start: token abcdef.0123456789abcdef timed out\n";
     let fault = Fault::Exit {
@@ -97,11 +97,11 @@ async fn a_join_that_fails_is_told_and_only_it_is_done_again() {
         ("join-failed", ErrorKind::Unavailable),
         "{error}"
     );
-    let shown = format!("{error} {error:?}");
+    let text = format!("{error} {error:?}");
     for word in ["w2", "join", "exit code 1", "kubelet-start", "[hidden]"] {
-        assert!(shown.contains(word), "{word} is missing in {shown}");
+        assert!(text.contains(word), "{word} is missing in {text}");
     }
-    assert!(!shown.contains("abcdef.0123456789abcdef"));
+    assert!(!text.contains("abcdef.0123456789abcdef"));
     assert!(lab.cluster().node_ready("w1"), "the other join is not lost");
 
     let effects = lab.install().await.unwrap();
@@ -117,7 +117,7 @@ async fn a_join_that_fails_is_told_and_only_it_is_done_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_are_told_whom_to_trust_and_keep_no_token() {
+async fn workers_pin_the_ca_and_keep_no_token() {
     let lab = Lab::new().await;
     lab.install().await.unwrap();
     for worker in ["server-w1", "server-w2"] {
@@ -139,7 +139,7 @@ async fn workers_are_told_whom_to_trust_and_keep_no_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_restarts_later_stays_a_node() {
+async fn a_host_that_reboots_later_remains_a_node() {
     let lab = Lab::new().await;
     lab.install().await.unwrap();
     lab.hosts.power_off("server-w1");
@@ -183,7 +183,7 @@ async fn proxies_are_written_for_the_hosts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_missing_comes_from_the_package_or_the_repository() {
+async fn missing_programs_come_from_the_package_or_the_repository() {
     let bare = || {
         Rule::new(
             "host.packages",
@@ -215,7 +215,7 @@ async fn what_is_missing_comes_from_the_package_or_the_repository() {
 
     let lab = Lab::empty().await;
     lab.faults.arm(bare());
-    // Programs come by apt where the image knows a repository.
+    // Programs are installed with apt if the image has a repository.
     lab.faults.arm(
         Rule::new(
             "host.repository",
@@ -232,7 +232,7 @@ async fn what_is_missing_comes_from_the_package_or_the_repository() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_unregisters_what_this_instance_registered() {
+async fn terminate_end_unregisters_the_instances_vims() {
     let lab = Lab::empty().await;
     let mut request = lab.request("terminate_end", &json!({}));
     request.vims = serde_json::from_value(json!([
@@ -244,7 +244,7 @@ async fn the_end_unregisters_what_this_instance_registered() {
     assert_eq!(effects.unregister_vims, ["vim-of-a"]);
 }
 
-/// Every file on the hosts that holds `text`.
+/// Every file on the hosts that contains `text`.
 fn files_with(lab: &Lab, text: &str) -> Vec<String> {
     let hosts = ["m1", "w1", "w2"].map(|name| format!("server-{name}"));
     let all = hosts.iter().flat_map(|host| {
@@ -263,7 +263,7 @@ fn files_with(lab: &Lab, text: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_control_plane_that_was_begun_twice_leaves_no_token_and_no_file_with_one() {
+async fn a_control_plane_initialized_twice_leaves_no_token_behind() {
     let lab = Lab::new().await;
     let fault = Fault::Exit {
         exit: 1,

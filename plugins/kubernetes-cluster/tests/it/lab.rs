@@ -1,6 +1,6 @@
-//! A lab: three simulated servers, a package, and the engine's side of a hook, with its books open.
+//! A lab: three simulated servers, a package, and the engine's side of a hook.
 
-use async_trait::async_trait;
+use crate::engine_side::{EngineSide, Kill, Neighbours};
 use futures::future::BoxFuture;
 use jiff::{Timestamp, ToSpan};
 use kubernetes_cluster::KubernetesCluster;
@@ -11,46 +11,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
-use vnfm_core::ports::{
-    Clock, Code, Effects, ErrorKind, HookHeal, HookHost, HookRequest, MgmtDrivers, PortError,
-    RemoteFile, SshCommand, SshTarget,
-};
+use vnfm_core::ports::{Clock, Effects, HookHeal, HookRequest, MgmtDrivers, PortError};
 use vnfm_outbound::Destinations;
 use vnfm_plugin_host::{Config, PluginHost};
-use vnfm_plugin_sdk::testkit::World;
-use vnfm_plugin_sdk::{ServiceError, static_driver};
+use vnfm_plugin_sdk::static_driver;
 use vnfm_sim::books::Books;
 use vnfm_sim::faults::Faults;
 use vnfm_sim::hosts::{HostSpec, Hosts, User};
 use vnfm_sim::kubernetes::{Cluster, Clusters};
 use vnfm_ssh::{RememberedHostKeys, Ssh};
 
-/// What the ids of a replaced server and its VNFC end in.
+/// Suffix of the ids of a replaced server and its VNFC.
 pub(crate) const NEW: &str = "-new";
 pub(crate) const PASSWORD: &str = "planted-password";
 pub(crate) const CNI: &str = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: cni, namespace: kube-system}\n\
 spec:\n  selector: {matchLabels: {app: cni}}\n  template:\n    metadata: {labels: {app: cni}}\n    spec:\n      \
 containers: [{name: cni, image: localhost/cni:1}]\n";
-
-const NO_ANSWER: Code = Code {
-    name: "lab.no-answer",
-    kind: ErrorKind::Unavailable,
-    means: "-",
-    next: "-",
-};
-const REFUSED: Code = Code {
-    name: "lab.refused",
-    kind: ErrorKind::Refused,
-    means: "-",
-    next: "-",
-};
-
-/// Where the VNFM is killed: at the nth service call, before or after its effect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kill {
-    Before(usize),
-    After(usize),
-}
 
 pub(crate) struct Lab {
     net: [u8; 2],
@@ -62,7 +38,7 @@ pub(crate) struct Lab {
     host_keys: Arc<RememberedHostKeys>,
     pub(crate) package: BTreeMap<String, Vec<u8>>,
     checkpoints: Arc<Mutex<BTreeMap<String, Value>>>,
-    pub(crate) told: Arc<Mutex<Vec<String>>>,
+    pub(crate) messages: Arc<Mutex<Vec<String>>>,
 }
 
 pub(crate) struct RealClock;
@@ -109,7 +85,7 @@ impl Lab {
                 host_keys: Arc::default(),
                 package: BTreeMap::from([("Files/kubernetes/cni.yaml".into(), CNI.into())]),
                 checkpoints: Arc::default(),
-                told: Arc::default(),
+                messages: Arc::default(),
             };
         }
     }
@@ -127,12 +103,12 @@ impl Lab {
         }
     }
 
-    /// Boots the successor of `name` at another address.
+    /// Boots the successor of `name` with another address.
     pub(crate) async fn boot_at(&self, last: u8, name: &str) {
         self.boot((last, name), &format!("{name}{NEW}")).await;
     }
 
-    /// Boots a machine at this address, called `name`; its server's id has `server` in it.
+    /// Boots the server `server-{server}` with this host name and address.
     async fn boot(&self, (last, name): (u8, &str), server: &str) {
         let user = User {
             name: "ubuntu".into(),
@@ -148,7 +124,7 @@ impl Lab {
         self.hosts.boot(spec).await.unwrap();
     }
 
-    /// Replaces servers as a VIM does whose ports stay: the same names and addresses, new machines.
+    /// Replaces servers like a VIM that keeps the ports: same names and addresses, new machines.
     pub(crate) async fn replace(&self, names: &[&str]) {
         for (last, name) in [(1, "m1"), (2, "w1"), (3, "w2")] {
             if names.contains(&name) {
@@ -162,7 +138,7 @@ impl Lab {
         IpAddr::V4(Ipv4Addr::new(127, self.net[0], self.net[1], last))
     }
 
-    /// The cluster that the driver made.
+    /// The cluster that the driver installed.
     pub(crate) fn cluster(&self) -> Arc<Cluster> {
         self.clusters
             .get(&format!("{}:6443", self.address(1)))
@@ -189,7 +165,7 @@ impl Lab {
         self.request_of(hook, params, &[])
     }
 
-    /// The request of a hook of a heal of these servers; `params` go over those of the instantiation.
+    /// A request for a hook of a heal of these servers; `params` override those of the instantiation.
     pub(crate) fn heal_request(&self, hook: &str, params: &Value, healed: &[&str]) -> HookRequest {
         let mut all = self.params();
         all.as_object_mut()
@@ -201,8 +177,11 @@ impl Lab {
             .vnfc_resource_info;
         let now = if hook == "heal_end" { healed } else { &[] };
         let mut request = self.request_of(hook, &all, now);
-        let meant = |id: &str| healed.iter().any(|name| id == format!("vnfc-{name}"));
-        let vnfcs = before.into_iter().filter(|vnfc| meant(&vnfc.id)).collect();
+        let is_healed = |id: &str| healed.iter().any(|name| id == format!("vnfc-{name}"));
+        let vnfcs = before
+            .into_iter()
+            .filter(|vnfc| is_healed(&vnfc.id))
+            .collect();
         request.heal = Some(HookHeal {
             vnfcs,
             ..HookHeal::default()
@@ -260,7 +239,7 @@ impl Lab {
             .unwrap()
     }
 
-    /// Runs a hook as a freshly started VNFM does; `None` where it was killed on the way.
+    /// Runs a hook like a freshly started VNFM; `None` if it was killed.
     pub(crate) async fn run(
         &self,
         request: HookRequest,
@@ -283,26 +262,26 @@ impl Lab {
         }
     }
 
-    /// What answers a hook's calls.
+    /// The engine's side of a hook.
     fn side(&self, hook: &str) -> EngineSide {
         EngineSide {
             ssh: Ssh::new(self.host_keys.clone(), Destinations::anywhere()),
             package: self.package.clone(),
             checkpoints: self.checkpoints.clone(),
             hook: hook.to_owned(),
-            told: self.told.clone(),
+            messages: self.messages.clone(),
             calls: Mutex::new(0),
             kill: None,
             dead: Arc::default(),
         }
     }
 
-    /// The lab as a world of the test-kit.
+    /// The lab as a world of the test kit.
     pub(crate) fn neighbours(&self) -> Arc<Neighbours> {
         Arc::new(Neighbours(Arc::new(self.side("instantiate_end"))))
     }
 
-    /// How often a program was begun on the host, by its books.
+    /// How often a program was started on the host.
     pub(crate) fn count(&self, host: &str, program: &str) -> usize {
         let start = format!("{host}: {program}");
         self.books
@@ -312,7 +291,7 @@ impl Lab {
             .count()
     }
 
-    /// The cluster is whole, and nothing happened that must not.
+    /// Checks that the cluster is complete, and that the simulation saw no violation.
     pub(crate) fn check(&self, effects: &Effects) {
         let cluster = self.cluster();
         for node in ["m1", "w1", "w2"] {
@@ -348,9 +327,9 @@ impl Lab {
         );
     }
 
-    /// Every text that others read: commands, logs, progress.
+    /// Every text that may be read by others: commands, logs, progress.
     pub(crate) fn texts(&self) -> String {
-        // What a shell echoes itself is in no command line.
+        // A shell's own `echo` is not visible as a command line.
         let calls = self
             .books
             .calls()
@@ -359,174 +338,6 @@ impl Lab {
         let calls: Vec<_> = calls
             .map(|call| format!("{} {} {}", call.call, call.subject, call.detail))
             .collect();
-        calls.join("\n") + &self.told.lock().unwrap().join("\n")
+        calls.join("\n") + &self.messages.lock().unwrap().join("\n")
     }
-}
-
-/// The lab behind the test-kit: its hosts and clusters answer, package, checkpoints and faults are the kit's.
-pub(crate) struct Neighbours(Arc<EngineSide>);
-
-impl World for Neighbours {
-    fn call(
-        &self,
-        service: &str,
-        request: &Value,
-    ) -> BoxFuture<'static, Option<Result<Value, ServiceError>>> {
-        let (side, service, request) = (self.0.clone(), service.to_owned(), request.clone());
-        Box::pin(async move {
-            if !["ssh.run", "ssh.put", "ssh.wait", "http", "sleep"].contains(&service.as_str()) {
-                return None;
-            }
-            let answer = side.serve(&service, request).await;
-            Some(answer.map_err(|error| {
-                let kind = match error.kind() {
-                    ErrorKind::Unavailable => vnfm_plugin_sdk::ErrorKind::Unavailable,
-                    ErrorKind::Refused => vnfm_plugin_sdk::ErrorKind::Refused,
-                    _ => vnfm_plugin_sdk::ErrorKind::Broken,
-                };
-                ServiceError::new(&service, kind, error.to_string())
-            }))
-        })
-    }
-}
-
-/// The engine's side: SSH, package, checkpoints.
-struct EngineSide {
-    ssh: Ssh,
-    package: BTreeMap<String, Vec<u8>>,
-    checkpoints: Arc<Mutex<BTreeMap<String, Value>>>,
-    /// Checkpoints belong to a hook.
-    hook: String,
-    told: Arc<Mutex<Vec<String>>>,
-    calls: Mutex<usize>,
-    kill: Option<Kill>,
-    dead: Arc<Notify>,
-}
-
-#[async_trait]
-impl HookHost for EngineSide {
-    async fn call(&self, service: &str, request: Value) -> Result<Value, PortError> {
-        let n = {
-            let mut calls = self.calls.lock().unwrap();
-            *calls += 1;
-            *calls
-        };
-        if self.kill == Some(Kill::Before(n)) {
-            self.dead.notify_one();
-            std::future::pending::<()>().await;
-        }
-        let answer = self.serve(service, request).await;
-        if self.kill == Some(Kill::After(n)) {
-            self.dead.notify_one();
-            std::future::pending::<()>().await;
-        }
-        answer
-    }
-
-    fn log(&self, level: &str, text: &str) {
-        self.told.lock().unwrap().push(format!("{level}: {text}"));
-    }
-}
-
-impl EngineSide {
-    async fn serve(&self, service: &str, mut request: Value) -> Result<Value, PortError> {
-        let host = request["host"].take();
-        let target = || serde_json::from_value::<SshTarget>(host.clone()).unwrap();
-        let key = format!(
-            "{}: {}",
-            self.hook,
-            request["key"].as_str().unwrap_or_default()
-        );
-        match service {
-            "ssh.run" => {
-                request.as_object_mut().unwrap().remove("host");
-                let command: SshCommand = serde_json::from_value(request).unwrap();
-                Ok(json!(self.ssh.run(&target(), &command).await?))
-            }
-            "ssh.put" => {
-                let content = match request["artifact"].as_str() {
-                    Some(path) => self.file(path)?,
-                    None => decode(request["contentBase64"].as_str().unwrap()),
-                };
-                let file = RemoteFile {
-                    path: request["path"].as_str().unwrap().into(),
-                    mode: request["mode"].as_str().unwrap().into(),
-                    sudo: request["sudo"] == true,
-                    content,
-                };
-                self.ssh.put(&target(), &file).await.map(|()| json!({}))
-            }
-            "ssh.wait" => {
-                let seconds = u32::try_from(request["deadlineSeconds"].as_u64().unwrap()).unwrap();
-                self.ssh.wait(&target(), seconds).await.map(|()| json!({}))
-            }
-            "http" => http(&request).await,
-            "artifact.list" => Ok(json!({ "paths": self.package.keys().collect::<Vec<_>>() })),
-            "checkpoint.get" => Ok(json!({ "value": self.checkpoints.lock().unwrap().get(&key) })),
-            "checkpoint.put" => {
-                self.checkpoints
-                    .lock()
-                    .unwrap()
-                    .insert(key, request["value"].clone());
-                Ok(json!({}))
-            }
-            "sleep" => {
-                RealClock
-                    .sleep(Duration::from_secs_f64(
-                        request["seconds"].as_f64().unwrap(),
-                    ))
-                    .await;
-                Ok(json!({}))
-            }
-            "progress" | "waiting" => {
-                self.told
-                    .lock()
-                    .unwrap()
-                    .push(format!("{service}: {request}"));
-                Ok(json!({}))
-            }
-            "cancelled" => Ok(json!({ "cancelled": false })),
-            other => Err(PortError::new(
-                &REFUSED,
-                "serve a hook",
-                format!("`{other}` is unknown"),
-            )),
-        }
-    }
-
-    fn file(&self, path: &str) -> Result<Vec<u8>, PortError> {
-        let missing = || PortError::new(&REFUSED, "read an artifact", format!("no `{path}`"));
-        self.package.get(path).cloned().ok_or_else(missing)
-    }
-}
-
-async fn http(request: &Value) -> Result<Value, PortError> {
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let ca = reqwest::Certificate::from_pem(text(&request["caPem"]).as_bytes()).unwrap();
-    let seconds = request["deadlineSeconds"].as_u64().unwrap();
-    let client = reqwest::Client::builder().no_proxy().tls_certs_only([ca]);
-    let client = client
-        .timeout(Duration::from_secs(seconds))
-        .build()
-        .unwrap();
-    let method = text(&request["method"]).parse().unwrap();
-    let mut sending = client.request(method, text(&request["url"]));
-    for (name, value) in request["headers"].as_object().unwrap() {
-        sending = sending.header(name, text(value));
-    }
-    if let Some(body) = request["body"].as_str() {
-        sending = sending.body(body.to_owned());
-    }
-    let failed =
-        |error: reqwest::Error| PortError::new(&NO_ANSWER, "ask", error.without_url().to_string());
-    let answer = sending.send().await.map_err(failed)?;
-    let status = answer.status().as_u16();
-    Ok(json!({ "status": status, "body": answer.text().await.map_err(failed)? }))
-}
-
-fn decode(text: &str) -> Vec<u8> {
-    use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD
-        .decode(text)
-        .unwrap()
 }

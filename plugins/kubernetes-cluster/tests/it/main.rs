@@ -3,6 +3,10 @@
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod drain;
+#[cfg(test)]
+mod engine_side;
+#[cfg(test)]
 mod heal;
 #[cfg(test)]
 mod install;
@@ -16,3 +20,5 @@ mod runner;
 mod script;
 #[cfg(test)]
 mod trial;
+#[cfg(test)]
+mod workload;

@@ -1,4 +1,4 @@
-//! What is wrong is said before anything is touched.
+//! Invalid requests are refused before anything is changed.
 
 use crate::lab::{Lab, PASSWORD};
 use serde_json::{Value, json};
@@ -14,13 +14,13 @@ async fn refused(change: impl FnOnce(&mut Value)) -> String {
         .unwrap();
     let error = result.unwrap_err();
     assert!(lab.books.calls().is_empty(), "a host was touched");
-    let shown = format!("{error} {error:?}");
-    assert!(!shown.contains(PASSWORD), "{shown}");
-    shown
+    let text = format!("{error} {error:?}");
+    assert!(!text.contains(PASSWORD), "{text}");
+    text
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parameters_that_do_not_fit_are_named() {
+async fn invalid_parameters_are_named() {
     let vdu = refused(|p| p["worker_node"]["vdu_id"] = json!("nobody")).await;
     assert!(
         vdu.contains("`worker_node.vdu_id`") && vdu.contains("masterNode"),
@@ -43,7 +43,7 @@ async fn parameters_that_do_not_fit_are_named() {
 }
 
 #[test]
-fn the_schema_says_what_is_secret_and_what_must_be() {
+fn the_schema_marks_secret_and_required_members() {
     let driver = vnfm_plugin_host::PluginHost::new(
         vnfm_plugin_host::Config::default(),
         std::sync::Arc::new(crate::lab::RealClock),

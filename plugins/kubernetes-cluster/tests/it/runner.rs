@@ -1,4 +1,4 @@
-//! The runner itself, by the machine's own shell: the simulated hosts only answer like it.
+//! The step runner itself, in the machine's own shell; the simulated hosts only imitate it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,7 +42,7 @@ impl Folder {
 }
 
 #[test]
-fn a_step_is_begun_once_and_its_end_is_seen() {
+fn a_step_starts_once_and_its_end_is_reported() {
     let folder = Folder::new();
     assert_eq!(folder.step(&["wait", "join", "0"]), "absent\n");
     let script = "echo out; echo 'last words' >&2; read -r _ <go; exit 3";
@@ -54,10 +54,10 @@ fn a_step_is_begun_once_and_its_end_is_seen() {
     assert_eq!(folder.step(&["wait", "join", "0"]), "running\n");
     assert_eq!(folder.step(&["wait", "join", "1"]), "running\n");
     std::fs::write(&go, "go\n").unwrap();
-    let asked = Instant::now();
+    let started = Instant::now();
     assert_eq!(folder.step(&["wait", "join", "60"]), "done 3\n");
     assert!(
-        asked.elapsed() < Duration::from_secs(30),
+        started.elapsed() < Duration::from_secs(30),
         "its end is seen at once"
     );
     assert_eq!(folder.step(&["out", "join"]), "out\n");
@@ -71,7 +71,7 @@ fn a_step_is_begun_once_and_its_end_is_seen() {
 }
 
 #[test]
-fn a_file_with_a_secret_is_gone_when_its_step_has_ended_however_it_ended() {
+fn a_secret_file_is_deleted_when_its_step_ends() {
     let folder = Folder::new();
     for (code, name) in [("0", "well"), ("3", "badly")] {
         let file = folder.0.join(format!("{name}.yaml"));
@@ -92,7 +92,7 @@ fn a_file_with_a_secret_is_gone_when_its_step_has_ended_however_it_ended() {
 }
 
 #[test]
-fn a_daemon_that_a_step_leaves_behind_holds_nothing() {
+fn a_daemon_left_by_a_step_holds_no_lock() {
     let folder = Folder::new();
     let pid = folder.0.join("pid");
     let script = format!(
@@ -100,12 +100,12 @@ fn a_daemon_that_a_step_leaves_behind_holds_nothing() {
         pid.display()
     );
     folder.begin("init", &script);
-    let asked = Instant::now();
+    let started = Instant::now();
     assert_eq!(folder.step(&["wait", "init", "50"]), "done 0\n");
     assert_eq!(folder.begin("next", "true"), "started\n");
     assert_eq!(folder.step(&["wait", "next", "50"]), "done 0\n");
     assert!(
-        asked.elapsed() < Duration::from_secs(30),
+        started.elapsed() < Duration::from_secs(30),
         "nobody waits for the daemon"
     );
     let pid = std::fs::read_to_string(pid).unwrap();
@@ -119,10 +119,10 @@ fn a_daemon_that_a_step_leaves_behind_holds_nothing() {
 }
 
 fn until_there(path: &Path) {
-    let asked = Instant::now();
+    let started = Instant::now();
     while !path.exists() {
         assert!(
-            asked.elapsed() < Duration::from_secs(30),
+            started.elapsed() < Duration::from_secs(30),
             "never: {}",
             path.display()
         );
@@ -131,7 +131,7 @@ fn until_there(path: &Path) {
 }
 
 #[test]
-fn steps_of_one_instance_take_turns_and_a_killed_one_is_lost() {
+fn steps_of_one_instance_run_one_at_a_time_and_a_killed_one_is_lost() {
     let folder = Folder::new();
     let go = folder.0.join("go");
     assert!(Command::new("mkfifo").arg(&go).status().unwrap().success());
@@ -154,7 +154,7 @@ fn steps_of_one_instance_take_turns_and_a_killed_one_is_lost() {
     assert_eq!(std::fs::read_to_string(&order).unwrap(), "first\nsecond\n");
 
     let pid = folder.0.join("pid");
-    // The command tells its parent's id: the shell that would write down the exit code.
+    // The command prints its parent's pid: the shell that would store the exit code.
     folder.begin(
         "killed",
         &format!(
@@ -177,7 +177,7 @@ fn steps_of_one_instance_take_turns_and_a_killed_one_is_lost() {
 }
 
 #[test]
-fn it_tells_what_the_machine_is_like() {
+fn the_runner_prints_facts() {
     let facts = Folder::new().step(&["facts"]);
     let names: Vec<_> = facts
         .lines()

@@ -11,7 +11,7 @@ echo '{"server": "https://10.0.0.5:6443", "bearer_token": "vendor-token", "ssl_c
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_runs_on_every_host_and_its_answer_counts() {
+async fn the_script_runs_on_every_host_and_its_json_is_used() {
     let mut lab = Lab::new().await;
     lab.package.insert("Scripts/install.sh".into(), GOOD.into());
     let effects = lab.install().await.unwrap();
@@ -33,14 +33,17 @@ async fn it_runs_on_every_host_and_its_answer_counts() {
         );
     }
     for worker in ["server-w1", "server-w2"] {
-        let told = seen(worker);
+        let messages = seen(worker);
         for line in [
             "ROLE='worker'",
             "SERVER='https://10.0.0.5:6443'",
             "BOOTSTRAP_TOKEN='vendor.join'",
             "SSL_CA_CERT_HASH='sha256:00'",
         ] {
-            assert!(told.lines().any(|seen| seen == line), "no {line} in {told}");
+            assert!(
+                messages.lines().any(|seen| seen == line),
+                "no {line} in {messages}"
+            );
         }
     }
     assert_eq!(lab.count("m1", "kubeadm"), 0);
@@ -53,7 +56,7 @@ async fn it_runs_on_every_host_and_its_answer_counts() {
     );
 }
 
-/// Makes a cluster as kubeadm does, and hands out what lets others join.
+/// Prints JSON with a kubeadm token and certificate key.
 const KUBEADM: &str = r#"#!/bin/sh
 sysctl -q -w net.ipv4.ip_forward=1
 kubeadm init >/dev/null
@@ -61,7 +64,7 @@ echo '{"server": "https://10.0.0.5:6443", "bearer_token": "vendor-token", "certi
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_lets_others_join_ends_with_the_hook() {
+async fn tokens_and_keys_are_revoked_at_the_end() {
     let mut lab = Lab::new().await;
     let script = KUBEADM.replace("KEY", &"0123456789abcdef".repeat(4));
     lab.package
@@ -85,7 +88,7 @@ async fn what_lets_others_join_ends_with_the_hook() {
     assert_eq!(
         lab.count("m1", "/var/lib/vnfm/vendor.sh"),
         1,
-        "its answer was kept"
+        "its answer was secret"
     );
     assert!(!cluster.bootstrap_token_valid("abcdef.0123456789abcdef"));
     assert!(
@@ -102,24 +105,21 @@ async fn what_lets_others_join_ends_with_the_hook() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_makes_no_sense_is_refused_by_what_is_wrong() {
+async fn malformed_json_of_the_script_is_refused_with_the_reason() {
     let cases = [
-        ("echo nonsense", "it is no JSON"),
-        (
-            "echo '{\"server\": \"https://x:6443\"'",
-            "it ends too early",
-        ),
+        ("echo nonsense", "it is not JSON"),
+        ("echo '{\"server\": \"https://x:6443\"'", "it is truncated"),
         (
             "echo '{\"bearer_token\": \"planted-token\"}'",
             "a member is missing",
         ),
         (
             "echo '{\"server\": \"x\", \"bearer_token\": \"planted-token\"}'",
-            "is no URL",
+            "is not a URL",
         ),
         (
             "echo '{\"server\": \"https://x\", \"username\": \"u\", \"password\": \"p\"}'",
-            "takes no password",
+            "supports no passwords",
         ),
     ];
     for (script, words) in cases {
@@ -128,14 +128,14 @@ async fn an_answer_that_makes_no_sense_is_refused_by_what_is_wrong() {
             .insert("Scripts/install.sh".into(), script.into());
         let error = lab.install().await.unwrap_err();
         assert_eq!(error.name(), "script-answer", "{error}");
-        let shown = format!("{error} {error:?}");
-        assert!(shown.contains(words) && shown.contains("m1"), "{shown}");
-        assert!(!shown.contains("planted-token"), "{shown}");
+        let text = format!("{error} {error:?}");
+        assert!(text.contains(words) && text.contains("m1"), "{text}");
+        assert!(!text.contains("planted-token"), "{text}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_script_that_fails_says_its_last_words() {
+async fn a_failed_script_is_reported_with_its_last_lines() {
     let mut lab = Lab::new().await;
     lab.package.insert(
         "Scripts/install.sh".into(),
@@ -143,9 +143,9 @@ async fn a_script_that_fails_says_its_last_words() {
     );
     let error = lab.install().await.unwrap_err();
     assert_eq!(error.name(), "script-failed");
-    let shown = format!("{error} {error:?}");
+    let text = format!("{error} {error:?}");
     assert!(
-        shown.contains("exit code 7") && shown.contains("no space left"),
-        "{shown}"
+        text.contains("exit code 7") && text.contains("no space left"),
+        "{text}"
     );
 }

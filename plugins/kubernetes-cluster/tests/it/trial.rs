@@ -1,7 +1,7 @@
-//! Installation and healing keep the promises of every hook: trials of the test-kit, on the lab's hosts.
+//! Installation and healing follow the rules for hooks: trials of the test kit, on the lab's hosts.
 
-use crate::heal::b;
 use crate::lab::{Lab, PASSWORD};
+use crate::workload::b;
 use kubernetes_cluster::KubernetesCluster;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -11,10 +11,10 @@ use vnfm_core::ports::HookRequest;
 use vnfm_plugin_sdk::Effects;
 use vnfm_plugin_sdk::testkit::{TestHost, TestRequest, trial_each};
 
-/// Labs that were made, to be looked at in the end.
+/// The labs that were created, to be inspected at the end.
 type Labs = Arc<Mutex<Vec<Arc<Lab>>>>;
 
-/// A lab of its own for each thing that goes wrong.
+/// Creates a lab for each fault.
 fn stage(labs: &Labs) -> (TestHost, TestRequest) {
     let lab = block_in_place(|| Handle::current().block_on(Lab::new()));
     let request = lab.request("instantiate_end", &lab.params());
@@ -31,7 +31,7 @@ fn staged(labs: &Labs, lab: Lab, request: &HookRequest) -> (TestHost, TestReques
     (host, TestRequest::recorded(json!(request)))
 }
 
-/// What has to be there in the end, in the lab whose cluster the effects name.
+/// The end state to compare, in the lab whose cluster the effects name.
 fn state(labs: &Labs, effects: &Effects) -> Value {
     let vim = &effects.register_vims[0];
     let is_it = |lab: &&Arc<Lab>| {
@@ -47,7 +47,7 @@ fn state(labs: &Labs, effects: &Effects) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_installation_keeps_its_promises_whatever_goes_wrong() {
+async fn the_installation_passes_the_trial() {
     let labs = Labs::default();
     let (made, looked_at) = (labs.clone(), labs);
     let trial = trial_each::<KubernetesCluster>(move || stage(&made))
@@ -59,11 +59,11 @@ async fn the_installation_keeps_its_promises_whatever_goes_wrong() {
     assert!(report.calls > 30 && report.faults > 20, "{report:?}");
 }
 
-/// A cluster with VNF-B on it, whose `w1` is healed: before one hook, or between the two.
+/// A cluster with VNF-B, whose `w1` is healed: before `heal_start`, or between the two hooks.
 fn healing(labs: &Labs, hook: &str) -> (TestHost, TestRequest) {
     let lab = block_in_place(|| {
         Handle::current().block_on(async {
-            let (lab, _) = Lab::with_b().await;
+            let (lab, _) = Lab::with_vnf_b().await;
             if hook == "heal_end" {
                 lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
                 lab.replace(&["w1"]).await;
@@ -76,22 +76,26 @@ fn healing(labs: &Labs, hook: &str) -> (TestHost, TestRequest) {
     staged(labs, lab, &request)
 }
 
-/// The lab that this host is over: each has an address of its own, which the host was asked for.
+/// The lab of this test host, found by the addresses of its calls, which are unique to each lab.
 fn lab_of(labs: &Labs, host: &TestHost) -> Arc<Lab> {
     let calls = host.calls();
     let labs = labs.lock().unwrap();
-    let asked = |lab: &&Arc<Lab>| {
+    let was_called = |lab: &&Arc<Lab>| {
         let address = lab.address(1).to_string();
         calls
             .iter()
             .any(|(_, request)| request.to_string().contains(&address))
     };
-    // One that was asked for nothing yet was made last.
-    labs.iter().find(asked).or(labs.last()).cloned().unwrap()
+    // A host without calls belongs to the newest lab.
+    labs.iter()
+        .find(was_called)
+        .or(labs.last())
+        .cloned()
+        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_leaves_for_its_heal_leaves_or_comes_back_whatever_goes_wrong() {
+async fn heal_start_and_its_undo_pass_the_trial() {
     let labs = Labs::default();
     let (made, left, back) = (labs.clone(), labs.clone(), labs);
     let trial = trial_each::<KubernetesCluster>(move || healing(&made, "heal_start"))
@@ -111,7 +115,7 @@ async fn a_node_that_leaves_for_its_heal_leaves_or_comes_back_whatever_goes_wron
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_successor_joins_once_whatever_goes_wrong() {
+async fn heal_end_passes_the_trial() {
     let labs = Labs::default();
     let (made, looked_at) = (labs.clone(), labs);
     let trial = trial_each::<KubernetesCluster>(move || healing(&made, "heal_end"))

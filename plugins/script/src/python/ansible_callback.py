@@ -1,4 +1,4 @@
-"""Tells the VNFM what a playbook does, task by task, and gives it the effects that the playbook set.
+"""Reports a playbook's tasks to the VNFM, and passes on the effects that the playbook set.
 
     - ansible.builtin.set_stats:
         data: {vnfm_effects: {metadata: {release: "7"}}}"""
@@ -18,7 +18,7 @@ author: vnfm
 
 
 def say(text):
-    # One line, so that nothing in it is taken for another message.
+    # One line, so that no part of it is parsed as another message.
     print(" ".join(str(text).split()), file=sys.stderr, flush=True)
 
 

@@ -8,7 +8,7 @@ from ansible.plugins.connection import ConnectionBase
 import importlib.util
 import os
 
-# Our own module has the name of this plugin: it is taken by its path.
+# Our own module has the same name as this plugin, so it is loaded by path.
 _path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "vnfm.py")
 _spec = importlib.util.spec_from_file_location("vnfm_services", _path)
 services = importlib.util.module_from_spec(_spec)
@@ -40,7 +40,7 @@ class Connection(ConnectionBase):
         self._connected = False
 
     def reset(self):
-        # The VNFM keeps the connections, and makes a new one where it has to.
+        # The VNFM keeps connections open, and reconnects if necessary.
         self.close()
 
     def _name(self):

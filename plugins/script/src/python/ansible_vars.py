@@ -1,11 +1,11 @@
-"""The variable `vnfm`: the hook's request, asked for at the VNFM's socket. Its texts are unsafe, so never templates."""
+"""The variable `vnfm`: the hook's request, read from the VNFM's socket. Its strings are unsafe, so never templates."""
 import importlib.util
 import os
 
 from ansible.plugins.vars import BaseVarsPlugin
 from ansible.utils.unsafe_proxy import wrap_var
 
-# Our own module has the name of this plugin: it is taken by its path.
+# Our own module has the same name as this plugin, so it is loaded by path.
 _path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "vnfm.py")
 _spec = importlib.util.spec_from_file_location("vnfm_services", _path)
 services = importlib.util.module_from_spec(_spec)

@@ -20,7 +20,7 @@ Output = namedtuple("Output", "exit_code stdout stderr truncated")
 
 
 class Error(Exception):
-    """A service has no answer; `kind` is `UNAVAILABLE` where the same call may work later."""
+    """A service call failed; `kind` is `UNAVAILABLE` if the same call may work later."""
 
     def __init__(self, kind, detail):
         super().__init__(detail)
@@ -28,7 +28,7 @@ class Error(Exception):
 
 
 class CommandFailed(Error):
-    """A command on a host ended with something else than 0."""
+    """A command on a host failed with an exit code other than 0."""
 
     def __init__(self, host, output):
         said = (output.stderr or output.stdout).strip()
@@ -37,7 +37,7 @@ class CommandFailed(Error):
 
 
 def call(service, **request):
-    """Asks for a service by its name; the request's members that are None are left out."""
+    """Calls a service by name; members of the request that are None are omitted."""
     request = {name: value for name, value in request.items() if value is not None}
     with socket.socket(socket.AF_UNIX) as connection:
         try:
@@ -71,7 +71,7 @@ def run(host, command, stdin=None, sudo=False, check=True, seconds=None):
 
 
 def put(host, path, content=None, artifact=None, mode="0600", sudo=False):
-    """Puts a file on a host, whole or not at all: bytes or text, or a file of the package by its path."""
+    """Uploads a file atomically: bytes, text, or a file of the package by its path."""
     if isinstance(content, str):
         content = content.encode()
     if content is not None:
@@ -85,27 +85,27 @@ def wait(host, seconds=300):
 
 
 def artifact(path):
-    """A file of the package, as bytes; also one that is too large to be unpacked."""
+    """A file of the package as bytes, even if it is too large to be unpacked."""
     return base64.b64decode(call("artifact.read", path=path)["contentBase64"])
 
 
 def progress(percent, message):
-    """Tells the operator how far the hook is."""
+    """Reports progress to the operator."""
     call("progress", percent=percent, message=message)
 
 
 def cancelled():
-    """Whether somebody wants the operation to stop."""
+    """Whether the operation is being cancelled."""
     return call("cancelled")["cancelled"]
 
 
 def checkpoint(key):
-    """What `save_checkpoint` kept, in this attempt or an earlier one; None where there is nothing."""
+    """The value saved by `save_checkpoint`, in this or an earlier attempt; None if there is none."""
     return call("checkpoint.get", key=key)["value"]
 
 
 def save_checkpoint(key, value):
-    """Keeps a value over a crash and a retry; it is sealed and may be a secret."""
+    """Saves a value across crashes and retries; it is encrypted and may be a secret."""
     call("checkpoint.put", key=key, value=value)
 
 

@@ -1,15 +1,15 @@
-//! Without root, what runs scripts leaves the network by a namespace of users.
+//! Without root, scripts get an empty network namespace through a user namespace.
 
 use std::path::Path;
 
-/// A user who is nobody else here.
+/// A user ID that nothing else on this machine has.
 const NOBODY: u32 = 65534;
 
 #[test]
-fn without_root_a_script_leaves_the_network_by_a_namespace_of_users() {
+fn without_root_a_script_gets_a_network_namespace_through_a_user_namespace() {
     use std::os::unix::process::CommandExt as _;
     if !rustix::process::geteuid().is_root() {
-        return; // then every script here leaves it so
+        return; // without root, all other tests cover this
     }
     let as_nobody = |program: &Path, words: &[&str]| {
         let mut command = std::process::Command::new(program);
@@ -34,7 +34,7 @@ fn without_root_a_script_leaves_the_network_by_a_namespace_of_users() {
             "this kernel lets no user make namespaces: {apart:?}"
         ));
     }
-    let own = "scripts::a_shell_script_finds_nothing_secret_outside_of_its_request_and_no_network";
+    let own = "scripts::a_shell_script_finds_no_secrets_outside_its_request_and_no_network";
     let again = as_nobody(
         &std::env::current_exe().unwrap(),
         &["--exact", own, "--nocapture"],

@@ -1,13 +1,13 @@
-//! Playbooks, by the Ansible of the machine.
+//! Playbooks, with the Ansible that is installed on this machine.
 
-use super::{PASSWORD, Side, World, hook, is_gone};
+use super::{PASSWORD, Side, World, assert_folder_deleted, hook};
 use crate::world::AMPLE;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
 const ANSIBLE: &str = "tosca.artifacts.Implementation.Ansible";
 
-/// Whether Ansible is there; where not, that is said.
+/// Whether Ansible is installed; prints a note if not.
 fn has_ansible() -> bool {
     let there = Path::new("/usr/bin/ansible-playbook").is_file();
     if !there {
@@ -32,7 +32,7 @@ const PLAYBOOK: &str = r"
 ";
 
 #[tokio::test]
-async fn a_playbook_becomes_root_where_no_password_is_asked_and_says_so_where_one_is() {
+async fn become_works_without_a_password_and_fails_clearly_if_one_is_required() {
     if !has_ansible() {
         return;
     }
@@ -57,11 +57,11 @@ async fn a_playbook_becomes_root_where_no_password_is_asked_and_says_so_where_on
         error.to_string().contains("password is required"),
         "{error}"
     );
-    is_gone(&world).await;
+    assert_folder_deleted(&world).await;
 }
 
 #[tokio::test]
-async fn a_password_for_become_is_refused_before_any_command_and_told_to_nobody() {
+async fn a_become_password_is_refused_and_never_logged() {
     if !has_ansible() {
         return;
     }
@@ -88,5 +88,5 @@ async fn a_password_for_become_is_refused_before_any_command_and_told_to_nobody(
             .map(|run| format!("{} {}", run["command"], run["stdin"])),
     );
     assert!(told.iter().all(|line| !line.contains(PASSWORD)), "{told:?}");
-    is_gone(&world).await;
+    assert_folder_deleted(&world).await;
 }

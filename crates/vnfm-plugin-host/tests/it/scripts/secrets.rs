@@ -1,5 +1,5 @@
-//! Scripts and plugins that look for what is the server's: as root's users, as any other user, and where what started the
-//! server leaves it no namespaces, no mounts, or nothing at all.
+//! Scripts and plugins that try to reach the server's files and process: started by root, by another user, and without
+//! namespaces, without mounts, or without both.
 #![expect(unsafe_code, reason = "starts itself with fewer system calls")]
 
 use super::{BASH, Side, WANTED, World, hook};
@@ -14,12 +14,12 @@ use tempfile::TempDir;
 use vnfm_core::ports::MgmtDrivers as _;
 use vnfm_plugin_host::{AllowedScripts, PluginHost, Runner};
 
-/// A user who is nobody else here.
+/// A user ID that nothing else on this machine has.
 const NOBODY: u32 = 65534;
-/// What the isolation has to be called, where this program started itself.
+/// The expected isolation, if a test of this program started it again.
 const EXPECTED: &str = "VNFM_TEST_ISOLATION";
 
-/// A server's folder that every user may read and write: only the isolation keeps hooks from it.
+/// A data folder that every user may read and write, so that only the isolation protects it.
 struct Server(TempDir);
 
 impl Server {
@@ -36,7 +36,7 @@ impl Server {
         Self(dir)
     }
 
-    /// Its files, its folder, and its process.
+    /// The paths to steal: its files, its folder, and its process.
     fn paths(&self) -> Vec<PathBuf> {
         let files = std::fs::read_dir(self.0.path())
             .unwrap()
@@ -56,7 +56,7 @@ impl Server {
     }
 }
 
-/// The isolation is what the test that started this program expects.
+/// Checks that the isolation is the one that the starting test expects.
 fn as_expected(plugins: &PluginHost) {
     let isolation = plugins.isolation().unwrap().to_string();
     let expected = std::env::var(EXPECTED).unwrap_or_default();
@@ -66,7 +66,7 @@ fn as_expected(plugins: &PluginHost) {
 }
 
 #[tokio::test]
-async fn a_script_reaches_nothing_of_the_server() {
+async fn a_script_cannot_reach_the_server() {
     let (world, server) = (World::new(), Server::new());
     as_expected(&world.plugins);
     let paths: Vec<_> = server
@@ -112,7 +112,7 @@ echo "{\"schemaVersion\": 1, \"metadata\": {\"got\": \"$got\"}}"
 "#;
 
 #[tokio::test]
-async fn a_plugin_in_a_process_reaches_nothing_of_the_server() {
+async fn a_plugin_in_a_process_cannot_reach_the_server() {
     let (folder, server) = (Folder::new(), Server::new());
     folder.put(&built("fixture-misbehaving"), "m.so");
     let plugins = folder.host_of(Runner::Process);
@@ -135,7 +135,7 @@ async fn a_plugin_in_a_process_reaches_nothing_of_the_server() {
 }
 
 #[tokio::test]
-async fn a_data_folder_where_hooks_may_read_is_named_and_no_hook_is_run() {
+async fn no_hook_runs_if_the_data_folder_is_readable() {
     let (folder, server) = (Folder::new(), Server::new());
     folder.put(&built("fixture-misbehaving"), "m.so");
     let mut config = folder.config_of(Runner::Process);
@@ -153,7 +153,7 @@ async fn a_data_folder_where_hooks_may_read_is_named_and_no_hook_is_run() {
 }
 
 #[tokio::test]
-async fn what_the_operator_adds_is_read_and_not_written() {
+async fn additional_paths_are_readable_and_not_writable() {
     let server = Server::new();
     let world = World::with(&Value::Null, |scripts| scripts.allow = AllowedScripts::All);
     let mut config = world.plugins_config();
@@ -168,7 +168,7 @@ async fn what_the_operator_adds_is_read_and_not_written() {
     server.is_untouched();
 }
 
-/// Where hooks cannot be kept apart: not a test by itself.
+/// Not a test by itself: run where hooks cannot be isolated.
 #[test]
 #[ignore = "started by a test below"]
 fn no_hook_is_run() {
@@ -188,8 +188,8 @@ fn no_hook_is_run() {
 }
 
 const BOTH: [&str; 2] = [
-    "scripts::secrets::a_script_reaches_nothing_of_the_server",
-    "scripts::secrets::a_plugin_in_a_process_reaches_nothing_of_the_server",
+    "scripts::secrets::a_script_cannot_reach_the_server",
+    "scripts::secrets::a_plugin_in_a_process_cannot_reach_the_server",
 ];
 const NO_NAMESPACES: &[libc::c_long] = &[libc::SYS_unshare];
 const NO_MOUNTS: &[libc::c_long] = &[
@@ -200,7 +200,7 @@ const NO_MOUNTS: &[libc::c_long] = &[
 const NOTHING: &[libc::c_long] = &[libc::SYS_unshare, libc::SYS_landlock_create_ruleset];
 
 #[test]
-fn another_user_than_root_keeps_hooks_from_it_by_namespaces() {
+fn without_root_hooks_are_isolated_by_namespaces() {
     again(
         Some(NOBODY),
         &[],
@@ -210,7 +210,7 @@ fn another_user_than_root_keeps_hooks_from_it_by_namespaces() {
 }
 
 #[test]
-fn where_a_service_manager_allows_no_mounts_landlock_keeps_hooks_from_files() {
+fn without_mounts_files_are_isolated_by_landlock() {
     again(
         Some(NOBODY),
         NO_MOUNTS,
@@ -220,7 +220,7 @@ fn where_a_service_manager_allows_no_mounts_landlock_keeps_hooks_from_files() {
 }
 
 #[test]
-fn where_a_container_allows_no_namespaces_landlock_and_the_filter_keep_hooks_apart() {
+fn without_namespaces_hooks_are_isolated_by_landlock_and_the_filter() {
     if landlock() < 6 {
         return skip("this kernel's Landlock does not keep signals in");
     }
@@ -229,20 +229,20 @@ fn where_a_container_allows_no_namespaces_landlock_and_the_filter_keep_hooks_apa
 }
 
 #[test]
-fn root_without_namespaces_gives_hooks_users_of_their_own() {
+fn root_without_namespaces_gives_each_hook_a_user() {
     let expected = "files by Landlock+a user of their own+a filter of system calls";
     again(None, NO_NAMESPACES, expected, &BOTH);
 }
 
 #[test]
-fn where_nothing_keeps_hooks_apart_none_is_run_and_what_is_missing_is_named() {
+fn without_any_isolation_no_hook_runs_and_the_error_names_what_is_missing() {
     for user in [None, Some(NOBODY)] {
         again(user, NOTHING, "", &["scripts::secrets::no_hook_is_run"]);
     }
 }
 
 fn landlock() -> i64 {
-    // SAFETY: asks for a number.
+    // SAFETY: with this flag, the call only returns a number.
     unsafe {
         libc::syscall(
             libc::SYS_landlock_create_ruleset,
@@ -293,7 +293,7 @@ fn again(user: Option<u32>, forbidden: &'static [libc::c_long], expected: &str, 
     }
 }
 
-/// What cargo built, where everybody may read it.
+/// Copies of the built programs and libraries that every user may read.
 struct Copies {
     test: PathBuf,
     _dir: TempDir,

@@ -1,16 +1,16 @@
-//! Words for people without secrets, and words out of certificates.
+//! Secrets in texts: redaction, the formats of tokens, and the hash of a CA certificate.
 
 use sha2::{Digest, Sha256};
 use vnfm_plugin_sdk::Secret;
 
 const HIDDEN: &str = "[hidden]";
 
-/// `text` without the `secrets` and without whatever looks like a bootstrap token or a bearer token.
+/// Hides the `secrets` in `text`, and everything that looks like a bootstrap token or a bearer token.
 pub(crate) fn redact(text: &str, secrets: &[Secret]) -> String {
     let mut text = text.to_owned();
     for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
         text = text.replace(secret.reveal(), HIDDEN);
-        // A key of many lines is cut into them by whoever prints it.
+        // A multi-line key may be printed line by line.
         for line in secret.reveal().lines().filter(|line| line.len() > 20) {
             text = text.replace(line, HIDDEN);
         }
@@ -28,7 +28,7 @@ pub(crate) fn redact(text: &str, secrets: &[Secret]) -> String {
         .collect()
 }
 
-/// Whether it is a bootstrap token, as kubeadm makes them.
+/// Whether it has the format of kubeadm's bootstrap tokens.
 pub(crate) fn is_token(word: &str) -> bool {
     let plain = |part: &str| {
         part.bytes()
@@ -42,7 +42,7 @@ fn is_bearer(word: &str) -> bool {
     word.starts_with("eyJ") && word.len() > 40
 }
 
-/// `sha256:…` of the public key of a CA's certificate, as `kubeadm join` pins it; `None` where it is no certificate.
+/// `sha256:…` of a CA certificate's public key, as `kubeadm join` pins it; `None` if `pem` is not a certificate.
 pub(crate) fn ca_hash(pem: &str) -> Option<String> {
     let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes()).ok()?;
     let certificate = pem.parse_x509().ok()?;
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_has_no_hash() {
+    fn text_that_is_not_a_certificate_has_no_hash() {
         assert_eq!(
             ca_hash("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
             None

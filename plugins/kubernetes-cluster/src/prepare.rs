@@ -1,0 +1,134 @@
+//! Prepares a host so that kubeadm can run: proxy settings, packages, kernel settings, container runtime, images.
+//! Proxies come before packages, whose download may need them.
+
+use crate::config;
+use crate::install::Installer;
+use crate::machine::{FOLDER, Facts, Machine, quote};
+use vnfm_plugin_sdk::prelude::*;
+
+impl Installer<'_> {
+    /// Runs preflight, proxy, packages and runtime.
+    pub(crate) async fn prepare(&self, host: &Machine<'_>) -> Result<(), DriverError> {
+        host.reach().await?;
+        let mut facts = host.facts().await?;
+        self.report(5, &format!("connected to `{}`", host.node.name))
+            .await;
+        if facts.has_joined() {
+            return Ok(());
+        }
+        self.proxy(host, &facts).await?;
+        if !facts.missing().is_empty() {
+            self.packages(host, &facts).await?;
+            facts = host.facts().await?;
+            let missing = facts.missing();
+            if !missing.is_empty() {
+                let detail = format!(
+                    "the packages are installed, but {} is still missing",
+                    missing.join(", ")
+                );
+                return Err(host.refusal("packages-missing", "packages", detail));
+            }
+        }
+        self.runtime(host, &facts).await
+    }
+
+    /// Configures proxies for the runtime, the kubelet and apt.
+    async fn proxy(&self, host: &Machine<'_>, facts: &Facts) -> Result<(), DriverError> {
+        let Some((unit, apt)) = config::proxies(self.plan) else {
+            return Ok(());
+        };
+        for service in ["containerd", "kubelet"] {
+            let path = format!("/etc/systemd/system/{service}.service.d/90-vnfm-proxy.conf");
+            host.put(Upload::new(path, unit.clone()), "proxy").await?;
+        }
+        let apt = Upload::new("/etc/apt/apt.conf.d/90-vnfm-proxy", apt);
+        host.put(apt, "proxy").await?;
+        let mut line = "systemctl daemon-reload".to_owned();
+        if facts.is("runtime") {
+            // It is running, and has read its environment already.
+            line += " && systemctl restart containerd";
+        }
+        host.run("proxy", &line).await.map(|_| ())
+    }
+
+    /// Installs missing programs from the package, or else from the host's repository.
+    async fn packages(&self, host: &Machine<'_>, facts: &Facts) -> Result<(), DriverError> {
+        let missing = facts.missing();
+        self.report(
+            8,
+            &format!("installing {} on `{}`", missing.join(", "), host.node.name),
+        )
+        .await;
+        if !self.plan.packages.is_empty() {
+            let paths = self.upload(host, &self.plan.packages, "packages").await?;
+            return host
+                .step("packages", &format!("dpkg -i {}", paths.join(" ")))
+                .await;
+        }
+        let names = missing.join(" ");
+        let policy = host
+            .try_run(
+                "packages",
+                &format!("apt-cache policy {names}"),
+                Secret::default(),
+            )
+            .await?;
+        let candidates = policy.stdout.matches("Candidate: ").count();
+        if policy.ok()
+            && candidates >= missing.len()
+            && !policy.stdout.contains("Candidate: (none)")
+        {
+            let line = format!("env DEBIAN_FRONTEND=noninteractive apt-get install -y {names}");
+            return host.step("packages", &line).await;
+        }
+        let detail = format!(
+            "the host lacks {} and has no repository for it: put Debian archives into the package (parameter \
+             `packages`), or use an image that has them",
+            missing.join(", ")
+        );
+        Err(host.refusal("packages-missing", "packages", detail))
+    }
+
+    /// Uploads files of the package and returns their paths on the host.
+    async fn upload(
+        &self,
+        host: &Machine<'_>,
+        files: &[String],
+        phase: &str,
+    ) -> Result<Vec<String>, DriverError> {
+        let mut paths = Vec::new();
+        for file in files {
+            let name = file.rsplit('/').next().unwrap_or_default();
+            let path = format!("{FOLDER}/{phase}-files/{name}");
+            host.put(Upload::artifact(&path, file), phase).await?;
+            paths.push(quote(&path));
+        }
+        Ok(paths)
+    }
+
+    /// Sets up kernel settings, swap, container runtime and images.
+    async fn runtime(&self, host: &Machine<'_>, facts: &Facts) -> Result<(), DriverError> {
+        host.put(
+            Upload::new("/etc/sysctl.d/90-vnfm.conf", config::SYSCTL).mode("0644"),
+            "runtime",
+        )
+        .await?;
+        // The bridge setting exists only if its module is loaded; the other one always does.
+        let mut line = "modprobe overlay; modprobe br_netfilter; \
+                        sysctl -q -e -w net.bridge.bridge-nf-call-iptables=1; \
+                        sysctl -q -w net.ipv4.ip_forward=1"
+            .to_owned();
+        if facts.is("swap") {
+            line += " && swapoff -a";
+        }
+        if !facts.is("runtime") {
+            line += " && systemctl enable --now containerd";
+        }
+        host.run("runtime", &line).await?;
+        for path in self.upload(host, &self.plan.images, "images").await? {
+            host.step("images", &format!("ctr -n k8s.io images import {path}"))
+                .await?;
+        }
+        Ok(())
+    }
+}

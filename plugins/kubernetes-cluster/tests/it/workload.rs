@@ -1,0 +1,139 @@
+//! VNF-B, which runs on the cluster: a Deployment with a pod on each worker.
+
+use crate::lab::Lab;
+use serde_json::{Value, json};
+use std::time::Duration;
+use vnfm_core::ports::{Effects, HookDependent, PortError};
+
+pub(crate) const B: &str = "vnf-b-id";
+
+impl Lab {
+    /// A lab with a cluster, and on it a Deployment of VNF-B with a pod on each worker.
+    pub(crate) async fn with_vnf_b() -> (Self, Effects) {
+        let lab = Self::new().await;
+        let effects = lab.install().await.unwrap();
+        let labels = json!({ "app": "web", "vnfm.dev/instance": B });
+        let deployment = json!({ "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": { "name": "web", "namespace": "default", "labels": labels },
+            "spec": { "replicas": 2, "selector": { "matchLabels": { "app": "web" } }, "template": {
+                "metadata": { "labels": labels }, "spec": {
+                    "containers": [{ "name": "web", "image": "localhost/web:1" }],
+                    "volumes": [{ "name": "scratch", "emptyDir": {} }] } } } });
+        lab.apply(&deployment);
+        lab.wait_for_pods_of_b(2).await;
+        (lab, effects)
+    }
+
+    pub(crate) fn apply(&self, document: &Value) {
+        self.cluster().apply(&document.to_string()).unwrap();
+    }
+
+    /// Creates a disruption budget that allows no eviction of VNF-B's two pods.
+    pub(crate) fn create_budget(&self) {
+        self.apply(
+            &json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": { "name": "web-stays", "namespace": "default" },
+            "spec": { "minAvailable": 2, "selector": { "matchLabels": { "app": "web" } } } }),
+        );
+    }
+
+    /// The nodes of VNF-B's ready pods, sorted.
+    pub(crate) fn nodes_of_b(&self) -> Vec<String> {
+        let pods = self
+            .cluster()
+            .get_json("/api/v1/namespaces/default/pods")
+            .unwrap();
+        let ready = |pod: &&Value| {
+            let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+            pod["metadata"]["deletionTimestamp"].is_null()
+                && pod["metadata"]["labels"]["app"] == "web"
+                && conditions
+                    .into_iter()
+                    .any(|c| c["type"] == "Ready" && c["status"] == "True")
+        };
+        let ready = pods["items"].as_array().unwrap().iter().filter(ready);
+        let mut nodes: Vec<_> = ready
+            .map(|pod| pod["spec"]["nodeName"].as_str().unwrap().to_owned())
+            .collect();
+        nodes.sort();
+        nodes
+    }
+
+    pub(crate) async fn wait_for_pods_of_b(&self, pods: usize) {
+        let mut pace = tokio::time::interval(Duration::from_millis(5));
+        let all = async {
+            while self.nodes_of_b().len() < pods {
+                pace.tick().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), all)
+            .await
+            .expect("the pods run");
+    }
+
+    pub(crate) fn node(&self, name: &str) -> Option<Value> {
+        self.cluster().get_json(&format!("/api/v1/nodes/{name}"))
+    }
+
+    /// Runs a hook of a heal of these servers.
+    pub(crate) async fn heal(
+        &self,
+        hook: &str,
+        params: Value,
+        names: &[&str],
+    ) -> Result<Effects, PortError> {
+        let mut request = self.heal_request(hook, &params, names);
+        request.dependents = vec![b()];
+        self.run(request, None).await.unwrap()
+    }
+
+    /// Runs the undo handler of `heal_start`.
+    pub(crate) async fn undo(&self, names: &[&str]) -> Result<Effects, PortError> {
+        let mut request = self.heal_request("heal_start", &json!({}), names);
+        request.undo = true;
+        self.run(request, None).await.unwrap()
+    }
+
+    /// Replaces the servers and runs `heal_end`.
+    pub(crate) async fn finish(&self, names: &[&str]) -> Effects {
+        self.replace(names).await;
+        self.heal("heal_end", json!({}), names).await.unwrap()
+    }
+
+    /// As [`Lab::assert_complete`]; also checks that no bootstrap token is left.
+    pub(crate) fn healed(&self, end: &Effects) {
+        self.assert_complete(end);
+        let secrets = self
+            .cluster()
+            .get_json("/api/v1/namespaces/kube-system/secrets")
+            .unwrap();
+        assert!(
+            !secrets.to_string().contains("bootstrap-token-"),
+            "a bootstrap token is left"
+        );
+    }
+
+    /// Checks that the cluster is complete, and that the simulation saw no violation.
+    fn assert_complete(&self, end: &Effects) {
+        for node in ["m1", "w1", "w2"] {
+            assert!(self.cluster().node_ready(node), "{node} is not ready");
+            assert!(
+                self.node(node).unwrap()["spec"]["unschedulable"].is_null(),
+                "{node}"
+            );
+        }
+        assert!(end.register_vims.is_empty(), "the VIM stays as it is");
+        assert!(
+            self.books.violations().is_empty(),
+            "{:?}",
+            self.books.violations()
+        );
+    }
+}
+
+pub(crate) fn b() -> HookDependent {
+    HookDependent {
+        id: B.into(),
+        vnf_instance_name: Some("vnf-b".into()),
+    }
+}
