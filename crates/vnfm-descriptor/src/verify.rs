@@ -72,7 +72,7 @@ impl Hashing {
         Self(algorithm.hasher())
     }
 
-    /// The hash in hexadecimal.
+    /// Ends hashing; returns the hash in hexadecimal.
     pub(crate) fn hash(self) -> String {
         hex(&self.0.finalize())
     }

@@ -140,7 +140,7 @@ fn meta(source: &Source<'_>, sink: &mut Sink) {
     }
 }
 
-/// Lines that are ignored.
+/// Reports lines of the manifest that are ignored.
 fn lines(source: &Source<'_>, manifest: &Manifest, sink: &mut Sink) {
     let text = source.text(&manifest.path).unwrap_or_default();
     for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {

@@ -72,7 +72,6 @@ fn single(nodes: Vec<Node>) -> Option<[Node; 1]> {
     nodes.try_into().ok()
 }
 
-/// Checks one template.
 pub(super) fn template(source: &Source<'_>, path: &str, node: &Node, sink: &mut Sink) {
     traps(node, &["heat_template_version"], sink);
     unknown(node, KEYS, "a Heat template", sink);

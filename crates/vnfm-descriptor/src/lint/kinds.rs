@@ -30,7 +30,7 @@ const fn with_spec(api: &'static str, name: &'static str, spec: &'static [&'stat
     }
 }
 
-/// Fields of every object.
+/// Top-level fields of every object.
 pub(super) const COMMON: &[&str] = &["apiVersion", "kind", "metadata"];
 
 pub(super) const KINDS: &[Kind] = &[
@@ -299,7 +299,6 @@ pub(super) const POD: &[&str] = &[
     "workloadRef",
 ];
 
-/// Fields of a container.
 pub(super) const CONTAINER: &[&str] = &[
     "args",
     "command",
@@ -331,7 +330,6 @@ pub(super) const CONTAINER: &[&str] = &[
 /// Fields of a pod template.
 pub(super) const TEMPLATE: &[&str] = &["metadata", "spec"];
 
-/// Fields of `metadata`.
 pub(super) const METADATA: &[&str] = &[
     "annotations",
     "creationTimestamp",

@@ -39,7 +39,6 @@ const NEED_TOPOLOGY: &[&str] = &[
     codes::FLAVOUR,
 ];
 
-/// Lints one file.
 pub(super) fn lint(path: &Path, limits: &Limits) -> Report {
     if let Some(report) = in_package(path, limits) {
         return report;

@@ -18,7 +18,7 @@ pub enum AsdDialect {
     ORan,
 }
 
-/// An application service descriptor.
+/// An application service descriptor (ASD).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -39,13 +39,13 @@ pub struct Asd {
     pub asd_application_name: String,
     /// Version of the application.
     pub asd_application_version: String,
-    /// Human-readable name.
+    /// Human-readable name of the application.
     pub asd_application_info_name: Option<String>,
-    /// Human-readable description.
+    /// Human-readable description of the application.
     pub asd_info_description: Option<String>,
-    /// External connection points.
+    /// External connection points of the application.
     pub asd_ext_cpd: Vec<AsdExtCpd>,
-    /// Requirements on the cluster.
+    /// Requirements on the cluster, if stated.
     pub enhanced_cluster_capabilities: Option<ClusterCapabilities>,
     /// The items to deploy, unordered; see [`Asd::stages`].
     pub deployment_items: Vec<DeploymentItem>,
@@ -75,7 +75,7 @@ pub struct DeploymentItem {
     pub artifact: String,
     /// `helm_chart`, `helmfile`, `crd`, `terraform`, or `kubernetes_manifest` (our addition).
     pub artifact_type: String,
-    /// Path in the package.
+    /// Path of the file in the package.
     pub file: String,
     /// The stage; 0 if absent.
     pub deployment_order: u32,
@@ -91,7 +91,7 @@ impl DeploymentItem {
     }
 }
 
-/// An external connection point.
+/// An external connection point of an application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

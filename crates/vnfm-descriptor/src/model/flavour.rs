@@ -18,31 +18,31 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Flavour {
-    /// `flavour_id`.
+    /// `flavour_id`, unique in the package.
     pub id: String,
-    /// `flavour_description`.
+    /// `flavour_description`; empty if absent.
     pub description: String,
     /// The file that describes it, for error messages.
     pub file: String,
-    /// VDUs by name.
+    /// VDUs by the name of their node template.
     pub vdus: BTreeMap<String, Vdu>,
-    /// Connection points by name.
+    /// Connection points by the name of their node template.
     pub cps: BTreeMap<String, Cp>,
     /// Connection points that the request binds, in the order of the file.
     pub external_cps: Vec<ExternalCp>,
-    /// Internal links by name.
+    /// Internal virtual links by the name of their node template.
     pub virtual_links: BTreeMap<String, VirtualLink>,
-    /// Storages by name.
+    /// Storages by the name of their node template.
     pub storages: BTreeMap<String, Storage>,
-    /// Scaling aspects by name.
+    /// Scaling aspects by their key in `ScalingAspects`.
     pub scaling_aspects: BTreeMap<String, ScalingAspect>,
-    /// Instantiation levels by name.
+    /// Instantiation levels by their key in `InstantiationLevels`.
     pub instantiation_levels: BTreeMap<String, InstantiationLevel>,
     /// The level for requests that name none.
     pub default_level: Option<String>,
-    /// `VduInitialDelta` by VDU.
+    /// Initial number of instances by VDU (`VduInitialDelta`).
     pub initial_deltas: BTreeMap<String, u32>,
-    /// Placement rules.
+    /// Affinity and anti-affinity rules, from policies.
     pub affinity_rules: Vec<AffinityRule>,
     /// The operations of `Vnflcm` that the descriptor implements, in the order of the file.
     pub hooks: Vec<Hook>,
@@ -60,9 +60,9 @@ pub struct Flavour {
     pub lcm: LcmConfiguration,
     /// Monitoring parameters of the VNF, its VDUs and its links.
     pub monitoring_parameters: Vec<MonitoringParameter>,
-    /// Policies for VNF indicators.
+    /// VNF indicators, from `VnfIndicator` policies.
     pub indicators: Vec<Indicator>,
-    /// Rules that permit traffic.
+    /// Rules that permit traffic, from `SecurityGroupRule` policies.
     pub security_group_rules: Vec<SecurityGroupRule>,
     /// Interfaces that the VNF provides.
     pub supported_interfaces: Vec<SupportedInterface>,
@@ -81,7 +81,7 @@ pub struct ScalingAspect {
     pub name: String,
     /// Human-readable description.
     pub description: String,
-    /// Highest scale level.
+    /// Highest scale level, at most 10 000.
     pub max_scale_level: u32,
     /// The delta's name for each step; a single entry repeats.
     pub step_deltas: Vec<String>,
@@ -107,7 +107,7 @@ pub struct AffinityRule {
     pub name: String,
     /// Whether it is an anti-affinity rule.
     pub anti: bool,
-    /// `nfvi_node`, `zone`, …
+    /// `nfvi_node`, `zone`, `zone_group`, `nfvi_pop`, …, by the version of SOL001.
     pub scope: String,
     /// Names of VDUs or links.
     pub targets: Vec<String>,
@@ -134,7 +134,7 @@ pub struct Hook {
     pub timeout: Option<Duration>,
 }
 
-/// A TOSCA artifact.
+/// A TOSCA artifact of the VNF's node template.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Artifact {
@@ -179,7 +179,7 @@ pub enum LevelError {
     /// The flavour has no such VDU.
     #[error("flavour `{flavour}` has no VDU `{vdu}`")]
     Vdu {
-        /// The flavour.
+        /// The flavour's identifier, for the message.
         flavour: String,
         /// The requested VDU.
         vdu: String,
@@ -187,7 +187,7 @@ pub enum LevelError {
     /// The flavour has no such instantiation level.
     #[error("flavour `{flavour}` has no instantiation level `{level}`, only {known}")]
     Level {
-        /// The flavour.
+        /// The flavour's identifier, for the message.
         flavour: String,
         /// The requested level.
         level: String,
@@ -197,7 +197,7 @@ pub enum LevelError {
     /// The flavour has no such scaling aspect.
     #[error("flavour `{flavour}` has no scaling aspect `{aspect}`")]
     Aspect {
-        /// The flavour.
+        /// The flavour's identifier, for the message.
         flavour: String,
         /// The requested aspect.
         aspect: String,
@@ -373,7 +373,7 @@ impl Flavour {
     ///
     /// # Errors
     /// A scaling aspect lacks the delta of a step.
-    pub fn most_resources(&self) -> Result<u64, LevelError> {
+    pub fn max_resources(&self) -> Result<u64, LevelError> {
         let highest = self.scaling_aspects.iter();
         let highest = highest.map(|(name, aspect)| (name.clone(), aspect.max_scale_level));
         let counted = self.all_instances_at(&highest.collect())?;
@@ -381,7 +381,7 @@ impl Flavour {
     }
 
     /// The largest number of VNFCs that a VDU has at any level.
-    pub(crate) fn largest_count(&self, vdu: &str) -> u32 {
+    pub(crate) fn max_instances(&self, vdu: &str) -> u32 {
         let named = self
             .instantiation_levels
             .keys()

@@ -41,7 +41,7 @@ pub struct Vdu {
     pub containers: Vec<String>,
     /// The image of the server or container.
     pub image: Option<SwImage>,
-    /// Names of its storages.
+    /// Names of its storages' node templates.
     pub storages: Vec<String>,
     /// `vdu_profile.min_number_of_instances`.
     pub min_number_of_instances: Option<u32>,
@@ -71,7 +71,7 @@ pub struct Mcio {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct VirtualCompute {
-    /// Number of virtual CPUs.
+    /// Number of virtual CPUs, `num_virtual_cpu`.
     pub num_virtual_cpu: u32,
     /// Memory in MiB, rounded up.
     pub virtual_mem_size_mib: u64,
@@ -87,7 +87,7 @@ pub struct VirtualCompute {
     pub huge_pages: Vec<HugePages>,
 }
 
-/// A software image.
+/// A software image of a VDU, container or storage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SwImage {
@@ -136,7 +136,7 @@ pub enum StorageKind {
     File,
 }
 
-/// A virtual storage.
+/// A virtual storage that VDUs use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Storage {
@@ -165,7 +165,7 @@ pub enum CpKind {
     VirtualCp,
 }
 
-/// A connection point.
+/// An internal or external connection point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Cp {
@@ -202,7 +202,7 @@ pub struct ExternalCp {
     pub requirements: Vec<String>,
 }
 
-/// Who creates a link.
+/// Who creates an internal virtual link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConnectivityKind {
@@ -214,7 +214,7 @@ pub enum ConnectivityKind {
     Required,
 }
 
-/// An internal virtual link.
+/// A virtual link within the VNF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct VirtualLink {
@@ -266,7 +266,7 @@ pub struct Qos {
     pub packet_loss_ratio: Option<String>,
 }
 
-/// A range of addresses.
+/// A range of IP addresses for allocation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct IpPool {
     /// First address of the range.

@@ -45,29 +45,29 @@ pub enum ScaleError {
     TooLow {
         /// The aspect.
         aspect: String,
-        /// The current level.
+        /// The current level of the aspect.
         level: u32,
         /// Requested steps.
         steps: u32,
     },
     /// A VDU's number of instances would be outside its profile.
-    #[error("VDU `{vdu}` would have {count} instances; its profile allows {least} to {most}")]
+    #[error("VDU `{vdu}` would have {count} instances; its profile allows {min} to {max}")]
     Profile {
         /// The VDU.
         vdu: String,
         /// The resulting number of instances.
         count: u32,
         /// `min_number_of_instances`.
-        least: u32,
+        min: u32,
         /// `max_number_of_instances`.
-        most: u32,
+        max: u32,
     },
     /// The levels match no instantiation level, and the descriptor allows no others.
     #[error(
         "the requested levels match no instantiation level of flavour `{flavour}`, and the descriptor allows no others"
     )]
     Arbitrary {
-        /// The flavour.
+        /// The flavour's identifier, for the message.
         flavour: String,
     },
 }
@@ -172,14 +172,14 @@ impl Flavour {
     fn check_profiles(&self, status: &ScaleStatus) -> Result<(), ScaleError> {
         for (vdu, count) in self.all_instances_at(status)? {
             let profile = &self.vdus[&vdu];
-            let least = profile.min_number_of_instances.unwrap_or(0);
-            let most = profile.max_number_of_instances.unwrap_or(u32::MAX);
-            if count < least || count > most {
+            let min = profile.min_number_of_instances.unwrap_or(0);
+            let max = profile.max_number_of_instances.unwrap_or(u32::MAX);
+            if count < min || count > max {
                 return Err(ScaleError::Profile {
                     vdu,
                     count,
-                    least,
-                    most,
+                    min,
+                    max,
                 });
             }
         }

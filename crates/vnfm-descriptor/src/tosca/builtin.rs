@@ -28,7 +28,7 @@ pub(super) const VERSIONS_KEY: &str = "versions";
 /// Key of a property: its declarations in other versions, each with [`VERSIONS_KEY`].
 pub(super) const ELSEWHERE_KEY: &str = "elsewhere";
 
-/// One of [`VERSIONS`].
+/// An index into [`VERSIONS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Version(usize);
 
@@ -53,7 +53,7 @@ impl Version {
     }
 }
 
-/// A set of versions.
+/// A set of versions, as a bit mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range(u16);
 

@@ -8,7 +8,7 @@ use crate::model::{Container, CpuPinning, HugePages, Mciop, RequestedCapability,
 use crate::yaml::Node;
 use std::collections::BTreeMap;
 
-/// Reads the `virtual_compute` capability.
+/// Reads the `virtual_compute` capability; `None` without CPUs or memory.
 pub(super) fn compute(node: &Node) -> Option<VirtualCompute> {
     let disks = node
         .get("virtual_local_storage")

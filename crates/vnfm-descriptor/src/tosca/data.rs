@@ -6,7 +6,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-/// A declared data type.
 pub(super) struct DataType<'a> {
     /// The underlying schema, if the type derives from a primitive.
     pub(super) primitive: Option<Schema<'a>>,

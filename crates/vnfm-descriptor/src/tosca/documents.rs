@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// One YAML file of the descriptor.
 pub(super) struct Document {
-    /// Path in the package.
     pub(super) path: String,
     pub(super) root: Node,
     /// Whether it is a copy of the standard's types, under any name.

@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// An import of a file.
 pub(super) struct Import {
-    /// `namespace_prefix`.
     pub(super) prefix: Option<String>,
     /// The file in the package; `None` if the types are built in.
     pub(super) file: Option<String>,

@@ -319,14 +319,14 @@ impl Builder<'_, '_> {
             counted.extend(flavour.resources_of(level).ok().map(|count| (at, count)));
         }
         let highest = " at the highest level of its scaling aspects".to_owned();
-        counted.extend(flavour.most_resources().ok().map(|count| (highest, count)));
+        counted.extend(flavour.max_resources().ok().map(|count| (highest, count)));
         let Some((at, count)) = counted.into_iter().find(|(_, count)| *count > max) else {
             return;
         };
         let vdu = flavour
             .vdus
             .values()
-            .max_by_key(|vdu| flavour.largest_count(&vdu.name));
+            .max_by_key(|vdu| flavour.max_instances(&vdu.name));
         let template = vdu.and_then(|vdu| topology.template(&vdu.name));
         let span = template.map_or_else(|| topology.span.clone(), |found| found.span.clone());
         let message = format!(

@@ -418,12 +418,10 @@ fn ip_pool(node: &Node) -> Option<IpPool> {
     })
 }
 
-/// A non-negative integer.
 pub(super) fn unsigned(node: &Node) -> Option<u32> {
     node.as_i64().and_then(|value| u32::try_from(value).ok())
 }
 
-/// A size in bytes.
 pub(super) fn size_of(node: &Node) -> Option<u64> {
     units::bytes(node.as_str()?)
 }

@@ -24,7 +24,6 @@ const KEYS: &[&str] = &[
 /// The type from which every VNF's type derives.
 pub(super) const VNF: &str = "tosca.nodes.nfv.VNF";
 
-/// Checks a topology.
 pub(super) fn check<'a>(topology: &Topology<'_>, types: &'a Types<'a>, sink: &mut Sink) {
     for template in &topology.templates {
         crate::shape::keys(

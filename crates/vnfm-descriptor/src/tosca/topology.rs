@@ -22,9 +22,7 @@ const KEYS: &[&str] = &[
 
 /// The topology of one file.
 pub(super) struct Topology<'a> {
-    /// The file's path.
     pub(super) path: &'a str,
-    /// Its start.
     pub(super) span: Span,
     /// The node templates, in the order of the file.
     pub(super) templates: Vec<Template<'a>>,

@@ -75,7 +75,7 @@ pub(super) struct Property<'a> {
     pub(super) elsewhere: &'a [Node],
 }
 
-/// What a value must be.
+/// The declared type and constraints of a value.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Schema<'a> {
     pub(super) kind: &'a str,
@@ -142,7 +142,6 @@ impl<'a> Property<'a> {
 /// Different patterns that a package may have compiled; each may cost milliseconds.
 const PATTERNS: usize = 200;
 
-/// Every declared type.
 pub(super) struct Types<'a> {
     pub(super) all: BTreeMap<(Kind, &'a str), &'a Node>,
     /// The version of SOL001 that the package states.
@@ -245,7 +244,6 @@ impl<'a> Types<'a> {
         self.described.get() > MAX_DESCRIBED
     }
 
-    /// A type's declaration.
     pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&'a Node> {
         self.all.get(&(kind, name)).copied()
     }

@@ -7,7 +7,6 @@ use serde_json::{Map, Number, Value as Json};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub(crate) value: Value,
-    /// Its start.
     pub(crate) span: Span,
 }
 

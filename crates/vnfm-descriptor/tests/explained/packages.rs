@@ -105,7 +105,7 @@ pub(crate) const TYPE: &str = "  my.nodes.Web:
       flavour_description: {type: string, default: Two pods}
 ";
 
-/// The VDU.
+/// The VDU `web` of `WEB`.
 pub(crate) const VDU: &str = "    web:
       type: tosca.nodes.nfv.Vdu.Compute
       properties:

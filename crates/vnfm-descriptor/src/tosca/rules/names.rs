@@ -118,7 +118,6 @@ const REQUIREMENT: &[&str] = &[
 /// Keywords that functions accept in place of a node template's name.
 const KEYWORDS: &[&str] = &["SELF", "HOST", "SOURCE", "TARGET", "R_SOURCE", "R_TARGET"];
 
-/// Checks one file.
 pub(super) fn check<'a>(document: &'a Document, types: &'a Types<'a>, sink: &mut Sink) {
     for (section, keys) in TYPES {
         let known: Vec<&str> = COMMON.iter().chain(*keys).copied().collect();
